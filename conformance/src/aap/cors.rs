@@ -1,0 +1,133 @@
+//! Pages on other origins: welcome with a key, kept out of an open loopback server.
+
+use reqwest::Method;
+use reqwest::header::{CONTENT_TYPE, HOST, ORIGIN};
+use serde_json::json;
+
+use super::script::user;
+use super::wire::{Api, Reply};
+use crate::verdict::{Stop, Verdict, ensure, equal};
+
+checks![
+    cors_preflight_before_authentication,
+    cors_preflight_allows,
+    cors_on_every_answer,
+    cors_open_server_refuses_other_origins,
+    cors_open_server_refuses_simple_requests,
+    cors_open_server_refuses_other_hosts,
+];
+
+const ELSEWHERE: &str = "https://app.example";
+
+async fn preflight(api: &Api, path: &str, method: &str) -> Result<Reply, Stop> {
+    let request = api
+        .anonymous(Method::OPTIONS, path)
+        .header(ORIGIN, ELSEWHERE)
+        .header("access-control-request-method", method)
+        .header("access-control-request-headers", "authorization,content-type");
+    api.call(request).await
+}
+
+/// The routes a browser app uses, each with the method it asks leave for.
+const ROUTES: [(&str, &str); 5] = [
+    ("/meta", "GET"),
+    ("/sessions", "POST"),
+    ("/sessions/any", "DELETE"),
+    ("/sessions/any/turns", "POST"),
+    ("/sessions/any/history?type=full", "GET"),
+];
+
+async fn cors_preflight_before_authentication(api: &Api) -> Verdict {
+    for (path, method) in ROUTES {
+        let reply = preflight(api, path, method).await?;
+        // An open loopback server may say no; it must not ask for a key or stumble.
+        ensure(matches!(reply.code, 200 | 204 | 403), || {
+            format!("{}: expected an answer to the preflight, got {} {}", reply.asked, reply.code, reply.text())
+        })?;
+    }
+    Ok(())
+}
+
+async fn cors_preflight_allows(api: &Api) -> Verdict {
+    for (path, method) in ROUTES {
+        let reply = preflight(api, path, method).await?;
+        ensure(matches!(reply.code, 200 | 204), || format!("{}: expected 204, got {}", reply.asked, reply.code))?;
+        allows_origin(&reply)?;
+        let headers = reply.header("access-control-allow-headers").to_ascii_lowercase();
+        // A star does not cover `authorization`.
+        for wanted in ["authorization", "content-type"] {
+            ensure(lists(&headers, wanted), || {
+                format!("{}: expected allow-headers with {wanted}, got {headers:?}", reply.asked)
+            })?;
+        }
+        let methods = reply.header("access-control-allow-methods");
+        ensure(methods == "*" || lists(methods, method), || {
+            format!("{}: expected allow-methods with {method}, got {methods:?}", reply.asked)
+        })?;
+    }
+    Ok(())
+}
+
+async fn cors_on_every_answer(api: &Api) -> Verdict {
+    let session = api.any_session().await?;
+    let from_elsewhere = |method, path: &str| api.request(method, path).header(ORIGIN, ELSEWHERE);
+    for path in ["/meta", "/sessions", "/sessions/nobody", "/nothing/here"] {
+        allows_origin(&api.call(from_elsewhere(Method::GET, path)).await?)?;
+    }
+    let denied = api.call(api.anonymous(Method::GET, "/sessions").header(ORIGIN, ELSEWHERE)).await?;
+    equal("status without the key", 401, denied.code)?;
+    allows_origin(&denied)?;
+    let body = json!({ "messages": [user("hello")], "stream": "message" });
+    let turn = api.posting(&format!("/sessions/{session}/turns"), &body, &[("origin", ELSEWHERE)]);
+    allows_origin(&api.call(turn).await?)
+}
+
+async fn cors_open_server_refuses_other_origins(api: &Api) -> Verdict {
+    let session = api.any_session().await?;
+    let agent = json!({ "agent": { "name": api.any_agent()? } });
+    let turn = json!({ "messages": [user("hello")] });
+    for origin in [ELSEWHERE, "http://localhost.evil.example", "null"] {
+        let headers = [("origin", origin)];
+        api.post_with("/sessions", &agent, &headers).await?.refused(403)?;
+        api.post_with(&format!("/sessions/{session}/turns"), &turn, &headers).await?.refused(403)?;
+        let delete = api.request(Method::DELETE, &format!("/sessions/{session}")).header(ORIGIN, origin);
+        api.call(delete).await?.refused(403)?;
+        // A read may be answered, but then the browser must keep it from the page.
+        let reply = api.call(api.request(Method::GET, "/sessions").header(ORIGIN, origin)).await?;
+        equal("access-control-allow-origin", "", reply.header("access-control-allow-origin"))?;
+    }
+    api.shown(&session).await.map(drop)
+}
+
+async fn cors_open_server_refuses_simple_requests(api: &Api) -> Verdict {
+    // What a page can send without asking first.
+    let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
+    for kind in ["text/plain", "application/x-www-form-urlencoded"] {
+        let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).header(ORIGIN, ELSEWHERE);
+        let reply = api.call(request.body(body.clone())).await?;
+        ensure(matches!(reply.code, 403 | 415), || format!("expected 403 or 415, got {}", reply.code))?;
+        reply.error_body()?;
+    }
+    Ok(())
+}
+
+async fn cors_open_server_refuses_other_hosts(api: &Api) -> Verdict {
+    // A name that was rebound to the loopback address.
+    for host in ["evil.example", "localhost.evil.example:7400", "127.0.0.1.evil.example"] {
+        let reply = api.call(api.request(Method::GET, "/sessions").header(HOST, host)).await?;
+        ensure((400..500).contains(&reply.code), || format!("Host {host}: expected a refusal, got {}", reply.code))?;
+        reply.error_body()?;
+    }
+    Ok(())
+}
+
+fn allows_origin(reply: &Reply) -> Verdict {
+    let allowed = reply.header("access-control-allow-origin");
+    ensure(matches!(allowed, "*" | ELSEWHERE), || {
+        format!("{} ({}): expected allow-origin for {ELSEWHERE}, got {allowed:?}", reply.asked, reply.code)
+    })
+}
+
+fn lists(header: &str, wanted: &str) -> bool {
+    header.split(',').any(|entry| entry.trim().eq_ignore_ascii_case(wanted))
+}

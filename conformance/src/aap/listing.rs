@@ -1,0 +1,115 @@
+//! `GET /sessions`: pages of sessions.
+
+use serde_json::{Value, json};
+
+use super::wire::Api;
+use crate::verdict::{Stop, Verdict, ensure, equal, fail};
+
+checks![
+    list_shape,
+    list_pages_cover_everything,
+    list_last_page_has_no_next,
+    list_newest_first,
+    list_fifty_a_page,
+    list_bad_cursor_is_400,
+];
+
+/// More than one page of ours.
+const MANY: usize = 52;
+
+async fn list_shape(api: &Api) -> Verdict {
+    let session = api.any_session().await?;
+    let listed = every_session(api).await?;
+    let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
+    let entry = entry.ok_or_else(|| fail("expected the new session in the list, got it missing"))?;
+    equal("entry", &api.shown(&session).await?, entry)
+}
+
+async fn list_pages_cover_everything(api: &Api) -> Verdict {
+    let made = make(api, MANY).await?;
+    let listed = every_session(api).await?;
+    for session in &made {
+        let times = listed.iter().filter(|entry| entry["sessionId"] == session.as_str()).count();
+        equal("times a session is listed", 1, times)?;
+    }
+    Ok(())
+}
+
+async fn list_last_page_has_no_next(api: &Api) -> Verdict {
+    api.any_session().await?;
+    let mut after = None;
+    for _ in 0..PAGES {
+        let body = page(api, after.as_deref()).await?;
+        match body.get("next") {
+            None => return Ok(()),
+            Some(Value::String(next)) if !next.is_empty() => after = Some(next.clone()),
+            Some(other) => {
+                return Err(fail(format!("expected `next` to be a cursor or absent, got {other}")));
+            }
+        }
+    }
+    Err(fail(format!("expected a last page, got none among {PAGES}")))
+}
+
+async fn list_newest_first(api: &Api) -> Verdict {
+    let mut made = make(api, 3).await?;
+    made.reverse();
+    let listed = every_session(api).await?;
+    let ours: Vec<&str> = listed
+        .iter()
+        .filter_map(|entry| entry["sessionId"].as_str())
+        .filter(|id| made.iter().any(|mine| mine == id))
+        .collect();
+    equal("order", made, ours)
+}
+
+async fn list_fifty_a_page(api: &Api) -> Verdict {
+    make(api, MANY).await?;
+    let first = page(api, None).await?;
+    equal("sessions on the first page", Some(50), first["sessions"].as_array().map(Vec::len))?;
+    ensure(first["next"].is_string(), || "expected `next` on a full page, got none".to_owned())
+}
+
+async fn list_bad_cursor_is_400(api: &Api) -> Verdict {
+    for cursor in ["not-a-cursor", "%00%ff", "999999999999999999999999"] {
+        api.get(&format!("/sessions?after={cursor}")).await?.refused(400)?;
+    }
+    Ok(())
+}
+
+/// A list longer than this many pages is not walked.
+const PAGES: usize = 400;
+
+/// Walks all pages.
+pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, Stop> {
+    let mut sessions = Vec::new();
+    let mut after: Option<String> = None;
+    for _ in 0..PAGES {
+        let body = page(api, after.as_deref()).await?;
+        sessions.extend(body["sessions"].as_array().cloned().unwrap_or_default());
+        match body["next"].as_str() {
+            Some(next) => after = Some(next.to_owned()),
+            None => return Ok(sessions),
+        }
+    }
+    Err(fail(format!("expected a last page, got none among {PAGES}")))
+}
+
+async fn page(api: &Api, after: Option<&str>) -> Result<Value, Stop> {
+    let mut request = api.request(reqwest::Method::GET, "/sessions");
+    if let Some(after) = after {
+        request = request.query(&[("after", after)]);
+    }
+    let body = api.call(request).await?.status(200)?.json()?;
+    ensure(body["sessions"].is_array(), || format!("expected `sessions` to be an array, got {}", body["sessions"]))?;
+    Ok(body)
+}
+
+async fn make(api: &Api, count: usize) -> Result<Vec<String>, Stop> {
+    let body = json!({ "agent": { "name": api.any_agent()? } });
+    let mut made = Vec::with_capacity(count);
+    for _ in 0..count {
+        made.push(api.create(&body).await?);
+    }
+    Ok(made)
+}

@@ -1,0 +1,99 @@
+//! Options: what is accepted, and that secrets never come back.
+
+use serde_json::{Value, json};
+
+use super::listing::every_session;
+use super::script::{play, text, user};
+use super::wire::{Api, SCRIPT};
+use crate::verdict::{Verdict, equal, lacks};
+
+checks![
+    option_shown_as_set,
+    option_secret_never_in_clear,
+    option_secret_placeholder,
+    option_placeholder_means_unchanged,
+    option_unknown_refused,
+    option_select_outside_list_refused,
+    option_not_text_refused,
+    option_refused_in_turn_changes_nothing,
+];
+
+const SECRET: &str = "sk-conformance-7f3a91c2";
+
+async fn option_shown_as_set(api: &Api) -> Verdict {
+    let session = api.session(json!({ "options": { "language": "de", "model": "large" } })).await?;
+    let options = &api.shown(&session).await?["agent"]["options"];
+    equal("language", &json!("de"), &options["language"])?;
+    equal("model", &json!("large"), &options["model"])
+}
+
+async fn option_secret_never_in_clear(api: &Api) -> Verdict {
+    let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
+    let later = format!("{SECRET}-later");
+    let body = json!({
+        "messages": [play(&[vec![text("hello")]])],
+        "agent": { "options": { "apiKey": later } },
+    });
+    let answer = api.post_turn(&session, &body).await?;
+    lacks("the turn", SECRET, &answer.text())?;
+    for path in ["", "/history?type=full", "/history?type=compacted"] {
+        let reply = api.get(&format!("/sessions/{session}{path}")).await?;
+        lacks(&reply.asked, SECRET, &reply.status(200)?.text())?;
+    }
+    lacks("GET /sessions", SECRET, &json!(every_session(api).await?).to_string())
+}
+
+async fn option_secret_placeholder(api: &Api) -> Verdict {
+    let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
+    equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])?;
+    let listed = every_session(api).await?;
+    let entry = listed.iter().find(|entry| entry["sessionId"] == session.as_str());
+    equal("apiKey in the list", Some(&json!("***")), entry.map(|entry| &entry["agent"]["options"]["apiKey"]))
+}
+
+async fn option_placeholder_means_unchanged(api: &Api) -> Verdict {
+    // From outside one sees that the echo is taken and the option stays set; that the value
+    // underneath is the old one is for the server's own tests.
+    let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
+    let echoed = api.shown(&session).await?["agent"]["options"].clone();
+    let body = json!({ "messages": [play(&[vec![text("hello")]])], "agent": { "options": echoed } });
+    api.ask(&session, &body).await?;
+    equal("apiKey", &json!("***"), &api.shown(&session).await?["agent"]["options"]["apiKey"])
+}
+
+async fn option_unknown_refused(api: &Api) -> Verdict {
+    refused(api, json!({ "colour": "blue" })).await
+}
+
+async fn option_select_outside_list_refused(api: &Api) -> Verdict {
+    refused(api, json!({ "model": "enormous" })).await
+}
+
+async fn option_not_text_refused(api: &Api) -> Verdict {
+    for value in [json!(1), json!(true), json!(null), json!(["de"]), json!({ "code": "de" })] {
+        refused(api, json!({ "language": value })).await?;
+    }
+    refused(api, json!(["language"])).await?;
+    refused(api, json!("language")).await
+}
+
+/// Refused when a session is made and when a turn would change it.
+async fn refused(api: &Api, options: Value) -> Verdict {
+    let body = json!({ "agent": { "name": SCRIPT, "options": options } });
+    api.post("/sessions", &body).await?.refused(400)?;
+    let session = api.session(json!({})).await?;
+    let body = json!({ "messages": [user("hello")], "agent": { "options": options } });
+    api.post_turn(&session, &body).await?.refused(400)
+}
+
+async fn option_refused_in_turn_changes_nothing(api: &Api) -> Verdict {
+    let session = api.session(json!({ "options": { "language": "de" } })).await?;
+    let before = api.shown(&session).await?;
+    let body = json!({
+        "messages": [play(&[vec![text("hello")]])],
+        "agent": { "options": { "language": "fr", "model": "enormous" }, "tools": [{ "name": "add" }] },
+    });
+    api.post_turn(&session, &body).await?.refused(400)?;
+    equal("session", &before, &api.shown(&session).await?)?;
+    equal("history", Vec::<Value>::new(), api.history(&session, "full").await?)
+}

@@ -1,0 +1,186 @@
+//! `GET /sessions/:id/stream`: going on where a connection broke, byte for byte.
+
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::script::{Step, add, echo, play, sleep, text, thinking};
+use super::turn::{Live, STREAMED, Turn, raw};
+use super::wire::Api;
+use crate::verdict::{Stop, Verdict, ensure, equal, fail};
+
+checks![
+    resume_finished_from_every_event,
+    resume_finished_from_the_start,
+    resume_while_running,
+    resume_by_many_readers,
+    resume_unknown_id_is_400,
+    resume_without_a_turn_is_404,
+    resume_after_disconnect,
+    resume_disconnected_turn_is_stored,
+    resume_disconnected_none_turn_is_stored,
+    resume_is_the_latest_turn,
+];
+
+fn everything() -> [Step; 2] {
+    [vec![thinking("hm "), text("adding now "), add("c1")], vec![text("done "), echo("results")]]
+}
+
+fn trusted() -> Value {
+    json!({ "tools": [{ "name": "add", "trust": true }] })
+}
+
+/// Opens the session's stream after an event.
+async fn reopen(api: &Api, session: &str, after: Option<&str>) -> Result<Live, Stop> {
+    let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
+    if let Some(id) = after {
+        request = request.header("last-event-id", id);
+    }
+    let (asked, response) = api.send(request).await?;
+    Live::new(asked, response).await
+}
+
+/// The bytes the session's stream has after an event. Nothing left may be said with 204.
+async fn bytes(api: &Api, session: &str, after: Option<&str>) -> Result<Vec<u8>, Stop> {
+    let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
+    if let Some(id) = after {
+        request = request.header("last-event-id", id);
+    }
+    let (asked, response) = api.send(request).await?;
+    if response.status() == 204 {
+        return Ok(Vec::new());
+    }
+    Ok(raw(&Live::new(asked, response).await?.rest().await?.0))
+}
+
+fn same_bytes(what: &str, expected: &[u8], got: &[u8]) -> Verdict {
+    equal(what, String::from_utf8_lossy(expected), String::from_utf8_lossy(got))
+}
+
+fn id_of(turn: &Turn, index: usize) -> Result<&str, Stop> {
+    let event = &turn.events[index];
+    event.id.as_deref().ok_or_else(|| fail(format!("expected an `id:` on {}, got none", event.name)))
+}
+
+async fn resume_finished_from_every_event(api: &Api) -> Verdict {
+    for mode in STREAMED {
+        let session = api.session(trusted()).await?;
+        let turn = api.play(&session, mode, &everything()).await?;
+        for index in 0..turn.events.len() {
+            let got = bytes(api, &session, Some(id_of(&turn, index)?)).await?;
+            same_bytes(&format!("after event {index} in {mode}"), &turn.bytes_after(index + 1), &got)?;
+        }
+    }
+    Ok(())
+}
+
+async fn resume_finished_from_the_start(api: &Api) -> Verdict {
+    for mode in STREAMED {
+        let session = api.session(trusted()).await?;
+        let turn = api.play(&session, mode, &everything()).await?;
+        let got = bytes(api, &session, None).await?;
+        same_bytes(&format!("without Last-Event-ID in {mode}"), &turn.bytes_after(0), &got)?;
+    }
+    Ok(())
+}
+
+/// A turn that pauses after its first words, and its stream up to there.
+async fn paused(api: &Api) -> Result<(String, Live), Stop> {
+    let session = api.session(json!({})).await?;
+    let steps = [vec![text("one two "), sleep(1500), text("three four")]];
+    let body = json!({ "messages": [play(&steps)], "stream": "delta" });
+    let mut live = api.open(&session, &body, &[]).await?;
+    live.until("text_delta").await?;
+    Ok((session, live))
+}
+
+fn last_id(live: &Live) -> Result<String, Stop> {
+    let id = live.events.last().and_then(|event| event.id.clone());
+    id.ok_or_else(|| fail("expected an `id:` on every event, got none"))
+}
+
+async fn resume_while_running(api: &Api) -> Verdict {
+    let (session, live) = paused(api).await?;
+    let (after, seen) = (last_id(&live)?, live.events.len());
+    let second = reopen(api, &session, Some(&after)).await?;
+    let (second, _) = second.rest().await?;
+    let turn = live.finish().await?;
+    same_bytes("the second reader", &turn.bytes_after(seen), &raw(&second))
+}
+
+async fn resume_by_many_readers(api: &Api) -> Verdict {
+    let (session, live) = paused(api).await?;
+    let after = live.events[0].id.clone().ok_or_else(|| fail("expected an `id:` on turn_start, got none"))?;
+    let readers = (0..5).map(|_| bytes(api, &session, Some(&after)));
+    let read = futures_util::future::try_join_all(readers).await?;
+    let turn = live.finish().await?;
+    for got in read {
+        same_bytes("one of five readers", &turn.bytes_after(1), &got)?;
+    }
+    Ok(())
+}
+
+async fn resume_unknown_id_is_400(api: &Api) -> Verdict {
+    let session = api.session(json!({})).await?;
+    api.play(&session, "delta", &[vec![text("hello")]]).await?;
+    for id in ["not-an-id", "999999", "-1", "1-999999", "999999-1", "\u{e9}"] {
+        let path = format!("/sessions/{session}/stream");
+        let request = api.request(Method::GET, &path).header("last-event-id", id);
+        api.call(request).await?.refused(400)?;
+    }
+    Ok(())
+}
+
+async fn resume_without_a_turn_is_404(api: &Api) -> Verdict {
+    let session = api.any_session().await?;
+    api.get(&format!("/sessions/{session}/stream")).await?.refused(404)
+}
+
+async fn resume_after_disconnect(api: &Api) -> Verdict {
+    let (session, live) = paused(api).await?;
+    let after = last_id(&live)?;
+    let before = Turn { events: live.events.clone(), comments: 0 }.text();
+    drop(live);
+    let (rest, _) = reopen(api, &session, Some(&after)).await?.rest().await?;
+    let rest = Turn { events: rest, comments: 0 };
+    equal("stopReason", "end_turn", rest.stop())?;
+    equal("text", "one two three four".to_owned(), before + &rest.text())
+}
+
+async fn resume_disconnected_turn_is_stored(api: &Api) -> Verdict {
+    let (session, live) = paused(api).await?;
+    drop(live);
+    stored(api, &session, "one two three four").await
+}
+
+async fn resume_disconnected_none_turn_is_stored(api: &Api) -> Verdict {
+    let session = api.session(json!({})).await?;
+    let steps = [vec![text("one two "), sleep(1000), text("three four")]];
+    let body = json!({ "messages": [play(&steps)] });
+    let path = format!("/sessions/{session}/turns");
+    let request = api.posting(&path, &body, &[]).timeout(std::time::Duration::from_millis(300));
+    let given_up = request.send().await.is_err_and(|error| error.is_timeout());
+    ensure(given_up, || "expected the answer after the client gave up, got it before".to_owned())?;
+    stored(api, &session, "one two three four").await
+}
+
+/// Waits until the session's last message says this. The check's own limit ends the wait.
+async fn stored(api: &Api, session: &str, expected: &str) -> Verdict {
+    loop {
+        let history = api.history(session, "full").await?;
+        let last = history.last().cloned().unwrap_or_default();
+        if last["role"] == "assistant" {
+            return equal("stored text", expected, super::script::flat(&last["content"]).as_str());
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+}
+
+async fn resume_is_the_latest_turn(api: &Api) -> Verdict {
+    let session = api.session(json!({})).await?;
+    api.play(&session, "delta", &[vec![text("first")]]).await?;
+    let second = api.play(&session, "delta", &[vec![text("second")]]).await?;
+    let got = bytes(api, &session, None).await?;
+    same_bytes("without Last-Event-ID", &second.bytes_after(0), &got)?;
+    let got = bytes(api, &session, Some(id_of(&second, 0)?)).await?;
+    same_bytes("after turn_start", &second.bytes_after(1), &got)
+}

@@ -1,0 +1,166 @@
+//! A strict reader of server-sent events (AAP v3, wire format of a turn).
+//!
+//! Clients of the protocol are known that break on anything but one `event:` line, one `data:`
+//! line with a JSON object and a blank line. An `id:` line and comments are harmless and allowed.
+
+use serde_json::{Map, Value};
+
+/// One event, and its bytes as they came.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Event {
+    /// The text of its `id:` line.
+    pub(super) id: Option<String>,
+    /// The text of its `event:` line.
+    pub(super) name: String,
+    /// The object of its `data:` line.
+    pub(super) data: Map<String, Value>,
+    /// Its lines with the blank one, without comments.
+    pub(super) raw: Vec<u8>,
+}
+
+impl Event {
+    /// A field of the data as text; nothing when it is absent or no text.
+    pub(super) fn text(&self, field: &str) -> Option<&str> {
+        self.data.get(field)?.as_str()
+    }
+}
+
+/// Takes bytes as they come, gives events as they are complete.
+#[derive(Debug, Default)]
+pub(super) struct Decoder {
+    buffer: Vec<u8>,
+    /// Up to here no blank line was found.
+    searched: usize,
+    /// How many comment lines came.
+    pub(super) comments: usize,
+}
+
+impl Decoder {
+    /// Takes the next bytes.
+    pub(super) fn push(&mut self, bytes: &[u8]) {
+        self.buffer.extend_from_slice(bytes);
+    }
+
+    /// The next complete event, if there is one. The error says what was wrong with it.
+    pub(super) fn next(&mut self) -> Result<Option<Event>, String> {
+        loop {
+            let Some(at) = self.buffer[self.searched..].windows(2).position(|two| two == b"\n\n") else {
+                self.searched = self.buffer.len().saturating_sub(1);
+                return Ok(None);
+            };
+            let end = self.searched + at + 2;
+            self.searched = 0;
+            let block: Vec<u8> = self.buffer.drain(..end).collect();
+            if let Some(event) = self.event(&block)? {
+                return Ok(Some(event));
+            }
+        }
+    }
+
+    /// To be called when the stream has ended: nothing may be left.
+    pub(super) fn finish(&self) -> Result<(), String> {
+        if self.buffer.is_empty() {
+            return Ok(());
+        }
+        let rest = String::from_utf8_lossy(&self.buffer);
+        Err(format!("expected a blank line after the last event, the stream ended after {rest:?}"))
+    }
+
+    /// One block of lines with its blank line; nothing when it holds comments alone.
+    fn event(&mut self, block: &[u8]) -> Result<Option<Event>, String> {
+        let text = std::str::from_utf8(block).map_err(|_| "the stream is not UTF-8".to_owned())?;
+        let (mut id, mut name, mut data) = (None, None, None);
+        let mut raw = Vec::with_capacity(block.len());
+        for line in text.trim_end_matches('\n').split('\n') {
+            if line.starts_with(':') {
+                self.comments += 1;
+                continue;
+            }
+            let slot = match line.split_once(": ") {
+                Some(("id", value)) => (&mut id, value),
+                Some(("event", value)) => (&mut name, value),
+                Some(("data", value)) => (&mut data, value),
+                _ => return Err(format!("expected `event: x`, `data: {{…}}` or `id: x`, got line {line:?}")),
+            };
+            if line.contains('\r') {
+                return Err(format!("expected lines that end in LF, got {line:?}"));
+            }
+            if slot.0.replace(slot.1.to_owned()).is_some() {
+                return Err(format!("expected each field once per event, got a second line {line:?}"));
+            }
+            raw.extend_from_slice(line.as_bytes());
+            raw.push(b'\n');
+        }
+        if raw.is_empty() {
+            return Ok(None);
+        }
+        raw.push(b'\n');
+        let (Some(name), Some(data)) = (name, data) else {
+            return Err(format!("expected an event with `event:` and `data:` lines, got {text:?}"));
+        };
+        Ok(Some(Event { id, data: object(&name, &data)?, name, raw }))
+    }
+}
+
+fn object(name: &str, data: &str) -> Result<Map<String, Value>, String> {
+    match serde_json::from_str(data) {
+        Ok(Value::Object(object)) if object.contains_key("event") => {
+            Err(format!("{name}: expected data without the key `event`, got {data}"))
+        }
+        Ok(Value::Object(object)) => Ok(object),
+        Ok(_) => Err(format!("{name}: expected data to be a JSON object, got {data}")),
+        Err(error) => Err(format!("{name}: expected data to be JSON, got {data:?}: {error}")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Decoder;
+
+    fn decode(bytes: &[u8]) -> Result<Vec<String>, String> {
+        let mut decoder = Decoder::default();
+        let mut names = Vec::new();
+        // Byte by byte: an event may be cut anywhere.
+        for byte in bytes {
+            decoder.push(&[*byte]);
+            while let Some(event) = decoder.next()? {
+                names.push(event.name);
+            }
+        }
+        decoder.finish()?;
+        Ok(names)
+    }
+
+    #[test]
+    fn the_exact_shape_is_read() {
+        let stream = b": hello\n\nid: 1\nevent: turn_start\ndata: {}\n\n: still here\nevent: text\ndata: {\"text\":\"\xc3\xa9\"}\n\n";
+        assert_eq!(decode(stream), Ok(vec!["turn_start".to_owned(), "text".to_owned()]));
+    }
+
+    #[test]
+    fn raw_bytes_are_kept_without_comments() {
+        let mut decoder = Decoder::default();
+        decoder.push(b": beat\nid: 7\nevent: turn_start\ndata: {}\n\n");
+        let event = decoder.next().expect("it is well formed").expect("it is complete");
+        assert_eq!(event.raw, b"id: 7\nevent: turn_start\ndata: {}\n\n");
+        assert_eq!((event.id.as_deref(), decoder.comments), (Some("7"), 1));
+    }
+
+    #[test]
+    fn what_breaks_clients_is_refused() {
+        for bad in [
+            "event: text\r\ndata: {}\r\n\r\n",
+            "event: text\ndata: {}\n",
+            "event: text\ndata: plain\n\n",
+            "event: text\ndata: []\n\n",
+            "event: text\ndata: {\"event\":\"text\"}\n\n",
+            "event: text\ndata: {\ndata: }\n\n",
+            "event:text\ndata:{}\n\n",
+            "event: text\n\n",
+            "data: {}\n\n",
+            "data: [DONE]\n\n",
+        ] {
+            assert!(decode(bad.as_bytes()).is_err(), "{bad:?}");
+        }
+    }
+}

@@ -1,0 +1,282 @@
+//! Turns as the checks play and read them: streamed, or answered in one piece.
+
+use reqwest::Response;
+use reqwest::header::HeaderMap;
+use serde_json::{Value, json};
+
+use super::script::{Step, flat, play};
+use super::sse::{Decoder, Event};
+use super::wire::{Api, Reply, chain, header};
+use crate::verdict::{Stop, ensure, equal, fail, short};
+
+/// The streamed modes.
+pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
+
+impl Api {
+    /// Plays a script and reads the stream to its end.
+    pub(super) async fn play(&self, session: &str, mode: &str, steps: &[Step]) -> Result<Turn, Stop> {
+        self.turn(session, mode, vec![play(steps)]).await
+    }
+
+    /// Sends messages and reads the stream to its end.
+    pub(super) async fn turn(&self, session: &str, mode: &str, messages: Vec<Value>) -> Result<Turn, Stop> {
+        let body = json!({ "messages": messages, "stream": mode });
+        self.open(session, &body, &[]).await?.finish().await
+    }
+
+    /// Starts a streamed turn from a whole body.
+    pub(super) async fn open(&self, session: &str, body: &Value, headers: &[(&str, &str)]) -> Result<Live, Stop> {
+        let path = format!("/sessions/{session}/turns");
+        let (asked, response) = self.send(self.posting(&path, body, headers)).await?;
+        Live::new(asked, response).await
+    }
+
+    /// Plays a script and takes the answer in one piece.
+    pub(super) async fn tell(&self, session: &str, steps: &[Step]) -> Result<Answer, Stop> {
+        self.ask(session, &json!({ "messages": [play(steps)] })).await
+    }
+
+    /// Sends a whole body and takes the answer in one piece.
+    pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<Answer, Stop> {
+        let reply = self.post_turn(session, body).await?;
+        Answer::read(reply.status(200)?)
+    }
+
+    /// Sends a whole body, right or wrong.
+    pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<Reply, Stop> {
+        self.post(&format!("/sessions/{session}/turns"), body).await
+    }
+
+    /// The messages of a history.
+    pub(super) async fn history(&self, session: &str, kind: &str) -> Result<Vec<Value>, Stop> {
+        let reply = self.get(&format!("/sessions/{session}/history?type={kind}")).await?;
+        let body = reply.status(200)?.json()?;
+        body["history"][kind].as_array().cloned().ok_or_else(|| {
+            fail(format!("expected {{\"history\":{{\"{kind}\":[…]}}}}, got {}", short(&body.to_string())))
+        })
+    }
+
+    /// What `GET /sessions/:id` says.
+    pub(super) async fn shown(&self, session: &str) -> Result<Value, Stop> {
+        self.get(&format!("/sessions/{session}")).await?.status(200)?.json()
+    }
+}
+
+/// The answer to a turn in mode `none`.
+#[derive(Debug, Clone)]
+pub(super) struct Answer {
+    pub(super) body: Value,
+    pub(super) messages: Vec<Value>,
+}
+
+impl Answer {
+    pub(super) fn read(reply: &Reply) -> Result<Self, Stop> {
+        let body = reply.json()?;
+        let messages = body["messages"].as_array().cloned();
+        match messages {
+            Some(messages) if body["stopReason"].is_string() => Ok(Self { body, messages }),
+            _ => Err(fail(format!(
+                "{}: expected {{\"stopReason\",\"messages\"}}, got {}",
+                reply.asked,
+                short(&reply.text())
+            ))),
+        }
+    }
+
+    pub(super) fn stop(&self) -> &str {
+        self.body["stopReason"].as_str().unwrap_or_default()
+    }
+
+    /// All text the agent said.
+    pub(super) fn text(&self) -> String {
+        let said = self.messages.iter().filter(|message| message["role"] == "assistant");
+        said.map(|message| flat(&message["content"])).collect()
+    }
+}
+
+/// A stream that is being read.
+pub(super) struct Live {
+    pub(super) headers: HeaderMap,
+    /// What came so far.
+    pub(super) events: Vec<Event>,
+    asked: String,
+    response: Response,
+    decoder: Decoder,
+}
+
+impl Live {
+    pub(super) async fn new(asked: String, response: Response) -> Result<Self, Stop> {
+        if response.status() != 200 {
+            Reply::read(asked, response).await?.status(200)?;
+            return Err(fail("expected 200"));
+        }
+        let headers = response.headers().clone();
+        let kind = header(&headers, "content-type").split(';').next().unwrap_or_default();
+        equal(&format!("{asked}: content-type"), "text/event-stream", kind.trim())?;
+        Ok(Self { headers, events: Vec::new(), asked, response, decoder: Decoder::default() })
+    }
+
+    /// Reads the next event; nothing when the stream has ended.
+    pub(super) async fn next(&mut self) -> Result<Option<&Event>, Stop> {
+        loop {
+            let event = self.decoder.next().map_err(|wrong| fail(format!("{}: {wrong}", self.asked)))?;
+            if let Some(event) = event {
+                self.events.push(event);
+                return Ok(self.events.last());
+            }
+            let chunk = self.response.chunk().await.map_err(|error| {
+                fail(format!("{}: expected the stream to go on, got {}", self.asked, chain(&error)))
+            })?;
+            match chunk {
+                Some(bytes) => self.decoder.push(&bytes),
+                None => {
+                    self.decoder.finish().map_err(|wrong| fail(format!("{}: {wrong}", self.asked)))?;
+                    return Ok(None);
+                }
+            }
+        }
+    }
+
+    /// Reads on until an event of this name has come.
+    pub(super) async fn until(&mut self, name: &str) -> Result<(), Stop> {
+        while let Some(event) = self.next().await? {
+            if event.name == name {
+                return Ok(());
+            }
+        }
+        Err(fail(format!("{}: expected `{name}`, got {:?}", self.asked, names(&self.events))))
+    }
+
+    /// Reads whatever is left, as it comes.
+    pub(super) async fn rest(mut self) -> Result<(Vec<Event>, usize), Stop> {
+        while self.next().await?.is_some() {}
+        Ok((self.events, self.decoder.comments))
+    }
+
+    /// Reads to the end of a whole turn.
+    pub(super) async fn finish(self) -> Result<Turn, Stop> {
+        let (events, comments) = self.rest().await?;
+        Turn::new(events, comments)
+    }
+}
+
+/// A whole streamed turn: `turn_start` first, `turn_stop` last, each exactly once.
+#[derive(Debug, Clone)]
+pub(super) struct Turn {
+    pub(super) events: Vec<Event>,
+    pub(super) comments: usize,
+}
+
+impl Turn {
+    pub(super) fn new(events: Vec<Event>, comments: usize) -> Result<Self, Stop> {
+        let turn = Self { events, comments };
+        let names = turn.names();
+        let once = |name| names.iter().filter(|found| **found == name).count() == 1;
+        ensure(names.first() == Some(&"turn_start") && once("turn_start"), || {
+            format!("expected one `turn_start`, first, got {}", short(&format!("{names:?}")))
+        })?;
+        ensure(names.last() == Some(&"turn_stop") && once("turn_stop"), || {
+            format!("expected one `turn_stop`, last, got …{:?}", &names[names.len().saturating_sub(6)..])
+        })?;
+        Ok(turn)
+    }
+
+    pub(super) fn names(&self) -> Vec<&str> {
+        names(&self.events)
+    }
+
+    /// The data of `turn_stop`.
+    pub(super) fn stop_data(&self) -> Value {
+        self.events.last().map_or(Value::Null, |event| Value::Object(event.data.clone()))
+    }
+
+    pub(super) fn stop(&self) -> &str {
+        self.events.last().and_then(|event| event.text("stopReason")).unwrap_or_default()
+    }
+
+    /// All text the agent said.
+    pub(super) fn text(&self) -> String {
+        let said = self.events.iter().filter_map(|event| match event.name.as_str() {
+            "text" => event.text("text"),
+            "text_delta" => event.text("delta"),
+            _ => None,
+        });
+        said.collect()
+    }
+
+    /// The results that were sent: the call and the text of its content.
+    pub(super) fn results(&self) -> Vec<(&str, String)> {
+        let results = self.events.iter().filter(|event| event.name == "tool_result");
+        results
+            .map(|event| {
+                let content = event.data.get("content").map(flat).unwrap_or_default();
+                (event.text("toolCallId").unwrap_or_default(), content)
+            })
+            .collect()
+    }
+
+    /// The bytes after the first `count` events.
+    pub(super) fn bytes_after(&self, count: usize) -> Vec<u8> {
+        raw(&self.events[count..])
+    }
+
+    /// The messages the events stand for, as a client rebuilds them.
+    pub(super) fn messages(&self) -> Vec<Value> {
+        let mut messages = Vec::new();
+        let mut blocks: Vec<Value> = Vec::new();
+        let mut close = |blocks: &mut Vec<Value>, tool: Option<Value>| {
+            if !blocks.is_empty() {
+                messages.push(json!({ "role": "assistant", "content": std::mem::take(blocks) }));
+            }
+            messages.extend(tool);
+        };
+        for event in &self.events {
+            let data = &event.data;
+            match event.name.as_str() {
+                "text_delta" => extend(&mut blocks, "text", event.text("delta").unwrap_or_default()),
+                "thinking_delta" => extend(&mut blocks, "thinking", event.text("delta").unwrap_or_default()),
+                "text" => blocks.push(json!({ "type": "text", "text": data["text"] })),
+                "thinking" => blocks.push(json!({ "type": "thinking", "thinking": data["thinking"] })),
+                "tool_call" => blocks.push(json!({
+                    "type": "tool_use",
+                    "toolCallId": data["toolCallId"],
+                    "name": data["name"],
+                    "input": data["input"],
+                })),
+                "tool_result" => close(
+                    &mut blocks,
+                    Some(json!({
+                        "role": "tool",
+                        "toolCallId": data["toolCallId"],
+                        "content": data["content"],
+                    })),
+                ),
+                _ => {}
+            }
+        }
+        close(&mut blocks, None);
+        messages
+    }
+}
+
+/// Appends to the last block if it is of this kind, else begins one.
+fn extend(blocks: &mut Vec<Value>, kind: &str, delta: &str) {
+    if let Some(Value::String(text)) =
+        blocks.last_mut().filter(|block| block["type"] == kind).map(|block| &mut block[kind])
+    {
+        text.push_str(delta);
+        return;
+    }
+    let mut block = json!({ "type": kind });
+    block[kind] = delta.into();
+    blocks.push(block);
+}
+
+pub(super) fn names(events: &[Event]) -> Vec<&str> {
+    events.iter().map(|event| event.name.as_str()).collect()
+}
+
+/// The bytes of events, one after the other.
+pub(super) fn raw(events: &[Event]) -> Vec<u8> {
+    events.iter().flat_map(|event| event.raw.iter().copied()).collect()
+}

@@ -1,0 +1,64 @@
+//! Runs the AAP rows against a server: `nuncio-conformance http://127.0.0.1:7400/aap`.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use nuncio_conformance::{Outcome, Source, Target, aap};
+
+/// Checks a server against the Agent Application Protocol v3, row by row.
+#[derive(Parser)]
+struct Arguments {
+    /// The base address, such as http://127.0.0.1:7400/aap.
+    base: String,
+    /// The bearer key to send.
+    #[arg(long, env = "AAP_KEY", hide_env_values = true)]
+    key: Option<String>,
+    /// A key of another owner, for the rows about ownership.
+    #[arg(long, env = "AAP_OTHER_KEY", hide_env_values = true)]
+    other_key: Option<String>,
+    /// Leave out what Nuncio chose where the protocol is silent.
+    #[arg(long)]
+    protocol_only: bool,
+    /// Only rows with this text in their id or check.
+    #[arg(long)]
+    only: Option<String>,
+    /// How many checks run at once.
+    #[arg(long, default_value_t = 8)]
+    parallel: usize,
+    /// Also list the rows that were not tried, and why.
+    #[arg(long)]
+    all: bool,
+}
+
+#[tokio::main]
+async fn main() -> ExitCode {
+    let arguments = Arguments::parse();
+    let mut target = Target::new(arguments.base).with_parallel(arguments.parallel);
+    if let Some(key) = arguments.key {
+        target = target.with_key(key);
+    }
+    if let Some(key) = arguments.other_key {
+        target = target.with_other_key(key);
+    }
+    let mut suite = aap();
+    if arguments.protocol_only {
+        suite = suite.without(Source::Ours);
+    }
+    if let Some(part) = &arguments.only {
+        suite = suite.only(part);
+    }
+
+    let report = suite.run(&target).await;
+    if arguments.all {
+        for row in &report.rows {
+            match &row.outcome {
+                Outcome::Passed => println!("passed    {}  {}", row.row.id, row.row.sentence),
+                Outcome::Excluded(why) => println!("excluded  {}  {why}", row.row.id),
+                Outcome::Skipped(why) => println!("skipped   {}  {why}", row.row.id),
+                Outcome::Failed(_) => {}
+            }
+        }
+    }
+    print!("{report}");
+    if report.failed() == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+}

@@ -1,0 +1,184 @@
+//! Rows and the checks that prove them, and how they are run.
+
+use std::collections::{HashMap, HashSet};
+
+use futures_util::StreamExt as _;
+use futures_util::future::BoxFuture;
+use futures_util::stream;
+use serde::Deserialize;
+
+use crate::report::{Outcome, Report, RowReport};
+use crate::row::{Need, Row, Source};
+use crate::target::Target;
+use crate::verdict::{Stop, Verdict};
+
+/// A check: a function of a server.
+pub(crate) type Check = for<'a> fn(&'a Target) -> BoxFuture<'a, Verdict>;
+
+/// Looks once at a server before the checks run: whether it answers at all, and what it offers.
+pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<Offer, String>>;
+
+/// What a server offers the checks.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Offer {
+    /// An agent named `script`.
+    pub(crate) script: bool,
+}
+
+/// The rows of one protocol.
+#[derive(Clone)]
+pub struct Suite {
+    rows: Vec<Row>,
+    checks: HashMap<&'static str, Check>,
+    probe: Probe,
+}
+
+impl Suite {
+    /// The suite of a file of rows that is compiled in.
+    pub(crate) fn new(rows: &str, checks: impl IntoIterator<Item = (&'static str, Check)>, probe: Probe) -> Self {
+        #[derive(Deserialize)]
+        struct File {
+            row: Vec<Row>,
+        }
+        let file: File = toml::from_str(rows).expect("the rows compiled in are well formed");
+        Self { rows: file.row, checks: checks.into_iter().collect(), probe }
+    }
+
+    /// The rows, in the order of the file.
+    #[must_use]
+    pub fn rows(&self) -> &[Row] {
+        &self.rows
+    }
+
+    /// The suite without the rows of one source.
+    #[must_use]
+    pub fn without(mut self, source: Source) -> Self {
+        self.rows.retain(|row| row.source != source);
+        self
+    }
+
+    /// The rows whose id or check has `part` in it.
+    #[must_use]
+    pub fn only(mut self, part: &str) -> Self {
+        self.rows.retain(|row| row.id.contains(part) || row.check.as_ref().is_some_and(|check| check.contains(part)));
+        self
+    }
+
+    /// Runs every check that a row asks for, once, and says what came of each row.
+    pub async fn run(&self, target: &Target) -> Report {
+        let offer = (self.probe)(target).await;
+        let wanted: HashSet<&str> = self
+            .rows
+            .iter()
+            .filter(|row| matches!(&offer, Ok(offer) if self.missing(row, *offer, target).is_none()))
+            .filter_map(|row| row.check.as_deref())
+            .collect();
+        let verdicts: HashMap<&str, Verdict> = stream::iter(wanted)
+            .map(|name| async move { (name, self.check(name, target).await) })
+            .buffer_unordered(target.parallel)
+            .collect()
+            .await;
+
+        let outcome = |row: &Row| match (&row.check, &offer) {
+            (None, _) => Outcome::Excluded(row.excluded.clone().unwrap_or_default()),
+            (Some(_), Err(unreachable)) => Outcome::Failed(unreachable.clone()),
+            (Some(check), Ok(offer)) => match self.missing(row, *offer, target) {
+                Some(need) => Outcome::Skipped(need.missing().to_owned()),
+                None => match verdicts.get(check.as_str()) {
+                    Some(Ok(())) => Outcome::Passed,
+                    Some(Err(Stop::Failed(reason))) => Outcome::Failed(reason.clone()),
+                    Some(Err(Stop::Skipped(reason))) => Outcome::Skipped(reason.clone()),
+                    None => Outcome::Failed("the check did not run".to_owned()),
+                },
+            },
+        };
+        let rows = self.rows.iter().map(|row| RowReport { row: row.clone(), outcome: outcome(row) }).collect();
+        Report { rows }
+    }
+
+    async fn check(&self, name: &str, target: &Target) -> Verdict {
+        let Some(check) = self.checks.get(name) else {
+            return Err(Stop::Failed(format!("the suite has no check named {name}")));
+        };
+        match tokio::time::timeout(target.patience, check(target)).await {
+            Ok(verdict) => verdict,
+            Err(_) => {
+                let seconds = target.patience.as_secs();
+                Err(Stop::Failed(format!("expected an end, got none within {seconds} s")))
+            }
+        }
+    }
+
+    /// What the row needs and the server or the caller does not have.
+    fn missing(&self, row: &Row, offer: Offer, target: &Target) -> Option<Need> {
+        let need = row.needs?;
+        let met = match need {
+            Need::Script => offer.script,
+            Need::Key => target.key.is_some(),
+            Need::Keys => target.key.is_some() && target.other_key.is_some(),
+            Need::Open => target.key.is_none(),
+            Need::Loopback => target.key.is_none() && target.is_loopback(),
+        };
+        (!met).then_some(need)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use crate::{Target, aap};
+
+    #[test]
+    fn every_row_has_a_check_or_a_reason() {
+        for row in aap().rows() {
+            assert!(
+                row.check.is_some() != row.excluded.is_some(),
+                "{} must have either a check or the reason why it has none",
+                row.id
+            );
+            assert!(!row.sentence.is_empty() && !row.section.is_empty(), "{} says nothing", row.id);
+        }
+    }
+
+    #[test]
+    fn every_named_check_exists_and_every_check_is_named() {
+        let suite = aap();
+        let named: HashSet<&str> = suite.rows().iter().filter_map(|row| row.check.as_deref()).collect();
+        let there: HashSet<&str> = suite.checks.keys().copied().collect();
+        let absent: Vec<_> = named.difference(&there).collect();
+        let idle: Vec<_> = there.difference(&named).collect();
+        assert!(absent.is_empty(), "rows name checks that do not exist: {absent:?}");
+        assert!(idle.is_empty(), "no row uses: {idle:?}");
+    }
+
+    #[test]
+    fn no_two_checks_share_a_name() {
+        assert_eq!(crate::aap::checks().count(), aap().checks.len());
+    }
+
+    #[test]
+    fn ids_are_unique() {
+        let mut seen = HashSet::new();
+        for row in aap().rows() {
+            assert!(seen.insert(row.id.clone()), "{} is there twice", row.id);
+        }
+    }
+
+    #[test]
+    fn rows_that_share_a_check_need_the_same() {
+        let suite = aap();
+        for a in suite.rows() {
+            for b in suite.rows().iter().filter(|b| a.check.is_some() && a.check == b.check) {
+                assert_eq!(a.needs, b.needs, "{} and {}", a.id, b.id);
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn a_server_that_is_not_there_fails_every_checked_row() {
+        let report = aap().run(&Target::new("http://127.0.0.1:9/aap")).await;
+        assert_eq!(report.passed(), 0);
+        assert!(report.failed() > 0);
+    }
+}

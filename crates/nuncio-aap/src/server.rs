@@ -1,0 +1,263 @@
+//! AAP's routes. Each only translates: the request into a use-case, its outcome into an answer.
+
+use std::time::Duration;
+
+use axum::Router;
+use axum::extract::{FromRequestParts, Path, Query, Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use http::request::Parts;
+use http::{HeaderMap, StatusCode, header};
+use nuncio_core::Code;
+use nuncio_core::turn::StreamMode;
+use nuncio_engine::converse::{HistoryKind, LiveTurn};
+use nuncio_engine::{Caller, Engine, EngineError, Identity};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::{lift, project};
+
+mod body;
+mod refuse;
+mod sse;
+
+pub use refuse::refuse;
+
+use refuse::AapError;
+use sse::EventId;
+
+/// What the routes need.
+#[derive(Debug, Clone)]
+pub struct Aap {
+    /// The engine.
+    pub engine: Engine,
+    /// How large a body may be.
+    pub max_body: usize,
+    /// How long a body may take to arrive.
+    pub body_time: Duration,
+}
+
+/// The routes, relative to AAP's base. Whoever mounts them puts an [`Identity`] into each request.
+pub fn routes(aap: Aap) -> Router {
+    Router::new()
+        .route("/meta", get(meta))
+        .route("/sessions", get(list_sessions).post(create_session))
+        .route("/sessions/{id}", get(show_session).delete(delete_session))
+        .route("/sessions/{id}/history", get(history))
+        .route("/sessions/{id}/turns", post(begin_turn))
+        .route("/sessions/{id}/stream", get(continue_stream))
+        .route("/sessions/{id}/cancel", post(cancel))
+        .method_not_allowed_fallback(method_not_allowed)
+        .fallback(not_found)
+        .with_state(aap)
+}
+
+/// `GET /meta`: open to everyone, but a wrong key is told so.
+async fn meta(State(aap): State<Aap>, request: Request) -> Result<Response, AapError> {
+    if request.extensions().get() == Some(&Identity::Invalid) {
+        return Err(wrong_key().into());
+    }
+    let agents = aap.engine.agents();
+    Ok(axum::Json(project::meta(agents.iter().map(|agent| &**agent))).into_response())
+}
+
+/// `POST /sessions`
+async fn create_session(State(aap): State<Aap>, request: Request) -> Result<Response, AapError> {
+    let caller = caller(&request)?;
+    let (body, idempotency) = body::read(&aap, request).await?;
+    let id = aap.engine.create_session(&caller, lift::new_session(body)?, idempotency).await?;
+    Ok((StatusCode::CREATED, axum::Json(json!({"sessionId": id}))).into_response())
+}
+
+#[derive(Deserialize)]
+struct After {
+    after: Option<String>,
+}
+
+/// `GET /sessions?after=`
+async fn list_sessions(
+    State(aap): State<Aap>,
+    Asked(After { after }): Asked<After>,
+    request: Request,
+) -> Result<Response, AapError> {
+    let caller = caller(&request)?;
+    let page = aap.engine.sessions(&caller, after.as_deref().filter(|after| !after.is_empty())).await?;
+    let mut answer = json!({"sessions": page.items.iter().map(project::session_info).collect::<Vec<_>>()});
+    if let Some(next) = page.next {
+        answer["next"] = next.into();
+    }
+    Ok(axum::Json(answer).into_response())
+}
+
+/// `GET /sessions/:id`
+async fn show_session(
+    State(aap): State<Aap>,
+    SessionPath(id): SessionPath,
+    request: Request,
+) -> Result<Response, AapError> {
+    let session = aap.engine.session(&caller(&request)?, &id).await?;
+    Ok(axum::Json(project::session_info(&session)).into_response())
+}
+
+/// `DELETE /sessions/:id`
+async fn delete_session(
+    State(aap): State<Aap>,
+    SessionPath(id): SessionPath,
+    request: Request,
+) -> Result<Response, AapError> {
+    aap.engine.delete_session(&caller(&request)?, &id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+#[derive(Deserialize)]
+struct HistoryQuery {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+/// `GET /sessions/:id/history?type=compacted|full`
+async fn history(
+    State(aap): State<Aap>,
+    SessionPath(id): SessionPath,
+    Asked(HistoryQuery { kind }): Asked<HistoryQuery>,
+    request: Request,
+) -> Result<Response, AapError> {
+    let caller = caller(&request)?;
+    let (name, kind) = match kind.as_deref() {
+        Some("compacted") => ("compacted", HistoryKind::Compacted),
+        Some("full") => ("full", HistoryKind::Full),
+        _ => return Err(EngineError::new(Code::BadRequest, "type must be \"compacted\" or \"full\"").into()),
+    };
+    let messages = aap.engine.history(&caller, &id, kind).await?;
+    Ok(axum::Json(json!({"history": {name: messages}})).into_response())
+}
+
+/// `POST /sessions/:id/turns`
+async fn begin_turn(
+    State(aap): State<Aap>,
+    SessionPath(id): SessionPath,
+    request: Request,
+) -> Result<Response, AapError> {
+    let caller = caller(&request)?;
+    // Whether the session is there comes before what is wrong with the body.
+    aap.engine.session(&caller, &id).await?;
+    let (body, idempotency) = body::read(&aap, request).await?;
+    let request = lift::turn_request(body)?;
+    let mode = request.mode;
+    let turn = aap.engine.begin_turn(&caller, &id, request, idempotency).await?;
+    if mode != StreamMode::None {
+        return Ok(sse::response(turn, mode, 0, aap.engine.clock().clone()));
+    }
+    turn.finished().await;
+    Ok(axum::Json(outcome(&turn)).into_response())
+}
+
+/// `PostSessionTurnResponse`, with what our `turn_stop` says beside the reason.
+fn outcome(turn: &LiveTurn) -> Value {
+    let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
+    let mut answer = json!(stop);
+    answer["messages"] = json!(messages);
+    answer
+}
+
+#[derive(Deserialize)]
+struct StreamQuery {
+    stream: Option<String>,
+}
+
+/// `GET /sessions/:id/stream`: ours. Continues the stream of the last turn, or behind `Last-Event-ID`.
+async fn continue_stream(
+    State(aap): State<Aap>,
+    SessionPath(id): SessionPath,
+    Asked(query): Asked<StreamQuery>,
+    request: Request,
+) -> Result<Response, AapError> {
+    let caller = caller(&request)?;
+    let last = last_event_id(request.headers())?;
+    let turn = aap.engine.turn(&caller, &id, last.map(|id| id.turn)).await?;
+    let mode = match query.stream.as_deref() {
+        None if turn.mode == StreamMode::None => StreamMode::Delta,
+        None => turn.mode,
+        Some("delta") => StreamMode::Delta,
+        Some("message") => StreamMode::Message,
+        Some(_) => return Err(EngineError::new(Code::BadRequest, "stream must be \"delta\" or \"message\"").into()),
+    };
+    let from = last.map_or(0, |id| id.event.saturating_add(1));
+    Ok(sse::response(turn, mode, from, aap.engine.clock().clone()))
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
+    let Some(value) = headers.get("last-event-id") else { return Ok(None) };
+    let wrong = || {
+        EngineError::new(
+            Code::BadEventId,
+            "Last-Event-ID is not the id of an event of this session; ids look like 3.17",
+        )
+    };
+    let id = value.to_str().ok().and_then(EventId::parse).ok_or_else(wrong)?;
+    Ok(Some(id))
+}
+
+/// `POST /sessions/:id/cancel`: ours. Answers when the turn is over, with how it ended.
+async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> Result<Response, AapError> {
+    let turn = aap.engine.cancel_turn(&caller(&request)?, &id).await?;
+    let stop = turn.read(nuncio_core::event::EventLog::stop);
+    Ok(axum::Json(stop).into_response())
+}
+
+/// The session named in the path. One that is not even text names no session.
+struct SessionPath(String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SessionPath {
+    type Rejection = AapError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AapError> {
+        match Path::<String>::from_request_parts(parts, state).await {
+            Ok(Path(id)) => Ok(Self(id)),
+            Err(_) => Err(EngineError::new(Code::SessionNotFound, "there is no such session").into()),
+        }
+    }
+}
+
+/// The query, with a complaint in AAP's shape.
+struct Asked<T>(T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for Asked<T> {
+    type Rejection = AapError;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, AapError> {
+        match Query::<T>::from_request_parts(parts, state).await {
+            Ok(Query(query)) => Ok(Self(query)),
+            Err(error) => Err(EngineError::new(Code::BadRequest, error.body_text()).into()),
+        }
+    }
+}
+
+async fn not_found() -> AapError {
+    EngineError::new(
+        Code::NotFound,
+        "there is nothing at this address; AAP is served below /aap, beginning with /aap/meta",
+    )
+    .into()
+}
+
+async fn method_not_allowed() -> AapError {
+    EngineError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header").into()
+}
+
+fn caller(request: &Request) -> Result<Caller, EngineError> {
+    match request.extensions().get::<Identity>() {
+        Some(Identity::Known(caller)) => Ok(caller.clone()),
+        Some(Identity::Invalid) => Err(wrong_key()),
+        Some(Identity::Missing) | None => {
+            let message =
+                format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);
+            Err(EngineError::new(Code::Unauthorized, message))
+        }
+    }
+}
+
+fn wrong_key() -> EngineError {
+    EngineError::new(Code::Unauthorized, "the key is not valid: it is unknown or was revoked")
+}

@@ -1,0 +1,35 @@
+//! Errors as answers.
+
+use axum::Json;
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use nuncio_engine::EngineError;
+
+use crate::error;
+
+/// An error on its way out.
+#[derive(Debug)]
+pub(super) struct AapError(EngineError);
+
+impl<E: Into<EngineError>> From<E> for AapError {
+    fn from(error: E) -> Self {
+        Self(error.into())
+    }
+}
+
+impl IntoResponse for AapError {
+    fn into_response(self) -> Response {
+        refuse(&self.0)
+    }
+}
+
+/// The answer to a request that is refused.
+#[must_use]
+pub fn refuse(error: &EngineError) -> Response {
+    let status = error::status(error.code);
+    let mut response = (status, Json(error::body(error))).into_response();
+    if status == StatusCode::UNAUTHORIZED {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"nuncio\""));
+    }
+    response
+}

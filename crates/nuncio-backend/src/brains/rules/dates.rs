@@ -1,0 +1,194 @@
+//! Dates and lengths of stay in a message, in English and Chinese.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use jiff::Span;
+use jiff::civil::Date;
+use regex::{Captures, Regex};
+
+use super::language::Language;
+use super::reading::{overlap, stands_alone};
+
+/// Something in a message that is or looks like a date.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Mention {
+    pub(super) part: Range<usize>,
+    /// None when there is no such day.
+    pub(super) date: Option<Date>,
+}
+
+/// A number of days, such as `3 nights`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Length {
+    pub(super) part: Range<usize>,
+    pub(super) days: i64,
+}
+
+const MONTHS: [&str; 12] = [
+    "january",
+    "february",
+    "march",
+    "april",
+    "may",
+    "june",
+    "july",
+    "august",
+    "september",
+    "october",
+    "november",
+    "december",
+];
+
+/// Ways to write one date, or two of the same month; in each `y` (where given), `m`, `d` and `e`,
+/// the second day. Digits next to digits are told apart by [`stands_alone`].
+static WRITTEN: LazyLock<[Regex; 5]> = LazyLock::new(|| {
+    let month = "(?P<m>jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec|january|february|march|april|august|september|october|november|december)";
+    let day = |name: &str| format!("(?P<{name}>[0-9]{{1,2}})(?:st|nd|rd|th)?");
+    let to = "\\s*(?:-|–|~|to|till|until|and|到|至)\\s*";
+    let (d, e) = (day("d"), day("e"));
+    [
+        r"(?P<y>[0-9]{4})(?:-(?P<m>[0-9]{1,2})-|/(?P<m2>[0-9]{1,2})/|\.(?P<m3>[0-9]{1,2})\.)(?P<d>[0-9]{1,2})".to_owned(),
+        r"(?P<d>[0-9]{1,2})\.(?P<m>[0-9]{1,2})\.(?P<y>[0-9]{4})".to_owned(),
+        format!(r"{d}(?:{to}(?:the )?{e})?(?: of)?[ -]{month}\b\.?(?:,?[ -]?(?P<y>[0-9]{{4}}))?"),
+        format!(r"{month}\.? (?:the )?{d}(?:{to}(?:the )?{e})?(?:,? (?P<y>[0-9]{{4}}))?"),
+        format!(r"(?:(?P<y>[0-9]{{4}}) ?年 ?)?(?P<m>[0-9]{{1,2}}) ?月 ?(?P<d>[0-9]{{1,2}}) ?[日号]?(?:{to}(?P<e>[0-9]{{1,2}}) ?[日号])?"),
+    ]
+    .map(|pattern| fixed(&format!("(?i){pattern}")))
+});
+
+static RELATIVE: LazyLock<Regex> =
+    LazyLock::new(|| fixed("(?i)day after tomorrow|tomorrow|today|tonight|大后天|后天|明天|明晚|明日|今天|今晚|今日"));
+
+static LENGTH: LazyLock<Regex> = LazyLock::new(|| {
+    fixed(
+        "(?i)(?P<n>[0-9]{1,3}|an?|one|two|three|four|five|six|seven|eight|nine|ten|[一二两三四五六七八九十]) ?(?:more )?(?P<unit>nights?|days?|weeks?|晚上?|天|夜|个?星期|周)",
+    )
+});
+
+fn fixed(pattern: &str) -> Regex {
+    Regex::new(pattern).expect("the pattern is fixed and tested")
+}
+
+/// The dates of a text in order. A date without a year is the next such day from `today`, or from
+/// the date before it.
+pub(super) fn find(text: &str, today: Date) -> Vec<Mention> {
+    let mut found: Vec<(Range<usize>, Form<'_>)> = Vec::new();
+    for pattern in WRITTEN.iter() {
+        found.extend(pattern.captures_iter(text).filter_map(|groups| {
+            let part = groups.get(0)?.range();
+            stands_alone(text, &part).then_some((part, Form::Written(groups)))
+        }));
+    }
+    found.extend(RELATIVE.find_iter(text).map(|word| (word.range(), Form::Relative(word.as_str()))));
+    // Of two that overlap, the one that begins first or says more is meant.
+    found.sort_by_key(|(part, _)| (part.start, std::cmp::Reverse(part.end)));
+
+    let mut mentions: Vec<Mention> = Vec::new();
+    let mut end = 0;
+    for (part, form) in found {
+        if part.start < end || glued(text, &part) {
+            continue;
+        }
+        end = part.end;
+        let since = mentions.iter().rev().find_map(|mention| mention.date).unwrap_or(today);
+        mentions.extend(form.dates(today, since).into_iter().map(|date| Mention { part: part.clone(), date }));
+    }
+    mentions
+}
+
+/// The length of stay that a text gives, if it gives one that is no piece of a date.
+pub(super) fn length(text: &str, dates: &[Mention]) -> Option<Length> {
+    let mut found = LENGTH.captures_iter(text).filter_map(|groups| {
+        let part = groups.get(0)?.range();
+        let apart = stands_alone(text, &part) && !dates.iter().any(|date| overlap(&date.part, &part));
+        let n = groups.name("n")?.as_str().to_lowercase();
+        let count = match n.as_str() {
+            "a" | "an" => 1,
+            other => super::numbers::find(other).first()?.value,
+        };
+        let unit = groups.name("unit")?.as_str().to_lowercase();
+        let weeks = unit.starts_with("week") || unit.ends_with("星期") || unit == "周";
+        apart.then_some(Length { part, days: if weeks { count.checked_mul(7)? } else { count } })
+    });
+    let first = found.next();
+    if found.next().is_some() { None } else { first }
+}
+
+/// The day so many days later.
+pub(super) fn later(date: Date, days: i64) -> Option<Date> {
+    date.checked_add(Span::new().try_days(days).ok()?).ok()
+}
+
+/// A date in words.
+pub(super) fn spoken(date: Date, language: Language) -> String {
+    match language {
+        Language::Chinese => format!("{}年{}月{}日", date.year(), date.month(), date.day()),
+        Language::English => {
+            let month =
+                usize::from(date.month().unsigned_abs()).checked_sub(1).and_then(|at| MONTHS.get(at)).unwrap_or(&"");
+            let (initial, rest) = month.split_at(month.len().min(1));
+            format!("{} {}{rest} {}", date.day(), initial.to_uppercase(), date.year())
+        }
+    }
+}
+
+/// Whether the part goes on as an id or a longer number does: `R-2026-12-24`.
+fn glued(text: &str, part: &Range<usize>) -> bool {
+    let mut before = text[..part.start].chars().rev();
+    matches!((before.next(), before.next()), (Some('-' | '/' | '.'), Some(sign)) if sign.is_ascii_alphanumeric())
+}
+
+enum Form<'t> {
+    Written(Captures<'t>),
+    Relative(&'t str),
+}
+
+impl Form<'_> {
+    fn dates(&self, today: Date, since: Date) -> Vec<Option<Date>> {
+        let groups = match self {
+            Self::Relative(word) => return vec![later(today, days_ahead(word))],
+            Self::Written(groups) => groups,
+        };
+        let month =
+            ["m", "m2", "m3"].iter().find_map(|name| groups.name(name)).and_then(|month| month_number(month.as_str()));
+        let number = |name| groups.name(name).and_then(|group| group.as_str().parse::<i16>().ok());
+        let day = |name| number(name).and_then(|day| i8::try_from(day).ok());
+        let first = month.zip(day("d")).and_then(|(month, day)| resolve(number("y"), month, day, since));
+        let mut dates = vec![first];
+        if groups.name("e").is_some() {
+            let since = first.unwrap_or(since);
+            dates.push(month.zip(day("e")).and_then(|(month, day)| resolve(number("y"), month, day, since)));
+        }
+        dates
+    }
+}
+
+fn resolve(year: Option<i16>, month: i8, day: i8, since: Date) -> Option<Date> {
+    if let Some(year) = year {
+        return Date::new(year, month, day).ok();
+    }
+    // 29 February may be up to eight years away.
+    (0..=8).filter_map(|years| Date::new(since.year().checked_add(years)?, month, day).ok()).find(|date| *date >= since)
+}
+
+fn month_number(text: &str) -> Option<i8> {
+    if let Ok(number) = text.parse() {
+        return Some(number);
+    }
+    let text = text.to_lowercase();
+    let at = MONTHS.iter().position(|month| text.get(..3).is_some_and(|start| month.starts_with(start)))?;
+    i8::try_from(at + 1).ok()
+}
+
+fn days_ahead(word: &str) -> i64 {
+    match word.to_lowercase().as_str() {
+        "today" | "tonight" | "今天" | "今晚" | "今日" => 0,
+        "tomorrow" | "明天" | "明晚" | "明日" => 1,
+        "大后天" => 3,
+        _ => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests;

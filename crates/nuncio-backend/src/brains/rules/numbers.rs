@@ -1,0 +1,137 @@
+//! Whole numbers in a message: in digits, and the words of small ones.
+
+use std::ops::Range;
+use std::sync::LazyLock;
+
+use regex::Regex;
+
+use super::super::words::is_han;
+use super::reading::stands_alone;
+
+/// A number and where it stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Number {
+    pub(super) part: Range<usize>,
+    pub(super) value: i64,
+    /// What follows does not make it a count of something else, such as nights or rooms.
+    pub(super) is_free: bool,
+}
+
+const WORDS: [&str; 13] =
+    ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
+
+/// Words that make the number before them a count of themselves.
+const UNITS: [&str; 21] = [
+    "night", "nights", "day", "days", "week", "weeks", "month", "months", "hour", "hours", "room", "rooms", "bed",
+    "beds", "am", "pm", "euro", "euros", "eur", "usd", "of",
+];
+
+static NUMBER: LazyLock<Regex> = LazyLock::new(|| {
+    let words = WORDS.join("|");
+    let pattern = format!("(?i)[0-9]+|{words}|十[一二]?|[一二两三四五六七八九]");
+    Regex::new(&pattern).expect("the pattern is fixed and tested")
+});
+
+/// The numbers of a text, in order.
+pub(super) fn find(text: &str) -> Vec<Number> {
+    let whole = |part: &Range<usize>| stands_alone(text, part) && !is_fraction(text, part);
+    NUMBER
+        .find_iter(text)
+        .filter(|found| whole(&found.range()))
+        .filter_map(|found| {
+            let value = value(found.as_str())?;
+            Some(Number { part: found.range(), value, is_free: is_free(text, &found.range()) })
+        })
+        .collect()
+}
+
+fn value(text: &str) -> Option<i64> {
+    if let Ok(value) = text.parse() {
+        return Some(value);
+    }
+    if let Some(at) = WORDS.iter().position(|word| word.eq_ignore_ascii_case(text)) {
+        return i64::try_from(at).ok();
+    }
+    let digit = |sign: char| "零一二三四五六七八九".chars().position(|known| known == sign);
+    match text.strip_prefix('十') {
+        Some("") => Some(10),
+        Some(rest) => rest.chars().next().and_then(digit).and_then(|ones| i64::try_from(10 + ones).ok()),
+        None if text == "两" => Some(2),
+        None => text.chars().next().and_then(digit).and_then(|value| i64::try_from(value).ok()),
+    }
+}
+
+/// Whether the digits are a piece of `1.5`, `room-203` or `24/12`.
+fn is_fraction(text: &str, part: &Range<usize>) -> bool {
+    let joins = |sign: char| matches!(sign, '.' | ',' | '-' | '/' | ':' | '#' | '_');
+    let mut before = text[..part.start].chars().rev();
+    let mut after = text[part.end..].chars();
+    let glued =
+        |a: Option<char>, b: Option<char>| a.is_some_and(joins) && b.is_some_and(|sign| sign.is_ascii_alphanumeric());
+    glued(before.next(), before.next()) || glued(after.next(), after.next())
+}
+
+/// What makes a number a count of something that is no slot's business. Chinese needs more care
+/// than a list, since its numerals are parts of other words.
+fn is_free(text: &str, part: &Range<usize>) -> bool {
+    let before = text[..part.start].trim_end();
+    let after = text[part.end..].trim_start();
+    if before.ends_with(['第', '$', '€', '£', '¥']) || after.starts_with(['%', '€', '元', '$']) {
+        return false;
+    }
+    if after.starts_with(is_han) || text[part.clone()].starts_with(is_han) {
+        return counts_people(after);
+    }
+    !UNITS.contains(&following_word(text, part).as_str())
+}
+
+/// Whether what follows a Chinese numeral shows that people are meant, or that it stands by itself.
+fn counts_people(after: &str) -> bool {
+    const PEOPLE: [&str; 9] = ["人", "位", "名", "口", "个人", "个大", "个成", "个客", "个小"];
+    let next = after.chars().next();
+    next.is_none_or(|sign| !sign.is_alphanumeric()) || PEOPLE.iter().any(|word| after.starts_with(word))
+}
+
+/// The word after a part of the text, in lower case.
+pub(super) fn following_word(text: &str, part: &Range<usize>) -> String {
+    let after = text.get(part.end..).unwrap_or_default().trim_start();
+    after.chars().take_while(|sign| sign.is_alphabetic()).flat_map(char::to_lowercase).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn values(text: &str) -> Vec<i64> {
+        find(text).iter().map(|number| number.value).collect()
+    }
+
+    fn free(text: &str) -> Vec<i64> {
+        find(text).iter().filter(|number| number.is_free).map(|number| number.value).collect()
+    }
+
+    #[test]
+    fn digits_and_small_words_are_numbers() {
+        assert_eq!(values("2 guests and Three more"), [2, 3]);
+        assert_eq!(values("twelve"), [12]);
+        assert_eq!(values("十一个人,两位"), [11, 2]);
+        assert_eq!(values("someone, often, weight"), [0; 0]);
+        assert_eq!(values("99999999999999999999"), [0; 0], "too large for anything");
+    }
+
+    #[test]
+    fn pieces_of_something_else_are_no_numbers() {
+        assert_eq!(values("room-203, 1.5, 24/12, GH-7K3QXM, a1"), [0; 0]);
+        assert_eq!(values("2, or 3."), [2, 3]);
+        assert_eq!(values("有2位客人"), [2]);
+    }
+
+    #[test]
+    fn counts_of_other_things_are_not_free() {
+        assert_eq!(free("one room for 3 nights for two"), [2]);
+        assert_eq!(free("帮我查一下,订一个房间,住三晚,两个人"), [2]);
+        assert_eq!(free("第一次来,3位"), [3]);
+        assert_eq!(free("两个大人"), [2]);
+        assert_eq!(free("三"), [3]);
+    }
+}

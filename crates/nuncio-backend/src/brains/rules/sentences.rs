@@ -1,0 +1,63 @@
+//! What the brain says when the agent file has no words for it.
+
+use super::language::Language::{self, Chinese, English};
+
+pub(super) fn not_understood(language: Language, abilities: &[String]) -> String {
+    match (language, abilities.is_empty()) {
+        (English, true) => "Sorry, I did not understand that.".into(),
+        (Chinese, true) => "抱歉，我没有听懂。".into(),
+        (English, false) => format!("Sorry, I did not understand that. What I can do: {}.", abilities.join(", ")),
+        (Chinese, false) => format!("抱歉，我没有听懂。我可以做：{}。", abilities.join("、")),
+    }
+}
+
+pub(super) fn dropped(language: Language) -> String {
+    match language {
+        English => "All right, never mind. What else can I do for you?".into(),
+        Chinese => "好的，那就算了。还有什么可以帮您？".into(),
+    }
+}
+
+pub(super) fn switched_off(language: Language, tool: &str) -> String {
+    match language {
+        English => format!("For this I need the tool {tool}, which must be switched on for this session first."),
+        Chinese => format!("这需要用到工具 {tool}，请先在本次会话中启用它。"),
+    }
+}
+
+pub(super) fn denied(language: Language, reason: Option<&str>) -> String {
+    match (language, reason) {
+        (English, None) => "I was not given permission, so nothing was done.".into(),
+        (English, Some(reason)) => format!("I was not given permission, so nothing was done: {reason}"),
+        (Chinese, None) => "没有得到许可，所以没有执行。".into(),
+        (Chinese, Some(reason)) => format!("没有得到许可，所以没有执行：{reason}"),
+    }
+}
+
+pub(super) fn failed(language: Language, error: &str) -> String {
+    match language {
+        English => format!("That did not work: {error}"),
+        Chinese => format!("没有成功：{error}"),
+    }
+}
+
+pub(super) fn no_result(language: Language) -> &'static str {
+    match language {
+        English => "no answer came",
+        Chinese => "没有收到结果",
+    }
+}
+
+pub(super) fn done(language: Language) -> String {
+    match language {
+        English => "Done.".into(),
+        Chinese => "已完成。".into(),
+    }
+}
+
+pub(super) fn ask(language: Language, slot: &str) -> String {
+    match language {
+        English => format!("Please tell me: {}.", slot.replace('_', " ")),
+        Chinese => format!("请告诉我：{}。", slot.replace('_', " ")),
+    }
+}

@@ -1,0 +1,94 @@
+use std::sync::LazyLock;
+
+use nuncio_core::ids::{CallId, ToolName};
+use nuncio_core::message::{Block, Content, ToolCall};
+use proptest::prelude::*;
+
+use super::*;
+
+/// Read once: a law is tried many times.
+static HOTEL: LazyLock<Subject> = LazyLock::new(Subject::hotel);
+
+fn call(name: &str, id: &str) -> Message {
+    let (id, name) = (CallId::parse(id).unwrap(), ToolName::parse(name).unwrap());
+    Message::assistant(vec![Block::tool_use(ToolCall { id, name, input: serde_json::Map::new() })])
+}
+
+/// Messages that mean something, and messages that mean anything.
+fn message() -> impl Strategy<Value = Message> {
+    let said = prop_oneof![
+        "(?s).{0,80}",
+        "(book|find|cancel|预订|查房间|never mind|算了|203|GH-AAAAAA|[0-9]{1,4}[-/年.][0-9]{1,3}[-/月.][0-9]{1,3}|tomorrow|3 nights|两位| |,){0,8}",
+    ];
+    let result = prop_oneof![
+        "(?s).{0,40}",
+        Just(r#"{"rooms":[{"room_id":7,"type":null}]}"#.to_owned()),
+        Just(r#"{"reservation":{"reservation_id":[],"check_in":"x"}}"#.to_owned()),
+        Just("Tool call denied".to_owned()),
+    ];
+    let id = |text: &str| CallId::parse(text).unwrap();
+    prop_oneof![
+        4 => said.prop_map(Message::user),
+        1 => result.prop_map(move |text| Message::tool(id("c"), Content::Text(text))),
+        1 => prop_oneof![Just("search_rooms"), Just("make_reservation"), Just("other")].prop_map(|name| call(name, "c")),
+    ]
+}
+
+proptest! {
+    #[test]
+    fn no_history_makes_it_panic(history in proptest::collection::vec(message(), 0..12)) {
+        let answer = HOTEL.reply(&history);
+        prop_assert_eq!(&answer, &HOTEL.reply(&history), "the same history gets the same answer");
+        if let Reply::Say(text) = answer {
+            prop_assert!(!text.trim().is_empty());
+        }
+    }
+
+    #[test]
+    fn a_call_always_fits_the_tool(history in proptest::collection::vec(message(), 0..12)) {
+        if let Reply::Call { name, input } = HOTEL.reply(&history) {
+            let faults = HOTEL.agent.tool(name.as_str()).unwrap().input.check(&serde_json::Value::Object(input)).err();
+            // A number of guests may be out of range; everything else is as the schema wants it.
+            prop_assert!(faults.unwrap_or_default().iter().all(|fault| fault.pointer == "/guests"));
+        }
+    }
+}
+
+#[test]
+fn the_longest_history_is_read_in_bounded_time() {
+    let noise = "book 2026-12-24 room 203 查房间 a b c ".repeat(400);
+    let history = vec![Message::user(noise); 1000];
+    assert!(matches!(HOTEL.reply(&history), Reply::Say(_)));
+}
+
+#[test]
+fn only_the_near_past_counts() {
+    let mut history = vec![Message::user("book a room")];
+    history.extend(std::iter::repeat_n(Message::assistant(vec![]), 200));
+    history.push(Message::user("2026-12-24"));
+    assert!(matches!(HOTEL.reply(&history), Reply::Say(text) if text.starts_with("Sorry")));
+}
+
+#[test]
+fn nothing_but_noise_is_answered_too() {
+    for history in
+        [vec![], vec![Message::user("")], vec![call("make_reservation", "c")], vec![Message::assistant(vec![])]]
+    {
+        assert!(matches!(HOTEL.reply(&history), Reply::Say(text) if text.starts_with("Sorry")));
+    }
+}
+
+#[test]
+fn a_result_forged_into_the_history_runs_nothing() {
+    let id = |text: &str| CallId::parse(text).unwrap();
+    // A call nobody asked for, and a result for another call: the question is still open.
+    let history =
+        [Message::user("cancel reservation GH-AAAAAA"), call("other", "x"), Message::tool(id("x"), "done".into())];
+    assert!(matches!(HOTEL.reply(&history), Reply::Call { name, .. } if name.as_str() == "cancel_reservation"));
+    let history = [
+        Message::user("cancel reservation GH-AAAAAA"),
+        call("cancel_reservation", "c"),
+        Message::tool(id("other"), "done".into()),
+    ];
+    assert!(matches!(HOTEL.reply(&history), Reply::Say(text) if text == "That did not work: no answer came"));
+}

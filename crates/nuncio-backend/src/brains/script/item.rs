@@ -1,0 +1,141 @@
+//! The items of a script's step.
+//!
+//! | item | what it does |
+//! |---|---|
+//! | `{"text":s}`, `{"thinking":s}` | says it, word by word |
+//! | `{"deltas":n,"delta":s}` | says `s` as `n` pieces of text |
+//! | `{"tool":{"name":…,"input":{…},"id":…}}` | calls a tool; `id` may be left out |
+//! | `{"echo":"results"}` | says the contents of the tool messages since the script, as JSON |
+//! | `{"echo":"tools"}`, `{"echo":"roles"}` | says the tools offered, the roles of the history |
+//! | `{"sleep":ms}` | waits |
+//! | `{"stop":reason}` | stops for that reason when the step is over |
+//! | `{"throw":message}` | fails |
+
+use std::time::Duration;
+
+use nuncio_core::ids::{CallId, ToolName};
+use nuncio_core::turn::StopReason;
+use serde_json::{Map, Value};
+
+/// How many pieces one item may say.
+const MAX_DELTAS: u64 = 10_000_000;
+/// How long one item may wait, in milliseconds.
+const MAX_SLEEP_MS: f64 = 600_000.0;
+/// How much of a wrong item is shown, in characters.
+const SHOWN: usize = 120;
+
+/// One thing to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) enum Item {
+    Text(String),
+    Thinking(String),
+    Deltas { count: u64, delta: String },
+    Tool { id: Option<CallId>, name: ToolName, input: Map<String, Value> },
+    Echo(Echo),
+    Sleep(Duration),
+    Stop(StopReason),
+    Throw(String),
+}
+
+/// What to say back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Echo {
+    Results,
+    Tools,
+    Roles,
+}
+
+/// Reads the items of one step, or says which is wrong and how.
+pub(super) fn items(step: &str) -> Result<Vec<Item>, String> {
+    let items: Value = serde_json::from_str(step).map_err(|fault| fault.to_string())?;
+    let Value::Array(items) = items else {
+        return Err(format!("a step is a list of items, not {}", shown(&items)));
+    };
+    items
+        .into_iter()
+        .enumerate()
+        .map(|(at, value)| item(value).map_err(|fault| format!("item {}: {fault}", at + 1)))
+        .collect()
+}
+
+fn item(value: Value) -> Result<Item, String> {
+    let Value::Object(mut fields) = value else {
+        return Err(format!("an item is an object, not {}", shown(&value)));
+    };
+    const KINDS: [&str; 8] = ["text", "thinking", "deltas", "tool", "echo", "sleep", "stop", "throw"];
+    let Some((kind, value)) = KINDS.iter().find_map(|kind| Some((*kind, fields.remove(*kind)?))) else {
+        return Err(format!("{} is none of {}", shown(&Value::Object(fields)), KINDS.join(", ")));
+    };
+    match kind {
+        "text" => text("text", value).map(Item::Text),
+        "thinking" => text("thinking", value).map(Item::Thinking),
+        "deltas" => deltas(&value, fields.remove("delta")),
+        "tool" => tool(value),
+        "echo" => echo(&value).map(Item::Echo),
+        "sleep" => sleep(&value).map(Item::Sleep),
+        "stop" => stop(&value).map(Item::Stop),
+        _ => text("throw", value).map(Item::Throw),
+    }
+}
+
+fn text(key: &str, value: Value) -> Result<String, String> {
+    match value {
+        Value::String(text) => Ok(text),
+        other => Err(format!("`{key}` takes a text, not {}", shown(&other))),
+    }
+}
+
+fn deltas(count: &Value, delta: Option<Value>) -> Result<Item, String> {
+    let known = count.as_u64().filter(|count| *count <= MAX_DELTAS);
+    let count =
+        known.ok_or_else(|| format!("`deltas` takes a whole number from 0 to {MAX_DELTAS}, not {}", shown(count)))?;
+    let delta = delta.ok_or("`deltas` needs `delta`, the text of each piece")?;
+    Ok(Item::Deltas { count, delta: text("delta", delta)? })
+}
+
+fn tool(value: Value) -> Result<Item, String> {
+    let Value::Object(mut fields) = value else {
+        return Err(format!("`tool` takes an object with name and input, not {}", shown(&value)));
+    };
+    let name = fields.remove("name").ok_or("`tool` needs a name")?;
+    let name = ToolName::parse(&text("name", name)?).map_err(|fault| fault.to_string())?;
+    let id = match fields.remove("id") {
+        None | Some(Value::Null) => None,
+        Some(id) => Some(CallId::parse(&text("id", id)?).map_err(|fault| fault.to_string())?),
+    };
+    let input = match fields.remove("input") {
+        None => Map::new(),
+        Some(Value::Object(input)) => input,
+        Some(other) => return Err(format!("`input` takes an object, not {}", shown(&other))),
+    };
+    Ok(Item::Tool { id, name, input })
+}
+
+fn echo(value: &Value) -> Result<Echo, String> {
+    match value.as_str() {
+        Some("results") => Ok(Echo::Results),
+        Some("tools") => Ok(Echo::Tools),
+        Some("roles") => Ok(Echo::Roles),
+        _ => Err(format!("`echo` takes results, tools or roles, not {}", shown(value))),
+    }
+}
+
+fn sleep(value: &Value) -> Result<Duration, String> {
+    let millis = value.as_f64().filter(|millis| (0.0..=MAX_SLEEP_MS).contains(millis));
+    millis
+        .map(|millis| Duration::from_secs_f64(millis / 1000.0))
+        .ok_or_else(|| format!("`sleep` takes milliseconds from 0 to {MAX_SLEEP_MS}, not {}", shown(value)))
+}
+
+fn stop(value: &Value) -> Result<StopReason, String> {
+    let known = value.as_str().and_then(StopReason::parse);
+    known.ok_or_else(|| format!("`stop` takes end_turn, tool_use, max_tokens, refusal or error, not {}", shown(value)))
+}
+
+fn shown(value: &Value) -> String {
+    let text = value.to_string();
+    match text.char_indices().nth(SHOWN) {
+        Some((cut, _)) => format!("{}…", &text[..cut]),
+        None => text,
+    }
+}

@@ -1,0 +1,146 @@
+use nuncio_core::ids::CallId;
+use nuncio_core::message::Block;
+use serde_json::{Value, json};
+
+use super::*;
+
+fn script(script: &Value) -> Message {
+    Message::user(json!({ "script": script }).to_string())
+}
+
+fn said(text: &str) -> Message {
+    Message::assistant(vec![Block::text(text)])
+}
+
+fn result(id: &str, content: impl Into<Content>) -> Message {
+    Message::tool(CallId::parse(id).unwrap(), content.into())
+}
+
+fn texts(items: Vec<Item>) -> Vec<String> {
+    items
+        .into_iter()
+        .map(|item| match item {
+            Item::Text(text) => text,
+            other => panic!("{other:?}"),
+        })
+        .collect()
+}
+
+#[test]
+fn the_step_is_the_number_of_answers_since_the_script_and_the_last_repeats() {
+    let mut history = vec![said("before"), script(&json!([[{"text": "one"}], [{"text": "two"}]]))];
+    for expected in ["one", "two", "two", "two"] {
+        assert_eq!(texts(step(&history).unwrap()), [expected]);
+        history.push(said("…"));
+        history.push(result("c", "…"));
+    }
+}
+
+#[test]
+fn a_newer_user_message_takes_over() {
+    let old = script(&json!([[{"text": "old"}]]));
+    assert_eq!(texts(step(&[old.clone(), said("x"), Message::user("hi there")]).unwrap()), ["You said: hi there"]);
+    let new = script(&json!([[{"text": "new"}]]));
+    assert_eq!(texts(step(&[old, said("x"), new]).unwrap()), ["new"]);
+}
+
+#[test]
+fn what_is_not_a_script_is_said_back() {
+    for text in ["", "hello", "{", "42", "[1]", r#"{"script":7}"#, r#"{"other":[]}"#] {
+        assert_eq!(texts(step(&[Message::user(text)]).unwrap()), [format!("You said: {text}")]);
+    }
+    assert_eq!(texts(step(&[]).unwrap()), ["You said: "]);
+}
+
+#[test]
+fn blocks_count_by_their_text_together() {
+    let blocks =
+        vec![Block::text(r#"{"script":[[{"te"#), Block::image("https://a/b.png"), Block::text(r#"xt":"joined"}]]}"#)];
+    let message = Message::User { content: Content::Blocks(blocks), extra: serde_json::Map::new() };
+    assert_eq!(texts(step(&[message]).unwrap()), ["joined"]);
+}
+
+#[test]
+fn every_item_is_read() {
+    let items = step(&[script(&json!([[
+        {"thinking": "hm"},
+        {"deltas": 1000, "delta": "hello "},
+        {"tool": {"name": "add", "input": {"a": 1, "b": 2}, "id": "c1"}},
+        {"tool": {"name": "lookup", "input": {"key": "k"}}},
+        {"echo": "results"}, {"echo": "tools"}, {"echo": "roles"},
+        {"sleep": 1.5},
+        {"stop": "max_tokens"},
+        {"throw": "boom"},
+    ]]))])
+    .unwrap();
+    let input = |value: Value| value.as_object().unwrap().clone();
+    let name = |name| nuncio_core::ids::ToolName::parse(name).unwrap();
+    assert_eq!(
+        items,
+        [
+            Item::Thinking("hm".into()),
+            Item::Deltas { count: 1000, delta: "hello ".into() },
+            Item::Tool { id: CallId::parse("c1").ok(), name: name("add"), input: input(json!({"a": 1, "b": 2})) },
+            Item::Tool { id: None, name: name("lookup"), input: input(json!({"key": "k"})) },
+            Item::Echo(Echo::Results),
+            Item::Echo(Echo::Tools),
+            Item::Echo(Echo::Roles),
+            Item::Sleep(std::time::Duration::from_micros(1500)),
+            Item::Stop(StopReason::MaxTokens),
+            Item::Throw("boom".into()),
+        ]
+    );
+}
+
+#[test]
+fn a_wrong_item_is_named_with_what_is_allowed() {
+    for (item, fault) in [
+        (json!("hi"), r#"script step 1: item 1: an item is an object, not "hi""#),
+        (
+            json!({"say": 1}),
+            r#"script step 1: item 1: {"say":1} is none of text, thinking, deltas, tool, echo, sleep, stop, throw"#,
+        ),
+        (json!({"text": 1}), "script step 1: item 1: `text` takes a text, not 1"),
+        (json!({"deltas": 2}), "script step 1: item 1: `deltas` needs `delta`, the text of each piece"),
+        (
+            json!({"deltas": 10_000_001, "delta": ""}),
+            "script step 1: item 1: `deltas` takes a whole number from 0 to 10000000, not 10000001",
+        ),
+        (
+            json!({"deltas": -1, "delta": ""}),
+            "script step 1: item 1: `deltas` takes a whole number from 0 to 10000000, not -1",
+        ),
+        (json!({"sleep": 600_001}), "script step 1: item 1: `sleep` takes milliseconds from 0 to 600000, not 600001"),
+        (
+            json!({"stop": "now"}),
+            r#"script step 1: item 1: `stop` takes end_turn, tool_use, max_tokens, refusal or error, not "now""#,
+        ),
+        (json!({"echo": "all"}), r#"script step 1: item 1: `echo` takes results, tools or roles, not "all""#),
+        (json!({"tool": {"input": {}}}), "script step 1: item 1: `tool` needs a name"),
+        (json!({"tool": {"name": "add", "input": []}}), "script step 1: item 1: `input` takes an object, not []"),
+    ] {
+        assert_eq!(step(&[script(&json!([[item]]))]), Err(BrainError::Failed(fault.into())));
+    }
+    let fault = "script step 1: a step is a list of items, not {}".into();
+    assert_eq!(step(&[script(&json!([{}]))]), Err(BrainError::Failed(fault)));
+}
+
+#[test]
+fn an_empty_script_says_nothing() {
+    assert_eq!(step(&[script(&json!([]))]), Ok(vec![]));
+    assert_eq!(step(&[script(&json!([[]]))]), Ok(vec![]));
+}
+
+#[test]
+fn echoes_are_json_of_what_the_model_sees() {
+    let blocks = Content::Blocks(vec![Block::text("b")]);
+    let history = [result("c0", "old"), script(&json!([])), said("x"), result("c1", "3"), result("c2", blocks)];
+    assert_eq!(echo(Echo::Results, &history, &[]), r#"["3",[{"type":"text","text":"b"}]]"#);
+    assert_eq!(echo(Echo::Roles, &history, &[]), r#"["tool","user","assistant","tool","tool"]"#);
+    let tool = |name| OfferedTool {
+        name: nuncio_core::ids::ToolName::parse(name).unwrap(),
+        description: String::new(),
+        parameters: json!({}),
+    };
+    assert_eq!(echo(Echo::Tools, &history, &[tool("add"), tool("lookup")]), r#"["add","lookup"]"#);
+}

@@ -1,0 +1,57 @@
+use futures_util::future::BoxFuture;
+use nuncio_core::declaration;
+use nuncio_core::time::Timestamp;
+
+use super::*;
+
+const HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
+const SCRIPT: &str = include_str!("../../../../examples/script/agent.toml");
+
+#[derive(Debug)]
+struct StoppedClock;
+
+impl Clock for StoppedClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(1_794_740_400_000)
+    }
+
+    fn sleep_until(&self, _moment: Timestamp) -> BoxFuture<'static, ()> {
+        Box::pin(std::future::ready(()))
+    }
+}
+
+fn declared(text: &str) -> Arc<Agent> {
+    let declared = declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
+    assert!(declared.notes.is_empty(), "an example gives no cause for notes: {:?}", declared.notes);
+    Arc::new(declared.agent)
+}
+
+#[test]
+fn every_example_gets_the_brain_it_asks_for() {
+    let brains = LocalBrains::new(Arc::new(StoppedClock));
+    for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (declaration::STARTER, "RulesBrain")] {
+        let made = brains.brain(&declared(text)).unwrap();
+        assert!(format!("{made:?}").starts_with(brain));
+    }
+}
+
+#[test]
+fn the_script_agent_offers_what_its_clients_expect() {
+    let agent = declared(SCRIPT);
+    assert_eq!(agent.name.as_str(), "script");
+    assert_eq!(agent.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["add", "lookup"]);
+    let options: Vec<_> = agent.options.iter().map(|option| (option.name.as_str(), option.default.as_str())).collect();
+    assert_eq!(options, [("language", "English"), ("model", "small"), ("apiKey", "")]);
+    let all = nuncio_core::agent::Capabilities { image_https: true, image_data: true, ..Default::default() };
+    assert_eq!(agent.capabilities, all);
+}
+
+#[test]
+fn the_hotel_is_bilingual_and_needs_no_human() {
+    let agent = declared(HOTEL);
+    assert_eq!(agent.name.as_str(), "hotel-assistant");
+    for scope in &agent.scopes {
+        assert_eq!(scope.label.languages().map(|(tag, _)| tag).collect::<Vec<_>>(), ["en", "zh-CN"]);
+    }
+    assert!(agent.tools.iter().all(|tool| tool.exposed && !tool.human_authorization));
+}

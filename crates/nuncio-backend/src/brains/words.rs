@@ -1,0 +1,89 @@
+//! Cutting text into the pieces in which it is spoken.
+
+/// The pieces of `text` by `\S+\s*|\s+`: every word with the space after it.
+pub(super) fn words(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text, |_| false)
+}
+
+/// As [`words`], and after every character of a script that puts no spaces between its words.
+pub(super) fn syllables(text: &str) -> impl Iterator<Item = &str> {
+    pieces(text, is_unspaced)
+}
+
+/// Whether a character belongs to a script that puts no spaces between its words.
+pub(super) fn is_unspaced(c: char) -> bool {
+    is_han(c) || matches!(c, '\u{3040}'..='\u{30FF}' | '\u{AC00}'..='\u{D7AF}' | '\u{0E00}'..='\u{0E7F}')
+}
+
+/// Whether a character is a Chinese one.
+pub(super) fn is_han(c: char) -> bool {
+    matches!(c, '\u{3400}'..='\u{4DBF}' | '\u{4E00}'..='\u{9FFF}' | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{323AF}')
+}
+
+fn pieces(text: &str, ends: fn(char) -> bool) -> impl Iterator<Item = &str> {
+    let mut rest = text;
+    std::iter::from_fn(move || {
+        let end = piece_end(rest, ends)?;
+        let (piece, after) = rest.split_at(end);
+        rest = after;
+        Some(piece)
+    })
+}
+
+/// Where the first piece of `text` ends: before a word that follows space, or after a character
+/// that `ends` a piece unless punctuation or space follows it.
+fn piece_end(text: &str, ends: fn(char) -> bool) -> Option<usize> {
+    let mut characters = text.char_indices();
+    let (_, mut last) = characters.next()?;
+    for (at, next) in characters {
+        let word_begins = is_space(last) && !is_space(next);
+        let cut = ends(last) && (next.is_alphanumeric());
+        if word_begins || cut {
+            return Some(at);
+        }
+        last = next;
+    }
+    Some(text.len())
+}
+
+/// What `\s` means where the script brain's pattern comes from (ECMAScript).
+fn is_space(c: char) -> bool {
+    (c.is_whitespace() && c != '\u{85}') || c == '\u{FEFF}'
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cut(text: &str) -> Vec<&str> {
+        words(text).collect()
+    }
+
+    #[test]
+    fn words_carry_the_space_after_them() {
+        assert_eq!(cut("Hello  big world\n"), ["Hello  ", "big ", "world\n"]);
+        assert_eq!(cut(""), [""; 0]);
+        assert_eq!(cut("one"), ["one"]);
+        assert_eq!(cut("你好,世界"), ["你好,世界"]);
+    }
+
+    #[test]
+    fn leading_space_is_a_piece_of_its_own() {
+        assert_eq!(cut("  a b"), ["  ", "a ", "b"]);
+        assert_eq!(cut(" \n\t"), [" \n\t"]);
+    }
+
+    #[test]
+    fn chinese_prose_is_spoken_character_by_character() {
+        let pieces: Vec<&str> = syllables("房间 room-203。好的,OK").collect();
+        assert_eq!(pieces, ["房", "间 ", "room-203。好", "的,OK"]);
+    }
+
+    #[test]
+    fn nothing_is_lost() {
+        for text in [" a  b ", "\u{FEFF}x\u{85}y", "价格:€109/晚\n再见", "\u{1F600} smile"] {
+            assert_eq!(words(text).collect::<String>(), text);
+            assert_eq!(syllables(text).collect::<String>(), text);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! What the operator opened for addresses that come from strangers.
+
+use std::net::IpAddr;
+
+use url::{Host, Origin, Url};
+
+/// The exceptions to "strangers' addresses must be public", as the operator wrote them.
+#[derive(Debug, Clone, Default)]
+pub struct Allow {
+    hosts: Vec<String>,
+    origins: Vec<Origin>,
+    networks: Vec<Network>,
+}
+
+impl Allow {
+    /// No exceptions.
+    #[must_use]
+    pub fn none() -> Self {
+        Self::default()
+    }
+
+    /// Reads exceptions, each one of
+    /// - a host such as `hotel.internal`, over `https:`, wherever it resolves to;
+    /// - an origin such as `http://hotel.internal:8080`, with that scheme and port only;
+    /// - an address or a network such as `10.1.2.3`, `10.0.0.0/8` or `fd00::/8`.
+    ///
+    /// # Errors
+    /// One of them is none of these; the sentence says which.
+    pub fn parse<'a>(entries: impl IntoIterator<Item = &'a str>) -> Result<Self, String> {
+        let mut allow = Self::none();
+        for entry in entries {
+            allow.add(entry).map_err(|why| format!("{entry:?} cannot be allowed: {why}"))?;
+        }
+        Ok(allow)
+    }
+
+    fn add(&mut self, entry: &str) -> Result<(), String> {
+        if entry.contains("://") {
+            let url = Url::parse(entry).map_err(|error| format!("it is no origin ({error})"))?;
+            let bare =
+                url.path() == "/" && url.query().is_none() && url.fragment().is_none() && url.username().is_empty();
+            if !matches!(url.scheme(), "http" | "https") || !bare || url.password().is_some() {
+                return Err(
+                    "an origin is http:// or https://, a host and perhaps a port, such as http://hotel.internal:8080"
+                        .into(),
+                );
+            }
+            self.origins.push(url.origin());
+            return Ok(());
+        }
+        if let Some(network) = Network::parse(entry) {
+            self.networks.push(network);
+            return Ok(());
+        }
+        match Host::parse(entry) {
+            Ok(Host::Domain(host)) if !entry.contains('/') => self.hosts.push(bare_name(&host)),
+            _ => return Err("it is neither a host, an origin, an address nor a network such as 10.0.0.0/8".into()),
+        }
+        Ok(())
+    }
+
+    /// Whether this origin was named, with its scheme and port.
+    pub(super) fn origin(&self, url: &Url) -> bool {
+        self.origins.contains(&url.origin())
+    }
+
+    /// Whether this host was named.
+    pub(super) fn host(&self, name: &str) -> bool {
+        let name = bare_name(name);
+        self.hosts.contains(&name)
+    }
+
+    /// Whether this address is in a network that was named.
+    pub(super) fn address(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(address))
+    }
+}
+
+/// A host name for comparing: lower case, without the dot that says "absolute".
+pub(super) fn bare_name(name: &str) -> String {
+    name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
+}
+
+/// An address range in CIDR notation.
+#[derive(Debug, Clone, Copy)]
+struct Network {
+    base: IpAddr,
+    prefix: u32,
+}
+
+impl Network {
+    fn parse(text: &str) -> Option<Self> {
+        let (base, prefix) = match text.split_once('/') {
+            Some((base, prefix)) => (base.parse::<IpAddr>().ok()?, Some(prefix.parse::<u32>().ok()?)),
+            None => (text.parse::<IpAddr>().ok()?, None),
+        };
+        let width = if base.is_ipv4() { 32 } else { 128 };
+        let prefix = prefix.unwrap_or(width);
+        (prefix <= width).then_some(Self { base, prefix })
+    }
+
+    fn contains(&self, address: IpAddr) -> bool {
+        // An IPv4 address stays the same one when it is written as IPv6.
+        match (self.base, address.to_canonical()) {
+            (IpAddr::V4(base), IpAddr::V4(address)) => {
+                let shift = 32 - self.prefix;
+                base.to_bits().checked_shr(shift) == address.to_bits().checked_shr(shift)
+            }
+            (IpAddr::V6(base), IpAddr::V6(address)) => {
+                let shift = 128 - self.prefix;
+                base.to_bits().checked_shr(shift) == address.to_bits().checked_shr(shift)
+            }
+            _ => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn networks_contain_what_they_say() {
+        let allow = Allow::parse(["10.0.0.0/8", "192.168.1.7", "fd00::/8", "172.16.0.0/12"]).unwrap();
+        for inside in ["10.255.0.1", "192.168.1.7", "fdab::1", "172.31.0.1", "::ffff:10.0.0.1"] {
+            assert!(allow.address(inside.parse().unwrap()), "{inside}");
+        }
+        for outside in ["11.0.0.1", "192.168.1.8", "fe80::1", "172.32.0.1", "::1"] {
+            assert!(!allow.address(outside.parse().unwrap()), "{outside}");
+        }
+        assert!(Allow::parse(["0.0.0.0/0"]).unwrap().address("9.9.9.9".parse().unwrap()));
+    }
+
+    #[test]
+    fn origins_and_hosts_are_exact() {
+        let allow = Allow::parse(["http://hotel.internal:8080", "Billing.Internal"]).unwrap();
+        let url = |text: &str| Url::parse(text).unwrap();
+        assert!(allow.origin(&url("http://hotel.internal:8080/rooms")));
+        assert!(!allow.origin(&url("https://hotel.internal:8080/")));
+        assert!(!allow.origin(&url("http://hotel.internal/")));
+        assert!(allow.host("billing.internal."));
+        assert!(!allow.host("x.billing.internal"));
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for bad in ["10.0.0.0/33", "http://a/path", "ftp://a", "http://user@a", "a b", "a/b", ""] {
+            let why = Allow::parse([bad]).unwrap_err();
+            assert!(why.contains(&format!("{bad:?}")), "{why}");
+        }
+    }
+}

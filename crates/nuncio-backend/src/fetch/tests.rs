@@ -1,0 +1,86 @@
+//! Names that resolve to where they should not.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use futures_util::future::BoxFuture;
+use tokio::net::TcpListener;
+
+use super::*;
+
+fn answer(addresses: &[&str]) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+    let found = addresses.iter().map(|address| SocketAddr::new(address.parse().unwrap(), 0)).collect();
+    Box::pin(async move { Ok(found) })
+}
+
+fn to_loopback(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+    answer(&["127.0.0.1"])
+}
+
+fn request(url: &str) -> Outgoing {
+    Outgoing {
+        method: "GET",
+        url: Url::parse(url).unwrap(),
+        headers: Vec::new(),
+        body: None,
+        trust: Trust::Stranger,
+        timeout: Duration::from_secs(10),
+        max_bytes: 1000,
+    }
+}
+
+fn assert_refused(outcome: Result<Incoming, FetchError>, because: &str) {
+    match outcome {
+        Err(FetchError::Refused { why, .. }) => assert!(why.contains(because), "{why}"),
+        other => panic!("not refused: {other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_resolves_to_this_machine_is_refused() {
+    let fetch = GuardedFetch::with_lookup(Allow::none(), false, None, to_loopback).unwrap();
+    assert_refused(fetch.fetch(request("https://harmless.example/")).await, "127.0.0.1");
+}
+
+#[tokio::test]
+async fn one_private_address_among_public_ones_condemns_the_name() {
+    let fetch = GuardedFetch::with_lookup(Allow::none(), false, None, |_| answer(&["8.8.8.8", "10.0.0.1"])).unwrap();
+    assert_refused(fetch.fetch(request("https://mixed.example/")).await, "10.0.0.1");
+}
+
+#[tokio::test]
+async fn a_name_that_answers_differently_the_second_time_gains_nothing() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    fn rebinding(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+        let harmless = ASKED.fetch_add(1, Ordering::SeqCst) == 0;
+        answer(if harmless { &["127.0.0.1"] } else { &["127.0.0.2"] })
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://rebind.example:{}/", listener.local_addr().unwrap().port());
+    let fetch = GuardedFetch::with_lookup(Allow::parse(["127.0.0.1"]).unwrap(), false, None, rebinding).unwrap();
+    let (first, _) = tokio::join!(fetch.fetch(request(&url)), async { listener.accept().await.map(drop) });
+    assert!(matches!(first, Err(FetchError::Unreachable { .. })), "{first:?}");
+    assert_eq!(ASKED.load(Ordering::SeqCst), 1, "the check and the connection use one answer");
+    assert_refused(fetch.fetch(request(&url)).await, "127.0.0.2");
+}
+
+#[tokio::test]
+async fn a_network_the_operator_opened_is_connected_to() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let allow = Allow::parse(["127.0.0.0/8"]).unwrap();
+    let fetch = GuardedFetch::with_lookup(allow, false, None, to_loopback).unwrap();
+    let url = format!("https://hotel.internal:{port}/");
+    let (outcome, accepted) = tokio::join!(fetch.fetch(request(&url)), async { listener.accept().await.map(drop) });
+    // It came through to the listener, which then hung up instead of speaking TLS.
+    assert!(matches!(outcome, Err(FetchError::Unreachable { .. })), "{outcome:?}");
+    accepted.unwrap();
+}
+
+#[tokio::test]
+async fn developing_reaches_this_machine_and_nothing_else() {
+    let fetch = GuardedFetch::with_lookup(Allow::none(), true, None, |_| answer(&["10.0.0.1"])).unwrap();
+    assert_refused(fetch.fetch(request("http://localhost:1/")).await, "10.0.0.1 is not this machine");
+    assert_refused(fetch.fetch(request("http://harmless.example/")).await, "only https:");
+    assert_refused(fetch.fetch(request("https://harmless.example/")).await, "10.0.0.1");
+}

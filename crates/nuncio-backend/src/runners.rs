@@ -1,0 +1,134 @@
+//! Where tools really run: programs, web services, MCP servers.
+
+use std::fmt;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_core::agent::{Agent, McpTransport, Run};
+use nuncio_core::ids::AgentName;
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::{Clock, Fetch, Runner};
+
+mod command;
+mod http;
+mod mcp;
+mod process;
+mod secrets;
+
+use process::Programs;
+use secrets::Secrets;
+
+/// How long past its deadline a call is still let run. The chain drops a call at its deadline and
+/// says so properly; this is for whoever calls without a chain.
+const OVERTIME: Duration = Duration::from_secs(1);
+
+/// What runners need.
+#[derive(Debug)]
+pub struct RunnersConfig {
+    /// The way out for tools that are web requests.
+    pub fetch: Arc<dyn Fetch>,
+    /// The way out for MCP over HTTP, whose library brings requests of its own: see
+    /// [`GuardedFetch::client_for_configured`](crate::fetch::GuardedFetch::client_for_configured).
+    pub http: reqwest::Client,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// The program that a command named `nuncio` means.
+    pub executable: PathBuf,
+    /// Where relative paths of agents begin that have no folder of their own.
+    pub working_dir: PathBuf,
+}
+
+/// [`Runner`] for every place a tool can run in.
+pub struct Runners {
+    fetch: Arc<dyn Fetch>,
+    clock: Arc<dyn Clock>,
+    programs: Arc<Programs>,
+    servers: mcp::Servers,
+}
+
+impl Runners {
+    /// Runners with nothing running.
+    #[must_use]
+    pub fn new(config: RunnersConfig) -> Self {
+        let RunnersConfig { fetch, http, clock, executable, working_dir } = config;
+        let programs = Arc::new(Programs::new(executable, working_dir));
+        let world = mcp::World { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http };
+        Self { fetch, clock, programs, servers: mcp::Servers::new(world) }
+    }
+
+    /// Says in which folder an agent's file is. Its programs run there, and its relative paths, of
+    /// programs and of secrets, begin there. Say it before the agent is resolved.
+    pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
+        self.programs.set_base_dir(agent, folder);
+    }
+
+    async fn dispatch(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
+        match &call.tool.run {
+            Run::Mcp { server, tool } => self.servers.call(call, server, tool).await,
+            Run::Command(run) => command::run(&self.programs, &call.agent, run, &call.arguments).await,
+            Run::Http(run) => {
+                let base_dir = self.programs.base_dir(&call.agent.name);
+                let secrets =
+                    Secrets::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+                let left = self.clock.now().until(call.deadline) + OVERTIME;
+                http::run(&self.fetch, &secrets, run, call, left).await
+            }
+        }
+    }
+
+    /// Checks what can be known about an agent's tools without running them.
+    async fn check(&self, agent: &Agent) -> Result<(), String> {
+        let base_dir = self.programs.base_dir(&agent.name);
+        secrets::check(agent, &base_dir).await?;
+        for tool in &agent.tools {
+            let place = |why: String| format!("the tool `{}`: {why}", tool.name);
+            match &tool.run {
+                Run::Http(run) => http::check(run).map_err(place)?,
+                Run::Command(run) => {
+                    let secrets = Secrets::read(agent, &base_dir, run.env.iter().map(|(_, template)| template)).await?;
+                    secrets.lines(&run.env).map_err(place)?;
+                }
+                Run::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
+                    return Err(place(format!("the agent file declares no MCP server `{server}`")));
+                }
+                Run::Mcp { .. } => {}
+            }
+        }
+        for server in &agent.mcp {
+            let (McpTransport::Stdio { env: lines, .. } | McpTransport::Http { headers: lines, .. }) =
+                &server.transport;
+            let secrets = Secrets::read(agent, &base_dir, lines.iter().map(|(_, template)| template)).await?;
+            secrets.lines(lines).map_err(|why| format!("the MCP server `{}`: {why}", server.name))?;
+        }
+        Ok(())
+    }
+}
+
+#[async_trait]
+impl Runner for Runners {
+    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
+        let too_late = self.clock.sleep_until(call.deadline.after(OVERTIME));
+        tokio::select! {
+            outcome = self.dispatch(&call) => outcome,
+            () = too_late => Err(RunError::Failed(format!("the tool `{}` was not done by its deadline", call.tool.name))),
+        }
+    }
+
+    /// Each agent resolved is to be released once.
+    async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
+        self.check(&agent).await?;
+        self.servers.resolve(agent).await
+    }
+
+    async fn release(&self, agent: &Agent) {
+        self.servers.release(agent).await;
+    }
+}
+
+impl fmt::Debug for Runners {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Runners").field("programs", &self.programs).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,143 @@
+//! Tools that are requests to web services.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nuncio_core::agent::{HttpMethod, HttpRun};
+use nuncio_core::template::Place;
+use nuncio_engine::ports::Fetch;
+use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use serde_json::{Value, json};
+
+use super::secrets::Secrets;
+use crate::fetch::header_name;
+use pin::Pin;
+
+mod pin;
+
+/// How much a service may answer.
+const MAX_ANSWER: usize = 1024 * 1024;
+/// How much of an answer that is an error is passed on.
+const SHOWN_CHARS: usize = 500;
+
+/// Checks, before the tool is served, what can be known about its requests.
+pub(super) fn check(run: &HttpRun) -> Result<(), String> {
+    Pin::new(run.url.as_str())?;
+    for (name, _) in &run.headers {
+        header_name(name)?;
+    }
+    Ok(())
+}
+
+/// Sends the request of a tool.
+pub(super) async fn run(
+    fetch: &Arc<dyn Fetch>,
+    secrets: &Secrets,
+    run: &HttpRun,
+    call: &RunCall,
+    timeout: Duration,
+) -> Result<ToolOutput, RunError> {
+    let pin = Pin::new(run.url.as_str()).map_err(RunError::Failed)?;
+    let request = request(&pin, secrets, run, call, timeout).map_err(|why| RunError::Failed(secrets.redact(&why)))?;
+    let answer = fetch.fetch(request).await.map_err(|error| failure(&pin, error))?;
+    outcome(&pin, &answer).map_err(|why| RunError::Failed(secrets.redact(&why)))
+}
+
+fn request(
+    pin: &Pin<'_>,
+    secrets: &Secrets,
+    run: &HttpRun,
+    call: &RunCall,
+    timeout: Duration,
+) -> Result<Outgoing, String> {
+    let context = json!({"args": call.arguments, "secrets": secrets});
+    let url =
+        run.url.render(Place::Url, &context).map_err(|error| format!("the address cannot be filled in: {error}"))?;
+    let url = pin.admit(&url)?;
+
+    let mut headers = Vec::with_capacity(run.headers.len() + 1);
+    for (name, template) in &run.headers {
+        let value = template
+            .render(Place::Line, &context)
+            .map_err(|error| format!("the header {name} cannot be filled in: {error}"))?;
+        headers.push((name.clone(), value));
+    }
+    let declared = |name: &str| run.headers.iter().any(|(header, _)| header.eq_ignore_ascii_case(name));
+    let passed_on = call.trace.iter().filter(|(name, _)| !declared(name) && header_name(name).is_ok());
+    headers.extend(passed_on.map(|(name, value)| ((*name).to_owned(), value.clone())));
+
+    let body = match &run.body {
+        Some(template) => Some(
+            template.render(Place::Text, &context).map_err(|error| format!("the body cannot be filled in: {error}"))?,
+        ),
+        None if takes_body(run.method) => Some(Value::Object(call.arguments.clone()).to_string()),
+        None => None,
+    };
+    if let Some(body) = &body
+        && !declared("content-type")
+    {
+        let is_json = serde_json::from_str::<serde::de::IgnoredAny>(body).is_ok();
+        let kind = if is_json { "application/json" } else { "text/plain; charset=utf-8" };
+        headers.push(("content-type".into(), kind.into()));
+    }
+    Ok(Outgoing {
+        method: run.method.as_str(),
+        url,
+        headers,
+        body: body.map(Bytes::from),
+        trust: Trust::Configured,
+        timeout,
+        max_bytes: MAX_ANSWER,
+    })
+}
+
+fn takes_body(method: HttpMethod) -> bool {
+    matches!(method, HttpMethod::Post | HttpMethod::Put | HttpMethod::Patch)
+}
+
+/// Says what happened without the address, whose path may hold a secret.
+fn failure(pin: &Pin<'_>, error: FetchError) -> RunError {
+    match error {
+        FetchError::Refused { why, .. } => RunError::Failed(format!("{pin} may not be asked: {why}")),
+        FetchError::Unreachable { why, .. } => RunError::Unavailable(format!("{pin} cannot be reached: {why}")),
+        FetchError::TooSlow { limit, .. } => RunError::Unavailable(format!("{pin} did not answer within {limit:?}")),
+        FetchError::TooLarge { limit, .. } => RunError::Failed(format!("{pin} answered with more than {limit} bytes")),
+    }
+}
+
+fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
+    let kind = answer.header("content-type").unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if !(200..300).contains(&answer.status) {
+        let status = http::StatusCode::from_u16(answer.status)
+            .map_or_else(|_| answer.status.to_string(), |status| status.to_string());
+        if (300..400).contains(&answer.status) {
+            return Err(format!(
+                "{pin} answered {status}: redirects are not followed, write the final address into the agent file"
+            ));
+        }
+        let body: String = String::from_utf8_lossy(&answer.body).chars().take(SHOWN_CHARS).collect();
+        let body = super::process::printable(&body);
+        let body = if body.trim().is_empty() { String::new() } else { format!(": {}", body.trim()) };
+        return Err(format!("{pin} answered {status}{body}"));
+    }
+    if answer.status == 204 || answer.body.is_empty() {
+        return Ok(ToolOutput::default());
+    }
+    let says_json = essence == "application/json" || essence.ends_with("+json");
+    match serde_json::from_slice(&answer.body) {
+        Ok(value) if says_json || essence.is_empty() => return Ok(ToolOutput::json(value)),
+        Err(error) if says_json => return Err(format!("{pin} answered with JSON that cannot be read: {error}")),
+        _ => {}
+    }
+    match std::str::from_utf8(&answer.body) {
+        Ok(text) => Ok(ToolOutput::text(text)),
+        Err(_) => Err(format!(
+            "{pin} answered with {} bytes of {}, which is no text",
+            answer.body.len(),
+            if essence.is_empty() { "something" } else { &essence }
+        )),
+    }
+}

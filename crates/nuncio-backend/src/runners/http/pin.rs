@@ -1,0 +1,139 @@
+//! Where a request goes is written in the agent file; arguments fill in the rest and cannot move it.
+
+use std::fmt;
+
+use url::Url;
+
+/// The part of an address template before its first place, which fixes scheme, host and port.
+#[derive(Debug)]
+pub(super) struct Pin<'a> {
+    prefix: &'a str,
+    origin: Url,
+}
+
+impl<'a> Pin<'a> {
+    /// Reads the fixed part of a template.
+    pub(super) fn new(template: &'a str) -> Result<Self, String> {
+        let shown = || template.chars().take(120).collect::<String>();
+        let places = ["{{", "{%", "{#"].into_iter().filter_map(|mark| template.find(mark)).min();
+        let prefix = &template[..places.unwrap_or(template.len())];
+        let (_, rest) = prefix
+            .split_once("://")
+            .ok_or_else(|| format!("the address {:?} must begin with https:// or http:// and a host", shown()))?;
+        if prefix.contains(|c: char| c.is_whitespace() || c.is_control() || c == '\\') {
+            return Err(format!("the address {:?} holds a space, a backslash or a control character", shown()));
+        }
+        // Up to the slash a value would be part of the host or the port.
+        if places.is_some() && !rest.contains(['/', '?', '#']) {
+            return Err(format!(
+                "the address {:?} must name its host and port itself and go on with a slash before the first {{{{ … }}}}",
+                shown()
+            ));
+        }
+        let origin = Url::parse(prefix).map_err(|error| format!("the address {:?} is wrong: {error}", shown()))?;
+        if !matches!(origin.scheme(), "http" | "https") || origin.host().is_none() {
+            return Err(format!("the address {:?} must begin with https:// or http:// and a host", shown()));
+        }
+        if !origin.username().is_empty() || origin.password().is_some() {
+            return Err(format!(
+                "the address {:?} carries a user name or password; put them into a header",
+                origin.host_str().unwrap_or_default()
+            ));
+        }
+        if climbs(rest) {
+            return Err(format!("the address {:?} holds `.` or `..` as a step of its path", shown()));
+        }
+        Ok(Self { prefix, origin })
+    }
+
+    /// The filled-in address, if it still leads where the template does.
+    pub(super) fn admit(&self, filled: &str) -> Result<Url, String> {
+        let moved = || format!("the arguments would lead the request away from {self}");
+        let rest = filled.strip_prefix(self.prefix).ok_or_else(moved)?;
+        // The whole path counts, since a value may complete a step the template began.
+        let (_, after_scheme) = filled.split_once("://").ok_or_else(moved)?;
+        if climbs(after_scheme) {
+            return Err("an argument would climb in the path of the address".into());
+        }
+        let url = Url::parse(filled).map_err(|error| format!("the address comes out wrong: {error}"))?;
+        let same = url.scheme() == self.origin.scheme()
+            && url.host() == self.origin.host()
+            && url.port_or_known_default() == self.origin.port_or_known_default()
+            && url.username().is_empty()
+            && url.password().is_none();
+        if !same || rest.contains(char::is_control) {
+            return Err(moved());
+        }
+        Ok(url)
+    }
+}
+
+impl fmt::Display for Pin<'_> {
+    /// Scheme, host and port: never secret.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin.origin().ascii_serialization())
+    }
+}
+
+/// Whether a path, after its authority, has a step that URL parsers resolve, however it is written.
+fn climbs(after_scheme: &str) -> bool {
+    let end = after_scheme.find(['?', '#']).unwrap_or(after_scheme.len());
+    after_scheme[..end].split(['/', '\\']).skip(1).any(|step| {
+        let step = step.to_ascii_lowercase().replace("%2e", ".");
+        step == "." || step == ".."
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_host_must_be_written_out() {
+        for bad in [
+            "https://{{ args.host }}/",
+            "https://api.example{{ args.path }}",
+            "https://api.example:{{ args.port }}/",
+            "https://{{ args.user }}@api.example/",
+            "{{ args.url }}",
+            "https://{% if args.a %}a{% endif %}.example/",
+            "ftp://a/{{ args.x }}",
+            "https://user:pw@api.example/{{ args.x }}",
+            "https:///{{ args.x }}",
+            "//a/{{ args.x }}",
+            "https://a\\{{ args.x }}/",
+            "https://a /{{ args.x }}",
+            "https://{# #}a/",
+            "https://a/../{{ args.x }}",
+        ] {
+            assert!(Pin::new(bad).is_err(), "{bad} passed");
+        }
+        for good in [
+            "https://api.example/{{ args.x }}",
+            "http://127.0.0.1:8080/?q={{ args.q }}",
+            "https://api.example",
+            "https://[::1]:1/{{ args.x }}",
+        ] {
+            assert!(Pin::new(good).is_ok(), "{good} was refused");
+        }
+    }
+
+    #[test]
+    fn nothing_filled_in_moves_the_request() {
+        let pin = Pin::new("https://api.example/rooms/{{ args.id }}/beds").unwrap();
+        assert_eq!(pin.to_string(), "https://api.example");
+        assert!(pin.admit("https://api.example/rooms/12/beds").is_ok());
+        assert!(pin.admit("https://api.example/rooms/..%2F..%2Fadmin/beds").is_ok());
+        for bad in [
+            "https://api.example/rooms/%2E%2E/beds",
+            "https://api.example/rooms/../beds",
+            "https://api.example/rooms/.%2e/beds",
+            "https://api.example/rooms/%2e/beds",
+            "https://evil.example/rooms/1/beds",
+            "https://api.example.evil/rooms/1",
+            "https://api.example/rooms/\\..\\x",
+        ] {
+            assert!(pin.admit(bad).is_err(), "{bad} passed");
+        }
+    }
+}

@@ -1,0 +1,166 @@
+//! An MCP tool's result as the rest of the house knows it.
+//!
+//! Results: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools#tool-result>
+
+use nuncio_core::message::Block;
+use nuncio_engine::ports::runner::ToolOutput;
+use rmcp::model::{ContentBlock, Resource, ResourceContents, ServerResult};
+use serde_json::Value;
+
+/// Why a call did not work, in the server's words.
+#[derive(Debug, PartialEq)]
+pub(super) struct Refusal {
+    pub(super) text: String,
+    /// Whether it may be that the tool does not exist.
+    pub(super) suspicious: bool,
+}
+
+/// What a server's answer to a call amounts to.
+pub(super) fn output(result: ServerResult) -> Result<ToolOutput, Refusal> {
+    let (content, structured, is_error) = match result {
+        ServerResult::CallToolResult(result) => {
+            (result.content.into_iter().map(block).collect(), result.structured_content, result.is_error == Some(true))
+        }
+        // A result with a kind of content that the SDK does not know.
+        ServerResult::CustomResult(custom) => raw(custom.0)?,
+        ServerResult::EmptyResult(_) => (Vec::new(), None, false),
+        ServerResult::InputRequiredResult(_) => {
+            return Err(refusal("the tool asks for more input, which cannot be given here"));
+        }
+        ServerResult::CreateTaskResult(_) => {
+            return Err(refusal("the tool started a task of its own instead of answering"));
+        }
+        _ => return Err(refusal("the MCP server answered something else")),
+    };
+    let output = ToolOutput { content, structured };
+    if is_error {
+        let text = output.message_content().text();
+        return Err(refusal(if text.is_empty() { "the tool failed without saying why" } else { &text }));
+    }
+    Ok(output)
+}
+
+fn refusal(text: &str) -> Refusal {
+    Refusal { text: text.to_owned(), suspicious: false }
+}
+
+type Parts = (Vec<Block>, Option<Value>, bool);
+
+/// Reads a result block by block, so that one unknown kind does not cost the others.
+fn raw(mut result: Value) -> Result<Parts, Refusal> {
+    let Some(Value::Array(items)) = result.get_mut("content").map(Value::take) else {
+        return Err(refusal("the MCP server answered something that is no result"));
+    };
+    let read = |item: Value| match serde_json::from_value::<ContentBlock>(item.clone()) {
+        Ok(known) => block(known),
+        Err(_) => Block::text(format!("[content of an unknown kind: {}]", brief(&item))),
+    };
+    let structured = result.get_mut("structuredContent").map(Value::take);
+    Ok((items.into_iter().map(read).collect(), structured, result["isError"] == true))
+}
+
+fn brief(item: &Value) -> String {
+    let kind = item.get("type").and_then(Value::as_str).unwrap_or("no type");
+    kind.chars().take(80).collect()
+}
+
+fn block(content: ContentBlock) -> Block {
+    match content {
+        ContentBlock::Text(text) => Block::text(text.text),
+        ContentBlock::Image(image) if is_mime(&image.mime_type) => {
+            Block::image(format!("data:{};base64,{}", image.mime_type, image.data))
+        }
+        ContentBlock::Image(_) => Block::text("[a picture without a proper type]"),
+        ContentBlock::Audio(audio) => {
+            Block::text(format!("[sound: {}, {}]", kind(Some(&audio.mime_type)), size(&audio.data)))
+        }
+        ContentBlock::Resource(embedded) => match embedded.resource {
+            ResourceContents::TextResourceContents { text, .. } => Block::text(text),
+            ResourceContents::BlobResourceContents { uri, mime_type, blob, .. } => match mime_type {
+                Some(mime) if mime.starts_with("image/") && is_mime(&mime) => {
+                    Block::image(format!("data:{mime};base64,{blob}"))
+                }
+                mime => Block::text(format!("[file {uri}: {}, {}]", kind(mime.as_deref()), size(&blob))),
+            },
+            _ => Block::text("[a resource of an unknown kind]"),
+        },
+        ContentBlock::ResourceLink(link) => Block::text(describe(&link)),
+        _ => Block::text("[content of an unknown kind]"),
+    }
+}
+
+fn describe(link: &Resource) -> String {
+    let name = link.title.as_ref().unwrap_or(&link.name);
+    let about = link.description.as_ref().map(|text| format!(": {text}")).unwrap_or_default();
+    format!("[{name}]({}){about}", link.uri)
+}
+
+/// Whether a media type can stand in a `data:` address without ending it early.
+fn is_mime(text: &str) -> bool {
+    let token =
+        |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&-^_.+".contains(&b));
+    text.split_once('/').is_some_and(|(kind, subtype)| token(kind) && token(subtype))
+}
+
+fn kind(mime: Option<&str>) -> &str {
+    mime.filter(|mime| is_mime(mime)).unwrap_or("of an unknown type")
+}
+
+/// How many bytes there are behind a Base64 text, about.
+fn size(base64: &str) -> String {
+    format!("{} bytes", base64.trim_end_matches('=').len() * 3 / 4)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn read(result: Value) -> Result<ToolOutput, Refusal> {
+        output(serde_json::from_value(result).unwrap())
+    }
+
+    #[test]
+    fn every_kind_of_content_becomes_a_block() {
+        let output = read(json!({"content": [
+            {"type": "text", "text": "hello"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png"},
+            {"type": "image", "data": "AAAA", "mimeType": "image/png,evil"},
+            {"type": "audio", "data": "AAAAAAAA", "mimeType": "audio/wav"},
+            {"type": "resource", "resource": {"uri": "file:///a.txt", "text": "inside"}},
+            {"type": "resource", "resource": {"uri": "file:///a.bin", "mimeType": "application/zip", "blob": "AAAA"}},
+            {"type": "resource_link", "uri": "https://a/b", "name": "b", "description": "a thing"},
+        ], "structuredContent": {"n": 1}}))
+        .unwrap();
+        assert_eq!(
+            output.content,
+            [
+                Block::text("hello"),
+                Block::image("data:image/png;base64,AAAA"),
+                Block::text("[a picture without a proper type]"),
+                Block::text("[sound: audio/wav, 6 bytes]"),
+                Block::text("inside"),
+                Block::text("[file file:///a.bin: application/zip, 3 bytes]"),
+                Block::text("[b](https://a/b): a thing"),
+            ]
+        );
+        assert_eq!(output.structured, Some(json!({"n": 1})));
+    }
+
+    #[test]
+    fn an_unknown_kind_costs_only_itself() {
+        let output =
+            read(json!({"content": [{"type": "hologram", "x": 1}, {"type": "text", "text": "hello"}]})).unwrap();
+        assert_eq!(output.content, [Block::text("[content of an unknown kind: hologram]"), Block::text("hello")]);
+    }
+
+    #[test]
+    fn an_error_is_its_text() {
+        let refused =
+            read(json!({"content": [{"type": "text", "text": "no rooms left"}], "isError": true})).unwrap_err();
+        assert_eq!(refused.text, "no rooms left");
+        let refused = read(json!({"content": [], "isError": true})).unwrap_err();
+        assert_eq!(refused.text, "the tool failed without saying why");
+        assert!(read(json!({"something": "else"})).is_err());
+    }
+}

@@ -1,0 +1,66 @@
+//! What goes wrong with a connection, in words that show no address and no secret.
+
+use std::error::Error;
+use std::io::ErrorKind;
+
+use rmcp::ServiceError;
+use rmcp::service::ClientInitializeError;
+use rmcp::transport::DynamicTransportError;
+use rmcp::transport::streamable_http_client::StreamableHttpError;
+
+use crate::runners::process::printable;
+
+/// Why a connection did not come about.
+pub(super) enum Refused {
+    /// The server answered that it does not say hello in this way.
+    Hello(String),
+    Other(String),
+}
+
+/// Reads the failure of a first greeting.
+pub(super) fn refused(error: &ClientInitializeError) -> Refused {
+    Refused::Other(match error {
+        ClientInitializeError::JsonRpcError(error) => {
+            return Refused::Hello(format!("it refused to say hello: {}", error.message));
+        }
+        ClientInitializeError::ConnectionClosed(_) => "it ended before it said hello".into(),
+        ClientInitializeError::TransportError { error, .. } => transport(error, "it ended before it said hello"),
+        error => text(error),
+    })
+}
+
+/// Reads the failure of a request.
+pub(super) fn lost(error: &ServiceError) -> String {
+    match error {
+        ServiceError::TransportClosed => "it ended".into(),
+        ServiceError::TransportSend(error) => transport(error, "it ended"),
+        error => text(error),
+    }
+}
+
+fn transport(error: &DynamicTransportError, ended: &str) -> String {
+    let error: &(dyn Error + 'static) = &*error.error;
+    if let Some(error) = error.downcast_ref::<std::io::Error>()
+        && error.kind() == ErrorKind::BrokenPipe
+    {
+        return ended.to_owned();
+    }
+    match error.downcast_ref() {
+        // On top it names the address, whose query may hold a token.
+        Some(StreamableHttpError::<reqwest::Error>::Client(error)) => text(bottom(error)),
+        Some(StreamableHttpError::AuthRequired(_)) => "it asks for other credentials".into(),
+        _ => text(error),
+    }
+}
+
+fn bottom<'a>(error: &'a (dyn Error + 'static)) -> &'a (dyn Error + 'static) {
+    let mut bottom = error;
+    while let Some(source) = bottom.source() {
+        bottom = source;
+    }
+    bottom
+}
+
+fn text(error: &dyn Error) -> String {
+    printable(&error.to_string()).chars().take(500).collect()
+}

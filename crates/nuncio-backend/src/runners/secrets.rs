@@ -1,0 +1,180 @@
+//! The secrets of an agent: read when needed, from where its author said, and shown to nobody.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::Path;
+
+use minijinja::Environment;
+use nuncio_core::agent::{Agent, SecretSource};
+use nuncio_core::template::{Place, Template};
+use serde::Serialize;
+use serde_json::json;
+
+/// How large a secret in a file may be.
+const MAX_SECRET_BYTES: u64 = 64 * 1024;
+/// Shorter values are not searched for in texts: they would be found everywhere.
+const MIN_REDACTED: usize = 4;
+
+/// The values that some templates name.
+#[derive(Default, Serialize)]
+#[serde(transparent)]
+pub(super) struct Secrets(BTreeMap<String, String>);
+
+impl Secrets {
+    /// Reads the secrets of an agent that these templates name.
+    pub(super) async fn read<'a>(
+        agent: &Agent,
+        base_dir: &Path,
+        templates: impl IntoIterator<Item = &'a Template>,
+    ) -> Result<Self, String> {
+        let mut named = Named::None;
+        for template in templates {
+            named.add(template);
+        }
+        let mut values = BTreeMap::new();
+        for (name, source) in &agent.secrets {
+            if named.includes(name.as_str()) {
+                let value = read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
+                values.insert(name.to_string(), value);
+            }
+        }
+        Ok(Self(values))
+    }
+
+    /// Fills these secrets into environment variables or headers.
+    pub(super) fn lines(&self, lines: &[(String, Template)]) -> Result<Vec<(String, String)>, String> {
+        let context = json!({"secrets": self});
+        lines
+            .iter()
+            .map(|(name, template)| match template.render(Place::Line, &context) {
+                Ok(value) => Ok((name.clone(), value)),
+                Err(error) => Err(format!("the value of `{name}` cannot be filled in: {error}")),
+            })
+            .collect()
+    }
+
+    /// The text without these secrets in it.
+    pub(super) fn redact(&self, text: &str) -> String {
+        let long_enough = self.0.values().filter(|value| value.len() >= MIN_REDACTED);
+        long_enough.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
+    }
+}
+
+impl fmt::Debug for Secrets {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_set().entries(self.0.keys()).finish()
+    }
+}
+
+/// Checks the secrets of an agent before it is served: that templates can name them and that they
+/// can be read.
+pub(super) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> {
+    for (name, source) in &agent.secrets {
+        if !is_identifier(name.as_str()) {
+            return Err(format!(
+                "the secret `{name}` cannot be named as {{{{ secrets.{name} }}}}: use letters, digits and '_', beginning with a letter"
+            ));
+        }
+        read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
+    }
+    Ok(())
+}
+
+/// Which secrets templates name.
+enum Named {
+    None,
+    These(Vec<String>),
+    /// By a computed name, so any.
+    All,
+}
+
+impl Named {
+    fn add(&mut self, template: &Template) {
+        let environment = Environment::new();
+        let Ok(parsed) = environment.template_from_str(template.as_str()) else {
+            *self = Self::All;
+            return;
+        };
+        for variable in parsed.undeclared_variables(true) {
+            match variable.strip_prefix("secrets") {
+                Some("") => *self = Self::All,
+                Some(rest) => {
+                    let Some(name) = rest.strip_prefix('.').and_then(|rest| rest.split('.').next()) else { continue };
+                    match self {
+                        Self::None => *self = Self::These(vec![name.to_owned()]),
+                        Self::These(names) => names.push(name.to_owned()),
+                        Self::All => {}
+                    }
+                }
+                None => {}
+            }
+        }
+    }
+
+    fn includes(&self, name: &str) -> bool {
+        match self {
+            Self::None => false,
+            Self::These(names) => names.iter().any(|named| named == name),
+            Self::All => true,
+        }
+    }
+}
+
+fn is_identifier(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && !name.contains('-')
+}
+
+/// The value, or what is wrong with it as the end of a sentence.
+async fn read(source: &SecretSource, base_dir: &Path) -> Result<String, String> {
+    let value = match source {
+        SecretSource::Env(variable) => match std::env::var(variable) {
+            Ok(value) => value,
+            Err(std::env::VarError::NotPresent) => {
+                return Err(format!("should be in the environment variable {variable}, which is not set"));
+            }
+            Err(std::env::VarError::NotUnicode(_)) => {
+                return Err(format!("in the environment variable {variable} is not text"));
+            }
+        },
+        SecretSource::File(path) => {
+            let path = base_dir.join(path);
+            let shown = path.display();
+            let unreadable = |error: std::io::Error| format!("cannot be read from {shown}: {error}");
+            let size = tokio::fs::metadata(&path).await.map_err(unreadable)?.len();
+            if size > MAX_SECRET_BYTES {
+                return Err(format!("in {shown} is larger than {MAX_SECRET_BYTES} bytes"));
+            }
+            let text = tokio::fs::read_to_string(&path).await.map_err(unreadable)?;
+            let line = text.strip_suffix('\n').unwrap_or(&text);
+            line.strip_suffix('\r').unwrap_or(line).to_owned()
+        }
+    };
+    if value.is_empty() { Err("is empty".into()) } else { Ok(value) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn named(template: &str) -> Named {
+        let mut named = Named::None;
+        named.add(&Template::parse(template).unwrap());
+        named
+    }
+
+    #[test]
+    fn only_what_a_template_names_is_read() {
+        assert!(named("Bearer {{ secrets.key }}").includes("key"));
+        assert!(!named("Bearer {{ secrets.key }}").includes("other"));
+        assert!(!named("{{ args.key }} {{ secretskey }}").includes("key"));
+        assert!(named("{{ secrets[args.which] }}").includes("anything"));
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let secrets =
+            Secrets(BTreeMap::from([("key".to_owned(), "hunter22".to_owned()), ("pin".to_owned(), "1".to_owned())]));
+        assert_eq!(format!("{secrets:?}"), "{\"key\", \"pin\"}");
+        assert_eq!(secrets.redact("401: hunter22 is wrong"), "401: [secret] is wrong");
+    }
+}

@@ -1,0 +1,22 @@
+//! The way out and the runners, from outside: real sockets, real processes, real MCP servers.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
+
+#[path = "it/command.rs"]
+mod command;
+#[path = "it/everything.rs"]
+mod everything;
+#[path = "it/fake_server.rs"]
+mod fake_server;
+#[path = "it/fetch.rs"]
+mod fetch;
+#[path = "it/http.rs"]
+mod http;
+#[path = "it/mcp.rs"]
+mod mcp;
+#[path = "it/processes.rs"]
+mod processes;
+#[path = "it/tiny.rs"]
+mod tiny;
+#[path = "it/workshop.rs"]
+mod workshop;

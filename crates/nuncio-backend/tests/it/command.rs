@@ -1,0 +1,191 @@
+//! Tools that are programs.
+
+use std::time::Duration;
+
+use nuncio_engine::ports::Runner;
+use serde_json::json;
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpListener;
+
+use crate::processes;
+use crate::workshop::{Workshop, failed, tool, unavailable};
+
+fn sh(name: &str, script: &str) -> String {
+    tool(name, &format!("{{ command = [\"sh\", \"-c\", '''{script}'''] }}"))
+}
+
+#[tokio::test]
+async fn arguments_go_in_and_the_answer_comes_out() {
+    let workshop = Workshop::new();
+    let agent = workshop
+        .resolve(&[sh("echo", "cat"), sh("say", "echo hello; echo"), sh("silent", "true")].concat())
+        .await
+        .unwrap();
+    let echoed = workshop.run(&agent, "echo", json!({"room": "12", "nights": 2})).await.unwrap();
+    assert_eq!(echoed.structured, Some(json!({"room": "12", "nights": 2})));
+    let said = workshop.run(&agent, "say", json!({})).await.unwrap();
+    assert_eq!((said.structured.as_ref(), said.message_content()), (None, "hello\n".into()));
+    assert_eq!(workshop.run(&agent, "silent", json!({})).await.unwrap().message_content(), "".into());
+}
+
+#[tokio::test]
+async fn no_shell_sees_the_command() {
+    let workshop = Workshop::new();
+    let agent =
+        workshop.resolve(&tool("say", r#"{ command = ["echo", "$HOME; `id`", "{{ args.x }}"] }"#)).await.unwrap();
+    let said = workshop.run(&agent, "say", json!({"x": "y"})).await.unwrap();
+    assert_eq!(said.message_content(), "$HOME; `id` {{ args.x }}".into());
+}
+
+#[tokio::test]
+async fn a_failure_tells_its_status_and_its_last_words() {
+    let workshop = Workshop::new();
+    let script = "yes complaint | head -c 10000 >&2; echo the end >&2; exit 3";
+    let agent = workshop.resolve(&[sh("fail", script), sh("killed", "kill -9 $$")].concat()).await.unwrap();
+    let why = failed(workshop.run(&agent, "fail", json!({})).await);
+    assert!(why.starts_with("`sh` ended with exit status: 3: ") && why.ends_with("the end"), "{why}");
+    assert!(why.len() < 5000, "{}", why.len());
+    let why = failed(workshop.run(&agent, "killed", json!({})).await);
+    assert!(why.contains("signal: 9"), "{why}");
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_unavailable() {
+    let workshop = Workshop::new();
+    let agent = workshop.resolve(&tool("gone", r#"{ command = ["./not-there"] }"#)).await.unwrap();
+    let why = unavailable(workshop.run(&agent, "gone", json!({})).await);
+    assert!(why.starts_with("`./not-there` cannot be started"), "{why}");
+}
+
+#[tokio::test]
+async fn programs_are_found_beside_the_agent_file_and_run_there() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let workshop = Workshop::new();
+    let script = workshop.folder.path().join("where");
+    std::fs::write(&script, "#!/bin/sh\npwd\n").unwrap();
+    std::fs::set_permissions(&script, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let tools = [tool("where", r#"{ command = ["./where"] }"#), tool("own", r#"{ command = ["nuncio", "demo"] }"#)];
+    let agent = workshop.resolve(&tools.concat()).await.unwrap();
+    let place = workshop.run(&agent, "where", json!({})).await.unwrap().message_content().text();
+    assert_eq!(std::fs::canonicalize(place).unwrap(), workshop.folder.path().canonicalize().unwrap());
+    // The workshop's own executable is `echo`.
+    assert_eq!(workshop.run(&agent, "own", json!({})).await.unwrap().message_content(), "demo".into());
+}
+
+#[tokio::test]
+async fn the_environment_is_clean_but_for_what_is_declared() {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
+    let run = r#"{ command = ["env"], env = { KEY = "Bearer {{ secrets.key }}" } }"#;
+    let agent =
+        workshop.resolve(&format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("env", run))).await.unwrap();
+    let env = workshop.run(&agent, "env", json!({})).await.unwrap().message_content().text();
+    let mut names: Vec<&str> = env.lines().filter_map(|line| line.split('=').next()).collect();
+    names.retain(|name| !matches!(*name, "HOME" | "LANG" | "PATH"));
+    assert_eq!(names, ["KEY"], "{env}");
+    assert!(env.contains("KEY=Bearer hunter22\n") || env.ends_with("KEY=Bearer hunter22"), "{env}");
+}
+
+#[tokio::test]
+async fn a_secret_does_not_come_out_in_an_error() {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
+    let run = r#"{ command = ["sh", "-c", "echo $KEY is wrong >&2; exit 1"], env = { KEY = "{{ secrets.key }}" } }"#;
+    let agent =
+        workshop.resolve(&format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("fail", run))).await.unwrap();
+    let why = failed(workshop.run(&agent, "fail", json!({})).await);
+    assert_eq!(why, "`sh` ended with exit status: 1: [secret] is wrong");
+}
+
+#[tokio::test]
+async fn secrets_that_cannot_be_read_are_found_before_serving() {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("empty"), "\n").unwrap();
+    for (source, complaint) in [
+        (r#"{ file = "nowhere" }"#, "cannot be read from"),
+        (r#"{ file = "empty" }"#, "is empty"),
+        (r#"{ env = "NUNCIO_TEST_NOT_SET" }"#, "NUNCIO_TEST_NOT_SET, which is not set"),
+    ] {
+        let why = workshop.resolve(&format!("[secrets]\nkey = {source}\n")).await.unwrap_err();
+        assert!(why.starts_with("the secret `key` ") && why.contains(complaint), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn a_program_that_does_not_read_is_not_waited_for() {
+    let workshop = Workshop::new();
+    let agent =
+        workshop.resolve(&[sh("deaf", "echo done"), sh("closes", "exec 0<&-; echo done")].concat()).await.unwrap();
+    let large = json!({"text": "x".repeat(1_000_000)});
+    for name in ["deaf", "closes"] {
+        assert_eq!(workshop.run(&agent, name, large.clone()).await.unwrap().message_content(), "done".into());
+    }
+}
+
+#[tokio::test]
+async fn too_long_an_answer_fails_and_ends_the_program() {
+    let workshop = Workshop::new();
+    let script = "echo $$ > pid; yes 2>/dev/null & yes";
+    let agent = workshop.resolve(&sh("endless", script)).await.unwrap();
+    let why = failed(workshop.run(&agent, "endless", json!({})).await);
+    assert_eq!(why, "`sh` answered with more than 1048576 bytes");
+    let pid = std::fs::read_to_string(workshop.folder.path().join("pid")).unwrap();
+    processes::ended(pid.trim().parse().unwrap()).await;
+}
+
+/// A tool whose program starts another, says both numbers on a socket, and never ends.
+async fn stuck(workshop: &Workshop) -> (std::sync::Arc<nuncio_core::agent::Agent>, TcpListener) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let script = format!("sleep 1000 & exec bash -c \"echo $$ $! > /dev/tcp/127.0.0.1/{port}; sleep 1000\"");
+    (workshop.resolve(&sh("stuck", &script)).await.unwrap(), listener)
+}
+
+async fn pids(listener: &TcpListener) -> Vec<u32> {
+    let (mut stream, _) = listener.accept().await.unwrap();
+    let mut line = String::new();
+    stream.read_to_string(&mut line).await.unwrap();
+    line.split_whitespace().map(|pid| pid.parse().unwrap()).collect()
+}
+
+#[tokio::test]
+async fn dropping_the_call_ends_the_program_and_what_it_started() {
+    let workshop = Workshop::new();
+    let (agent, listener) = stuck(&workshop).await;
+    let started = async {
+        let pids = pids(&listener).await;
+        assert!(pids.len() == 2 && pids.iter().all(|pid| processes::runs(*pid)), "{pids:?}");
+        pids
+    };
+    let pids = tokio::select! {
+        outcome = workshop.run(&agent, "stuck", json!({})) => panic!("it ended: {outcome:?}"),
+        pids = started => pids,
+    };
+    for pid in pids {
+        processes::ended(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn a_deadline_that_nobody_minds_ends_them_too() {
+    let workshop = Workshop::new();
+    let (agent, listener) = stuck(&workshop).await;
+    let call = workshop.call(&agent, "stuck", json!({}));
+    let (outcome, pids) = tokio::join!(workshop.runners.run(call), async {
+        let pids = pids(&listener).await;
+        workshop.clock.advance(Duration::from_secs(61));
+        pids
+    });
+    assert_eq!(failed(outcome), "the tool `stuck` was not done by its deadline");
+    for pid in pids {
+        processes::ended(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_running_ends_with_the_call() {
+    let workshop = Workshop::new();
+    let agent = workshop.resolve(&sh("daemon", "sleep 1000 & echo $!")).await.unwrap();
+    let pid = workshop.run(&agent, "daemon", json!({})).await.unwrap().structured.unwrap();
+    processes::ended(pid.as_u64().unwrap().try_into().unwrap()).await;
+}

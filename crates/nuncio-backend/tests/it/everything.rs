@@ -1,0 +1,136 @@
+//! The reference MCP server `@modelcontextprotocol/server-everything`, over a pipe and over HTTP.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::agent::Agent;
+use nuncio_core::message::Block;
+use nuncio_engine::ports::Runner;
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::net::TcpListener;
+use tokio::process::{Child, Command};
+
+use crate::processes;
+use crate::workshop::{Workshop, failed, unavailable};
+
+fn script() -> PathBuf {
+    let path = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
+    path.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`")
+}
+
+/// An agent that imports the server's tools; the server writes its number into `pid` first.
+async fn over_a_pipe(workshop: &Workshop) -> Arc<Agent> {
+    let command = json!(["sh", "-c", "echo $$ > pid; exec node \"$@\"", "sh", script()]);
+    workshop.resolve(&format!("[[mcp]]\nname = \"everything\"\ncommand = {command}\nimport = true\n")).await.unwrap()
+}
+
+fn pid(workshop: &Workshop) -> u32 {
+    std::fs::read_to_string(workshop.folder.path().join("pid")).unwrap().trim().parse().unwrap()
+}
+
+async fn use_its_tools(workshop: &Workshop, agent: &Arc<Agent>) {
+    let echo = workshop.run(agent, "echo", json!({"message": "hello"})).await.unwrap();
+    assert_eq!(echo.message_content(), "Echo: hello".into());
+    let sum = workshop.run(agent, "get-sum", json!({"a": 2, "b": 3})).await.unwrap();
+    assert_eq!(sum.message_content(), "The sum of 2 and 3 is 5.".into());
+    let image = workshop.run(agent, "get-tiny-image", json!({})).await.unwrap();
+    assert!(
+        matches!(&image.content[1], Block::Image { url, .. } if url.starts_with("data:image/png;base64,iVBOR")),
+        "{:?}",
+        image.content
+    );
+    let weather = workshop.run(agent, "get-structured-content", json!({"location": "Chicago"})).await.unwrap();
+    let structured = weather.structured.unwrap();
+    assert_eq!(structured["temperature"], 36);
+    agent.tool("get-structured-content").unwrap().output.as_ref().unwrap().check(&structured).unwrap();
+    let why = failed(workshop.run(agent, "echo", json!({"message": 7})).await);
+    assert!(why.contains("message"), "{why}");
+}
+
+#[tokio::test]
+async fn its_tools_are_imported_and_used() {
+    let workshop = Workshop::new();
+    let agent = over_a_pipe(&workshop).await;
+    use_its_tools(&workshop, &agent).await;
+    workshop.runners.release(&agent).await;
+    processes::ended(pid(&workshop)).await;
+}
+
+#[tokio::test]
+async fn a_long_operation_can_be_left() {
+    let workshop = Workshop::new();
+    let agent = over_a_pipe(&workshop).await;
+    let long = json!({"duration": 1000, "steps": 1});
+    let mut long = Box::pin(workshop.run(&agent, "trigger-long-running-operation", long));
+    // Other calls are answered while it runs, and after it was left.
+    tokio::select! {
+        outcome = &mut long => panic!("it ended: {outcome:?}"),
+        () = use_its_tools(&workshop, &agent) => {}
+    }
+    drop(long);
+    use_its_tools(&workshop, &agent).await;
+    workshop.runners.release(&agent).await;
+    processes::ended(pid(&workshop)).await;
+}
+
+#[tokio::test]
+async fn killed_it_comes_back_after_a_rest() {
+    let workshop = Workshop::new();
+    let agent = over_a_pipe(&workshop).await;
+    use_its_tools(&workshop, &agent).await;
+    let first = pid(&workshop);
+    processes::kill(first);
+    unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    let why = unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    assert!(why.contains("it will be tried again in 250ms"), "{why}");
+    workshop.clock.advance(Duration::from_millis(250));
+    use_its_tools(&workshop, &agent).await;
+    assert_ne!(pid(&workshop), first);
+    workshop.runners.release(&agent).await;
+}
+
+/// The server on a port of its own.
+async fn over_http(port: u16) -> Child {
+    let mut child = Command::new("node")
+        .arg(script())
+        .arg("streamableHttp")
+        .env("PORT", port.to_string())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    while let Some(line) = lines.next_line().await.unwrap() {
+        if line.contains("listening on port") {
+            tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
+            return child;
+        }
+    }
+    panic!("it did not start");
+}
+
+#[tokio::test]
+async fn it_is_used_over_http_and_found_again_when_it_comes_back() {
+    let port = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap().port();
+    let mut server = over_http(port).await;
+    let workshop = Workshop::new();
+    let file = format!(
+        "[[mcp]]\nname = \"everything\"\nurl = \"http://127.0.0.1:{port}/mcp\"\nimport = [\"echo\", \"get-sum\", \"get-tiny-image\", \"get-structured-content\"]\n"
+    );
+    let agent = workshop.resolve(&file).await.unwrap();
+    use_its_tools(&workshop, &agent).await;
+
+    server.kill().await.unwrap();
+    let why = unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    assert!(why.starts_with("the MCP server `everything` was lost: "), "{why}");
+    let _server = over_http(port).await;
+    let why = unavailable(workshop.run(&agent, "echo", json!({"message": "hello"})).await);
+    assert!(why.contains("it will be tried again in 250ms"), "{why}");
+    workshop.clock.advance(Duration::from_millis(250));
+    use_its_tools(&workshop, &agent).await;
+    workshop.runners.release(&agent).await;
+}

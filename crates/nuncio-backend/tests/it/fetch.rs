@@ -1,0 +1,240 @@
+//! The outbound client against servers that behave badly, and against strangers' addresses.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_engine::ports::Fetch;
+use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::ServerConfig;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use url::Url;
+
+use crate::tiny;
+
+fn strict() -> GuardedFetch {
+    GuardedFetch::new(Allow::none(), false, None).unwrap()
+}
+
+fn request(url: &str, trust: Trust) -> Outgoing {
+    Outgoing {
+        method: "GET",
+        url: Url::parse(url).unwrap(),
+        headers: Vec::new(),
+        body: None,
+        trust,
+        timeout: Duration::from_secs(20),
+        max_bytes: 64 * 1024,
+    }
+}
+
+async fn configured(address: SocketAddr) -> Result<Incoming, FetchError> {
+    strict().fetch(request(&format!("http://{address}/"), Trust::Configured)).await
+}
+
+#[tokio::test]
+async fn a_redirect_is_returned_not_followed() {
+    let address = tiny::serve_whole(|received| {
+        assert_eq!(received.line(), "GET / HTTP/1.1", "the redirect was followed");
+        tiny::answer("302 Found", "Location: /elsewhere\r\nSet-Cookie: a=b\r\n", "")
+    })
+    .await;
+    let answer = configured(address).await.unwrap();
+    assert_eq!((answer.status, answer.header("location")), (302, Some("/elsewhere")));
+}
+
+#[tokio::test]
+async fn we_say_who_we_are_and_carry_nothing_else() {
+    let address = tiny::serve_whole(|received| tiny::answer("200 OK", "", &received.head)).await;
+    let fetch = strict();
+    for _ in 0..2 {
+        let answer = fetch.fetch(request(&format!("http://{address}/"), Trust::Configured)).await.unwrap();
+        let head = String::from_utf8(answer.body.to_vec()).unwrap().to_lowercase();
+        assert!(head.contains(concat!("user-agent: nuncio/", env!("CARGO_PKG_VERSION"))), "{head}");
+        for absent in ["cookie", "accept-encoding", "referer"] {
+            assert!(!head.contains(absent), "{head}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_body_announced_too_large_is_not_read() {
+    let address = tiny::serve(|_, mut stream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999\r\n\r\n").await;
+        // The client hangs up, or this would wait for ever.
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    })
+    .await;
+    assert!(matches!(configured(address).await, Err(FetchError::TooLarge { limit: 65_536, .. })));
+}
+
+#[tokio::test]
+async fn an_endless_body_is_cut_off() {
+    let address = tiny::serve(|_, mut stream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\n\r\n").await;
+        while stream.write_all(&[b'x'; 4096]).await.is_ok() {}
+    })
+    .await;
+    assert!(matches!(configured(address).await, Err(FetchError::TooLarge { .. })));
+}
+
+#[tokio::test]
+async fn a_body_that_trickles_runs_out_of_time() {
+    let address = tiny::serve(|_, mut stream| async move {
+        let _ = stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000\r\n\r\nx").await;
+        let _ = stream.read_to_end(&mut Vec::new()).await;
+    })
+    .await;
+    let request =
+        Outgoing { timeout: Duration::from_millis(50), ..request(&format!("http://{address}/"), Trust::Configured) };
+    assert!(matches!(strict().fetch(request).await, Err(FetchError::TooSlow { .. })));
+}
+
+#[tokio::test]
+async fn headers_without_end_are_refused() {
+    let many = "x: y\r\n".repeat(200);
+    let large = format!("x: {}\r\n", "y".repeat(70_000));
+    for headers in [many, large] {
+        let address = tiny::serve_whole(move |_| tiny::answer("200 OK", &headers, "")).await;
+        let outcome = configured(address).await;
+        assert!(matches!(outcome, Err(FetchError::Unreachable { .. })), "{outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_port_is_unreachable_and_says_so_without_the_query() {
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let url = format!("http://{address}/path?token=hunter22");
+    let error = strict().fetch(request(&url, Trust::Configured)).await.unwrap_err().to_string();
+    assert!(error.contains("refused") && error.contains("/path"), "{error}");
+    assert!(!error.contains("hunter22"), "{error}");
+}
+
+#[tokio::test]
+async fn strangers_addresses_of_this_machine_are_refused_however_written() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    for host in [
+        "127.0.0.1",
+        "localhost",
+        "LOCALHOST",
+        "localhost.",
+        "a.localhost",
+        "[::1]",
+        "[::ffff:127.0.0.1]",
+        "[::ffff:7f00:1]",
+        "[::127.0.0.1]",
+        "2130706433",
+        "0x7f000001",
+        "0x7f.1",
+        "0177.0.0.1",
+        "017700000001",
+        "127.1",
+        "127.0.0.1.",
+        "0.0.0.0",
+        "0",
+        "[::]",
+        "169.254.169.254",
+        "10.0.0.1",
+        "192.168.0.1",
+        "[fd00::1]",
+        "[fe80::1]",
+        "[64:ff9b::7f00:1]",
+        "[2002:7f00:1::]",
+        "１２７.0.0.1",
+        "127。0。0。1",
+    ] {
+        for scheme in ["https", "http"] {
+            let url = format!("{scheme}://{host}:{port}/");
+            let outcome = strict().fetch(request(&url, Trust::Stranger)).await;
+            assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{url}: {outcome:?}");
+        }
+    }
+    // Nobody came by.
+    assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none());
+}
+
+#[tokio::test]
+async fn what_no_address_may_have() {
+    for url in [
+        "https://user@example.com/",
+        "https://user:pw@example.com/",
+        "https://example.com:0/",
+        "ftp://example.com/",
+        "file:///etc/passwd",
+        "data:text/plain,x",
+    ] {
+        for trust in [Trust::Stranger, Trust::Configured] {
+            let outcome = strict().fetch(request(url, trust)).await;
+            assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{url}: {outcome:?}");
+        }
+    }
+    let outcome = strict().fetch(request("http://example.com/", Trust::Stranger)).await;
+    assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn headers_that_would_break_the_request_are_refused() {
+    for (name, value) in [
+        ("x", "a\r\nb: c"),
+        ("bad name", "x"),
+        ("content-length", "5"),
+        ("transfer-encoding", "chunked"),
+        ("Host", "evil"),
+    ] {
+        let request = Outgoing {
+            headers: vec![(name.into(), value.into())],
+            ..request("http://127.0.0.1:1/", Trust::Configured)
+        };
+        let outcome = strict().fetch(request).await;
+        assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{name}: {outcome:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_the_operator_opened_is_open() {
+    let address = tiny::serve_whole(|_| tiny::answer("200 OK", "", "hello")).await;
+    let url = format!("http://{address}/");
+    let allowed = GuardedFetch::new(Allow::parse([url.as_str()]).unwrap(), false, None).unwrap();
+    assert_eq!(allowed.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "hello");
+
+    let developing = GuardedFetch::new(Allow::none(), true, None).unwrap();
+    for host in ["localhost", "127.0.0.1"] {
+        let url = format!("http://{host}:{}/", address.port());
+        assert_eq!(developing.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "hello");
+    }
+    let outcome = developing.fetch(request("http://10.0.0.1/", Trust::Stranger)).await;
+    assert!(matches!(outcome, Err(FetchError::Refused { .. })), "{outcome:?}");
+}
+
+#[tokio::test]
+async fn an_extra_root_certificate_is_trusted_and_others_are_not() {
+    nuncio_backend::fetch::install_crypto();
+    // Made for this test by a root whose key was thrown away.
+    let certificate = CertificateDer::from_pem_slice(include_bytes!("tls/localhost.pem")).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(include_bytes!("tls/localhost.key")).unwrap();
+    let config = ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap();
+    let acceptor = TlsAcceptor::from(Arc::new(config));
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://localhost:{}/", listener.local_addr().unwrap().port());
+    tokio::spawn(async move {
+        while let Ok((stream, _)) = listener.accept().await {
+            if let Ok(mut stream) = acceptor.accept(stream).await {
+                let _ = stream.read(&mut [0; 4096]).await;
+                let _ = stream.write_all(tiny::answer("200 OK", "", "sealed").as_bytes()).await;
+                let _ = stream.shutdown().await;
+            }
+        }
+    });
+    let trusting = GuardedFetch::new(Allow::none(), true, Some(include_bytes!("tls/ca.pem"))).unwrap();
+    assert_eq!(trusting.fetch(request(&url, Trust::Configured)).await.unwrap().body, "sealed");
+    assert_eq!(trusting.fetch(request(&url, Trust::Stranger)).await.unwrap().body, "sealed");
+    let outcome = strict().fetch(request(&url, Trust::Configured)).await;
+    assert!(matches!(&outcome, Err(FetchError::Unreachable { why, .. }) if why.contains("certificate")), "{outcome:?}");
+    assert!(GuardedFetch::new(Allow::none(), false, Some(b"-----BEGIN CERTIFICATE-----\nnonsense")).is_err());
+}

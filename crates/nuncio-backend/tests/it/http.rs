@@ -1,0 +1,154 @@
+//! Tools that are requests to web services.
+
+use std::net::SocketAddr;
+
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+
+use crate::tiny::{self, Received};
+use crate::workshop::{Workshop, agent, failed, tool, unavailable};
+use nuncio_engine::ports::Runner;
+
+/// Answers with what it was asked.
+fn mirror(received: &Received) -> String {
+    let seen = json!({
+        "line": received.line(),
+        "kind": received.header("content-type"),
+        "key": received.header("x-key"),
+        "trace": received.header("traceparent"),
+        "body": received.body,
+    });
+    tiny::answer("200 OK", "content-type: application/json; charset=utf-8\r\n", &seen.to_string())
+}
+
+async fn ask(address: SocketAddr, request: &str, arguments: Value) -> Value {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
+    let request = request.replace("HOST", &address.to_string());
+    let file = format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("ask", &format!("{{ http = {request} }}")));
+    let agent = workshop.resolve(&file).await.unwrap();
+    workshop.run(&agent, "ask", arguments).await.unwrap().structured.unwrap()
+}
+
+#[tokio::test]
+async fn a_get_sends_only_what_its_address_says() {
+    let address = tiny::serve_whole(|received| mirror(&received)).await;
+    let request =
+        r#"{ url = "http://HOST/rooms/{{ args.id }}?q={{ args.q }}", headers = { X-Key = "{{ secrets.key }}" } }"#;
+    let seen = ask(address, request, json!({"id": "a/../b", "q": "x&y=z#", "more": "unseen"})).await;
+    assert_eq!(seen["line"], "GET /rooms/a%2F..%2Fb?q=x%26y%3Dz%23 HTTP/1.1");
+    assert_eq!((&seen["key"], &seen["body"], &seen["kind"]), (&json!("hunter22"), &json!(""), &json!(null)));
+    assert_eq!(seen["trace"], "00-1-2-01");
+}
+
+#[tokio::test]
+async fn a_post_sends_the_arguments_or_its_own_body() {
+    let address = tiny::serve_whole(|received| mirror(&received)).await;
+    let seen = ask(address, r#"{ method = "POST", url = "http://HOST/" }"#, json!({"room": 12})).await;
+    assert_eq!((&seen["body"], &seen["kind"]), (&json!("{\"room\":12}"), &json!("application/json")));
+
+    let own = r#"{ method = "PUT", url = "http://HOST/", body = '{"r": {{ args.room | tojson }}}' }"#;
+    let seen = ask(address, own, json!({"room": "a\"b"})).await;
+    assert_eq!((&seen["body"], &seen["kind"]), (&json!("{\"r\": \"a\\\"b\"}"), &json!("application/json")));
+
+    let text = r#"{ method = "PATCH", url = "http://HOST/", body = "room {{ args.room }}" }"#;
+    let seen = ask(address, text, json!({"room": 12})).await;
+    assert_eq!((&seen["body"], &seen["kind"]), (&json!("room 12"), &json!("text/plain; charset=utf-8")));
+
+    let seen = ask(address, r#"{ method = "DELETE", url = "http://HOST/{{ args.id }}" }"#, json!({"id": 7})).await;
+    assert_eq!((&seen["line"], &seen["body"]), (&json!("DELETE /7 HTTP/1.1"), &json!("")));
+}
+
+#[tokio::test]
+async fn answers_become_output_or_failures() {
+    let address = tiny::serve_whole(|received| match received.line() {
+        "GET /text HTTP/1.1" => tiny::answer("200 OK", "content-type: text/plain\r\n", "42"),
+        "GET /json HTTP/1.1" => tiny::answer("201 Created", "content-type: application/problem+json\r\n", "42"),
+        "GET /none HTTP/1.1" => "HTTP/1.1 204 No Content\r\nconnection: close\r\n\r\n".to_owned(),
+        "GET /broken HTTP/1.1" => tiny::answer("200 OK", "content-type: application/json\r\n", "{"),
+        "GET /moved HTTP/1.1" => tiny::answer("301 Moved Permanently", "location: http://169.254.169.254/\r\n", ""),
+        _ => tiny::answer("404 Not Found", "", &format!("no such \u{1b}room, hunter22 {}", "x".repeat(5000))),
+    })
+    .await;
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
+    let url = format!(
+        "{{ http = {{ url = \"http://{address}/{{{{ args.path }}}}\", headers = {{ k = \"{{{{ secrets.key }}}}\" }} }} }}"
+    );
+    let agent =
+        workshop.resolve(&format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("ask", &url))).await.unwrap();
+    let ask = async |path: &str| workshop.run(&agent, "ask", json!({"path": path})).await;
+
+    let text = ask("text").await.unwrap();
+    assert_eq!((text.structured.as_ref(), text.message_content()), (None, "42".into()));
+    assert_eq!(ask("json").await.unwrap().structured, Some(json!(42)));
+    let none = ask("none").await.unwrap();
+    assert!(none.content.is_empty() && none.structured.is_none());
+    assert!(failed(ask("broken").await).contains("JSON that cannot be read"));
+    assert!(failed(ask("moved").await).contains("redirects are not followed"));
+    let why = failed(ask("else").await);
+    assert!(why.starts_with(&format!("http://{address} answered 404 Not Found: no such room, [secret] xxx")), "{why}");
+    assert!(why.len() < 700, "{why}");
+}
+
+#[tokio::test]
+async fn a_service_that_is_down_is_unavailable_and_no_secret_is_told() {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let run = format!("{{ http = {{ url = \"http://{address}/bot{{{{ secrets.key }}}}/send\" }} }}");
+    let agent =
+        workshop.resolve(&format!("{}[secrets]\nkey = {{ file = \"key\" }}\n", tool("ask", &run))).await.unwrap();
+    let why = unavailable(workshop.run(&agent, "ask", json!({})).await);
+    assert!(why.starts_with(&format!("http://{address} cannot be reached: ")) && !why.contains("hunter22"), "{why}");
+}
+
+#[tokio::test]
+async fn arguments_cannot_lead_a_request_elsewhere() {
+    let address = tiny::serve_whole(|received| mirror(&received)).await;
+    let workshop = Workshop::new();
+    let run = format!("{{ http = {{ url = \"http://{address}/rooms/{{{{ args.id }}}}/beds\" }} }}");
+    let agent = workshop.resolve(&tool("ask", &run)).await.unwrap();
+    for id in [
+        "@evil.example",
+        "evil.example/",
+        "//evil.example",
+        "\\\\evil.example",
+        "?x=",
+        "#",
+        "a\r\nb",
+        "%2e%2e",
+        "\t",
+        "../../x",
+        "..;",
+    ] {
+        let seen = workshop.run(&agent, "ask", json!({"id": id})).await.unwrap().structured.unwrap();
+        let line = seen["line"].as_str().unwrap();
+        assert!(line.starts_with("GET /rooms/") && line.ends_with("/beds HTTP/1.1"), "{id:?}: {line}");
+    }
+    for id in ["..", "."] {
+        let why = failed(workshop.run(&agent, "ask", json!({"id": id})).await);
+        assert!(why.contains("climb"), "{id:?}: {why}");
+    }
+    assert!(failed(workshop.run(&agent, "ask", json!({})).await).contains("cannot be filled in"));
+}
+
+#[tokio::test]
+async fn a_host_from_the_arguments_is_found_before_serving() {
+    let workshop = Workshop::new();
+    let base = agent(&tool("ask", r#"{ http = { url = "https://api.example/x" } }"#));
+    for url in [
+        "https://{{ args.host }}/",
+        "https://api.example{{ args.x }}",
+        "https://api.example:{{ args.x }}/",
+        "https://a:b@api.example/{{ args.x }}",
+    ] {
+        let mut agent = base.clone();
+        let mut tool = (*agent.tools[0]).clone();
+        let nuncio_core::agent::Run::Http(run) = &mut tool.run else { panic!("http") };
+        run.url = nuncio_core::template::Template::parse(url).unwrap();
+        agent.tools[0] = tool.into();
+        let why = workshop.runners.resolve(agent).await.unwrap_err();
+        assert!(why.starts_with("the tool `ask`: the address "), "{why}");
+    }
+}

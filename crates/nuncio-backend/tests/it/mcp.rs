@@ -1,0 +1,284 @@
+//! Tools of MCP servers over a pipe: connections that come, go and come again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::agent::Agent;
+use nuncio_engine::ports::Runner;
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+
+use crate::fake_server;
+use crate::processes;
+use crate::workshop::{self, Workshop, failed, tool, unavailable};
+
+const SECRETS: &str = "[secrets]\nkey = { file = \"key\" }\n";
+
+fn workshop() -> Workshop {
+    let workshop = Workshop::new();
+    std::fs::write(workshop.folder.path().join("key"), "hunter22\n").unwrap();
+    workshop
+}
+
+/// An agent that imports everything from one fake server.
+fn importing(mode: &str) -> String {
+    format!("{}{SECRETS}", fake_server::section("fake", mode, "import = true"))
+}
+
+async fn pid(workshop: &Workshop, agent: &Arc<Agent>) -> u32 {
+    let output = workshop.run(agent, "pid", json!({})).await.unwrap();
+    output.message_content().text().parse().unwrap()
+}
+
+#[tokio::test]
+async fn every_page_of_tools_is_imported() {
+    let workshop = workshop();
+    let agent = workshop.resolve(&importing("plain")).await.unwrap();
+    let names: Vec<&str> = agent.tools.iter().map(|tool| tool.name.as_str()).collect();
+    assert_eq!(names, ["pid", "wait", "fail", "exit", "key", "trace", "structured", "last"]);
+    let tool = agent.tool("pid").unwrap();
+    assert_eq!((tool.title.as_deref(), tool.description.as_str()), (Some("Process number"), "Does pid."));
+    workshop.runners.release(&agent).await;
+}
+
+#[tokio::test]
+async fn imports_follow_what_the_agent_file_says() {
+    let workshop = workshop();
+    let resolve = async |sections: &[String]| {
+        let resolved = workshop.resolve(&format!("{}{SECRETS}", sections.concat())).await;
+        if let Ok(agent) = &resolved {
+            workshop.runners.release(agent).await;
+        }
+        resolved
+    };
+    let section = |name, mode, rest| fake_server::section(name, mode, rest);
+
+    let agent = resolve(&[section("a", "plain", "import = [\"last\", \"pid\"]\nexpose = false")]).await.unwrap();
+    assert_eq!(agent.tools.len(), 2);
+    assert!(agent.exposed_tools().next().is_none());
+
+    let why = resolve(&[section("a", "plain", "import = [\"pid\", \"book\"]")]).await.unwrap_err();
+    assert!(why.starts_with("the MCP server `a` has no tool `book` to import; it has `pid`, `wait`"), "{why}");
+
+    let both = [section("a", "plain", "import = [\"pid\"]"), section("b", "plain", "import = [\"key\"]")];
+    assert_eq!(resolve(&both).await.unwrap().tools.len(), 2);
+    let clash = [section("a", "plain", "import = true"), section("b", "plain", "import = true")];
+    let why = resolve(&clash).await.unwrap_err();
+    assert!(why.starts_with("the MCP servers `a` and `b` both have a tool `pid`"), "{why}");
+
+    let why = resolve(&[section("a", "bad-schema", "import = true")]).await.unwrap_err();
+    assert!(
+        why.starts_with("the tool `pid` of the MCP server `a` cannot be imported, since its input schema"),
+        "{why}"
+    );
+    let why = resolve(&[section("a", "odd-name", "import = true")]).await.unwrap_err();
+    assert!(why.contains("`make reservation`") && why.contains("`only`"), "{why}");
+    assert!(resolve(&[section("a", "odd-name", "import = [\"pid\"]")]).await.is_ok());
+
+    let declared = [tool("pid", r#"{ command = ["echo", "mine"] }"#), section("a", "plain", "import = true")];
+    let agent = resolve(&declared).await.unwrap();
+    assert_eq!(workshop.run(&agent, "pid", json!({})).await.unwrap().message_content(), "mine".into());
+}
+
+#[tokio::test]
+async fn a_server_that_is_only_named_is_started_when_needed() {
+    let workshop = workshop();
+    let file = format!("{}[[mcp]]\nname = \"gone\"\ncommand = [\"./not-there\"]\n", tool("pid", r#"{ mcp = "gone" }"#));
+    let agent = workshop.resolve(&file).await.unwrap();
+    let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+    assert!(why.starts_with("the MCP server `gone` cannot be used: `./not-there` cannot be started"), "{why}");
+}
+
+#[tokio::test]
+async fn a_server_on_the_network_that_is_not_there_is_unavailable() {
+    let workshop = workshop();
+    let address = TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap();
+    let server = format!("[[mcp]]\nname = \"gone\"\nurl = \"http://{address}/mcp?token=hunter22\"\n");
+    let agent = workshop.resolve(&format!("{}{server}", tool("pid", r#"{ mcp = "gone" }"#))).await.unwrap();
+    let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+    assert!(why.starts_with("the MCP server `gone` cannot be used: ") && why.contains("refused"), "{why}");
+    assert!(!why.contains("hunter22"), "{why}");
+}
+
+#[tokio::test]
+async fn results_errors_secrets_and_traces_come_through() {
+    let workshop = workshop();
+    let ghost = tool("ghost", r#"{ mcp = "fake" }"#);
+    let agent = workshop.resolve(&format!("{ghost}{}", importing("plain"))).await.unwrap();
+    let said = async |tool: &str| workshop.run(&agent, tool, json!({})).await.unwrap().message_content().text();
+    assert_eq!(said("key").await, "hunter22");
+    assert_eq!(said("trace").await, "\"00-1-2-01\"");
+    let output = workshop.run(&agent, "structured", json!({"room": 12})).await.unwrap();
+    assert_eq!(output.structured, Some(json!({"echo": {"room": 12}})));
+    assert_eq!(failed(workshop.run(&agent, "fail", json!({})).await), "no rooms left");
+    let why = failed(workshop.run(&agent, "ghost", json!({})).await);
+    assert!(why.starts_with("the MCP server `fake` has no tool `ghost` any more; it has `pid`, "), "{why}");
+    workshop.runners.release(&agent).await;
+}
+
+#[tokio::test]
+async fn a_server_of_the_newer_revision_is_spoken_to_as_well() {
+    let workshop = workshop();
+    let agent = workshop.resolve(&importing("modern")).await.unwrap();
+    assert!(processes::runs(pid(&workshop, &agent).await));
+    workshop.runners.release(&agent).await;
+}
+
+#[tokio::test]
+async fn many_calls_share_a_connection_and_dropping_one_cancels_it_there() {
+    let workshop = workshop();
+    let agent = workshop.resolve(&importing("plain")).await.unwrap();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let first = pid(&workshop, &agent).await;
+    let mut waiting = Box::pin(workshop.run(&agent, "wait", json!({"port": port})));
+    let mut socket = tokio::select! {
+        outcome = &mut waiting => panic!("it did not wait: {outcome:?}"),
+        socket = listener.accept() => socket.unwrap().0,
+    };
+    // While that one hangs, others are answered by the same process.
+    let others = futures_util::future::join_all((0..20).map(|_| pid(&workshop, &agent))).await;
+    assert!(others.iter().all(|pid| *pid == first), "{others:?}");
+    drop(waiting);
+    let mut heard = String::new();
+    socket.read_to_string(&mut heard).await.unwrap();
+    assert_eq!(heard, "began,cancelled");
+    assert_eq!(pid(&workshop, &agent).await, first, "the connection lives on");
+    workshop.runners.release(&agent).await;
+}
+
+#[tokio::test]
+async fn a_killed_server_is_started_again_after_a_rest() {
+    let workshop = workshop();
+    let agent = workshop.resolve(&importing("plain")).await.unwrap();
+    let first = pid(&workshop, &agent).await;
+    processes::kill(first);
+    unavailable(workshop.run(&agent, "pid", json!({})).await);
+    workshop.clock.advance(Duration::from_millis(249));
+    let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+    assert!(why.starts_with("the MCP server `fake` was lost: "), "{why}");
+    assert!(why.ends_with("; it will be tried again in 1ms, at 2026-11-15T11:00:00.250Z"), "{why}");
+    workshop.clock.advance(Duration::from_millis(1));
+    let second = pid(&workshop, &agent).await;
+    assert_ne!(first, second);
+
+    // It answered, so the next loss is a first one again. This one dies during a call.
+    let why = unavailable(workshop.run(&agent, "exit", json!({})).await);
+    assert!(why.starts_with("the MCP server `fake` was lost: "), "{why}");
+    workshop.clock.advance(Duration::from_millis(250));
+    assert!(![first, second].contains(&pid(&workshop, &agent).await));
+    workshop.runners.release(&agent).await;
+}
+
+#[tokio::test]
+async fn a_server_that_cannot_start_is_left_alone_longer_and_longer() {
+    let workshop = workshop();
+    let file = format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), fake_server::section("fake", "dies", ""));
+    let agent = workshop.resolve(&file).await.unwrap();
+    for rest in [250, 500, 1000, 2000, 4000, 8000, 16_000, 30_000, 30_000_u64] {
+        let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+        assert!(why.contains("ended before it said hello") && why.contains("my key is [secret]"), "{why}");
+        workshop.clock.advance(Duration::from_millis(rest - 1));
+        let why = unavailable(workshop.run(&agent, "pid", json!({})).await);
+        assert!(why.contains("tried again in 1ms"), "{why}");
+        workshop.clock.advance(Duration::from_millis(1));
+    }
+    let why = workshop.resolve(&importing("dies")).await.unwrap_err();
+    assert!(why.starts_with("the MCP server `fake` cannot be used: it ended before it said hello"), "{why}");
+}
+
+#[tokio::test]
+async fn a_server_that_says_nothing_is_given_up() {
+    let workshop = workshop();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mode = format!("gated:{}", listener.local_addr().unwrap().port());
+    let file = importing(&mode);
+    let (outcome, mut gate) = tokio::join!(workshop.resolve(&file), async {
+        let (gate, _) = listener.accept().await.unwrap();
+        workshop.clock.advance(Duration::from_secs(10));
+        gate
+    });
+    assert_eq!(outcome.unwrap_err(), "the MCP server `fake` cannot be used: it did not say hello within 10s");
+    // Its end closes the socket.
+    gate.read_to_end(&mut Vec::new()).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_caller_who_gives_up_does_not_stop_a_slow_server_from_starting() {
+    let workshop = workshop();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let mode = format!("gated:{}", listener.local_addr().unwrap().port());
+    let file = format!("{}{}{SECRETS}", tool("pid", r#"{ mcp = "fake" }"#), fake_server::section("fake", &mode, ""));
+    let agent = workshop.resolve(&file).await.unwrap();
+    let mut gate = tokio::select! {
+        outcome = workshop.run(&agent, "pid", json!({})) => panic!("it came through: {outcome:?}"),
+        gate = listener.accept() => gate.unwrap().0,
+    };
+    let (_, pid) = tokio::join!(gate.write_all(b"!"), pid(&workshop, &agent));
+    assert!(processes::runs(pid));
+    assert!(futures_util::FutureExt::now_or_never(listener.accept()).is_none(), "it was started twice");
+    workshop.runners.release(&agent).await;
+}
+
+/// An agent whose server has a child of its own, and the number of that child.
+async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
+    let mut command: Vec<String> = serde_json::from_str(&fake_server::command()).unwrap();
+    let wrapper = ["sh", "-c", "sleep 1000 & echo $! > grandchild; exec \"$@\"", "sh"];
+    command.splice(0..0, wrapper.map(str::to_owned));
+    let file = format!(
+        "[[mcp]]\nname = \"fake\"\ncommand = {}\nenv = {{ FAKE = \"plain\" }}\nimport = true\n",
+        json!(command)
+    );
+    let agent = workshop.resolve(&file).await.unwrap();
+    let grandchild = std::fs::read_to_string(workshop.folder.path().join("grandchild")).unwrap();
+    (agent, grandchild.trim().parse().unwrap())
+}
+
+#[tokio::test]
+async fn release_leaves_nothing_running() {
+    let workshop = workshop();
+    let (agent, grandchild) = with_grandchild(&workshop).await;
+    let server = pid(&workshop, &agent).await;
+    assert!(processes::runs(server) && processes::runs(grandchild));
+    workshop.runners.release(&agent).await;
+    processes::ended(server).await;
+    processes::ended(grandchild).await;
+}
+
+#[tokio::test]
+async fn dropping_the_runners_leaves_nothing_running() {
+    let workshop = workshop();
+    let (agent, grandchild) = with_grandchild(&workshop).await;
+    let server = pid(&workshop, &agent).await;
+    drop(workshop);
+    processes::ended(server).await;
+    processes::ended(grandchild).await;
+}
+
+#[tokio::test]
+async fn an_unchanged_server_outlives_a_reload_of_its_agent() {
+    let workshop = workshop();
+    let old = workshop.resolve(&importing("plain")).await.unwrap();
+    let first = pid(&workshop, &old).await;
+    let extra = tool("more", r#"{ command = ["true"] }"#);
+    let new = workshop.resolve(&format!("{extra}{}", importing("plain"))).await.unwrap();
+    workshop.runners.release(&old).await;
+    assert_eq!(pid(&workshop, &new).await, first);
+    // A form that cannot be resolved lets go of what it held.
+    let broken = fake_server::section("fake", "plain", "import = [\"nothing\"]");
+    workshop.resolve(&format!("{broken}{SECRETS}")).await.unwrap_err();
+    assert_eq!(pid(&workshop, &new).await, first);
+    workshop.runners.release(&new).await;
+    processes::ended(first).await;
+}
+
+#[tokio::test]
+async fn nothing_secret_is_in_the_debug_output() {
+    let workshop = workshop();
+    let agent = workshop.resolve(&importing("plain")).await.unwrap();
+    let shown = format!("{:?}", workshop.runners);
+    assert!(!shown.contains("hunter22"), "{shown}");
+    assert_eq!(workshop::agent(&importing("plain")).secrets, agent.secrets);
+    workshop.runners.release(&agent).await;
+}

@@ -1,0 +1,119 @@
+//! Runners with a clock that is moved by hand, and agents written as their authors write them.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::runners::{Runners, RunnersConfig};
+use nuncio_core::agent::Agent;
+use nuncio_core::ids::{AgentName, CallId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::{Clock, Runner};
+use serde_json::Value;
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// A clock that shows what it is told.
+#[derive(Debug)]
+pub(crate) struct ManualClock(watch::Sender<Timestamp>);
+
+impl ManualClock {
+    pub(crate) fn advance(&self, span: Duration) {
+        self.0.send_modify(|now| *now = now.after(span));
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *self.0.borrow()
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
+        let mut time = self.0.subscribe();
+        Box::pin(async move {
+            if time.wait_for(|now| *now >= moment).await.is_err() {
+                // Nobody moves the clock any more.
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+/// Runners, their clock, and a folder for the agent's files.
+pub(crate) struct Workshop {
+    pub(crate) clock: Arc<ManualClock>,
+    pub(crate) runners: Runners,
+    pub(crate) folder: TempDir,
+}
+
+impl Workshop {
+    pub(crate) fn new() -> Self {
+        let clock = Arc::new(ManualClock(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))));
+        let fetch = GuardedFetch::new(Allow::none(), false, None).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let runners = Runners::new(RunnersConfig {
+            http: fetch.client_for_configured(),
+            fetch: Arc::new(fetch),
+            clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            executable: PathBuf::from("/bin/echo"),
+            working_dir: PathBuf::from("/"),
+        });
+        runners.set_base_dir(AgentName::parse("hotel").unwrap(), folder.path().to_owned());
+        Self { clock, runners, folder }
+    }
+
+    /// An agent named `hotel` with what is written besides; checked, and with what it imports.
+    pub(crate) async fn resolve(&self, rest: &str) -> Result<Arc<Agent>, String> {
+        self.runners.resolve(agent(rest)).await.map(Arc::new)
+    }
+
+    pub(crate) async fn run(&self, agent: &Arc<Agent>, tool: &str, arguments: Value) -> Result<ToolOutput, RunError> {
+        self.runners.run(self.call(agent, tool, arguments)).await
+    }
+
+    pub(crate) fn call(&self, agent: &Arc<Agent>, tool: &str, arguments: Value) -> RunCall {
+        let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
+        RunCall {
+            agent: Arc::clone(agent),
+            tool: Arc::clone(agent.tool(tool).unwrap_or_else(|| panic!("no tool {tool}"))),
+            id: CallId::parse("call-1").unwrap(),
+            arguments,
+            caller: Principal::Local,
+            deadline: self.clock.now().after(Duration::from_secs(60)),
+            trace: BTreeMap::from([("traceparent", "00-1-2-01".to_owned())]),
+        }
+    }
+}
+
+pub(crate) fn agent(rest: &str) -> Agent {
+    let text = format!(
+        "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\ndescription = \"A hotel.\"\n[brain]\nkind = \"script\"\n{rest}"
+    );
+    nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent
+}
+
+/// A tool in an agent file that takes anything and runs as said.
+pub(crate) fn tool(name: &str, run: &str) -> String {
+    format!("[[tool]]\nname = \"{name}\"\ndescription = \"Does it.\"\ninput = {{ type = \"object\" }}\nrun = {run}\n")
+}
+
+/// The text of a failure, which must be one.
+pub(crate) fn failed(outcome: Result<ToolOutput, RunError>) -> String {
+    match outcome {
+        Err(RunError::Failed(why)) => why,
+        other => panic!("did not fail: {other:?}"),
+    }
+}
+
+/// The text of an unavailability, which must be one.
+pub(crate) fn unavailable(outcome: Result<ToolOutput, RunError>) -> String {
+    match outcome {
+        Err(RunError::Unavailable(why)) => why,
+        other => panic!("was available: {other:?}"),
+    }
+}

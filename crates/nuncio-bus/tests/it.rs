@@ -1,0 +1,7 @@
+//! The contract on the bus inside one process.
+
+use std::sync::Arc;
+
+use nuncio_bus::LocalBus;
+
+nuncio_bus::bus_contract!(Arc::new(LocalBus::new()));

@@ -1,0 +1,138 @@
+//! Where a tool really runs.
+
+use std::path::PathBuf;
+
+use url::Url;
+
+use crate::ids::{BackendName, ScopeId, ToolName};
+use crate::template::Template;
+
+/// Where a tool really runs.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Run {
+    /// A tool of an MCP server declared by the same agent.
+    Mcp {
+        /// The server.
+        server: BackendName,
+        /// The tool's name there.
+        tool: ToolName,
+    },
+    /// A request to a web service.
+    Http(Box<HttpRun>),
+    /// A program, started for each call.
+    Command(CommandRun),
+}
+
+/// A request whose parts are templates over the arguments.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HttpRun {
+    /// The method.
+    pub method: HttpMethod,
+    /// The address.
+    pub url: Template,
+    /// The headers; values may name secrets.
+    pub headers: Vec<(String, Template)>,
+    /// The body; none sends the arguments as JSON where the method takes a body.
+    pub body: Option<Template>,
+}
+
+/// The methods a tool may use.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HttpMethod {
+    /// `GET`
+    Get,
+    /// `POST`
+    Post,
+    /// `PUT`
+    Put,
+    /// `PATCH`
+    Patch,
+    /// `DELETE`
+    Delete,
+}
+
+impl HttpMethod {
+    /// Every method, in the order people list them.
+    pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
+
+    /// The method's name on the wire.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Get => "GET",
+            Self::Post => "POST",
+            Self::Put => "PUT",
+            Self::Patch => "PATCH",
+            Self::Delete => "DELETE",
+        }
+    }
+}
+
+/// A program: no shell, arguments as JSON on its standard input, its answer on standard output.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CommandRun {
+    /// The program and its arguments; never empty.
+    pub argv: Vec<String>,
+    /// Environment variables it gets beside `PATH`, `HOME` and `LANG`; values are templates that may name secrets.
+    pub env: Vec<(String, Template)>,
+}
+
+/// An MCP server an agent may use.
+#[derive(Debug, Clone, PartialEq)]
+pub struct McpServer {
+    /// Its name in the agent file.
+    pub name: BackendName,
+    /// How to reach it.
+    pub transport: McpTransport,
+    /// Tools taken over from it as they are.
+    pub import: Option<Import>,
+}
+
+/// How an MCP server is reached.
+#[derive(Debug, Clone, PartialEq)]
+pub enum McpTransport {
+    /// A child process speaking on its standard input and output.
+    Stdio {
+        /// The program and its arguments; never empty.
+        argv: Vec<String>,
+        /// Environment variables it gets; values are templates that may name secrets.
+        env: Vec<(String, Template)>,
+    },
+    /// Streamable HTTP.
+    Http {
+        /// Its endpoint.
+        url: Url,
+        /// Headers sent with each request; values may name secrets.
+        headers: Vec<(String, Template)>,
+    },
+}
+
+/// Which of an MCP server's tools become the agent's own, without writing them again.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Import {
+    /// These; none means all.
+    pub only: Option<Vec<ToolName>>,
+    /// The permission they need.
+    pub scope: Option<ScopeId>,
+    /// Whether clients see them.
+    pub exposed: bool,
+    /// Whether a person other than the caller must approve each call.
+    pub human_authorization: bool,
+}
+
+impl HttpRun {
+    /// Every template of the request, for whoever checks that they parse.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        std::iter::once(&self.url).chain(self.headers.iter().map(|(_, value)| value)).chain(self.body.iter())
+    }
+}
+
+/// Where a secret comes from. Templates name it as `{{ secrets.NAME }}`; it is read when needed and
+/// never written anywhere.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum SecretSource {
+    /// An environment variable of the server.
+    Env(String),
+    /// A file, without its trailing newline.
+    File(PathBuf),
+}

@@ -1,0 +1,191 @@
+//! Stable error codes, each with a page that `nuncio explain` prints.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+macro_rules! codes {
+    ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
+        /// A stable name for something that can go wrong. Programs may match on it.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        pub enum Code {
+            $($(#[$doc])* #[serde(rename = $text)] $variant,)*
+        }
+
+        impl Code {
+            /// Every code.
+            pub const ALL: &[Self] = &[$(Self::$variant),*];
+
+            /// The code as it is written in answers and records.
+            #[must_use]
+            pub const fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text),* }
+            }
+
+            /// The page that explains it, in Markdown.
+            #[must_use]
+            pub const fn page(self) -> &'static str {
+                match self { $(Self::$variant => include_str!(concat!("codes/", $text, ".md"))),* }
+            }
+        }
+    };
+}
+
+codes! {
+    // What a peer sent.
+    /// The body is not JSON.
+    BadJson = "bad_json",
+    /// The JSON does not have the shape the request needs.
+    BadRequest = "bad_request",
+    /// No agent of that name is served here.
+    UnknownAgent = "unknown_agent",
+    /// The agent has no such option, or it does not take that value.
+    BadOption = "bad_option",
+    /// The agent exposes no such tool.
+    UnknownTool = "unknown_tool",
+    /// Two tools of one session would have the same name.
+    ToolNameTaken = "tool_name_taken",
+    /// A tool the app brings has a schema we cannot use.
+    BadToolSchema = "bad_tool_schema",
+    /// The agent does not declare that capability.
+    CapabilityMissing = "capability_missing",
+    /// A picture is of the wrong kind, type or size.
+    BadImage = "bad_image",
+    /// Answers do not match the calls that are waiting.
+    BadAnswer = "bad_answer",
+    /// The page cursor is not one this server gave.
+    BadCursor = "bad_cursor",
+    /// The event id is not one this server gave.
+    BadEventId = "bad_event_id",
+    /// The header is not well formed.
+    BadHeader = "bad_header",
+    /// A key is needed, or the one sent is not valid.
+    Unauthorized = "unauthorized",
+    /// A page on another origin may not use an open server.
+    CrossOriginRefused = "cross_origin_refused",
+    /// The `Host` is not a name of an open loopback server.
+    HostRefused = "host_refused",
+    /// There is nothing at that address.
+    NotFound = "not_found",
+    /// No such session belongs to the caller.
+    SessionNotFound = "session_not_found",
+    /// The agent does not offer that history.
+    HistoryNotOffered = "history_not_offered",
+    /// The session has no such turn.
+    TurnNotFound = "turn_not_found",
+    /// The address does not take that method.
+    MethodNotAllowed = "method_not_allowed",
+    /// The session is busy with a turn.
+    TurnRunning = "turn_running",
+    /// The body is larger than allowed.
+    BodyTooLarge = "body_too_large",
+    /// The body is not declared as JSON.
+    UnsupportedMediaType = "unsupported_media_type",
+    /// An idempotency key came again with another body.
+    IdempotencyMismatch = "idempotency_mismatch",
+    /// Too many requests.
+    RateLimited = "rate_limited",
+    /// The request took too long to arrive.
+    RequestTimeout = "request_timeout",
+    // What became of a tool call.
+    /// The brain called a tool that nobody has.
+    ToolNotFound = "tool_not_found",
+    /// The caller has not been granted the tool's scope.
+    ScopeNotGranted = "scope_not_granted",
+    /// The arguments do not fit the tool's schema.
+    InvalidArguments = "invalid_arguments",
+    /// Someone who was asked said no.
+    Denied = "denied",
+    /// Nobody answered the question in time.
+    ApprovalExpired = "approval_expired",
+    /// The approval was already used or decided.
+    ApprovalClosed = "approval_closed",
+    /// No such approval.
+    ApprovalNotFound = "approval_not_found",
+    /// Too many calls of the tool at once.
+    ToolBusy = "tool_busy",
+    /// The tool took longer than its time limit.
+    ToolTimeout = "tool_timeout",
+    /// The tool ran and failed.
+    ToolFailed = "tool_failed",
+    /// What the tool runs on cannot be reached.
+    ToolUnavailable = "tool_unavailable",
+    /// The tool's result does not fit its declared schema.
+    InvalidOutput = "invalid_output",
+    /// The call was cut short; it may or may not have had an effect.
+    Interrupted = "interrupted",
+    /// The caller stopped it.
+    Cancelled = "cancelled",
+    /// The call was waiting for an answer and was given up.
+    Abandoned = "abandoned",
+    // What became of a turn.
+    /// The brain failed.
+    BrainFailed = "brain_failed",
+    /// The turn took longer than allowed.
+    TurnDeadline = "turn_deadline",
+    /// The turn took more steps than allowed.
+    TooManySteps = "too_many_steps",
+    /// The turn produced more than allowed.
+    TurnTooLarge = "turn_too_large",
+    // The server itself.
+    /// The server is stopping.
+    ShuttingDown = "shutting_down",
+    /// The store cannot be read or written.
+    StoreUnavailable = "store_unavailable",
+    /// A fault of ours.
+    Internal = "internal",
+    /// An outgoing request went where it may not go.
+    OutboundRefused = "outbound_refused",
+    // The operator's files and commands.
+    /// The agent file is wrong.
+    AgentFileInvalid = "agent_file_invalid",
+    /// Two agent files declare the same name.
+    AgentNameTaken = "agent_name_taken",
+    /// The operator's settings are wrong.
+    ConfigInvalid = "config_invalid",
+    /// Another process uses the data directory.
+    DataDirInUse = "data_dir_in_use",
+    /// The data directory or a file in it cannot be used.
+    DataDirUnusable = "data_dir_unusable",
+    /// The address to listen on cannot be used.
+    ListenFailed = "listen_failed",
+    /// Keys are needed to listen beyond loopback.
+    KeysRequired = "keys_required",
+    /// The certificate or key cannot be used.
+    TlsInvalid = "tls_invalid",
+    /// No such key.
+    KeyNotFound = "key_not_found",
+    /// No such grant.
+    GrantNotFound = "grant_not_found",
+    /// The audit chain is broken.
+    AuditBroken = "audit_broken",
+}
+
+impl Code {
+    /// The code of that name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        Self::ALL.iter().copied().find(|code| code.as_str() == text)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_code_has_a_page_that_says_what_to_do() {
+        for code in Code::ALL {
+            let page = code.page();
+            assert!(page.starts_with(&format!("# {code}\n")), "{code}: the page begins with its code");
+            assert!(page.contains("## What to do"), "{code}: the page says what to do");
+            assert_eq!(Code::parse(code.as_str()), Some(*code));
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! The agent file: TOML read into an [`Agent`] that cannot be wrong.
+//!
+//! Everything wrong with a file is reported at once, each fault with its line, its key, what was
+//! found and what is allowed. One room per section; `reader` is the desk they share.
+
+mod agent;
+mod brain;
+mod capabilities;
+mod fault;
+mod http;
+mod intents;
+mod mcp;
+mod names;
+mod notes;
+mod options;
+mod reader;
+mod run;
+mod schemas;
+mod scopes;
+mod secrets;
+mod similar;
+mod slots;
+mod source;
+mod templates;
+#[cfg(test)]
+mod tests;
+mod tools;
+
+use toml::de::DeTable;
+
+use crate::agent::Agent;
+
+pub use fault::{Fault, Faults};
+
+use names::Names;
+use reader::Table;
+use source::Source;
+
+/// How many bytes an agent file may have.
+pub const MAX_BYTES: usize = 1024 * 1024;
+
+/// The agent file a new author starts from. It works at once, without network or other programs.
+pub const STARTER: &str = include_str!("declaration/starter.toml");
+
+/// An agent, and what its author may want to hear about it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Declared {
+    /// The agent.
+    pub agent: Agent,
+    /// What is allowed but probably not meant, in the order of the file.
+    pub notes: Vec<Fault>,
+}
+
+/// Reads an agent file. `file` is the name to show in faults.
+///
+/// # Errors
+/// Everything that is wrong with it, in the order of the file. Where it is not TOML at all, only
+/// the first place where it stops being so.
+pub fn parse(file: &str, text: &str) -> Result<Declared, Faults> {
+    let source = Source::new(file, text);
+    if text.len() > MAX_BYTES {
+        source.root().fault(format!("the file has {} bytes", text.len()), format!("allowed: at most {MAX_BYTES}"));
+        return Err(source.into_faults());
+    }
+    let document = match DeTable::parse(text) {
+        Ok(document) => document,
+        Err(error) => {
+            source
+                .spot(error.span().map_or(0, |span| span.start))
+                .fault(format!("not TOML: {}", error.message()), None);
+            return Err(source.into_faults());
+        }
+    };
+    let agent = read(&Table::root(&source, document.get_ref()));
+    match (agent, source.has_faults()) {
+        (Some(agent), false) => Ok(Declared { agent, notes: source.into_notes() }),
+        _ => Err(source.into_faults()),
+    }
+}
+
+/// Every section in turn; a section that is wrong does not keep the others from being read.
+fn read(root: &Table<'_>) -> Option<Agent> {
+    let names = Names::collect(root);
+    let identity = agent::read(root);
+    let capabilities = capabilities::read(root);
+    let brain = brain::read(root, &names);
+    let options = options::read(root);
+    let scopes = scopes::read(root);
+    let tools = tools::read(root, &names);
+    let mcp = mcp::read(root, &names);
+    let secrets = secrets::read(root);
+    notes::later_protocols(root);
+    root.finish();
+
+    let identity = identity?;
+    let agent = Agent {
+        name: identity.name,
+        title: identity.title,
+        version: identity.version,
+        description: identity.description,
+        owner: identity.owner,
+        brain: brain?,
+        capabilities,
+        options,
+        scopes,
+        tools,
+        mcp,
+        secrets,
+    };
+    notes::unused(&agent, root);
+    Some(agent)
+}

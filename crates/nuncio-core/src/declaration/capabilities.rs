@@ -1,0 +1,50 @@
+//! `[capabilities]`: what its clients may do with it.
+
+use super::reader::Table;
+use super::similar;
+use crate::agent::Capabilities;
+
+pub(super) fn read(root: &Table<'_>) -> Capabilities {
+    let mut capabilities = Capabilities::default();
+    let Some(table) = root.table("capabilities") else {
+        return capabilities;
+    };
+    if let Some([compacted, full]) = listed(&table, "history", ["compacted", "full"]) {
+        capabilities.compacted_history = compacted;
+        capabilities.full_history = full;
+    }
+    if let Some([delta, message, none]) = listed(&table, "stream", ["delta", "message", "none"]) {
+        capabilities.stream_delta = delta;
+        capabilities.stream_message = message;
+        capabilities.stream_none = none;
+        if !(delta || message || none)
+            && let Some(item) = table.peek("stream")
+        {
+            item.spot.fault(
+                "found an empty list, so nobody could be answered",
+                r#"allowed: at least one of "delta", "message", "none""#,
+            );
+        }
+    }
+    if let Some(allowed) = table.flag("application_tools") {
+        capabilities.application_tools = allowed;
+    }
+    if let Some([https, data]) = listed(&table, "images", ["https", "data"]) {
+        capabilities.image_https = https;
+        capabilities.image_data = data;
+    }
+    table.finish();
+    capabilities
+}
+
+/// Which of the words are in the list; none when there is no list, which leaves the default.
+fn listed<const N: usize>(table: &Table<'_>, key: &'static str, words: [&'static str; N]) -> Option<[bool; N]> {
+    let items = table.list(key, &format!("a list of {}", similar::list(words)))?;
+    let choices: Vec<_> = words.into_iter().zip(0..).collect();
+    let mut found = [false; N];
+    for item in items {
+        let index: usize = item.choice(&choices)?;
+        found[index] = true;
+    }
+    Some(found)
+}

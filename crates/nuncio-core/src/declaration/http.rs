@@ -1,0 +1,55 @@
+//! `run = { http = … }`: a request to a web service.
+
+use super::names::{Input, Names};
+use super::reader::{Item, Table};
+use super::source::cut;
+use super::templates::{self, Use};
+use crate::agent::{HttpMethod, HttpRun};
+use crate::template::Template;
+
+pub(super) fn read(table: &Table<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<HttpRun> {
+    let methods = HttpMethod::ALL.map(|method| (method.as_str(), method));
+    let method = match table.item("method") {
+        Some(item) => item.choice(&methods),
+        None => Some(HttpMethod::Get),
+    };
+    let url = table.required("url", "where the request goes").and_then(|item| address(&item, input, names));
+    let headers = table.table("headers").map(|table| headers(&table, Use::Sent(input), names));
+    let body = table.item("body").and_then(|item| templates::read(&item, Use::Sent(input), names));
+    table.finish();
+    Some(HttpRun { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
+}
+
+/// Headers to send.
+pub(super) fn headers(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
+    templates::named(table, used, names, |name| {
+        // RFC 9110, section 5.6.2: token.
+        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+        if name.is_empty() || !name.bytes().all(token) {
+            return Err("the name of a header");
+        }
+        Ok(())
+    })
+}
+
+/// A template whose scheme is written out: a value filled in could never supply it, since values
+/// are percent-encoded.
+fn address(item: &Item<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<Template> {
+    let text = item.any_text()?;
+    let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
+    let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.is_empty());
+    let Some(host) = host else {
+        item.spot.fault(
+            format!("{:?} is not a web address", cut(text)),
+            r#"allowed: a template beginning with "https://" or "http://" and a host"#,
+        );
+        return None;
+    };
+    if host.contains("{{") {
+        item.spot.note(
+            "the host is filled in by the call",
+            "whoever calls the tool chooses where the request and its headers go",
+        );
+    }
+    templates::read(item, Use::Sent(input), names)
+}

@@ -1,0 +1,78 @@
+//! `[[intent]]`: what a rules brain understands.
+
+use std::collections::BTreeSet;
+
+use super::names::Names;
+use super::reader::{Item, Table};
+use super::similar;
+use super::slots;
+use super::source::cut;
+use super::templates::{self, Use};
+use crate::agent::Intent;
+use crate::ids::{BackendName, ToolName};
+
+pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Vec<Intent> {
+    let tables = root.tables("intent", "name");
+    tables.iter().filter_map(|table| intent(table, names)).collect()
+}
+
+fn intent(table: &Table<'_>, names: &Names<'_>) -> Option<Intent> {
+    let name = table.name("name", BackendName::parse);
+    let keywords = table.item("keywords").and_then(|item| item.distinct_texts());
+    let tool = table.item("tool").and_then(|item| names.tool(&item));
+    let slot_names: BTreeSet<_> = table.peek_named("slot", "name").into_iter().map(|(name, _)| name).collect();
+    let slots = slots::read(table, tool.as_ref().and_then(|tool| Some((tool, names.input(tool)?))), names);
+    let patterns = table.item("patterns").and_then(|item| item.some_list("a list of patterns"));
+    let patterns = patterns.map(|items| items.iter().filter_map(|item| pattern(item, &slot_names)).collect());
+    let said = |item: Item<'_>| templates::read(&item, Use::Said, names);
+    let answer = table.required("answer", "what to say").and_then(said);
+    let failure = if table.has("tool") {
+        table.item("failure").and_then(said)
+    } else {
+        table.refuse("failure", "only an intent with a tool can fail");
+        None
+    };
+    if !table.has("keywords") && !table.has("patterns") {
+        table.spot.fault("nothing a person says can mean it", "needed: keywords, patterns or both");
+    }
+    if let Some(tool) = &tool {
+        note_unfilled(table, tool, &slot_names, names);
+    }
+    table.finish();
+    Some(Intent {
+        name: name?,
+        keywords: keywords.unwrap_or_default(),
+        patterns: patterns.unwrap_or_default(),
+        slots,
+        tool,
+        answer: answer?,
+        failure,
+    })
+}
+
+/// A pattern whose named groups are slots of the intent.
+fn pattern(item: &Item<'_>, slots: &BTreeSet<&str>) -> Option<String> {
+    let regex = slots::regex(item)?;
+    for group in regex.capture_names().flatten().filter(|group| !slots.contains(group)) {
+        let help = if slots.is_empty() {
+            "the intent has no [[intent.slot]] at all".to_owned()
+        } else {
+            similar::help(group, "slots", slots.iter().copied())
+        };
+        item.spot.fault(format!("the group {:?} is not a slot of the intent", cut(group)), help);
+    }
+    Some(regex.as_str().to_owned())
+}
+
+/// A call without an argument the tool must have will always be refused.
+fn note_unfilled(table: &Table<'_>, tool: &ToolName, slots: &BTreeSet<&str>, names: &Names<'_>) {
+    let required = names.input(tool).map(|input| input.required.as_slice()).unwrap_or_default();
+    for argument in required.iter().filter(|argument| !slots.contains(*argument)) {
+        let known = similar::list(slots.iter().copied());
+        let spot = table.key_spot("tool").unwrap_or_else(|| table.spot.clone());
+        spot.note(
+            format!("{tool:?} cannot be called without {:?}, for which there is no slot", cut(argument)),
+            if known.is_empty() { "the intent has no slots".to_owned() } else { format!("slots: {known}") },
+        );
+    }
+}

@@ -1,0 +1,83 @@
+//! `[[mcp]]`: the MCP servers its tools run on.
+
+use std::collections::BTreeSet;
+
+use toml::de::DeValue;
+
+use super::agent::web_address;
+use super::http;
+use super::names::Names;
+use super::reader::{Item, Table};
+use super::run;
+use super::templates::Use;
+use crate::agent::{Import, McpServer, McpTransport};
+use crate::ids::{BackendName, ToolName};
+
+pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Vec<McpServer> {
+    let tables = root.tables("mcp", "name");
+    let mut taken = BTreeSet::new();
+    tables.iter().filter_map(|table| server(table, names, &mut taken)).collect()
+}
+
+fn server(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpServer> {
+    let name = table.name("name", BackendName::parse);
+    let transport = transport(table, names);
+    let import = import(table, names, taken);
+    table.finish();
+    Some(McpServer { name: name?, transport: transport?, import })
+}
+
+fn transport(table: &Table<'_>, names: &Names<'_>) -> Option<McpTransport> {
+    let kind = table.one_of(&["command", "url"]);
+    let argv = table.item("command").and_then(|item| run::argv(&item));
+    let url = table.item("url").and_then(|item| web_address(&item));
+    match kind? {
+        "command" => {
+            table.refuse("headers", "only beside \"url\"");
+            let env = table.table("env").map(|table| run::env(&table, Use::Started, names));
+            Some(McpTransport::Stdio { argv: argv?, env: env.unwrap_or_default() })
+        }
+        _ => {
+            table.refuse("env", "only beside \"command\"");
+            let headers = table.table("headers").map(|table| http::headers(&table, Use::Started, names));
+            Some(McpTransport::Http { url: url?, headers: headers.unwrap_or_default() })
+        }
+    }
+}
+
+fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Import> {
+    let item = table.item("import").filter(|item| item.value.as_bool() != Some(false));
+    let Some(item) = item else {
+        for key in ["scope", "expose", "human_authorization"] {
+            table.refuse(key, "it is about imported tools, and the server has no \"import\"");
+        }
+        return None;
+    };
+    let scope = table.item("scope").and_then(|item| names.scope(&item));
+    let exposed = table.flag("expose").unwrap_or(true);
+    let human_authorization = table.flag("human_authorization").unwrap_or(false);
+    let only = match item.value {
+        DeValue::Boolean(_) => None,
+        DeValue::Array(_) => Some(listed(&item, names, taken)?),
+        _ => {
+            item.wrong_kind("true for every tool, or a list of tool names");
+            return None;
+        }
+    };
+    Some(Import { only, scope, exposed, human_authorization })
+}
+
+/// Tools by name. Two of one name would leave it open which one is called.
+fn listed(item: &Item<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
+    let mut tools = Vec::new();
+    for item in item.some_list("a list of tool names")? {
+        let name = item.name(ToolName::parse)?;
+        if names.has_tool(name.as_str()) {
+            item.spot.fault(format!("there is a [[tool]] {name:?} too"), "allowed: either the import or the [[tool]]");
+        } else if !taken.insert(name.clone()) {
+            item.spot.fault(format!("{name:?} is imported already"), "allowed: each name once");
+        }
+        tools.push(name);
+    }
+    Some(tools)
+}

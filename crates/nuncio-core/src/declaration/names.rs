@@ -1,0 +1,154 @@
+//! What the file declares by name, gathered before anything refers to it.
+//!
+//! Names count as declared even where the rest of their section is wrong, so that one fault does
+//! not bring others that go away with it.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use toml::de::DeValue;
+
+use super::reader::{Item, Table};
+use super::similar;
+use super::source::cut;
+use crate::ids::{BackendName, ScopeId, ToolName};
+
+/// The names of an agent file.
+pub(super) struct Names<'a> {
+    tools: BTreeMap<&'a str, Input<'a>>,
+    scopes: BTreeSet<&'a str>,
+    servers: BTreeSet<&'a str>,
+    secrets: BTreeSet<&'a str>,
+    /// The tools, and those taken over from MCP servers by name.
+    callable: BTreeSet<&'a str>,
+    /// Whether an MCP server gives all its tools, whatever they are called.
+    imports_all: bool,
+}
+
+/// What a tool takes, as far as its schema says so plainly.
+#[derive(Default)]
+pub(super) struct Input<'a> {
+    /// Its arguments; none when the schema lists none.
+    pub(super) properties: Option<BTreeSet<&'a str>>,
+    /// The arguments it must have.
+    pub(super) required: Vec<&'a str>,
+}
+
+impl<'a> Names<'a> {
+    /// Gathers the names, and says which are taken twice.
+    pub(super) fn collect(root: &Table<'a>) -> Self {
+        unique(root, "option", "name", "option");
+        unique(root, "intent", "name", "intent");
+        let servers = unique(root, "mcp", "name", "MCP server");
+        let imports = || servers.values().filter_map(|server| server.peek("import"));
+        let tools: BTreeMap<_, _> =
+            unique(root, "tool", "name", "tool").into_iter().map(|(name, tool)| (name, Input::of(&tool))).collect();
+        let imported = imports().flat_map(|import| texts(&import));
+        Self {
+            scopes: unique(root, "scope", "id", "scope").into_keys().collect(),
+            secrets: keys(root.peek("secrets").as_ref()),
+            callable: tools.keys().copied().chain(imported).collect(),
+            imports_all: imports().any(|import| import.value.as_bool() == Some(true)),
+            tools,
+            servers: servers.into_keys().collect(),
+        }
+    }
+
+    /// The scope an item names.
+    pub(super) fn scope(&self, item: &Item<'_>) -> Option<ScopeId> {
+        let id = item.name(ScopeId::parse)?;
+        known(item, id.as_str(), "scope", &self.scopes).then_some(id)
+    }
+
+    /// The MCP server an item names.
+    pub(super) fn server(&self, item: &Item<'_>) -> Option<BackendName> {
+        let name = item.name(BackendName::parse)?;
+        known(item, name.as_str(), "mcp", &self.servers).then_some(name)
+    }
+
+    /// The tool an item names.
+    pub(super) fn tool(&self, item: &Item<'_>) -> Option<ToolName> {
+        let name = item.name(ToolName::parse)?;
+        (self.imports_all || known(item, name.as_str(), "tool", &self.callable)).then_some(name)
+    }
+
+    /// What a tool takes, when the file says so.
+    pub(super) fn input(&self, tool: &ToolName) -> Option<&Input<'a>> {
+        self.tools.get(tool.as_str())
+    }
+
+    /// Whether the file has a section for that tool.
+    pub(super) fn has_tool(&self, tool: &str) -> bool {
+        self.tools.contains_key(tool)
+    }
+
+    /// The secrets templates may name.
+    pub(super) fn secrets(&self) -> &BTreeSet<&'a str> {
+        &self.secrets
+    }
+}
+
+impl<'a> Input<'a> {
+    /// What the tool in that section takes.
+    pub(super) fn of(tool: &Table<'a>) -> Self {
+        let schema = tool.peek("input");
+        let schema = schema.as_ref().and_then(|item| item.value.as_table());
+        let Some(schema) = schema else {
+            return Self::default();
+        };
+        let properties = schema.get("properties").and_then(|value| value.get_ref().as_table());
+        let required = schema.get("required").and_then(|value| value.get_ref().as_array());
+        Self {
+            properties: properties.map(|properties| properties.keys().map(|key| key.get_ref().as_ref()).collect()),
+            required: required
+                .into_iter()
+                .flat_map(|names| names.iter())
+                .filter_map(|name| name.get_ref().as_str())
+                .collect(),
+        }
+    }
+}
+
+/// The sections by name. A name that is taken twice is a fault of the second.
+fn unique<'a>(root: &Table<'a>, section: &'static str, key: &str, what: &str) -> BTreeMap<&'a str, Table<'a>> {
+    let mut seen: BTreeMap<&str, Table<'_>> = BTreeMap::new();
+    for (name, table) in root.peek_named(section, key) {
+        if let Some(first) = seen.get(name) {
+            if let Some(item) = table.peek(key) {
+                let line = first.spot.line();
+                item.spot.fault(
+                    format!("the {what} at line {line} has this {key} already"),
+                    format!("allowed: one that no other {what} has"),
+                );
+            }
+            continue;
+        }
+        seen.insert(name, table);
+    }
+    seen
+}
+
+/// Whether something of that name is declared; a fault if not.
+fn known(item: &Item<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
+    if declared.contains(name) {
+        return true;
+    }
+    let help = if declared.is_empty() {
+        format!("the file has no [[{section}]] at all")
+    } else {
+        similar::help(name, "declared", declared.iter().copied())
+    };
+    item.spot.fault(format!("no [[{section}]] is called {:?}", cut(name)), help);
+    false
+}
+
+fn keys<'a>(item: Option<&Item<'a>>) -> BTreeSet<&'a str> {
+    let table = item.and_then(|item| item.value.as_table());
+    table.into_iter().flat_map(|table| table.keys()).map(|key| key.get_ref().as_ref()).collect()
+}
+
+fn texts<'a>(item: &Item<'a>) -> Vec<&'a str> {
+    let DeValue::Array(items) = item.value else {
+        return Vec::new();
+    };
+    items.iter().filter_map(|item| item.get_ref().as_str()).collect()
+}

@@ -1,0 +1,80 @@
+//! What is allowed but probably not meant, seen over the whole file.
+
+use std::collections::BTreeSet;
+
+use super::reader::Table;
+use super::templates::secrets_in;
+use crate::agent::{Agent, BrainSpec, McpTransport, Run};
+use crate::ids::{BackendName, ScopeId};
+use crate::template::Template;
+
+/// Says that sections for protocols this version does not speak are not used. Once for each kind.
+pub(super) fn later_protocols(root: &Table<'_>) {
+    let information = root.tables("information", "type");
+    let tools = root.peek_named("tool", "name");
+    let skill = tools.iter().find_map(|(_, tool)| tool.key_spot("skill"));
+    for spot in information.first().map(|table| table.spot.clone()).into_iter().chain(skill) {
+        spot.note("not used yet", "it belongs to a protocol this version does not speak");
+    }
+}
+
+/// Says what is declared and never used.
+pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
+    let imports = || agent.mcp.iter().filter_map(|server| Some((server, server.import.as_ref()?)));
+
+    let scopes = agent.tools.iter().filter_map(|tool| tool.scope.as_ref());
+    let scopes = scopes.chain(imports().filter_map(|(_, import)| import.scope.as_ref()));
+    let scopes: BTreeSet<_> = scopes.map(ScopeId::as_str).collect();
+    for (id, table) in root.peek_named("scope", "id") {
+        if !scopes.contains(id) {
+            table.spot.note("no tool needs it", "give it to a tool, or leave it out");
+        }
+    }
+
+    let servers = agent.tools.iter().filter_map(|tool| match &tool.run {
+        Run::Mcp { server, .. } => Some(server),
+        Run::Http(_) | Run::Command(_) => None,
+    });
+    let servers = servers.chain(imports().map(|(server, _)| &server.name));
+    let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
+    for (name, table) in root.peek_named("mcp", "name") {
+        if !servers.contains(name) {
+            table.spot.note("no tool runs on it", "import its tools, or name it in a tool's run");
+        }
+    }
+
+    let named: BTreeSet<_> = templates(agent).into_iter().flat_map(secrets_in).collect();
+    let secrets = root.peek("secrets").and_then(|item| item.table());
+    for (name, item) in secrets.iter().flat_map(Table::entries) {
+        if !named.contains(name) {
+            item.spot.note("no template names it", format!("write {{{{ secrets.{name} }}}}, or leave it out"));
+        }
+    }
+
+    let BrainSpec::Rules(rules) = &agent.brain else {
+        return;
+    };
+    let called: BTreeSet<_> = rules.intents.iter().filter_map(|intent| intent.tool.as_ref()).collect();
+    for (name, table) in root.peek_named("tool", "name") {
+        if agent.tool(name).is_some_and(|tool| !tool.exposed && !called.contains(&tool.name)) {
+            table.spot.note("nobody can call it", "it is hidden, and no intent names it");
+        }
+    }
+}
+
+/// Every template that may name a secret.
+fn templates(agent: &Agent) -> Vec<&Template> {
+    let mut templates = Vec::new();
+    for tool in &agent.tools {
+        match &tool.run {
+            Run::Mcp { .. } => {}
+            Run::Http(http) => templates.extend(http.templates()),
+            Run::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),
+        }
+    }
+    for server in &agent.mcp {
+        let (McpTransport::Stdio { env: values, .. } | McpTransport::Http { headers: values, .. }) = &server.transport;
+        templates.extend(values.iter().map(|(_, value)| value));
+    }
+    templates
+}

@@ -1,0 +1,68 @@
+//! `[[option]]`: what a client may set per session.
+
+use super::reader::{Item, Table};
+use super::similar;
+use super::source::cut;
+use crate::agent::{AgentOption, OptionKind};
+use crate::ids::OptionName;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Secret,
+    Select,
+}
+
+const KINDS: [(&str, Kind); 3] = [("text", Kind::Text), ("secret", Kind::Secret), ("select", Kind::Select)];
+
+pub(super) fn read(root: &Table<'_>) -> Vec<AgentOption> {
+    root.tables("option", "name").iter().filter_map(option).collect()
+}
+
+fn option(table: &Table<'_>) -> Option<AgentOption> {
+    let name = table.name("name", OptionName::parse);
+    let kind = table.choice("type", &KINDS);
+    let title = table.optional_text("title");
+    let description = table.optional_text("description");
+    let choices = match kind {
+        Some(Kind::Select) => table.required("options", "the texts to choose from"),
+        Some(Kind::Text | Kind::Secret) => {
+            table.refuse("options", r#"only an option of type "select" has options"#);
+            None
+        }
+        None => table.item("options"),
+    };
+    let choices = choices.and_then(|item| item.distinct_texts());
+    let default = match kind {
+        Some(Kind::Select) => table.required("default", "one of the options"),
+        _ => table.item("default"),
+    };
+    let default = match default {
+        Some(item) => default_value(&item, kind, choices.as_deref()),
+        None => Some(String::new()),
+    };
+    table.finish();
+    let kind = match kind? {
+        Kind::Text => OptionKind::Text,
+        Kind::Secret => OptionKind::Secret,
+        Kind::Select => OptionKind::Select(choices?),
+    };
+    Some(AgentOption { name: name?, title, description, kind, default: default? })
+}
+
+fn default_value(item: &Item<'_>, kind: Option<Kind>, choices: Option<&[String]>) -> Option<String> {
+    let text = item.any_text()?;
+    // What was found is not repeated: it may really be a secret.
+    if kind == Some(Kind::Secret) && !text.is_empty() {
+        item.spot.fault("a secret has no default", r#"allowed: "", or no default at all"#);
+        return None;
+    }
+    if let Some(choices) = choices
+        && !choices.iter().any(|choice| choice == text)
+    {
+        let help = similar::help(text, "allowed", choices.iter().map(String::as_str));
+        item.spot.fault(format!("found {:?}", cut(text)), help);
+        return None;
+    }
+    Some(text.to_owned())
+}

@@ -1,0 +1,364 @@
+//! Reading tables key by key: a key that is missing, of the wrong kind or unknown becomes a fault,
+//! and the reader goes on.
+//!
+//! `None` means "absent" for an optional key, and "a fault has been said" for a required one.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use super::similar;
+use super::source::{Source, Spot, cut};
+use crate::ids::InvalidName;
+
+/// A table, and which of its keys have been asked for.
+pub(super) struct Table<'a> {
+    pub(super) spot: Spot<'a>,
+    entries: &'a DeTable<'a>,
+    known: RefCell<Vec<&'static str>>,
+    refused: RefCell<Vec<&'static str>>,
+}
+
+/// A value, and where it stands.
+pub(super) struct Item<'a> {
+    pub(super) spot: Spot<'a>,
+    pub(super) value: &'a DeValue<'a>,
+}
+
+impl<'a> Table<'a> {
+    /// The document.
+    pub(super) fn root(source: &'a Source<'a>, entries: &'a DeTable<'a>) -> Self {
+        Self::new(source.root(), entries)
+    }
+
+    fn new(spot: Spot<'a>, entries: &'a DeTable<'a>) -> Self {
+        Self { spot, entries, known: RefCell::default(), refused: RefCell::default() }
+    }
+
+    /// The value of a key, if it is there.
+    pub(super) fn item(&self, key: &'static str) -> Option<Item<'a>> {
+        self.know(key);
+        self.peek(key)
+    }
+
+    /// The value of a key that must be there. `what` says what it should be.
+    pub(super) fn required(&self, key: &'static str, what: &str) -> Option<Item<'a>> {
+        let item = self.item(key);
+        if item.is_none() {
+            self.missing(key, what);
+        }
+        item
+    }
+
+    /// Whether a key is there. Does not count as asking for it.
+    pub(super) fn has(&self, key: &str) -> bool {
+        self.entries.contains_key(key)
+    }
+
+    /// The value of a key, without asking for it.
+    pub(super) fn peek(&self, key: &str) -> Option<Item<'a>> {
+        self.entries.get(key).map(|value| Item::new(&self.spot, key, value))
+    }
+
+    /// A text that must be there and not be empty.
+    pub(super) fn text(&self, key: &'static str) -> Option<String> {
+        self.required(key, "a text")?.text().map(str::to_owned)
+    }
+
+    /// A text that may be left out, but not be empty.
+    pub(super) fn optional_text(&self, key: &'static str) -> Option<String> {
+        self.item(key)?.text().map(str::to_owned)
+    }
+
+    /// A name that must be there.
+    pub(super) fn name<T>(&self, key: &'static str, parse: Parse<T>) -> Option<T> {
+        self.required(key, "a text")?.name(parse)
+    }
+
+    /// One of a few words, that must be there.
+    pub(super) fn choice<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
+        let listed = similar::list(words.iter().map(|(word, _)| *word));
+        self.required(key, &format!("one of {listed}"))?.choice(words)
+    }
+
+    /// `true` or `false`.
+    pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
+        self.item(key)?.boolean()
+    }
+
+    /// A whole number within limits.
+    pub(super) fn whole_number(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
+        self.item(key)?.whole_number(range)
+    }
+
+    /// A section of its own: `[key]`.
+    pub(super) fn table(&self, key: &'static str) -> Option<Table<'a>> {
+        self.item(key)?.table()
+    }
+
+    /// Sections of the same kind: `[[key]]`. Each goes by the text under `name`, if it has one.
+    pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<Table<'a>> {
+        let Some(item) = self.item(key) else {
+            return Vec::new();
+        };
+        let DeValue::Array(tables) = item.value else {
+            let help = format!("allowed: any number of sections, each beginning with [[{key}]]");
+            item.wrong_kind_help(help);
+            return Vec::new();
+        };
+        let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| {
+            let own_name = value.get_ref().as_table().and_then(|table| table.get(name));
+            let own_name = own_name.and_then(|name| name.get_ref().as_str());
+            let spot = match own_name {
+                Some(own_name) => item.spot.named(value.span().start, own_name),
+                None => item.spot.numbered(value.span().start, index),
+            };
+            Item { spot, value: value.get_ref() }.table()
+        };
+        tables.iter().enumerate().filter_map(read).collect()
+    }
+
+    /// The sections under `[[key]]` that give themselves a name, without asking for them.
+    pub(super) fn peek_named(&self, key: &'static str, name: &str) -> Vec<(&'a str, Table<'a>)> {
+        let Some(item) = self.peek(key) else {
+            return Vec::new();
+        };
+        let sections = item.value.as_array().into_iter().flat_map(|array| array.iter());
+        let read = |section: &'a Spanned<DeValue<'a>>| {
+            let entries = section.get_ref().as_table()?;
+            let own_name = entries.get(name)?.get_ref().as_str()?;
+            let spot = item.spot.named(section.span().start, own_name);
+            Some((own_name, Table::new(spot, entries)))
+        };
+        sections.filter_map(read).collect()
+    }
+
+    /// Which one of several keys is there. None or several is a fault.
+    pub(super) fn one_of(&self, keys: &[&'static str]) -> Option<&'static str> {
+        keys.iter().for_each(|key| self.know(key));
+        let listed = similar::list(keys.iter().copied());
+        let mut given = keys.iter().filter(|key| self.has(key));
+        let Some(first) = given.next() else {
+            self.spot.fault(format!("has none of {listed}"), "needed: one of them");
+            return None;
+        };
+        for second in given {
+            if let Some(spot) = self.key_spot(second) {
+                spot.fault(format!("stands beside {first:?}"), format!("allowed: only one of {listed}"));
+            }
+        }
+        Some(first)
+    }
+
+    /// The items of a list that may be left out. `what` says what the list should be.
+    pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<Item<'a>>> {
+        self.item(key)?.list(what)
+    }
+
+    /// Every key with its value, in the order of the file, for tables whose keys are names.
+    pub(super) fn entries(&self) -> Vec<(&'a str, Item<'a>)> {
+        let mut entries: Vec<_> = self.entries.iter().collect();
+        entries.sort_by_key(|(key, _)| key.span().start);
+        let read = |(key, value): (&'a Spanned<_>, _)| {
+            let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
+            (key.as_ref(), Item::new(&self.spot, key, value))
+        };
+        entries.into_iter().map(read).collect()
+    }
+
+    /// Says that a key is missing.
+    pub(super) fn missing(&self, key: &str, what: &str) {
+        self.spot.here(key).fault("missing", format!("needed: {what}"));
+    }
+
+    /// Says why a key, allowed elsewhere, is not allowed here.
+    pub(super) fn refuse(&self, key: &'static str, why: &str) {
+        self.refused.borrow_mut().push(key);
+        if let Some(spot) = self.key_spot(key) {
+            spot.fault("not allowed here", why);
+        }
+    }
+
+    /// Says which keys nobody asked for.
+    pub(super) fn finish(&self) {
+        let known = self.known.borrow();
+        for (key, _) in self.entries {
+            let word = key.get_ref().as_ref();
+            if known.contains(&word) || self.refused.borrow().contains(&word) {
+                continue;
+            }
+            if let Some(spot) = self.key_spot(word) {
+                let help = similar::help(word, "allowed", known.iter().copied());
+                spot.fault("unknown key", help);
+            }
+        }
+    }
+
+    fn know(&self, key: &'static str) {
+        let mut known = self.known.borrow_mut();
+        if !known.contains(&key) {
+            known.push(key);
+        }
+    }
+
+    /// Where a key itself stands.
+    pub(super) fn key_spot(&self, key: &str) -> Option<Spot<'a>> {
+        let (found, _) = self.entries.get_key_value(key)?;
+        Some(self.spot.inside(found.span().start, &segment(key)))
+    }
+}
+
+/// How a name is read.
+pub(super) type Parse<T> = fn(&str) -> Result<T, InvalidName>;
+
+impl<'a> Item<'a> {
+    fn new(outer: &Spot<'a>, key: &str, value: &'a Spanned<DeValue<'a>>) -> Self {
+        let spot = outer.inside(value.span().start, &segment(key));
+        Self { spot, value: value.get_ref() }
+    }
+
+    /// A text that is not empty.
+    pub(super) fn text(&self) -> Option<&'a str> {
+        let text = self.any_text()?;
+        if text.trim().is_empty() {
+            self.spot.fault("found an empty text", "allowed: a text with something in it");
+            return None;
+        }
+        Some(text)
+    }
+
+    /// A text, empty or not.
+    pub(super) fn any_text(&self) -> Option<&'a str> {
+        let text = self.value.as_str();
+        if text.is_none() {
+            self.wrong_kind("a text");
+        }
+        text
+    }
+
+    pub(super) fn name<T>(&self, parse: Parse<T>) -> Option<T> {
+        match parse(self.any_text()?) {
+            Ok(name) => Some(name),
+            Err(InvalidName { what, found, rule }) => {
+                self.spot.fault(format!("{found:?} is not {what}"), format!("allowed: {rule}"));
+                None
+            }
+        }
+    }
+
+    pub(super) fn choice<T: Copy>(&self, words: &[(&'static str, T)]) -> Option<T> {
+        let text = self.any_text()?;
+        let found = words.iter().find(|(word, _)| *word == text);
+        if found.is_none() {
+            let help = similar::help(text, "allowed", words.iter().map(|(word, _)| *word));
+            self.spot.fault(format!("found {:?}", cut(text)), help);
+        }
+        found.map(|(_, meaning)| *meaning)
+    }
+
+    pub(super) fn boolean(&self) -> Option<bool> {
+        let value = self.value.as_bool();
+        if value.is_none() {
+            self.wrong_kind("true or false");
+        }
+        value
+    }
+
+    pub(super) fn whole_number(&self, range: RangeInclusive<u64>) -> Option<u64> {
+        let allowed = format!("a whole number from {} to {}", range.start(), range.end());
+        let DeValue::Integer(digits) = self.value else {
+            self.wrong_kind(&allowed);
+            return None;
+        };
+        let number = u64::from_str_radix(digits.as_str(), digits.radix()).ok();
+        let number = number.filter(|number| range.contains(number));
+        if number.is_none() {
+            self.spot.fault(format!("found {}", cut(&digits.to_string())), format!("allowed: {allowed}"));
+        }
+        number
+    }
+
+    pub(super) fn table(&self) -> Option<Table<'a>> {
+        if let DeValue::Table(entries) = self.value {
+            return Some(Table::new(self.spot.clone(), entries));
+        }
+        self.wrong_kind(match self.value {
+            DeValue::Array(array) if is_sections(array) => "a single table, in single brackets",
+            _ => "a table",
+        });
+        None
+    }
+
+    pub(super) fn list(&self, what: &str) -> Option<Vec<Item<'a>>> {
+        let DeValue::Array(values) = self.value else {
+            self.wrong_kind(what);
+            return None;
+        };
+        let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| Item {
+            spot: self.spot.numbered(value.span().start, index),
+            value: value.get_ref(),
+        };
+        Some(values.iter().enumerate().map(read).collect())
+    }
+
+    /// A list of texts, at least one, none empty and none twice.
+    pub(super) fn distinct_texts(&self) -> Option<Vec<String>> {
+        let mut seen = BTreeSet::new();
+        let mut texts = Vec::new();
+        for item in self.some_list("a list of texts")? {
+            let text = item.text()?;
+            if !seen.insert(text) {
+                item.spot.fault(format!("{:?} is listed twice", cut(text)), "allowed: each once");
+                return None;
+            }
+            texts.push(text.to_owned());
+        }
+        Some(texts)
+    }
+
+    /// A list with something in it.
+    pub(super) fn some_list(&self, what: &str) -> Option<Vec<Item<'a>>> {
+        let items = self.list(what)?;
+        if items.is_empty() {
+            self.spot.fault("found an empty list", format!("allowed: {what}, with something in it"));
+            return None;
+        }
+        Some(items)
+    }
+
+    /// Says that this is not what is allowed here.
+    pub(super) fn wrong_kind(&self, allowed: &str) {
+        self.wrong_kind_help(format!("allowed: {allowed}"));
+    }
+
+    fn wrong_kind_help(&self, help: String) {
+        let found = match self.value {
+            DeValue::String(text) => format!("found the text {:?}", cut(text)),
+            DeValue::Integer(number) => format!("found the number {}", cut(&number.to_string())),
+            DeValue::Float(number) => format!("found the number {}", cut(number.as_str())),
+            DeValue::Boolean(value) => format!("found {value}"),
+            DeValue::Datetime(date) => format!("found the date or time {date}"),
+            DeValue::Array(array) if is_sections(array) => "found a list of sections".to_owned(),
+            DeValue::Array(_) => "found a list".to_owned(),
+            DeValue::Table(_) => "found a table".to_owned(),
+        };
+        self.spot.fault(found, help);
+    }
+}
+
+/// Whether this looks like `[[…]]` rather than `[…, …]`.
+fn is_sections(array: &toml::de::DeArray<'_>) -> bool {
+    !array.is_empty() && array.iter().all(|item| item.get_ref().is_table())
+}
+
+/// A key as it is written in a path.
+fn segment(key: &str) -> String {
+    let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
+    if !key.is_empty() && key.len() <= 80 && key.bytes().all(bare) {
+        return key.to_owned();
+    }
+    format!("{:?}", cut(key))
+}

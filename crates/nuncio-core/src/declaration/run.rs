@@ -1,0 +1,71 @@
+//! `run`: where a tool really runs.
+
+use super::http;
+use super::names::{Input, Names};
+use super::reader::{Item, Table};
+use super::templates::{self, Use};
+use crate::agent::{CommandRun, Run};
+use crate::ids::ToolName;
+use crate::template::Template;
+
+pub(super) fn read(
+    table: &Table<'_>,
+    own_name: Option<&ToolName>,
+    input: &Input<'_>,
+    names: &Names<'_>,
+) -> Option<Run> {
+    let kind = table.one_of(&["mcp", "http", "command"]);
+    let server = table.item("mcp").and_then(|item| names.server(&item));
+    let http = table.table("http").and_then(|table| http::read(&table, input, names));
+    let argv = table.item("command").and_then(|item| argv(&item));
+    let tool = match kind {
+        Some("mcp") => match table.item("tool") {
+            Some(item) => item.name(ToolName::parse),
+            None => own_name.cloned(),
+        },
+        _ => {
+            table.refuse("tool", "it names the tool of an MCP server: only beside \"mcp\"");
+            None
+        }
+    };
+    let env = match kind {
+        Some("command") => table.table("env").map(|table| env(&table, Use::Sent(input), names)),
+        _ => {
+            table.refuse("env", "only beside \"command\"");
+            None
+        }
+    };
+    table.finish();
+    match kind? {
+        "mcp" => Some(Run::Mcp { server: server?, tool: tool? }),
+        "http" => Some(Run::Http(Box::new(http?))),
+        _ => Some(Run::Command(CommandRun { argv: argv?, env: env.unwrap_or_default() })),
+    }
+}
+
+/// A program and its arguments.
+pub(super) fn argv(item: &Item<'_>) -> Option<Vec<String>> {
+    let mut argv = Vec::new();
+    for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {
+        let text = if index == 0 { word.text()? } else { word.any_text()? };
+        if text.contains('\0') {
+            word.spot.fault("holds a NUL character", "allowed: what a program can be given");
+            return None;
+        }
+        if text.contains("{{") {
+            word.spot.note("is not a template", "it is passed as it stands; only environment values are filled in");
+        }
+        argv.push(text.to_owned());
+    }
+    Some(argv)
+}
+
+/// Environment variables for a program.
+pub(super) fn env(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
+    templates::named(table, used, names, |name| {
+        if name.is_empty() || name.contains(['=', '\0']) {
+            return Err("the name of an environment variable");
+        }
+        Ok(())
+    })
+}

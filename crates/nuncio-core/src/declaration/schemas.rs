@@ -1,0 +1,94 @@
+//! JSON Schemas, written as TOML.
+
+use serde_json::{Map, Number, Value};
+use toml::de::DeValue;
+
+use super::reader::Item;
+use super::similar;
+use super::source::cut;
+use crate::schema::{Schema, SchemaError};
+
+/// The schema of a tool's arguments.
+pub(super) fn arguments(item: &Item<'_>) -> Option<Schema> {
+    let schema = compile(item, Schema::compile_arguments)?;
+    note_required(item, schema.source());
+    Some(schema)
+}
+
+/// The schema of a tool's result.
+pub(super) fn result(item: &Item<'_>) -> Option<Schema> {
+    compile(item, Schema::compile)
+}
+
+fn compile(item: &Item<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -> Option<Schema> {
+    if !item.value.is_table() {
+        item.wrong_kind("a table that holds a JSON Schema");
+        return None;
+    }
+    match compile(json(item)?) {
+        Ok(schema) => Some(schema),
+        Err(SchemaError::NotAnObject) => {
+            item.spot.fault("arguments are always an object", r#"needed: type = "object""#);
+            None
+        }
+        Err(error) => {
+            item.spot.fault(
+                format!("not a usable schema: {error}"),
+                "allowed: JSON Schema 2020-12 without remote references",
+            );
+            None
+        }
+    }
+}
+
+/// An argument that is required and not described is most often misspelt.
+fn note_required(item: &Item<'_>, schema: &Value) {
+    let (Some(properties), Some(required)) = (schema["properties"].as_object(), schema["required"].as_array()) else {
+        return;
+    };
+    for name in required.iter().filter_map(Value::as_str).filter(|name| !properties.contains_key(*name)) {
+        let help = similar::help(name, "properties", properties.keys().map(String::as_str));
+        item.spot.note(format!("requires {:?}, which is not among its properties", cut(name)), help);
+    }
+}
+
+/// A TOML value as JSON. How deep it goes is bounded by the TOML reader.
+fn json(item: &Item<'_>) -> Option<Value> {
+    match item.value {
+        DeValue::String(text) => Some(Value::from(text.as_ref())),
+        DeValue::Boolean(value) => Some(Value::from(*value)),
+        DeValue::Integer(number) => {
+            let (digits, radix) = (number.as_str(), number.radix());
+            let signed = i64::from_str_radix(digits, radix).map(Value::from);
+            let value = signed.or_else(|_| u64::from_str_radix(digits, radix).map(Value::from)).ok();
+            if value.is_none() {
+                item.wrong_kind("a number of at most 64 bits");
+            }
+            value
+        }
+        DeValue::Float(number) => {
+            let value = number.as_str().parse().ok().and_then(Number::from_f64).map(Value::Number);
+            if value.is_none() {
+                item.wrong_kind("a number that JSON can write");
+            }
+            value
+        }
+        DeValue::Datetime(_) => {
+            item.wrong_kind("what JSON has; write a date as a text, in quotes");
+            None
+        }
+        DeValue::Array(_) => {
+            // Every item is read, so that each one's fault is said.
+            let items: Vec<_> = item.list("a list")?.iter().map(json).collect();
+            items.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
+        }
+        DeValue::Table(_) => {
+            let entries: Vec<_> = item.table()?.entries().into_iter().map(|(key, item)| (key, json(&item))).collect();
+            let mut object = Map::new();
+            for (key, value) in entries {
+                object.insert(key.to_owned(), value?);
+            }
+            Some(Value::Object(object))
+        }
+    }
+}

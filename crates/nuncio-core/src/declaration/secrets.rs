@@ -1,0 +1,53 @@
+//! `[secrets]`: where the secrets its templates name come from.
+
+use std::path::PathBuf;
+
+use super::reader::{Item, Table};
+use super::source::cut;
+use crate::agent::SecretSource;
+use crate::ids::BackendName;
+
+pub(super) fn read(root: &Table<'_>) -> Vec<(BackendName, SecretSource)> {
+    let Some(table) = root.table("secrets") else {
+        return Vec::new();
+    };
+    table.entries().into_iter().filter_map(|(name, item)| secret(name, &item)).collect()
+}
+
+fn secret(name: &str, item: &Item<'_>) -> Option<(BackendName, SecretSource)> {
+    let nameable = is_identifier(name).then(|| BackendName::parse(name).ok()).flatten();
+    if nameable.is_none() {
+        item.spot.fault(
+            format!("{:?} could not be named in a template", cut(name)),
+            "allowed: 1 to 64 letters, digits and '_', not beginning with a digit",
+        );
+    }
+    let source = source(item);
+    Some((nameable?, source?))
+}
+
+fn source(item: &Item<'_>) -> Option<SecretSource> {
+    // What was found is not repeated: it may really be the secret.
+    if !item.value.is_table() {
+        item.spot.fault(
+            "a secret is not written into the agent file",
+            r#"allowed: { env = "VARIABLE" } or { file = "path" }"#,
+        );
+        return None;
+    }
+    let table = item.table()?;
+    let kind = table.one_of(&["env", "file"]);
+    let env = table.optional_text("env");
+    let file = table.optional_text("file");
+    table.finish();
+    match kind? {
+        "env" => env.map(SecretSource::Env),
+        _ => file.map(|path| SecretSource::File(PathBuf::from(path))),
+    }
+}
+
+/// What a template takes for one name: `secrets.a-b` would be a subtraction.
+fn is_identifier(name: &str) -> bool {
+    !name.starts_with(|first: char| first.is_ascii_digit())
+        && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
+}

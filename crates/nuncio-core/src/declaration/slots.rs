@@ -1,0 +1,138 @@
+//! `[[intent.slot]]`: what must be known before an intent can be done.
+
+use std::collections::BTreeSet;
+
+use regex::Regex;
+use toml::de::DeValue;
+
+use super::names::{Input, Names};
+use super::reader::{Item, Table};
+use super::similar;
+use super::source::cut;
+use super::templates::{self, Use};
+use crate::agent::{Slot, SlotKind};
+use crate::ids::ToolName;
+
+#[derive(Clone, Copy, PartialEq)]
+enum Kind {
+    Text,
+    Date,
+    Integer,
+    Choice,
+    Pattern,
+}
+
+const KINDS: [(&str, Kind); 5] = [
+    ("text", Kind::Text),
+    ("date", Kind::Date),
+    ("integer", Kind::Integer),
+    ("choice", Kind::Choice),
+    ("pattern", Kind::Pattern),
+];
+
+/// The slots of an intent, which fill the arguments of its tool.
+pub(super) fn read(intent: &Table<'_>, tool: Option<(&ToolName, &Input<'_>)>, names: &Names<'_>) -> Vec<Slot> {
+    let tables = intent.tables("slot", "name");
+    let mut seen = BTreeSet::new();
+    tables
+        .iter()
+        .filter_map(|table| {
+            let slot = slot(table, names);
+            if let Some(item) = table.peek("name")
+                && let Some(name) = item.value.as_str()
+            {
+                if !seen.insert(name) {
+                    item.spot.fault("the intent has this slot already", "allowed: each name once");
+                }
+                check_argument(&item, name, tool);
+            }
+            slot
+        })
+        .collect()
+}
+
+fn slot(table: &Table<'_>, names: &Names<'_>) -> Option<Slot> {
+    let name = table.text("name");
+    let kind = table.choice("type", &KINDS);
+    let choices = own_key(table, "choices", kind, Kind::Choice, "the words to choose from");
+    let choices = choices.and_then(|item| item.distinct_texts());
+    let pattern = own_key(table, "pattern", kind, Kind::Pattern, "a regular expression");
+    let pattern = pattern.and_then(|item| regex(&item));
+    let ask = table.item("ask").and_then(|item| templates::read(&item, Use::Said, names));
+    let default = table.item("default");
+    let remember = table.flag("remember").unwrap_or(true);
+    table.finish();
+    let kind = match kind? {
+        Kind::Text => SlotKind::Text,
+        Kind::Date => SlotKind::Date,
+        Kind::Integer => SlotKind::Integer,
+        Kind::Choice => SlotKind::Choice(choices?),
+        Kind::Pattern => SlotKind::Pattern(pattern?.as_str().to_owned()),
+    };
+    let default = default.and_then(|item| default_value(&item, &kind));
+    Some(Slot { name: name?, kind, ask, default, remember })
+}
+
+/// A key that slots of one kind must have and others may not.
+fn own_key<'a>(table: &Table<'a>, key: &'static str, kind: Option<Kind>, owner: Kind, what: &str) -> Option<Item<'a>> {
+    match kind {
+        Some(kind) if kind == owner => table.required(key, what),
+        Some(_) => {
+            let owner = KINDS.iter().find(|(_, kind)| *kind == owner).map_or("other", |(word, _)| word);
+            table.refuse(key, &format!("only a slot of type {owner:?} has this"));
+            None
+        }
+        None => table.item(key),
+    }
+}
+
+/// A default that the slot itself would take. A whole number may be written as one.
+fn default_value(item: &Item<'_>, kind: &SlotKind) -> Option<String> {
+    let written = match (item.value, kind) {
+        (DeValue::Integer(number), SlotKind::Integer) => number.to_string(),
+        _ => item.text()?.to_owned(),
+    };
+    let allowed = match kind {
+        SlotKind::Integer if written.parse::<i64>().is_err() => "a whole number".to_owned(),
+        SlotKind::Choice(choices) if !choices.contains(&written) => similar::list(choices.iter().map(String::as_str)),
+        SlotKind::Pattern(pattern) if Regex::new(pattern).is_ok_and(|regex| !regex.is_match(&written)) => {
+            format!("what matches {:?}", cut(pattern))
+        }
+        _ => return Some(written),
+    };
+    item.spot.fault(format!("found {:?}", cut(&written)), format!("allowed: {allowed}"));
+    None
+}
+
+/// A slot that fills no argument of the intent's tool would make every call fail.
+fn check_argument(item: &Item<'_>, name: &str, tool: Option<(&ToolName, &Input<'_>)>) {
+    let Some((tool, input)) = tool else {
+        return;
+    };
+    let Some(properties) = &input.properties else {
+        return;
+    };
+    if !properties.contains(name) {
+        let help = if properties.is_empty() {
+            "it takes no arguments".to_owned()
+        } else {
+            similar::help(name, "it takes", properties.iter().copied())
+        };
+        item.spot.fault(format!("{tool:?} takes no argument {:?}", cut(name)), help);
+    }
+}
+
+/// A pattern that compiles.
+pub(super) fn regex(item: &Item<'_>) -> Option<Regex> {
+    match Regex::new(item.text()?) {
+        Ok(regex) => Some(regex),
+        Err(error) => {
+            // The library draws the pattern with a caret; its last line says what is wrong.
+            let drawn = error.to_string();
+            let reason = drawn.lines().last().unwrap_or_default();
+            let reason = reason.strip_prefix("error: ").unwrap_or(reason);
+            item.spot.fault(format!("not a pattern: {reason}"), "allowed: a regular expression of Rust's regex crate");
+            None
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! The text of an agent file, and what has been said about it.
+
+use std::cell::RefCell;
+
+use super::fault::{Fault, Faults};
+
+/// A file being read. Faults gather here, so that readers can go on after one.
+pub(super) struct Source<'a> {
+    file: &'a str,
+    text: &'a str,
+    line_starts: Vec<usize>,
+    faults: RefCell<Vec<Fault>>,
+    notes: RefCell<Vec<Fault>>,
+}
+
+/// A place in the file, and the key it belongs to.
+#[derive(Clone)]
+pub(super) struct Spot<'a> {
+    source: &'a Source<'a>,
+    offset: usize,
+    key: String,
+}
+
+impl<'a> Source<'a> {
+    pub(super) fn new(file: &'a str, text: &'a str) -> Self {
+        let after_newlines = text.match_indices('\n').map(|(at, _)| at + 1);
+        Self {
+            file,
+            text,
+            line_starts: std::iter::once(0).chain(after_newlines).collect(),
+            faults: RefCell::default(),
+            notes: RefCell::default(),
+        }
+    }
+
+    /// The whole file.
+    pub(super) fn root(&'a self) -> Spot<'a> {
+        self.spot(0)
+    }
+
+    /// A place in the file that belongs to no key.
+    pub(super) fn spot(&'a self, offset: usize) -> Spot<'a> {
+        Spot { source: self, offset, key: String::new() }
+    }
+
+    pub(super) fn has_faults(&self) -> bool {
+        !self.faults.borrow().is_empty()
+    }
+
+    pub(super) fn into_faults(self) -> Faults {
+        Faults(in_order(self.faults.into_inner()))
+    }
+
+    pub(super) fn into_notes(self) -> Vec<Fault> {
+        in_order(self.notes.into_inner())
+    }
+
+    /// The line and the column of a byte, both from 1.
+    fn position(&self, offset: usize) -> (usize, usize) {
+        let line = self.line_starts.partition_point(|start| *start <= offset);
+        let start = self.line_starts[line - 1];
+        let before = self.text.get(start..offset).unwrap_or_default();
+        (line, before.chars().count() + 1)
+    }
+}
+
+impl<'a> Spot<'a> {
+    /// Says that something is wrong here.
+    pub(super) fn fault(&self, found: impl Into<String>, help: impl Into<Help>) {
+        let fault = self.describe(found.into(), help.into());
+        self.source.faults.borrow_mut().push(fault);
+    }
+
+    /// Says that something here is allowed but probably not meant.
+    pub(super) fn note(&self, found: impl Into<String>, help: impl Into<Help>) {
+        let note = self.describe(found.into(), help.into());
+        self.source.notes.borrow_mut().push(note);
+    }
+
+    /// The place of something inside what is here.
+    pub(super) fn inside(&self, offset: usize, key: &str) -> Self {
+        let key = match self.key.as_str() {
+            "" => key.to_owned(),
+            outer => format!("{outer}.{key}"),
+        };
+        Self { offset, key, ..*self }
+    }
+
+    /// The same place, for a key that should be inside what is here.
+    pub(super) fn here(&self, key: &str) -> Self {
+        self.inside(self.offset, key)
+    }
+
+    /// The place of one of the things listed here.
+    pub(super) fn numbered(&self, offset: usize, index: usize) -> Self {
+        let key = format!("{}[{index}]", self.key);
+        Self { offset, key, ..*self }
+    }
+
+    /// The place of one of the tables listed here, by the name it gives itself.
+    pub(super) fn named(&self, offset: usize, name: &str) -> Self {
+        let key = format!("{} {:?}", self.key, cut(name));
+        Self { offset, key, ..*self }
+    }
+
+    /// The line this is on.
+    pub(super) fn line(&self) -> usize {
+        self.source.position(self.offset).0
+    }
+
+    fn describe(&self, found: String, help: Help) -> Fault {
+        let (line, column) = self.source.position(self.offset);
+        Fault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help: help.0 }
+    }
+}
+
+/// What is allowed; a text, or nothing where the fault says enough.
+pub(super) struct Help(Option<String>);
+
+impl From<String> for Help {
+    fn from(text: String) -> Self {
+        Self(Some(text))
+    }
+}
+
+impl From<&str> for Help {
+    fn from(text: &str) -> Self {
+        Self(Some(text.to_owned()))
+    }
+}
+
+impl From<Option<String>> for Help {
+    fn from(text: Option<String>) -> Self {
+        Self(text)
+    }
+}
+
+/// A text short enough to repeat.
+pub(super) fn cut(text: &str) -> String {
+    const SHOWN: usize = 80;
+    let mut shown: String = text.chars().take(SHOWN).collect();
+    if shown.len() < text.len() {
+        shown.push('…');
+    }
+    shown
+}
+
+fn in_order(mut faults: Vec<Fault>) -> Vec<Fault> {
+    faults.sort_by_key(|fault| (fault.line, fault.column));
+    faults
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn positions_count_lines_and_characters_from_one() {
+        let source = Source::new("f", "a\r\n预b\n");
+        assert_eq!(source.position(0), (1, 1));
+        assert_eq!(source.position(3), (2, 1));
+        assert_eq!(source.position(6), (2, 2));
+        assert_eq!(source.position(8), (3, 1));
+        // Past the end, and inside a character: a place near it rather than a panic.
+        assert_eq!(source.position(99), (3, 1));
+        assert_eq!(source.position(4), (2, 1));
+    }
+}

@@ -1,0 +1,119 @@
+//! Templates: that they parse, and that they name only what there will be.
+
+use std::collections::BTreeSet;
+
+use minijinja::Environment;
+
+use super::names::{Input, Names};
+use super::reader::{Item, Table};
+use super::similar;
+use super::source::cut;
+use crate::template::Template;
+
+/// What becomes of a template, and so what it may name.
+#[derive(Clone, Copy)]
+pub(super) enum Use<'n> {
+    /// Said to a person: no secrets.
+    Said,
+    /// Sent to where a tool runs: the call's `args`, and `secrets`.
+    Sent(&'n Input<'n>),
+    /// Used once, to reach a server: `secrets`.
+    Started,
+}
+
+/// A template fit for its use.
+pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<Template> {
+    let text = item.any_text()?;
+    let template = match Template::parse(text) {
+        Ok(template) => template,
+        Err(error) => {
+            let reason = error.to_string();
+            let reason = reason.strip_prefix("template: ").unwrap_or(&reason);
+            item.spot.fault(
+                format!("not a template: {reason}"),
+                "allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language",
+            );
+            return None;
+        }
+    };
+    for name in named_in(&template) {
+        let (root, rest) = name.split_once('.').unwrap_or((&name, ""));
+        match (root, used) {
+            ("secrets", Use::Said) => item.spot.fault(
+                "a secret would be said to people",
+                "allowed: secrets in headers, bodies, addresses and environment variables",
+            ),
+            ("secrets", Use::Sent(_) | Use::Started) => check_secret(item, rest, names),
+            ("args", Use::Sent(input)) => note_argument(item, rest, input),
+            (_, Use::Said) => {}
+            (_, Use::Sent(_)) => item.spot.note(
+                format!("{:?} will not be known, so that every call will fail", cut(root)),
+                "known here: args, secrets",
+            ),
+            (_, Use::Started) => item.spot.note(
+                format!("{:?} will not be known, so that the server cannot be reached", cut(root)),
+                "known here: secrets",
+            ),
+        }
+    }
+    Some(template)
+}
+
+/// The templates of a table whose keys are names of their own kind.
+pub(super) fn named(
+    table: &Table<'_>,
+    used: Use<'_>,
+    names: &Names<'_>,
+    check: fn(&str) -> Result<(), &'static str>,
+) -> Vec<(String, Template)> {
+    let read = |(name, item): (&str, Item<'_>)| {
+        if let Err(what) = check(name) {
+            item.spot.fault(format!("{:?} is not {what}", cut(name)), None);
+        }
+        Some((name.to_owned(), read(&item, used, names)?))
+    };
+    table.entries().into_iter().filter_map(read).collect()
+}
+
+/// The secrets a template names.
+pub(super) fn secrets_in(template: &Template) -> impl Iterator<Item = String> {
+    named_in(template).into_iter().filter_map(|name| {
+        let path = name.strip_prefix("secrets.")?;
+        path.split('.').next().map(str::to_owned)
+    })
+}
+
+fn check_secret(item: &Item<'_>, rest: &str, names: &Names<'_>) {
+    let name = rest.split('.').next().unwrap_or_default();
+    if name.is_empty() {
+        item.spot.fault("does not say which secret", "allowed: {{ secrets.NAME }}, with the name written out");
+    } else if !names.secrets().contains(name) {
+        let help = if names.secrets().is_empty() {
+            "the file has no [secrets] at all".to_owned()
+        } else {
+            similar::help(name, "declared", names.secrets().iter().copied())
+        };
+        item.spot.fault(format!("no secret is called {:?}", cut(name)), help);
+    }
+}
+
+fn note_argument(item: &Item<'_>, rest: &str, input: &Input<'_>) {
+    let name = rest.split('.').next().unwrap_or_default();
+    if let Some(properties) = &input.properties
+        && !name.is_empty()
+        && !properties.contains(name)
+    {
+        let help = similar::help(name, "properties", properties.iter().copied());
+        item.spot.note(format!("the input has no property {:?}", cut(name)), help);
+    }
+}
+
+/// What a template looks up, such as `args.room`, in order; not what the language itself brings.
+fn named_in(template: &Template) -> BTreeSet<String> {
+    let environment = Environment::new();
+    let Ok(parsed) = environment.template_from_str(template.as_str()) else {
+        return BTreeSet::new();
+    };
+    let builtin = |name: &String| environment.globals().any(|(global, _)| global == name);
+    parsed.undeclared_variables(true).into_iter().filter(|name| !builtin(name)).collect()
+}

@@ -1,0 +1,64 @@
+//! Broken files and what is said about them, to the letter.
+
+use super::{Declared, Faults, parse};
+
+mod backends;
+mod brain;
+mod document;
+mod never_panics;
+mod notes;
+mod settings;
+mod tools;
+mod whole;
+
+/// The first three lines of most files here, so that what follows begins at line 4.
+const AGENT: &str = "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n";
+/// Four more lines, for files that are to have nothing to note.
+const GREETING: &str = "[[intent]]\nname = \"greet\"\nkeywords = [\"hello\"]\nanswer = \"Hello.\"\n";
+
+fn faults(text: &str) -> String {
+    match parse("agent.toml", text) {
+        Ok(Declared { agent, .. }) => panic!("nothing wrong was found: {agent:?}"),
+        Err(faults) => faults.to_string(),
+    }
+}
+
+fn notes(text: &str) -> String {
+    let declared = parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
+    Faults(declared.notes).to_string()
+}
+
+/// One test per broken file: what stands after `[agent]`, and everything that is said.
+macro_rules! refused {
+    ($($name:ident: $body:literal => $said:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            let text = format!("{}{}", crate::declaration::tests::AGENT, &$body[1..]);
+            assert_eq!(crate::declaration::tests::faults(&text), $said.trim());
+        }
+    )*};
+}
+
+/// One test per broken file, from its first line.
+macro_rules! refused_whole {
+    ($($name:ident: $body:literal => $said:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            assert_eq!(crate::declaration::tests::faults(&$body[1..]), $said.trim());
+        }
+    )*};
+}
+
+/// One test per file that is allowed and yet odd: what stands after an agent that greets.
+macro_rules! noted {
+    ($($name:ident: $body:literal => $said:literal;)*) => {$(
+        #[test]
+        fn $name() {
+            use crate::declaration::tests::{AGENT, GREETING};
+            let text = format!("{AGENT}{GREETING}{}", &$body[1..]);
+            assert_eq!(crate::declaration::tests::notes(&text), $said.trim());
+        }
+    )*};
+}
+
+use {noted, refused, refused_whole};

@@ -1,0 +1,477 @@
+//! What is wrong with `run` and `[[mcp]]`.
+
+use super::refused;
+
+refused! {
+a_run_that_does_not_say_where:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = {}
+"#
+=>
+r#"
+agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command"
+  needed: one of them
+"#;
+
+a_run_in_two_places:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { mcp = "m", command = ["x"] }
+[[mcp]]
+name = "m"
+url = "https://m.example/"
+"#
+=>
+r#"
+agent.toml:8:20: tool "find".run.command: stands beside "mcp"
+  allowed: only one of "mcp", "http", "command"
+"#;
+
+a_run_we_do_not_have:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { device = true }
+"#
+=>
+r#"
+agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command"
+  needed: one of them
+agent.toml:8:9: tool "find".run.device: unknown key
+  allowed: "mcp", "http", "command"
+"#;
+
+a_run_that_is_a_text:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = "date"
+"#
+=>
+r#"
+agent.toml:8:7: tool "find".run: found the text "date"
+  allowed: a table
+"#;
+
+a_server_that_is_not_declared:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { mcp = "hotle" }
+[[mcp]]
+name = "hotel"
+url = "https://m.example/"
+"#
+=>
+r#"
+agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotle"
+  did you mean "hotel"? declared: "hotel"
+"#;
+
+a_server_where_there_is_none:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { mcp = "hotel" }
+"#
+=>
+r#"
+agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotel"
+  the file has no [[mcp]] at all
+"#;
+
+a_command_of_nothing:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = [] }
+[[tool]]
+name = "b"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = [""] }
+[[tool]]
+name = "c"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = "date" }
+"#
+=>
+r#"
+agent.toml:8:19: tool "find".run.command: found an empty list
+  allowed: a list of a program and its arguments, with something in it
+agent.toml:13:20: tool "b".run.command[0]: found an empty text
+  allowed: a text with something in it
+agent.toml:18:19: tool "c".run.command: found the text "date"
+  allowed: a list of a program and its arguments
+"#;
+
+a_command_with_a_nul:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["a", "\u0000"] }
+"#
+=>
+r#"
+agent.toml:8:25: tool "find".run.command[1]: holds a NUL character
+  allowed: what a program can be given
+"#;
+
+an_environment_without_a_command:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https://a.example/" }, env = {}, tool = "x" }
+"#
+=>
+r#"
+agent.toml:8:48: tool "find".run.env: not allowed here
+  only beside "command"
+agent.toml:8:58: tool "find".run.tool: not allowed here
+  it names the tool of an MCP server: only beside "mcp"
+"#;
+
+a_wrong_name_of_a_variable:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x"], env = { "A=B" = "1" } }
+"#
+=>
+r#"
+agent.toml:8:42: tool "find".run.env."A=B": "A=B" is not the name of an environment variable
+"#;
+
+a_request_to_nowhere:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = {} }
+"#
+=>
+r#"
+agent.toml:8:16: tool "find".run.http.url: missing
+  needed: where the request goes
+"#;
+
+a_request_by_an_unknown_method:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { method = "get", url = "https://a.example/" } }
+"#
+=>
+r#"
+agent.toml:8:27: tool "find".run.http.method: found "get"
+  did you mean "GET"? allowed: "GET", "POST", "PUT", "PATCH", "DELETE"
+"#;
+
+an_address_that_is_none:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "{{ args.q }}/x" } }
+[[tool]]
+name = "b"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "ftp://a.example/" } }
+[[tool]]
+name = "c"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https:///x" } }
+"#
+=>
+r#"
+agent.toml:8:24: tool "find".run.http.url: "{{ args.q }}/x" is not a web address
+  allowed: a template beginning with "https://" or "http://" and a host
+agent.toml:13:24: tool "b".run.http.url: "ftp://a.example/" is not a web address
+  allowed: a template beginning with "https://" or "http://" and a host
+agent.toml:18:24: tool "c".run.http.url: "https:///x" is not a web address
+  allowed: a template beginning with "https://" or "http://" and a host
+"#;
+
+a_header_that_is_none:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https://a.example/", headers = { "A B" = "x", C = 1 } } }
+"#
+=>
+r#"
+agent.toml:8:66: tool "find".run.http.headers."A B": "A B" is not the name of a header
+agent.toml:8:75: tool "find".run.http.headers.C: found the number 1
+  allowed: a text
+"#;
+
+a_body_that_is_no_template:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https://a.example/", body = "{% if %}" } }
+"#
+=>
+r#"
+agent.toml:8:53: tool "find".run.http.body: not a template: unexpected end of block
+  allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
+"#;
+
+a_secret_that_is_not_declared:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https://a.example/", headers = { A = "{{ secrets.KYE }}" } } }
+[secrets]
+KEY = { env = "KEY" }
+"#
+=>
+r#"
+agent.toml:8:62: tool "find".run.http.headers.A: no secret is called "KYE"
+  did you mean "KEY"? declared: "KEY"
+"#;
+
+a_secret_where_there_is_none:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x"], env = { A = "{{ secrets.KEY }}" } }
+"#
+=>
+r#"
+agent.toml:8:38: tool "find".run.env.A: no secret is called "KEY"
+  the file has no [secrets] at all
+"#;
+
+a_secret_chosen_by_the_caller:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x"], env = { A = "{{ secrets[args.q] }}" } }
+[secrets]
+KEY = { env = "KEY" }
+"#
+=>
+r#"
+agent.toml:8:38: tool "find".run.env.A: does not say which secret
+  allowed: {{ secrets.NAME }}, with the name written out
+"#;
+}
+
+refused! {
+a_server_that_cannot_be_reached:
+r#"
+[[mcp]]
+name = "m"
+"#
+=>
+r#"
+agent.toml:4:1: mcp "m": has none of "command", "url"
+  needed: one of them
+"#;
+
+a_server_reached_in_two_ways:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+url = "https://m.example/"
+"#
+=>
+r#"
+agent.toml:7:1: mcp "m".url: stands beside "command"
+  allowed: only one of "command", "url"
+"#;
+
+a_server_with_a_wrong_name_and_address:
+r#"
+[[mcp]]
+name = "m m"
+url = "m.example"
+"#
+=>
+r#"
+agent.toml:5:8: mcp "m m".name: "m m" is not a backend name
+  allowed: 1 to 64 letters, digits, '_' and '-'
+agent.toml:6:7: mcp "m m".url: "m.example" is not a web address: relative URL without a base
+  allowed: an address beginning with "https://" or "http://"
+"#;
+
+a_server_by_another_scheme:
+r#"
+[[mcp]]
+name = "m"
+url = "ws://m.example/"
+"#
+=>
+r#"
+agent.toml:6:7: mcp "m".url: "ws://m.example/" is not a web address: its scheme is "ws"
+  allowed: an address beginning with "https://" or "http://"
+"#;
+
+headers_for_a_command:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+headers = { A = "b" }
+"#
+=>
+r#"
+agent.toml:7:1: mcp "m".headers: not allowed here
+  only beside "url"
+"#;
+
+an_environment_for_an_address:
+r#"
+[[mcp]]
+name = "m"
+url = "https://m.example/"
+env = { A = "b" }
+"#
+=>
+r#"
+agent.toml:7:1: mcp "m".env: not allowed here
+  only beside "command"
+"#;
+
+two_servers_of_one_name:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+[[mcp]]
+name = "m"
+command = ["y"]
+"#
+=>
+r#"
+agent.toml:8:8: mcp "m".name: the MCP server at line 4 has this name already
+  allowed: one that no other MCP server has
+"#;
+
+an_import_that_is_no_list:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+import = "all"
+"#
+=>
+r#"
+agent.toml:7:10: mcp "m".import: found the text "all"
+  allowed: true for every tool, or a list of tool names
+"#;
+
+an_import_of_nothing:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+import = []
+"#
+=>
+r#"
+agent.toml:7:10: mcp "m".import: found an empty list
+  allowed: a list of tool names, with something in it
+"#;
+
+what_imports_need_without_an_import:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+scope = "a"
+expose = false
+human_authorization = true
+"#
+=>
+r#"
+agent.toml:7:1: mcp "m".scope: not allowed here
+  it is about imported tools, and the server has no "import"
+agent.toml:8:1: mcp "m".expose: not allowed here
+  it is about imported tools, and the server has no "import"
+agent.toml:9:1: mcp "m".human_authorization: not allowed here
+  it is about imported tools, and the server has no "import"
+"#;
+
+an_import_into_a_scope_that_is_not_declared:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+import = true
+scope = "a"
+"#
+=>
+r#"
+agent.toml:8:9: mcp "m".scope: no [[scope]] is called "a"
+  the file has no [[scope]] at all
+"#;
+
+an_import_of_a_tool_there_is_already:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["true"] }
+[[mcp]]
+name = "m"
+command = ["x"]
+import = ["find", "a", "a"]
+[[mcp]]
+name = "n"
+command = ["x"]
+import = ["a"]
+"#
+=>
+r#"
+agent.toml:12:11: mcp "m".import[0]: there is a [[tool]] "find" too
+  allowed: either the import or the [[tool]]
+agent.toml:12:24: mcp "m".import[2]: "a" is imported already
+  allowed: each name once
+agent.toml:16:11: mcp "n".import[0]: "a" is imported already
+  allowed: each name once
+"#;
+}

@@ -1,0 +1,126 @@
+//! Whatever stands in the file, it is read or refused, and every fault points into it.
+
+use proptest::prelude::*;
+
+use super::whole::HOTEL;
+use crate::declaration::{Fault, STARTER, parse};
+
+/// Pieces that mean something here, to be put where they do not belong.
+const PIECES: &[&str] = &[
+    "\n",
+    "\"",
+    "'",
+    "\"\"\"",
+    "=",
+    ".",
+    ",",
+    "[",
+    "]",
+    "[[",
+    "]]",
+    "{",
+    "}",
+    "{{",
+    "}}",
+    "{%",
+    "\\",
+    "\u{0}",
+    "\r",
+    "\u{feff}",
+    "预",
+    "🦀",
+    "#",
+    "true",
+    "-1",
+    "0x",
+    "nan",
+    "1e999",
+    "2026-01-01",
+    "99999999999999999999",
+    "[tool]",
+    "[[tool]]",
+    "[agent]",
+    "[[intent.slot]]",
+    "[[mcp]]\n",
+    "name = 1\n",
+    "input = {}\n",
+    "run = {}\n",
+    "label = {}\n",
+    "{{ secrets }}",
+    "{{ secrets.X.y }}",
+    "(?<a>",
+    "\"$ref\" = \"#\"\n",
+    "import = [1]\n",
+    "[secrets]\n",
+];
+
+/// One change to a text: at a place, take so much away and put something in.
+#[derive(Debug, Clone)]
+struct Change {
+    at: prop::sample::Index,
+    take: usize,
+    put: String,
+}
+
+fn change() -> impl Strategy<Value = Change> {
+    let put = prop_oneof![
+        4 => prop::sample::select(PIECES).prop_map(str::to_owned),
+        1 => any::<char>().prop_map(String::from),
+        2 => Just(String::new()),
+    ];
+    (any::<prop::sample::Index>(), 0..40_usize, put).prop_map(|(at, take, put)| Change { at, take, put })
+}
+
+fn changed(text: &str, changes: &[Change]) -> String {
+    let mut text: Vec<char> = text.chars().collect();
+    for change in changes {
+        let start = change.at.index(text.len() + 1);
+        let end = (start + change.take).min(text.len());
+        text.splice(start..end, change.put.chars());
+    }
+    text.into_iter().collect()
+}
+
+/// The lines of a file in another order, some of them several times.
+fn shuffled() -> impl Strategy<Value = String> {
+    let lines: Vec<&str> = HOTEL.lines().collect();
+    prop::collection::vec(prop::sample::select(lines), 0..80).prop_map(|lines| lines.join("\n"))
+}
+
+fn read_or_refused(text: &str) -> Result<(), TestCaseError> {
+    let said: Vec<Fault> = match parse("agent.toml", text) {
+        Ok(declared) => declared.notes,
+        Err(faults) => {
+            prop_assert!(!faults.0.is_empty(), "refused without a reason");
+            faults.0
+        }
+    };
+    let lines: Vec<&str> = text.split('\n').collect();
+    for fault in &said {
+        let line = lines.get(fault.line - 1);
+        prop_assert!(line.is_some_and(|line| fault.column <= line.chars().count() + 1), "{fault}");
+    }
+    let places: Vec<_> = said.iter().map(|fault| (fault.line, fault.column)).collect();
+    prop_assert!(places.is_sorted(), "{places:?}");
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_changed_file(starter in any::<bool>(), changes in prop::collection::vec(change(), 1..6)) {
+        let text = if starter { STARTER } else { HOTEL };
+        read_or_refused(&changed(text, &changes))?;
+    }
+
+    #[test]
+    fn lines_in_any_order(text in shuffled()) {
+        read_or_refused(&text)?;
+    }
+
+    #[test]
+    fn any_text_at_all(text in any::<String>()) {
+        read_or_refused(&text)?;
+    }
+}

@@ -1,0 +1,212 @@
+//! What is allowed but probably not meant.
+
+use super::noted;
+
+noted! {
+a_scope_no_tool_needs:
+r#"
+[[scope]]
+id = "a"
+label = "A"
+sensitivity = "low"
+"#
+=>
+r#"
+agent.toml:8:1: scope "a": no tool needs it
+  give it to a tool, or leave it out
+"#;
+
+a_server_no_tool_runs_on:
+r#"
+[[mcp]]
+name = "m"
+command = ["x"]
+"#
+=>
+r#"
+agent.toml:8:1: mcp "m": no tool runs on it
+  import its tools, or name it in a tool's run
+"#;
+
+a_secret_no_template_names:
+r#"
+[secrets]
+KEY = { env = "KEY" }
+"#
+=>
+r#"
+agent.toml:9:7: secrets.KEY: no template names it
+  write {{ secrets.KEY }}, or leave it out
+"#;
+
+a_hidden_tool_no_intent_names:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["true"] }
+expose = false
+"#
+=>
+r#"
+agent.toml:8:1: tool "find": nobody can call it
+  it is hidden, and no intent names it
+"#;
+
+a_high_sensitivity_and_nothing_said:
+r#"
+[[scope]]
+id = "a"
+label = "A"
+sensitivity = "high"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["true"] }
+scope = "a"
+"#
+=>
+r#"
+agent.toml:8:1: scope "a".description: missing, though the sensitivity is high
+  whoever is asked sees only the label; add a sentence that says what is at stake
+"#;
+
+a_description_in_fewer_languages_than_the_label:
+r#"
+[[scope]]
+id = "a"
+label = { en = "A", zh-CN = "甲" }
+description = "A."
+sensitivity = "high"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["true"] }
+scope = "a"
+"#
+=>
+r#"
+agent.toml:11:1: scope "a".description: not given in "zh-CN"
+  the label has these languages; give the description in them too
+"#;
+
+sections_of_later_protocols:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["true"] }
+skill = { type = "task" }
+[[information]]
+type = "Product"
+[[information]]
+type = "Product"
+"#
+=>
+r#"
+agent.toml:13:1: tool "find".skill: not used yet
+  it belongs to a protocol this version does not speak
+agent.toml:14:1: information "Product": not used yet
+  it belongs to a protocol this version does not speak
+"#;
+
+an_argument_without_a_slot:
+r#"
+[[intent]]
+name = "go"
+keywords = ["go"]
+answer = "ok"
+tool = "find"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} }, required = ["q"] }
+run = { command = ["true"] }
+"#
+=>
+r#"
+agent.toml:12:1: intent "go".tool: "find" cannot be called without "q", for which there is no slot
+  the intent has no slots
+"#;
+
+a_required_argument_that_is_not_described:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { room = {} }, required = ["rooom"] }
+run = { command = ["true"] }
+"#
+=>
+r#"
+agent.toml:11:9: tool "find".input: requires "rooom", which is not among its properties
+  did you mean "room"? properties: "room"
+"#;
+
+an_argument_the_input_does_not_have:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https://a.example/{{ args.qq }}" } }
+"#
+=>
+r#"
+agent.toml:12:24: tool "find".run.http.url: the input has no property "qq"
+  did you mean "q"? properties: "q"
+"#;
+
+a_template_over_what_will_not_be_known:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x"], env = { A = "{{ q }} {{ range(3) }}" } }
+[[mcp]]
+name = "m"
+command = ["x"]
+import = true
+env = { A = "{{ args.q }}" }
+"#
+=>
+r#"
+agent.toml:12:38: tool "find".run.env.A: "q" will not be known, so that every call will fail
+  known here: args, secrets
+agent.toml:17:13: mcp "m".env.A: "args" will not be known, so that the server cannot be reached
+  known here: secrets
+"#;
+
+a_template_in_a_command_line:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["echo", "{{ args.q }}"] }
+"#
+=>
+r#"
+agent.toml:12:28: tool "find".run.command[1]: is not a template
+  it is passed as it stands; only environment values are filled in
+"#;
+
+a_host_the_caller_chooses:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { http = { url = "https://{{ args.q }}/" } }
+"#
+=>
+r#"
+agent.toml:12:24: tool "find".run.http.url: the host is filled in by the call
+  whoever calls the tool chooses where the request and its headers go
+"#;
+}

@@ -1,0 +1,202 @@
+//! Files that are right, from end to end.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::json;
+
+use crate::agent::{Agent, BrainSpec, HttpMethod, McpTransport, OptionKind, Run, SecretSource, Sensitivity, SlotKind};
+use crate::declaration::{MAX_BYTES, STARTER, parse};
+use crate::ids::ToolName;
+
+pub(super) const HOTEL: &str = include_str!("hotel.toml");
+
+fn hotel() -> Agent {
+    let declared = parse("hotel.toml", HOTEL).unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!(declared.notes, []);
+    declared.agent
+}
+
+#[test]
+fn who_it_is_and_what_clients_may_do() {
+    let agent = hotel();
+    assert_eq!(agent.name.as_str(), "hotel-assistant");
+    assert_eq!(agent.title.as_deref(), Some("Grand Hotel Assistant"));
+    assert_eq!(agent.version.to_string(), "1.2.3-beta.1");
+    assert_eq!(agent.description.as_deref(), Some("Books rooms and answers guests."));
+    let owner = agent.owner.unwrap();
+    assert_eq!((owner.name.as_str(), owner.url.unwrap().as_str()), ("Grand Hotel", "https://grand-hotel.example/"));
+    let can = agent.capabilities;
+    assert_eq!((can.compacted_history, can.full_history), (false, true));
+    assert_eq!((can.stream_delta, can.stream_message, can.stream_none), (false, true, true));
+    assert_eq!((can.application_tools, can.image_https, can.image_data), (false, true, false));
+}
+
+#[test]
+fn what_its_brain_understands() {
+    let BrainSpec::Rules(rules) = hotel().brain else { panic!("not a rules brain") };
+    assert_eq!(rules.fallback.unwrap().as_str(), "I did not get that, {{ options.guest }}.");
+    let [book, weather] = rules.intents.as_slice() else { panic!("{:?}", rules.intents) };
+    assert_eq!(book.name.as_str(), "book");
+    assert_eq!(book.keywords, ["book", "a room"]);
+    assert_eq!(book.patterns, [r"(?i)for (?<nights>\d+) nights"]);
+    assert_eq!(book.tool.as_ref().unwrap().as_str(), "make_reservation");
+    assert_eq!(book.answer.as_str(), "Booked: {{ result.id }}.");
+    assert_eq!(book.failure.as_ref().unwrap().as_str(), "That did not work: {{ error }}");
+    // A tool that an MCP server will bring.
+    assert_eq!(weather.tool.as_ref().unwrap().as_str(), "forecast");
+
+    let slots: Vec<_> = book
+        .slots
+        .iter()
+        .map(|slot| (slot.name.as_str(), slot.kind.clone(), slot.ask.is_some(), slot.default.as_deref(), slot.remember))
+        .collect();
+    assert_eq!(
+        slots,
+        [
+            ("room", SlotKind::Choice(vec!["single".into(), "double".into()]), true, None, true),
+            ("nights", SlotKind::Integer, false, Some("1"), false),
+            ("from", SlotKind::Date, false, None, true),
+            ("code", SlotKind::Pattern("^[A-Z]{3}$".into()), false, Some("ABC"), true),
+            ("wish", SlotKind::Text, false, None, true),
+        ]
+    );
+}
+
+#[test]
+fn its_options_and_scopes() {
+    let agent = hotel();
+    let options: Vec<_> =
+        agent.options.iter().map(|option| (option.name.as_str(), &option.kind, option.default.as_str())).collect();
+    assert_eq!(
+        options,
+        [
+            ("guest", &OptionKind::Text, "dear guest"),
+            ("loyalty.key", &OptionKind::Secret, ""),
+            ("language", &OptionKind::Select(vec!["English".into(), "中文".into()]), "中文"),
+        ]
+    );
+    let [write, read] = agent.scopes.as_slice() else { panic!("{:?}", agent.scopes) };
+    assert_eq!((write.id.as_str(), write.sensitivity), ("booking:write", Sensitivity::High));
+    assert_eq!(write.label.in_language("zh-CN"), "预订客房");
+    assert_eq!(write.description.as_ref().unwrap().in_language("en"), "Books and pays.");
+    assert_eq!((read.label.in_language("en"), read.description.as_ref()), ("Look things up", None));
+}
+
+#[test]
+fn what_its_tools_take_and_where_they_run() {
+    let agent = hotel();
+    let reserve = agent.tool("make_reservation").unwrap();
+    assert_eq!(reserve.title.as_deref(), Some("Reserve"));
+    assert_eq!(reserve.scope.as_ref().unwrap().as_str(), "booking:write");
+    assert_eq!((reserve.exposed, reserve.human_authorization, reserve.timeout), (false, true, Duration::from_secs(5)));
+    let nights = &reserve.input.source()["properties"]["nights"];
+    assert_eq!(*nights, json!({"type": "integer", "minimum": 1, "maximum": 30}));
+    let output = reserve.output.as_ref().unwrap();
+    assert_eq!(output.source()["properties"]["price"], json!({"type": "number", "multipleOf": 0.5}));
+    let on = |tool: &str| match &agent.tool(tool).unwrap().run {
+        Run::Mcp { server, tool } => format!("{server} {tool}"),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(on("make_reservation"), "hotel reserve");
+    assert_eq!(on("search"), "hotel search");
+    let search = agent.tool("search").unwrap();
+    assert_eq!((search.exposed, search.human_authorization, search.timeout), (true, false, Duration::from_secs(30)));
+
+    let Run::Http(rate) = &agent.tool("rate").unwrap().run else { panic!("not a request") };
+    assert_eq!(rate.method, HttpMethod::Post);
+    assert_eq!(rate.url.as_str(), "https://api.example/stays/{{ args.stay }}");
+    let headers: Vec<_> = rate.headers.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+    assert_eq!(headers, [("X-Two", "2"), ("Authorization", "Bearer {{ secrets.API_KEY }}")]);
+    assert_eq!(rate.body.as_ref().unwrap().as_str(), r#"{"stars": {{ args.stars }}}"#);
+
+    let Run::Command(clock) = &agent.tool("clock").unwrap().run else { panic!("not a command") };
+    assert_eq!(clock.argv, ["date", "+%H:%M", ""]);
+    let env: Vec<_> = clock.env.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(env, ["TZ", "TOKEN"]);
+}
+
+#[test]
+fn its_servers_and_secrets() {
+    let agent = hotel();
+    let [hotel, sky, everything] = agent.mcp.as_slice() else { panic!("{:?}", agent.mcp) };
+    let McpTransport::Stdio { argv, env } = &hotel.transport else { panic!("{hotel:?}") };
+    assert_eq!((argv.join(" ").as_str(), env.len()), ("nuncio demo hotel", 1));
+    assert_eq!(hotel.import, None);
+
+    let McpTransport::Http { url, headers } = &sky.transport else { panic!("{sky:?}") };
+    assert_eq!((url.as_str(), headers.len()), ("https://mcp.example/mcp", 1));
+    let import = sky.import.as_ref().unwrap();
+    let only: Vec<_> = import.only.iter().flatten().map(ToolName::as_str).collect();
+    assert_eq!(only, ["forecast", "tides"]);
+    assert_eq!(import.scope.as_ref().unwrap().as_str(), "hotel:read");
+    assert_eq!((import.exposed, import.human_authorization), (false, true));
+
+    let import = everything.import.as_ref().unwrap();
+    assert_eq!((&import.only, &import.scope), (&None, &None));
+    assert_eq!((import.exposed, import.human_authorization), (true, false));
+
+    let secrets: Vec<_> = agent.secrets.iter().map(|(name, source)| (name.as_str(), source.clone())).collect();
+    assert_eq!(
+        secrets,
+        [
+            ("TOKEN", SecretSource::File(PathBuf::from("secrets/token"))),
+            ("API_KEY", SecretSource::Env("HOTEL_API_KEY".into())),
+        ]
+    );
+}
+
+#[test]
+fn the_least_an_agent_can_be() {
+    let declared = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }").unwrap();
+    assert_eq!(declared.agent.brain, BrainSpec::Rules(crate::agent::RulesSpec::default()));
+    assert_eq!(declared.agent.capabilities, crate::agent::Capabilities::default());
+    assert_eq!(
+        crate::declaration::Faults(declared.notes).to_string(),
+        "a.toml:1:1: brain: it understands nothing\n  a rules brain needs [[intent]] sections"
+    );
+    let script = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }\nbrain.kind = 'script'").unwrap();
+    assert_eq!((script.agent.brain, script.notes), (BrainSpec::Script, vec![]));
+}
+
+#[test]
+fn the_starter_is_right_as_it_stands() {
+    let declared = parse("agent.toml", STARTER).unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!(declared.notes, []);
+    assert_eq!(declared.agent.name.as_str(), "my-agent");
+}
+
+#[test]
+fn the_starter_is_right_with_every_example_switched_on() {
+    let example = |line: &str| {
+        let bare = line.strip_prefix("# ")?;
+        let key = bare.split(" = ").next()?;
+        let is_key = key != bare && key.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+        (bare.starts_with('[') || is_key).then(|| bare.to_owned())
+    };
+    let all: Vec<_> = STARTER.lines().map(|line| example(line).unwrap_or_else(|| line.to_owned())).collect();
+    let declared = parse("agent.toml", &all.join("\n")).unwrap_or_else(|faults| panic!("{faults}"));
+    assert_eq!(declared.notes, []);
+    let agent = declared.agent;
+    assert!(agent.owner.is_some());
+    assert_eq!((agent.scopes.len(), agent.tools.len(), agent.secrets.len()), (1, 2, 1));
+    assert_eq!((agent.mcp.len(), agent.options.len()), (1, 1));
+    assert_eq!(agent.capabilities, crate::agent::Capabilities::default());
+}
+
+#[test]
+fn a_file_that_is_too_large_is_not_read() {
+    let text = format!("{HOTEL}# {}", "x".repeat(MAX_BYTES));
+    let faults = parse("big.toml", &text).unwrap_err();
+    let said = format!("big.toml:1:1: the file has {} bytes\n  allowed: at most 1048576", text.len());
+    assert_eq!(faults.to_string(), said);
+    let filled = format!("{HOTEL}#{}", "x".repeat(MAX_BYTES - HOTEL.len() - 1));
+    assert!(parse("full.toml", &filled).is_ok());
+}
+
+#[test]
+fn a_fault_can_be_taken_apart() {
+    let faults = parse("x.toml", "[agent]\nname = \"a\"\nversion = \"1\"\n").unwrap_err();
+    let [fault] = faults.0.as_slice() else { panic!("{faults}") };
+    assert_eq!((fault.file.as_str(), fault.line, fault.column, fault.key.as_str()), ("x.toml", 3, 11, "agent.version"));
+}

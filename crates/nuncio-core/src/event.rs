@@ -1,0 +1,364 @@
+//! The event log of one turn: everything that happened, in order, readable from any place.
+//!
+//! Text is kept in one growing buffer that the entries point into, so that a piece of a stream costs
+//! no allocation and a finished block is read without copying. The same layout is the stored form.
+
+mod messages;
+
+use serde::Serialize;
+
+use crate::message::{Content, ToolCall};
+use crate::turn::Stop;
+
+/// Which of a brain's two voices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Voice {
+    /// For people.
+    Text,
+    /// Thinking aloud.
+    Thinking,
+}
+
+/// One event, as a reader sees it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Event<'a> {
+    /// The turn began.
+    Started,
+    /// A piece of a block.
+    Delta(Voice, &'a str),
+    /// A block is complete.
+    Block(Voice, &'a str),
+    /// The brain called a tool: JSON of a [`ToolCall`].
+    ToolCall(&'a str),
+    /// A tool of the agent's answered: JSON with `toolCallId` and `content`.
+    ToolResult(&'a str),
+    /// The turn ended: JSON of a [`Stop`].
+    Stopped(&'a str),
+}
+
+/// The log. Events are numbered from zero.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct EventLog {
+    text: String,
+    entries: Vec<Entry>,
+    /// The block that is being written: its voice and where it begins.
+    open: Option<(Voice, u32)>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Entry {
+    kind: Kind,
+    start: u32,
+    end: u32,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Started,
+    Delta(Voice),
+    Block(Voice),
+    ToolCall,
+    ToolResult,
+    Stopped,
+}
+
+/// The log has reached the size that one turn may have.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the turn produced more than {MAX_BYTES} bytes")]
+pub struct LogFull;
+
+/// How many bytes of text one turn may produce.
+pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// Room kept for the events that end a turn.
+const RESERVE: usize = 1024 * 1024;
+
+#[derive(Serialize)]
+struct ToolResult<'a> {
+    #[serde(rename = "toolCallId")]
+    tool_call_id: &'a str,
+    content: &'a Content,
+}
+
+impl EventLog {
+    /// A log that begins with [`Event::Started`].
+    #[must_use]
+    pub fn started() -> Self {
+        let mut log = Self::default();
+        log.entry(Kind::Started, 0);
+        log
+    }
+
+    /// How many events there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing has happened.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+
+    /// Whether the turn has ended.
+    #[must_use]
+    pub fn is_finished(&self) -> bool {
+        self.entries.last().is_some_and(|entry| entry.kind == Kind::Stopped)
+    }
+
+    /// The event of that number.
+    #[must_use]
+    pub fn event(&self, number: usize) -> Option<Event<'_>> {
+        self.entries.get(number).map(|entry| self.view(*entry))
+    }
+
+    /// The events from that number on.
+    pub fn from(&self, number: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
+        let entries = self.entries.get(number..).unwrap_or(&[]);
+        entries.iter().enumerate().map(move |(offset, entry)| (number + offset, self.view(*entry)))
+    }
+
+    /// A piece of text or thinking. A change of voice completes the block before.
+    ///
+    /// # Errors
+    /// The turn has produced too much.
+    pub fn delta(&mut self, voice: Voice, piece: &str) -> Result<(), LogFull> {
+        self.room_for(piece.len())?;
+        if piece.is_empty() {
+            return Ok(());
+        }
+        if self.open.is_some_and(|(open, _)| open != voice) {
+            self.close_block();
+        }
+        let start = self.position();
+        self.open.get_or_insert((voice, start));
+        self.text.push_str(piece);
+        self.entry(Kind::Delta(voice), start);
+        Ok(())
+    }
+
+    /// Completes the block being written, if there is one.
+    pub fn close_block(&mut self) {
+        if let Some((voice, start)) = self.open.take() {
+            self.entry(Kind::Block(voice), start);
+        }
+    }
+
+    /// The brain called a tool.
+    ///
+    /// # Errors
+    /// The turn has produced too much.
+    pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), LogFull> {
+        self.json(Kind::ToolCall, call)
+    }
+
+    /// A tool of the agent's answered.
+    ///
+    /// # Errors
+    /// The turn has produced too much.
+    pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), LogFull> {
+        self.json(Kind::ToolResult, &ToolResult { tool_call_id: call, content })
+    }
+
+    /// The turn ended. There is always room for this.
+    pub fn stopped(&mut self, stop: &Stop) {
+        self.close_block();
+        let json = serde_json::to_string(stop).expect("a stop is always JSON");
+        let start = self.position();
+        self.text.push_str(&json);
+        self.entry(Kind::Stopped, start);
+    }
+
+    fn json(&mut self, kind: Kind, value: &impl Serialize) -> Result<(), LogFull> {
+        let json = serde_json::to_string(value).expect("an event is always JSON");
+        self.room_for(json.len())?;
+        self.close_block();
+        let start = self.position();
+        self.text.push_str(&json);
+        self.entry(kind, start);
+        Ok(())
+    }
+
+    fn entry(&mut self, kind: Kind, start: u32) {
+        let end = self.position();
+        self.entries.push(Entry { kind, start, end });
+    }
+
+    fn position(&self) -> u32 {
+        u32::try_from(self.text.len()).expect("the log is bounded far below 4 GiB")
+    }
+
+    fn room_for(&self, bytes: usize) -> Result<(), LogFull> {
+        let entries = self.entries.len() * size_of::<Entry>();
+        if self.text.len() + entries + bytes > MAX_BYTES - RESERVE { Err(LogFull) } else { Ok(()) }
+    }
+
+    fn view(&self, entry: Entry) -> Event<'_> {
+        let text = &self.text[entry.start as usize..entry.end as usize];
+        match entry.kind {
+            Kind::Started => Event::Started,
+            Kind::Delta(voice) => Event::Delta(voice, text),
+            Kind::Block(voice) => Event::Block(voice, text),
+            Kind::ToolCall => Event::ToolCall(text),
+            Kind::ToolResult => Event::ToolResult(text),
+            Kind::Stopped => Event::Stopped(text),
+        }
+    }
+}
+
+/// The stored form: a version, the number of entries, nine bytes an entry, then the text.
+mod stored {
+    use super::{Entry, EventLog, Kind, Voice};
+
+    const VERSION: u8 = 1;
+    const ENTRY: usize = 9;
+
+    impl EventLog {
+        /// The log as bytes.
+        #[must_use]
+        pub fn to_bytes(&self) -> Vec<u8> {
+            let mut out = Vec::with_capacity(5 + self.entries.len() * ENTRY + self.text.len());
+            out.push(VERSION);
+            let count = u32::try_from(self.entries.len()).expect("the log is bounded");
+            out.extend_from_slice(&count.to_le_bytes());
+            for entry in &self.entries {
+                out.push(tag(entry.kind));
+                out.extend_from_slice(&entry.start.to_le_bytes());
+                out.extend_from_slice(&entry.end.to_le_bytes());
+            }
+            out.extend_from_slice(self.text.as_bytes());
+            out
+        }
+
+        /// Reads a finished log back; nothing when the bytes are damaged.
+        #[must_use]
+        pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+            let (&version, rest) = bytes.split_first()?;
+            let (count, rest) = rest.split_first_chunk::<4>()?;
+            let count = u32::from_le_bytes(*count) as usize;
+            let table = count.checked_mul(ENTRY)?;
+            if version != VERSION || rest.len() < table {
+                return None;
+            }
+            let (table, text) = rest.split_at(table);
+            let text = std::str::from_utf8(text).ok()?.to_owned();
+            let entries = table
+                .chunks_exact(ENTRY)
+                .map(|chunk| {
+                    let (kind, place) = chunk.split_first()?;
+                    let (start, end) = place.split_first_chunk::<4>()?;
+                    let start = u32::from_le_bytes(*start);
+                    let end = u32::from_le_bytes(end.try_into().ok()?);
+                    text.get(start as usize..end as usize)?;
+                    Some(Entry { kind: kind_of(*kind)?, start, end })
+                })
+                .collect::<Option<Vec<_>>>()?;
+            Some(Self { text, entries, open: None })
+        }
+    }
+
+    fn tag(kind: Kind) -> u8 {
+        match kind {
+            Kind::Started => 0,
+            Kind::Delta(Voice::Text) => 1,
+            Kind::Delta(Voice::Thinking) => 2,
+            Kind::Block(Voice::Text) => 3,
+            Kind::Block(Voice::Thinking) => 4,
+            Kind::ToolCall => 5,
+            Kind::ToolResult => 6,
+            Kind::Stopped => 7,
+        }
+    }
+
+    fn kind_of(tag: u8) -> Option<Kind> {
+        Some(match tag {
+            0 => Kind::Started,
+            1 => Kind::Delta(Voice::Text),
+            2 => Kind::Delta(Voice::Thinking),
+            3 => Kind::Block(Voice::Text),
+            4 => Kind::Block(Voice::Thinking),
+            5 => Kind::ToolCall,
+            6 => Kind::ToolResult,
+            7 => Kind::Stopped,
+            _ => return None,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{CallId, ToolName};
+    use crate::turn::StopReason;
+
+    fn sample() -> EventLog {
+        let mut log = EventLog::started();
+        log.delta(Voice::Thinking, "hm ").unwrap();
+        log.delta(Voice::Text, "Grüß ").unwrap();
+        log.delta(Voice::Text, "dich").unwrap();
+        let call = ToolCall {
+            id: CallId::parse("c1").unwrap(),
+            name: ToolName::parse("add").unwrap(),
+            input: serde_json::Map::new(),
+        };
+        log.tool_call(&call).unwrap();
+        log.tool_result("c1", &Content::from("3")).unwrap();
+        log.stopped(&Stop {
+            stop_reason: StopReason::EndTurn,
+            turn_id: "s.1".into(),
+            cancelled: false,
+            usage: None,
+            error: None,
+        });
+        log
+    }
+
+    #[test]
+    fn blocks_are_completed_by_whatever_follows() {
+        let log = sample();
+        let events: Vec<_> = log.from(0).map(|(_, event)| event).collect();
+        assert_eq!(
+            events,
+            [
+                Event::Started,
+                Event::Delta(Voice::Thinking, "hm "),
+                Event::Block(Voice::Thinking, "hm "),
+                Event::Delta(Voice::Text, "Grüß "),
+                Event::Delta(Voice::Text, "dich"),
+                Event::Block(Voice::Text, "Grüß dich"),
+                Event::ToolCall(r#"{"toolCallId":"c1","name":"add","input":{}}"#),
+                Event::ToolResult(r#"{"toolCallId":"c1","content":"3"}"#),
+                Event::Stopped(r#"{"stopReason":"end_turn","turnId":"s.1"}"#),
+            ]
+        );
+        assert!(log.is_finished());
+    }
+
+    #[test]
+    fn the_stored_form_is_read_back_and_damage_is_noticed() {
+        let log = sample();
+        let bytes = log.to_bytes();
+        assert_eq!(EventLog::from_bytes(&bytes), Some(log));
+        assert_eq!(EventLog::from_bytes(&[]), None);
+        for cut in 0..bytes.len() {
+            // A shorter text leaves entries pointing nowhere.
+            assert_eq!(EventLog::from_bytes(&bytes[..cut]), None, "{cut}");
+        }
+    }
+
+    #[test]
+    fn a_turn_cannot_grow_without_end() {
+        let mut log = EventLog::started();
+        let piece = "x".repeat(8 * 1024 * 1024);
+        let full = (0..8).find_map(|_| log.delta(Voice::Text, &piece).err());
+        assert_eq!(full, Some(LogFull));
+        log.stopped(&Stop {
+            stop_reason: StopReason::Error,
+            turn_id: "s.1".into(),
+            cancelled: false,
+            usage: None,
+            error: None,
+        });
+        assert!(log.is_finished());
+    }
+}

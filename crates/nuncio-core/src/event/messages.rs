@@ -1,0 +1,122 @@
+//! The messages of a turn, as its events tell them.
+
+use serde::Deserialize;
+
+use super::{Event, EventLog, Voice};
+use crate::ids::CallId;
+use crate::message::{Block, Content, Message, ToolCall};
+use crate::turn::{Stop, StopReason};
+
+#[derive(Deserialize)]
+struct ToolResult {
+    #[serde(rename = "toolCallId")]
+    tool_call_id: CallId,
+    content: Content,
+}
+
+impl EventLog {
+    /// How the turn ended; nothing while it goes on.
+    #[must_use]
+    pub fn stop(&self) -> Option<Stop> {
+        match self.event(self.len().checked_sub(1)?)? {
+            Event::Stopped(json) => serde_json::from_str(json).ok(),
+            _ => None,
+        }
+    }
+
+    /// The messages the turn has produced: what the agent said and what its tools answered. What a
+    /// failed turn left unfinished is not among them, as it is not in the history.
+    #[must_use]
+    pub fn messages(&self) -> Vec<Message> {
+        let mut messages = Vec::new();
+        let mut said: Vec<Block> = Vec::new();
+        let mut calls = false;
+        for (_, event) in self.from(0) {
+            match event {
+                Event::Started | Event::Delta(..) => {}
+                Event::Block(Voice::Text, text) => said.push(Block::text(text)),
+                Event::Block(Voice::Thinking, text) => said.push(Block::thinking(text)),
+                Event::ToolCall(json) => {
+                    calls = true;
+                    said.extend(serde_json::from_str::<ToolCall>(json).ok().map(Block::tool_use));
+                }
+                Event::ToolResult(json) => {
+                    flush(&mut messages, &mut said);
+                    calls = false;
+                    let result = serde_json::from_str::<ToolResult>(json).ok();
+                    messages.extend(result.map(|result| Message::tool(result.tool_call_id, result.content)));
+                }
+                Event::Stopped(json) => {
+                    let failed =
+                        serde_json::from_str::<Stop>(json).is_ok_and(|stop| stop.stop_reason == StopReason::Error);
+                    if !failed || calls {
+                        flush(&mut messages, &mut said);
+                    }
+                }
+            }
+        }
+        messages
+    }
+}
+
+fn flush(messages: &mut Vec<Message>, said: &mut Vec<Block>) {
+    if !said.is_empty() {
+        messages.push(Message::assistant(std::mem::take(said)));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::ToolName;
+    use crate::turn::{TurnError, Usage};
+
+    fn call(id: &str) -> ToolCall {
+        ToolCall {
+            id: CallId::parse(id).unwrap(),
+            name: ToolName::parse("add").unwrap(),
+            input: serde_json::Map::new(),
+        }
+    }
+
+    fn stop(stop_reason: StopReason) -> Stop {
+        Stop {
+            stop_reason,
+            turn_id: "s.1".into(),
+            cancelled: false,
+            usage: Some(Usage::default()),
+            error: None::<TurnError>,
+        }
+    }
+
+    #[test]
+    fn steps_are_told_apart_by_the_results_between_them() {
+        let mut log = EventLog::started();
+        log.delta(Voice::Thinking, "hm").unwrap();
+        log.delta(Voice::Text, "one ").unwrap();
+        log.delta(Voice::Text, "moment").unwrap();
+        log.tool_call(&call("c1")).unwrap();
+        log.tool_result("c1", &Content::from("3")).unwrap();
+        log.delta(Voice::Text, "It is 3.").unwrap();
+        log.stopped(&stop(StopReason::EndTurn));
+        assert_eq!(
+            log.messages(),
+            [
+                Message::assistant(vec![Block::thinking("hm"), Block::text("one moment"), Block::tool_use(call("c1"))]),
+                Message::tool(CallId::parse("c1").unwrap(), Content::from("3")),
+                Message::assistant(vec![Block::text("It is 3.")]),
+            ]
+        );
+        assert_eq!(log.stop().unwrap().stop_reason, StopReason::EndTurn);
+    }
+
+    #[test]
+    fn a_failed_turn_has_said_only_what_it_finished() {
+        let mut log = EventLog::started();
+        log.tool_call(&call("c1")).unwrap();
+        log.tool_result("c1", &Content::from("3")).unwrap();
+        log.delta(Voice::Text, "It is").unwrap();
+        log.stopped(&stop(StopReason::Error));
+        assert_eq!(log.messages().len(), 2);
+    }
+}

@@ -1,0 +1,193 @@
+//! Names and identifiers that cannot hold a wrong value.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Why a text is not the name it claims to be.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{found:?} is not {what}: {rule}")]
+pub struct InvalidName {
+    /// What was expected, with its article: "an agent name".
+    pub what: &'static str,
+    /// What was found, cut to a printable length.
+    pub found: String,
+    /// What is allowed.
+    pub rule: &'static str,
+}
+
+impl InvalidName {
+    fn new(what: &'static str, found: &str, rule: &'static str) -> Self {
+        let found = found.chars().take(80).collect();
+        Self { what, found, rule }
+    }
+}
+
+macro_rules! name {
+    ($(#[$doc:meta])* $name:ident, $what:literal, $rule:literal, $max:literal, $ok:expr) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(try_from = "String", into = "String")]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            #[doc = concat!("Reads ", $what, ": ", $rule, ".")]
+            ///
+            /// # Errors
+            /// The text breaks that rule.
+            pub fn parse(text: &str) -> Result<Self, InvalidName> {
+                let ok: fn(&str) -> bool = $ok;
+                if text.is_empty() || text.len() > $max || !ok(text) {
+                    return Err(InvalidName::new($what, text, $rule));
+                }
+                Ok(Self(text.into()))
+            }
+
+            /// The name as text.
+            #[must_use]
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl TryFrom<String> for $name {
+            type Error = InvalidName;
+            fn try_from(text: String) -> Result<Self, InvalidName> {
+                Self::parse(&text)
+            }
+        }
+
+        impl From<$name> for String {
+            fn from(name: $name) -> String {
+                name.0.as_ref().to_owned()
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{:?}", &*self.0)
+            }
+        }
+
+        impl std::borrow::Borrow<str> for $name {
+            fn borrow(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl AsRef<str> for $name {
+            fn as_ref(&self) -> &str {
+                &self.0
+            }
+        }
+    };
+}
+
+fn all(text: &str, allowed: fn(u8) -> bool) -> bool {
+    text.bytes().all(allowed)
+}
+
+fn word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+name!(
+    /// The name of an agent, unique on its server and safe in a path.
+    AgentName, "an agent name",
+    "1 to 64 lower-case letters, digits and hyphens, beginning with a letter or digit", 64,
+    |text| !text.starts_with('-')
+        && all(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
+);
+
+name!(
+    /// The name by which a brain calls a tool.
+    ToolName, "a tool name",
+    "1 to 128 letters, digits, '_', '-' and '.'", 128,
+    |text| all(text, |b| word(b) || b == b'.')
+);
+
+name!(
+    /// The name of an option a client may set for its session.
+    OptionName, "an option name",
+    "1 to 64 letters, digits, '_', '-' and '.'", 64,
+    |text| all(text, |b| word(b) || b == b'.')
+);
+
+name!(
+    /// A permission, such as `booking:write`.
+    ScopeId, "a scope",
+    "1 to 128 letters, digits, '_', '-', '.' and ':'", 128,
+    |text| all(text, |b| word(b) || b == b'.' || b == b':')
+);
+
+name!(
+    /// The name under which an agent file declares a backend, such as an MCP server.
+    BackendName, "a backend name",
+    "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// The name of a person known to this server.
+    PersonName, "a person's name",
+    "1 to 64 letters, digits, '_', '-', '.' and '@'", 64,
+    |text| all(text, |b| word(b) || b == b'.' || b == b'@')
+);
+
+name!(
+    /// A conversation's identifier; random, and safe in a path without encoding.
+    SessionId, "a session id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// An API key's public identifier. The key itself is never kept.
+    KeyId, "a key id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one question put to a person.
+    ApprovalId, "an approval id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one grant.
+    GrantId, "a grant id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one call of one tool. Brains choose these, so any short text will do.
+    CallId, "a tool call id", "1 to 256 bytes without control characters", 256,
+    |text| !text.chars().any(char::is_control)
+);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_refuse_what_a_path_cannot_carry() {
+        for bad in ["", "-a", "A", "a/b", "a b", "..", "ü", &"a".repeat(65)] {
+            assert!(AgentName::parse(bad).is_err(), "{bad:?}");
+        }
+        assert!(AgentName::parse("hotel-assistant").is_ok());
+        assert!(CallId::parse("调用 1").is_ok());
+        assert!(CallId::parse("a\nb").is_err());
+    }
+
+    #[test]
+    fn a_wrong_name_says_what_is_allowed() {
+        let error = ToolName::parse("make reservation").unwrap_err().to_string();
+        assert_eq!(error, "\"make reservation\" is not a tool name: 1 to 128 letters, digits, '_', '-' and '.'");
+    }
+}

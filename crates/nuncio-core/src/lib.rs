@@ -1,0 +1,26 @@
+//! The domain of Nuncio: what an agent is, who may do what, what happened.
+//!
+//! Pure: it does no input or output, asks nobody the time and holds no global state.
+
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
+pub mod agent;
+pub mod approval;
+pub mod audit;
+pub mod code;
+pub mod declaration;
+pub mod digest;
+pub mod event;
+pub mod grant;
+pub mod ids;
+pub mod message;
+pub mod policy;
+pub mod principal;
+pub mod schema;
+pub mod session;
+pub mod template;
+pub mod text;
+pub mod time;
+pub mod turn;
+
+pub use code::Code;

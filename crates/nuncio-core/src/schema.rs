@@ -1,0 +1,200 @@
+//! JSON Schema 2020-12, compiled once and bounded: no remote references, linear-time patterns,
+//! a limit on depth and size.
+
+use std::fmt;
+use std::sync::Arc;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+/// How deep a schema, or a value checked by one, may nest.
+pub const MAX_DEPTH: usize = 64;
+/// How many bytes a schema may take, written compactly.
+pub const MAX_SCHEMA_BYTES: usize = 128 * 1024;
+/// How many faults of one value are reported.
+const MAX_FAULTS: usize = 16;
+
+/// A schema that compiles. Cheap to clone.
+#[derive(Clone)]
+pub struct Schema {
+    source: Arc<Value>,
+    validator: Arc<Validator>,
+}
+
+/// Why a JSON value is no schema we can use.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SchemaError {
+    /// Nested beyond [`MAX_DEPTH`].
+    #[error("the schema nests deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// Larger than [`MAX_SCHEMA_BYTES`].
+    #[error("the schema is larger than {MAX_SCHEMA_BYTES} bytes")]
+    TooLarge,
+    /// Tool arguments are objects.
+    #[error("the schema of a tool's arguments must say `type = \"object\"`")]
+    NotAnObject,
+    /// It does not compile.
+    #[error("{0}")]
+    Invalid(String),
+}
+
+/// One way in which a value does not fit a schema.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Fault {
+    /// Where in the value, as a JSON pointer; empty for the whole.
+    pub pointer: String,
+    /// What is wrong there.
+    pub message: String,
+}
+
+impl fmt::Display for Fault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.pointer.is_empty() {
+            return f.write_str(&self.message);
+        }
+        write!(f, "at {}: {}", self.pointer, self.message)
+    }
+}
+
+impl Schema {
+    /// Compiles a schema.
+    ///
+    /// # Errors
+    /// It is too large or deep, refers outside itself, or is no valid schema.
+    pub fn compile(source: Value) -> Result<Self, SchemaError> {
+        if depth(&source) > MAX_DEPTH {
+            return Err(SchemaError::TooDeep);
+        }
+        if source.to_string().len() > MAX_SCHEMA_BYTES {
+            return Err(SchemaError::TooLarge);
+        }
+        let validator = jsonschema::options()
+            .with_draft(Draft::Draft202012)
+            .offline()
+            .with_pattern_options(PatternOptions::regex())
+            .build(&source)
+            .map_err(|error| {
+                let place = error.instance_path().to_string();
+                SchemaError::Invalid(if place.is_empty() { error.to_string() } else { format!("at {place}: {error}") })
+            })?;
+        Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
+    }
+
+    /// Compiles the schema of a tool's arguments, which are always an object.
+    ///
+    /// # Errors
+    /// As [`Schema::compile`], and when it does not ask for an object.
+    pub fn compile_arguments(source: Value) -> Result<Self, SchemaError> {
+        if source.get("type") != Some(&Value::from("object")) {
+            return Err(SchemaError::NotAnObject);
+        }
+        Self::compile(source)
+    }
+
+    /// The schema as it was written.
+    #[must_use]
+    pub fn source(&self) -> &Value {
+        &self.source
+    }
+
+    /// Checks a value.
+    ///
+    /// # Errors
+    /// The faults found, at most a handful.
+    pub fn check(&self, value: &Value) -> Result<(), Vec<Fault>> {
+        if depth(value) > MAX_DEPTH {
+            let message = format!("nested deeper than {MAX_DEPTH} levels");
+            return Err(vec![Fault { pointer: String::new(), message }]);
+        }
+        if self.validator.is_valid(value) {
+            return Ok(());
+        }
+        Err(self
+            .validator
+            .iter_errors(value)
+            .take(MAX_FAULTS)
+            .map(|error| Fault { pointer: error.instance_path().to_string(), message: error.to_string() })
+            .collect())
+    }
+}
+
+impl fmt::Debug for Schema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Schema({})", self.source)
+    }
+}
+
+impl PartialEq for Schema {
+    fn eq(&self, other: &Self) -> bool {
+        self.source == other.source
+    }
+}
+
+/// How deep a value nests; a scalar is one deep. Stops counting past the limit.
+#[must_use]
+pub fn depth(value: &Value) -> usize {
+    fn walk(value: &Value, left: usize) -> usize {
+        if left == 0 {
+            return 1;
+        }
+        let inner = match value {
+            Value::Array(items) => items.iter().map(|item| walk(item, left - 1)).max(),
+            Value::Object(map) => map.values().map(|item| walk(item, left - 1)).max(),
+            _ => None,
+        };
+        1 + inner.unwrap_or(0)
+    }
+    walk(value, MAX_DEPTH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn nest(levels: usize) -> Value {
+        (0..levels).fold(json!(1), |inner, _| json!([inner]))
+    }
+
+    #[test]
+    fn a_value_that_does_not_fit_is_told_where_and_why() {
+        let schema = Schema::compile_arguments(json!({
+            "type": "object",
+            "properties": {"nights": {"type": "integer", "minimum": 1}, "room": {}},
+            "required": ["room"],
+            "additionalProperties": false,
+        }))
+        .unwrap();
+        let faults = schema.check(&json!({"nights": 0})).unwrap_err();
+        assert_eq!(faults.len(), 2);
+        assert!(
+            faults.iter().any(|fault| fault.to_string() == "at /nights: 0 is less than the minimum of 1"),
+            "{faults:?}"
+        );
+        assert!(schema.check(&json!({"room": "12", "nights": 2})).is_ok());
+    }
+
+    #[test]
+    fn remote_references_are_never_fetched() {
+        let error = Schema::compile(json!({"$ref": "https://example.com/schema.json"})).unwrap_err();
+        assert!(matches!(error, SchemaError::Invalid(_)), "{error}");
+        let error = Schema::compile(json!({"$ref": "file:///etc/passwd"})).unwrap_err();
+        assert!(matches!(error, SchemaError::Invalid(_)), "{error}");
+    }
+
+    #[test]
+    fn patterns_run_in_linear_time_or_do_not_compile() {
+        assert!(Schema::compile(json!({"type": "string", "pattern": "(a)\\1"})).is_err());
+        let schema = Schema::compile(json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
+        assert!(schema.check(&json!(format!("{}b", "a".repeat(50_000)))).is_err());
+    }
+
+    #[test]
+    fn depth_is_bounded_on_both_sides() {
+        assert_eq!(Schema::compile(json!({"const": nest(100)})), Err(SchemaError::TooDeep));
+        let any = Schema::compile(json!({})).unwrap();
+        assert!(any.check(&nest(MAX_DEPTH - 1)).is_ok());
+        assert!(any.check(&nest(MAX_DEPTH)).is_err());
+        assert_eq!(Schema::compile(json!({"const": "x".repeat(MAX_SCHEMA_BYTES)})), Err(SchemaError::TooLarge));
+    }
+}

@@ -1,0 +1,40 @@
+//! Words for people, in one language or several.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+/// A text by language tag (`en`, `zh-CN`). A text given without a language is English.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct LocalText(BTreeMap<String, String>);
+
+impl LocalText {
+    /// A text in English alone.
+    #[must_use]
+    pub fn english(text: impl Into<String>) -> Self {
+        Self(BTreeMap::from([("en".to_owned(), text.into())]))
+    }
+
+    /// A text in the given languages, or nothing when there is none.
+    #[must_use]
+    pub fn in_languages(texts: BTreeMap<String, String>) -> Option<Self> {
+        (!texts.is_empty()).then_some(Self(texts))
+    }
+
+    /// The text in `language`, else in its base language, else in English, else in any.
+    #[must_use]
+    pub fn in_language(&self, language: &str) -> &str {
+        let base = language.split('-').next().unwrap_or(language);
+        [language, base, "en"]
+            .iter()
+            .find_map(|tag| self.0.get(*tag))
+            .or_else(|| self.0.values().next())
+            .map_or("", String::as_str)
+    }
+
+    /// Every language with its text.
+    pub fn languages(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(tag, text)| (tag.as_str(), text.as_str()))
+    }
+}

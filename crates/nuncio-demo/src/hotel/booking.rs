@@ -1,0 +1,214 @@
+//! What the front desk does: search, book, look up, cancel.
+
+use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi::SQLITE_CONSTRAINT_PRIMARYKEY, named_params};
+use serde::Serialize;
+
+use super::{CURRENCY, Cents, GuestName, HotelError, Ledger, Reservation, ReservationId, Room, RoomType, Status, Stay};
+
+/// What a guest looks for.
+#[derive(Clone, Copy, Debug)]
+pub struct Search {
+    /// Which nights.
+    pub stay: Stay,
+    /// For how many.
+    pub guests: u32,
+    /// What kind of room, if it matters.
+    pub room_type: Option<RoomType>,
+}
+
+/// A free room and what the stay in it would cost.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Offer {
+    /// The room.
+    #[serde(flatten)]
+    pub room: Room,
+    /// The currency of both prices.
+    pub currency: &'static str,
+    /// How many nights the total is for.
+    pub nights: u32,
+    /// The price of the whole stay.
+    pub total: Cents,
+}
+
+/// What a guest books.
+#[derive(Clone, Debug)]
+pub struct BookingRequest {
+    /// Which room.
+    pub room_id: String,
+    /// Which nights.
+    pub stay: Stay,
+    /// Under which name.
+    pub guest_name: GuestName,
+    /// For how many.
+    pub guests: u32,
+}
+
+impl Ledger {
+    /// The rooms that are free on every night of the stay and large enough,
+    /// cheapest first.
+    ///
+    /// # Errors
+    ///
+    /// When the ledger cannot be read.
+    pub fn search(&self, search: &Search) -> Result<Vec<Offer>, HotelError> {
+        let mut free = self.connection.prepare_cached(
+            "SELECT room_id, type, description, max_guests, price_cents
+             FROM room
+             WHERE max_guests >= :guests
+               AND (:type IS NULL OR type = :type)
+               AND NOT EXISTS (
+                   SELECT 1 FROM room_night
+                   WHERE room_night.room_id = room.room_id
+                     AND night >= :check_in AND night < :check_out)
+             ORDER BY price_cents, room_id",
+        )?;
+        let nights = search.stay.nights();
+        let offers = free.query_map(
+            named_params! {
+                ":guests": search.guests,
+                ":type": search.room_type,
+                ":check_in": search.stay.check_in().to_string(),
+                ":check_out": search.stay.check_out().to_string(),
+            },
+            |row| {
+                let room = Room::from_row(row)?;
+                let total = room.price_per_night.times(nights);
+                Ok(Offer { room, currency: CURRENCY, nights, total })
+            },
+        )?;
+        Ok(offers.collect::<Result<_, _>>()?)
+    }
+
+    /// Books a room. When this returns, the reservation is on disk.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such room, it is too small, or it is taken on any of
+    /// the nights. Nothing is changed then.
+    pub fn reserve(&mut self, request: &BookingRequest) -> Result<Reservation, HotelError> {
+        let BookingRequest { room_id, stay, guest_name, guests } = request;
+        // The write lock first: what is read below cannot change before the commit.
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let room = room(&transaction, room_id)?.ok_or_else(|| HotelError::UnknownRoom(room_id.clone()))?;
+        if *guests > room.max_guests {
+            return Err(HotelError::TooManyGuests {
+                room_id: room.room_id,
+                guests: *guests,
+                max_guests: room.max_guests,
+            });
+        }
+        let mut reservation = Reservation {
+            reservation_id: random_id(&transaction)?,
+            room_id: room.room_id,
+            room_type: room.room_type,
+            stay: *stay,
+            guests: *guests,
+            guest_name: guest_name.clone(),
+            total: room.price_per_night.times(stay.nights()),
+            currency: CURRENCY,
+            status: Status::Confirmed,
+        };
+        // A billion ids: the loop is for the day one comes up twice.
+        while !enter(&transaction, &reservation)? {
+            reservation.reservation_id = random_id(&transaction)?;
+        }
+        take_nights(&transaction, &reservation)?;
+        transaction.commit()?;
+        Ok(reservation)
+    }
+
+    /// Looks a reservation up, cancelled ones too.
+    ///
+    /// # Errors
+    ///
+    /// When there is none with this id.
+    pub fn reservation(&self, id: &ReservationId) -> Result<Reservation, HotelError> {
+        reservation(&self.connection, id)?.ok_or_else(|| HotelError::UnknownReservation(id.clone()))
+    }
+
+    /// Cancels a reservation and frees its nights.
+    ///
+    /// # Errors
+    ///
+    /// When there is none with this id, or it is cancelled already: a second
+    /// cancellation is refused, so that whoever asks learns that the first one
+    /// was not theirs. Nothing is changed then.
+    pub fn cancel(&mut self, id: &ReservationId) -> Result<Reservation, HotelError> {
+        let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+        let found = reservation(&transaction, id)?.ok_or_else(|| HotelError::UnknownReservation(id.clone()))?;
+        if found.status == Status::Cancelled {
+            return Err(HotelError::AlreadyCancelled(id.clone()));
+        }
+        transaction.execute("UPDATE reservation SET status = 'cancelled' WHERE reservation_id = ?1", [id])?;
+        transaction.execute("DELETE FROM room_night WHERE reservation_id = ?1", [id])?;
+        transaction.commit()?;
+        Ok(Reservation { status: Status::Cancelled, ..found })
+    }
+}
+
+fn room(connection: &Connection, room_id: &str) -> rusqlite::Result<Option<Room>> {
+    connection
+        .prepare_cached(
+            "SELECT room_id, type, description, max_guests, price_cents
+             FROM room WHERE room_id = ?1",
+        )?
+        .query_row([room_id], Room::from_row)
+        .optional()
+}
+
+fn reservation(connection: &Connection, id: &ReservationId) -> rusqlite::Result<Option<Reservation>> {
+    connection
+        .prepare_cached(
+            "SELECT reservation_id, room_id, type, check_in, check_out,
+                    guests, guest_name, total_cents, status
+             FROM reservation JOIN room USING (room_id)
+             WHERE reservation_id = ?1",
+        )?
+        .query_row([id], Reservation::from_row)
+        .optional()
+}
+
+/// SQLite's generator is a ChaCha20 seeded by the operating system.
+fn random_id(connection: &Connection) -> rusqlite::Result<ReservationId> {
+    let bytes = connection.prepare_cached("SELECT randomblob(6)")?.query_row([], |row| row.get(0))?;
+    Ok(ReservationId::from_random(bytes))
+}
+
+/// Writes the reservation down; false when its id is in use.
+fn enter(connection: &Connection, reservation: &Reservation) -> rusqlite::Result<bool> {
+    let entered = connection
+        .prepare_cached(
+            "INSERT INTO reservation (reservation_id, room_id, check_in, check_out,
+                                      guests, guest_name, total_cents, status)
+             VALUES (:reservation_id, :room_id, :check_in, :check_out,
+                     :guests, :guest_name, :total_cents, 'confirmed')
+             ON CONFLICT (reservation_id) DO NOTHING",
+        )?
+        .execute(named_params! {
+            ":reservation_id": reservation.reservation_id,
+            ":room_id": reservation.room_id,
+            ":check_in": reservation.stay.check_in().to_string(),
+            ":check_out": reservation.stay.check_out().to_string(),
+            ":guests": reservation.guests,
+            ":guest_name": reservation.guest_name.as_str(),
+            ":total_cents": reservation.total,
+        })?;
+    Ok(entered == 1)
+}
+
+/// Takes every night of the stay. The table's key decides whether it is free.
+fn take_nights(connection: &Connection, reservation: &Reservation) -> Result<(), HotelError> {
+    let mut take =
+        connection.prepare_cached("INSERT INTO room_night (room_id, night, reservation_id) VALUES (?1, ?2, ?3)")?;
+    for night in reservation.stay.each_night() {
+        take.execute((&reservation.room_id, night.to_string(), &reservation.reservation_id)).map_err(|error| {
+            match error.sqlite_error() {
+                Some(code) if code.extended_code == SQLITE_CONSTRAINT_PRIMARYKEY => {
+                    HotelError::RoomTaken { room_id: reservation.room_id.clone(), night }
+                }
+                _ => error.into(),
+            }
+        })?;
+    }
+    Ok(())
+}

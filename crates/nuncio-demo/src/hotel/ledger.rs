@@ -1,0 +1,115 @@
+//! The file behind the hotel: opening it, and making it at the first start.
+
+use std::{fs, path::Path, thread, time::Duration};
+
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
+
+use super::{HotelError, inventory};
+
+/// `GRHO`: how a file says that it is a Grand Hotel ledger.
+const APPLICATION_ID: i32 = 0x4752_484F;
+/// The revision of `ledger.sql`.
+const REVISION: i32 = 1;
+const SCHEMA: &str = include_str!("ledger.sql");
+
+/// How long one statement waits for another process.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
+const WAL_ATTEMPTS: u32 = 200;
+const WAL_PAUSE: Duration = Duration::from_millis(25);
+
+/// One connection to the hotel's file. Its calls block; open one per thread or
+/// share one behind a mutex.
+#[derive(Debug)]
+pub struct Ledger {
+    pub(super) connection: Connection,
+}
+
+impl Ledger {
+    /// Opens the ledger, and makes and furnishes it if there is none yet.
+    ///
+    /// # Errors
+    ///
+    /// When the file cannot be opened or belongs to something else, which is
+    /// then left as it was.
+    pub fn open(path: &Path) -> Result<Self, HotelError> {
+        make_folder(path)?;
+        let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let mut connection = Connection::open_with_flags(path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+
+        let not_ours = || HotelError::NotALedger(path.display().to_string());
+        let found = Contents::of(&connection)?;
+        if found == Contents::Foreign {
+            return Err(not_ours());
+        }
+        enter_wal(&connection)?;
+        connection.pragma_update(None, "synchronous", "FULL")?;
+        connection.pragma_update(None, "foreign_keys", true)?;
+
+        if found == Contents::Nothing {
+            let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
+            // Another process may have been first while we waited for the lock.
+            match Contents::of(&transaction)? {
+                Contents::Nothing => {
+                    transaction.execute_batch(SCHEMA)?;
+                    inventory::furnish(&transaction)?;
+                    transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
+                    transaction.pragma_update(None, "user_version", REVISION)?;
+                    transaction.commit()?;
+                }
+                Contents::Ledger => {}
+                Contents::Foreign => return Err(not_ours()),
+            }
+        }
+        Ok(Self { connection })
+    }
+}
+
+#[derive(PartialEq, Eq)]
+enum Contents {
+    Nothing,
+    Ledger,
+    Foreign,
+}
+
+impl Contents {
+    fn of(connection: &Connection) -> rusqlite::Result<Self> {
+        // One statement, hence one snapshot: never the half of another's work.
+        let (id, revision, tables): (i32, i32, i64) = connection.query_row(
+            "SELECT (SELECT application_id FROM pragma_application_id),
+                    (SELECT user_version FROM pragma_user_version),
+                    (SELECT count(*) FROM sqlite_schema)",
+            [],
+            |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)),
+        )?;
+        Ok(match (id, revision, tables) {
+            (APPLICATION_ID, REVISION, _) => Self::Ledger,
+            (0, 0, 0) => Self::Nothing,
+            _ => Self::Foreign,
+        })
+    }
+}
+
+/// Switches to the write-ahead log, for good: the file remembers.
+///
+/// The busy timeout does not cover this one step when several processes make
+/// it at their first start, so it is repeated here.
+fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
+    let mut attempt = 0;
+    loop {
+        match connection.pragma_update(None, "journal_mode", "WAL") {
+            Err(error) if error.sqlite_error_code() == Some(ErrorCode::DatabaseBusy) && attempt < WAL_ATTEMPTS => {
+                attempt += 1;
+                thread::sleep(WAL_PAUSE);
+            }
+            outcome => return outcome,
+        }
+    }
+}
+
+fn make_folder(file: &Path) -> Result<(), HotelError> {
+    let Some(folder) = file.parent().filter(|folder| !folder.as_os_str().is_empty()) else {
+        return Ok(());
+    };
+    fs::create_dir_all(folder).map_err(|source| HotelError::Folder { path: folder.display().to_string(), source })
+}

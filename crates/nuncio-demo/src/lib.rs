@@ -1,0 +1,38 @@
+//! Two real MCP servers over stdio, so that Nuncio has something to serve
+//! before its user has written anything.
+//!
+//! - `nuncio demo hotel` – [`hotel()`]: the Grand Hotel. Twelve rooms in a
+//!   SQLite file, and tools to find, book, look up and cancel.
+//! - `nuncio demo script` – [`script()`]: `add` and `lookup`, two tools whose
+//!   answers are known in advance, for scripted agents and conformance runs.
+//!
+//! Standard output belongs to the protocol: nothing here prints to it.
+
+use std::path::Path;
+
+pub mod hotel;
+mod mcp;
+pub mod script;
+
+/// Serves the Grand Hotel on standard input and output until the client hangs up.
+///
+/// `db` is the hotel's ledger; it is created and furnished with rooms at the
+/// first start, its folder too. Any number of processes may serve the same file.
+///
+/// # Errors
+///
+/// When the ledger cannot be opened, or the connection breaks in the middle.
+pub async fn hotel(db: &Path) -> anyhow::Result<()> {
+    let server = hotel::HotelServer::open(db)?;
+    mcp::serve_stdio(server).await
+}
+
+/// Serves the scripted demo tools on standard input and output until the
+/// client hangs up.
+///
+/// # Errors
+///
+/// When the connection breaks in the middle.
+pub async fn script() -> anyhow::Result<()> {
+    mcp::serve_stdio(script::ScriptServer::new()).await
+}

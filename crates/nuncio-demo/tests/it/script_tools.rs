@@ -1,0 +1,84 @@
+//! The script demo through an MCP client, and over the stdio of a process.
+
+use nuncio_demo::script::ScriptServer;
+use serde_json::{Value, json};
+
+use crate::client::{Client, leave, text};
+
+async fn sum(client: &Client, a: Value, b: Value) -> String {
+    let result = client.call("add", json!({ "a": a, "b": b })).await;
+    assert_eq!(result.is_error, Some(false), "{result:?}");
+    text(&result).to_owned()
+}
+
+#[tokio::test]
+async fn the_tools_are_listed_with_closed_schemas() {
+    let tools = Client::in_memory(ScriptServer::new()).await.tools().await;
+    let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
+    assert_eq!(names, ["add", "lookup"]);
+    for (tool, required) in tools.iter().zip([json!(["a", "b"]), json!(["key"])]) {
+        let schema = tool.schema_as_json_value();
+        jsonschema::meta::validate(&schema).unwrap();
+        assert_eq!((&schema["required"], &schema["additionalProperties"]), (&required, &json!(false)));
+    }
+}
+
+#[tokio::test]
+async fn sums_are_the_shortest_json_numbers() {
+    let client = Client::in_memory(ScriptServer::new()).await;
+    for (a, b, expected) in [
+        (json!(1), json!(2), "3"),
+        (json!(0.5), json!(1), "1.5"),
+        (json!(1.0), json!(2.0), "3"),
+        (json!(-0.5), json!(0.5), "0"),
+        (json!(0.1), json!(0.2), "0.30000000000000004"),
+        (json!(500), json!(500), "1000"),
+        (json!(1e21), json!(0), "1e+21"),
+        (json!(u64::MAX), json!(u64::MAX), "36893488147419103230"),
+        (json!(i64::MIN), json!(-1), "-9223372036854775809"),
+    ] {
+        assert_eq!(sum(&client, a, b).await, expected);
+    }
+}
+
+#[tokio::test]
+async fn a_key_has_the_value_of_its_name() {
+    let client = Client::in_memory(ScriptServer::new()).await;
+    let result = client.call("lookup", json!({ "key": "température" })).await;
+    assert_eq!(text(&result), "value-of-température");
+}
+
+#[tokio::test]
+async fn bad_arguments_are_refused_by_name() {
+    let client = Client::in_memory(ScriptServer::new()).await;
+    for (tool, arguments, expected) in [
+        ("add", json!({ "a": 1 }), "missing field `b`"),
+        ("add", json!({ "a": 1, "b": "2" }), "`b`"),
+        ("add", json!({ "a": 1, "b": 2, "c": 3 }), "unknown field `c`"),
+        ("add", json!({ "a": 1e308, "b": 1e308 }), "too large"),
+        ("lookup", json!({}), "missing field `key`"),
+        ("lookup", json!({ "key": 7 }), "`key`"),
+    ] {
+        let said = client.refused(tool, arguments).await;
+        assert!(said.contains(expected), "{said}");
+    }
+    assert!(client.try_call("subtract", json!({})).await.is_err());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_script_serves_on_stdio_until_the_client_hangs_up() {
+    let nowhere = std::path::Path::new("");
+    let child = "script_tools::serve_the_script";
+    let (client, mut process) = Client::in_process(child, nowhere).await;
+    assert_eq!(sum(&client, json!(1), json!(2)).await, "3");
+    client.hang_up().await;
+    assert!(process.wait().await.unwrap().success());
+}
+
+/// Not a test: what the process above runs.
+#[tokio::test(flavor = "multi_thread")]
+async fn serve_the_script() {
+    if std::env::var_os("NUNCIO_DEMO_DB").is_some() {
+        leave(&nuncio_demo::script().await);
+    }
+}

@@ -1,0 +1,337 @@
+//! Keys and grants: who may use which permission of which agent.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use nuncio_core::Code;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::{Grant, KeyScopes, Term};
+use nuncio_core::ids::{AgentName, GrantId, KeyId, PersonName, ScopeId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::bus::Notice;
+use crate::ports::entropy::random_name;
+use crate::ports::store::{ApiKey, Change, Conflict, StoreError};
+
+/// Who is asking, and what is known about the request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Caller {
+    /// Who.
+    pub principal: Principal,
+    /// The person they belong to.
+    pub person: Option<PersonName>,
+    /// The request's id, for logs and records.
+    pub request: Option<String>,
+}
+
+impl Caller {
+    /// A caller with nothing else known.
+    #[must_use]
+    pub fn new(principal: Principal) -> Self {
+        Self { principal, person: None, request: None }
+    }
+}
+
+/// What the credentials of a request came to. Every protocol's authentication yields one.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Identity {
+    /// Someone we know, or anyone where the server is open.
+    Known(Caller),
+    /// No credentials where some are needed.
+    Missing,
+    /// Credentials that are not valid.
+    Invalid,
+}
+
+/// A permission an operator wrote into the settings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StandingGrant {
+    /// To whom.
+    pub principal: Principal,
+    /// For which agent; none for every one.
+    pub agent: Option<AgentName>,
+    /// What.
+    pub scopes: KeyScopes,
+}
+
+/// Whether a caller has a scope, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum Hold {
+    /// It has not.
+    No,
+    /// It has, for as long as it lasts.
+    Lasting,
+    /// It has, for one call.
+    Once(GrantId),
+}
+
+/// What is known of keys and grants, kept in memory because every request asks.
+#[derive(Debug, Default)]
+pub(crate) struct AccessTable {
+    current: RwLock<Arc<Snapshot>>,
+    standing: Vec<StandingGrant>,
+}
+
+#[derive(Default)]
+struct Snapshot {
+    keys: HashMap<Digest, Arc<ApiKey>>,
+    keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
+    grants: HashMap<Principal, Vec<Grant>>,
+}
+
+impl fmt::Debug for Snapshot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Snapshot({} keys)", self.keys.len())
+    }
+}
+
+impl AccessTable {
+    pub(crate) fn new(standing: Vec<StandingGrant>) -> Self {
+        Self { current: RwLock::default(), standing }
+    }
+
+    fn snapshot(&self) -> Arc<Snapshot> {
+        Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>) {
+        let mut next = Snapshot::default();
+        for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
+            let key = Arc::new(key);
+            next.keys.insert(key.digest, Arc::clone(&key));
+            next.keys_by_id.insert(key.id.clone(), key);
+        }
+        for grant in grants {
+            next.grants.entry(grant.principal.clone()).or_default().push(grant);
+        }
+        *self.current.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+    }
+
+    /// Whether the caller has `scope` of `agent` at that moment.
+    pub(crate) fn hold(&self, caller: &Principal, agent: &AgentName, scope: &ScopeId, now: Timestamp) -> Hold {
+        let snapshot = self.snapshot();
+        let by_key = match caller {
+            Principal::Local | Principal::Operator => true,
+            Principal::Key(id) => snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)),
+            _ => false,
+        };
+        let standing = self.standing.iter().any(|grant| {
+            grant.principal == *caller
+                && grant.agent.as_ref().is_none_or(|name| name == agent)
+                && grant.scopes.gives(scope)
+        });
+        if by_key || standing {
+            return Hold::Lasting;
+        }
+        let grants = snapshot.grants.get(caller).map_or(&[][..], Vec::as_slice);
+        let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
+        let once = giving.peek().map(|grant| grant.id.clone());
+        match (giving.any(|grant| grant.term != Term::Once), once) {
+            (true, _) => Hold::Lasting,
+            (false, Some(id)) => Hold::Once(id),
+            (false, None) => Hold::No,
+        }
+    }
+}
+
+/// What a new key may do and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// What its owner calls it.
+    pub name: Option<String>,
+    /// The person it belongs to.
+    pub person: Option<PersonName>,
+    /// What it may do.
+    pub scopes: KeyScopes,
+}
+
+impl Engine {
+    /// Reads keys and grants anew.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn reload_access(&self) -> Result<(), EngineError> {
+        let keys = self.store().keys().await?;
+        let grants = self.store().grants().await?;
+        self.access_table().replace(keys, grants);
+        Ok(())
+    }
+
+    /// Whether any key is valid. While none is, a loopback server is open.
+    #[must_use]
+    pub fn has_keys(&self) -> bool {
+        !self.access_table().snapshot().keys.is_empty()
+    }
+
+    /// The caller who holds that key.
+    #[must_use]
+    pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
+        // Looked up by digest: how long it takes tells nothing about the keys there are.
+        let digest = Digest::of_bytes(key.as_bytes());
+        let found = self.access_table().snapshot().keys.get(&digest).cloned()?;
+        Some(Caller { principal: Principal::Key(found.id.clone()), person: found.person.clone(), request: None })
+    }
+
+    /// Makes an API key. The key itself is returned here and nowhere else, ever.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
+        let secret = random_name(self.entropy(), "nk_") + &random_name(self.entropy(), "");
+        let key = ApiKey {
+            id,
+            name: new.name,
+            digest: Digest::of_bytes(secret.as_bytes()),
+            scopes: new.scopes,
+            person: new.person,
+            created_at: self.now(),
+            revoked_at: None,
+        };
+        self.store().commit(vec![Change::CreateKey(key.clone())]).await?;
+        self.access_changed().await?;
+        Ok((key, secret))
+    }
+
+    /// Every key, without the keys themselves.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
+        Ok(self.store().keys().await?)
+    }
+
+    /// Takes a key back, by its id or its name.
+    ///
+    /// # Errors
+    /// There is no such key, or several of that name.
+    pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
+        let keys = self.store().keys().await?;
+        let matching: Vec<_> = keys
+            .into_iter()
+            .filter(|key| key.revoked_at.is_none())
+            .filter(|key| key.id.as_str() == which || key.name.as_deref() == Some(which))
+            .collect();
+        let key = match <[ApiKey; 1]>::try_from(matching) {
+            Ok([key]) => key,
+            Err(none) if none.is_empty() => {
+                let message = format!("no valid key has the id or name {which:?}; `nuncio key list` shows them");
+                return Err(EngineError::new(Code::KeyNotFound, message));
+            }
+            Err(several) => {
+                let ids: Vec<_> = several.iter().map(|key| key.id.as_str()).collect();
+                let message = format!("several keys are named {which:?}; revoke one by its id: {}", ids.join(", "));
+                return Err(EngineError::new(Code::KeyNotFound, message));
+            }
+        };
+        let at = self.now();
+        self.store().commit(vec![Change::RevokeKey { id: key.id.clone(), at }]).await?;
+        self.access_changed().await?;
+        Ok(ApiKey { revoked_at: Some(at), ..key })
+    }
+
+    /// Gives scopes of an agent to a principal.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn create_grant(
+        &self,
+        principal: Principal,
+        agent: AgentName,
+        scopes: Vec<ScopeId>,
+        term: Term,
+        given_by: Principal,
+    ) -> Result<Grant, EngineError> {
+        if scopes.is_empty() {
+            return Err(EngineError::new(Code::BadRequest, "a grant needs at least one scope"));
+        }
+        let id = GrantId::parse(&random_name(self.entropy(), "grant_"))?;
+        let grant = Grant { id, principal, agent, scopes, term, given_by, given_at: self.now() };
+        self.store().commit(vec![Change::CreateGrant(grant.clone())]).await?;
+        self.access_changed().await?;
+        Ok(grant)
+    }
+
+    /// Every grant that operators gave.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn grants(&self) -> Result<Vec<Grant>, EngineError> {
+        Ok(self.store().grants().await?)
+    }
+
+    /// Takes a grant back.
+    ///
+    /// # Errors
+    /// There is no such grant.
+    pub async fn revoke_grant(&self, id: &GrantId) -> Result<(), EngineError> {
+        match self.store().commit(vec![Change::RevokeGrant(id.clone())]).await {
+            Err(StoreError::Conflict(Conflict::Missing)) => {
+                let message = format!("there is no grant {id}; `nuncio grant list` shows them");
+                Err(EngineError::new(Code::GrantNotFound, message))
+            }
+            other => {
+                other?;
+                self.access_changed().await
+            }
+        }
+    }
+
+    pub(crate) async fn access_changed(&self) -> Result<(), EngineError> {
+        self.reload_access().await?;
+        self.bus().publish(Notice::Access).await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scope(text: &str) -> ScopeId {
+        ScopeId::parse(text).unwrap()
+    }
+
+    fn grant(id: &str, term: Term) -> Grant {
+        Grant {
+            id: GrantId::parse(id).unwrap(),
+            principal: Principal::Anonymous,
+            agent: AgentName::parse("hotel").unwrap(),
+            scopes: vec![scope("rooms:read")],
+            term,
+            given_by: Principal::Operator,
+            given_at: Timestamp::from_millis(0),
+        }
+    }
+
+    fn hold(grants: Vec<Grant>, scope_id: &str, now: i64) -> Hold {
+        let table = AccessTable::new(Vec::new());
+        table.replace(Vec::new(), grants);
+        table.hold(
+            &Principal::Anonymous,
+            &AgentName::parse("hotel").unwrap(),
+            &scope(scope_id),
+            Timestamp::from_millis(now),
+        )
+    }
+
+    #[test]
+    fn a_grant_holds_for_its_scope_and_its_time() {
+        let until = Term::Until(Timestamp::from_millis(100));
+        assert_eq!(hold(vec![grant("g1", until)], "rooms:read", 99), Hold::Lasting);
+        assert_eq!(hold(vec![grant("g1", until)], "rooms:read", 100), Hold::No);
+        assert_eq!(hold(vec![grant("g1", until)], "booking:write", 0), Hold::No);
+        assert_eq!(hold(vec![], "rooms:read", 0), Hold::No);
+    }
+
+    #[test]
+    fn a_grant_for_once_is_spent_only_when_nothing_lasting_gives_the_scope() {
+        let once = grant("g1", Term::Once);
+        assert_eq!(hold(vec![once.clone()], "rooms:read", 0), Hold::Once(once.id.clone()));
+        assert_eq!(hold(vec![once, grant("g2", Term::UntilRevoked)], "rooms:read", 0), Hold::Lasting);
+    }
+}

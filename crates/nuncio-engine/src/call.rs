@@ -1,0 +1,424 @@
+//! The call chain. Every call of a tool, from whatever protocol, walks it, and there is no second
+//! path: known caller → declared tool → granted scope → valid arguments → approval → limits → run
+//! with a deadline → valid output → audit record.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_core::agent::Tool;
+use nuncio_core::approval::{Approver, Question};
+use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{CallId, SessionId, ToolName};
+use nuncio_core::message::{Content, Message};
+use nuncio_core::policy::{ClientConsent, Decision, Facts, Protocol, decide};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use crate::Engine;
+use crate::access::{Caller, Hold};
+use crate::approve::{Permit, Reply};
+use crate::error::EngineError;
+use crate::ports::entropy::random_name;
+use crate::ports::runner::{RunCall, ToolOutput};
+use crate::ports::store::{Change, Conflict, Place, StoreError};
+use crate::publish::Served;
+
+/// A wish to have a tool run.
+#[derive(Debug, Clone)]
+pub struct Call<'a> {
+    /// Who wishes it.
+    pub caller: &'a Caller,
+    /// By which protocol.
+    pub protocol: Protocol,
+    /// Whose tool.
+    pub served: &'a Served,
+    /// The call's id.
+    pub id: CallId,
+    /// The tool's name, as it was called.
+    pub tool: ToolName,
+    /// The arguments.
+    pub arguments: Map<String, Value>,
+    /// Whether the tool is within the caller's reach here; if not, it does not exist for them.
+    pub offered: bool,
+    /// What the app said about this call.
+    pub client: ClientSays,
+    /// The conversation and turn it belongs to.
+    pub turn: Option<(SessionId, u64)>,
+    /// Where its result goes in the history, in the same commit as its record.
+    pub place: Option<Place>,
+    /// When it must be over.
+    pub deadline: Timestamp,
+    /// Stops it.
+    pub cancel: &'a CancellationToken,
+}
+
+/// What the app said about a call.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum ClientSays {
+    /// It is not asked: the protocol has no such question, or the tool is the agent's own.
+    NotAsked,
+    /// It trusts the tool.
+    Trusts,
+    /// It wants to be asked and has not been.
+    AskFirst,
+    /// Yes, to this call.
+    Yes,
+    /// No, to this call.
+    No {
+        /// Why.
+        reason: Option<String>,
+    },
+}
+
+/// What became of a call.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Called {
+    /// It is over and recorded.
+    Ended(Ended),
+    /// The app must be asked first. Nothing has happened.
+    AskClient,
+}
+
+/// A call that is over.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Ended {
+    /// What the tool answered, or why it did not.
+    pub result: Result<ToolOutput, Failure>,
+}
+
+/// Why a call did not answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Failure {
+    /// For programs.
+    pub code: Code,
+    /// For the brain and for people.
+    pub message: String,
+}
+
+impl Ended {
+    /// What the brain and the history get to see.
+    #[must_use]
+    pub fn content(&self) -> Content {
+        match &self.result {
+            Ok(output) => output.message_content(),
+            Err(failure) => Content::Text(failure.message.clone()),
+        }
+    }
+}
+
+/// The spec's words for a refusal.
+#[must_use]
+pub fn denial(reason: Option<&str>) -> String {
+    match reason {
+        Some(reason) if !reason.is_empty() => format!("Tool call denied: {reason}"),
+        _ => "Tool call denied".to_owned(),
+    }
+}
+
+impl Engine {
+    /// Walks the chain.
+    ///
+    /// # Errors
+    /// Only when the store cannot be used; everything else is an outcome, and recorded.
+    pub async fn call(&self, call: Call<'_>) -> Result<Called, EngineError> {
+        let walk = Walk::new(self, call);
+        match walk.admit().await? {
+            Admission::AskClient => Ok(Called::AskClient),
+            Admission::Refused(refusal) => walk.refuse(refusal).await.map(Called::Ended),
+            Admission::Admitted(admitted) => walk.run(admitted).await.map(Called::Ended),
+        }
+    }
+}
+
+/// One call on its way down the chain.
+struct Walk<'a> {
+    engine: &'a Engine,
+    call: Call<'a>,
+    arguments: Value,
+    digest: Digest,
+    asked_at: Timestamp,
+}
+
+enum Admission {
+    AskClient,
+    Refused(Refusal),
+    Admitted(Admitted),
+}
+
+struct Refusal {
+    by: String,
+    failure: Failure,
+}
+
+/// A call that may run, and what it spends by running.
+struct Admitted {
+    tool: Arc<Tool>,
+    allowed_by: Vec<String>,
+    spends: Vec<Change>,
+}
+
+impl Refusal {
+    fn by_policy(code: Code, message: impl Into<String>) -> Admission {
+        Admission::Refused(Self { by: "policy".to_owned(), failure: Failure { code, message: message.into() } })
+    }
+}
+
+impl<'a> Walk<'a> {
+    fn new(engine: &'a Engine, mut call: Call<'a>) -> Self {
+        let arguments = Value::Object(std::mem::take(&mut call.arguments));
+        let digest = Digest::of_json(&arguments);
+        Self { engine, call, arguments, digest, asked_at: engine.now() }
+    }
+
+    /// Everything that comes before running, in the chain's order.
+    async fn admit(&self) -> Result<Admission, EngineError> {
+        let call = &self.call;
+        let agent = &call.served.agent;
+        let Some(tool) = agent.tool(call.tool.as_str()).filter(|_| call.offered) else {
+            return Ok(Refusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
+        };
+        let hold = tool.scope.as_ref().map_or(Hold::Lasting, |scope| {
+            self.engine.access_table().hold(&call.caller.principal, &agent.name, scope, self.asked_at)
+        });
+        if let Decision::Deny(code) = decide(&self.facts(tool, &hold, None)) {
+            let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
+            return Ok(Refusal::by_policy(code, denial(Some(&format!("the scope {scope} has not been granted")))));
+        }
+        if let Err(faults) = tool.input.check(&self.arguments) {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            return Ok(Refusal::by_policy(Code::InvalidArguments, format!("Invalid arguments: {}", faults.join("; "))));
+        }
+        if let ClientSays::No { reason } = &call.client {
+            let failure = Failure { code: Code::Denied, message: denial(reason.as_deref()) };
+            return Ok(Admission::Refused(Refusal { by: "client".to_owned(), failure }));
+        }
+
+        let mut permit: Option<Box<Permit>> = None;
+        loop {
+            let approved_by = permit.as_ref().map(|permit| &permit.by);
+            match decide(&self.facts(tool, &hold, approved_by)) {
+                Decision::Allow => break,
+                Decision::Deny(code) => return Ok(Refusal::by_policy(code, denial(None))),
+                Decision::Ask(Approver::Client) => return Ok(Admission::AskClient),
+                Decision::Ask(_) if permit.is_some() => {
+                    return Ok(Refusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
+                }
+                Decision::Ask(approver) => match self.ask(tool, approver).await? {
+                    Reply::Yes(given) => permit = Some(given),
+                    Reply::No { by, failure } => return Ok(Admission::Refused(Refusal { by, failure })),
+                },
+            }
+        }
+
+        let mut allowed_by = Vec::new();
+        if call.client == ClientSays::Yes {
+            allowed_by.push("client".to_owned());
+        }
+        allowed_by.extend(permit.iter().map(|permit| permit.by.to_string()));
+        if allowed_by.is_empty() {
+            allowed_by.push("policy".to_owned());
+        }
+        let mut spends = Vec::new();
+        if let Hold::Once(grant) = hold {
+            spends.push(Change::UseGrant(grant));
+        }
+        if let Some(permit) = permit {
+            spends.push(permit.redeemed);
+        }
+        Ok(Admission::Admitted(Admitted { tool: Arc::clone(tool), allowed_by, spends }))
+    }
+
+    fn facts<'b>(&'b self, tool: &Tool, hold: &Hold, approved_by: Option<&'b Principal>) -> Facts<'b> {
+        let scope = tool.scope.as_ref().and_then(|id| self.call.served.agent.scope(id));
+        Facts {
+            caller: &self.call.caller.principal,
+            protocol: self.call.protocol,
+            granted: *hold != Hold::No,
+            sensitivity: scope.map(|scope| scope.sensitivity),
+            human_authorization: tool.human_authorization,
+            client: self.client_consent(),
+            approved_by,
+            linked_person: self.call.caller.person.as_ref(),
+        }
+    }
+
+    fn client_consent(&self) -> ClientConsent {
+        match self.call.client {
+            ClientSays::NotAsked => ClientConsent::NotNeeded,
+            ClientSays::Trusts => ClientConsent::Trusted,
+            ClientSays::AskFirst => ClientConsent::Unasked,
+            // A no is acted upon before anyone else is asked.
+            ClientSays::Yes | ClientSays::No { .. } => ClientConsent::Granted,
+        }
+    }
+
+    async fn ask(&self, tool: &Tool, approver: Approver) -> Result<Reply, EngineError> {
+        let call = &self.call;
+        let question = Question {
+            call: call.id.clone(),
+            arguments_digest: self.digest,
+            arguments: self.arguments.clone(),
+            caller: call.caller.principal.clone(),
+            agent: call.served.agent.name.clone(),
+            tool: tool.name.clone(),
+            scope: tool.scope.clone(),
+            session: call.turn.as_ref().map(|(session, _)| session.clone()),
+        };
+        self.engine.ask(question, approver, call.deadline, call.cancel).await
+    }
+
+    /// Runs what was admitted: its start is on disk before it begins, its end before it is told.
+    async fn run(self, admitted: Admitted) -> Result<Ended, EngineError> {
+        let Admitted { tool, allowed_by, spends } = admitted;
+        let decision = Verdict::Allowed { by: allowed_by };
+        let gate = self.call.served.gate(&tool.name);
+        let _pass = tokio::select! {
+            pass = gate.acquire_owned() => pass.expect("gates are never closed"),
+            () = self.engine.clock().sleep_until(self.call.deadline) => {
+                let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
+                return self.finish(None, decision, None, Err(Failure { code: Code::ToolBusy, message })).await;
+            }
+            () = self.call.cancel.cancelled() => {
+                return self.finish(None, decision, None, Err(cancelled())).await;
+            }
+        };
+
+        let started_at = self.engine.now();
+        let key = random_name(self.engine.entropy(), "call_");
+        let record = self.record(Some(&tool), decision.clone(), Outcome::NotRun, Some(started_at));
+        let mut changes = spends;
+        changes.push(Change::StartCall { key: key.clone(), record, place: self.call.place.clone() });
+        match self.engine.store().commit(changes).await {
+            // Someone else was faster with the same yes or the same one-time grant.
+            Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)) => {
+                let failure =
+                    Failure { code: Code::ApprovalClosed, message: denial(Some("the permission was already used")) };
+                return self.refuse(Refusal { by: "policy".to_owned(), failure }).await;
+            }
+            other => other?,
+        }
+
+        let deadline = self.call.deadline.min(started_at.after(tool.timeout));
+        let result = self.run_until(&tool, deadline).await;
+        self.finish(Some(key), decision, Some((&tool, started_at)), result).await
+    }
+
+    async fn run_until(&self, tool: &Arc<Tool>, deadline: Timestamp) -> Result<ToolOutput, Failure> {
+        let call = &self.call;
+        let Value::Object(arguments) = self.arguments.clone() else {
+            unreachable!("the arguments were made from a map");
+        };
+        let trace = call.caller.request.iter().map(|id| ("request_id", id.clone())).collect::<BTreeMap<_, _>>();
+        let run = self.engine.runner().run(RunCall {
+            agent: Arc::clone(&call.served.agent),
+            tool: Arc::clone(tool),
+            id: call.id.clone(),
+            arguments,
+            caller: call.caller.principal.clone(),
+            deadline,
+            trace,
+        });
+        let output = tokio::select! {
+            output = run => output.map_err(|error| Failure {
+                code: error.code(),
+                message: format!("Tool execution failed: {error}"),
+            })?,
+            () = self.engine.clock().sleep_until(deadline) => {
+                let message = "Tool execution failed: it took longer than its time limit".to_owned();
+                return Err(Failure { code: Code::ToolTimeout, message });
+            }
+            () = call.cancel.cancelled() => return Err(cancelled()),
+        };
+        check_output(tool, &output)?;
+        Ok(output)
+    }
+
+    async fn refuse(&self, refusal: Refusal) -> Result<Ended, EngineError> {
+        let decision = Verdict::Refused { by: refusal.by, code: refusal.failure.code };
+        self.finish(None, decision, None, Err(refusal.failure)).await
+    }
+
+    /// Puts the end of the call on disk: its record, and its result in the history it belongs to.
+    async fn finish(
+        &self,
+        started: Option<String>,
+        decision: Verdict,
+        ran: Option<(&Tool, Timestamp)>,
+        result: Result<ToolOutput, Failure>,
+    ) -> Result<Ended, EngineError> {
+        let outcome = match &result {
+            Ok(_) => Outcome::Completed,
+            Err(failure) if ran.is_some() => Outcome::Failed { code: failure.code },
+            Err(_) => Outcome::NotRun,
+        };
+        let ended = Ended { result };
+        let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
+        let record = self.record(tool, decision, outcome, ran.map(|(_, at)| at));
+        let mut changes = vec![Change::Audit(record)];
+        changes.extend(started.map(Change::FinishCall));
+        if let Some(place) = &self.call.place {
+            changes.push(Change::AppendMessage {
+                session: place.session.clone(),
+                turn: place.turn,
+                number: place.number,
+                message: Message::tool(place.call.clone(), ended.content()),
+            });
+        }
+        self.engine.record_end(changes).await?;
+        Ok(ended)
+    }
+
+    fn record(
+        &self,
+        tool: Option<&Tool>,
+        decision: Verdict,
+        outcome: Outcome,
+        started_at: Option<Timestamp>,
+    ) -> AuditRecord {
+        let call = &self.call;
+        AuditRecord {
+            caller: call.caller.principal.clone(),
+            protocol: call.protocol,
+            agent: call.served.agent.name.clone(),
+            tool: call.tool.clone(),
+            scope: tool.and_then(|tool| tool.scope.clone()),
+            call: call.id.clone(),
+            session: call.turn.as_ref().map(|(session, _)| session.clone()),
+            turn: call.turn.as_ref().map(|(_, number)| *number),
+            request: call.caller.request.clone(),
+            arguments_digest: self.digest,
+            decision,
+            outcome,
+            asked_at: self.asked_at,
+            started_at,
+            ended_at: self.engine.now(),
+        }
+    }
+}
+
+fn cancelled() -> Failure {
+    let message = "Tool execution failed: it was cancelled and may or may not have had an effect".to_owned();
+    Failure { code: Code::Cancelled, message }
+}
+
+fn check_output(tool: &Tool, output: &ToolOutput) -> Result<(), Failure> {
+    let Some(schema) = &tool.output else { return Ok(()) };
+    let faults = match &output.structured {
+        Some(value) => schema.check(value).err().unwrap_or_default(),
+        None => {
+            let message = "Tool execution failed: it gave no structured result, but one is declared".to_owned();
+            return Err(Failure { code: Code::InvalidOutput, message });
+        }
+    };
+    match faults.first() {
+        None => Ok(()),
+        Some(fault) => {
+            let message = format!("Tool execution failed: its result does not fit the declared output: {fault}");
+            Err(Failure { code: Code::InvalidOutput, message })
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! How a turn begins: the request is checked against what the session waits for, and everything it
+//! brings is on disk before anyone thinks.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_core::event::EventLog;
+use nuncio_core::message::{Content, Message};
+use nuncio_core::policy::Protocol;
+use nuncio_core::session::{Awaits, PendingCall, Session};
+use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput, TurnState};
+
+use super::images;
+use super::live::LiveTurn;
+use super::sessions::{Idempotency, remember};
+use super::settings::SettingsPatch;
+use super::turn::{Permission, RunningTurn};
+use crate::Engine;
+use crate::access::Caller;
+use crate::error::EngineError;
+use crate::ports::store::{Change, Conflict, StoreError};
+
+/// A client's request for a turn.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnRequest {
+    /// What it brings.
+    pub input: TurnInput,
+    /// How the client wants to receive it.
+    pub mode: StreamMode,
+    /// What changes from now on.
+    pub settings: SettingsPatch,
+    /// The protocol it came by.
+    pub protocol: Protocol,
+}
+
+/// What the history says of a call nobody answered.
+const ABANDONED: &str = "Tool call not run: the conversation went on without it";
+
+impl Engine {
+    /// Begins a turn, or finds the one that the same request began before. The turn goes on whether
+    /// or not anyone reads it.
+    ///
+    /// # Errors
+    /// The request does not fit the session; nothing has changed.
+    pub async fn begin_turn(
+        &self,
+        caller: &Caller,
+        session: &str,
+        request: TurnRequest,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Arc<LiveTurn>, EngineError> {
+        if self.is_closing() {
+            return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
+        }
+        let session = self.session(caller, session).await?;
+        let _settled = self.live().settle(&session.id).await;
+        let session = self.session(caller, session.id.as_str()).await?;
+        let route = format!("turns/{}", session.id);
+        if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
+            return self.turn_of(&session, before.turn).await;
+        }
+        if session.running {
+            return Err(StoreError::Conflict(Conflict::TurnRunning).into());
+        }
+        let served = self.agent(session.agent.as_str())?;
+        check_mode(&served.agent, request.mode)?;
+        let settings = self.patched(&served.agent, &session.id, session.settings.clone(), request.settings)?;
+        let opening = open(&session, request.input)?;
+        images::check(&served.agent, &opening.messages)?;
+
+        let number = session.turns + 1;
+        let mut changes = vec![Change::BeginTurn {
+            session: session.id.clone(),
+            number,
+            mode: request.mode,
+            at: self.now(),
+            settings: settings.clone(),
+        }];
+        if !session.pending.is_empty() {
+            changes.push(Change::SetPending { session: session.id.clone(), pending: Vec::new() });
+        }
+        let mut next_message = session.next_message;
+        for message in opening.messages {
+            changes.push(Change::AppendMessage {
+                session: session.id.clone(),
+                turn: number,
+                number: next_message,
+                message,
+            });
+            next_message += 1;
+        }
+        changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
+
+        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode));
+        self.store().commit(changes).await?;
+        self.live().put(&turn);
+        let running = RunningTurn {
+            engine: self.clone(),
+            turn: Arc::clone(&turn),
+            caller: caller.clone(),
+            protocol: request.protocol,
+            served,
+            settings,
+            permissions: opening.permissions,
+            next_message,
+            deadline: self.now().after(self.limits().turn),
+        };
+        self.tasks().spawn(running.run());
+        Ok(turn)
+    }
+
+    /// A turn of the session's, going on or over: the one of that number, or the last.
+    ///
+    /// # Errors
+    /// There is no such turn.
+    pub async fn turn(
+        &self,
+        caller: &Caller,
+        session: &str,
+        number: Option<u64>,
+    ) -> Result<Arc<LiveTurn>, EngineError> {
+        let session = self.session(caller, session).await?;
+        let _settled = self.live().settle(&session.id).await;
+        let session = self.session(caller, session.id.as_str()).await?;
+        self.turn_of(&session, number).await
+    }
+
+    /// Stops the turn that is running, and returns it when it is over.
+    ///
+    /// # Errors
+    /// There is no such session, or no turn is running.
+    pub async fn cancel_turn(&self, caller: &Caller, session: &str) -> Result<Arc<LiveTurn>, EngineError> {
+        let session = self.session(caller, session).await?;
+        let live = {
+            let _settled = self.live().settle(&session.id).await;
+            self.live().find(&session.id)
+        };
+        let Some(turn) = live else {
+            return Err(EngineError::new(Code::TurnNotFound, "no turn is running in this session"));
+        };
+        turn.cancel();
+        turn.finished().await;
+        Ok(turn)
+    }
+
+    async fn turn_of(&self, session: &Session, number: Option<u64>) -> Result<Arc<LiveTurn>, EngineError> {
+        let number = number.unwrap_or(session.turns);
+        if let Some(live) = self.live().find(&session.id).filter(|live| live.number == number) {
+            return Ok(live);
+        }
+        let missing = || {
+            let message = format!("session {} has had {} turns; there is no turn {number}", session.id, session.turns);
+            EngineError::new(Code::TurnNotFound, message)
+        };
+        let turn = self.store().turn(&session.id, number).await?.ok_or_else(missing)?;
+        if turn.state == TurnState::Running {
+            return Err(missing());
+        }
+        let bytes = self.store().turn_events(&session.id, number).await?.ok_or_else(missing)?;
+        let log = EventLog::from_bytes(&bytes)
+            .ok_or_else(|| EngineError::new(Code::Internal, "the stored events of this turn are damaged"))?;
+        Ok(Arc::new(LiveTurn::with_log(session.id.clone(), number, turn.mode, log)))
+    }
+}
+
+/// What a request puts into the history, and which calls it decides on.
+struct Opening {
+    messages: Vec<Message>,
+    permissions: Vec<Permission>,
+}
+
+fn open(session: &Session, input: TurnInput) -> Result<Opening, EngineError> {
+    match input {
+        TurnInput::User(message) => {
+            let abandoned =
+                session.pending.iter().map(|pending| Message::tool(pending.call.id.clone(), Content::from(ABANDONED)));
+            Ok(Opening { messages: abandoned.chain([message]).collect(), permissions: Vec::new() })
+        }
+        TurnInput::Answers(answers) => answer(&session.pending, answers),
+    }
+}
+
+/// Matches answers with the calls that wait: each exactly once, each of its kind, all at once.
+fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<Opening, EngineError> {
+    let wrong = |message: String| Err(EngineError::new(Code::BadAnswer, message));
+    let mut waiting: BTreeMap<&str, &PendingCall> = pending.iter().map(|call| (call.call.id.as_str(), call)).collect();
+    if waiting.is_empty() {
+        return wrong("no tool call is waiting for an answer; send a user message".to_owned());
+    }
+    let mut opening = Opening { messages: Vec::new(), permissions: Vec::new() };
+    for answer in answers {
+        let Some(call) = waiting.remove(answer.call().as_str()) else {
+            return wrong(format!("no tool call {} is waiting for an answer", answer.call()));
+        };
+        match (call.awaits, answer) {
+            (Awaits::Result, CallAnswer::Result { call, content, extra }) => {
+                opening.messages.push(Message::Tool { tool_call_id: call, content, extra });
+            }
+            (Awaits::Permission, CallAnswer::Permission { granted, reason, .. }) => {
+                opening.permissions.push(Permission { call: call.clone(), granted, reason });
+            }
+            (Awaits::Result, CallAnswer::Permission { call, .. }) => {
+                return wrong(format!(
+                    "tool call {call} waits for a `tool` message with its result, not for a permission"
+                ));
+            }
+            (Awaits::Permission, CallAnswer::Result { call, .. }) => {
+                return wrong(format!(
+                    "tool call {call} waits for a `tool_permission` message; this server runs it, not you"
+                ));
+            }
+        }
+    }
+    if !waiting.is_empty() {
+        let missing: Vec<_> = waiting.into_keys().collect();
+        return wrong(format!("answer all waiting tool calls in one turn; missing: {}", missing.join(", ")));
+    }
+    Ok(opening)
+}
+
+fn check_mode(agent: &nuncio_core::agent::Agent, mode: StreamMode) -> Result<(), EngineError> {
+    let capabilities = &agent.capabilities;
+    let offered = match mode {
+        StreamMode::Delta => capabilities.stream_delta,
+        StreamMode::Message => capabilities.stream_message,
+        StreamMode::None => capabilities.stream_none,
+    };
+    if offered {
+        return Ok(());
+    }
+    let message =
+        format!("agent {} does not offer the stream mode {:?}; see its capabilities", agent.name, mode.as_str());
+    Err(EngineError::new(Code::CapabilityMissing, message))
+}

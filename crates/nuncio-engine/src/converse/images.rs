@@ -1,0 +1,104 @@
+//! Pictures in messages: by declared capability, of a known type, of a bounded size.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nuncio_core::Code;
+use nuncio_core::agent::Agent;
+use nuncio_core::message::{Block, Message};
+use url::Url;
+
+use crate::error::EngineError;
+
+/// How large a picture inside a message may be.
+const MAX_BYTES: usize = 5 * 1024 * 1024;
+/// How long the address of a picture elsewhere may be.
+const MAX_URL: usize = 8 * 1024;
+
+/// The types taken, each with how its files begin.
+const TYPES: [(&str, &[&[u8]]); 4] = [
+    ("image/png", &[b"\x89PNG\r\n\x1a\n"]),
+    ("image/jpeg", &[b"\xff\xd8\xff"]),
+    ("image/gif", &[b"GIF87a", b"GIF89a"]),
+    ("image/webp", &[b"RIFF"]),
+];
+
+/// Checks every picture of some messages against what the agent accepts.
+pub(crate) fn check<'a>(agent: &Agent, messages: impl IntoIterator<Item = &'a Message>) -> Result<(), EngineError> {
+    for message in messages {
+        let content = match message {
+            Message::User { content, .. } | Message::Assistant { content, .. } | Message::Tool { content, .. } => {
+                content
+            }
+            Message::System { .. } => continue,
+        };
+        for block in content.blocks() {
+            if let Block::Image { url, .. } = block {
+                check_address(agent, url)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn check_address(agent: &Agent, address: &str) -> Result<(), EngineError> {
+    let bad = |why: &str| Err(EngineError::new(Code::BadImage, format!("image: {why}")));
+    let undeclared = |what: &str| {
+        let message = format!("agent {} takes no images by {what}; see its capabilities", agent.name);
+        Err(EngineError::new(Code::CapabilityMissing, message))
+    };
+    let scheme = address.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
+    match scheme.as_deref() {
+        Some("https") if !agent.capabilities.image_https => undeclared("https: address"),
+        Some("https") if address.len() > MAX_URL => bad("the address is too long"),
+        Some("https") => match Url::parse(address) {
+            Ok(url) if url.has_host() && url.username().is_empty() && url.password().is_none() => Ok(()),
+            _ => bad("the address is not a valid https: URL without a user name"),
+        },
+        Some("data") if !agent.capabilities.image_data => undeclared("data: URI"),
+        Some("data") => check_data(&address[5..]).or_else(|why| bad(&why)),
+        Some("http") => bad("plain http: is refused; use https: or a data: URI"),
+        _ => bad("the address must begin with https: or data:"),
+    }
+}
+
+/// Checks what follows `data:`.
+fn check_data(rest: &str) -> Result<(), String> {
+    let (head, data) = rest.split_once(',').ok_or("a data: URI has a comma before its data")?;
+    let kind = head.strip_suffix(";base64").ok_or("a data: URI must be base64: data:image/png;base64,…")?;
+    let kind = kind.split(';').next().unwrap_or(kind).to_ascii_lowercase();
+    let Some((_, beginnings)) = TYPES.iter().find(|(name, _)| *name == kind) else {
+        let allowed: Vec<_> = TYPES.iter().map(|(name, _)| *name).collect();
+        return Err(format!("{kind:?} is not taken; allowed are {}", allowed.join(", ")));
+    };
+    if data.len() / 4 * 3 > MAX_BYTES {
+        return Err(format!("it is larger than {MAX_BYTES} bytes"));
+    }
+    let bytes = STANDARD.decode(data).map_err(|_| "the data is not valid base64".to_owned())?;
+    if !beginnings.iter().any(|beginning| bytes.starts_with(beginning)) {
+        return Err(format!("the data is not {kind}"));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn data_is_what_it_says_it_is() {
+        let png = STANDARD.encode(b"\x89PNG\r\n\x1a\nrest");
+        assert_eq!(check_data(&format!("image/png;base64,{png}")), Ok(()));
+        assert_eq!(check_data(&format!("IMAGE/PNG;charset=x;base64,{png}")), Ok(()));
+        for (bad, why) in [
+            (format!("image/jpeg;base64,{png}"), "not image/jpeg"),
+            (format!("image/svg+xml;base64,{png}"), "not taken"),
+            (format!("image/png,{png}"), "must be base64"),
+            ("image/png;base64,%%%".to_owned(), "not valid base64"),
+            ("image/png;base64".to_owned(), "comma"),
+            (format!("image/png;base64,{}", "A".repeat(MAX_BYTES * 2)), "larger"),
+        ] {
+            let error = check_data(&bad).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+    }
+}

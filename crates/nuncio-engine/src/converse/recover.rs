@@ -1,0 +1,150 @@
+//! After a crash: what was going on is closed, and says so. What happened stays in the history; what
+//! may or may not have happened is told as such; nothing is run again.
+
+use std::collections::HashSet;
+
+use nuncio_core::Code;
+use nuncio_core::audit::{AuditRecord, Outcome};
+use nuncio_core::event::{EventLog, Voice};
+use nuncio_core::ids::CallId;
+use nuncio_core::message::{Block, Content, Message};
+use nuncio_core::turn::{Stop, StopReason, Turn, TurnError, turn_id};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::store::{Change, StartedCall, StoredMessage};
+
+const INTERRUPTED: &str =
+    "Tool execution failed: the server stopped while it ran; it may or may not have had an effect";
+const NOT_RUN: &str = "Tool call not run: the server stopped before it began";
+
+/// What was found and closed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Recovered {
+    /// Turns that were going on.
+    pub turns: usize,
+    /// Calls that were running.
+    pub calls: usize,
+    /// Questions nobody had answered.
+    pub approvals: usize,
+}
+
+impl Engine {
+    /// Closes what a process that is gone left open. Called once, before anything is served.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub async fn recover(&self) -> Result<Recovered, EngineError> {
+        let turns = self.store().running_turns().await?;
+        let calls = self.store().started_calls().await?;
+        for turn in &turns {
+            let mine = |call: &&StartedCall| {
+                call.record.session.as_ref() == Some(&turn.session) && call.record.turn == Some(turn.number)
+            };
+            self.close_turn(turn, calls.iter().filter(mine).collect()).await?;
+        }
+        // Calls without a turn, or whose turn was closed by other means.
+        for call in self.store().started_calls().await? {
+            self.record_end(self.close_call(&call)).await?;
+        }
+        let approvals = self.close_stale_approvals().await?;
+        Ok(Recovered { turns: turns.len(), calls: calls.len(), approvals })
+    }
+
+    fn close_call(&self, call: &StartedCall) -> Vec<Change> {
+        let outcome = Outcome::Failed { code: Code::Interrupted };
+        let record = AuditRecord { outcome, ended_at: self.now(), ..call.record.clone() };
+        let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
+        if let Some(place) = &call.place {
+            changes.push(Change::AppendMessage {
+                session: place.session.clone(),
+                turn: place.turn,
+                number: place.number,
+                message: Message::tool(place.call.clone(), Content::from(INTERRUPTED)),
+            });
+        }
+        changes
+    }
+
+    async fn close_turn(&self, turn: &Turn, started: Vec<&StartedCall>) -> Result<(), EngineError> {
+        let Some(session) = self.store().session(&turn.session).await? else { return Ok(()) };
+        let mut messages = self.store().messages(&turn.session, None).await?;
+        let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
+        let mut next = session.next_message;
+        for place in started.iter().filter_map(|call| call.place.as_ref()) {
+            let message = Message::tool(place.call.clone(), Content::from(INTERRUPTED));
+            messages.push(StoredMessage { number: place.number, turn: turn.number, message });
+            next = next.max(place.number + 1);
+        }
+        for call in unanswered(&messages) {
+            let message = Message::tool(call, Content::from(NOT_RUN));
+            changes.push(Change::AppendMessage {
+                session: turn.session.clone(),
+                turn: turn.number,
+                number: next,
+                message: message.clone(),
+            });
+            messages.push(StoredMessage { number: next, turn: turn.number, message });
+            next += 1;
+        }
+        messages.sort_by_key(|stored| stored.number);
+        let stop = Stop {
+            stop_reason: StopReason::Error,
+            turn_id: turn_id(&turn.session, turn.number),
+            cancelled: false,
+            usage: None,
+            error: Some(TurnError {
+                code: Code::Interrupted,
+                message: "the server stopped while the turn was running; what was done is in the history".to_owned(),
+            }),
+        };
+        let said = messages.iter().filter(|stored| stored.turn == turn.number).map(|stored| &stored.message);
+        let events = retold(said, &stop).to_bytes();
+        changes.push(Change::EndTurn {
+            session: turn.session.clone(),
+            number: turn.number,
+            at: self.now(),
+            stop,
+            events,
+        });
+        Ok(self.store().commit(changes).await?)
+    }
+}
+
+/// The calls this server issued that have no answer, in order. What a client brought as history is
+/// its own affair.
+fn unanswered(messages: &[StoredMessage]) -> Vec<CallId> {
+    let answered: HashSet<&CallId> = messages
+        .iter()
+        .filter_map(|stored| match &stored.message {
+            Message::Tool { tool_call_id, .. } => Some(tool_call_id),
+            _ => None,
+        })
+        .collect();
+    let issued = messages.iter().filter(|stored| stored.turn > 0).flat_map(|stored| stored.message.tool_calls());
+    issued.filter(|call| !answered.contains(&call.id)).map(|call| call.id.clone()).collect()
+}
+
+/// The events of a turn as far as its history tells them.
+fn retold<'a>(messages: impl Iterator<Item = &'a Message>, stop: &Stop) -> EventLog {
+    let mut log = EventLog::started();
+    // What comes before the agent first speaks was sent by the app.
+    let spoken = messages.skip_while(|message| !matches!(message, Message::Assistant { .. }));
+    for message in spoken {
+        let retold = match message {
+            Message::Assistant { content, .. } => content.blocks().iter().try_for_each(|block| match block {
+                Block::Text { text, .. } => log.delta(Voice::Text, text),
+                Block::Thinking { thinking, .. } => log.delta(Voice::Thinking, thinking),
+                Block::ToolUse { call, .. } => log.tool_call(call),
+                Block::Image { .. } => Ok(()),
+            }),
+            Message::Tool { tool_call_id, content, .. } => log.tool_result(tool_call_id.as_str(), content),
+            Message::System { .. } | Message::User { .. } => Ok(()),
+        };
+        if retold.is_err() {
+            break;
+        }
+    }
+    log.stopped(stop);
+    log
+}

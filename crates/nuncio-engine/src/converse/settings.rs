@@ -1,0 +1,153 @@
+//! What a client chooses for its session: checked against the agent, merged, secrets sealed.
+
+use std::collections::{BTreeMap, HashSet};
+
+use nuncio_core::Code;
+use nuncio_core::agent::{Agent, OptionKind};
+use nuncio_core::ids::{OptionName, SessionId};
+use nuncio_core::schema;
+use nuncio_core::session::{ClientTool, OptionValue, Settings, ToolRef};
+
+use crate::Engine;
+use crate::error::EngineError;
+
+/// What stands for a secret that is not shown. Sent back, it means "unchanged".
+pub const REDACTED: &str = "***";
+
+/// How many tools a client may bring.
+const MAX_CLIENT_TOOLS: usize = 256;
+
+/// A client's wish to change its settings. What is absent stays as it is.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct SettingsPatch {
+    /// The agent's tools to have on, instead of those before.
+    pub tools: Option<Vec<ToolRef>>,
+    /// Options to set; others keep their values.
+    pub options: BTreeMap<String, String>,
+    /// The client's own tools, instead of those before.
+    pub client_tools: Option<Vec<ClientTool>>,
+}
+
+impl Engine {
+    /// The settings with the patch applied, or what is wrong with it.
+    pub(crate) fn patched(
+        &self,
+        agent: &Agent,
+        session: &SessionId,
+        mut settings: Settings,
+        patch: SettingsPatch,
+    ) -> Result<Settings, EngineError> {
+        if let Some(tools) = patch.tools {
+            check_tools(agent, &tools)?;
+            settings.tools = Some(tools);
+        }
+        if let Some(client_tools) = patch.client_tools {
+            check_client_tools(agent, &client_tools)?;
+            settings.client_tools = client_tools;
+        }
+        for (name, value) in patch.options {
+            let Some(option) = agent.option(&name) else {
+                let names: Vec<_> = agent.options.iter().map(|option| option.name.as_str()).collect();
+                let message = format!("agent {} has no option {name:?}; it has: {}", agent.name, listed(&names));
+                return Err(EngineError::new(Code::BadOption, message));
+            };
+            let value = match &option.kind {
+                OptionKind::Text => OptionValue::Plain(value),
+                OptionKind::Select(allowed) if allowed.contains(&value) => OptionValue::Plain(value),
+                OptionKind::Select(allowed) => {
+                    let message = format!("option {name:?} takes one of {}, not {value:?}", listed(allowed));
+                    return Err(EngineError::new(Code::BadOption, message));
+                }
+                OptionKind::Secret if value == REDACTED => continue,
+                OptionKind::Secret => {
+                    OptionValue::Sealed(self.vault().seal(self.entropy(), &secret_place(session, &option.name), &value))
+                }
+            };
+            settings.options.insert(option.name.clone(), value);
+        }
+        Ok(settings)
+    }
+
+    /// Every option of the agent's with the value that holds in this session, secrets in clear.
+    pub(crate) fn option_values(
+        &self,
+        agent: &Agent,
+        session: &SessionId,
+        settings: &Settings,
+    ) -> BTreeMap<OptionName, String> {
+        let value = |name: &OptionName, default: &str| match settings.options.get(name) {
+            Some(OptionValue::Plain(value)) => value.clone(),
+            Some(OptionValue::Sealed(sealed)) => {
+                self.vault().open(&secret_place(session, name), sealed).unwrap_or_else(|| {
+                    tracing::error!(%session, option = %name, "a secret does not open: was the key file replaced?");
+                    default.to_owned()
+                })
+            }
+            None => default.to_owned(),
+        };
+        agent.options.iter().map(|option| (option.name.clone(), value(&option.name, &option.default))).collect()
+    }
+}
+
+fn secret_place(session: &SessionId, option: &OptionName) -> String {
+    format!("{session}/{option}")
+}
+
+fn check_tools(agent: &Agent, tools: &[ToolRef]) -> Result<(), EngineError> {
+    let mut seen = HashSet::new();
+    for tool in tools {
+        if !agent.exposed_tools().any(|exposed| exposed.name == tool.name) {
+            let names: Vec<_> = agent.exposed_tools().map(|tool| tool.name.as_str()).collect();
+            let message = format!("agent {} has no tool {}; it has: {}", agent.name, tool.name, listed(&names));
+            return Err(EngineError::new(Code::UnknownTool, message));
+        }
+        if !seen.insert(&tool.name) {
+            let message = format!("tool {} is listed twice; list it once", tool.name);
+            return Err(EngineError::new(Code::ToolNameTaken, message));
+        }
+    }
+    Ok(())
+}
+
+fn check_client_tools(agent: &Agent, tools: &[ClientTool]) -> Result<(), EngineError> {
+    if !agent.capabilities.application_tools && !tools.is_empty() {
+        let message = format!("agent {} takes no tools from its clients", agent.name);
+        return Err(EngineError::new(Code::CapabilityMissing, message));
+    }
+    if tools.len() > MAX_CLIENT_TOOLS {
+        let message = format!("{} tools are too many; bring at most {MAX_CLIENT_TOOLS}", tools.len());
+        return Err(EngineError::new(Code::BadRequest, message));
+    }
+    let mut seen = HashSet::new();
+    for tool in tools {
+        if agent.tool(tool.name.as_str()).is_some() {
+            let message = format!("{} is a tool of the agent's own; give yours another name", tool.name);
+            return Err(EngineError::new(Code::ToolNameTaken, message));
+        }
+        if !seen.insert(&tool.name) {
+            let message = format!("two tools are named {}; give each its own name", tool.name);
+            return Err(EngineError::new(Code::ToolNameTaken, message));
+        }
+        // Only its size matters here: the client runs it, and whether the schema compiles is
+        // between the client and the model.
+        if schema::depth(&tool.parameters) > schema::MAX_DEPTH
+            || tool.parameters.to_string().len() > schema::MAX_SCHEMA_BYTES
+        {
+            let message = format!(
+                "the parameters of tool {} are too large: at most {} levels and {} bytes",
+                tool.name,
+                schema::MAX_DEPTH,
+                schema::MAX_SCHEMA_BYTES
+            );
+            return Err(EngineError::new(Code::BadToolSchema, message));
+        }
+    }
+    Ok(())
+}
+
+fn listed(names: &[impl AsRef<str>]) -> String {
+    if names.is_empty() {
+        return "none".to_owned();
+    }
+    names.iter().map(AsRef::as_ref).collect::<Vec<_>>().join(", ")
+}

@@ -1,0 +1,294 @@
+//! One step of a turn: the brain thinks, its message is kept, its calls are run or left to the app.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesOrdered;
+use nuncio_core::Code;
+use nuncio_core::digest::Digest;
+use nuncio_core::event::Voice;
+use nuncio_core::ids::CallId;
+use nuncio_core::message::{Block, Content, Message, ToolCall};
+use nuncio_core::session::{Awaits, PendingCall};
+use nuncio_core::turn::{StopReason, Usage};
+use serde_json::Value;
+
+use super::history::compact;
+use super::turn::{Ending, RunningTurn, too_large};
+use crate::call::{Call, Called, ClientSays};
+use crate::error::EngineError;
+use crate::ports::brain::{BrainError, OfferedTool, Piece, Prompt, Said, Speaker, Thought};
+use crate::ports::entropy::random_name;
+use crate::ports::store::{Change, Place};
+
+/// What follows a step.
+pub(super) enum StepEnd {
+    /// The tools have answered: the brain is asked again.
+    GoOn,
+    /// The turn is over.
+    Stop(Box<Ending>),
+}
+
+/// What became of one call in a step.
+pub(super) enum Answered {
+    /// It is over.
+    Ended { call: CallId, content: Content },
+    /// The app must be asked.
+    AskClient(ToolCall),
+}
+
+impl RunningTurn {
+    pub(super) async fn step(&mut self, usage: &mut Option<Usage>) -> Result<StepEnd, EngineError> {
+        let history = self.engine.messages(&self.turn.session).await?;
+        let used = used_ids(&history);
+        let prompt = self.prompt(history);
+        let mut speaker = Speaker::new(Arc::clone(&self.turn));
+        let thought = {
+            let think = self.served.brain.think(prompt, &mut speaker);
+            tokio::select! {
+                thought = think => Ok(thought),
+                () = self.turn.cancellation().cancelled() => Err(Ending::cancelled()),
+                () = self.engine.clock().sleep_until(self.deadline) => Err(self.out_of_time()),
+            }
+        };
+        let said = speaker.into_said();
+        match thought {
+            Ok(Ok(thought)) => {
+                if let Some(counted) = thought.usage {
+                    *usage.get_or_insert_default() += counted;
+                }
+                self.conclude(thought, said, used).await
+            }
+            Ok(Err(error)) => {
+                let code = match &error {
+                    BrainError::Failed(_) => Code::BrainFailed,
+                    BrainError::TooMuch(_) => Code::TurnTooLarge,
+                };
+                Ok(StepEnd::Stop(Box::new(Ending::error(code, error.to_string()))))
+            }
+            Err(ending) => {
+                // What was said before someone stopped it stays said; what failed is dropped.
+                if ending.cancelled {
+                    self.keep_spoken(said).await?;
+                }
+                Ok(StepEnd::Stop(Box::new(ending)))
+            }
+        }
+    }
+
+    fn prompt(&self, history: Vec<Message>) -> Prompt {
+        let agent = &self.served.agent;
+        let own =
+            agent.tools.iter().filter(|tool| !tool.exposed || self.settings.tool(tool.name.as_str()).is_some()).map(
+                |tool| OfferedTool {
+                    name: tool.name.clone(),
+                    description: tool.description.clone(),
+                    parameters: tool.input.source().clone(),
+                },
+            );
+        let brought = self.settings.client_tools.iter().map(|tool| OfferedTool {
+            name: tool.name.clone(),
+            description: tool.description.clone(),
+            parameters: tool.parameters.clone(),
+        });
+        Prompt {
+            agent: Arc::clone(agent),
+            history: compact(history, self.served.brain.window()),
+            tools: own.chain(brought).collect(),
+            options: self.engine.option_values(agent, &self.turn.session, &self.settings),
+        }
+    }
+
+    /// Keeps what the brain said, then does what it wants done.
+    async fn conclude(
+        &mut self,
+        thought: Thought,
+        said: Said,
+        mut used: HashSet<CallId>,
+    ) -> Result<StepEnd, EngineError> {
+        let mut calls = Vec::new();
+        let blocks: Vec<Block> = said
+            .pieces
+            .into_iter()
+            .map(|piece| match piece {
+                Piece::Spoken(voice, text) => spoken(voice, text),
+                Piece::Call { id, name, input } => {
+                    let call = ToolCall { id: self.fresh_id(id, &mut used), name, input };
+                    calls.push(call.clone());
+                    Block::tool_use(call)
+                }
+            })
+            .collect();
+        let message = Message::assistant(blocks);
+        if calls.is_empty() {
+            // A brain that wants tools but calls none has nothing more to say.
+            let reason = if thought.stop == StopReason::ToolUse { StopReason::EndTurn } else { thought.stop };
+            return Ok(StepEnd::Stop(Box::new(Ending { last: Some(self.appending(message)), ..Ending::stop(reason) })));
+        }
+        self.append(message).await?;
+        self.turn
+            .write(|log| {
+                log.close_block();
+                calls.iter().try_for_each(|call| log.tool_call(call))
+            })
+            .map_err(too_large)?;
+        let pending = self.run_calls(calls).await?;
+        if !pending.is_empty() {
+            let ending = self.interrupted().unwrap_or_else(|| Ending::stop(StopReason::ToolUse));
+            if ending.reason != StopReason::ToolUse {
+                self.abandon(&pending).await?;
+                return Ok(StepEnd::Stop(Box::new(ending)));
+            }
+            return Ok(StepEnd::Stop(Box::new(Ending { pending, ..ending })));
+        }
+        match thought.stop {
+            StopReason::ToolUse | StopReason::EndTurn => Ok(StepEnd::GoOn),
+            cut_short => Ok(StepEnd::Stop(Box::new(Ending::stop(cut_short)))),
+        }
+    }
+
+    /// Runs a step's calls side by side. Results are told in the order of the calls; the calls that
+    /// the app must answer are returned.
+    async fn run_calls(&mut self, calls: Vec<ToolCall>) -> Result<Vec<PendingCall>, EngineError> {
+        let mut pending = Vec::new();
+        let mut placed = Vec::new();
+        for call in calls {
+            if self.settings.client_tool(call.name.as_str()).is_some() {
+                pending.push(pend(call, Awaits::Result));
+            } else {
+                let place = self.place(&call.id);
+                placed.push((call, place));
+            }
+        }
+        let this = &*self;
+        let mut running: FuturesOrdered<_> = placed
+            .into_iter()
+            .map(|(call, place)| async move {
+                let (says, offered) = this.client_says(&call);
+                this.call(call, says, offered, Some(place)).await
+            })
+            .collect();
+        while let Some(answered) = running.next().await {
+            match answered? {
+                Answered::Ended { call, content } => {
+                    this.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)?;
+                }
+                Answered::AskClient(call) => pending.push(pend(call, Awaits::Permission)),
+            }
+        }
+        Ok(pending)
+    }
+
+    /// What the app has said about a call beforehand, and whether the tool is within its reach.
+    fn client_says(&self, call: &ToolCall) -> (ClientSays, bool) {
+        match (self.served.agent.tool(call.name.as_str()), self.settings.tool(call.name.as_str())) {
+            (Some(tool), _) if !tool.exposed => (ClientSays::NotAsked, true),
+            (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => (ClientSays::Trusts, true),
+            (Some(_), Some(_)) => (ClientSays::AskFirst, true),
+            (Some(_), None) | (None, _) => (ClientSays::NotAsked, false),
+        }
+    }
+
+    pub(super) async fn call(
+        &self,
+        call: ToolCall,
+        says: ClientSays,
+        offered: bool,
+        place: Option<Place>,
+    ) -> Result<Answered, EngineError> {
+        let called = self
+            .engine
+            .call(Call {
+                caller: &self.caller,
+                protocol: self.protocol,
+                served: &self.served,
+                id: call.id.clone(),
+                tool: call.name.clone(),
+                arguments: call.input.clone(),
+                offered,
+                client: says,
+                turn: Some((self.turn.session.clone(), self.turn.number)),
+                place,
+                deadline: self.deadline,
+                cancel: self.turn.cancellation(),
+            })
+            .await?;
+        Ok(match called {
+            Called::Ended(ended) => Answered::Ended { content: ended.content(), call: call.id },
+            Called::AskClient => Answered::AskClient(call),
+        })
+    }
+
+    /// The id a brain gave, made unlike those already used; a random one where it gave none.
+    fn fresh_id(&self, given: Option<CallId>, used: &mut HashSet<CallId>) -> CallId {
+        let random =
+            || CallId::parse(&random_name(self.engine.entropy(), "call_")).expect("a random name is a call id");
+        let mut id = given.unwrap_or_else(random);
+        let base = id.clone();
+        let mut copy = 1;
+        while used.contains(&id) {
+            copy += 1;
+            id = CallId::parse(&format!("{base}_{copy}")).unwrap_or_else(|_| random());
+        }
+        used.insert(id.clone());
+        id
+    }
+
+    /// The next place in the history, for the result of a call.
+    pub(super) fn place(&mut self, call: &CallId) -> Place {
+        let number = self.next_message;
+        self.next_message += 1;
+        Place { session: self.turn.session.clone(), turn: self.turn.number, number, call: call.clone() }
+    }
+
+    async fn append(&mut self, message: Message) -> Result<(), EngineError> {
+        let change = self.appending(message);
+        Ok(self.engine.store().commit(vec![change]).await?)
+    }
+
+    fn appending(&mut self, message: Message) -> Change {
+        let number = self.next_message;
+        self.next_message += 1;
+        Change::AppendMessage { session: self.turn.session.clone(), turn: self.turn.number, number, message }
+    }
+
+    async fn keep_spoken(&mut self, said: Said) -> Result<(), EngineError> {
+        let blocks: Vec<Block> = said
+            .pieces
+            .into_iter()
+            .filter_map(|piece| match piece {
+                Piece::Spoken(voice, text) => Some(spoken(voice, text)),
+                Piece::Call { .. } => None,
+            })
+            .collect();
+        if blocks.is_empty() { Ok(()) } else { self.append(Message::assistant(blocks)).await }
+    }
+
+    /// Calls that were to wait for the app, in a turn that ended otherwise.
+    async fn abandon(&mut self, pending: &[PendingCall]) -> Result<(), EngineError> {
+        for pending in pending {
+            let message = "Tool call not run: the turn was stopped";
+            self.append(Message::tool(pending.call.id.clone(), Content::from(message))).await?;
+        }
+        Ok(())
+    }
+}
+
+fn spoken(voice: Voice, text: String) -> Block {
+    match voice {
+        Voice::Text => Block::text(text),
+        Voice::Thinking => Block::thinking(text),
+    }
+}
+
+fn pend(call: ToolCall, awaits: Awaits) -> PendingCall {
+    let arguments_digest = Digest::of_json(&Value::Object(call.input.clone()));
+    PendingCall { call, arguments_digest, awaits }
+}
+
+/// The ids of the calls since the last user message.
+fn used_ids(history: &[Message]) -> HashSet<CallId> {
+    let exchange = history.iter().rev().take_while(|message| !matches!(message, Message::User { .. }));
+    exchange.flat_map(Message::tool_calls).map(|call| call.id.clone()).collect()
+}

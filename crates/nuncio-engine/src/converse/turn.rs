@@ -1,0 +1,206 @@
+//! The turn loop: history → brain → events → tools → until it stops. Each finished step is on disk
+//! before the next begins.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::event::EventLog;
+use nuncio_core::policy::Protocol;
+use nuncio_core::session::{PendingCall, Settings};
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::{Stop, StopReason, TurnError, Usage, turn_id};
+use tokio_util::sync::CancellationToken;
+
+use super::live::LiveTurn;
+use super::step::{Answered, StepEnd};
+use crate::Engine;
+use crate::access::Caller;
+use crate::call::ClientSays;
+use crate::error::EngineError;
+use crate::ports::store::{Change, Conflict, StoreError};
+use crate::publish::Served;
+
+/// A turn with everything it needs to go on by itself.
+pub(super) struct RunningTurn {
+    pub(super) engine: Engine,
+    pub(super) turn: Arc<LiveTurn>,
+    pub(super) caller: Caller,
+    pub(super) protocol: Protocol,
+    pub(super) served: Arc<Served>,
+    pub(super) settings: Settings,
+    pub(super) permissions: Vec<Permission>,
+    pub(super) next_message: u64,
+    pub(super) deadline: Timestamp,
+}
+
+/// The app's word on a call that was waiting for it.
+#[derive(Debug)]
+pub(super) struct Permission {
+    pub(super) call: PendingCall,
+    pub(super) granted: bool,
+    pub(super) reason: Option<String>,
+}
+
+/// How a turn came to its end.
+pub(super) struct Ending {
+    pub(super) reason: StopReason,
+    pub(super) cancelled: bool,
+    pub(super) error: Option<TurnError>,
+    pub(super) pending: Vec<PendingCall>,
+    /// The last message of the turn, put on disk together with its end.
+    pub(super) last: Option<Change>,
+}
+
+impl Ending {
+    pub(super) fn stop(reason: StopReason) -> Self {
+        Self { reason, cancelled: false, error: None, pending: Vec::new(), last: None }
+    }
+
+    pub(super) fn error(code: Code, message: impl Into<String>) -> Self {
+        let error = Some(TurnError { code, message: message.into() });
+        Self { reason: StopReason::Error, cancelled: false, error, pending: Vec::new(), last: None }
+    }
+
+    pub(super) fn cancelled() -> Self {
+        Self { reason: StopReason::EndTurn, cancelled: true, error: None, pending: Vec::new(), last: None }
+    }
+}
+
+impl RunningTurn {
+    /// Runs the turn to its end, whatever that is.
+    pub(super) async fn run(mut self) {
+        let stopping = self.stop_when_closed();
+        let mut usage = None;
+        let ending = match self.steps(&mut usage).await {
+            Ok(ending) => ending,
+            Err(error) => Ending::error(error.code, error.message),
+        };
+        let ending = if self.engine.closed().is_cancelled() && ending.cancelled {
+            Ending::error(Code::ShuttingDown, "the server stopped before the turn was over; try again")
+        } else {
+            ending
+        };
+        self.end(ending, usage).await;
+        self.engine.live().remove(&self.turn);
+        stopping.abort();
+    }
+
+    /// A server that has waited long enough cancels what still runs.
+    fn stop_when_closed(&self) -> tokio::task::AbortHandle {
+        let (closed, turn) = (self.engine.closed().clone(), Arc::clone(&self.turn));
+        tokio::spawn(async move {
+            closed.cancelled().await;
+            turn.cancel();
+        })
+        .abort_handle()
+    }
+
+    async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<Ending, EngineError> {
+        for Permission { call, granted, reason } in std::mem::take(&mut self.permissions) {
+            let says = if granted { ClientSays::Yes } else { ClientSays::No { reason } };
+            let offered = self.settings.tool(call.call.name.as_str()).is_some();
+            self.answer_permission(call, says, offered).await?;
+        }
+        for _ in 0..self.engine.limits().steps {
+            if let Some(ending) = self.interrupted() {
+                return Ok(ending);
+            }
+            match self.step(usage).await? {
+                StepEnd::GoOn => {}
+                StepEnd::Stop(ending) => return Ok(*ending),
+            }
+        }
+        let message = format!("the turn took {} steps without coming to an end", self.engine.limits().steps);
+        Ok(Ending::error(Code::TooManySteps, message))
+    }
+
+    /// Runs or refuses a call that the app has decided on.
+    async fn answer_permission(
+        &mut self,
+        pending: PendingCall,
+        says: ClientSays,
+        offered: bool,
+    ) -> Result<(), EngineError> {
+        let place = self.place(&pending.call.id);
+        match self.call(pending.call, says, offered, Some(place)).await? {
+            Answered::Ended { call, content } => {
+                self.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)
+            }
+            Answered::AskClient(_) => Err(EngineError::new(Code::Internal, "a decided call asked again")),
+        }
+    }
+
+    /// Whether the turn must end now: cancelled, or out of time.
+    pub(super) fn interrupted(&self) -> Option<Ending> {
+        if self.cancel().is_cancelled() {
+            return Some(Ending::cancelled());
+        }
+        (self.engine.now() >= self.deadline).then(|| self.out_of_time())
+    }
+
+    pub(super) fn out_of_time(&self) -> Ending {
+        let message = format!("the turn took longer than {} seconds", self.engine.limits().turn.as_secs());
+        Ending::error(Code::TurnDeadline, message)
+    }
+
+    pub(super) fn cancel(&self) -> &CancellationToken {
+        self.turn.cancellation()
+    }
+
+    /// Puts the end on disk, then tells everyone who reads.
+    async fn end(&self, ending: Ending, usage: Option<Usage>) {
+        let stop = Stop {
+            stop_reason: ending.reason,
+            turn_id: turn_id(&self.turn.session, self.turn.number),
+            cancelled: ending.cancelled,
+            usage,
+            error: ending.error,
+        };
+        if let Some(error) = &stop.error {
+            tracing::warn!(session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
+        }
+        let events = self.turn.read(|log| stored_with(log, &stop));
+        let mut changes = Vec::from_iter(ending.last);
+        if !ending.pending.is_empty() {
+            changes.push(Change::SetPending { session: self.turn.session.clone(), pending: ending.pending });
+        }
+        changes.push(Change::EndTurn {
+            session: self.turn.session.clone(),
+            number: self.turn.number,
+            at: self.engine.now(),
+            stop: stop.clone(),
+            events,
+        });
+        self.commit_end(changes).await;
+        self.turn.write(|log| log.stopped(&stop));
+    }
+
+    /// Tries until it is on disk: a turn that never ends would lock its session. A crash ends it too.
+    async fn commit_end(&self, changes: Vec<Change>) {
+        let mut pause = Duration::from_millis(100);
+        loop {
+            match self.engine.store().commit(changes.clone()).await {
+                Ok(()) | Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => return,
+                Err(error) => {
+                    tracing::error!(%error, session = %self.turn.session, "the end of a turn is not on disk yet");
+                }
+            }
+            tokio::select! {
+                () = self.engine.clock().sleep_until(self.engine.now().after(pause)) => {}
+                () = self.engine.closed().cancelled() => return,
+            }
+            pause = (pause * 2).min(Duration::from_secs(30));
+        }
+    }
+}
+
+fn stored_with(log: &EventLog, stop: &Stop) -> Vec<u8> {
+    let mut whole = log.clone();
+    whole.stopped(stop);
+    whole.to_bytes()
+}
+
+pub(super) fn too_large(full: nuncio_core::event::LogFull) -> EngineError {
+    EngineError::new(Code::TurnTooLarge, full.to_string())
+}

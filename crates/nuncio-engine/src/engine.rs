@@ -1,0 +1,186 @@
+//! The engine: the ports, the limits and what is held in memory.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::time::Timestamp;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::access::{AccessTable, StandingGrant};
+use crate::converse::LiveTurns;
+use crate::ports::brain::Brains;
+use crate::ports::entropy::random_name;
+use crate::ports::{Bus, Clock, Entropy, Runner, Store};
+use crate::publish::ServedAgents;
+use crate::vault::Vault;
+
+/// What the engine stands on.
+pub struct Ports {
+    /// What is kept.
+    pub store: Arc<dyn Store>,
+    /// Who wakes whom.
+    pub bus: Arc<dyn Bus>,
+    /// What thinks.
+    pub brains: Arc<dyn Brains>,
+    /// Where tools run.
+    pub runner: Arc<dyn Runner>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Secrets at rest.
+    pub vault: Vault,
+}
+
+/// How much of everything.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// How long one turn may take.
+    pub turn: Duration,
+    /// How often one turn may ask its brain.
+    pub steps: u32,
+    /// How long an approval waits for an answer.
+    pub approval: Duration,
+    /// How many calls of one tool run at once.
+    pub calls_per_tool: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { turn: Duration::from_secs(600), steps: 32, approval: Duration::from_secs(300), calls_per_tool: 32 }
+    }
+}
+
+/// The engine. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    ports: Ports,
+    limits: Limits,
+    access: AccessTable,
+    agents: ServedAgents,
+    live: LiveTurns,
+    tasks: TaskTracker,
+    /// Set when the server stops: no new turns.
+    closing: CancellationToken,
+    /// Set when waiting for running turns is over.
+    closed: CancellationToken,
+}
+
+impl Engine {
+    /// An engine that serves no agent yet.
+    #[must_use]
+    pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<StandingGrant>) -> Self {
+        let inner = Inner {
+            ports,
+            limits,
+            access: AccessTable::new(standing_grants),
+            agents: ServedAgents::default(),
+            live: LiveTurns::default(),
+            tasks: TaskTracker::new(),
+            closing: CancellationToken::new(),
+            closed: CancellationToken::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Stops taking turns, lets those that run finish until `grace` is over, then ends them with
+    /// an error that says so. Returns when nothing runs any more.
+    pub async fn shut_down(&self, grace: Duration) {
+        self.inner.closing.cancel();
+        self.inner.tasks.close();
+        let deadline = self.clock().sleep_until(self.now().after(grace));
+        tokio::select! {
+            () = self.inner.tasks.wait() => {}
+            () = deadline => {
+                self.inner.closed.cancel();
+                self.inner.tasks.wait().await;
+            }
+        }
+        self.served().clear();
+        self.inner.tasks.wait().await;
+    }
+
+    /// Whether the server is stopping.
+    #[must_use]
+    pub fn is_closing(&self) -> bool {
+        self.inner.closing.is_cancelled()
+    }
+
+    /// The time.
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
+        self.inner.ports.clock.now()
+    }
+
+    /// The clock.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.inner.ports.clock
+    }
+
+    /// A fresh id for a request.
+    #[must_use]
+    pub fn new_request_id(&self) -> String {
+        random_name(self.entropy(), "req_")
+    }
+
+    pub(crate) fn store(&self) -> &dyn Store {
+        &*self.inner.ports.store
+    }
+
+    pub(crate) fn bus(&self) -> &dyn Bus {
+        &*self.inner.ports.bus
+    }
+
+    pub(crate) fn brains(&self) -> &dyn Brains {
+        &*self.inner.ports.brains
+    }
+
+    pub(crate) fn runner(&self) -> &Arc<dyn Runner> {
+        &self.inner.ports.runner
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.inner.ports.entropy
+    }
+
+    pub(crate) fn vault(&self) -> &Vault {
+        &self.inner.ports.vault
+    }
+
+    pub(crate) fn limits(&self) -> &Limits {
+        &self.inner.limits
+    }
+
+    pub(crate) fn access_table(&self) -> &AccessTable {
+        &self.inner.access
+    }
+
+    pub(crate) fn served(&self) -> &ServedAgents {
+        &self.inner.agents
+    }
+
+    pub(crate) fn live(&self) -> &LiveTurns {
+        &self.inner.live
+    }
+
+    pub(crate) fn tasks(&self) -> &TaskTracker {
+        &self.inner.tasks
+    }
+
+    pub(crate) fn closed(&self) -> &CancellationToken {
+        &self.inner.closed
+    }
+}
+
+impl fmt::Debug for Engine {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Engine")
+    }
+}

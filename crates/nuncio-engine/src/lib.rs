@@ -1,0 +1,20 @@
+//! The use-cases of Nuncio, and the ports they need.
+//!
+//! Protocol crates translate to and from these; nothing here knows a protocol's words.
+
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
+pub mod access;
+pub mod approve;
+pub mod call;
+pub mod converse;
+mod engine;
+mod error;
+pub mod ports;
+pub mod publish;
+pub mod record;
+pub mod vault;
+
+pub use access::{Caller, Identity};
+pub use engine::{Engine, Limits, Ports};
+pub use error::EngineError;

@@ -1,0 +1,18 @@
+//! What the engine needs from the world, as traits. The engine opens no file and no connection, and
+//! asks only these for the time, for randomness and for everything that waits.
+
+pub mod brain;
+pub mod bus;
+pub mod clock;
+pub mod entropy;
+pub mod fetch;
+pub mod runner;
+pub mod store;
+
+pub use brain::Brain;
+pub use bus::Bus;
+pub use clock::Clock;
+pub use entropy::Entropy;
+pub use fetch::Fetch;
+pub use runner::Runner;
+pub use store::Store;

@@ -1,0 +1,107 @@
+//! Where tools really run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nuncio_core::Code;
+use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::ids::CallId;
+use nuncio_core::message::{Block, Content};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value};
+
+/// A call that the chain has let through: the caller is allowed, the arguments fit.
+#[derive(Debug, Clone)]
+pub struct RunCall {
+    /// Whose tool.
+    pub agent: Arc<Agent>,
+    /// Which tool.
+    pub tool: Arc<Tool>,
+    /// The call.
+    pub id: CallId,
+    /// Its arguments.
+    pub arguments: Map<String, Value>,
+    /// For whom.
+    pub caller: Principal,
+    /// When it must be over. The chain drops the future then; what runs outside must be stopped by
+    /// whoever drops it.
+    pub deadline: Timestamp,
+    /// Identifiers to pass on, such as a trace id.
+    pub trace: BTreeMap<&'static str, String>,
+}
+
+/// What a tool answered.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct ToolOutput {
+    /// For the brain and for people.
+    pub content: Vec<Block>,
+    /// For programs, when the tool has any.
+    pub structured: Option<Value>,
+}
+
+impl ToolOutput {
+    /// A plain text.
+    #[must_use]
+    pub fn text(text: impl Into<String>) -> Self {
+        Self { content: vec![Block::text(text)], structured: None }
+    }
+
+    /// A JSON value: a text as itself, anything else in compact JSON.
+    #[must_use]
+    pub fn json(value: Value) -> Self {
+        let text = match &value {
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        };
+        Self { content: vec![Block::text(text)], structured: Some(value) }
+    }
+
+    /// The content as a message carries it: one text as plain text, anything else as blocks.
+    #[must_use]
+    pub fn message_content(&self) -> Content {
+        match self.content.as_slice() {
+            [] => Content::Text(self.structured.as_ref().map(Value::to_string).unwrap_or_default()),
+            [Block::Text { text, extra }] if extra.is_empty() => Content::Text(text.clone()),
+            blocks => Content::Blocks(blocks.to_vec()),
+        }
+    }
+}
+
+/// Why a tool did not answer.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// It ran and said that it failed.
+    #[error("{0}")]
+    Failed(String),
+    /// What it runs on cannot be reached.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl RunError {
+    /// Its code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        match self {
+            Self::Failed(_) => Code::ToolFailed,
+            Self::Unavailable(_) => Code::ToolUnavailable,
+        }
+    }
+}
+
+/// Runs the tools of agents.
+#[async_trait]
+pub trait Runner: fmt::Debug + Send + Sync + 'static {
+    /// Runs one call.
+    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError>;
+
+    /// Completes an agent with the tools it imports, before it is served. Fails with what is wrong
+    /// and what to do.
+    async fn resolve(&self, agent: Agent) -> Result<Agent, String>;
+
+    /// Lets go of what was held for an agent that is no longer served in this form.
+    async fn release(&self, agent: &Agent);
+}

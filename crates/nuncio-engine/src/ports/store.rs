@@ -1,0 +1,293 @@
+//! What is kept. One trait an aggregate for reading; one way to write: a list of changes that are
+//! on disk, all or none, when `commit` returns.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use nuncio_core::approval::Approval;
+use nuncio_core::audit::{AuditRecord, Head, Link};
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::{Grant, KeyScopes};
+use nuncio_core::ids::{ApprovalId, CallId, GrantId, KeyId, PersonName, SessionId};
+use nuncio_core::message::Message;
+use nuncio_core::principal::Principal;
+use nuncio_core::session::{PendingCall, Session, Settings};
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::{Stop, StreamMode, Turn};
+
+/// Why the store did not do it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// A change's condition does not hold; none of the changes was made.
+    #[error("{0}")]
+    Conflict(Conflict),
+    /// It cannot be read or written now.
+    #[error("the store cannot be used: {0}")]
+    Unavailable(String),
+    /// What is kept cannot be read back.
+    #[error("the store holds something this version cannot read: {0}")]
+    Damaged(String),
+}
+
+/// The condition that did not hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum Conflict {
+    /// The session is gone.
+    #[error("the session does not exist")]
+    NoSession,
+    /// The session has a turn running, or has had another turn since it was read.
+    #[error("the session is busy with another turn")]
+    TurnRunning,
+    /// The turn is not running.
+    #[error("the turn is not running")]
+    TurnOver,
+    /// Something of that id exists.
+    #[error("it exists already")]
+    Exists,
+    /// The approval has moved on since it was read.
+    #[error("the approval was decided meanwhile")]
+    ApprovalMoved,
+    /// A grant for one call was used by another.
+    #[error("the grant was used meanwhile")]
+    GrantUsed,
+    /// There is nothing of that id.
+    #[error("it does not exist")]
+    Missing,
+}
+
+/// One change. A commit takes several and makes all or none.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Change {
+    /// A new conversation with its first messages, numbered from zero. `Exists` if the id is taken.
+    CreateSession {
+        /// The session; its `next_message` counts `messages`.
+        session: Session,
+        /// The history it begins with.
+        messages: Vec<Message>,
+    },
+    /// The conversation, its history, turns and remembered requests are gone. `NoSession`.
+    DeleteSession(SessionId),
+    /// A turn begins: `NoSession` if there is no session, `TurnRunning` unless it has had
+    /// exactly `number - 1` turns and none runs.
+    BeginTurn {
+        /// The conversation.
+        session: SessionId,
+        /// The turn's number.
+        number: u64,
+        /// How its client wants it.
+        mode: StreamMode,
+        /// When.
+        at: Timestamp,
+        /// The settings from now on.
+        settings: Settings,
+    },
+    /// A message is added to the history. `NoSession` if there is no session, `Exists` if the
+    /// number is taken. The session's `next_message` becomes at least `number + 1`.
+    AppendMessage {
+        /// The conversation.
+        session: SessionId,
+        /// The turn it belongs to.
+        turn: u64,
+        /// Its place; places may be filled out of order.
+        number: u64,
+        /// The message.
+        message: Message,
+    },
+    /// The calls the client owes answers for are these, replacing those before. `NoSession`.
+    SetPending {
+        /// The conversation.
+        session: SessionId,
+        /// The calls.
+        pending: Vec<PendingCall>,
+    },
+    /// A turn ends. `NoSession`, `TurnOver`.
+    EndTurn {
+        /// The conversation.
+        session: SessionId,
+        /// The turn's number.
+        number: u64,
+        /// When.
+        at: Timestamp,
+        /// How.
+        stop: Stop,
+        /// The stored form of its event log.
+        events: Vec<u8>,
+    },
+    /// The answer to a request with an idempotency key. `NoSession`; `Exists` if the owner has used
+    /// the key with that request before.
+    Remember(Remembered),
+    /// A call begins to run; kept until it ends, so that a crash leaves a trace. `Exists`.
+    StartCall {
+        /// A number of the call's own, unlike its id unique on this server.
+        key: String,
+        /// Its record as far as it is known.
+        record: AuditRecord,
+        /// Where its result belongs in a history.
+        place: Option<Place>,
+    },
+    /// A call has ended; nothing happens if it was never started.
+    FinishCall(String),
+    /// A record goes to the end of the audit chain.
+    Audit(AuditRecord),
+    /// A new API key. `Exists`.
+    CreateKey(ApiKey),
+    /// A key is taken back. `Missing` if it is not there or already taken back.
+    RevokeKey {
+        /// Which.
+        id: KeyId,
+        /// When.
+        at: Timestamp,
+    },
+    /// A new grant. `Exists`.
+    CreateGrant(Grant),
+    /// A grant is taken back. `Missing`.
+    RevokeGrant(GrantId),
+    /// A grant for one call is used up. `GrantUsed` if it is no longer there.
+    UseGrant(GrantId),
+    /// A new approval. `Exists`.
+    CreateApproval(Approval),
+    /// An approval moves on: `Missing`, or `ApprovalMoved` unless its stored state is still
+    /// the word given.
+    MoveApproval {
+        /// The approval as it is to be.
+        approval: Approval,
+        /// The word of the state it had.
+        from: &'static str,
+    },
+}
+
+/// A request that was answered, and what it made.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remembered {
+    /// Who sent it.
+    pub owner: Principal,
+    /// What kind of request it was, and of what: `sessions`, or `turns/SESSION`.
+    pub request: String,
+    /// The key it carried.
+    pub key: String,
+    /// The digest of its body.
+    pub body: Digest,
+    /// The session it made or belongs to; it is forgotten with it.
+    pub session: SessionId,
+    /// The turn it made.
+    pub turn: Option<u64>,
+}
+
+/// A message in its place.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredMessage {
+    /// Its number in the session.
+    pub number: u64,
+    /// The turn it belongs to; zero for what the session began with.
+    pub turn: u64,
+    /// The message.
+    pub message: Message,
+}
+
+/// Where the result of a call belongs in a history.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct Place {
+    /// The conversation.
+    pub session: SessionId,
+    /// The turn.
+    pub turn: u64,
+    /// The message's number.
+    pub number: u64,
+    /// The call answered.
+    pub call: CallId,
+}
+
+/// A call that was started and has not ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StartedCall {
+    /// Its own number.
+    pub key: String,
+    /// Its record as far as it was known.
+    pub record: AuditRecord,
+    /// Where its result belongs.
+    pub place: Option<Place>,
+}
+
+/// An API key, without the key.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ApiKey {
+    /// Its public id.
+    pub id: KeyId,
+    /// What its owner calls it.
+    pub name: Option<String>,
+    /// The digest by which it is recognised.
+    #[serde(skip_serializing)]
+    pub digest: Digest,
+    /// What it may do.
+    pub scopes: KeyScopes,
+    /// The person it belongs to.
+    pub person: Option<PersonName>,
+    /// Since when.
+    pub created_at: Timestamp,
+    /// Until when, if it was taken back.
+    pub revoked_at: Option<Timestamp>,
+}
+
+/// A place in the list of a principal's sessions, newest first.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SessionCursor {
+    /// When the last one seen was created.
+    pub created_at: Timestamp,
+    /// Its id.
+    pub id: SessionId,
+}
+
+/// Conversations and their turns.
+#[async_trait]
+pub trait Conversations {
+    /// A session.
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError>;
+    /// A principal's sessions, newest first, those behind the cursor, at most `limit`.
+    async fn sessions(
+        &self,
+        owner: &Principal,
+        after: Option<&SessionCursor>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError>;
+    /// A session's messages in order; with `turn`, of that turn alone.
+    async fn messages(&self, session: &SessionId, turn: Option<u64>) -> Result<Vec<StoredMessage>, StoreError>;
+    /// A turn.
+    async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
+    /// The stored event log of a turn that is over.
+    async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Every turn that has not ended.
+    async fn running_turns(&self) -> Result<Vec<Turn>, StoreError>;
+    /// What a principal's request with that idempotency key made.
+    async fn remembered(&self, owner: &Principal, request: &str, key: &str) -> Result<Option<Remembered>, StoreError>;
+}
+
+/// Keys, grants and approvals.
+#[async_trait]
+pub trait Access {
+    /// Every key, revoked ones too, oldest first.
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError>;
+    /// Every grant, oldest first.
+    async fn grants(&self) -> Result<Vec<Grant>, StoreError>;
+    /// An approval.
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError>;
+    /// Every approval that is waiting, oldest first.
+    async fn pending_approvals(&self) -> Result<Vec<Approval>, StoreError>;
+}
+
+/// The audit chain, and the calls on their way into it.
+#[async_trait]
+pub trait Records {
+    /// The links after `seq`, at most `limit`.
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError>;
+    /// Where the chain has got to.
+    async fn audit_head(&self) -> Result<Head, StoreError>;
+    /// The calls that were started and have not ended.
+    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError>;
+}
+
+/// Everything that is kept.
+#[async_trait]
+pub trait Store: Conversations + Access + Records + fmt::Debug + Send + Sync + 'static {
+    /// Makes the changes, in order, all or none; on disk when it returns.
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;
+}

@@ -1,0 +1,133 @@
+//! Recording: the ends of calls, the audit chain's proof, and its signed checkpoints.
+
+use std::collections::HashMap;
+
+use nuncio_core::audit::{Broken, Head, Link, Verifier};
+use nuncio_core::digest::Digest;
+use nuncio_core::time::Timestamp;
+use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
+use serde::{Deserialize, Serialize};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::store::{Change, Conflict, StoreError};
+
+/// How many links are read at a time.
+const PAGE: usize = 1000;
+
+/// A signed word on where the audit chain had got to. Kept outside the store, so that a tail cut
+/// off the chain is seen.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Checkpoint {
+    /// The last record there was.
+    pub seq: u64,
+    /// Its hash.
+    pub hash: Digest,
+    /// When.
+    pub at: Timestamp,
+    /// Ed25519 over the three above, in hex.
+    pub signature: String,
+}
+
+impl Checkpoint {
+    /// Signs a head.
+    #[must_use]
+    pub fn sign(head: Head, at: Timestamp, key: &Ed25519KeyPair) -> Self {
+        let signature = key.sign(&Self::message(head, at));
+        let signature = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { seq: head.seq, hash: head.hash, at, signature }
+    }
+
+    /// Whether that key signed it.
+    #[must_use]
+    pub fn is_signed_by(&self, public_key: &[u8]) -> bool {
+        let Some(signature) = unhex(&self.signature) else { return false };
+        let message = Self::message(Head { seq: self.seq, hash: self.hash }, self.at);
+        UnparsedPublicKey::new(&ED25519, public_key).verify(&message, &signature).is_ok()
+    }
+
+    fn message(head: Head, at: Timestamp) -> Vec<u8> {
+        format!("nuncio audit checkpoint\n{}\n{}\n{at}\n", head.seq, head.hash).into_bytes()
+    }
+}
+
+fn unhex(text: &str) -> Option<Vec<u8>> {
+    let pairs = text.as_bytes().chunks(2);
+    pairs.map(|pair| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()).collect()
+}
+
+/// What the proof of the chain came to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AuditProof {
+    /// Where the chain has got to.
+    pub head: Head,
+    /// How many checkpoints it was held against.
+    pub checkpoints: usize,
+}
+
+impl Engine {
+    /// Where the audit chain has got to.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn audit_head(&self) -> Result<Head, EngineError> {
+        Ok(self.store().audit_head().await?)
+    }
+
+    /// The records after `seq`, at most `limit`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, EngineError> {
+        Ok(self.store().audit_links(after, limit.min(PAGE)).await?)
+    }
+
+    /// Proves the whole chain, and that no checkpoint has seen more or otherwise; or names the
+    /// first place where it does not hold.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn verify_audit(
+        &self,
+        checkpoints: &[Checkpoint],
+        public_key: &[u8],
+    ) -> Result<Result<AuditProof, Broken>, EngineError> {
+        if let Some(forged) = checkpoints.iter().find(|checkpoint| !checkpoint.is_signed_by(public_key)) {
+            return Ok(Err(Broken::Unsigned { seq: forged.seq }));
+        }
+        let seen: HashMap<u64, Digest> =
+            checkpoints.iter().map(|checkpoint| (checkpoint.seq, checkpoint.hash)).collect();
+        let mut verifier = Verifier::after(Head::START);
+        loop {
+            let links = self.store().audit_links(verifier.head().seq, PAGE).await?;
+            if links.is_empty() {
+                break;
+            }
+            for link in &links {
+                if let Err(broken) = verifier.take(link) {
+                    return Ok(Err(broken));
+                }
+                if seen.get(&link.seq).is_some_and(|hash| *hash != link.hash) {
+                    return Ok(Err(Broken::Replaced { seq: link.seq }));
+                }
+            }
+        }
+        let head = verifier.head();
+        if let Some(seen) = seen.into_keys().max().filter(|seen| *seen > head.seq) {
+            return Ok(Err(Broken::Cut { found: head.seq, seen }));
+        }
+        Ok(Ok(AuditProof { head, checkpoints: checkpoints.len() }))
+    }
+
+    /// Commits the end of a call. Where its conversation was deleted meanwhile, its record is kept
+    /// all the same.
+    pub(crate) async fn record_end(&self, changes: Vec<Change>) -> Result<(), EngineError> {
+        match self.store().commit(changes.clone()).await {
+            Err(StoreError::Conflict(Conflict::NoSession)) => {
+                let record = changes.into_iter().filter(|change| !matches!(change, Change::AppendMessage { .. }));
+                Ok(self.store().commit(record.collect()).await?)
+            }
+            other => Ok(other?),
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Secrets at rest: AES-256-GCM under the server's key, bound to where each secret belongs.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD_NO_PAD;
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+
+use crate::ports::Entropy;
+
+/// Seals and opens secrets.
+pub struct Vault {
+    key: LessSafeKey,
+}
+
+/// How many bytes the server's key has.
+pub const KEY_BYTES: usize = 32;
+
+impl Vault {
+    /// A vault under that key.
+    #[must_use]
+    pub fn new(key: &[u8; KEY_BYTES]) -> Self {
+        let key = UnboundKey::new(&AES_256_GCM, key).expect("the key has the algorithm's length");
+        Self { key: LessSafeKey::new(key) }
+    }
+
+    /// Seals a secret for one place, such as a session's option.
+    #[must_use]
+    pub fn seal(&self, entropy: &dyn Entropy, place: &str, secret: &str) -> String {
+        let mut nonce = [0_u8; NONCE_LEN];
+        entropy.fill(&mut nonce);
+        let mut sealed = secret.as_bytes().to_vec();
+        self.key
+            .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(place), &mut sealed)
+            .expect("a secret is far shorter than the algorithm's limit");
+        STANDARD_NO_PAD.encode([nonce.as_slice(), &sealed].concat())
+    }
+
+    /// Opens a secret; nothing when it was changed, or belongs elsewhere or to another key.
+    #[must_use]
+    pub fn open(&self, place: &str, sealed: &str) -> Option<String> {
+        let bytes = STANDARD_NO_PAD.decode(sealed).ok()?;
+        let (nonce, sealed) = bytes.split_first_chunk::<NONCE_LEN>()?;
+        let mut sealed = sealed.to_vec();
+        let nonce = Nonce::assume_unique_for_key(*nonce);
+        let clear = self.key.open_in_place(nonce, Aad::from(place), &mut sealed).ok()?;
+        String::from_utf8(clear.to_vec()).ok()
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vault")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Counting;
+
+    impl Entropy for Counting {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(7);
+        }
+    }
+
+    #[test]
+    fn a_secret_opens_only_in_its_place_and_under_its_key() {
+        let vault = Vault::new(&[1; KEY_BYTES]);
+        let sealed = vault.seal(&Counting, "ses_1/apiKey", "sk-123");
+        assert!(!sealed.contains("sk-123"));
+        assert_eq!(vault.open("ses_1/apiKey", &sealed).as_deref(), Some("sk-123"));
+        assert_eq!(vault.open("ses_2/apiKey", &sealed), None);
+        assert_eq!(Vault::new(&[2; KEY_BYTES]).open("ses_1/apiKey", &sealed), None);
+        assert_eq!(vault.open("ses_1/apiKey", &sealed.replace(&sealed[20..22], "zz")), None);
+        assert_eq!(vault.open("ses_1/apiKey", ""), None);
+    }
+}

@@ -1,0 +1,127 @@
+//! The admin socket: mode 0600 in the data directory, one JSON line in, one JSON line out.
+
+use std::future::Future;
+use std::io::ErrorKind;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nuncio_core::Code;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::{UnixListener, UnixStream};
+use tokio_util::sync::CancellationToken;
+
+use super::{Desk, Order};
+use crate::error::StartError;
+
+const NAME: &str = "admin.sock";
+/// How long an order may be.
+const MAX_ORDER: u64 = 64 * 1024;
+/// How long a command waits for the server.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+#[derive(Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+enum Reply {
+    Done(Value),
+    Failed { code: Code, message: String },
+}
+
+/// Opens the socket; the future serves it, and keeps the audit checkpoints, until told to stop.
+pub(crate) fn listen(
+    data: &Path,
+    desk: Desk,
+    stop: CancellationToken,
+) -> Result<impl Future<Output = ()> + use<>, StartError> {
+    let path = data.join(NAME);
+    let failed = |error: std::io::Error| StartError::new(Code::DataDirUnusable, format!("{}: {error}", path.display()));
+    // The directory is locked, so a socket that is there belongs to nobody any more.
+    match std::fs::remove_file(&path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+        _ => {}
+    }
+    let listener = UnixListener::bind(short(&path)).map_err(failed)?;
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    Ok(async move {
+        let checkpoints = desk.checkpoints().keep(desk.engine().clone(), stop.clone());
+        let orders = async {
+            loop {
+                tokio::select! {
+                    accepted = listener.accept() => match accepted {
+                        Ok((stream, _)) => {
+                            let desk = desk.clone();
+                            tokio::spawn(async move { converse(stream, desk).await });
+                        }
+                        Err(error) => tracing::warn!(%error, "admin socket"),
+                    },
+                    () = stop.cancelled() => break,
+                }
+            }
+            let _ = std::fs::remove_file(&path);
+        };
+        tokio::join!(checkpoints, orders);
+    })
+}
+
+async fn converse(stream: UnixStream, desk: Desk) {
+    let (reader, mut writer) = stream.into_split();
+    let mut line = String::new();
+    let read = BufReader::new(reader.take(MAX_ORDER)).read_line(&mut line).await;
+    if read.is_err() {
+        return;
+    }
+    let result = match serde_json::from_str::<Order>(&line) {
+        Ok(order) => desk.carry_out(order).await,
+        Err(error) => Err(StartError::new(Code::BadRequest, format!("not an order: {error}"))),
+    };
+    let reply = match result {
+        Ok(value) => Reply::Done(value),
+        Err(error) => Reply::Failed { code: error.code, message: error.message },
+    };
+    let mut text = serde_json::to_string(&reply).unwrap_or_default();
+    text.push('\n');
+    let _ = writer.write_all(text.as_bytes()).await;
+}
+
+/// Has the server of that data directory carry out an order; nothing when none runs.
+///
+/// # Errors
+/// The server cannot carry it out.
+pub async fn ask(data: &Path, order: &Order) -> Result<Option<Value>, StartError> {
+    let path = data.join(NAME);
+    let failed = |error: &dyn std::fmt::Display| {
+        StartError::new(Code::DataDirUnusable, format!("the server at {} does not answer: {error}", path.display()))
+    };
+    let mut stream = match UnixStream::connect(short(&path)).await {
+        Ok(stream) => stream,
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(None),
+        Err(error) => return Err(failed(&error)),
+    };
+    let exchange = async {
+        let mut line = serde_json::to_string(order).expect("an order is JSON");
+        line.push('\n');
+        stream.write_all(line.as_bytes()).await?;
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await?;
+        std::io::Result::Ok(answer)
+    };
+    let answer = tokio::time::timeout(PATIENCE, exchange)
+        .await
+        .map_err(|error| failed(&error))?
+        .map_err(|error| failed(&error))?;
+    match serde_json::from_str(&answer).map_err(|error| failed(&error))? {
+        Reply::Done(value) => Ok(Some(value)),
+        Reply::Failed { code, message } => Err(StartError { code, message }),
+    }
+}
+
+/// A socket's path may be no longer than 107 bytes; a longer one is reached from its folder.
+fn short(path: &Path) -> PathBuf {
+    if path.as_os_str().len() < 100 {
+        return path.to_owned();
+    }
+    let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
+    relative.unwrap_or_else(|| path.to_owned())
+}

@@ -1,0 +1,210 @@
+//! Agent files: found, read, published, and watched while the server runs.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_backend::runners::Runners;
+use nuncio_core::Code;
+use nuncio_core::declaration::{self, Declared};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::AgentName;
+use nuncio_engine::Engine;
+use tokio_util::sync::CancellationToken;
+
+use crate::error::StartError;
+
+const FILE: &str = "agent.toml";
+const EVERY: Duration = Duration::from_millis(500);
+
+/// Where agents are declared.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum AgentSource {
+    /// A file, or a folder with one agent or one agent a subfolder.
+    Path(PathBuf),
+    /// A text that is part of the program.
+    Embedded {
+        /// The name shown in errors.
+        name: &'static str,
+        /// The text.
+        text: &'static str,
+    },
+}
+
+/// One agent file as it was found.
+#[derive(Debug, Clone)]
+pub struct AgentFile {
+    /// Where.
+    pub path: PathBuf,
+    /// What it says.
+    pub text: String,
+}
+
+impl AgentSource {
+    /// The files there are now, in order.
+    ///
+    /// # Errors
+    /// There is none, or one cannot be read.
+    pub fn files(&self) -> Result<Vec<AgentFile>, StartError> {
+        match self {
+            Self::Embedded { name, text } => {
+                Ok(vec![AgentFile { path: PathBuf::from(name), text: (*text).to_owned() }])
+            }
+            Self::Path(path) => paths(path)?.into_iter().map(read).collect(),
+        }
+    }
+}
+
+/// `FILE`; or `DIR/agent.toml`; or every `DIR/*/agent.toml`.
+fn paths(path: &Path) -> Result<Vec<PathBuf>, StartError> {
+    if !path.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let single = path.join(FILE);
+    if single.exists() {
+        return Ok(vec![single]);
+    }
+    let unreadable = |error: std::io::Error| invalid(format!("{} cannot be read: {error}", path.display()));
+    let mut found = Vec::new();
+    for entry in path.read_dir().map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path().join(FILE);
+        if file.is_file() {
+            found.push(file);
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        let message =
+            format!("{0} holds no {FILE} and no folder with one; `nuncio init {0}` writes a first one", path.display());
+        return Err(invalid(message));
+    }
+    Ok(found)
+}
+
+fn read(path: PathBuf) -> Result<AgentFile, StartError> {
+    match std::fs::read_to_string(&path) {
+        Ok(text) => Ok(AgentFile { path, text }),
+        Err(error) => Err(invalid(format!("{} cannot be read: {error}", path.display()))),
+    }
+}
+
+fn invalid(message: String) -> StartError {
+    StartError::new(Code::AgentFileInvalid, message)
+}
+
+/// Reads every agent of a source; all faults of all files at once.
+///
+/// # Errors
+/// A file is wrong, or two declare the same name.
+pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, Declared)>, StartError> {
+    parse(source.files()?)
+}
+
+fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, Declared)>, StartError> {
+    let mut declared: Vec<(AgentFile, Declared)> = Vec::new();
+    let mut faults = Vec::new();
+    for file in files {
+        match declaration::parse(&file.path.display().to_string(), &file.text) {
+            Ok(agent) => declared.push((file, agent)),
+            Err(wrong) => faults.push(wrong.to_string()),
+        }
+    }
+    if !faults.is_empty() {
+        return Err(invalid(faults.join("\n")));
+    }
+    let mut names: BTreeMap<AgentName, PathBuf> = BTreeMap::new();
+    for (file, agent) in &declared {
+        let name = agent.agent.name.clone();
+        if let Some(other) = names.insert(name.clone(), file.path.clone()) {
+            let message = format!(
+                "{} and {} both declare the agent {name}; names are unique here",
+                other.display(),
+                file.path.display()
+            );
+            return Err(StartError::new(Code::AgentNameTaken, message));
+        }
+    }
+    Ok(declared)
+}
+
+/// Serves what a source declares, and follows its changes.
+pub(crate) struct Publisher {
+    pub(crate) engine: Engine,
+    pub(crate) runners: Arc<Runners>,
+    pub(crate) source: AgentSource,
+    /// What is served now: each file's agent and the digest of its text.
+    served: BTreeMap<PathBuf, (AgentName, Digest)>,
+    /// What the files said when they were last looked at, so that each state is judged once.
+    seen: Option<Digest>,
+    /// What could not be read at the last look.
+    missing: Option<StartError>,
+}
+
+impl Publisher {
+    pub(crate) fn new(engine: Engine, runners: Arc<Runners>, source: AgentSource) -> Self {
+        Self { engine, runners, source, served: BTreeMap::new(), seen: None, missing: None }
+    }
+
+    /// Publishes what changed since last time. When something is wrong, what is served stays.
+    pub(crate) async fn refresh(&mut self) -> Result<usize, StartError> {
+        let files = self.source.files()?;
+        let state = Digest::of_bytes(format!("{files:?}").as_bytes());
+        if self.seen.replace(state) == Some(state) {
+            return Ok(0);
+        }
+        let declared = parse(files)?;
+        let mut next = BTreeMap::new();
+        let mut changed = 0;
+        for (file, declared) in declared {
+            let digest = Digest::of_bytes(file.text.as_bytes());
+            let name = declared.agent.name.clone();
+            if self.served.get(&file.path) != Some(&(name.clone(), digest)) {
+                if let Some(folder) = file.path.parent().filter(|folder| folder.is_dir()) {
+                    self.runners.set_base_dir(name.clone(), folder.to_owned());
+                }
+                for note in &declared.notes {
+                    tracing::info!("{note}");
+                }
+                self.engine.publish(declared.agent).await?;
+                self.served.insert(file.path.clone(), (name.clone(), digest));
+                changed += 1;
+            }
+            next.insert(file.path, (name, digest));
+        }
+        let names: Vec<_> = next.values().map(|(name, _)| name).collect();
+        for agent in self.engine.agents() {
+            if !names.contains(&&agent.name) {
+                self.engine.withdraw(&agent.name);
+                changed += 1;
+            }
+        }
+        self.served = next;
+        Ok(changed)
+    }
+
+    /// Looks at the files twice a second until told to stop.
+    pub(crate) async fn follow(mut self, stop: CancellationToken) {
+        if matches!(self.source, AgentSource::Embedded { .. }) {
+            return;
+        }
+        loop {
+            tokio::select! {
+                () = self.engine.clock().sleep_until(self.engine.now().after(EVERY)) => {}
+                () = stop.cancelled() => return,
+            }
+            match self.refresh().await {
+                Ok(0) => {}
+                Ok(changed) => tracing::info!(changed, "agent files changed; the new ones are served"),
+                // A file that is gone is missed at every look, and said once.
+                Err(error) if self.missing.as_ref() == Some(&error) => continue,
+                Err(error) => {
+                    tracing::error!("an agent file changed and is wrong; the old agent stays:\n{error}");
+                    self.missing = Some(error);
+                    continue;
+                }
+            }
+            self.missing = None;
+        }
+    }
+}

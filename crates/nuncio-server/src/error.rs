@@ -1,0 +1,35 @@
+//! Why a server does not start, or a command cannot be done.
+
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+use nuncio_engine::ports::store::StoreError;
+
+/// An error for the operator: a stable code and what to do.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct StartError {
+    /// For `nuncio explain`.
+    pub code: Code,
+    /// What was wrong and what to do.
+    pub message: String,
+}
+
+impl StartError {
+    /// An error.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<EngineError> for StartError {
+    fn from(error: EngineError) -> Self {
+        Self::new(error.code, error.message)
+    }
+}
+
+impl From<StoreError> for StartError {
+    fn from(error: StoreError) -> Self {
+        Self::new(Code::StoreUnavailable, error.to_string())
+    }
+}

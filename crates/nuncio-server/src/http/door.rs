@@ -1,0 +1,147 @@
+//! Pages on other origins. A server that asks for keys is open to all of them, since a browser cannot
+//! send a key by itself. A server that is open without keys is closed to them, or any page in the
+//! same browser could drive it; only origins the operator listed may.
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+
+use super::Shared;
+use crate::serve::Exposure;
+
+const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS");
+const HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, idempotency-key, last-event-id, x-request-id");
+const EXPOSED: HeaderValue = HeaderValue::from_static("retry-after, x-request-id, www-authenticate, link, etag");
+
+/// The origins that may use an open server.
+#[derive(Debug)]
+pub(super) struct Door {
+    origins: Vec<String>,
+}
+
+impl Door {
+    pub(super) fn new(origins: &[String]) -> Self {
+        Self { origins: origins.iter().map(|origin| origin.trim_end_matches('/').to_ascii_lowercase()).collect() }
+    }
+
+    fn lists(&self, origin: &str) -> bool {
+        self.origins.iter().any(|listed| listed == "*" || listed.eq_ignore_ascii_case(origin))
+    }
+}
+
+pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let needs_key = match shared.exposure {
+        Exposure::Loopback => shared.engine.has_keys(),
+        Exposure::Network => true,
+        Exposure::Open => false,
+    };
+    let origin = request.headers().get(header::ORIGIN).cloned();
+    let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(&shared, &request) };
+    let mut response = match &allowed {
+        Err(error) => shared.refuse(request.uri().path(), error),
+        Ok(_) if is_preflight(&request) => preflight(request.headers()),
+        Ok(_) => next.run(request).await,
+    };
+    if origin.is_some() {
+        response.headers_mut().append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    if let (Ok(Some(allowed)), Some(_)) = (allowed, origin) {
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+        response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+    }
+    response
+}
+
+/// Who may use a server that is open without keys. The answer is the origin to name to the browser,
+/// if one has to be named.
+fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, EngineError> {
+    let host = host(request);
+    // A page can make its own name point here; then the Host it sends is that name.
+    if shared.exposure == Exposure::Loopback && !host.is_some_and(is_loopback_name) {
+        let message =
+            "this server is open to this machine only: use http://localhost, or make a key with `nuncio key create`";
+        return Err(EngineError::new(Code::HostRefused, message));
+    }
+    let Some(origin) = request.headers().get(header::ORIGIN) else {
+        return if from_another_site(request.headers()) { Err(cross_origin()) } else { Ok(None) };
+    };
+    let text = origin.to_str().unwrap_or_default();
+    if shared.door.lists(text) {
+        return Ok(Some(origin.clone()));
+    }
+    let own =
+        text.split_once("://").is_some_and(|(_, place)| host.is_some_and(|host| host.eq_ignore_ascii_case(place)));
+    if own { Ok(None) } else { Err(cross_origin()) }
+}
+
+fn cross_origin() -> EngineError {
+    let message = "a page on another origin may not use a server without keys; list the origin in nuncio.toml ([cors] origins), or make a key with `nuncio key create`";
+    EngineError::new(Code::CrossOriginRefused, message)
+}
+
+/// What a browser says of a request without `Origin`: embedded in another site, and not a person
+/// following a link.
+fn from_another_site(headers: &HeaderMap) -> bool {
+    let says = |name: &'static str, words: &[&str]| {
+        headers.get(HeaderName::from_static(name)).is_some_and(|value| words.iter().any(|word| value == word))
+    };
+    says("sec-fetch-site", &["cross-site", "same-site"]) && !says("sec-fetch-mode", &["navigate"])
+}
+
+fn host(request: &Request) -> Option<&str> {
+    // HTTP/2 has it in the address instead of a header.
+    let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+    named.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str))
+}
+
+fn is_loopback_name(host: &str) -> bool {
+    let name = match host.strip_prefix('[') {
+        Some(rest) => rest.split(']').next().unwrap_or_default(),
+        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
+}
+
+fn is_preflight(request: &Request) -> bool {
+    request.method() == Method::OPTIONS && request.headers().contains_key(header::ACCESS_CONTROL_REQUEST_METHOD)
+}
+
+fn preflight(asked: &HeaderMap) -> Response {
+    let mut response = StatusCode::NO_CONTENT.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::ACCESS_CONTROL_ALLOW_METHODS, METHODS);
+    // `*` would not cover Authorization, so what is asked for is named.
+    let names = asked.get(header::ACCESS_CONTROL_REQUEST_HEADERS).cloned().unwrap_or(HEADERS);
+    headers.insert(header::ACCESS_CONTROL_ALLOW_HEADERS, names);
+    headers.insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loopback_names_are_told_from_look_alikes() {
+        for good in ["localhost", "LOCALHOST:7400", "127.0.0.1:7400", "127.9.9.9", "[::1]:7400", "[::ffff:127.0.0.1]"] {
+            assert!(is_loopback_name(good), "{good}");
+        }
+        for bad in [
+            "",
+            "localhost.example",
+            "127.0.0.1.nip.io:7400",
+            "example:7400",
+            "10.0.0.1",
+            "[::2]",
+            "localhost@evil",
+            "2130706433",
+        ] {
+            assert!(!is_loopback_name(bad), "{bad}");
+        }
+    }
+}

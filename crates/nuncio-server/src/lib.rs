@@ -1,0 +1,21 @@
+//! The assembly: settings, data directory, middleware, authentication, listeners.
+
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
+pub mod admin;
+mod agents;
+mod checkpoints;
+mod data;
+mod error;
+mod http;
+mod listen;
+mod serve;
+pub mod settings;
+mod system;
+pub mod telemetry;
+
+pub use agents::{AgentSource, load as load_agents};
+pub use data::DataDir;
+pub use error::StartError;
+pub use serve::{Exposure, ListenOn, ServeOptions, Server, Tls, open_engine};
+pub use system::{SystemClock, SystemEntropy};

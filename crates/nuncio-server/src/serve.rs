@@ -1,0 +1,341 @@
+//! Starting and stopping: everything is opened, recovered and checked before the first request.
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_backend::brains::LocalBrains;
+use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_backend::runners::{Runners, RunnersConfig};
+use nuncio_bus::LocalBus;
+use nuncio_core::Code;
+use nuncio_engine::ports::Clock;
+use nuncio_engine::vault::Vault;
+use nuncio_engine::{Engine, Ports};
+use nuncio_store::SqliteStore;
+use rustls_pki_types::pem::PemObject as _;
+use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_rustls::TlsAcceptor;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::admin;
+use crate::agents::{AgentSource, Publisher};
+use crate::checkpoints::Checkpoints;
+use crate::data::DataDir;
+use crate::error::StartError;
+use crate::http;
+use crate::listen::{Acceptor, raise_descriptor_limit};
+use crate::settings::Settings;
+use crate::system::SystemEntropy;
+
+/// What a server is started with.
+#[derive(Debug, Clone)]
+pub struct ServeOptions {
+    /// Which agents.
+    pub agents: AgentSource,
+    /// Where data is kept.
+    pub data: PathBuf,
+    /// Where to listen.
+    pub listen: ListenOn,
+    /// The operator's settings.
+    pub settings: Settings,
+    /// Serve beyond loopback without keys, on purpose.
+    pub open: bool,
+    /// Certificate and key for TLS.
+    pub tls: Option<Tls>,
+    /// More certificate authorities to believe, as PEM.
+    pub extra_ca: Option<PathBuf>,
+    /// Plain http to loopback peers is fine.
+    pub dev: bool,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// What the command `nuncio` in an agent file means.
+    pub executable: PathBuf,
+}
+
+/// Where to listen: `localhost` means both loopback addresses.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ListenOn {
+    /// A name or an address.
+    pub host: String,
+    /// The port; zero takes a free one.
+    pub port: u16,
+}
+
+impl ListenOn {
+    /// Reads `HOST:PORT`.
+    ///
+    /// # Errors
+    /// It is not of that form.
+    pub fn parse(text: &str) -> Result<Self, StartError> {
+        let wrong = || {
+            StartError::new(
+                Code::ListenFailed,
+                format!("{text:?} is not HOST:PORT, such as localhost:7400 or 0.0.0.0:7400"),
+            )
+        };
+        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        if host.is_empty() {
+            return Err(wrong());
+        }
+        Ok(Self { host: host.to_owned(), port: port.parse().map_err(|_| wrong())? })
+    }
+}
+
+/// Files for TLS, in PEM.
+#[derive(Debug, Clone)]
+pub struct Tls {
+    /// The certificate, and those that vouch for it.
+    pub certificate: PathBuf,
+    /// Its private key.
+    pub key: PathBuf,
+}
+
+/// Who can reach the server, and so what a request without a key means.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Exposure {
+    /// This machine only.
+    Loopback,
+    /// The network, with keys.
+    Network,
+    /// The network, without keys, on purpose.
+    Open,
+}
+
+/// A running server.
+pub struct Server {
+    engine: Engine,
+    addresses: Vec<SocketAddr>,
+    tls: bool,
+    tasks: TaskTracker,
+    /// No new connections, no new turns.
+    stop: CancellationToken,
+    /// Nothing more at all.
+    closed: CancellationToken,
+    grace: Duration,
+    _data: DataDir,
+}
+
+/// An engine over a data directory, for commands that run while no server does.
+///
+/// # Errors
+/// The directory cannot be used, or a server uses it.
+pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Desk, StartError> {
+    let data = DataDir::open(data)?;
+    let settings = Settings::default();
+    let (engine, _) =
+        assemble(&data, &settings, &Assembly { clock, executable: PathBuf::new(), extra_ca: None, dev: false })?;
+    engine.reload_access().await?;
+    Ok(admin::Desk::new(engine, Checkpoints::open(&data)?, Some(data)))
+}
+
+struct Assembly {
+    clock: Arc<dyn Clock>,
+    executable: PathBuf,
+    extra_ca: Option<PathBuf>,
+    dev: bool,
+}
+
+/// Puts the ports together.
+fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<(Engine, Arc<Runners>), StartError> {
+    install_crypto();
+    let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
+    let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
+    let allow = Allow::parse(settings.outbound.allow.iter().map(String::as_str)).map_err(wrong)?;
+    let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
+    let runners = Arc::new(Runners::new(RunnersConfig {
+        http: fetch.client_for_configured(),
+        fetch,
+        clock: Arc::clone(&with.clock),
+        executable: with.executable.clone(),
+        working_dir: data.path().to_owned(),
+    }));
+    let entropy = Arc::new(SystemEntropy);
+    let ports = Ports {
+        store: Arc::new(SqliteStore::open(&data.database())?),
+        bus: Arc::new(LocalBus::default()),
+        brains: Arc::new(LocalBrains::new(Arc::clone(&with.clock))),
+        runner: Arc::clone(&runners) as _,
+        clock: Arc::clone(&with.clock),
+        vault: Vault::new(&data.secret_key(&*entropy)?),
+        entropy,
+    };
+    let standing = settings.grant.iter().map(crate::settings::GrantSetting::standing).collect();
+    Ok((Engine::new(ports, settings.limits.engine(), standing), runners))
+}
+
+impl Server {
+    /// Opens everything, closes what a crash left open, publishes the agents and listens.
+    ///
+    /// # Errors
+    /// Something cannot be used; nothing is served then.
+    pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
+        raise_descriptor_limit();
+        let data = DataDir::open(&options.data)?;
+        let settings = &options.settings;
+        let with = Assembly {
+            clock: options.clock,
+            executable: options.executable,
+            extra_ca: options.extra_ca,
+            dev: options.dev,
+        };
+        let (engine, runners) = assemble(&data, settings, &with)?;
+        let recovered = engine.recover().await?;
+        if recovered.turns + recovered.calls + recovered.approvals > 0 {
+            tracing::warn!(
+                turns = recovered.turns,
+                calls = recovered.calls,
+                approvals = recovered.approvals,
+                "closed what a crash left open"
+            );
+        }
+        engine.reload_access().await?;
+
+        let listeners = bind(&options.listen).await?;
+        let addresses = listeners
+            .iter()
+            .map(TcpListener::local_addr)
+            .collect::<Result<Vec<_>, _>>()
+            .map_err(|error| listen_failed(&error))?;
+        let exposure = exposure(&addresses, options.open, engine.has_keys())?;
+        let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
+
+        let mut publisher = Publisher::new(engine.clone(), runners, options.agents);
+        publisher.refresh().await?;
+
+        let checkpoints = Checkpoints::open(&data)?;
+        let (stop, closed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        let acceptor = Acceptor {
+            app: http::app(&engine, settings, exposure),
+            tls,
+            head_time: Duration::from_secs(settings.limits.header_seconds),
+            places: Arc::new(Semaphore::new(settings.limits.connections)),
+        };
+        let tls = acceptor.tls.is_some();
+        for listener in listeners {
+            tasks.spawn(acceptor.clone().run(listener, stop.clone(), closed.clone()));
+        }
+        let desk = admin::Desk::new(engine.clone(), checkpoints, None);
+        tasks.spawn(admin::listen(data.path(), desk, stop.clone())?);
+        tasks.spawn(publisher.follow(stop.clone()));
+        let grace = Duration::from_secs(settings.limits.shutdown_seconds);
+        Ok(Self { engine, addresses, tls, tasks, stop, closed, grace, _data: data })
+    }
+
+    /// The engine inside.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn addresses(&self) -> &[SocketAddr] {
+        &self.addresses
+    }
+
+    /// The address to give to people on this machine.
+    #[must_use]
+    pub fn url(&self) -> String {
+        let scheme = if self.tls { "https" } else { "http" };
+        match self.addresses.first() {
+            Some(address) if address.ip().is_loopback() => format!("{scheme}://localhost:{}", address.port()),
+            Some(address) => format!("{scheme}://{address}"),
+            None => String::new(),
+        }
+    }
+
+    /// Stops: no new requests, running turns finish within the limit, everything is on disk.
+    pub async fn stop(self) {
+        self.stop.cancel();
+        self.engine.shut_down(self.grace).await;
+        // Streams end with their turns; a moment for the last bytes to leave.
+        let last = self.engine.clock().sleep_until(self.engine.now().after(Duration::from_secs(2)));
+        self.tasks.close();
+        tokio::select! {
+            () = self.tasks.wait() => {}
+            () = last => self.closed.cancel(),
+        }
+        self.closed.cancel();
+        self.tasks.wait().await;
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+async fn bind(on: &ListenOn) -> Result<Vec<TcpListener>, StartError> {
+    let failed = |address: &str, error: &std::io::Error| {
+        let message = format!("cannot listen on {address}: {error}; choose another address with --listen");
+        StartError::new(Code::ListenFailed, message)
+    };
+    if !on.host.eq_ignore_ascii_case("localhost") {
+        let address = (on.host.as_str(), on.port);
+        let listener =
+            TcpListener::bind(address).await.map_err(|error| failed(&format!("{}:{}", on.host, on.port), &error))?;
+        return Ok(vec![listener]);
+    }
+    let four = TcpListener::bind(("127.0.0.1", on.port))
+        .await
+        .map_err(|error| failed(&format!("127.0.0.1:{}", on.port), &error))?;
+    let port = four.local_addr().map_err(|error| listen_failed(&error))?.port();
+    match TcpListener::bind(("::1", port)).await {
+        Ok(six) => Ok(vec![four, six]),
+        // A taken port is someone else's server behind our name; no IPv6 at all is fine.
+        Err(error) if error.kind() == std::io::ErrorKind::AddrInUse && on.port != 0 => {
+            Err(failed(&format!("[::1]:{port}"), &error))
+        }
+        Err(_) => Ok(vec![four]),
+    }
+}
+
+fn listen_failed(error: &std::io::Error) -> StartError {
+    StartError::new(Code::ListenFailed, format!("cannot listen: {error}"))
+}
+
+fn exposure(addresses: &[SocketAddr], open: bool, has_keys: bool) -> Result<Exposure, StartError> {
+    if addresses.iter().all(|address| address.ip().is_loopback()) {
+        return Ok(Exposure::Loopback);
+    }
+    match (open, has_keys) {
+        (true, _) => Ok(Exposure::Open),
+        (false, true) => Ok(Exposure::Network),
+        (false, false) => Err(StartError::new(
+            Code::KeysRequired,
+            "listening beyond this machine needs a key: make one with `nuncio key create`, or say --open to serve anyone",
+        )),
+    }
+}
+
+fn read_file(path: &Path) -> Result<Vec<u8>, StartError> {
+    std::fs::read(path)
+        .map_err(|error| StartError::new(Code::TlsInvalid, format!("{} cannot be read: {error}", path.display())))
+}
+
+fn tls_acceptor(tls: &Tls) -> Result<TlsAcceptor, StartError> {
+    let wrong =
+        |path: &Path, why: &dyn fmt::Display| StartError::new(Code::TlsInvalid, format!("{}: {why}", path.display()));
+    let pem = read_file(&tls.certificate)?;
+    let chain: Vec<_> = CertificateDer::pem_slice_iter(&pem)
+        .collect::<Result<_, _>>()
+        .map_err(|error| wrong(&tls.certificate, &error))?;
+    if chain.is_empty() {
+        return Err(wrong(&tls.certificate, &"it holds no certificate in PEM"));
+    }
+    let key = PrivateKeyDer::from_pem_slice(&read_file(&tls.key)?).map_err(|error| wrong(&tls.key, &error))?;
+    let mut config = rustls::ServerConfig::builder()
+        .with_no_client_auth()
+        .with_single_cert(chain, key)
+        .map_err(|error| wrong(&tls.certificate, &error))?;
+    config.alpn_protocols = vec![b"h2".to_vec(), b"http/1.1".to_vec()];
+    Ok(TlsAcceptor::from(Arc::new(config)))
+}

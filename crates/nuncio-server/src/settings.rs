@@ -1,0 +1,282 @@
+//! The operator's settings: `nuncio.toml`, each key also by an environment variable.
+//!
+//! A key `limits.body_bytes` is the variable `NUNCIO_LIMITS_BODY_BYTES`. Variables win over the file.
+
+use std::fs;
+use std::io::ErrorKind;
+use std::path::Path;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::grant::KeyScopes;
+use nuncio_core::ids::{AgentName, ScopeId};
+use nuncio_core::principal::Principal;
+use nuncio_engine::access::StandingGrant;
+use serde::Deserialize;
+use toml::{Table, Value};
+
+use crate::error::StartError;
+use crate::telemetry::LogFormat;
+
+/// Everything an operator may set.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Settings {
+    /// How much of everything.
+    pub limits: LimitSettings,
+    /// Pages on other origins.
+    pub cors: CorsSettings,
+    /// Requests going out.
+    pub outbound: OutboundSettings,
+    /// Logs.
+    pub log: LogSettings,
+    /// Permissions given here rather than by `nuncio grant`.
+    pub grant: Vec<GrantSetting>,
+}
+
+/// `[limits]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitSettings {
+    /// How large a request's body may be.
+    pub body_bytes: usize,
+    /// How long it may take to arrive.
+    pub body_seconds: u64,
+    /// How long a request's head may take to arrive.
+    pub header_seconds: u64,
+    /// How many connections are held at once.
+    pub connections: usize,
+    /// How many requests a minute one key may send.
+    pub requests_per_minute: u32,
+    /// How long one turn may take.
+    pub turn_seconds: u64,
+    /// How often one turn may ask its brain.
+    pub turn_steps: u32,
+    /// How long an approval waits for an answer.
+    pub approval_seconds: u64,
+    /// How many calls of one tool run at once.
+    pub calls_per_tool: usize,
+    /// How long running turns may go on when the server stops.
+    pub shutdown_seconds: u64,
+}
+
+impl Default for LimitSettings {
+    fn default() -> Self {
+        Self {
+            body_bytes: 8 * 1024 * 1024,
+            body_seconds: 30,
+            header_seconds: 10,
+            connections: 16_384,
+            requests_per_minute: 1_200,
+            turn_seconds: 600,
+            turn_steps: 32,
+            approval_seconds: 300,
+            calls_per_tool: 32,
+            shutdown_seconds: 30,
+        }
+    }
+}
+
+impl LimitSettings {
+    /// The engine's share of the limits.
+    #[must_use]
+    pub fn engine(&self) -> nuncio_engine::Limits {
+        nuncio_engine::Limits {
+            turn: Duration::from_secs(self.turn_seconds),
+            steps: self.turn_steps,
+            approval: Duration::from_secs(self.approval_seconds),
+            calls_per_tool: self.calls_per_tool,
+        }
+    }
+}
+
+/// `[cors]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CorsSettings {
+    /// Origins whose pages may use a server that is open without keys; `*` for all.
+    pub origins: Vec<String>,
+}
+
+/// `[outbound]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct OutboundSettings {
+    /// Hosts and networks that may be reached although they are not public.
+    pub allow: Vec<String>,
+}
+
+/// `[log]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogSettings {
+    /// What is logged: `error`, `warn`, `info`, `debug`, or a filter by module.
+    pub level: String,
+    /// `text` or `json`.
+    pub format: LogFormat,
+}
+
+impl Default for LogSettings {
+    fn default() -> Self {
+        Self { level: "info".to_owned(), format: LogFormat::default() }
+    }
+}
+
+/// `[[grant]]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct GrantSetting {
+    /// To whom: `anonymous`, `key:ID`, `oauth:ISSUER#SUBJECT`, `did:…`.
+    pub principal: Principal,
+    /// For which agent; all when absent.
+    pub agent: Option<AgentName>,
+    /// Which scopes; all when absent.
+    pub scopes: Option<Vec<ScopeId>>,
+}
+
+impl GrantSetting {
+    /// The grant it stands for.
+    #[must_use]
+    pub fn standing(&self) -> StandingGrant {
+        StandingGrant {
+            principal: self.principal.clone(),
+            agent: self.agent.clone(),
+            scopes: self.scopes.clone().map_or(KeyScopes::All, KeyScopes::Only),
+        }
+    }
+}
+
+/// Every key that can be set, and so every variable that is read.
+const KEYS: &[&str] = &[
+    "limits.body_bytes",
+    "limits.body_seconds",
+    "limits.header_seconds",
+    "limits.connections",
+    "limits.requests_per_minute",
+    "limits.turn_seconds",
+    "limits.turn_steps",
+    "limits.approval_seconds",
+    "limits.calls_per_tool",
+    "limits.shutdown_seconds",
+    "cors.origins",
+    "outbound.allow",
+    "log.level",
+    "log.format",
+    "grant",
+];
+
+impl Settings {
+    /// Reads the file, then the variables. A missing file is no fault unless it was asked for.
+    ///
+    /// # Errors
+    /// The file cannot be read, or a key or value is wrong.
+    pub fn load(file: &Path, required: bool, variable: impl Fn(&str) -> Option<String>) -> Result<Self, StartError> {
+        let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
+        let mut table = match fs::read_to_string(file) {
+            Ok(text) => text.parse::<Table>().map_err(|error| wrong(format!("{}: {error}", file.display())))?,
+            Err(error) if error.kind() == ErrorKind::NotFound && !required => Table::new(),
+            Err(error) => return Err(wrong(format!("{} cannot be read: {error}", file.display()))),
+        };
+        for key in KEYS {
+            let name = format!("NUNCIO_{}", key.to_uppercase().replace('.', "_"));
+            if let Some(text) = variable(&name) {
+                put(&mut table, key, read_variable(key, &text));
+            }
+        }
+        let settings: Self = serde_path_to_error::deserialize(table)
+            .map_err(|error| wrong(format!("{}: {}: {}", file.display(), error.path(), error.inner().message())))?;
+        settings.check().map_err(wrong)?;
+        Ok(settings)
+    }
+
+    fn check(&self) -> Result<(), String> {
+        let limits = &self.limits;
+        let positive: [(&str, u64); 5] = [
+            ("limits.body_bytes", limits.body_bytes as u64),
+            ("limits.connections", limits.connections as u64),
+            ("limits.requests_per_minute", u64::from(limits.requests_per_minute)),
+            ("limits.turn_steps", u64::from(limits.turn_steps)),
+            ("limits.calls_per_tool", limits.calls_per_tool as u64),
+        ];
+        match positive.iter().find(|(_, value)| *value == 0) {
+            Some((key, _)) => Err(format!("{key} must be at least 1")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A variable's text as TOML would have it: a list may be written with commas, a text bare.
+fn read_variable(key: &str, text: &str) -> Value {
+    let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
+    match (key, parsed) {
+        ("cors.origins" | "outbound.allow", Some(list @ Value::Array(_))) => list,
+        ("cors.origins" | "outbound.allow", _) => {
+            Value::Array(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
+        }
+        (_, Some(value)) => value,
+        (_, None) => Value::from(text),
+    }
+}
+
+fn put(table: &mut Table, key: &str, value: Value) {
+    match key.split_once('.') {
+        None => {
+            table.insert(key.to_owned(), value);
+        }
+        Some((section, rest)) => {
+            let inner = table.entry(section).or_insert_with(|| Value::Table(Table::new()));
+            if let Value::Table(inner) = inner {
+                put(inner, rest, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("nuncio.toml");
+        fs::write(&file, text).unwrap();
+        let variable =
+            |name: &str| variables.iter().find(|(key, _)| *key == name).map(|(_, value)| (*value).to_owned());
+        Settings::load(&file, true, variable)
+            .map_err(|error| error.message.replace(&file.display().to_string(), "nuncio.toml"))
+    }
+
+    #[test]
+    fn variables_win_over_the_file() {
+        let file = "[limits]\nturn_steps = 5\nbody_bytes = 10\n[cors]\norigins = [\"https://a.example\"]";
+        let settings = load(
+            file,
+            &[
+                ("NUNCIO_LIMITS_TURN_STEPS", "7"),
+                ("NUNCIO_CORS_ORIGINS", "https://b.example, https://c.example"),
+                ("NUNCIO_LOG_FORMAT", "json"),
+                ("NUNCIO_GRANT", "[{ principal = \"anonymous\", scopes = [\"rooms:read\"] }]"),
+            ],
+        )
+        .unwrap();
+        assert_eq!((settings.limits.turn_steps, settings.limits.body_bytes), (7, 10));
+        assert_eq!(settings.cors.origins, ["https://b.example", "https://c.example"]);
+        assert_eq!(settings.log.format, LogFormat::Json);
+        assert_eq!(settings.grant[0].principal, Principal::Anonymous);
+    }
+
+    #[test]
+    fn a_wrong_setting_is_named() {
+        assert!(load("[limits]\nturn_step = 5", &[]).unwrap_err().contains("turn_step"));
+        assert!(load("", &[("NUNCIO_LIMITS_TURN_STEPS", "many")]).unwrap_err().contains("limits.turn_steps"));
+        assert_eq!(load("[limits]\ncalls_per_tool = 0", &[]).unwrap_err(), "limits.calls_per_tool must be at least 1");
+        assert!(load("[[grant]]\nprincipal = \"root\"", &[]).unwrap_err().contains("grant[0].principal"));
+    }
+
+    #[test]
+    fn a_missing_file_is_a_fault_only_when_it_was_asked_for() {
+        let nowhere = Path::new("/nonexistent/nuncio.toml");
+        assert!(Settings::load(nowhere, true, |_| None).is_err());
+        assert!(Settings::load(nowhere, false, |_| None).is_ok());
+    }
+}

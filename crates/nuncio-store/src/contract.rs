@@ -1,0 +1,159 @@
+//! What every store promises, as checks: each is given a place with nothing in it. A store's tests
+//! run them all with [`store_contract!`](crate::store_contract).
+
+#![expect(clippy::unwrap_used, reason = "a check that cannot go on has found something")]
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
+
+pub mod access;
+pub mod approvals;
+pub mod audit;
+pub mod calls;
+pub mod commits;
+pub mod messages;
+pub mod remembered;
+pub mod sample;
+pub mod sessions;
+pub mod turns;
+
+/// Where a store is kept.
+#[async_trait]
+pub trait Place: Send + Sync {
+    /// Opens the store; what was committed to it before is there.
+    async fn open(&self) -> Arc<dyn Store>;
+}
+
+/// Makes a test of every check. The expression makes a new, empty [`Place`].
+#[macro_export]
+macro_rules! store_contract {
+    ($place:expr) => {
+        $crate::store_contract! { @tests $place;
+            sessions {
+                read_back_as_created,
+                an_unknown_one_is_not_there,
+                an_id_is_taken_once,
+                listed_newest_first,
+                pages_join_without_gap_or_repetition,
+                equal_times_do_not_confuse_the_cursor,
+                nobody_sees_those_of_another,
+                gone_with_all_that_belongs_to_it,
+                an_unknown_one_cannot_be_deleted,
+                pending_calls_are_replaced,
+                pending_calls_need_a_session,
+            }
+            turns {
+                begin_and_end,
+                settings_change_with_a_turn,
+                one_at_a_time_and_in_order,
+                need_a_session,
+                end_once,
+                running_ones_are_found,
+                numbers_beyond_reason_are_not_there,
+                of_many_who_begin_one_wins,
+            }
+            messages {
+                read_back_in_order,
+                places_fill_out_of_order,
+                a_place_is_taken_once,
+                need_a_session,
+                of_one_turn_alone,
+                unknown_fields_survive,
+            }
+            remembered {
+                read_back_as_sent,
+                a_key_is_used_once,
+                keys_of_others_and_other_requests_differ,
+                needs_a_session,
+                forgotten_with_its_session,
+            }
+            access {
+                keys_are_listed_oldest_first,
+                a_key_id_is_taken_once,
+                a_key_is_revoked_once,
+                grants_are_listed_oldest_first,
+                a_grant_id_is_taken_once,
+                a_grant_is_revoked_once,
+                a_grant_for_one_call_is_used_once,
+                of_many_who_use_a_grant_one_wins,
+            }
+            approvals {
+                read_back_as_asked,
+                an_id_is_taken_once,
+                move_only_from_where_they_were_read,
+                an_unknown_one_cannot_move,
+                waiting_ones_are_listed_oldest_first,
+                of_many_who_decide_one_wins,
+            }
+            calls {
+                kept_until_they_end,
+                a_key_is_taken_once,
+                survive_their_session,
+            }
+            audit {
+                begins_empty,
+                records_are_chained_in_order,
+                read_in_pages,
+                failed_units_leave_no_link,
+                holds_under_many_at_once,
+            }
+            commits {
+                nothing_is_something_too,
+                all_or_nothing,
+                a_failure_is_the_failing_units_alone,
+                a_unit_sees_its_own_changes,
+                kept_across_reopening,
+                queued_ones_are_made_before_it_closes,
+            }
+        }
+    };
+    (@tests $place:expr; $($module:ident { $($check:ident),* $(,)? })*) => {
+        $(mod $module {
+            use super::*;
+            $(
+                #[::tokio::test(flavor = "multi_thread")]
+                async fn $check() {
+                    $crate::contract::$module::$check(&$place).await;
+                }
+            )*
+        })*
+    };
+}
+
+/// Commits what must be refused, and says why it was.
+async fn refusal(store: &dyn Store, changes: impl Into<Vec<Change>>) -> Conflict {
+    match store.commit(changes.into()).await {
+        Err(StoreError::Conflict(conflict)) => conflict,
+        other => panic!("expected a conflict, got {other:?}"),
+    }
+}
+
+/// Commits what must be taken.
+async fn made(store: &dyn Store, changes: impl Into<Vec<Change>>) {
+    store.commit(changes.into()).await.unwrap();
+}
+
+/// Commits every unit at the same time, each in a task of its own; the outcomes in their order.
+async fn race(store: &Arc<dyn Store>, units: impl IntoIterator<Item = Vec<Change>>) -> Vec<Result<(), StoreError>> {
+    let tasks: Vec<_> = units
+        .into_iter()
+        .map(|unit| {
+            let store = Arc::clone(store);
+            tokio::spawn(async move { store.commit(unit).await })
+        })
+        .collect();
+    let mut outcomes = Vec::with_capacity(tasks.len());
+    for task in tasks {
+        outcomes.push(task.await.unwrap());
+    }
+    outcomes
+}
+
+/// Asserts that one alone was taken and all others met that conflict.
+fn assert_one_winner(outcomes: &[Result<(), StoreError>], conflict: Conflict) {
+    let won = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+    let lost = outcomes.iter().filter(|outcome| **outcome == Err(StoreError::Conflict(conflict))).count();
+    assert_eq!((won, lost), (1, outcomes.len() - 1), "{outcomes:?}");
+}

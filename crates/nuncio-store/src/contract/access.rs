@@ -1,0 +1,94 @@
+//! Keys and grants.
+
+use nuncio_core::grant::{Grant, KeyScopes, Term};
+use nuncio_core::ids::{GrantId, KeyId};
+use nuncio_engine::ports::store::{ApiKey, Change, Conflict};
+
+use super::sample::{self, later};
+use super::{Place, assert_one_winner, made, race, refusal};
+
+/// Every key is listed with every field, revoked ones too, the oldest first.
+pub async fn keys_are_listed_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.keys().await.unwrap(), []);
+    let young = sample::key("a", later(2));
+    let bare = ApiKey { name: None, person: None, scopes: KeyScopes::All, ..sample::key("b", later(1)) };
+    let old = ApiKey { revoked_at: Some(later(5)), ..sample::key("c", later(0)) };
+    made(&*store, [&young, &bare, &old].map(|key| Change::CreateKey(key.clone()))).await;
+    assert_eq!(store.keys().await.unwrap(), [old, bare, young]);
+}
+
+/// A second key of the same id is `Exists`.
+pub async fn a_key_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [Change::CreateKey(sample::key("a", later(0)))]).await;
+    assert_eq!(refusal(&*store, [Change::CreateKey(sample::key("a", later(1)))]).await, Conflict::Exists);
+    assert_eq!(store.keys().await.unwrap(), [sample::key("a", later(0))]);
+}
+
+/// Revoking a key that is not there, or twice, is `Missing`; the first time stands.
+pub async fn a_key_is_revoked_once(place: &dyn Place) {
+    let store = place.open().await;
+    let revoke = |at| [Change::RevokeKey { id: KeyId::parse("a").unwrap(), at: later(at) }];
+    assert_eq!(refusal(&*store, revoke(1)).await, Conflict::Missing);
+    made(&*store, ["a", "b"].map(|id| Change::CreateKey(sample::key(id, later(0))))).await;
+    made(&*store, revoke(2)).await;
+    assert_eq!(refusal(&*store, revoke(3)).await, Conflict::Missing);
+    let revoked = ApiKey { revoked_at: Some(later(2)), ..sample::key("a", later(0)) };
+    assert_eq!(store.keys().await.unwrap(), [revoked, sample::key("b", later(0))]);
+}
+
+/// Every grant is listed with every field, the oldest first.
+pub async fn grants_are_listed_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.grants().await.unwrap(), []);
+    let young = sample::grant("a", later(2));
+    let timed = Grant { term: Term::Until(later(9)), ..sample::grant("b", later(1)) };
+    let old = Grant { term: Term::UntilRevoked, scopes: Vec::new(), ..sample::grant("c", later(0)) };
+    made(&*store, [&young, &timed, &old].map(|grant| Change::CreateGrant(grant.clone()))).await;
+    assert_eq!(store.grants().await.unwrap(), [old, timed, young]);
+}
+
+/// A second grant of the same id is `Exists`.
+pub async fn a_grant_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [Change::CreateGrant(sample::grant("a", later(0)))]).await;
+    assert_eq!(refusal(&*store, [Change::CreateGrant(sample::grant("a", later(1)))]).await, Conflict::Exists);
+    assert_eq!(store.grants().await.unwrap(), [sample::grant("a", later(0))]);
+}
+
+/// Revoking a grant that is not there, or twice, is `Missing`.
+pub async fn a_grant_is_revoked_once(place: &dyn Place) {
+    let store = place.open().await;
+    let revoke = || [Change::RevokeGrant(GrantId::parse("a").unwrap())];
+    assert_eq!(refusal(&*store, revoke()).await, Conflict::Missing);
+    made(&*store, ["a", "b"].map(|id| Change::CreateGrant(sample::grant(id, later(0))))).await;
+    made(&*store, revoke()).await;
+    assert_eq!(refusal(&*store, revoke()).await, Conflict::Missing);
+    assert_eq!(store.grants().await.unwrap(), [sample::grant("b", later(0))]);
+}
+
+/// Using a grant that was used or taken back is `GrantUsed`.
+pub async fn a_grant_for_one_call_is_used_once(place: &dyn Place) {
+    let store = place.open().await;
+    let used = |id: &str| [Change::UseGrant(GrantId::parse(id).unwrap())];
+    assert_eq!(refusal(&*store, used("a")).await, Conflict::GrantUsed);
+    made(&*store, ["a", "b"].map(|id| Change::CreateGrant(sample::grant(id, later(0))))).await;
+    made(&*store, used("a")).await;
+    assert_eq!(refusal(&*store, used("a")).await, Conflict::GrantUsed);
+    assert_eq!(store.grants().await.unwrap(), [sample::grant("b", later(0))]);
+    made(&*store, [Change::RevokeGrant(GrantId::parse("b").unwrap())]).await;
+    assert_eq!(refusal(&*store, used("b")).await, Conflict::GrantUsed);
+}
+
+/// Of 32 calls that would use the same grant at once, one does.
+pub async fn of_many_who_use_a_grant_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [Change::CreateGrant(sample::grant("a", later(0)))]).await;
+    let units = (0..32).map(|n| {
+        let (key, record) = (format!("call {n}"), sample::record("c"));
+        vec![Change::StartCall { key, record, place: None }, Change::UseGrant(GrantId::parse("a").unwrap())]
+    });
+    assert_one_winner(&race(&store, units).await, Conflict::GrantUsed);
+    assert_eq!(store.started_calls().await.unwrap().len(), 1, "only the winner's call begins");
+}

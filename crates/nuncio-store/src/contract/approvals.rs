@@ -1,0 +1,95 @@
+//! Approvals.
+
+use nuncio_core::approval::{Answer, Approval};
+use nuncio_core::ids::ApprovalId;
+use nuncio_core::principal::Principal;
+use nuncio_engine::ports::store::{Change, Conflict};
+
+use super::sample::{self, later};
+use super::{Place, assert_one_winner, made, race, refusal};
+
+fn id(id: &str) -> ApprovalId {
+    ApprovalId::parse(id).unwrap()
+}
+
+fn allowed(approval: Approval) -> Approval {
+    approval.decide(Answer::Allow, Principal::Operator, later(5)).unwrap()
+}
+
+fn denied(approval: Approval) -> Approval {
+    let answer = Answer::Deny { reason: Some("too dear".into()) };
+    approval.decide(answer, Principal::Operator, later(5)).unwrap()
+}
+
+/// Every field comes back; another id is not there.
+pub async fn read_back_as_asked(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [Change::CreateApproval(sample::approval("a", later(0)))]).await;
+    assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
+    assert_eq!(store.approval(&id("b")).await.unwrap(), None);
+}
+
+/// A second approval of the same id is `Exists`.
+pub async fn an_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [Change::CreateApproval(sample::approval("a", later(0)))]).await;
+    assert_eq!(refusal(&*store, [Change::CreateApproval(sample::approval("a", later(1)))]).await, Conflict::Exists);
+    assert_eq!(store.approval(&id("a")).await.unwrap(), Some(sample::approval("a", later(0))));
+}
+
+/// An approval moves if its state is still the one it was read in; else it is `ApprovalMoved`.
+pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
+    let store = place.open().await;
+    let asked = sample::approval("a", later(0));
+    let yes = allowed(asked.clone());
+    made(&*store, [Change::CreateApproval(asked.clone())]).await;
+    for from in ["allowed", "denied", "used", "expired"] {
+        let change = Change::MoveApproval { approval: yes.clone(), from };
+        assert_eq!(refusal(&*store, [change]).await, Conflict::ApprovalMoved, "from {from}");
+    }
+    made(&*store, [Change::MoveApproval { approval: yes.clone(), from: "pending" }]).await;
+    assert_eq!(store.approval(&id("a")).await.unwrap(), Some(yes.clone()));
+
+    let no = Change::MoveApproval { approval: denied(asked.clone()), from: "pending" };
+    assert_eq!(refusal(&*store, [no]).await, Conflict::ApprovalMoved);
+
+    let used = yes.redeem(&asked.question.call, &asked.question.arguments_digest, later(6)).unwrap();
+    let redeem = || [Change::MoveApproval { approval: used.clone(), from: "allowed" }];
+    made(&*store, redeem()).await;
+    assert_eq!(refusal(&*store, redeem()).await, Conflict::ApprovalMoved, "a yes is used once");
+    assert_eq!(store.approval(&id("a")).await.unwrap(), Some(used));
+}
+
+/// Moving what is not there is `Missing`.
+pub async fn an_unknown_one_cannot_move(place: &dyn Place) {
+    let store = place.open().await;
+    let approval = allowed(sample::approval("a", later(0)));
+    assert_eq!(refusal(&*store, [Change::MoveApproval { approval, from: "pending" }]).await, Conflict::Missing);
+    assert_eq!(store.approval(&id("a")).await.unwrap(), None);
+}
+
+/// Those that wait are listed, the oldest first, until they are decided or expire.
+pub async fn waiting_ones_are_listed_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.pending_approvals().await.unwrap(), []);
+    let asked = [("c", 0), ("a", 2), ("b", 1), ("d", 3)].map(|(id, at)| sample::approval(id, later(at)));
+    made(&*store, asked.clone().map(Change::CreateApproval)).await;
+    let [c, a, b, d] = asked;
+    assert_eq!(store.pending_approvals().await.unwrap(), [c.clone(), b.clone(), a.clone(), d.clone()]);
+
+    let moved = [allowed(c), denied(a), d.expire(later(9)).unwrap()];
+    made(&*store, moved.map(|approval| Change::MoveApproval { approval, from: "pending" })).await;
+    assert_eq!(store.pending_approvals().await.unwrap(), [b]);
+}
+
+/// Of 32 who decide at once, one does.
+pub async fn of_many_who_decide_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    let asked = sample::approval("a", later(0));
+    made(&*store, [Change::CreateApproval(asked.clone())]).await;
+    let units = (0..32).map(|n| {
+        let approval = if n % 2 == 0 { allowed(asked.clone()) } else { denied(asked.clone()) };
+        vec![Change::MoveApproval { approval, from: "pending" }]
+    });
+    assert_one_winner(&race(&store, units).await, Conflict::ApprovalMoved);
+}

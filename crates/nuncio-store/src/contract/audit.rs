@@ -1,0 +1,92 @@
+//! The audit chain.
+
+use std::collections::BTreeSet;
+
+use nuncio_core::audit::{AuditRecord, Head, Link, Verifier};
+use nuncio_engine::ports::store::{Change, Conflict, Store};
+
+use super::sample;
+use super::{Place, made, race, refusal};
+
+/// Reads the whole chain and asserts that it holds from its start to its head.
+pub async fn verified(store: &dyn Store) -> Vec<Link> {
+    let links = store.audit_links(0, usize::MAX).await.unwrap();
+    let mut verifier = Verifier::after(Head::START);
+    for link in &links {
+        verifier.take(link).unwrap();
+    }
+    assert_eq!(verifier.head(), store.audit_head().await.unwrap());
+    links
+}
+
+fn calls(links: &[Link]) -> Vec<String> {
+    let call = |link: &Link| serde_json::from_str::<AuditRecord>(&link.record).unwrap().call.to_string();
+    links.iter().map(call).collect()
+}
+
+fn audit(call: &str) -> Change {
+    Change::Audit(sample::record(call))
+}
+
+/// A chain without records has the head it starts from.
+pub async fn begins_empty(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.audit_head().await.unwrap(), Head::START);
+    assert_eq!(store.audit_links(0, 10).await.unwrap(), []);
+}
+
+/// Records are linked in the order they were committed, also several in one unit, and read back
+/// as they were.
+pub async fn records_are_chained_in_order(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [audit("c1")]).await;
+    made(&*store, [audit("c2"), audit("c3")]).await;
+    let links = verified(&*store).await;
+    assert_eq!(calls(&links), ["c1", "c2", "c3"]);
+    assert_eq!(serde_json::from_str::<AuditRecord>(&links[1].record).unwrap(), sample::record("c2"));
+}
+
+/// Links are read behind any place, as many as asked.
+pub async fn read_in_pages(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, (1..=7).map(|n| audit(&format!("c{n}"))).collect::<Vec<_>>()).await;
+    let page = async |after, limit| calls(&store.audit_links(after, limit).await.unwrap());
+    assert_eq!(page(0, 3).await, ["c1", "c2", "c3"]);
+    assert_eq!(page(3, 3).await, ["c4", "c5", "c6"]);
+    assert_eq!(page(6, 3).await, ["c7"]);
+    assert!(page(7, 3).await.is_empty());
+    assert!(page(0, 0).await.is_empty());
+}
+
+/// A unit that is refused after its record leaves no link and no gap.
+pub async fn failed_units_leave_no_link(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [audit("c1")]).await;
+    assert_eq!(refusal(&*store, [audit("lost"), sample::begin("nobody", 1)]).await, Conflict::NoSession);
+    made(&*store, [audit("c2")]).await;
+    assert_eq!(refusal(&*store, [audit("lost"), audit("lost"), sample::end("nobody", 1)]).await, Conflict::NoSession);
+    assert_eq!(calls(&verified(&*store).await), ["c1", "c2"]);
+}
+
+/// 64 committers at once, every third of whose units is refused: the chain holds, and has exactly
+/// what was taken.
+pub async fn holds_under_many_at_once(place: &dyn Place) {
+    let store = place.open().await;
+    let unit = |n: usize| {
+        let mut unit = vec![audit(&format!("c{n}"))];
+        if n.is_multiple_of(3) {
+            unit.push(sample::begin("nobody", 1));
+        }
+        unit
+    };
+    for round in 0..4 {
+        let first = round * 64;
+        for (n, outcome) in (first..).zip(race(&store, (first..first + 64).map(unit)).await) {
+            assert_eq!(outcome.is_err(), n.is_multiple_of(3), "{n}: {outcome:?}");
+        }
+    }
+    let found = calls(&verified(&*store).await);
+    let expected: BTreeSet<_> = (0..256).filter(|n: &usize| !n.is_multiple_of(3)).map(|n| format!("c{n}")).collect();
+    assert_eq!(found.len(), expected.len());
+    assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+}

@@ -1,0 +1,55 @@
+//! Calls that were started.
+
+use nuncio_core::audit::AuditRecord;
+use nuncio_core::ids::CallId;
+use nuncio_engine::ports::store::{Change, Conflict, Place as InHistory, StartedCall};
+
+use super::sample::{self, later, session_id};
+use super::{Place, made, refusal};
+
+fn started(key: &str, asked: i64, place: Option<InHistory>) -> StartedCall {
+    let record = AuditRecord { asked_at: later(asked), ..sample::record(key) };
+    StartedCall { key: key.to_owned(), record, place }
+}
+
+fn start(call: &StartedCall) -> Change {
+    Change::StartCall { key: call.key.clone(), record: call.record.clone(), place: call.place.clone() }
+}
+
+fn in_history() -> InHistory {
+    InHistory { session: session_id("s"), turn: 2, number: 7, call: CallId::parse("c 1").unwrap() }
+}
+
+/// A call is there with every field from its start to its end. Ending one that never started, or
+/// twice, does nothing.
+pub async fn kept_until_they_end(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.started_calls().await.unwrap(), []);
+    let (one, two) = (started("k1", 0, Some(in_history())), started("k2", 1, None));
+    made(&*store, [start(&one), start(&two)]).await;
+    assert_eq!(store.started_calls().await.unwrap(), [one, two.clone()]);
+    for _ in 0..2 {
+        made(&*store, [Change::FinishCall("k1".into()), Change::FinishCall("never".into())]).await;
+        assert_eq!(store.started_calls().await.unwrap(), std::slice::from_ref(&two));
+    }
+}
+
+/// A second call of the same key is `Exists` until the first has ended.
+pub async fn a_key_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    let (first, second) = (started("k", 0, None), started("k", 1, Some(in_history())));
+    made(&*store, [start(&first)]).await;
+    assert_eq!(refusal(&*store, [start(&second)]).await, Conflict::Exists);
+    assert_eq!(store.started_calls().await.unwrap(), [first]);
+    made(&*store, [Change::FinishCall("k".into()), start(&second)]).await;
+    assert_eq!(store.started_calls().await.unwrap(), [second]);
+}
+
+/// A session that is deleted takes no trace of a running call with it.
+pub async fn survive_their_session(place: &dyn Place) {
+    let store = place.open().await;
+    let call = started("k", 0, Some(in_history()));
+    made(&*store, [sample::create("s"), start(&call)]).await;
+    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+    assert_eq!(store.started_calls().await.unwrap(), [call]);
+}

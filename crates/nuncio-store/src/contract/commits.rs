@@ -1,0 +1,182 @@
+//! What holds for every commit.
+
+use std::sync::Arc;
+
+use nuncio_core::approval::Answer;
+use nuncio_core::ids::GrantId;
+use nuncio_core::principal::Principal;
+use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
+
+use super::sample::{self, NOW, later, session_id};
+use super::{Place, audit, made, race, refusal};
+
+/// A commit of no changes is made.
+pub async fn nothing_is_something_too(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, []).await;
+}
+
+/// One of every change but the last condition does not hold: nothing was made.
+pub async fn all_or_nothing(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, before()).await;
+    let seen = snapshot(&*store).await;
+
+    let mut unit = every_change();
+    unit.push(Change::DeleteSession(session_id("nobody")));
+    assert_eq!(refusal(&*store, unit).await, Conflict::NoSession);
+    assert_eq!(snapshot(&*store).await, seen);
+
+    made(&*store, every_change()).await;
+    assert_ne!(snapshot(&*store).await, seen, "the same changes alone are taken");
+}
+
+/// Among units committed at once, each that fails fails alone.
+pub async fn a_failure_is_the_failing_units_alone(place: &dyn Place) {
+    let store = place.open().await;
+    let unit = |n: usize| match n % 4 {
+        0 => vec![sample::create(&format!("s{n}")), sample::begin("nobody", 1)],
+        1 => vec![sample::create(&format!("s{n}")), sample::create(&format!("s{n}"))],
+        _ => vec![sample::create(&format!("s{n}")), sample::append(&format!("s{n}"), 0, 0, "hello")],
+    };
+    for (n, outcome) in race(&store, (0..64).map(unit)).await.into_iter().enumerate() {
+        let (expected, there) = match n % 4 {
+            0 => (Err(StoreError::Conflict(Conflict::NoSession)), false),
+            1 => (Err(StoreError::Conflict(Conflict::Exists)), false),
+            _ => (Ok(()), true),
+        };
+        assert_eq!(outcome, expected, "{n}");
+        assert_eq!(store.session(&session_id(&format!("s{n}"))).await.unwrap().is_some(), there, "{n}");
+    }
+}
+
+/// Each change finds what those before it in the unit have made.
+pub async fn a_unit_sees_its_own_changes(place: &dyn Place) {
+    let store = place.open().await;
+    made(
+        &*store,
+        [
+            sample::create("s"),
+            sample::begin("s", 1),
+            sample::append("s", 1, 0, "hello"),
+            sample::end("s", 1),
+            sample::begin("s", 2),
+            sample::end("s", 2),
+            Change::DeleteSession(session_id("s")),
+            sample::create("s"),
+            sample::begin("s", 1),
+        ],
+    )
+    .await;
+    assert_eq!(store.messages(&session_id("s"), None).await.unwrap(), []);
+    assert_eq!(store.session(&session_id("s")).await.unwrap().unwrap().turns, 1);
+}
+
+/// Everything is as it was after the store was closed and opened again, and goes on from there.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, before()).await;
+    made(&*store, every_change()).await;
+    let seen = snapshot(&*store).await;
+    drop(store);
+
+    let store = place.open().await;
+    assert_eq!(snapshot(&*store).await, seen);
+    made(&*store, [Change::Audit(sample::record("later")), sample::begin("new", 1)]).await;
+    audit::verified(&*store).await;
+}
+
+/// What was queued when its caller stopped waiting is made, all or none, before the store is
+/// closed.
+pub async fn queued_ones_are_made_before_it_closes(place: &dyn Place) {
+    let store = place.open().await;
+    let unit = |n: usize| vec![sample::create(&format!("s{n}")), sample::append(&format!("s{n}"), 0, 0, "hello")];
+    let waiting: Vec<_> = (0..32)
+        .map(|n| {
+            let store = Arc::clone(&store);
+            tokio::spawn(async move { store.commit(unit(n)).await })
+        })
+        .collect();
+    made(&*store, [sample::create("last")]).await;
+    for task in &waiting {
+        task.abort();
+    }
+    let mut told = Vec::new();
+    for task in waiting {
+        told.push(matches!(task.await, Ok(Ok(()))));
+    }
+    drop(store);
+
+    let store = place.open().await;
+    assert!(store.session(&session_id("last")).await.unwrap().is_some());
+    for (n, told) in told.into_iter().enumerate() {
+        let id = session_id(&format!("s{n}"));
+        let there = store.session(&id).await.unwrap().is_some();
+        assert_eq!(store.messages(&id, None).await.unwrap().len(), usize::from(there), "{n}: all or none");
+        assert!(there || !told, "{n}: what was told is there");
+    }
+}
+
+/// What [`every_change`] needs to find.
+fn before() -> Vec<Change> {
+    vec![
+        sample::create("s"),
+        sample::append("s", 0, 0, "hello"),
+        sample::begin("s", 1),
+        sample::create("old"),
+        Change::CreateKey(sample::key("old", NOW)),
+        Change::CreateGrant(sample::grant("old", NOW)),
+        Change::CreateGrant(sample::grant("once", NOW)),
+        Change::CreateApproval(sample::approval("old", NOW)),
+        Change::StartCall { key: "old".into(), record: sample::record("old"), place: None },
+        Change::Audit(sample::record("before")),
+    ]
+}
+
+/// One of every change there is.
+fn every_change() -> Vec<Change> {
+    let decided = sample::approval("old", NOW).decide(Answer::Allow, Principal::Operator, later(1)).unwrap();
+    vec![
+        sample::create("new"),
+        Change::DeleteSession(session_id("old")),
+        sample::append("s", 1, 1, "again"),
+        Change::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] },
+        sample::end("s", 1),
+        sample::begin("s", 2),
+        Change::Remember(sample::remembered("s", "k")),
+        Change::StartCall { key: "new".into(), record: sample::record("new"), place: None },
+        Change::FinishCall("old".into()),
+        Change::Audit(sample::record("after")),
+        Change::CreateKey(sample::key("new", NOW)),
+        Change::RevokeKey { id: sample::key("old", NOW).id, at: later(1) },
+        Change::CreateGrant(sample::grant("new", NOW)),
+        Change::RevokeGrant(sample::grant("old", NOW).id),
+        Change::UseGrant(GrantId::parse("once").unwrap()),
+        Change::CreateApproval(sample::approval("new", NOW)),
+        Change::MoveApproval { approval: decided, from: "pending" },
+    ]
+}
+
+/// Everything the port can read, as text.
+async fn snapshot(store: &dyn Store) -> Vec<String> {
+    let mut seen = vec![
+        format!("{:#?}", store.sessions(&sample::owner(), None, 100).await.unwrap()),
+        format!("{:#?}", store.running_turns().await.unwrap()),
+        format!("{:#?}", store.remembered(&sample::owner(), "sessions", "k").await.unwrap()),
+        format!("{:#?}", store.keys().await.unwrap()),
+        format!("{:#?}", store.grants().await.unwrap()),
+        format!("{:#?}", store.pending_approvals().await.unwrap()),
+        format!("{:#?}", store.approval(&sample::approval("old", NOW).id).await.unwrap()),
+        format!("{:#?}", store.audit_links(0, 100).await.unwrap()),
+        format!("{:#?}", store.audit_head().await.unwrap()),
+        format!("{:#?}", store.started_calls().await.unwrap()),
+    ];
+    for id in ["s", "new", "old"].map(session_id) {
+        seen.push(format!("{:#?}", store.messages(&id, None).await.unwrap()));
+        for number in 1..=2 {
+            seen.push(format!("{:#?}", store.turn(&id, number).await.unwrap()));
+            seen.push(format!("{:#?}", store.turn_events(&id, number).await.unwrap()));
+        }
+    }
+    seen
+}

@@ -1,0 +1,99 @@
+//! Messages.
+
+use nuncio_core::message::Message;
+use nuncio_engine::ports::store::{Change, Conflict, Store, StoredMessage};
+use serde_json::json;
+
+use super::sample::{self, session_id};
+use super::{Place, made, refusal};
+
+async fn next_message(store: &dyn Store) -> u64 {
+    store.session(&session_id("s")).await.unwrap().unwrap().next_message
+}
+
+async fn texts(store: &dyn Store, turn: Option<u64>) -> Vec<(u64, u64, String)> {
+    let messages = store.messages(&session_id("s"), turn).await.unwrap();
+    messages.into_iter().map(|stored| (stored.number, stored.turn, stored.message.text())).collect()
+}
+
+/// A history comes back in the order of its places.
+pub async fn read_back_in_order(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    for number in 0..12 {
+        made(&*store, [sample::append("s", 1, number, &number.to_string())]).await;
+        assert_eq!(next_message(&*store).await, number + 1);
+    }
+    let expected: Vec<_> = (0..12).map(|number: u64| (number, 1, number.to_string())).collect();
+    assert_eq!(texts(&*store, None).await, expected);
+}
+
+/// Places may be filled in any order; the next one is behind the highest.
+pub async fn places_fill_out_of_order(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    for (number, next) in [(3, 4), (1, 4), (5, 6), (2, 6), (0, 6), (4, 6)] {
+        made(&*store, [sample::append("s", 1, number, &number.to_string())]).await;
+        assert_eq!(next_message(&*store).await, next, "after {number}");
+    }
+    let expected: Vec<_> = (0..6).map(|number: u64| (number, 1, number.to_string())).collect();
+    assert_eq!(texts(&*store, None).await, expected);
+}
+
+/// A second message for a place is `Exists`, and the first stays.
+pub async fn a_place_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s"), sample::append("s", 1, 0, "first")]).await;
+    assert_eq!(refusal(&*store, [sample::append("s", 2, 0, "second")]).await, Conflict::Exists);
+    assert_eq!(texts(&*store, None).await, [(0, 1, "first".to_owned())]);
+    // Another session has places of its own.
+    made(&*store, [sample::create("other"), sample::append("other", 1, 0, "second")]).await;
+}
+
+/// Without a session it is `NoSession`.
+pub async fn need_a_session(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(refusal(&*store, [sample::append("s", 1, 0, "hello?")]).await, Conflict::NoSession);
+}
+
+/// One turn's messages can be read alone; those a session began with are of turn zero.
+pub async fn of_one_turn_alone(place: &dyn Place) {
+    let store = place.open().await;
+    let session = nuncio_core::session::Session { next_message: 1, ..sample::session("s") };
+    made(&*store, [Change::CreateSession { session, messages: vec![Message::user("before")] }]).await;
+    // Turns overlap in their places when a result of the first comes late.
+    for (turn, number, text) in [(1, 1, "a"), (2, 3, "c"), (1, 2, "b"), (1, 4, "d")] {
+        made(&*store, [sample::append("s", turn, number, text)]).await;
+    }
+    let read = async |turn| texts(&*store, Some(turn)).await.into_iter().map(|(_, _, text)| text).collect::<Vec<_>>();
+    assert_eq!(read(0).await, ["before"]);
+    assert_eq!(read(1).await, ["a", "b", "d"]);
+    assert_eq!(read(2).await, ["c"]);
+    assert!(read(3).await.is_empty());
+}
+
+/// A message comes back as it was given: text as text, blocks as blocks, unknown fields too.
+pub async fn unknown_fields_survive(place: &dyn Place) {
+    let store = place.open().await;
+    let wire = json!([
+        {"role": "system", "content": "be kind", "x": {"y": [1, 2.5, null]}},
+        {"role": "user", "content": "quote \" backslash \\ nul \u{0} 中文 🦀"},
+        {"role": "assistant", "content": [{"type": "thinking", "thinking": "hm", "sig": "s"},
+            {"type": "tool_use", "toolCallId": "c1", "name": "add", "input": {"a": 18_446_744_073_709_551_615_u64}, "z": 1}]},
+        {"role": "tool", "toolCallId": "c1", "content": [{"type": "image", "url": "data:image/png;base64,AA=="}]},
+        {"role": "user", "content": []},
+    ]);
+    let messages: Vec<Message> = serde_json::from_value(wire).unwrap();
+    made(&*store, [sample::create("s")]).await;
+    let append = |(number, message): (u64, &Message)| Change::AppendMessage {
+        session: session_id("s"),
+        turn: 1,
+        number,
+        message: message.clone(),
+    };
+    made(&*store, (0..).zip(&messages).map(append).collect::<Vec<_>>()).await;
+    let stored = store.messages(&session_id("s"), None).await.unwrap();
+    let expected: Vec<_> =
+        (0..).zip(messages).map(|(number, message)| StoredMessage { number, turn: 1, message }).collect();
+    assert_eq!(stored, expected);
+}

@@ -1,0 +1,227 @@
+//! Things to keep.
+
+use std::collections::BTreeMap;
+
+use nuncio_core::approval::{Approval, ApprovalState, Approver, Question};
+use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::{Grant, KeyScopes, Term};
+use nuncio_core::ids::{
+    AgentName, ApprovalId, CallId, GrantId, KeyId, OptionName, PersonName, ScopeId, SessionId, ToolName,
+};
+use nuncio_core::message::{Message, ToolCall};
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_core::session::{Awaits, ClientTool, OptionValue, PendingCall, Session, Settings, ToolRef};
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::{Stop, StopReason, StreamMode, Usage, turn_id};
+use nuncio_engine::ports::store::{ApiKey, Change, Remembered};
+use serde_json::{Map, json};
+
+/// When everything happens unless it matters.
+pub const NOW: Timestamp = Timestamp::from_millis(1_800_000_000_000);
+
+/// That many milliseconds later.
+#[must_use]
+pub fn later(millis: i64) -> Timestamp {
+    Timestamp::from_millis(NOW.as_millis() + millis)
+}
+
+/// A session id.
+#[must_use]
+pub fn session_id(id: &str) -> SessionId {
+    SessionId::parse(id).unwrap()
+}
+
+/// The owner of most sessions.
+#[must_use]
+pub fn owner() -> Principal {
+    Principal::Key(KeyId::parse("key_ada").unwrap())
+}
+
+/// Someone else.
+#[must_use]
+pub fn stranger() -> Principal {
+    Principal::Key(KeyId::parse("key_eve").unwrap())
+}
+
+/// An empty session.
+#[must_use]
+pub fn session(id: &str) -> Session {
+    Session {
+        id: session_id(id),
+        owner: owner(),
+        agent: AgentName::parse("hotel").unwrap(),
+        settings: Settings::default(),
+        pending: Vec::new(),
+        turns: 0,
+        running: false,
+        next_message: 0,
+        created_at: NOW,
+    }
+}
+
+/// The change that creates an empty session.
+#[must_use]
+pub fn create(id: &str) -> Change {
+    Change::CreateSession { session: session(id), messages: Vec::new() }
+}
+
+/// Settings that use every field.
+#[must_use]
+pub fn settings() -> Settings {
+    let option = |name: &str| OptionName::parse(name).unwrap();
+    Settings {
+        tools: Some(vec![ToolRef { name: ToolName::parse("book").unwrap(), trust: Some(true) }]),
+        options: BTreeMap::from([
+            (option("language"), OptionValue::Plain("中文".into())),
+            (option("token"), OptionValue::Sealed("v1.c2VhbGVk".into())),
+        ]),
+        client_tools: vec![ClientTool {
+            name: ToolName::parse("locate").unwrap(),
+            title: Some("Where am I?".into()),
+            description: "Finds the device.".into(),
+            parameters: json!({"type": "object"}),
+            extra: Map::from_iter([("x".to_owned(), json!([1, null]))]),
+        }],
+    }
+}
+
+/// A call that the client must answer.
+#[must_use]
+pub fn pending(call: &str) -> PendingCall {
+    let input = Map::from_iter([("room".to_owned(), json!("101"))]);
+    PendingCall {
+        arguments_digest: Digest::of_json(&json!(input)),
+        call: ToolCall { id: CallId::parse(call).unwrap(), name: ToolName::parse("book").unwrap(), input },
+        awaits: Awaits::Permission,
+    }
+}
+
+/// The change that begins a turn with the default settings.
+#[must_use]
+pub fn begin(session: &str, number: u64) -> Change {
+    Change::BeginTurn {
+        session: session_id(session),
+        number,
+        mode: StreamMode::Delta,
+        at: NOW,
+        settings: Settings::default(),
+    }
+}
+
+/// The change that ends a turn.
+#[must_use]
+pub fn end(session: &str, number: u64) -> Change {
+    Change::EndTurn {
+        session: session_id(session),
+        number,
+        at: later(9),
+        stop: stop(session, number),
+        events: vec![0, 159, 146, 150, u8::MAX],
+    }
+}
+
+/// How a turn ends.
+#[must_use]
+pub fn stop(session: &str, number: u64) -> Stop {
+    Stop {
+        stop_reason: StopReason::EndTurn,
+        turn_id: turn_id(&session_id(session), number),
+        cancelled: true,
+        usage: Some(Usage { input_tokens: 3, output_tokens: 5 }),
+        error: None,
+    }
+}
+
+/// The change that adds a user's message.
+#[must_use]
+pub fn append(session: &str, turn: u64, number: u64, text: &str) -> Change {
+    Change::AppendMessage { session: session_id(session), turn, number, message: Message::user(text) }
+}
+
+/// A request with an idempotency key.
+#[must_use]
+pub fn remembered(session: &str, key: &str) -> Remembered {
+    Remembered {
+        owner: owner(),
+        request: "sessions".to_owned(),
+        key: key.to_owned(),
+        body: Digest::of_bytes(key.as_bytes()),
+        session: session_id(session),
+        turn: None,
+    }
+}
+
+/// An audit record that says which it is.
+#[must_use]
+pub fn record(call: &str) -> AuditRecord {
+    AuditRecord {
+        caller: owner(),
+        protocol: Protocol::Aap,
+        agent: AgentName::parse("hotel").unwrap(),
+        tool: ToolName::parse("book").unwrap(),
+        scope: Some(ScopeId::parse("booking:write").unwrap()),
+        call: CallId::parse(call).unwrap(),
+        session: None,
+        turn: Some(1),
+        request: None,
+        arguments_digest: Digest::ZERO,
+        decision: Verdict::Allowed { by: vec!["policy".into()] },
+        outcome: Outcome::Completed,
+        asked_at: NOW,
+        started_at: Some(NOW),
+        ended_at: later(1),
+    }
+}
+
+/// An API key.
+#[must_use]
+pub fn key(id: &str, created_at: Timestamp) -> ApiKey {
+    ApiKey {
+        id: KeyId::parse(id).unwrap(),
+        name: Some(format!("the key {id}")),
+        digest: Digest::of_bytes(id.as_bytes()),
+        scopes: KeyScopes::Only(vec![ScopeId::parse("booking:read").unwrap()]),
+        person: Some(PersonName::parse("ada").unwrap()),
+        created_at,
+        revoked_at: None,
+    }
+}
+
+/// A grant for one call.
+#[must_use]
+pub fn grant(id: &str, given_at: Timestamp) -> Grant {
+    Grant {
+        id: GrantId::parse(id).unwrap(),
+        principal: owner(),
+        agent: AgentName::parse("hotel").unwrap(),
+        scopes: vec![ScopeId::parse("booking:write").unwrap()],
+        term: Term::Once,
+        given_by: Principal::Operator,
+        given_at,
+    }
+}
+
+/// A question that waits for an answer.
+#[must_use]
+pub fn approval(id: &str, asked_at: Timestamp) -> Approval {
+    let arguments = json!({"room": "101", "nights": 2});
+    Approval {
+        id: ApprovalId::parse(id).unwrap(),
+        question: Question {
+            call: CallId::parse("c1").unwrap(),
+            arguments_digest: Digest::of_json(&arguments),
+            arguments,
+            caller: owner(),
+            agent: AgentName::parse("hotel").unwrap(),
+            tool: ToolName::parse("book").unwrap(),
+            scope: None,
+            session: Some(session_id("s")),
+        },
+        asked_of: Approver::Device(PersonName::parse("ada").unwrap()),
+        asked_at,
+        expires_at: later(60_000),
+        state: ApprovalState::Pending,
+    }
+}

@@ -1,0 +1,209 @@
+//! Sessions.
+
+use nuncio_core::ids::KeyId;
+use nuncio_core::message::{Block, Message};
+use nuncio_core::principal::Principal;
+use nuncio_core::session::Session;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{Change, Conflict, SessionCursor, Store};
+
+use super::sample::{self, session_id};
+use super::{Place, made, refusal};
+
+/// Every field of a session comes back, and its first messages in their order.
+pub async fn read_back_as_created(place: &dyn Place) {
+    let store = place.open().await;
+    let session = Session {
+        settings: sample::settings(),
+        pending: vec![sample::pending("c1"), sample::pending("调用 2")],
+        next_message: 2,
+        ..sample::session("s")
+    };
+    let messages = vec![Message::user("hello"), Message::assistant(vec![Block::text("hi")])];
+    made(&*store, [Change::CreateSession { session: session.clone(), messages: messages.clone() }]).await;
+
+    assert_eq!(store.session(&session.id).await.unwrap(), Some(session.clone()));
+    let stored = store.messages(&session.id, None).await.unwrap();
+    assert_eq!(stored.iter().map(|stored| (stored.number, stored.turn)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
+    assert_eq!(stored.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), messages);
+}
+
+/// Reading what never was is no error.
+pub async fn an_unknown_one_is_not_there(place: &dyn Place) {
+    let store = place.open().await;
+    let id = session_id("nobody");
+    assert_eq!(store.session(&id).await.unwrap(), None);
+    assert_eq!(store.messages(&id, None).await.unwrap(), []);
+    assert_eq!(store.messages(&id, Some(1)).await.unwrap(), []);
+    assert_eq!(store.turn(&id, 1).await.unwrap(), None);
+    assert_eq!(store.turn_events(&id, 1).await.unwrap(), None);
+    assert_eq!(store.sessions(&sample::owner(), None, 10).await.unwrap(), []);
+}
+
+/// A second session of the same id is `Exists`, whoever asks, and the first is as it was.
+pub async fn an_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    let theirs = Session { owner: sample::stranger(), next_message: 1, ..sample::session("s") };
+    let again = Change::CreateSession { session: theirs, messages: vec![Message::user("mine now")] };
+    assert_eq!(refusal(&*store, [again]).await, Conflict::Exists);
+    assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(sample::session("s")));
+    assert_eq!(store.messages(&session_id("s"), None).await.unwrap(), []);
+}
+
+/// The newest comes first, however they were created.
+pub async fn listed_newest_first(place: &dyn Place) {
+    let store = place.open().await;
+    create_at(&*store, &[("b", 2), ("d", 4), ("a", 1), ("c", 3)]).await;
+    assert_eq!(ids(&store.sessions(&sample::owner(), None, 10).await.unwrap()), ["d", "c", "b", "a"]);
+    assert_eq!(ids(&store.sessions(&sample::owner(), None, 2).await.unwrap()), ["d", "c"]);
+    assert_eq!(ids(&store.sessions(&sample::owner(), None, usize::MAX).await.unwrap()).len(), 4);
+    assert_eq!(store.sessions(&sample::owner(), None, 0).await.unwrap(), []);
+}
+
+/// Pages of any size put together are the whole list; one created meanwhile does not shift them.
+pub async fn pages_join_without_gap_or_repetition(place: &dyn Place) {
+    let store = place.open().await;
+    let names: Vec<String> = (0..10).map(|n| format!("s{n}")).collect();
+    create_at(&*store, &names.iter().map(String::as_str).zip(0..).collect::<Vec<_>>()).await;
+    let all = store.sessions(&sample::owner(), None, 100).await.unwrap();
+    for size in [1, 3, 10, 11] {
+        assert_eq!(paged(&*store, size).await, all, "pages of {size}");
+    }
+    let after = cursor(&all[4]);
+    create_at(&*store, &[("newer", 99)]).await;
+    assert_eq!(store.sessions(&sample::owner(), Some(&after), 100).await.unwrap(), all[5..]);
+
+    made(&*store, [Change::DeleteSession(after.id.clone())]).await;
+    assert_eq!(
+        store.sessions(&sample::owner(), Some(&after), 100).await.unwrap(),
+        all[5..],
+        "a cursor outlives its session"
+    );
+}
+
+/// Sessions of the same millisecond are neither lost nor seen twice.
+pub async fn equal_times_do_not_confuse_the_cursor(place: &dyn Place) {
+    let store = place.open().await;
+    create_at(&*store, &[("b", 1), ("A", 1), ("z", 0), ("_", 1), ("c", 1), ("-", 1), ("9", 2)]).await;
+    let all = store.sessions(&sample::owner(), None, 100).await.unwrap();
+    assert_eq!(all.len(), 7);
+    assert!(all.is_sorted_by(|newer, older| newer.created_at >= older.created_at));
+    for size in 1..=3 {
+        assert_eq!(paged(&*store, size).await, all, "pages of {size}");
+    }
+}
+
+/// A list holds its owner's sessions alone, also when names begin alike.
+pub async fn nobody_sees_those_of_another(place: &dyn Place) {
+    let store = place.open().await;
+    let owners = [
+        Principal::Local,
+        Principal::Anonymous,
+        sample::owner(),
+        Principal::Key(KeyId::parse("key_ad").unwrap()),
+        Principal::Key(KeyId::parse("KEY_ADA").unwrap()),
+        Principal::OAuth { issuer: "https://a.example/".into(), subject: "ada".into() },
+        Principal::Did("did:wba:a.example:ada".into()),
+    ];
+    for (n, owner) in owners.iter().enumerate() {
+        let session = Session { owner: owner.clone(), ..sample::session(&format!("s{n}")) };
+        made(&*store, [Change::CreateSession { session, messages: Vec::new() }]).await;
+    }
+    for (n, owner) in owners.iter().enumerate() {
+        let theirs = store.sessions(owner, None, 100).await.unwrap();
+        assert_eq!(ids(&theirs), [format!("s{n}")], "{owner}");
+        assert_eq!(theirs[0].owner, *owner);
+    }
+    assert_eq!(store.sessions(&sample::stranger(), None, 100).await.unwrap(), []);
+}
+
+/// History, turns and remembered requests go with a session, and nothing of another's.
+pub async fn gone_with_all_that_belongs_to_it(place: &dyn Place) {
+    let store = place.open().await;
+    for id in ["gone", "kept"] {
+        let request = Change::Remember(sample::remembered(id, id));
+        let ended = [sample::create(id), sample::begin(id, 1), sample::append(id, 1, 0, "hello"), sample::end(id, 1)];
+        made(&*store, ended).await;
+        made(&*store, [sample::begin(id, 2), request]).await;
+    }
+    let (gone, kept) = (session_id("gone"), session_id("kept"));
+    made(&*store, [Change::DeleteSession(gone.clone())]).await;
+
+    assert_eq!(store.session(&gone).await.unwrap(), None);
+    assert_eq!(store.messages(&gone, None).await.unwrap(), []);
+    assert_eq!(store.turn(&gone, 1).await.unwrap(), None);
+    assert_eq!(store.turn_events(&gone, 1).await.unwrap(), None);
+    assert_eq!(store.remembered(&sample::owner(), "sessions", "gone").await.unwrap(), None);
+
+    assert!(store.session(&kept).await.unwrap().is_some());
+    assert_eq!(store.messages(&kept, None).await.unwrap().len(), 1);
+    assert!(store.turn_events(&kept, 1).await.unwrap().is_some());
+    assert!(store.remembered(&sample::owner(), "sessions", "kept").await.unwrap().is_some());
+    assert_eq!(store.running_turns().await.unwrap().len(), 1);
+
+    // Whatever still comes from a turn that was running finds no session.
+    assert_eq!(refusal(&*store, [sample::append("gone", 2, 1, "late")]).await, Conflict::NoSession);
+    assert_eq!(refusal(&*store, [sample::end("gone", 2)]).await, Conflict::NoSession);
+    // The id may be used again, and begins empty.
+    made(&*store, [sample::create("gone")]).await;
+    assert_eq!(store.messages(&gone, None).await.unwrap(), []);
+    assert_eq!(store.turn(&gone, 1).await.unwrap(), None);
+}
+
+/// Deleting what is not there, or twice, is `NoSession`.
+pub async fn an_unknown_one_cannot_be_deleted(place: &dyn Place) {
+    let store = place.open().await;
+    let delete = || [Change::DeleteSession(session_id("s"))];
+    assert_eq!(refusal(&*store, delete()).await, Conflict::NoSession);
+    made(&*store, [sample::create("s")]).await;
+    made(&*store, delete()).await;
+    assert_eq!(refusal(&*store, delete()).await, Conflict::NoSession);
+}
+
+/// What the client owes is what was set last, and nothing else changes.
+pub async fn pending_calls_are_replaced(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    for pending in [vec![sample::pending("c1"), sample::pending("c2")], vec![sample::pending("c3")], Vec::new()] {
+        made(&*store, [Change::SetPending { session: session_id("s"), pending: pending.clone() }]).await;
+        let expected = Session { pending, ..sample::session("s") };
+        assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
+    }
+}
+
+/// Without a session it is `NoSession`.
+pub async fn pending_calls_need_a_session(place: &dyn Place) {
+    let store = place.open().await;
+    let change = Change::SetPending { session: session_id("s"), pending: vec![sample::pending("c1")] };
+    assert_eq!(refusal(&*store, [change]).await, Conflict::NoSession);
+}
+
+async fn create_at(store: &dyn Store, sessions: &[(&str, i64)]) {
+    for (id, millis) in sessions {
+        let session = Session { created_at: Timestamp::from_millis(*millis), ..sample::session(id) };
+        made(store, [Change::CreateSession { session, messages: Vec::new() }]).await;
+    }
+}
+
+async fn paged(store: &dyn Store, size: usize) -> Vec<Session> {
+    let mut seen: Vec<Session> = Vec::new();
+    loop {
+        let after = seen.last().map(cursor);
+        let page = store.sessions(&sample::owner(), after.as_ref(), size).await.unwrap();
+        if page.is_empty() {
+            return seen;
+        }
+        assert!(page.len() <= size);
+        seen.extend(page);
+        assert!(seen.len() <= 100, "the pages go in circles");
+    }
+}
+
+fn cursor(session: &Session) -> SessionCursor {
+    SessionCursor { created_at: session.created_at, id: session.id.clone() }
+}
+
+fn ids(sessions: &[Session]) -> Vec<&str> {
+    sessions.iter().map(|session| session.id.as_str()).collect()
+}

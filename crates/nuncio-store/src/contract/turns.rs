@@ -1,0 +1,145 @@
+//! Turns.
+
+use nuncio_core::session::{Session, Settings};
+use nuncio_core::turn::{StreamMode, Turn, TurnState};
+use nuncio_engine::ports::store::{Change, Conflict};
+
+use super::sample::{self, NOW, later, session_id};
+use super::{Place, assert_one_winner, made, race, refusal};
+
+fn running(session: &str, number: u64) -> Turn {
+    let session = session_id(session);
+    Turn { session, number, mode: StreamMode::Delta, started_at: NOW, state: TurnState::Running }
+}
+
+/// A turn runs from its beginning to its end; its events are there from then on.
+pub async fn begin_and_end(place: &dyn Place) {
+    let store = place.open().await;
+    let id = session_id("s");
+    made(&*store, [sample::create("s")]).await;
+    made(&*store, [sample::begin("s", 1)]).await;
+    assert_eq!(store.turn(&id, 1).await.unwrap(), Some(running("s", 1)));
+    assert_eq!(store.turn_events(&id, 1).await.unwrap(), None);
+    let session = store.session(&id).await.unwrap().unwrap();
+    assert_eq!((session.turns, session.running), (1, true));
+
+    made(&*store, [sample::end("s", 1)]).await;
+    let state = TurnState::Stopped { at: later(9), stop: sample::stop("s", 1) };
+    assert_eq!(store.turn(&id, 1).await.unwrap(), Some(Turn { state, ..running("s", 1) }));
+    assert_eq!(store.turn_events(&id, 1).await.unwrap(), Some(vec![0, 159, 146, 150, u8::MAX]));
+    let session = store.session(&id).await.unwrap().unwrap();
+    assert_eq!((session.turns, session.running), (1, false));
+    assert_eq!(store.turn(&id, 2).await.unwrap(), None);
+}
+
+/// The settings given with a turn are the session's from then on.
+pub async fn settings_change_with_a_turn(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    let begin = Change::BeginTurn {
+        session: session_id("s"),
+        number: 1,
+        mode: StreamMode::None,
+        at: NOW,
+        settings: sample::settings(),
+    };
+    made(&*store, [begin]).await;
+    let expected = Session { settings: sample::settings(), turns: 1, running: true, ..sample::session("s") };
+    assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
+    made(&*store, [sample::end("s", 1), sample::begin("s", 2)]).await;
+    assert_eq!(store.session(&session_id("s")).await.unwrap().unwrap().settings, Settings::default());
+}
+
+/// `TurnRunning` unless the session has had exactly the turns before and none runs.
+pub async fn one_at_a_time_and_in_order(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    for number in [0, 2] {
+        assert_eq!(refusal(&*store, [sample::begin("s", number)]).await, Conflict::TurnRunning, "{number} at first");
+    }
+    made(&*store, [sample::begin("s", 1)]).await;
+    for number in [0, 1, 2, 3] {
+        assert_eq!(refusal(&*store, [sample::begin("s", number)]).await, Conflict::TurnRunning, "{number} beside 1");
+    }
+    made(&*store, [sample::end("s", 1)]).await;
+    for number in [0, 1, 3] {
+        assert_eq!(refusal(&*store, [sample::begin("s", number)]).await, Conflict::TurnRunning, "{number} after 1");
+    }
+    made(&*store, [sample::begin("s", 2)]).await;
+    assert_eq!(store.running_turns().await.unwrap(), [running("s", 2)]);
+}
+
+/// Without a session, beginning and ending are `NoSession`.
+pub async fn need_a_session(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(refusal(&*store, [sample::begin("s", 1)]).await, Conflict::NoSession);
+    assert_eq!(refusal(&*store, [sample::end("s", 1)]).await, Conflict::NoSession);
+}
+
+/// Ending a turn that is over or never began is `TurnOver`, and changes nothing.
+pub async fn end_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    assert_eq!(refusal(&*store, [sample::end("s", 1)]).await, Conflict::TurnOver);
+    made(&*store, [sample::begin("s", 1), sample::end("s", 1), sample::begin("s", 2)]).await;
+    let first = store.turn(&session_id("s"), 1).await.unwrap();
+    let again = Change::EndTurn {
+        session: session_id("s"),
+        number: 1,
+        at: later(100),
+        stop: sample::stop("s", 1),
+        events: Vec::new(),
+    };
+    assert_eq!(refusal(&*store, [again]).await, Conflict::TurnOver);
+    assert_eq!(refusal(&*store, [sample::end("s", 3)]).await, Conflict::TurnOver);
+    assert_eq!(store.turn(&session_id("s"), 1).await.unwrap(), first);
+    assert_eq!(store.turn_events(&session_id("s"), 1).await.unwrap().map(|events| events.len()), Some(5));
+    assert!(store.session(&session_id("s")).await.unwrap().unwrap().running, "the second turn goes on");
+}
+
+/// A turn that ended with an empty log has one; every turn that has not ended is found.
+pub async fn running_ones_are_found(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.running_turns().await.unwrap(), []);
+    for id in ["a", "b", "c"] {
+        made(&*store, [sample::create(id), sample::begin(id, 1)]).await;
+    }
+    let end = Change::EndTurn {
+        session: session_id("b"),
+        number: 1,
+        at: NOW,
+        stop: sample::stop("b", 1),
+        events: Vec::new(),
+    };
+    made(&*store, [end]).await;
+    assert_eq!(store.turn_events(&session_id("b"), 1).await.unwrap(), Some(Vec::new()));
+    let mut found = store.running_turns().await.unwrap();
+    found.sort_by(|one, other| one.session.cmp(&other.session));
+    assert_eq!(found, [running("a", 1), running("c", 1)]);
+}
+
+/// A client may ask for the last number there is.
+pub async fn numbers_beyond_reason_are_not_there(place: &dyn Place) {
+    let store = place.open().await;
+    let id = session_id("s");
+    made(&*store, [sample::create("s")]).await;
+    for number in [u64::MAX, u64::MAX / 2 + 1] {
+        assert_eq!(store.turn(&id, number).await.unwrap(), None);
+        assert_eq!(store.turn_events(&id, number).await.unwrap(), None);
+        assert_eq!(store.messages(&id, Some(number)).await.unwrap(), []);
+        assert_eq!(store.audit_links(number, 10).await.unwrap(), []);
+        assert!(store.commit(vec![sample::begin("s", number)]).await.is_err());
+        assert!(store.commit(vec![sample::append("s", 0, number, "far away")]).await.is_err());
+    }
+    assert_eq!(store.session(&id).await.unwrap(), Some(sample::session("s")));
+}
+
+/// Of 32 who begin the same turn at once, one does and the others meet `TurnRunning`.
+pub async fn of_many_who_begin_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    let units = (0..32).map(|n| vec![sample::append("s", 1, n, "me first"), sample::begin("s", 1)]);
+    assert_one_winner(&race(&store, units).await, Conflict::TurnRunning);
+    assert_eq!(store.running_turns().await.unwrap(), [running("s", 1)]);
+    assert_eq!(store.messages(&session_id("s"), None).await.unwrap().len(), 1, "the losers left nothing");
+}

@@ -1,0 +1,60 @@
+//! The store in one SQLite file.
+//!
+//! One thread writes, and several callers share one sync of the disk (`writer`). Readers have
+//! connections of their own and never wait for the writer (`readers`). Each aggregate has its
+//! statements in a file of its own.
+
+mod approvals;
+mod audit;
+mod calls;
+mod changes;
+mod connection;
+mod grants;
+mod keys;
+mod messages;
+mod migrations;
+mod ports;
+mod problem;
+mod readers;
+mod remembered;
+mod rows;
+mod sessions;
+mod turns;
+mod writer;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use nuncio_engine::ports::store::StoreError;
+
+use readers::Readers;
+use writer::Writer;
+
+/// A store in one SQLite file. Dropping it finishes the commits that are queued, so do that where
+/// waiting for the disk is allowed.
+pub struct SqliteStore {
+    path: PathBuf,
+    // Before the writer: the last connection to close tidies up the log, and a reader cannot.
+    readers: Readers,
+    writer: Writer,
+}
+
+impl SqliteStore {
+    /// Opens the store in that file, or begins one that only this user can read.
+    ///
+    /// # Errors
+    /// The file cannot be used, is no store, or was written by a newer version.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let writing = connection::writing(path)?;
+        migrations::run(&writing)?;
+        let readers = Readers::open(path)?;
+        let writer = Writer::start(writing)?;
+        Ok(Self { path: path.to_owned(), readers, writer })
+    }
+}
+
+impl fmt::Debug for SqliteStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SqliteStore").field("path", &self.path).finish_non_exhaustive()
+    }
+}

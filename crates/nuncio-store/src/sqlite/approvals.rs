@@ -1,0 +1,40 @@
+//! Approvals.
+
+use nuncio_core::approval::Approval;
+use nuncio_core::ids::ApprovalId;
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_json};
+
+pub(super) fn create(connection: &Connection, approval: &Approval) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO approvals (id, state, asked_at, content) VALUES (?1, ?2, ?3, ?4) ON CONFLICT (id) DO NOTHING",
+        params![approval.id.as_str(), approval.state.word(), approval.asked_at.as_millis(), to_json(approval)?],
+    )
+}
+
+pub(super) fn move_on(connection: &Connection, approval: &Approval, from: &str) -> Result<(), Problem> {
+    let moved = execute(
+        connection,
+        "UPDATE approvals SET state = ?3, asked_at = ?4, content = ?5 WHERE id = ?1 AND state = ?2",
+        params![approval.id.as_str(), from, approval.state.word(), approval.asked_at.as_millis(), to_json(approval)?],
+    )?;
+    if moved > 0 {
+        return Ok(());
+    }
+    let there = first(connection, "SELECT 1 FROM approvals WHERE id = ?1", [approval.id.as_str()], |_| Ok(()))?;
+    Err(there.map_or(Conflict::Missing, |()| Conflict::ApprovalMoved).into())
+}
+
+pub(super) fn one(connection: &Connection, id: &ApprovalId) -> Result<Option<Approval>, Problem> {
+    first(connection, "SELECT content FROM approvals WHERE id = ?1", [id.as_str()], |row| rows::json(row, 0))
+}
+
+pub(super) fn pending(connection: &Connection) -> Result<Vec<Approval>, Problem> {
+    let sql = "SELECT content FROM approvals WHERE state = 'pending' ORDER BY asked_at, id";
+    all(connection, sql, [], |row| rows::json(row, 0))
+}

@@ -1,0 +1,36 @@
+//! Which change is made where.
+
+use nuncio_engine::ports::store::Change;
+use rusqlite::Connection;
+
+use super::problem::Problem;
+use super::{approvals, audit, calls, grants, keys, messages, remembered, sessions, turns};
+
+/// Makes one change, inside the transaction that is open.
+pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Problem> {
+    match change {
+        Change::CreateSession { session, messages } => sessions::create(connection, session, messages),
+        Change::DeleteSession(id) => sessions::delete(connection, id),
+        Change::BeginTurn { session, number, mode, at, settings } => {
+            turns::begin(connection, session, *number, *mode, *at, settings)
+        }
+        Change::AppendMessage { session, turn, number, message } => {
+            messages::append(connection, session, *turn, *number, message)
+        }
+        Change::SetPending { session, pending } => sessions::set_pending(connection, session, pending),
+        Change::EndTurn { session, number, at, stop, events } => {
+            turns::end(connection, session, *number, *at, stop, events)
+        }
+        Change::Remember(remembered) => remembered::insert(connection, remembered),
+        Change::StartCall { key, record, place } => calls::start(connection, key, record, place.as_ref()),
+        Change::FinishCall(key) => calls::finish(connection, key),
+        Change::Audit(record) => audit::append(connection, record),
+        Change::CreateKey(key) => keys::create(connection, key),
+        Change::RevokeKey { id, at } => keys::revoke(connection, id, *at),
+        Change::CreateGrant(grant) => grants::create(connection, grant),
+        Change::RevokeGrant(id) => grants::revoke(connection, id),
+        Change::UseGrant(id) => grants::use_up(connection, id),
+        Change::CreateApproval(approval) => approvals::create(connection, approval),
+        Change::MoveApproval { approval, from } => approvals::move_on(connection, approval, from),
+    }
+}

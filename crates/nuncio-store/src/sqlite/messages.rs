@@ -1,0 +1,62 @@
+//! Messages.
+
+use nuncio_core::ids::SessionId;
+use nuncio_core::message::Message;
+use nuncio_engine::ports::store::{Conflict, StoredMessage};
+use rusqlite::{Connection, Row, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute_or, to_integer, to_json};
+
+pub(super) fn append(
+    connection: &Connection,
+    session: &SessionId,
+    turn: u64,
+    number: u64,
+    message: &Message,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::NoSession,
+        connection,
+        "UPDATE sessions SET next_message = CASE WHEN next_message < ?2 THEN ?2 ELSE next_message END
+         WHERE id = ?1",
+        params![session.as_str(), to_integer(number.saturating_add(1))?],
+    )?;
+    insert(connection, session, turn, number, message)
+}
+
+/// Puts it in its place; the session must be there.
+pub(super) fn insert(
+    connection: &Connection,
+    session: &SessionId,
+    turn: u64,
+    number: u64,
+    message: &Message,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO messages (session, number, turn, message) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (session, number) DO NOTHING",
+        params![session.as_str(), to_integer(number)?, to_integer(turn)?, to_json(message)?],
+    )
+}
+
+pub(super) fn of(
+    connection: &Connection,
+    session: &SessionId,
+    turn: Option<u64>,
+) -> Result<Vec<StoredMessage>, Problem> {
+    let Some(turn) = turn else {
+        let sql = "SELECT number, turn, message FROM messages WHERE session = ?1 ORDER BY number";
+        return all(connection, sql, [session.as_str()], read);
+    };
+    // A client may ask for any turn; one too large to be kept is not there.
+    let Ok(turn) = i64::try_from(turn) else { return Ok(Vec::new()) };
+    let sql = "SELECT number, turn, message FROM messages WHERE session = ?1 AND turn = ?2 ORDER BY number";
+    all(connection, sql, params![session.as_str(), turn], read)
+}
+
+fn read(row: &Row<'_>) -> Result<StoredMessage, Problem> {
+    Ok(StoredMessage { number: rows::number(row, 0)?, turn: rows::number(row, 1)?, message: rows::json(row, 2)? })
+}

@@ -1,0 +1,99 @@
+//! The port's traits: which read goes where.
+
+use async_trait::async_trait;
+use nuncio_core::approval::Approval;
+use nuncio_core::audit::{Head, Link};
+use nuncio_core::grant::Grant;
+use nuncio_core::ids::{ApprovalId, SessionId};
+use nuncio_core::principal::Principal;
+use nuncio_core::session::Session;
+use nuncio_core::turn::Turn;
+use nuncio_engine::ports::store::{
+    Access, ApiKey, Change, Conversations, Records, Remembered, SessionCursor, StartedCall, Store, StoreError,
+    StoredMessage,
+};
+
+use super::{SqliteStore, approvals, audit, calls, grants, keys, messages, remembered, sessions, turns};
+
+#[async_trait]
+impl Conversations for SqliteStore {
+    async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
+        self.readers.point(|connection| sessions::one(connection, id))
+    }
+
+    async fn sessions(
+        &self,
+        owner: &Principal,
+        after: Option<&SessionCursor>,
+        limit: usize,
+    ) -> Result<Vec<Session>, StoreError> {
+        let (owner, after) = (owner.clone(), after.cloned());
+        self.readers.list(move |connection| sessions::of(connection, &owner, after.as_ref(), limit)).await
+    }
+
+    async fn messages(&self, session: &SessionId, turn: Option<u64>) -> Result<Vec<StoredMessage>, StoreError> {
+        let session = session.clone();
+        self.readers.list(move |connection| messages::of(connection, &session, turn)).await
+    }
+
+    async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError> {
+        self.readers.point(|connection| turns::one(connection, session, number))
+    }
+
+    async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError> {
+        let session = session.clone();
+        self.readers.list(move |connection| turns::events(connection, &session, number)).await
+    }
+
+    async fn running_turns(&self) -> Result<Vec<Turn>, StoreError> {
+        self.readers.list(turns::running).await
+    }
+
+    async fn remembered(&self, owner: &Principal, request: &str, key: &str) -> Result<Option<Remembered>, StoreError> {
+        self.readers.point(|connection| remembered::one(connection, owner, request, key))
+    }
+}
+
+#[async_trait]
+impl Access for SqliteStore {
+    async fn keys(&self) -> Result<Vec<ApiKey>, StoreError> {
+        self.readers.list(keys::all).await
+    }
+
+    async fn grants(&self) -> Result<Vec<Grant>, StoreError> {
+        self.readers.list(grants::all).await
+    }
+
+    async fn approval(&self, id: &ApprovalId) -> Result<Option<Approval>, StoreError> {
+        self.readers.point(|connection| approvals::one(connection, id))
+    }
+
+    async fn pending_approvals(&self) -> Result<Vec<Approval>, StoreError> {
+        self.readers.list(approvals::pending).await
+    }
+}
+
+#[async_trait]
+impl Records for SqliteStore {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError> {
+        self.readers.list(move |connection| audit::links(connection, after, limit)).await
+    }
+
+    async fn audit_head(&self) -> Result<Head, StoreError> {
+        self.readers.point(audit::head)
+    }
+
+    async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {
+        self.readers.list(calls::all).await
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        self.writer.commit(changes).await
+    }
+}

@@ -1,0 +1,105 @@
+//! Sessions.
+
+use nuncio_core::ids::{AgentName, SessionId};
+use nuncio_core::message::Message;
+use nuncio_core::principal::Principal;
+use nuncio_core::session::{PendingCall, Session};
+use nuncio_engine::ports::store::{Conflict, SessionCursor};
+use rusqlite::{Connection, Row, params};
+
+use super::messages;
+use super::problem::Problem;
+use super::rows::{self, all, execute_or, first, to_integer, to_json, to_limit};
+
+pub(super) fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO sessions (id, owner, agent, turns, running, next_message, created_at, pending, settings)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING",
+        params![
+            session.id.as_str(),
+            session.owner.to_string(),
+            session.agent.as_str(),
+            to_integer(session.turns)?,
+            i64::from(session.running),
+            to_integer(session.next_message)?,
+            session.created_at.as_millis(),
+            to_json(&session.pending)?,
+            to_json(&session.settings)?,
+        ],
+    )?;
+    (0..).zip(messages).try_for_each(|(number, message)| messages::insert(connection, &session.id, 0, number, message))
+}
+
+/// Its messages, turns and remembered requests go with it, by their foreign keys.
+pub(super) fn delete(connection: &Connection, id: &SessionId) -> Result<(), Problem> {
+    execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
+}
+
+pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[PendingCall]) -> Result<(), Problem> {
+    execute_or(
+        Conflict::NoSession,
+        connection,
+        "UPDATE sessions SET pending = ?2 WHERE id = ?1",
+        params![id.as_str(), to_json(pending)?],
+    )
+}
+
+/// Why a change of a session or of what belongs to it found no row: there is no session, or else
+/// the reason given.
+pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Conflict) -> Result<Problem, Problem> {
+    let there = first(connection, "SELECT 1 FROM sessions WHERE id = ?1", [id.as_str()], |_| Ok(()))?;
+    Ok(there.map_or(Conflict::NoSession, |()| reason).into())
+}
+
+pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Session>, Problem> {
+    first(
+        connection,
+        "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings
+         FROM sessions WHERE id = ?1",
+        [id.as_str()],
+        read,
+    )
+}
+
+pub(super) fn of(
+    connection: &Connection,
+    owner: &Principal,
+    after: Option<&SessionCursor>,
+    limit: usize,
+) -> Result<Vec<Session>, Problem> {
+    let (owner, limit) = (owner.to_string(), to_limit(limit));
+    match after {
+        None => all(
+            connection,
+            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings
+             FROM sessions WHERE owner = ?1
+             ORDER BY created_at DESC, id DESC LIMIT ?2",
+            params![owner, limit],
+            read,
+        ),
+        Some(cursor) => all(
+            connection,
+            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings
+             FROM sessions WHERE owner = ?1 AND (created_at, id) < (?3, ?4)
+             ORDER BY created_at DESC, id DESC LIMIT ?2",
+            params![owner, limit, cursor.created_at.as_millis(), cursor.id.as_str()],
+            read,
+        ),
+    }
+}
+
+fn read(row: &Row<'_>) -> Result<Session, Problem> {
+    Ok(Session {
+        id: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
+        owner: rows::parsed(row, 1, Principal::parse)?,
+        agent: rows::parsed(row, 2, |text| AgentName::parse(text).ok())?,
+        turns: rows::number(row, 3)?,
+        running: row.get(4)?,
+        next_message: rows::number(row, 5)?,
+        created_at: rows::moment(row, 6)?,
+        pending: rows::json(row, 7)?,
+        settings: rows::json(row, 8)?,
+    })
+}

@@ -1,0 +1,105 @@
+//! Turns and their event logs.
+
+use nuncio_core::ids::SessionId;
+use nuncio_core::session::Settings;
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::{Stop, StreamMode, Turn, TurnState};
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, Row, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_integer, to_json};
+use super::sessions;
+
+pub(super) fn begin(
+    connection: &Connection,
+    session: &SessionId,
+    number: u64,
+    mode: StreamMode,
+    at: Timestamp,
+    settings: &Settings,
+) -> Result<(), Problem> {
+    let number = to_integer(number)?;
+    let begun = execute(
+        connection,
+        "UPDATE sessions SET turns = ?2, running = 1, settings = ?3
+         WHERE id = ?1 AND turns + 1 = ?2 AND running = 0",
+        params![session.as_str(), number, to_json(settings)?],
+    )?;
+    if begun == 0 {
+        return Err(sessions::missing_or(connection, session, Conflict::TurnRunning)?);
+    }
+    execute_or(
+        Conflict::TurnRunning,
+        connection,
+        "INSERT INTO turns (session, number, mode, started_at) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (session, number) DO NOTHING",
+        params![session.as_str(), number, mode.as_str(), at.as_millis()],
+    )
+}
+
+pub(super) fn end(
+    connection: &Connection,
+    session: &SessionId,
+    number: u64,
+    at: Timestamp,
+    stop: &Stop,
+    events: &[u8],
+) -> Result<(), Problem> {
+    let ended = execute(
+        connection,
+        "UPDATE turns SET ended_at = ?3, stop = ?4, events = ?5
+         WHERE session = ?1 AND number = ?2 AND ended_at IS NULL",
+        params![session.as_str(), to_integer(number)?, at.as_millis(), to_json(stop)?, events],
+    )?;
+    if ended == 0 {
+        return Err(sessions::missing_or(connection, session, Conflict::TurnOver)?);
+    }
+    execute(connection, "UPDATE sessions SET running = 0 WHERE id = ?1", [session.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn one(connection: &Connection, session: &SessionId, number: u64) -> Result<Option<Turn>, Problem> {
+    // A client may ask for any number; one too large to be kept is not there.
+    let Ok(number) = i64::try_from(number) else { return Ok(None) };
+    first(
+        connection,
+        "SELECT session, number, mode, started_at, ended_at, stop FROM turns WHERE session = ?1 AND number = ?2",
+        params![session.as_str(), number],
+        read,
+    )
+}
+
+pub(super) fn events(connection: &Connection, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, Problem> {
+    let Ok(number) = i64::try_from(number) else { return Ok(None) };
+    let events = first(
+        connection,
+        "SELECT events FROM turns WHERE session = ?1 AND number = ?2",
+        params![session.as_str(), number],
+        |row| Ok(row.get(0)?),
+    )?;
+    Ok(events.flatten())
+}
+
+pub(super) fn running(connection: &Connection) -> Result<Vec<Turn>, Problem> {
+    all(
+        connection,
+        "SELECT session, number, mode, started_at, ended_at, stop FROM turns WHERE ended_at IS NULL
+         ORDER BY session, number",
+        [],
+        read,
+    )
+}
+
+fn read(row: &Row<'_>) -> Result<Turn, Problem> {
+    Ok(Turn {
+        session: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
+        number: rows::number(row, 1)?,
+        mode: rows::parsed(row, 2, StreamMode::parse)?,
+        started_at: rows::moment(row, 3)?,
+        state: match rows::optional(row, 4, rows::moment)? {
+            None => TurnState::Running,
+            Some(at) => TurnState::Stopped { at, stop: rows::json(row, 5)? },
+        },
+    })
+}

@@ -1,0 +1,134 @@
+//! The one thread that writes.
+//!
+//! Syncing the disk costs a hundred times what a row costs, so whatever has queued up while one
+//! transaction was being synced goes into the next one together. Each caller's changes stand
+//! behind a savepoint: a condition that does not hold undoes them and nobody else's.
+
+use std::thread::{self, JoinHandle};
+
+use nuncio_engine::ports::store::{Change, StoreError};
+use rusqlite::Connection;
+use tokio::sync::{mpsc, oneshot};
+
+use super::changes;
+use super::problem::Problem;
+use super::rows::execute;
+
+/// How many callers' changes share a transaction at most.
+const GROUP: usize = 256;
+
+/// How many may queue before callers have to wait in line.
+const QUEUE: usize = 4 * GROUP;
+
+type Outcome = Result<(), StoreError>;
+
+/// What one caller wants done, all or none.
+struct Unit {
+    changes: Vec<Change>,
+    answer: oneshot::Sender<Outcome>,
+}
+
+/// The thread, from outside.
+pub(super) struct Writer {
+    /// Empty once the store is being closed.
+    queue: Option<mpsc::Sender<Unit>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    /// Gives the connection to a thread of its own.
+    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+        let (queue, units) = mpsc::channel(QUEUE);
+        let thread = thread::Builder::new()
+            .name("nuncio-store".to_owned())
+            .spawn(move || run(&connection, units))
+            .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Makes the changes, all or none; on disk when it returns. Once queued they are made even if
+    /// the caller no longer waits.
+    pub(super) async fn commit(&self, changes: Vec<Change>) -> Outcome {
+        let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());
+        let (answer, outcome) = oneshot::channel();
+        let queue = self.queue.as_ref().ok_or_else(stopped)?;
+        queue.send(Unit { changes, answer }).await.map_err(|_| stopped())?;
+        outcome.await.map_err(|_| stopped())?
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(Err(_)) = self.thread.take().map(JoinHandle::join) {
+            tracing::error!("the store's writer had stopped before it was closed");
+        }
+    }
+}
+
+fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>) {
+    let mut units = Vec::with_capacity(GROUP);
+    while queue.blocking_recv_many(&mut units, GROUP) > 0 {
+        let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
+        for (answer, outcome) in answers.into_iter().zip(commit_group(connection, &group)) {
+            // Whoever no longer waits is not told.
+            let _ = answer.send(outcome);
+        }
+    }
+}
+
+/// One transaction for all of them; an outcome for each.
+fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<Outcome> {
+    try_group(connection, group).unwrap_or_else(|problem| {
+        rollback(connection);
+        vec![Err(problem.into()); group.len()]
+    })
+}
+
+/// Fails if the transaction as a whole does: then nothing of it was made.
+fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outcome>, Problem> {
+    execute(connection, "BEGIN IMMEDIATE", [])?;
+    let outcomes = match group {
+        // Alone, the transaction is savepoint enough.
+        [unit] => {
+            apply(connection, unit)?;
+            vec![Ok(())]
+        }
+        _ => group.iter().map(|unit| apply_apart(connection, unit)).collect::<Result<_, _>>()?,
+    };
+    execute(connection, "COMMIT", [])?;
+    Ok(outcomes)
+}
+
+/// Makes one unit's changes behind a savepoint. Fails only if that cost the whole transaction.
+fn apply_apart(connection: &Connection, unit: &[Change]) -> Result<Outcome, Problem> {
+    execute(connection, "SAVEPOINT unit", [])?;
+    let outcome = apply(connection, unit);
+    if let Err(problem) = outcome {
+        // On a full disk, among others, SQLite rolls back everything by itself.
+        if connection.is_autocommit() {
+            return Err(problem);
+        }
+        execute(connection, "ROLLBACK TO unit", [])?;
+        execute(connection, "RELEASE unit", [])?;
+        return Ok(Err(problem.into()));
+    }
+    execute(connection, "RELEASE unit", [])?;
+    Ok(Ok(()))
+}
+
+fn apply(connection: &Connection, unit: &[Change]) -> Result<(), Problem> {
+    unit.iter().try_for_each(|change| changes::apply(connection, change))
+}
+
+fn rollback(connection: &Connection) {
+    if connection.is_autocommit() {
+        return;
+    }
+    if let Err(problem) = execute(connection, "ROLLBACK", []) {
+        tracing::error!(?problem, "the store could not roll back");
+    }
+}
+
+#[cfg(test)]
+mod tests;

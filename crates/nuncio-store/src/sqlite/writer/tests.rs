@@ -1,0 +1,108 @@
+//! Groups whose transaction goes wrong: nobody is told of something that is not there.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::KeyScopes;
+use nuncio_core::ids::KeyId;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{ApiKey, Conflict};
+use tempfile::TempDir;
+
+use super::super::{connection, keys, migrations};
+use super::*;
+
+fn store() -> (TempDir, PathBuf, Connection) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nuncio.db");
+    let connection = connection::writing(&file).unwrap();
+    migrations::run(&connection).unwrap();
+    (folder, file, connection)
+}
+
+fn create(id: &str, name_bytes: usize) -> Vec<Change> {
+    vec![Change::CreateKey(ApiKey {
+        id: KeyId::parse(id).unwrap(),
+        name: Some("n".repeat(name_bytes)),
+        digest: Digest::ZERO,
+        scopes: KeyScopes::All,
+        person: None,
+        created_at: Timestamp::from_millis(0),
+        revoked_at: None,
+    })]
+}
+
+fn ids(connection: &Connection) -> Vec<String> {
+    keys::all(connection).unwrap().into_iter().map(|key| key.id.to_string()).collect()
+}
+
+#[test]
+fn a_conflict_in_a_group_is_its_units_own() {
+    let (_folder, _, connection) = store();
+    let outcomes = commit_group(&connection, &[create("a", 1), create("a", 1), create("b", 1)]);
+    assert_eq!(outcomes, [Ok(()), Err(StoreError::Conflict(Conflict::Exists)), Ok(())]);
+    assert_eq!(ids(&connection), ["a", "b"]);
+    assert_eq!(commit_group(&connection, &[create("b", 1)]), [Err(StoreError::Conflict(Conflict::Exists))]);
+    assert!(connection.is_autocommit());
+}
+
+#[test]
+fn on_a_full_disk_only_what_is_there_was_told() {
+    let (_folder, _, connection) = store();
+    let pages: i64 = connection.pragma_query_value(None, "page_count", |row| row.get(0)).unwrap();
+    let most = connection.pragma_update_and_check(None, "max_page_count", pages + 8, |row| row.get::<_, i64>(0));
+    assert_eq!(most.unwrap(), pages + 8);
+
+    let group = [create("a", 1), create("large", 1 << 20), create("b", 1)];
+    let outcomes = commit_group(&connection, &group);
+    match &outcomes[1] {
+        Err(StoreError::Unavailable(why)) => assert!(why.starts_with("the disk is full"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+    let told: Vec<_> =
+        ["a", "large", "b"].into_iter().zip(&outcomes).filter(|(_, told)| told.is_ok()).map(|(id, _)| id).collect();
+    assert_eq!(ids(&connection), told);
+    assert!(connection.is_autocommit());
+
+    assert!(matches!(commit_group(&connection, &[create("large", 1 << 20)])[..], [Err(StoreError::Unavailable(_))]));
+    assert_eq!(commit_group(&connection, &[create("c", 1)]), [Ok(())], "it goes on with what fits");
+}
+
+#[test]
+fn while_another_process_holds_the_lock_nothing_is_told_done() {
+    let (_folder, file, connection) = store();
+    connection.busy_timeout(Duration::ZERO).unwrap();
+    let other = connection::writing(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    for outcome in commit_group(&connection, &[create("a", 1), create("b", 1)]) {
+        let Err(StoreError::Unavailable(why)) = outcome else { panic!("{outcome:?}") };
+        assert!(why.starts_with("another process holds its lock"), "{why}");
+    }
+    other.execute_batch("ROLLBACK").unwrap();
+    assert_eq!(commit_group(&connection, &[create("a", 1)]), [Ok(())]);
+    assert_eq!(ids(&connection), ["a"]);
+}
+
+#[test]
+fn if_the_commit_fails_nobody_is_told_success() {
+    let (_folder, _, connection) = store();
+    // A foreign key checked only at the commit makes the commit itself fail.
+    connection
+        .execute_batch(
+            "CREATE TABLE trap (session TEXT REFERENCES sessions (id) DEFERRABLE INITIALLY DEFERRED);
+             CREATE TRIGGER set_trap AFTER INSERT ON api_keys BEGIN INSERT INTO trap VALUES ('nobody'); END;",
+        )
+        .unwrap();
+    for group in [vec![create("a", 1)], vec![create("a", 1), create("b", 1)]] {
+        for outcome in commit_group(&connection, &group) {
+            assert!(matches!(outcome, Err(StoreError::Unavailable(_))), "{outcome:?}");
+        }
+        assert!(connection.is_autocommit());
+        assert!(ids(&connection).is_empty());
+    }
+    connection.execute_batch("DROP TRIGGER set_trap").unwrap();
+    assert_eq!(commit_group(&connection, &[create("a", 1)]), [Ok(())]);
+}

@@ -1,0 +1,35 @@
+//! The contract on SQLite, and what is promised of the file alone.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[path = "it/crash.rs"]
+mod crash;
+#[path = "it/file.rs"]
+mod file;
+
+mod contract {
+    use std::sync::Arc;
+
+    use async_trait::async_trait;
+    use nuncio_engine::ports::store::Store;
+    use nuncio_store::SqliteStore;
+    use nuncio_store::contract::Place;
+    use tempfile::TempDir;
+
+    struct Folder(TempDir);
+
+    impl Folder {
+        fn new() -> Self {
+            Self(tempfile::tempdir().unwrap())
+        }
+    }
+
+    #[async_trait]
+    impl Place for Folder {
+        async fn open(&self) -> Arc<dyn Store> {
+            Arc::new(SqliteStore::open(&self.0.path().join("nuncio.db")).unwrap())
+        }
+    }
+
+    nuncio_store::store_contract!(Folder::new());
+}

@@ -1,0 +1,140 @@
+//! The file: whose it is, which versions read it, and what happens when it is not what it should be.
+
+use std::path::{Path, PathBuf};
+
+use nuncio_core::audit::{Broken, Head, Verifier};
+use nuncio_engine::ports::store::{Change, Conversations, Records, Store, StoreError};
+use nuncio_store::SqliteStore;
+use nuncio_store::contract::sample;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+fn place() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nuncio.db");
+    (folder, file)
+}
+
+fn tamper(file: &Path, sql: &str) {
+    let changed = Connection::open(file).unwrap().execute(sql, []).unwrap();
+    assert_eq!(changed, 1);
+}
+
+fn damage(error: StoreError) -> String {
+    match error {
+        StoreError::Damaged(what) => what,
+        other => panic!("expected damage, got {other:?}"),
+    }
+}
+
+fn refused(file: &Path) -> StoreError {
+    SqliteStore::open(file).unwrap_err()
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let (_folder, file) = place();
+    drop(SqliteStore::open(&file).unwrap());
+    let version = || {
+        let connection = Connection::open(&file).unwrap();
+        connection.pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0)).unwrap()
+    };
+    let known = version();
+    Connection::open(&file).unwrap().pragma_update(None, "user_version", known + 1).unwrap();
+
+    let said = damage(refused(&file));
+    assert_eq!(
+        said,
+        format!(
+            "its schema is version {}, and this version of Nuncio knows no later one than {known}; use the newer Nuncio that wrote it",
+            known + 1
+        )
+    );
+    assert_eq!(version(), known + 1);
+}
+
+#[test]
+fn a_file_of_another_kind_is_refused_and_left_alone() {
+    let (_folder, file) = place();
+    let letter = "Dear Ada, ".repeat(1000);
+    std::fs::write(&file, &letter).unwrap();
+    assert!(damage(refused(&file)).contains("not a database"));
+    assert_eq!(std::fs::read_to_string(&file).unwrap(), letter);
+}
+
+#[test]
+fn a_place_that_cannot_be_written_is_named() {
+    let (folder, _) = place();
+    let file = folder.path().join("no/such/folder/nuncio.db");
+    match refused(&file) {
+        StoreError::Unavailable(why) => assert!(why.contains("no/such/folder/nuncio.db"), "{why}"),
+        other => panic!("{other:?}"),
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_file_is_its_users_alone() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, file) = place();
+    let _store = SqliteStore::open(&file).unwrap();
+    assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
+#[test]
+fn a_closed_store_is_one_file() {
+    let (folder, file) = place();
+    drop(SqliteStore::open(&file).unwrap());
+    let names: Vec<_> = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["nuncio.db"]);
+}
+
+#[tokio::test]
+async fn unreadable_content_names_its_column_and_shows_nothing_of_it() {
+    let (_folder, file) = place();
+    let store = SqliteStore::open(&file).unwrap();
+    store.commit(vec![sample::create("s"), sample::append("s", 0, 0, "hello")]).await.unwrap();
+    let id = sample::session_id("s");
+
+    for (tampering, said) in [
+        ("settings = '{\"tools\": '", "column settings: not JSON, at line 1 column 10"),
+        ("settings = '{\"tools\": \"a secret\"}'", "column settings: JSON of another shape, at line 1 column 20"),
+        ("settings = '{}', owner = 'a secret'", "column owner: the text is not what belongs there"),
+        ("owner = 'local', turns = -1", "column turns: the number is negative"),
+    ] {
+        tamper(&file, &format!("UPDATE sessions SET {tampering}"));
+        assert_eq!(damage(store.session(&id).await.unwrap_err()), said);
+    }
+    tamper(&file, "UPDATE sessions SET turns = 0");
+    assert!(store.session(&id).await.unwrap().is_some());
+
+    tamper(&file, "UPDATE messages SET message = '{\"role\": \"nobody\"}'");
+    assert!(damage(store.messages(&id, None).await.unwrap_err()).starts_with("column message: "));
+}
+
+#[tokio::test]
+async fn an_altered_record_breaks_the_chain() {
+    let (_folder, file) = place();
+    let store = SqliteStore::open(&file).unwrap();
+    for call in ["c1", "c2", "c3"] {
+        store.commit(vec![Change::Audit(sample::record(call))]).await.unwrap();
+    }
+    tamper(&file, "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq = 2");
+    let links = store.audit_links(0, 10).await.unwrap();
+    let mut verifier = Verifier::after(Head::START);
+    let broken = links.iter().try_for_each(|link| verifier.take(link));
+    assert_eq!(broken, Err(Broken::Altered { seq: 2 }));
+}
+
+/// A command run beside the server opens the same file: both write, and the chain stays one.
+#[tokio::test(flavor = "multi_thread")]
+async fn two_stores_on_one_file_share_one_chain() {
+    let (_folder, file) = place();
+    let (one, other) = (SqliteStore::open(&file).unwrap(), SqliteStore::open(&file).unwrap());
+    for n in 0..20 {
+        let store = if n % 2 == 0 { &one } else { &other };
+        store.commit(vec![Change::Audit(sample::record(&format!("c{n}")))]).await.unwrap();
+    }
+    assert_eq!(nuncio_store::contract::audit::verified(&one).await.len(), 20);
+    assert_eq!(one.audit_head().await.unwrap(), other.audit_head().await.unwrap());
+}

@@ -1,0 +1,120 @@
+//! A small AAP client for tests: it sends what it is told and hides nothing.
+
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+
+use crate::EventStream;
+
+/// A client of one AAP server.
+#[derive(Debug, Clone)]
+pub struct AapClient {
+    base: String,
+    key: Option<String>,
+    http: reqwest::Client,
+}
+
+impl AapClient {
+    pub(crate) fn new(base: String, key: Option<String>) -> Self {
+        let http = reqwest::Client::builder().no_proxy().build().unwrap();
+        Self { base, key, http }
+    }
+
+    /// A request to a path below AAP's base.
+    #[must_use]
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    /// `GET`, as status and JSON.
+    pub async fn get(&self, path: &str) -> (u16, Value) {
+        answer(self.request(Method::GET, path).send().await.unwrap()).await
+    }
+
+    /// `POST` of JSON, as status and JSON.
+    pub async fn post(&self, path: &str, body: Value) -> (u16, Value) {
+        answer(self.request(Method::POST, path).json(&body).send().await.unwrap()).await
+    }
+
+    /// `DELETE`, as status and JSON.
+    pub async fn delete(&self, path: &str) -> (u16, Value) {
+        answer(self.request(Method::DELETE, path).send().await.unwrap()).await
+    }
+
+    /// A new session; panics unless it is made.
+    pub async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
+        let tools: Vec<_> = tools.iter().map(|(name, trust)| json!({"name": name, "trust": trust})).collect();
+        self.session_with(json!({"agent": {"name": agent, "tools": tools}})).await
+    }
+
+    /// A new session by the whole request; panics unless it is made.
+    pub async fn session_with(&self, request: Value) -> String {
+        let (status, body) = self.post("/sessions", request).await;
+        assert_eq!(status, 201, "{body}");
+        body["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// A turn with one user message, answered at once.
+    pub async fn say(&self, session: &str, text: &str) -> Value {
+        let (status, body) = self.turn(session, json!([{"role": "user", "content": text}])).await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// A turn with a script for the script brain, answered at once.
+    pub async fn play(&self, session: &str, script: Value) -> Value {
+        self.say(session, &json!({"script": script}).to_string()).await
+    }
+
+    /// A turn with these messages, answered at once.
+    pub async fn turn(&self, session: &str, messages: Value) -> (u16, Value) {
+        self.post(&format!("/sessions/{session}/turns"), json!({"messages": messages})).await
+    }
+
+    /// A streamed turn with a script.
+    pub async fn stream(&self, session: &str, mode: &str, script: Value) -> EventStream {
+        let text = json!({"script": script}).to_string();
+        let body = json!({"stream": mode, "messages": [{"role": "user", "content": text}]});
+        let request = self.request(Method::POST, &format!("/sessions/{session}/turns")).json(&body);
+        open(request.send().await.unwrap())
+    }
+
+    /// The stream of the last turn, or behind an event.
+    pub async fn resume(&self, session: &str, mode: &str, last: Option<&str>) -> EventStream {
+        let mut request = self.request(Method::GET, &format!("/sessions/{session}/stream?stream={mode}"));
+        if let Some(last) = last {
+            request = request.header("Last-Event-ID", last);
+        }
+        open(request.send().await.unwrap())
+    }
+
+    /// Stops the turn that runs; how it ended.
+    pub async fn cancel(&self, session: &str) -> Value {
+        let request = self.request(Method::POST, &format!("/sessions/{session}/cancel"));
+        let (status, body) = answer(request.send().await.unwrap()).await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// The full history.
+    pub async fn history(&self, session: &str) -> Vec<Value> {
+        let (status, body) = self.get(&format!("/sessions/{session}/history?type=full")).await;
+        assert_eq!(status, 200, "{body}");
+        body["history"]["full"].as_array().unwrap().clone()
+    }
+}
+
+fn open(response: Response) -> EventStream {
+    assert_eq!(response.status(), 200);
+    EventStream::new(response)
+}
+
+async fn answer(response: Response) -> (u16, Value) {
+    let status = response.status().as_u16();
+    let text = response.text().await.unwrap();
+    let body = if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) };
+    (status, body)
+}

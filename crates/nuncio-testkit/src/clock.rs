@@ -1,0 +1,104 @@
+//! A clock that stands still until it is moved.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock;
+use tokio::sync::watch;
+
+use crate::eventually;
+
+/// A clock that a test moves. Clones show the same time.
+#[derive(Debug, Clone)]
+pub struct ManualClock {
+    now: Arc<watch::Sender<Timestamp>>,
+    sleepers: Arc<Sleepers>,
+}
+
+/// The moments that are being waited for.
+#[derive(Debug, Default)]
+struct Sleepers {
+    next: AtomicU64,
+    moments: Mutex<HashMap<u64, Timestamp>>,
+}
+
+/// Someone waiting; forgotten when they stop.
+struct Sleeper {
+    number: u64,
+    among: Arc<Sleepers>,
+}
+
+impl ManualClock {
+    /// A clock that shows `2026-11-15T11:00:00Z`.
+    #[must_use]
+    pub fn new() -> Self {
+        let now = Arc::new(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000)));
+        Self { now, sleepers: Arc::default() }
+    }
+
+    /// Moves the clock on and wakes everyone whose time has come.
+    pub fn advance(&self, span: Duration) {
+        self.now.send_modify(|now| *now = now.after(span));
+    }
+
+    /// Waits until someone waits for exactly that time from now, so that moving the clock wakes them.
+    pub async fn someone_waits_for(&self, span: Duration) {
+        let moment = self.now().after(span);
+        eventually("someone waits for the clock", async || {
+            self.sleepers.lock().values().any(|waited| *waited == moment).then_some(())
+        })
+        .await;
+    }
+
+    /// Waits for [`Self::someone_waits_for`] and moves the clock by that time.
+    pub async fn pass(&self, span: Duration) {
+        self.someone_waits_for(span).await;
+        self.advance(span);
+    }
+}
+
+impl Default for ManualClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        *self.now.borrow()
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
+        let mut now = self.now.subscribe();
+        let sleeper = self.sleepers.add(moment);
+        Box::pin(async move {
+            let _sleeper = sleeper;
+            // The sender lives as long as any clone of the clock; without it nothing ever comes.
+            if now.wait_for(|now| *now >= moment).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+impl Sleepers {
+    fn add(self: &Arc<Self>, moment: Timestamp) -> Sleeper {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(number, moment);
+        Sleeper { number, among: Arc::clone(self) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, Timestamp>> {
+        self.moments.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Drop for Sleeper {
+    fn drop(&mut self) {
+        self.among.lock().remove(&self.number);
+    }
+}

@@ -1,0 +1,18 @@
+//! For tests: an in-process gateway on a free port, a client that speaks AAP, a clock to move.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+mod client;
+mod clock;
+mod gateway;
+mod patience;
+mod raw;
+mod stream;
+
+pub use client::AapClient;
+pub use clock::ManualClock;
+pub use gateway::{Gateway, GatewayBuilder, KeyHolder};
+pub use patience::{eventually, is_alive};
+pub use raw::RawAnswer;
+pub use reqwest::Method;
+pub use stream::{EventStream, Sse};

@@ -1,0 +1,62 @@
+//! Requests byte by byte, for what no proper client would send.
+
+use std::net::SocketAddr;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+
+/// An answer, read to the end of the connection.
+#[derive(Debug, Clone)]
+pub struct RawAnswer {
+    /// The status.
+    pub status: u16,
+    /// The headers, names in lower case.
+    pub headers: Vec<(String, String)>,
+    /// What follows them.
+    pub body: String,
+}
+
+impl RawAnswer {
+    /// Sends bytes and reads what comes until the connection ends; nothing when nothing comes.
+    pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> Option<Self> {
+        let mut stream = TcpStream::connect(address).await.unwrap();
+        // A server that has seen enough may close before all is sent.
+        let _ = stream.write_all(request).await;
+        Self::read(stream).await
+    }
+
+    /// Reads an answer to the end of a connection; nothing when nothing comes.
+    pub async fn read(mut stream: TcpStream) -> Option<Self> {
+        let mut bytes = Vec::new();
+        let _ = stream.read_to_end(&mut bytes).await;
+        let text = String::from_utf8(bytes).unwrap();
+        let (head, body) = text.split_once("\r\n\r\n")?;
+        let mut lines = head.split("\r\n");
+        let status = lines.next()?.split(' ').nth(1)?.parse().unwrap();
+        let headers = lines
+            .filter_map(|line| line.split_once(':'))
+            .map(|(name, value)| (name.to_ascii_lowercase(), value.trim().to_owned()))
+            .collect();
+        Some(Self { status, headers, body: body.to_owned() })
+    }
+
+    /// The value of a header.
+    #[must_use]
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+    }
+
+    /// The body as JSON; panics unless it is declared as such.
+    #[must_use]
+    pub fn json(&self) -> Value {
+        assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
+        serde_json::from_str(&self.body).unwrap()
+    }
+
+    /// The code of an AAP error.
+    #[must_use]
+    pub fn code(&self) -> String {
+        self.json()["code"].as_str().unwrap_or_default().to_owned()
+    }
+}

@@ -1,0 +1,219 @@
+//! The commands and their flags.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+
+/// Puts an agent on the network: describe it once, serve it over every protocol.
+#[derive(Debug, Parser)]
+#[command(name = "nuncio", version, about, max_term_width = 100, arg_required_else_help = true)]
+#[command(
+    after_help = "First steps:\n  nuncio serve            serve the Grand Hotel example at http://localhost:7400\n  nuncio init my-agent    write an agent file of your own\n  nuncio serve my-agent   serve it"
+)]
+pub(crate) struct Cli {
+    /// Print JSON for programs instead of text for people
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Serve agents
+    Serve(Serve),
+    /// Write a commented agent file to start from
+    Init {
+        /// The folder to write agent.toml into
+        #[arg(default_value = ".")]
+        folder: PathBuf,
+    },
+    /// Check agent files, and say what each protocol cannot express
+    Lint {
+        /// An agent file, or a folder as `serve` takes it
+        #[arg(default_value = ".")]
+        path: PathBuf,
+    },
+    /// Make, list and revoke API keys
+    #[command(subcommand)]
+    Key(Key),
+    /// Give scopes to callers, list them, take them back
+    #[command(subcommand)]
+    Grant(Grant),
+    /// Answer the calls that wait for an operator's approval
+    #[command(subcommand)]
+    Approve(Approve),
+    /// Read and prove the record of every tool call
+    #[command(subcommand)]
+    Audit(Audit),
+    /// Say what an error code means and what to do
+    Explain {
+        /// The code; all are listed when it is left out
+        code: Option<String>,
+    },
+    /// Tool servers that the examples use (MCP on standard input and output)
+    #[command(subcommand)]
+    Demo(Demo),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Serve {
+    /// An agent file, a folder with agent.toml, or a folder of such folders; the Grand Hotel
+    /// example when left out
+    pub(crate) agents: Option<PathBuf>,
+    /// Where to listen; `localhost` means both loopback addresses
+    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN")]
+    pub(crate) listen: String,
+    #[command(flatten)]
+    pub(crate) data: Data,
+    /// The settings file [default: nuncio.toml in the data directory]
+    #[arg(long, value_name = "FILE", env = "NUNCIO_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
+    /// The address under which others reach this server
+    #[arg(long, value_name = "URL", env = "NUNCIO_PUBLIC_URL")]
+    pub(crate) public_url: Option<url::Url>,
+    /// Serve TLS with this certificate (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_key", env = "NUNCIO_TLS_CERT")]
+    pub(crate) tls_cert: Option<PathBuf>,
+    /// The certificate's private key (PEM)
+    #[arg(long, value_name = "FILE", requires = "tls_cert", env = "NUNCIO_TLS_KEY")]
+    pub(crate) tls_key: Option<PathBuf>,
+    /// Believe these certificate authorities too (PEM)
+    #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
+    pub(crate) extra_ca: Option<PathBuf>,
+    /// Allow plain http to peers on this machine, for development
+    #[arg(long)]
+    pub(crate) dev: bool,
+    /// Serve beyond this machine without keys
+    #[arg(long)]
+    pub(crate) open: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Data {
+    /// The data directory
+    #[arg(long = "data", value_name = "DIR", default_value = "nuncio-data", env = "NUNCIO_DATA")]
+    pub(crate) path: PathBuf,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Key {
+    /// Make a key; it is printed once and never again
+    Create {
+        /// What to call it
+        #[arg(long)]
+        name: Option<String>,
+        /// The person it belongs to
+        #[arg(long)]
+        person: Option<String>,
+        /// A scope it may use; all when left out, several by repeating
+        #[arg(long = "scope", value_name = "SCOPE")]
+        scopes: Vec<String>,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List the keys
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Take a key back
+    Revoke {
+        /// Its id or name
+        key: String,
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Grant {
+    /// Give scopes of an agent to a caller
+    Create {
+        /// Who: anonymous, key:ID, oauth:ISSUER#SUBJECT or a DID
+        principal: String,
+        /// The agent
+        agent: String,
+        /// The scopes
+        #[arg(required = true, value_name = "SCOPE")]
+        scopes: Vec<String>,
+        /// Until this moment, such as 2027-01-01T00:00:00Z
+        #[arg(long, value_name = "TIME", conflicts_with = "once")]
+        until: Option<String>,
+        /// For one call only
+        #[arg(long)]
+        once: bool,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List what was given
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Take a grant back
+    Revoke {
+        /// Its id
+        id: String,
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Approve {
+    /// List the calls that wait
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Let a call run, once, with the arguments shown
+    Allow {
+        /// The approval's id
+        id: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Refuse a call
+    Deny {
+        /// The approval's id
+        id: String,
+        /// Why; the agent is told
+        #[arg(long)]
+        reason: Option<String>,
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Audit {
+    /// List the records, oldest first
+    List {
+        /// Begin behind this number
+        #[arg(long, default_value_t = 0)]
+        after: u64,
+        /// How many at most
+        #[arg(long, default_value_t = 100)]
+        limit: usize,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Prove that no record was changed, removed or put in between
+    Verify {
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Demo {
+    /// The Grand Hotel's rooms and reservations
+    Hotel {
+        /// The file they are kept in [default: hotel.db in the data directory, or here]
+        #[arg(long, value_name = "FILE")]
+        db: Option<PathBuf>,
+    },
+    /// `add` and `lookup`, for the script example
+    Script,
+}

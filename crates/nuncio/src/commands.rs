@@ -1,0 +1,30 @@
+//! One file a command.
+
+mod desk;
+mod explain;
+mod files;
+mod serve;
+
+use std::path::PathBuf;
+
+use crate::cli::{Cli, Command, Demo};
+
+/// Runs a command.
+pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
+    let json = cli.json;
+    match cli.command {
+        Command::Serve(options) => serve::run(options, json).await,
+        Command::Init { folder } => files::init(&folder, json),
+        Command::Lint { path } => files::lint(path, json),
+        Command::Key(key) => desk::key(key, json).await,
+        Command::Grant(grant) => desk::grant(grant, json).await,
+        Command::Approve(approve) => desk::approve(approve, json).await,
+        Command::Audit(audit) => desk::audit(audit, json).await,
+        Command::Explain { code } => explain::run(code.as_deref(), json),
+        Command::Demo(Demo::Hotel { db }) => {
+            let beside = || PathBuf::from(std::env::var_os("NUNCIO_DATA").unwrap_or_default()).join("hotel.db");
+            nuncio_demo::hotel(&db.unwrap_or_else(beside)).await
+        }
+        Command::Demo(Demo::Script) => nuncio_demo::script().await,
+    }
+}

@@ -1,0 +1,59 @@
+//! `nuncio explain`.
+
+use anstream::println;
+use nuncio_core::Code;
+use owo_colors::OwoColorize as _;
+use serde_json::json;
+
+use crate::output::fault;
+
+/// Prints the page of a code, or the list of codes.
+pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
+    let Some(name) = code else {
+        if json {
+            println!("{}", json!({"codes": Code::ALL}));
+            return Ok(());
+        }
+        for code in Code::ALL {
+            println!("{:<24}{}", code.as_str(), summary(*code));
+        }
+        return Ok(());
+    };
+    let Some(code) = Code::parse(&name.to_lowercase()) else {
+        let near: Vec<_> =
+            Code::ALL.iter().map(|code| code.as_str()).filter(|code| shares_a_word(code, name)).collect();
+        let hint = if near.is_empty() {
+            "`nuncio explain` lists them all".to_owned()
+        } else {
+            format!("perhaps: {}", near.join(", "))
+        };
+        return Err(fault(Code::NotFound, format!("there is no code {name:?}; {hint}")));
+    };
+    if json {
+        println!("{}", json!({"code": code, "page": code.page()}));
+        return Ok(());
+    }
+    for line in code.page().trim_end().lines() {
+        match line.trim_start_matches('#') {
+            heading if heading.len() < line.len() => println!("{}", heading.trim().bold()),
+            text => println!("{text}"),
+        }
+    }
+    Ok(())
+}
+
+/// The first sentence of a code's page.
+fn summary(code: Code) -> String {
+    let paragraph = code.page().lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
+    let text = paragraph.collect::<Vec<_>>().join(" ");
+    let sentence = text.split_once(". ").map_or(text.as_str(), |(first, _)| first).trim_end_matches('.');
+    match sentence.char_indices().nth(52) {
+        Some((end, _)) => format!("{}…", &sentence[..end]),
+        None => sentence.to_owned(),
+    }
+}
+
+fn shares_a_word(code: &str, name: &str) -> bool {
+    let mut words = name.split(['_', '-', ' ']).filter(|word| word.len() > 2);
+    words.any(|word| code.contains(&word.to_lowercase()))
+}

@@ -1,0 +1,91 @@
+//! `nuncio serve`.
+
+use std::sync::Arc;
+
+use anstream::{eprintln, println};
+use nuncio_core::Code;
+use nuncio_server::settings::Settings;
+use nuncio_server::{AgentSource, ListenOn, ServeOptions, Server, SystemClock, Tls, telemetry};
+use owo_colors::OwoColorize as _;
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+
+use crate::cli::Serve;
+use crate::output::fault;
+
+/// The agent served when none is named.
+const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
+
+/// Serves until told to stop.
+pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
+    let config = flags.config.clone().unwrap_or_else(|| flags.data.path.join("nuncio.toml"));
+    let settings = Settings::load(&config, flags.config.is_some(), |name| std::env::var(name).ok())?;
+    telemetry::start(&settings.log.level, settings.log.format);
+    let agents = match flags.agents {
+        Some(path) => AgentSource::Path(path),
+        None => AgentSource::Embedded { name: "the Grand Hotel example", text: GRAND_HOTEL },
+    };
+    let tls = flags.tls_cert.zip(flags.tls_key).map(|(certificate, key)| Tls { certificate, key });
+    let executable = std::env::current_exe()
+        .map_err(|error| fault(Code::Internal, format!("this program cannot be found: {error}")))?;
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let server = Server::start(ServeOptions {
+        agents,
+        data: flags.data.path,
+        listen: ListenOn::parse(&flags.listen)?,
+        settings,
+        open: flags.open,
+        tls,
+        extra_ca: flags.extra_ca,
+        dev: flags.dev,
+        clock: Arc::new(SystemClock),
+        executable,
+    })
+    .await?;
+    let url = flags.public_url.map_or_else(|| server.url(), |url| url.as_str().trim_end_matches('/').to_owned());
+    greet(&server, &url, json);
+
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    if !json {
+        eprintln!("{}", "Stopping: running turns may finish. Again to stop at once.".dimmed());
+    }
+    tokio::select! {
+        () = server.stop() => Ok(()),
+        _ = interrupt.recv() => std::process::exit(130),
+        _ = terminate.recv() => std::process::exit(143),
+    }
+}
+
+/// Every address worth opening.
+fn greet(server: &Server, url: &str, json: bool) {
+    let agents = server.engine().agents();
+    if json {
+        let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
+        println!("{}", json!({"url": url, "aap": format!("{url}/aap"), "agents": names}));
+        return;
+    }
+    println!("{} serves", "Nuncio".bold());
+    for agent in &agents {
+        println!("  {}  {}", agent.name.bold(), agent.title.as_deref().unwrap_or_default().dimmed());
+    }
+    println!();
+    println!("  AAP      {}", format!("{url}/aap").cyan());
+    println!("  agents   {}", format!("{url}/aap/meta").cyan());
+    println!("  health   {}", format!("{url}/healthz").cyan());
+    println!();
+    if server.engine().has_keys() {
+        println!("Requests need a key: Authorization: Bearer KEY");
+    } else {
+        println!("Open to this machine, no key needed. `nuncio key create` closes it.");
+    }
+    if let Some(agent) = agents.first() {
+        let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name, "trust": true})).collect();
+        let session = json!({"agent": {"name": agent.name, "tools": tools}});
+        println!(
+            "\nStart a conversation:\n  curl -s {url}/aap/sessions -H 'content-type: application/json' \\\n    -d '{session}'"
+        );
+    }
+}

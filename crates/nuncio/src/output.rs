@@ -1,0 +1,68 @@
+//! What people and programs get to see.
+
+use std::process::ExitCode;
+
+use anstream::{eprintln, println};
+use nuncio_core::Code;
+use nuncio_server::StartError;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+/// A mistake in how the command was called, found after its flags were read.
+#[derive(Debug)]
+pub(crate) struct WrongUsage(pub(crate) String);
+
+impl std::fmt::Display for WrongUsage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for WrongUsage {}
+
+/// Says what failed. The status is 2 for wrong usage, 1 for everything else.
+pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
+    let code = error.downcast_ref::<StartError>().map(|error| error.code);
+    if json {
+        println!("{}", json!({"error": error.to_string(), "code": code}));
+    } else {
+        eprintln!("{} {error}", "error:".red().bold());
+        if let Some(code) = code {
+            eprintln!("{} nuncio explain {code}", "more:".dimmed());
+        }
+    }
+    ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
+}
+
+/// An error with a code.
+pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
+    StartError::new(code, message).into()
+}
+
+/// Rows in columns as wide as they need to be.
+pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
+    let width = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count());
+        cells.chain([headings[column].len()]).max().unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..headings.len()).map(width).collect();
+    let line = |cells: &[String]| {
+        let padded = cells.iter().zip(&widths).map(|(cell, width)| format!("{cell:<width$}"));
+        padded.collect::<Vec<_>>().join("  ").trim_end().to_owned()
+    };
+    let headings: Vec<String> = headings.iter().map(|heading| (*heading).to_owned()).collect();
+    println!("{}", line(&headings).bold());
+    for row in rows {
+        println!("{}", line(row));
+    }
+}
+
+/// A value of an answer as text; a dash when there is none.
+pub(crate) fn cell(value: &Value) -> String {
+    match value {
+        Value::Null => "-".to_owned(),
+        Value::String(text) => text.clone(),
+        Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
+        other => other.to_string(),
+    }
+}

@@ -1,0 +1,42 @@
+//! `cargo xtask`: one command for each job around the code.
+
+mod needs;
+mod test;
+mod tidy;
+
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+#[command(about = "Jobs around the code of Nuncio")]
+struct Cli {
+    #[command(subcommand)]
+    job: Job,
+}
+
+#[derive(Subcommand)]
+enum Job {
+    /// Install what the tests need, then check and test everything
+    Test {
+        /// Passed on to the test runner, such as a name to filter by
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+        rest: Vec<String>,
+    },
+    /// Check the rules of the house: which crate may use which
+    Tidy,
+}
+
+fn main() -> anyhow::Result<()> {
+    let root = root();
+    match Cli::parse().job {
+        Job::Test { rest } => test::run(&root, &rest),
+        Job::Tidy => tidy::run(&root),
+    }
+}
+
+/// The workspace's folder.
+fn root() -> PathBuf {
+    let here = Path::new(env!("CARGO_MANIFEST_DIR"));
+    here.parent().unwrap_or(here).to_owned()
+}

@@ -1,0 +1,36 @@
+//! `cargo xtask test`: everything that must hold.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, bail};
+
+use crate::{needs, tidy};
+
+pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
+    let everything = needs::mcp_everything(&root.join("target/tools"))?;
+    step("the rules of the house", || tidy::run(root))?;
+    step("formatting", || cargo(root, &["fmt", "--all", "--check"], &[]))?;
+    step("lints", || cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]))?;
+    let environment = [("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path())];
+    let has_nextest =
+        Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
+    let mut tests = if has_nextest { vec!["nextest", "run", "--no-fail-fast"] } else { vec!["test", "--no-fail-fast"] };
+    tests.push("--workspace");
+    tests.extend(rest.iter().map(String::as_str));
+    step("tests", || cargo(root, &tests, &environment))
+}
+
+fn step(name: &str, job: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {
+    println!("== {name}");
+    job().with_context(|| format!("{name} did not pass"))
+}
+
+fn cargo(root: &Path, arguments: &[&str], environment: &[(&str, &Path)]) -> anyhow::Result<()> {
+    let mut command = Command::new("cargo");
+    command.current_dir(root).args(arguments).envs(environment.iter().copied());
+    if !command.status().context("cargo does not start")?.success() {
+        bail!("`cargo {}` failed", arguments.join(" "));
+    }
+    Ok(())
+}

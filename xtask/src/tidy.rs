@@ -1,0 +1,107 @@
+//! `cargo xtask tidy`: the directions in which crates may depend on each other, and who may name
+//! which library.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail};
+use toml::Table;
+
+/// Each crate, and the crates of the house it may depend on.
+const MAY_USE: &[(&str, &[&str])] = &[
+    ("nuncio-core", &[]),
+    ("nuncio-engine", &["nuncio-core"]),
+    ("nuncio-aap", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-backend", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-store", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-bus", &["nuncio-engine"]),
+    ("nuncio-demo", &[]),
+    ("nuncio-server", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-backend", "nuncio-store", "nuncio-bus"]),
+    ("nuncio-testkit", &["nuncio-core", "nuncio-engine", "nuncio-server"]),
+    ("nuncio-conformance", &[]),
+    ("nuncio", &["nuncio-core", "nuncio-server", "nuncio-aap", "nuncio-demo"]),
+    ("xtask", &[]),
+];
+
+/// Libraries that only some crates may name.
+const RESERVED: &[(&str, &[&str])] = &[
+    ("axum", &["nuncio-server", "nuncio-aap"]),
+    ("rusqlite", &["nuncio-store", "nuncio-demo"]),
+    ("async-nats", &["nuncio-bus"]),
+    ("tokio-postgres", &["nuncio-store"]),
+    ("reqwest", &["nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
+    ("rmcp", &["nuncio-backend", "nuncio-demo"]),
+    ("anyhow", &["nuncio", "nuncio-demo", "nuncio-conformance", "xtask"]),
+];
+
+/// The protocol crates, whose own rooms but `server` know nothing of HTTP.
+const PROTOCOLS: &[&str] = &["nuncio-aap"];
+
+pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
+    let mut faults = Vec::new();
+    for (folder, manifest) in manifests(root)? {
+        check_dependencies(&manifest, &mut faults);
+        let name = manifest["package"]["name"].as_str().unwrap_or_default();
+        if PROTOCOLS.contains(&name) {
+            check_axum_stays_in_server(&folder.join("src"), &mut faults)?;
+        }
+    }
+    if fs::read_to_string(root.join("Cargo.lock"))?.contains("name = \"aws-lc-sys\"") {
+        faults
+            .push("Cargo.lock holds aws-lc-sys: some crate brought default TLS features; we build on ring".to_owned());
+    }
+    if faults.is_empty() {
+        return Ok(());
+    }
+    bail!("{}", faults.join("\n"))
+}
+
+fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
+    let mut folders = vec![root.join("xtask"), root.join("conformance")];
+    for entry in fs::read_dir(root.join("crates"))? {
+        folders.push(entry?.path());
+    }
+    folders.sort();
+    let read = |folder: PathBuf| {
+        let file = folder.join("Cargo.toml");
+        let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+        Ok((folder, text.parse::<Table>().with_context(|| file.display().to_string())?))
+    };
+    folders.into_iter().map(read).collect()
+}
+
+fn check_dependencies(manifest: &Table, faults: &mut Vec<String>) {
+    let name = manifest["package"]["name"].as_str().unwrap_or_default();
+    let may_use: BTreeMap<_, _> = MAY_USE.iter().copied().collect();
+    let Some(allowed) = may_use.get(name) else {
+        faults.push(format!("{name}: say in xtask/src/tidy.rs what it may depend on"));
+        return;
+    };
+    let empty = Table::new();
+    let dependencies = manifest.get("dependencies").and_then(|section| section.as_table()).unwrap_or(&empty);
+    for dependency in dependencies.keys() {
+        if may_use.contains_key(dependency.as_str()) && !allowed.contains(&dependency.as_str()) {
+            faults.push(format!("{name} depends on {dependency}; it may use: {}", allowed.join(", ")));
+        }
+        let reserved = RESERVED.iter().find(|(library, _)| library == dependency);
+        if let Some((_, owners)) = reserved.filter(|(_, owners)| !owners.contains(&name)) {
+            faults.push(format!("{name} depends on {dependency}, which only {} may", owners.join(", ")));
+        }
+    }
+}
+
+fn check_axum_stays_in_server(folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
+    for entry in fs::read_dir(folder)? {
+        let path = entry?.path();
+        if path.file_stem().is_some_and(|stem| stem == "server") {
+            continue;
+        }
+        if path.is_dir() {
+            check_axum_stays_in_server(&path, faults)?;
+        } else if fs::read_to_string(&path)?.contains("axum") {
+            faults.push(format!("{}: only server.rs and what is below it may name axum", path.display()));
+        }
+    }
+    Ok(())
+}
