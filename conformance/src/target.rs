@@ -71,7 +71,6 @@ impl Target {
 
 /// The client of the suite. It is not the guarded outbound client of the server: it is a stranger
 /// that talks to whatever address a person named, so it follows no redirect and uses no proxy.
-#[allow(clippy::disallowed_methods, reason = "a peer of the server, not a part of it")]
 fn client() -> Client {
     // Another part of the process may have installed a provider already; either one serves.
     let _ = rustls::crypto::ring::default_provider().install_default();

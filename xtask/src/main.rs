@@ -1,5 +1,6 @@
 //! `cargo xtask`: one command for each job around the code.
 
+mod bench;
 mod needs;
 mod test;
 mod tidy;
@@ -25,6 +26,14 @@ enum Job {
     },
     /// Check the rules of the house: which crate may use which
     Tidy,
+    /// Measure the release binary beside a bare limit, in one run
+    Bench {
+        /// What to measure: aap
+        name: String,
+        /// A tenth of everything, to see that it works
+        #[arg(long)]
+        quick: bool,
+    },
 }
 
 fn main() -> anyhow::Result<()> {
@@ -32,6 +41,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().job {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
+        Job::Bench { name, quick } => bench::run(&root, &name, quick),
     }
 }
 

@@ -8,12 +8,44 @@ use anyhow::{Context as _, bail};
 /// The MCP project's own reference server, which the MCP runner is tried on.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
 
-/// The program of an npm package below `tools`, installed when it is not there.
+/// What finds barriers on a page, which the pages are tried with.
+const AXE: (&str, &str) = ("axe-core", "4.14.0");
+
+/// The reference server's program below `tools`, installed when it is not there.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
-    let (package, version) = EVERYTHING;
-    let folder = tools.join(format!("npm-everything-{version}"));
-    let program = folder.join("node_modules").join(package).join("dist/index.js");
-    if !program.exists() {
+    npm(tools, "everything", EVERYTHING, "dist/index.js")
+}
+
+/// The script that looks for barriers, below `tools`, installed when it is not there.
+pub(crate) fn axe(tools: &Path) -> anyhow::Result<PathBuf> {
+    npm(tools, "axe", AXE, "axe.min.js")
+}
+
+/// A browser and what drives it, by apt where we may; fonts for both languages of the pages with them.
+pub(crate) struct Browser {
+    pub(crate) chromium: PathBuf,
+    pub(crate) driver: PathBuf,
+}
+
+/// Finds a browser, or installs one.
+pub(crate) fn browser() -> anyhow::Result<Browser> {
+    let find = || Some(Browser { chromium: found("chromium")?, driver: found("chromedriver")? });
+    if let Some(browser) = find() {
+        return Ok(browser);
+    }
+    apt_install(&["chromium", "chromium-driver", "fonts-noto-cjk", "fonts-dejavu-core"])?;
+    find().context("the tests of the pages need chromium and chromedriver on the PATH")
+}
+
+fn found(program: &str) -> Option<PathBuf> {
+    std::env::split_paths(&std::env::var_os("PATH")?).map(|folder| folder.join(program)).find(|path| path.is_file())
+}
+
+/// A file of an npm package below `tools`, installed when it is not there.
+fn npm(tools: &Path, name: &str, (package, version): (&str, &str), file: &str) -> anyhow::Result<PathBuf> {
+    let folder = tools.join(format!("npm-{name}-{version}"));
+    let wanted = folder.join("node_modules").join(package).join(file);
+    if !wanted.exists() {
         node()?;
         std::fs::create_dir_all(&folder)?;
         println!("installing {package} {version}");
@@ -23,11 +55,11 @@ pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
             .arg(format!("{package}@{version}"))
             .status()
             .context("npm does not start")?;
-        if !installed.success() || !program.exists() {
-            bail!("npm could not install {package}@{version}: the tests of the MCP runner need it");
+        if !installed.success() || !wanted.exists() {
+            bail!("npm could not install {package}@{version}: the tests need it");
         }
     }
-    Ok(program)
+    Ok(wanted)
 }
 
 /// Node.js and npm, by apt where we may.

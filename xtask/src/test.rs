@@ -8,17 +8,26 @@ use anyhow::{Context as _, bail};
 use crate::{needs, tidy};
 
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
-    let everything = needs::mcp_everything(&root.join("target/tools"))?;
+    let tools = root.join("target/tools");
+    let everything = needs::mcp_everything(&tools)?;
+    let (browser, axe) = (needs::browser()?, needs::axe(&tools)?);
     step("the rules of the house", || tidy::run(root))?;
     step("formatting", || cargo(root, &["fmt", "--all", "--check"], &[]))?;
     step("lints", || cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]))?;
-    let environment = [("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path())];
+    let environment = [
+        ("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path()),
+        ("NUNCIO_TEST_CHROMIUM", browser.chromium.as_path()),
+        ("NUNCIO_TEST_CHROMEDRIVER", browser.driver.as_path()),
+        ("NUNCIO_TEST_AXE", axe.as_path()),
+    ];
     let has_nextest =
         Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());
     let mut tests = if has_nextest { vec!["nextest", "run", "--no-fail-fast"] } else { vec!["test", "--no-fail-fast"] };
     tests.push("--workspace");
     tests.extend(rest.iter().map(String::as_str));
-    step("tests", || cargo(root, &tests, &environment))
+    step("tests", || cargo(root, &tests, &environment))?;
+    let traces = ["test", "-p", "nuncio-server", "--features", "otel", "--lib", "telemetry"];
+    step("the feature otel", || cargo(root, &traces, &[]))
 }
 
 fn step(name: &str, job: impl FnOnce() -> anyhow::Result<()>) -> anyhow::Result<()> {

@@ -13,7 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
     ("nuncio-engine", &["nuncio-core"]),
     ("nuncio-aap", &["nuncio-core", "nuncio-engine"]),
-    ("nuncio-backend", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap"]),
     ("nuncio-store", &["nuncio-core", "nuncio-engine"]),
     ("nuncio-bus", &["nuncio-engine"]),
     ("nuncio-demo", &[]),
@@ -21,22 +21,25 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-testkit", &["nuncio-core", "nuncio-engine", "nuncio-server"]),
     ("nuncio-conformance", &[]),
     ("nuncio", &["nuncio-core", "nuncio-server", "nuncio-aap", "nuncio-demo"]),
+    ("nuncio-bench", &[]),
     ("xtask", &[]),
 ];
 
 /// Libraries that only some crates may name.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("axum", &["nuncio-server", "nuncio-aap"]),
+    ("axum", &["nuncio-server", "nuncio-aap", "nuncio-bench"]),
     ("rusqlite", &["nuncio-store", "nuncio-demo"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
-    ("reqwest", &["nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
+    ("reqwest", &["nuncio-aap", "nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
     ("rmcp", &["nuncio-backend", "nuncio-demo"]),
-    ("anyhow", &["nuncio", "nuncio-demo", "nuncio-conformance", "xtask"]),
+    ("anyhow", &["nuncio", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 
-/// The protocol crates, whose own rooms but `server` know nothing of HTTP.
+/// The protocol crates, whose own rooms but these know nothing of HTTP: the room, and the library that
+/// only it may name.
 const PROTOCOLS: &[&str] = &["nuncio-aap"];
+const ROOMS: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
     let mut faults = Vec::new();
@@ -44,7 +47,9 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
         check_dependencies(&manifest, &mut faults);
         let name = manifest["package"]["name"].as_str().unwrap_or_default();
         if PROTOCOLS.contains(&name) {
-            check_axum_stays_in_server(&folder.join("src"), &mut faults)?;
+            for (room, library) in ROOMS {
+                check_library_stays_in(room, library, &folder.join("src"), &mut faults)?;
+            }
         }
     }
     if fs::read_to_string(root.join("Cargo.lock"))?.contains("name = \"aws-lc-sys\"") {
@@ -58,7 +63,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 }
 
 fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
-    let mut folders = vec![root.join("xtask"), root.join("conformance")];
+    let mut folders = vec![root.join("xtask"), root.join("conformance"), root.join("benches")];
     for entry in fs::read_dir(root.join("crates"))? {
         folders.push(entry?.path());
     }
@@ -91,16 +96,16 @@ fn check_dependencies(manifest: &Table, faults: &mut Vec<String>) {
     }
 }
 
-fn check_axum_stays_in_server(folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
+fn check_library_stays_in(room: &str, library: &str, folder: &Path, faults: &mut Vec<String>) -> anyhow::Result<()> {
     for entry in fs::read_dir(folder)? {
         let path = entry?.path();
-        if path.file_stem().is_some_and(|stem| stem == "server") {
+        if path.file_stem().is_some_and(|stem| stem == room) {
             continue;
         }
         if path.is_dir() {
-            check_axum_stays_in_server(&path, faults)?;
-        } else if fs::read_to_string(&path)?.contains("axum") {
-            faults.push(format!("{}: only server.rs and what is below it may name axum", path.display()));
+            check_library_stays_in(room, library, &path, faults)?;
+        } else if fs::read_to_string(&path)?.contains(library) {
+            faults.push(format!("{}: only {room}.rs and what is below it may name {library}", path.display()));
         }
     }
     Ok(())

@@ -1,11 +1,22 @@
-//! Agent Application Protocol v3: translates between its wire and the engine's use-cases.
+//! Agent Application Protocol v3: translates between its wire and the engine's use-cases, and asks
+//! other servers.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+#[cfg(feature = "client")]
+pub mod client;
+#[cfg(feature = "server")]
 mod error;
+#[cfg(feature = "server")]
 mod lift;
+#[cfg(feature = "server")]
+pub mod openapi;
+#[cfg(feature = "server")]
 mod project;
+#[cfg(feature = "server")]
 pub mod server;
 
+#[cfg(feature = "server")]
 pub use project::unsaid;
+#[cfg(feature = "server")]
 pub use server::refuse;

@@ -1,13 +1,15 @@
 //! AAP's routes. Each only translates: the request into a use-case, its outcome into an answer.
 
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{MethodRouter, get, post};
+use bytes::Bytes;
 use http::request::Parts;
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::converse::{HistoryKind, LiveTurn};
@@ -30,27 +32,66 @@ use sse::EventId;
 /// What the routes need.
 #[derive(Debug, Clone)]
 pub struct Aap {
-    /// The engine.
-    pub engine: Engine,
-    /// How large a body may be.
-    pub max_body: usize,
-    /// How long a body may take to arrive.
-    pub body_time: Duration,
+    engine: Engine,
+    max_body: usize,
+    body_time: Duration,
+    meta: Arc<Meta>,
+}
+
+impl Aap {
+    /// AAP on that engine, with bodies of at most `max_body` bytes that take at most `body_time`.
+    #[must_use]
+    pub fn new(engine: Engine, max_body: usize, body_time: Duration) -> Self {
+        Self { engine, max_body, body_time, meta: Arc::default() }
+    }
+}
+
+/// The document of `GET /meta`, written once for each change of the agents.
+#[derive(Debug, Default)]
+struct Meta(RwLock<(u64, Bytes)>);
+
+impl Meta {
+    fn current(&self, engine: &Engine) -> Bytes {
+        let edition = engine.agents_edition();
+        {
+            let kept = self.0.read().unwrap_or_else(PoisonError::into_inner);
+            if kept.0 == edition && !kept.1.is_empty() {
+                return kept.1.clone();
+            }
+        }
+        let agents = engine.agents();
+        let document = Bytes::from(project::meta(agents.iter().map(|agent| &**agent)).to_string());
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = (edition, document.clone());
+        document
+    }
 }
 
 /// The routes, relative to AAP's base. Whoever mounts them puts an [`Identity`] into each request.
 pub fn routes(aap: Aap) -> Router {
-    Router::new()
-        .route("/meta", get(meta))
-        .route("/sessions", get(list_sessions).post(create_session))
-        .route("/sessions/{id}", get(show_session).delete(delete_session))
-        .route("/sessions/{id}/history", get(history))
-        .route("/sessions/{id}/turns", post(begin_turn))
-        .route("/sessions/{id}/stream", get(continue_stream))
-        .route("/sessions/{id}/cancel", post(cancel))
+    table()
+        .into_iter()
+        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
         .method_not_allowed_fallback(method_not_allowed)
         .fallback(not_found)
         .with_state(aap)
+}
+
+/// The paths of the routes, relative to AAP's base.
+pub fn paths() -> impl Iterator<Item = &'static str> {
+    table().into_iter().map(|(path, _)| path)
+}
+
+/// The routes, as data: the OpenAPI document is held against it.
+fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
+    vec![
+        ("/meta", get(meta)),
+        ("/sessions", get(list_sessions).post(create_session)),
+        ("/sessions/{id}", get(show_session).delete(delete_session)),
+        ("/sessions/{id}/history", get(history)),
+        ("/sessions/{id}/turns", post(begin_turn)),
+        ("/sessions/{id}/stream", get(continue_stream)),
+        ("/sessions/{id}/cancel", post(cancel)),
+    ]
 }
 
 /// `GET /meta`: open to everyone, but a wrong key is told so.
@@ -58,8 +99,8 @@ async fn meta(State(aap): State<Aap>, request: Request) -> Result<Response, AapE
     if request.extensions().get() == Some(&Identity::Invalid) {
         return Err(wrong_key().into());
     }
-    let agents = aap.engine.agents();
-    Ok(axum::Json(project::meta(agents.iter().map(|agent| &**agent))).into_response())
+    let json = HeaderValue::from_static("application/json");
+    Ok(([(header::CONTENT_TYPE, json)], aap.meta.current(&aap.engine)).into_response())
 }
 
 /// `POST /sessions`
@@ -140,14 +181,20 @@ async fn begin_turn(
     request: Request,
 ) -> Result<Response, AapError> {
     let caller = caller(&request)?;
-    // Whether the session is there comes before what is wrong with the body.
-    aap.engine.session(&caller, &id).await?;
-    let (body, idempotency) = body::read(&aap, request).await?;
-    let request = lift::turn_request(body)?;
+    let read =
+        body::read(&aap, request).await.and_then(|(body, idempotency)| Ok((lift::turn_request(body)?, idempotency)));
+    let (request, idempotency) = match read {
+        Ok(read) => read,
+        Err(error) => {
+            // That the session is not there is worth more than what is wrong with the body.
+            aap.engine.session(&caller, &id).await?;
+            return Err(error.into());
+        }
+    };
     let mode = request.mode;
     let turn = aap.engine.begin_turn(&caller, &id, request, idempotency).await?;
     if mode != StreamMode::None {
-        return Ok(sse::response(turn, mode, 0, aap.engine.clock().clone()));
+        return Ok(sse::response(turn, mode, 0, &aap.engine));
     }
     turn.finished().await;
     Ok(axum::Json(outcome(&turn)).into_response())
@@ -184,7 +231,7 @@ async fn continue_stream(
         Some(_) => return Err(EngineError::new(Code::BadRequest, "stream must be \"delta\" or \"message\"").into()),
     };
     let from = last.map_or(0, |id| id.event.saturating_add(1));
-    Ok(sse::response(turn, mode, from, aap.engine.clock().clone()))
+    Ok(sse::response(turn, mode, from, &aap.engine))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {

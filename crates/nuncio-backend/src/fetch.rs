@@ -277,7 +277,7 @@ fn blocked(error: &reqwest::Error) -> Option<String> {
 
 /// What is at the bottom of an error: "connection refused", rather than that sending failed. Never
 /// the address, which may hold a secret.
-fn cause(error: &reqwest::Error) -> String {
+pub(crate) fn cause(error: &reqwest::Error) -> String {
     let mut source = error.source();
     let mut last = None;
     while let Some(inner) = source {

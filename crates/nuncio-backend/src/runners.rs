@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use nuncio_core::agent::{Agent, McpTransport, Run};
+use nuncio_core::agent::{Agent, BrainSpec, McpTransport, Run, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Fetch, Runner};
@@ -14,9 +14,10 @@ use nuncio_engine::ports::{Clock, Fetch, Runner};
 mod command;
 mod http;
 mod mcp;
-mod process;
-mod secrets;
+pub(crate) mod process;
+pub(crate) mod secrets;
 
+use crate::brains::Means;
 use process::Programs;
 use secrets::Secrets;
 
@@ -40,11 +41,21 @@ pub struct RunnersConfig {
     pub working_dir: PathBuf,
 }
 
+/// What an MCP server offers.
+#[derive(Debug, Default)]
+pub struct Offer {
+    /// The tools an agent can take over.
+    pub tools: Vec<Tool>,
+    /// Why it cannot take over the others, in sentences.
+    pub unusable: Vec<String>,
+}
+
 /// [`Runner`] for every place a tool can run in.
 pub struct Runners {
     fetch: Arc<dyn Fetch>,
     clock: Arc<dyn Clock>,
     programs: Arc<Programs>,
+    http: reqwest::Client,
     servers: mcp::Servers,
 }
 
@@ -54,14 +65,32 @@ impl Runners {
     pub fn new(config: RunnersConfig) -> Self {
         let RunnersConfig { fetch, http, clock, executable, working_dir } = config;
         let programs = Arc::new(Programs::new(executable, working_dir));
-        let world = mcp::World { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http };
-        Self { fetch, clock, programs, servers: mcp::Servers::new(world) }
+        let world = mcp::World { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
+        Self { fetch, clock, programs, http, servers: mcp::Servers::new(world) }
+    }
+
+    /// What brains need of what is here.
+    pub(crate) fn means(&self) -> Means {
+        Means { clock: Arc::clone(&self.clock), http: self.http.clone(), programs: Arc::clone(&self.programs) }
     }
 
     /// Says in which folder an agent's file is. Its programs run there, and its relative paths, of
     /// programs and of secrets, begin there. Say it before the agent is resolved.
     pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
         self.programs.set_base_dir(agent, folder);
+    }
+
+    /// Asks the MCP servers of an agent that is not served what they offer, and lets them go.
+    ///
+    /// # Errors
+    /// One cannot be reached or does not say.
+    pub async fn offers(&self, agent: &Agent) -> Result<Vec<Offer>, String> {
+        let mut offers = Vec::new();
+        for server in &agent.mcp {
+            offers.push(self.servers.offer(agent, server).await?);
+        }
+        self.servers.release(agent).await;
+        Ok(offers)
     }
 
     async fn dispatch(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
@@ -82,14 +111,16 @@ impl Runners {
     async fn check(&self, agent: &Agent) -> Result<(), String> {
         let base_dir = self.programs.base_dir(&agent.name);
         secrets::check(agent, &base_dir).await?;
+        if let BrainSpec::Process(program) = &agent.brain {
+            let secrets = Secrets::read(agent, &base_dir, program.env.iter().map(|(_, template)| template)).await?;
+            secrets.lines(&program.env).map_err(|why| format!("the brain: {why}"))?;
+        }
         for tool in &agent.tools {
             let place = |why: String| format!("the tool `{}`: {why}", tool.name);
             match &tool.run {
                 Run::Http(run) => http::check(run).map_err(place)?,
-                Run::Command(run) => {
-                    let secrets = Secrets::read(agent, &base_dir, run.env.iter().map(|(_, template)| template)).await?;
-                    secrets.lines(&run.env).map_err(place)?;
-                }
+                // What its environment names of the call is known with the call.
+                Run::Command(_) => {}
                 Run::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
                     return Err(place(format!("the agent file declares no MCP server `{server}`")));
                 }

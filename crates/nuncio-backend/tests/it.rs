@@ -1,4 +1,5 @@
-//! The way out and the runners, from outside: real sockets, real processes, real MCP servers.
+//! The way out, the runners and the brains, from outside: real sockets, real processes, real MCP
+//! servers.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 
@@ -6,6 +7,8 @@
 mod command;
 #[path = "it/everything.rs"]
 mod everything;
+#[path = "it/examples.rs"]
+mod examples;
 #[path = "it/fake_server.rs"]
 mod fake_server;
 #[path = "it/fetch.rs"]
@@ -14,8 +17,14 @@ mod fetch;
 mod http;
 #[path = "it/mcp.rs"]
 mod mcp;
+#[path = "it/model.rs"]
+mod model;
+#[path = "it/process_brain.rs"]
+mod process_brain;
 #[path = "it/processes.rs"]
 mod processes;
+#[path = "it/thinking.rs"]
+mod thinking;
 #[path = "it/tiny.rs"]
 mod tiny;
 #[path = "it/workshop.rs"]

@@ -13,7 +13,7 @@ use crate::text::LocalText;
 mod brain;
 mod run;
 
-pub use brain::{BrainSpec, Intent, RulesSpec, Slot, SlotKind};
+pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
 pub use run::{CommandRun, HttpMethod, HttpRun, Import, McpServer, McpTransport, Run, SecretSource};
 
 /// An agent as its author declared it. Built by [`crate::declaration`], which checks that every

@@ -206,25 +206,23 @@ impl EventLog {
     }
 }
 
-/// The stored form: a version, the number of entries, nine bytes an entry, then the text.
+/// The stored form: a version, the number of entries, a kind and a length each, then the text. Where an
+/// entry begins follows from those before it; a block reaches back over its pieces.
 mod stored {
     use super::{Entry, EventLog, Kind, Voice};
 
     const VERSION: u8 = 1;
-    const ENTRY: usize = 9;
 
     impl EventLog {
         /// The log as bytes.
         #[must_use]
         pub fn to_bytes(&self) -> Vec<u8> {
-            let mut out = Vec::with_capacity(5 + self.entries.len() * ENTRY + self.text.len());
+            let mut out = Vec::with_capacity(16 + self.entries.len() * 3 + self.text.len());
             out.push(VERSION);
-            let count = u32::try_from(self.entries.len()).expect("the log is bounded");
-            out.extend_from_slice(&count.to_le_bytes());
+            put(&mut out, u32::try_from(self.entries.len()).expect("the log is bounded"));
             for entry in &self.entries {
                 out.push(tag(entry.kind));
-                out.extend_from_slice(&entry.start.to_le_bytes());
-                out.extend_from_slice(&entry.end.to_le_bytes());
+                put(&mut out, entry.end - entry.start);
             }
             out.extend_from_slice(self.text.as_bytes());
             out
@@ -233,28 +231,50 @@ mod stored {
         /// Reads a finished log back; nothing when the bytes are damaged.
         #[must_use]
         pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
-            let (&version, rest) = bytes.split_first()?;
-            let (count, rest) = rest.split_first_chunk::<4>()?;
-            let count = u32::from_le_bytes(*count) as usize;
-            let table = count.checked_mul(ENTRY)?;
-            if version != VERSION || rest.len() < table {
+            let (&version, mut rest) = bytes.split_first()?;
+            let count = take(&mut rest)? as usize;
+            if version != VERSION || count > rest.len() {
                 return None;
             }
-            let (table, text) = rest.split_at(table);
-            let text = std::str::from_utf8(text).ok()?.to_owned();
-            let entries = table
-                .chunks_exact(ENTRY)
-                .map(|chunk| {
-                    let (kind, place) = chunk.split_first()?;
-                    let (start, end) = place.split_first_chunk::<4>()?;
-                    let start = u32::from_le_bytes(*start);
-                    let end = u32::from_le_bytes(end.try_into().ok()?);
-                    text.get(start as usize..end as usize)?;
-                    Some(Entry { kind: kind_of(*kind)?, start, end })
-                })
-                .collect::<Option<Vec<_>>>()?;
-            Some(Self { text, entries, open: None })
+            let mut entries = Vec::with_capacity(count);
+            let mut position: u32 = 0;
+            for _ in 0..count {
+                let (&tag, after) = rest.split_first()?;
+                rest = after;
+                let (kind, length) = (kind_of(tag)?, take(&mut rest)?);
+                let entry = match kind {
+                    Kind::Block(_) => Entry { kind, start: position.checked_sub(length)?, end: position },
+                    _ => Entry { kind, start: position, end: position.checked_add(length)? },
+                };
+                position = entry.end;
+                entries.push(entry);
+            }
+            let text = std::str::from_utf8(rest).ok()?.to_owned();
+            let fits = entries.iter().all(|entry| text.get(entry.start as usize..entry.end as usize).is_some());
+            (fits && text.len() == position as usize).then_some(Self { text, entries, open: None })
         }
+    }
+
+    /// Seven bits a byte, the lowest first; the last byte has its high bit clear.
+    fn put(out: &mut Vec<u8>, mut number: u32) {
+        while number >= 0x80 {
+            out.push(number.to_le_bytes()[0] | 0x80);
+            number >>= 7;
+        }
+        out.push(number.to_le_bytes()[0]);
+    }
+
+    fn take(bytes: &mut &[u8]) -> Option<u32> {
+        let mut number: u32 = 0;
+        for shift in (0..32).step_by(7) {
+            let (&byte, rest) = bytes.split_first()?;
+            *bytes = rest;
+            number |= u32::from(byte & 0x7f).checked_shl(shift)?;
+            if byte & 0x80 == 0 {
+                return Some(number);
+            }
+        }
+        None
     }
 
     fn tag(kind: Kind) -> u8 {

@@ -18,6 +18,7 @@ pub mod policy;
 pub mod principal;
 pub mod schema;
 pub mod session;
+pub mod sse;
 pub mod template;
 pub mod text;
 pub mod time;

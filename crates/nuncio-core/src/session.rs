@@ -30,8 +30,19 @@ pub struct Session {
     pub running: bool,
     /// The number the next message gets.
     pub next_message: u64,
+    /// What stands for the messages that no longer fit its agent's brain.
+    pub summary: Option<Summary>,
     /// Since when.
     pub created_at: Timestamp,
+}
+
+/// What a brain wrote down of messages it will not see again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Summary {
+    /// It stands for the messages numbered below this.
+    pub until: u64,
+    /// What they came to.
+    pub text: String,
 }
 
 /// What a client chose for its session.

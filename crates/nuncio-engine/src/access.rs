@@ -80,6 +80,8 @@ pub(crate) struct AccessTable {
 struct Snapshot {
     keys: HashMap<Digest, Arc<ApiKey>>,
     keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
+    /// Whether any key was ever made. A server whose last key was taken back does not open again.
+    any: bool,
     grants: HashMap<Principal, Vec<Grant>>,
 }
 
@@ -99,7 +101,7 @@ impl AccessTable {
     }
 
     fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>) {
-        let mut next = Snapshot::default();
+        let mut next = Snapshot { any: !keys.is_empty(), ..Snapshot::default() };
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             let key = Arc::new(key);
             next.keys.insert(key.digest, Arc::clone(&key));
@@ -161,10 +163,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Whether any key is valid. While none is, a loopback server is open.
+    /// Whether there are keys, valid or taken back. While there are none, a loopback server is open.
     #[must_use]
     pub fn has_keys(&self) -> bool {
-        !self.access_table().snapshot().keys.is_empty()
+        self.access_table().snapshot().any
     }
 
     /// The caller who holds that key.

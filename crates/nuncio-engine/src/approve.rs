@@ -9,7 +9,7 @@ use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::Engine;
-use crate::call::{Failure, denial};
+use crate::call::{Failure, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::bus::Notice;
 use crate::ports::entropy::random_name;
@@ -71,7 +71,10 @@ impl Engine {
             tokio::select! {
                 _ = notices.next() => {}
                 () = self.clock().sleep_until(expires_at) => self.close(current).await?,
-                () = cancel.cancelled() => self.close(current).await?,
+                () = cancel.cancelled() => {
+                    self.close(current).await?;
+                    return Ok(Reply::No { by: "policy".to_owned(), failure: cancelled() });
+                }
             }
         }
     }
@@ -82,9 +85,10 @@ impl Engine {
             ApprovalState::Allowed { by, .. } => {
                 let question = approval.question.clone();
                 match approval.redeem(&question.call, &question.arguments_digest, self.now()) {
-                    Ok(used) => {
-                        Reply::Yes(Box::new(Permit { by, redeemed: Change::MoveApproval { approval: used, from: "allowed" } }))
-                    }
+                    Ok(used) => Reply::Yes(Box::new(Permit {
+                        by,
+                        redeemed: Change::MoveApproval { approval: used, from: "allowed" },
+                    })),
                     Err(error) => no("policy".into(), Code::ApprovalExpired, denial(Some(&error.to_string()))),
                 }
             }

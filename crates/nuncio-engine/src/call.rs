@@ -17,6 +17,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use crate::Engine;
 use crate::access::{Caller, Hold};
@@ -125,12 +126,18 @@ impl Engine {
     /// # Errors
     /// Only when the store cannot be used; everything else is an outcome, and recorded.
     pub async fn call(&self, call: Call<'_>) -> Result<Called, EngineError> {
+        let span =
+            tracing::debug_span!("tool call", agent = %call.served.agent.name, tool = %call.tool, call = %call.id);
         let walk = Walk::new(self, call);
-        match walk.admit().await? {
-            Admission::AskClient => Ok(Called::AskClient),
-            Admission::Refused(refusal) => walk.refuse(refusal).await.map(Called::Ended),
-            Admission::Admitted(admitted) => walk.run(admitted).await.map(Called::Ended),
+        async move {
+            match walk.admit().await? {
+                Admission::AskClient => Ok(Called::AskClient),
+                Admission::Refused(refusal) => walk.refuse(refusal).await.map(Called::Ended),
+                Admission::Admitted(admitted) => walk.run(admitted).await.map(Called::Ended),
+            }
         }
+        .instrument(span)
+        .await
     }
 }
 
@@ -181,12 +188,8 @@ impl<'a> Walk<'a> {
         let Some(tool) = agent.tool(call.tool.as_str()).filter(|_| call.offered) else {
             return Ok(Refusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
-        let hold = tool.scope.as_ref().map_or(Hold::Lasting, |scope| {
-            self.engine.access_table().hold(&call.caller.principal, &agent.name, scope, self.asked_at)
-        });
-        if let Decision::Deny(code) = decide(&self.facts(tool, &hold, None)) {
-            let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
-            return Ok(Refusal::by_policy(code, denial(Some(&format!("the scope {scope} has not been granted")))));
+        if let Decision::Deny(_) = decide(&self.facts(tool, &self.hold(tool), None)) {
+            return Ok(Admission::Refused(ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
             let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
@@ -198,11 +201,13 @@ impl<'a> Walk<'a> {
         }
 
         let mut permit: Option<Box<Permit>> = None;
-        loop {
+        let hold = loop {
+            // Looked at again after each wait: what was granted may have been taken back meanwhile.
+            let hold = self.hold(tool);
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, &hold, approved_by)) {
-                Decision::Allow => break,
-                Decision::Deny(code) => return Ok(Refusal::by_policy(code, denial(None))),
+                Decision::Allow => break hold,
+                Decision::Deny(_) => return Ok(Admission::Refused(ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(Admission::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
                     return Ok(Refusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
@@ -212,7 +217,7 @@ impl<'a> Walk<'a> {
                     Reply::No { by, failure } => return Ok(Admission::Refused(Refusal { by, failure })),
                 },
             }
-        }
+        };
 
         let mut allowed_by = Vec::new();
         if call.client == ClientSays::Yes {
@@ -277,34 +282,73 @@ impl<'a> Walk<'a> {
         let decision = Verdict::Allowed { by: allowed_by };
         let gate = self.call.served.gate(&tool.name);
         let _pass = tokio::select! {
+            biased;
+            () = self.call.cancel.cancelled() => {
+                return self.finish(None, decision, None, Err(cancelled())).await;
+            }
             pass = gate.acquire_owned() => pass.expect("gates are never closed"),
             () = self.engine.clock().sleep_until(self.call.deadline) => {
                 let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
                 return self.finish(None, decision, None, Err(Failure { code: Code::ToolBusy, message })).await;
-            }
-            () = self.call.cancel.cancelled() => {
-                return self.finish(None, decision, None, Err(cancelled())).await;
             }
         };
 
         let started_at = self.engine.now();
         let key = random_name(self.engine.entropy(), "call_");
         let record = self.record(Some(&tool), decision.clone(), Outcome::NotRun, Some(started_at));
-        let mut changes = spends;
-        changes.push(Change::StartCall { key: key.clone(), record, place: self.call.place.clone() });
-        match self.engine.store().commit(changes).await {
-            // Someone else was faster with the same yes or the same one-time grant.
-            Err(StoreError::Conflict(Conflict::GrantUsed | Conflict::ApprovalMoved)) => {
-                let failure =
-                    Failure { code: Code::ApprovalClosed, message: denial(Some("the permission was already used")) };
-                return self.refuse(Refusal { by: "policy".to_owned(), failure }).await;
-            }
-            other => other?,
+        let start = Change::StartCall { key: key.clone(), record, place: self.call.place.clone() };
+        if let Err(refusal) = self.begin(&tool, spends, start).await? {
+            return self.refuse(refusal).await;
         }
 
         let deadline = self.call.deadline.min(started_at.after(tool.timeout));
         let result = self.run_until(&tool, deadline).await;
         self.finish(Some(key), decision, Some((&tool, started_at)), result).await
+    }
+
+    /// Puts the start on disk together with what it spends. A permission that someone else has spent
+    /// in the meantime is looked for again, or missed.
+    async fn begin(
+        &self,
+        tool: &Tool,
+        mut spends: Vec<Change>,
+        start: Change,
+    ) -> Result<Result<(), Refusal>, EngineError> {
+        loop {
+            let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
+            let changes = spends.iter().cloned().chain([start.clone()]).collect();
+            match self.engine.store().commit(changes).await {
+                Err(StoreError::Conflict(Conflict::GrantUsed)) => {
+                    self.engine.access_changed().await?;
+                    spends.retain(|change| !matches!(change, Change::UseGrant(_)));
+                    match self.hold(tool) {
+                        Hold::Lasting => {}
+                        Hold::Once(grant) => spends.push(Change::UseGrant(grant)),
+                        Hold::No => return Ok(Err(ungranted(tool))),
+                    }
+                }
+                Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
+                    let failure =
+                        Failure { code: Code::ApprovalClosed, message: denial(Some("the approval was already used")) };
+                    return Ok(Err(Refusal { by: "policy".to_owned(), failure }));
+                }
+                other => {
+                    other?;
+                    if spends_grant {
+                        self.engine.access_changed().await?;
+                    }
+                    return Ok(Ok(()));
+                }
+            }
+        }
+    }
+
+    /// Whether the caller has what the tool needs, now.
+    fn hold(&self, tool: &Tool) -> Hold {
+        tool.scope.as_ref().map_or(Hold::Lasting, |scope| {
+            let agent = &self.call.served.agent.name;
+            self.engine.access_table().hold(&self.call.caller.principal, agent, scope, self.engine.now())
+        })
     }
 
     async fn run_until(&self, tool: &Arc<Tool>, deadline: Timestamp) -> Result<ToolOutput, Failure> {
@@ -323,6 +367,8 @@ impl<'a> Walk<'a> {
             trace,
         });
         let output = tokio::select! {
+            biased;
+            () = call.cancel.cancelled() => return Err(cancelled()),
             output = run => output.map_err(|error| Failure {
                 code: error.code(),
                 message: format!("Tool execution failed: {error}"),
@@ -331,7 +377,6 @@ impl<'a> Walk<'a> {
                 let message = "Tool execution failed: it took longer than its time limit".to_owned();
                 return Err(Failure { code: Code::ToolTimeout, message });
             }
-            () = call.cancel.cancelled() => return Err(cancelled()),
         };
         check_output(tool, &output)?;
         Ok(output)
@@ -358,6 +403,7 @@ impl<'a> Walk<'a> {
         let ended = Ended { result };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
         let record = self.record(tool, decision, outcome, ran.map(|(_, at)| at));
+        self.engine.meter().call_ended(&record, tool.is_some());
         let mut changes = vec![Change::Audit(record)];
         changes.extend(started.map(Change::FinishCall));
         if let Some(place) = &self.call.place {
@@ -400,7 +446,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-fn cancelled() -> Failure {
+fn ungranted(tool: &Tool) -> Refusal {
+    let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
+    let message = denial(Some(&format!("the scope {scope} has not been granted")));
+    Refusal { by: "policy".to_owned(), failure: Failure { code: Code::ScopeNotGranted, message } }
+}
+
+pub(crate) fn cancelled() -> Failure {
     let message = "Tool execution failed: it was cancelled and may or may not have had an effect".to_owned();
     Failure { code: Code::Cancelled, message }
 }

@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::ids::SessionId;
 
+mod asked;
 mod begin;
 mod history;
 mod images;
@@ -45,13 +46,17 @@ impl Default for LiveTurns {
 
 impl LiveTurns {
     /// Waits until no turn is just beginning in that session, and keeps it so.
-    pub(crate) async fn settle(&self, session: &SessionId) -> tokio::sync::MutexGuard<'_, ()> {
+    pub(crate) async fn settle(&self, session: &str) -> tokio::sync::MutexGuard<'_, ()> {
         let place = usize::try_from(self.hasher.hash_one(session) % BEGINNINGS as u64).expect("it is below 1024");
         self.beginnings[place].lock().await
     }
 
     pub(crate) fn find(&self, session: &SessionId) -> Option<Arc<LiveTurn>> {
         self.lock().get(session).cloned()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.lock().len()
     }
 
     fn put(&self, turn: &Arc<LiveTurn>) {

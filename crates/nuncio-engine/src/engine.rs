@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
@@ -12,7 +13,8 @@ use crate::access::{AccessTable, StandingGrant};
 use crate::converse::LiveTurns;
 use crate::ports::brain::Brains;
 use crate::ports::entropy::random_name;
-use crate::ports::{Bus, Clock, Entropy, Runner, Store};
+use crate::ports::meter::OpenStream;
+use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::ServedAgents;
 use crate::vault::Vault;
 
@@ -32,6 +34,8 @@ pub struct Ports {
     pub entropy: Arc<dyn Entropy>,
     /// Secrets at rest.
     pub vault: Vault,
+    /// Who counts.
+    pub meter: Arc<dyn Meter>,
 }
 
 /// How much of everything.
@@ -53,6 +57,15 @@ impl Default for Limits {
     }
 }
 
+/// How much is going on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Load {
+    /// Turns that run in this process.
+    pub running_turns: usize,
+    /// Commits that wait for the store.
+    pub queued_commits: usize,
+}
+
 /// The engine. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Engine {
@@ -66,6 +79,8 @@ struct Inner {
     agents: ServedAgents,
     live: LiveTurns,
     tasks: TaskTracker,
+    request_prefix: String,
+    requests: AtomicU64,
     /// Set when the server stops: no new turns.
     closing: CancellationToken,
     /// Set when waiting for running turns is over.
@@ -77,6 +92,8 @@ impl Engine {
     #[must_use]
     pub fn new(ports: Ports, limits: Limits, standing_grants: Vec<StandingGrant>) -> Self {
         let inner = Inner {
+            request_prefix: random_name(&*ports.entropy, "req_")[..16].to_owned(),
+            requests: AtomicU64::new(1),
             ports,
             limits,
             access: AccessTable::new(standing_grants),
@@ -112,6 +129,18 @@ impl Engine {
         self.inner.closing.is_cancelled()
     }
 
+    /// How much is going on at this moment.
+    #[must_use]
+    pub fn load(&self) -> Load {
+        Load { running_turns: self.inner.live.count(), queued_commits: self.store().queued() }
+    }
+
+    /// Counts a stream as open until the guard is dropped.
+    #[must_use]
+    pub fn open_stream(&self) -> OpenStream {
+        OpenStream::new(&self.inner.ports.meter)
+    }
+
     /// The time.
     #[must_use]
     pub fn now(&self) -> Timestamp {
@@ -127,7 +156,9 @@ impl Engine {
     /// A fresh id for a request.
     #[must_use]
     pub fn new_request_id(&self) -> String {
-        random_name(self.entropy(), "req_")
+        // Not a secret, and asked for by every request: random once, counted from then on.
+        let number = self.inner.requests.fetch_add(1, Ordering::Relaxed);
+        format!("{}_{number:x}", self.inner.request_prefix)
     }
 
     pub(crate) fn store(&self) -> &dyn Store {
@@ -152,6 +183,10 @@ impl Engine {
 
     pub(crate) fn vault(&self) -> &Vault {
         &self.inner.ports.vault
+    }
+
+    pub(crate) fn meter(&self) -> &dyn Meter {
+        &*self.inner.ports.meter
     }
 
     pub(crate) fn limits(&self) -> &Limits {

@@ -16,5 +16,5 @@ pub mod record;
 pub mod vault;
 
 pub use access::{Caller, Identity};
-pub use engine::{Engine, Limits, Ports};
+pub use engine::{Engine, Limits, Load, Ports};
 pub use error::EngineError;

@@ -6,6 +6,7 @@ pub mod bus;
 pub mod clock;
 pub mod entropy;
 pub mod fetch;
+pub mod meter;
 pub mod runner;
 pub mod store;
 
@@ -14,5 +15,6 @@ pub use bus::Bus;
 pub use clock::Clock;
 pub use entropy::Entropy;
 pub use fetch::Fetch;
+pub use meter::Meter;
 pub use runner::Runner;
 pub use store::Store;

@@ -1,6 +1,7 @@
 //! Publishing: an agent becomes served, is replaced, or goes away.
 
 use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_core::Code;
@@ -49,28 +50,34 @@ impl Served {
 
 /// The agents served now.
 #[derive(Debug, Default)]
-pub(crate) struct ServedAgents(RwLock<BTreeMap<AgentName, Arc<Served>>>);
+pub(crate) struct ServedAgents {
+    by_name: RwLock<BTreeMap<AgentName, Arc<Served>>>,
+    /// Counts the changes, so that whoever keeps a document of them knows when it is old.
+    edition: AtomicU64,
+}
 
 impl ServedAgents {
     fn all(&self) -> Vec<Arc<Served>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+        self.by_name.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
     }
 
     fn find(&self, name: &str) -> Option<Arc<Served>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+        self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
     }
 
     fn put(&self, served: Arc<Served>) {
         let name = served.agent.name.clone();
-        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(name, served);
+        self.by_name.write().unwrap_or_else(PoisonError::into_inner).insert(name, served);
+        self.edition.fetch_add(1, Ordering::Release);
     }
 
     fn remove(&self, name: &AgentName) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.by_name.write().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.edition.fetch_add(1, Ordering::Release);
     }
 
     pub(crate) fn clear(&self) {
-        self.0.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.by_name.write().unwrap_or_else(PoisonError::into_inner).clear();
     }
 }
 
@@ -100,6 +107,12 @@ impl Engine {
     #[must_use]
     pub fn agents(&self) -> Vec<Arc<Agent>> {
         self.served().all().into_iter().map(|served| Arc::clone(&served.agent)).collect()
+    }
+
+    /// A number that changes whenever the agents served here do.
+    #[must_use]
+    pub fn agents_edition(&self) -> u64 {
+        self.served().edition.load(Ordering::Acquire)
     }
 
     /// The agent of that name, as it is served now.

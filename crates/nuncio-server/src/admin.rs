@@ -127,9 +127,11 @@ impl Desk {
             Order::GrantCreate { principal, agent, scopes, until, once } => {
                 let term = match (until, once) {
                     (Some(_), true) => {
-                        return Err(
-                            EngineError::new(Code::BadRequest, "a grant is for once or until a time, not both").into()
-                        );
+                        return Err(EngineError::new(
+                            Code::BadRequest,
+                            "a grant is for once or until a time, not both",
+                        )
+                        .into());
                     }
                     (None, true) => Term::Once,
                     (Some(end), false) => Term::Until(end),

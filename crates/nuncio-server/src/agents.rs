@@ -160,7 +160,9 @@ impl Publisher {
             let digest = Digest::of_bytes(file.text.as_bytes());
             let name = declared.agent.name.clone();
             if self.served.get(&file.path) != Some(&(name.clone(), digest)) {
-                if let Some(folder) = file.path.parent().filter(|folder| folder.is_dir()) {
+                // Absolute, since a program beside the file is started in that folder; a text has none.
+                let place = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
+                if let Some(folder) = place.as_deref().and_then(Path::parent) {
                     self.runners.set_base_dir(name.clone(), folder.to_owned());
                 }
                 for note in &declared.notes {

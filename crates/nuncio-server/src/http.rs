@@ -2,26 +2,33 @@
 
 use std::sync::Arc;
 
-use ::http::StatusCode;
 use axum::Router;
-use axum::extract::State;
-use axum::middleware;
-use axum::response::{IntoResponse, Response};
-use axum::routing::get;
+use axum::extract::{Request, State};
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use nuncio_aap::server::Aap;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
+use tracing::Instrument as _;
 
+use crate::console::documents::{self, DocumentsOf};
+use crate::console::{self, Console};
+use crate::metrics::Metrics;
 use crate::serve::Exposure;
 use crate::settings::Settings;
 
 mod door;
 mod identity;
+mod openapi;
+mod operators;
 mod rate;
 mod request_id;
 
-use door::Door;
+use door::{Door, Visit};
+use openapi::Part;
+use operators::Operators;
 use rate::RateLimits;
+use request_id::Entry;
 
 /// How a protocol words an error.
 type Refuse = fn(&EngineError) -> Response;
@@ -33,27 +40,37 @@ struct Mounted {
     routes: Router,
     /// How it words an error that arose before its own routes.
     refuse: Refuse,
+    /// What it publishes about an agent, for the pages.
+    documents: DocumentsOf,
 }
 
 /// Adding a protocol is one crate and one entry here.
 fn protocols(engine: &Engine, settings: &Settings) -> Vec<Mounted> {
     let limits = &settings.limits;
-    let aap = Aap {
-        engine: engine.clone(),
-        max_body: limits.body_bytes,
-        body_time: std::time::Duration::from_secs(limits.body_seconds),
-    };
-    vec![Mounted { prefix: "/aap", routes: nuncio_aap::server::routes(aap), refuse: nuncio_aap::refuse }]
+    let body_time = std::time::Duration::from_secs(limits.body_seconds);
+    let aap = Aap::new(engine.clone(), limits.body_bytes, body_time);
+    vec![Mounted {
+        prefix: "/aap",
+        routes: nuncio_aap::server::routes(aap),
+        refuse: nuncio_aap::refuse,
+        documents: documents::aap,
+    }]
+}
+
+/// What each protocol adds to the OpenAPI document.
+fn parts() -> Vec<Part> {
+    use nuncio_aap::openapi::{COMPONENTS, PATHS};
+    vec![Part { prefix: "/aap", paths: PATHS, components: COMPONENTS }]
 }
 
 /// What the layers share.
-#[derive(Clone)]
 struct Shared {
     engine: Engine,
     exposure: Exposure,
-    door: Arc<Door>,
-    rates: Arc<RateLimits>,
-    refusals: Arc<[(&'static str, Refuse)]>,
+    door: Door,
+    rates: RateLimits,
+    refusals: Vec<(&'static str, Refuse)>,
+    metrics: Arc<Metrics>,
 }
 
 impl Shared {
@@ -68,50 +85,54 @@ impl Shared {
 }
 
 /// Everything this server answers, layer by layer.
-pub(crate) fn app(engine: &Engine, settings: &Settings, exposure: Exposure) -> Router {
+pub(crate) fn app(engine: &Engine, settings: &Settings, exposure: Exposure, metrics: Arc<Metrics>) -> Router {
     let protocols = protocols(engine, settings);
     let shared = Shared {
         engine: engine.clone(),
         exposure,
-        door: Arc::new(Door::new(&settings.cors.origins)),
-        rates: Arc::new(RateLimits::new(settings.limits.requests_per_minute)),
+        door: Door::new(&settings.cors.origins),
+        rates: RateLimits::new(settings.limits.requests_per_minute),
         refusals: protocols.iter().map(|protocol| (protocol.prefix, protocol.refuse)).collect(),
+        metrics: Arc::clone(&metrics),
     };
-    let mut app = Router::new()
-        .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .with_state(engine.clone())
+    let operators = Operators {
+        engine: engine.clone(),
+        metrics,
+        metrics_open: settings.metrics.open,
+        openapi: openapi::document(&parts()),
+    };
+    let own = operators::table().into_iter().fold(Router::new(), |app, (path, methods)| app.route(path, methods));
+    let documents = protocols.iter().map(|protocol| protocol.documents).collect();
+    let mut app = own
+        .with_state(operators)
+        .merge(console::routes(Console { engine: engine.clone(), exposure, documents }))
         .fallback(not_found)
         .method_not_allowed_fallback(method_not_allowed);
     for protocol in protocols {
         app = app.nest(protocol.prefix, protocol.routes);
     }
-    // The last layer added is the first one a request meets.
-    app
-        // Nobody takes more than their share.
-        .layer(middleware::from_fn_with_state(shared.clone(), rate::layer))
+    app.layer(middleware::from_fn_with_state(Arc::new(shared), stack))
+}
+
+/// What every request passes before its route, and every answer on its way out. One layer for all of
+/// it, since each layer costs an allocation and a copy of what it shares.
+async fn stack(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
+    // Every request, also a refused one, can be found in the logs.
+    let entry = Entry::open(&shared, &mut request);
+    // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
+    let visit = Visit::of(&shared, &request);
+    let refusal = visit.refusal(&shared, &request).or_else(|| {
         // Every request has exactly one identity.
-        .layer(middleware::from_fn_with_state(shared.clone(), identity::layer))
-        // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
-        .layer(middleware::from_fn_with_state(shared.clone(), door::layer))
-        // Every request, also a refused one, can be found in the logs.
-        .layer(middleware::from_fn_with_state(shared, request_id::layer))
-}
-
-/// The process runs.
-async fn healthz() -> &'static str {
-    "ok\n"
-}
-
-/// The process can do its work: the store answers and it is not stopping.
-async fn readyz(State(engine): State<Engine>) -> Response {
-    if engine.is_closing() {
-        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
-    }
-    match engine.audit_head().await {
-        Ok(_) => "ready\n".into_response(),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response(),
-    }
+        identity::settle(&shared, &mut request);
+        // Nobody takes more than their share.
+        rate::refusal(&shared, &request)
+    });
+    let mut response = match refusal {
+        Some(refusal) => refusal,
+        None => next.run(request).instrument(entry.span().clone()).await,
+    };
+    visit.mark(&mut response);
+    entry.close(&shared, response)
 }
 
 async fn not_found() -> Response {

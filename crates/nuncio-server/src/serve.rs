@@ -11,7 +11,8 @@ use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_bus::LocalBus;
 use nuncio_core::Code;
-use nuncio_engine::ports::Clock;
+use nuncio_engine::ports::meter::Uncounted;
+use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::vault::Vault;
 use nuncio_engine::{Engine, Ports};
 use nuncio_store::SqliteStore;
@@ -30,6 +31,7 @@ use crate::data::DataDir;
 use crate::error::StartError;
 use crate::http;
 use crate::listen::{Acceptor, raise_descriptor_limit};
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 use crate::system::SystemEntropy;
 
@@ -108,6 +110,18 @@ pub enum Exposure {
     Open,
 }
 
+impl Exposure {
+    /// Whether a request must bring a key, given whether there are any.
+    #[must_use]
+    pub const fn asks_for_keys(self, has_keys: bool) -> bool {
+        match self {
+            Self::Loopback => has_keys,
+            Self::Network => true,
+            Self::Open => false,
+        }
+    }
+}
+
 /// A running server.
 pub struct Server {
     engine: Engine,
@@ -116,6 +130,8 @@ pub struct Server {
     tasks: TaskTracker,
     /// No new connections, no new turns.
     stop: CancellationToken,
+    /// No turn is left: the operator's desk closes, and the record with it.
+    done: CancellationToken,
     /// Nothing more at all.
     closed: CancellationToken,
     grace: Duration,
@@ -129,8 +145,9 @@ pub struct Server {
 pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::Desk, StartError> {
     let data = DataDir::open(data)?;
     let settings = Settings::default();
-    let (engine, _) =
-        assemble(&data, &settings, &Assembly { clock, executable: PathBuf::new(), extra_ca: None, dev: false })?;
+    let meter = Arc::new(Uncounted);
+    let with = Assembly { clock, executable: PathBuf::new(), extra_ca: None, dev: false, meter };
+    let (engine, _) = assemble(&data, &settings, &with)?;
     engine.reload_access().await?;
     Ok(admin::Desk::new(engine, Checkpoints::open(&data)?, Some(data)))
 }
@@ -140,6 +157,7 @@ struct Assembly {
     executable: PathBuf,
     extra_ca: Option<PathBuf>,
     dev: bool,
+    meter: Arc<dyn Meter>,
 }
 
 /// Puts the ports together.
@@ -158,13 +176,14 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<(Eng
     }));
     let entropy = Arc::new(SystemEntropy);
     let ports = Ports {
-        store: Arc::new(SqliteStore::open(&data.database())?),
+        store: Arc::new(SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?),
         bus: Arc::new(LocalBus::default()),
-        brains: Arc::new(LocalBrains::new(Arc::clone(&with.clock))),
+        brains: Arc::new(LocalBrains::new(&runners)),
         runner: Arc::clone(&runners) as _,
         clock: Arc::clone(&with.clock),
         vault: Vault::new(&data.secret_key(&*entropy)?),
         entropy,
+        meter: Arc::clone(&with.meter),
     };
     let standing = settings.grant.iter().map(crate::settings::GrantSetting::standing).collect();
     Ok((Engine::new(ports, settings.limits.engine(), standing), runners))
@@ -179,11 +198,13 @@ impl Server {
         raise_descriptor_limit();
         let data = DataDir::open(&options.data)?;
         let settings = &options.settings;
+        let metrics = Arc::new(Metrics::new());
         let with = Assembly {
             clock: options.clock,
             executable: options.executable,
             extra_ca: options.extra_ca,
             dev: options.dev,
+            meter: Arc::clone(&metrics) as _,
         };
         let (engine, runners) = assemble(&data, settings, &with)?;
         let recovered = engine.recover().await?;
@@ -210,9 +231,10 @@ impl Server {
         publisher.refresh().await?;
 
         let checkpoints = Checkpoints::open(&data)?;
-        let (stop, closed, tasks) = (CancellationToken::new(), CancellationToken::new(), TaskTracker::new());
+        let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
+        let tasks = TaskTracker::new();
         let acceptor = Acceptor {
-            app: http::app(&engine, settings, exposure),
+            app: http::app(&engine, settings, exposure, metrics),
             tls,
             head_time: Duration::from_secs(settings.limits.header_seconds),
             places: Arc::new(Semaphore::new(settings.limits.connections)),
@@ -222,10 +244,10 @@ impl Server {
             tasks.spawn(acceptor.clone().run(listener, stop.clone(), closed.clone()));
         }
         let desk = admin::Desk::new(engine.clone(), checkpoints, None);
-        tasks.spawn(admin::listen(data.path(), desk, stop.clone())?);
+        tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
         tasks.spawn(publisher.follow(stop.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self { engine, addresses, tls, tasks, stop, closed, grace, _data: data })
+        Ok(Self { engine, addresses, tls, tasks, stop, done, closed, grace, _data: data })
     }
 
     /// The engine inside.
@@ -255,6 +277,7 @@ impl Server {
     pub async fn stop(self) {
         self.stop.cancel();
         self.engine.shut_down(self.grace).await;
+        self.done.cancel();
         // Streams end with their turns; a moment for the last bytes to leave.
         let last = self.engine.clock().sleep_until(self.engine.now().after(Duration::from_secs(2)));
         self.tasks.close();

@@ -30,6 +30,8 @@ pub struct Settings {
     pub outbound: OutboundSettings,
     /// Logs.
     pub log: LogSettings,
+    /// Numbers.
+    pub metrics: MetricsSettings,
     /// Permissions given here rather than by `nuncio grant`.
     pub grant: Vec<GrantSetting>,
 }
@@ -122,6 +124,14 @@ impl Default for LogSettings {
     }
 }
 
+/// `[metrics]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct MetricsSettings {
+    /// Whether anyone may read `/metrics` without a key.
+    pub open: bool,
+}
+
 /// `[[grant]]`
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -162,6 +172,7 @@ const KEYS: &[&str] = &[
     "outbound.allow",
     "log.level",
     "log.format",
+    "metrics.open",
     "grant",
 ];
 
@@ -255,6 +266,7 @@ mod tests {
                 ("NUNCIO_LIMITS_TURN_STEPS", "7"),
                 ("NUNCIO_CORS_ORIGINS", "https://b.example, https://c.example"),
                 ("NUNCIO_LOG_FORMAT", "json"),
+                ("NUNCIO_METRICS_OPEN", "true"),
                 ("NUNCIO_GRANT", "[{ principal = \"anonymous\", scopes = [\"rooms:read\"] }]"),
             ],
         )
@@ -262,6 +274,7 @@ mod tests {
         assert_eq!((settings.limits.turn_steps, settings.limits.body_bytes), (7, 10));
         assert_eq!(settings.cors.origins, ["https://b.example", "https://c.example"]);
         assert_eq!(settings.log.format, LogFormat::Json);
+        assert!(settings.metrics.open);
         assert_eq!(settings.grant[0].principal, Principal::Anonymous);
     }
 

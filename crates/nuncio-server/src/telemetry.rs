@@ -1,12 +1,19 @@
 //! Logs: for people at a terminal, as JSON for machines. What goes in is chosen at each place; no
-//! request body, header or key ever does.
+//! request body, header or key ever does. With the feature `otel`, traces too.
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::EnvFilter;
-use tracing_subscriber::fmt;
+use http::HeaderMap;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
+
+#[cfg(feature = "otel")]
+mod traces;
 
 const QUIET: [&str; 6] = ["rmcp=warn", "hyper=warn", "hyper_util=warn", "h2=warn", "reqwest=warn", "rustls=warn"];
+
+type Layers = Vec<Box<dyn Layer<Registry> + Send + Sync>>;
 
 /// How logs are written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
@@ -19,15 +26,48 @@ pub enum LogFormat {
     Json,
 }
 
+/// What was started. Dropping it sends what is still to be sent.
+#[derive(Debug)]
+pub struct Telemetry {
+    #[cfg(feature = "otel")]
+    _traces: Option<traces::Traces>,
+}
+
 /// Starts logging to standard error. Does nothing when it has been started before.
-pub fn start(level: &str, format: LogFormat) {
+pub fn start(level: &str, format: LogFormat) -> Telemetry {
     let filter = EnvFilter::try_new(level).unwrap_or_else(|_| EnvFilter::new("info"));
     // Libraries that would write down what passes through them, whatever the level.
     let filter = QUIET.iter().filter_map(|directive| directive.parse().ok()).fold(filter, EnvFilter::add_directive);
-    let builder = fmt().with_env_filter(filter).with_writer(std::io::stderr);
-    // A second start is a test's or a library user's; the first one stays.
-    let _ = match format {
-        LogFormat::Text => builder.with_ansi(std::io::stderr().is_terminal()).with_target(false).try_init(),
-        LogFormat::Json => builder.json().flatten_event(true).try_init(),
+    let logs = fmt::layer().with_writer(std::io::stderr);
+    #[cfg_attr(not(feature = "otel"), expect(unused_mut, reason = "there are no more"))]
+    let mut layers: Layers = vec![match format {
+        LogFormat::Text => {
+            logs.with_ansi(std::io::stderr().is_terminal()).with_target(false).with_filter(filter).boxed()
+        }
+        LogFormat::Json => logs.json().flatten_event(true).with_filter(filter).boxed(),
+    }];
+    #[cfg(feature = "otel")]
+    let (traces, trouble) = match traces::from_environment() {
+        Ok(traces) => (traces, None),
+        Err(trouble) => (None, Some(trouble)),
     };
+    #[cfg(feature = "otel")]
+    layers.extend(traces.as_ref().map(traces::Traces::layer));
+    // A second start is a test's or a library user's; the first one stays.
+    let _ = tracing_subscriber::registry().with(layers).try_init();
+    #[cfg(feature = "otel")]
+    if let Some(trouble) = trouble {
+        tracing::warn!(trouble, "no traces are sent");
+    }
+    Telemetry {
+        #[cfg(feature = "otel")]
+        _traces: traces,
+    }
+}
+
+/// Makes the request's span a child of the one its sender names, by W3C `traceparent`.
+#[cfg_attr(not(feature = "otel"), expect(unused_variables, reason = "spans go nowhere without the feature"))]
+pub(crate) fn adopt(span: &tracing::Span, headers: &HeaderMap) {
+    #[cfg(feature = "otel")]
+    traces::adopt(span, headers);
 }

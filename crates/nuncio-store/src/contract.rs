@@ -43,6 +43,7 @@ macro_rules! store_contract {
                 an_unknown_one_cannot_be_deleted,
                 pending_calls_are_replaced,
                 pending_calls_need_a_session,
+                a_summary_is_replaced,
             }
             turns {
                 begin_and_end,
@@ -59,7 +60,7 @@ macro_rules! store_contract {
                 places_fill_out_of_order,
                 a_place_is_taken_once,
                 need_a_session,
-                of_one_turn_alone,
+                read_from_a_place_on,
                 unknown_fields_survive,
             }
             remembered {

@@ -24,7 +24,10 @@ mod writer;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use nuncio_engine::ports::Meter;
+use nuncio_engine::ports::meter::Uncounted;
 use nuncio_engine::ports::store::StoreError;
 
 use readers::Readers;
@@ -45,10 +48,18 @@ impl SqliteStore {
     /// # Errors
     /// The file cannot be used, is no store, or was written by a newer version.
     pub fn open(path: &Path) -> Result<Self, StoreError> {
+        Self::open_counted(path, Arc::new(Uncounted))
+    }
+
+    /// The same, with someone who counts the commits.
+    ///
+    /// # Errors
+    /// As [`SqliteStore::open`].
+    pub fn open_counted(path: &Path, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let writing = connection::writing(path)?;
         migrations::run(&writing)?;
         let readers = Readers::open(path)?;
-        let writer = Writer::start(writing)?;
+        let writer = Writer::start(writing, meter)?;
         Ok(Self { path: path.to_owned(), readers, writer })
     }
 }

@@ -20,7 +20,6 @@ impl AapClient {
     }
 
     /// A request to a path below AAP's base.
-    #[must_use]
     pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.http.request(method, format!("{}{path}", self.base));
         match &self.key {

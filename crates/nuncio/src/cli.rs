@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use clap_complete::Shell;
 
 /// Puts an agent on the network: describe it once, serve it over every protocol.
 #[derive(Debug, Parser)]
@@ -23,11 +24,7 @@ pub(crate) enum Command {
     /// Serve agents
     Serve(Serve),
     /// Write a commented agent file to start from
-    Init {
-        /// The folder to write agent.toml into
-        #[arg(default_value = ".")]
-        folder: PathBuf,
-    },
+    Init(Init),
     /// Check agent files, and say what each protocol cannot express
     Lint {
         /// An agent file, or a folder as `serve` takes it
@@ -46,14 +43,46 @@ pub(crate) enum Command {
     /// Read and prove the record of every tool call
     #[command(subcommand)]
     Audit(Audit),
+    /// Talk to an agent on any AAP server
+    Chat(Chat),
     /// Say what an error code means and what to do
     Explain {
         /// The code; all are listed when it is left out
         code: Option<String>,
     },
+    /// Print a completion script for a shell
+    #[command(
+        after_help = "bash:  nuncio completions bash > ~/.local/share/bash-completion/completions/nuncio\nzsh:   nuncio completions zsh > \"${fpath[1]}/_nuncio\"\nfish:  nuncio completions fish > ~/.config/fish/completions/nuncio.fish"
+    )]
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+    /// Print the manual page, or write all of them
+    Man {
+        /// Write a page for every command into this folder
+        #[arg(long, value_name = "DIR")]
+        dir: Option<PathBuf>,
+    },
     /// Tool servers that the examples use (MCP on standard input and output)
     #[command(subcommand)]
     Demo(Demo),
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n  nuncio init my-agent --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
+)]
+pub(crate) struct Init {
+    /// The folder to write agent.toml into
+    #[arg(default_value = ".")]
+    pub(crate) folder: PathBuf,
+    /// Take over the tools of this MCP server: the command that starts it, or its address
+    #[arg(long, value_name = "COMMAND|URL")]
+    pub(crate) from_mcp: Option<String>,
+    /// Think with this language model, such as openai/gpt-5 or ollama/qwen3
+    #[arg(long, value_name = "PROVIDER/MODEL")]
+    pub(crate) model: Option<String>,
 }
 
 #[derive(Debug, Args)]
@@ -87,6 +116,30 @@ pub(crate) struct Serve {
     /// Serve beyond this machine without keys
     #[arg(long)]
     pub(crate) open: bool,
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct Chat {
+    /// The server: its address, its domain, or localhost:PORT; `/aap` is tried when it names no path
+    pub(crate) target: String,
+    /// The agent, when the server has several
+    #[arg(long, value_name = "NAME", conflicts_with = "session")]
+    pub(crate) agent: Option<String>,
+    /// The key to show; better set in the environment, where others do not see it
+    #[arg(long, env = "NUNCIO_KEY", hide_env_values = true)]
+    pub(crate) key: Option<String>,
+    /// Go on with this session
+    #[arg(long, value_name = "ID")]
+    pub(crate) session: Option<String>,
+    /// Offer a tool that runs here, by a file with name, description, parameters and command
+    #[arg(long = "tool", value_name = "FILE")]
+    pub(crate) tools: Vec<PathBuf>,
+    /// Let every tool run without asking
+    #[arg(long)]
+    pub(crate) trust: bool,
+    /// Believe these certificate authorities too (PEM)
+    #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
+    pub(crate) extra_ca: Option<PathBuf>,
 }
 
 #[derive(Debug, Args)]

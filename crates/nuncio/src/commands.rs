@@ -1,9 +1,11 @@
 //! One file a command.
 
+mod chat;
 mod desk;
 mod explain;
 mod files;
 mod serve;
+mod shell;
 
 use std::path::PathBuf;
 
@@ -14,13 +16,16 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
     let json = cli.json;
     match cli.command {
         Command::Serve(options) => serve::run(options, json).await,
-        Command::Init { folder } => files::init(&folder, json),
+        Command::Init(options) => files::init(&options, json).await,
         Command::Lint { path } => files::lint(path, json),
         Command::Key(key) => desk::key(key, json).await,
         Command::Grant(grant) => desk::grant(grant, json).await,
         Command::Approve(approve) => desk::approve(approve, json).await,
         Command::Audit(audit) => desk::audit(audit, json).await,
+        Command::Chat(options) => chat::run(options, json).await,
         Command::Explain { code } => explain::run(code.as_deref(), json),
+        Command::Completions { shell } => shell::completions(shell),
+        Command::Man { dir } => shell::man(dir.as_deref(), json),
         Command::Demo(Demo::Hotel { db }) => {
             let beside = || PathBuf::from(std::env::var_os("NUNCIO_DATA").unwrap_or_default()).join("hotel.db");
             nuncio_demo::hotel(&db.unwrap_or_else(beside)).await

@@ -1,5 +1,7 @@
 //! `nuncio`: the command line.
 
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
 mod cli;
 mod commands;
 mod output;

@@ -4,7 +4,6 @@
 //! written in one piece; nothing waits for more. A stream can be taken up again behind any event and
 //! goes on with the same bytes.
 
-use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use futures_util::stream;
 use http::{HeaderValue, header};
 use nuncio_core::event::{Event, Voice};
 use nuncio_core::turn::StreamMode;
+use nuncio_engine::Engine;
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::Clock;
 
@@ -23,6 +23,9 @@ use nuncio_engine::ports::Clock;
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// About how much is written in one piece.
 const PIECE: usize = 16 * 1024;
+
+/// About how many bytes an event takes.
+const TYPICAL: usize = 64;
 
 /// An event's id: the turn's number and the event's own.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,10 +42,11 @@ impl EventId {
 }
 
 /// The events of a turn from number `from` on, until it is over.
-pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, clock: Arc<dyn Clock>) -> Response {
-    let body = Body::from_stream(stream::unfold(Reader::new(turn, mode, from, clock), |mut reader| async move {
+pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engine: &Engine) -> Response {
+    let (reader, open) = (Reader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
+    let body = Body::from_stream(stream::unfold((reader, open), |(mut reader, open)| async move {
         let piece = reader.next().await?;
-        Some((Ok::<_, std::convert::Infallible>(piece), reader))
+        Some((Ok::<_, std::convert::Infallible>(piece), (reader, open)))
     }));
     let mut response = body.into_response();
     let headers = response.headers_mut();
@@ -63,11 +67,8 @@ struct Reader {
 
 impl Reader {
     fn new(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, clock: Arc<dyn Clock>) -> Self {
-        // An id from before a crash may lie behind what could be restored: the end is told in any case.
-        let last = turn.read(|log| if log.is_finished() { log.len() - 1 } else { usize::MAX });
-        let next = if from > last + usize::from(last != usize::MAX) { last } else { from };
         let heartbeat = clock.sleep_until(clock.now().after(HEARTBEAT));
-        Self { turn, mode, next, clock, heartbeat }
+        Self { turn, mode, next: from, clock, heartbeat }
     }
 
     /// What is there to send, or nothing when all has been sent.
@@ -75,6 +76,13 @@ impl Reader {
         loop {
             let mut piece = BytesMut::new();
             let over = self.turn.read(|log| {
+                // An id from before a crash may lie beyond what could be restored: the end is told in
+                // any case.
+                if log.is_finished() && self.next > log.len() {
+                    self.next = log.len() - 1;
+                }
+                let waiting = log.len().saturating_sub(self.next);
+                piece.reserve((waiting * TYPICAL).min(PIECE + PIECE / 4));
                 for (number, event) in log.from(self.next) {
                     encode(&mut piece, self.mode, self.turn.number, number, event);
                     self.next = number + 1;
@@ -101,36 +109,65 @@ impl Reader {
     }
 }
 
-/// Writes one event; nothing if it is not for that mode.
+/// Writes one event; nothing if it is not for that mode. This is the hot place of a stream: constants
+/// are copied, numbers written by hand, and text is scanned once.
 fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event: Event<'_>) {
     let by_piece = mode != StreamMode::Message;
-    let (name, data) = match event {
-        Event::Started => ("turn_start", Data::Json("{}")),
-        Event::Delta(Voice::Text, text) if by_piece => ("text_delta", Data::Text("delta", text)),
-        Event::Delta(Voice::Thinking, text) if by_piece => ("thinking_delta", Data::Text("delta", text)),
-        Event::Block(Voice::Text, text) if !by_piece => ("text", Data::Text("text", text)),
-        Event::Block(Voice::Thinking, text) if !by_piece => ("thinking", Data::Text("thinking", text)),
+    let (head, data, tail): (&[u8], _, &[u8]) = match event {
+        Event::Started => (b"\nevent: turn_start\ndata: ", Data::Json("{}"), END),
+        Event::Delta(Voice::Text, text) if by_piece => {
+            (b"\nevent: text_delta\ndata: {\"delta\":", Data::Text(text), END_OF_OBJECT)
+        }
+        Event::Delta(Voice::Thinking, text) if by_piece => {
+            (b"\nevent: thinking_delta\ndata: {\"delta\":", Data::Text(text), END_OF_OBJECT)
+        }
+        Event::Block(Voice::Text, text) if !by_piece => {
+            (b"\nevent: text\ndata: {\"text\":", Data::Text(text), END_OF_OBJECT)
+        }
+        Event::Block(Voice::Thinking, text) if !by_piece => {
+            (b"\nevent: thinking\ndata: {\"thinking\":", Data::Text(text), END_OF_OBJECT)
+        }
         Event::Delta(..) | Event::Block(..) => return,
-        Event::ToolCall(json) => ("tool_call", Data::Json(json)),
-        Event::ToolResult(json) => ("tool_result", Data::Json(json)),
-        Event::Stopped(json) => ("turn_stop", Data::Json(json)),
+        Event::ToolCall(json) => (b"\nevent: tool_call\ndata: ", Data::Json(json), END),
+        Event::ToolResult(json) => (b"\nevent: tool_result\ndata: ", Data::Json(json), END),
+        Event::Stopped(json) => (b"\nevent: turn_stop\ndata: ", Data::Json(json), END),
     };
-    write!(out, "id: {turn}.{number}\nevent: {name}\ndata: ").expect("writing to memory");
+    out.put_slice(b"id: ");
+    put_number(out, turn);
+    out.put_u8(b'.');
+    put_number(out, number as u64);
+    out.put_slice(head);
     match data {
         Data::Json(json) => out.put_slice(json.as_bytes()),
-        Data::Text(key, text) => {
-            write!(out, "{{\"{key}\":").expect("writing to memory");
-            serde_json::to_writer(out.writer(), text).expect("a text is always JSON");
-            out.put_u8(b'}');
-        }
+        Data::Text(text) => serde_json::to_writer(out.writer(), text).expect("a text is always JSON"),
     }
-    out.put_slice(b"\n\n");
+    out.put_slice(tail);
 }
+
+const END: &[u8] = b"\n\n";
+const END_OF_OBJECT: &[u8] = b"}\n\n";
 
 enum Data<'a> {
     Json(&'a str),
-    Text(&'static str, &'a str),
+    Text(&'a str),
 }
+
+fn put_number(out: &mut BytesMut, mut number: u64) {
+    let mut digits = [0_u8; 20];
+    let mut start = digits.len();
+    loop {
+        start -= 1;
+        digits[start] = b'0' + u8::try_from(number % 10).expect("a digit");
+        number /= 10;
+        if number == 0 {
+            break;
+        }
+    }
+    out.put_slice(&digits[start..]);
+}
+
+#[cfg(test)]
+mod resume;
 
 #[cfg(test)]
 mod tests {

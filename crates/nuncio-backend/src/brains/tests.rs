@@ -3,6 +3,8 @@ use nuncio_core::declaration;
 use nuncio_core::time::Timestamp;
 
 use super::*;
+use crate::fetch::{Allow, GuardedFetch};
+use crate::runners::RunnersConfig;
 
 const HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 const SCRIPT: &str = include_str!("../../../../examples/script/agent.toml");
@@ -26,9 +28,20 @@ fn declared(text: &str) -> Arc<Agent> {
     Arc::new(declared.agent)
 }
 
+fn brains() -> LocalBrains {
+    let fetch = GuardedFetch::new(Allow::none(), false, None).unwrap();
+    LocalBrains::new(&Runners::new(RunnersConfig {
+        http: fetch.client_for_configured(),
+        fetch: Arc::new(fetch),
+        clock: Arc::new(StoppedClock),
+        executable: "/bin/true".into(),
+        working_dir: "/".into(),
+    }))
+}
+
 #[test]
 fn every_example_gets_the_brain_it_asks_for() {
-    let brains = LocalBrains::new(Arc::new(StoppedClock));
+    let brains = brains();
     for (text, brain) in [(HOTEL, "RulesBrain"), (SCRIPT, "ScriptBrain"), (declaration::STARTER, "RulesBrain")] {
         let made = brains.brain(&declared(text)).unwrap();
         assert!(format!("{made:?}").starts_with(brain));

@@ -30,7 +30,7 @@ pub(super) async fn run(
     let base_dir = programs.base_dir(&agent.name);
     let templates = run.env.iter().map(|(_, template)| template);
     let secrets = Secrets::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
-    let env = secrets.lines(&run.env).map_err(RunError::Failed)?;
+    let env = secrets.lines_of_call(&run.env, arguments).map_err(RunError::Failed)?;
     let input = Value::Object(arguments.clone()).to_string();
 
     let program = run.argv.first().map_or("", String::as_str);

@@ -12,6 +12,7 @@ use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use rmcp::ServiceError;
 use rmcp::model::ErrorCode;
 
+use super::Offer;
 use super::process::Programs;
 use connection::Connection;
 use slot::Slot;
@@ -126,20 +127,30 @@ impl Servers {
         let mut lists = Vec::new();
         for server in &agent.mcp {
             let Some(import) = &server.import else { continue };
-            let slot = self.slot(&agent, server);
-            let connection = slot.connection().await?;
-            let tools = self
-                .world
-                .patiently(connection.tools())
-                .await
-                .unwrap_or_else(|| Err(format!("it did not answer within {PATIENCE:?}")))
-                .map_err(|why| format!("the MCP server `{}` could not list its tools: {why}", server.name))?;
-            slot.healthy();
-            lists.push((server.name.clone(), import.clone(), tools));
+            lists.push((server.name.clone(), import.clone(), self.list(&agent, server).await?));
         }
         let agent = import::add(agent.clone(), &lists)?;
         hold.keep();
         Ok(agent)
+    }
+
+    /// What a server offers that an agent could take over, and why it could not take over the rest.
+    pub(super) async fn offer(&self, agent: &Agent, server: &McpServer) -> Result<Offer, String> {
+        let listed = self.list(agent, server).await?;
+        Ok(import::offer(server, &listed))
+    }
+
+    async fn list(&self, agent: &Agent, server: &McpServer) -> Result<Vec<rmcp::model::Tool>, String> {
+        let slot = self.slot(agent, server);
+        let connection = slot.connection().await?;
+        let tools = self
+            .world
+            .patiently(connection.tools())
+            .await
+            .unwrap_or_else(|| Err(format!("it did not answer within {PATIENCE:?}")))
+            .map_err(|why| format!("the MCP server `{}` could not list its tools: {why}", server.name))?;
+        slot.healthy();
+        Ok(tools)
     }
 
     /// Lets go of an agent's servers and waits until those that nobody needs any more are gone.

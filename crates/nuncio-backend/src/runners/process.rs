@@ -19,30 +19,30 @@ const TAIL_BYTES: usize = 4 * 1024;
 
 /// What programs are called and where they are at home.
 #[derive(Debug)]
-pub(super) struct Programs {
+pub(crate) struct Programs {
     executable: PathBuf,
     working_dir: PathBuf,
     base_dirs: RwLock<HashMap<AgentName, PathBuf>>,
 }
 
 impl Programs {
-    pub(super) fn new(executable: PathBuf, working_dir: PathBuf) -> Self {
+    pub(crate) fn new(executable: PathBuf, working_dir: PathBuf) -> Self {
         Self { executable, working_dir, base_dirs: RwLock::default() }
     }
 
-    pub(super) fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
+    pub(crate) fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
         self.base_dirs.write().unwrap_or_else(PoisonError::into_inner).insert(agent, folder);
     }
 
     /// The folder an agent's relative paths begin in.
-    pub(super) fn base_dir(&self, agent: &AgentName) -> PathBuf {
+    pub(crate) fn base_dir(&self, agent: &AgentName) -> PathBuf {
         let folders = self.base_dirs.read().unwrap_or_else(PoisonError::into_inner);
         folders.get(agent).unwrap_or(&self.working_dir).clone()
     }
 
     /// Starts a program of an agent: no shell, a clean environment, pipes on all three streams, a
     /// process group of its own.
-    pub(super) fn start(
+    pub(crate) fn start(
         &self,
         base_dir: &Path,
         argv: &[String],
@@ -86,21 +86,21 @@ impl Programs {
 /// A child and what it may start. In this order, so that the group is killed before its leader is
 /// let go of.
 #[derive(Debug)]
-pub(super) struct Running {
-    pub(super) group: Group,
-    pub(super) child: Child,
+pub(crate) struct Running {
+    pub(crate) group: Group,
+    pub(crate) child: Child,
 }
 
 impl Running {
     /// Its standard input, output and error, taken once.
-    pub(super) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
+    pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 }
 
 /// A child's process group, killed as a whole when this is dropped.
 #[derive(Debug)]
-pub(super) struct Group(Option<Pid>);
+pub(crate) struct Group(Option<Pid>);
 
 impl Group {
     fn of(child: &Child) -> Self {
@@ -110,7 +110,7 @@ impl Group {
 
     /// Ends everything that is still in the group. A second time does nothing: by then the number
     /// may belong to someone else.
-    pub(super) fn kill(&mut self) {
+    pub(crate) fn kill(&mut self) {
         if let Some(leader) = self.0.take() {
             // It fails only when nobody is left.
             let _ = kill_process_group(leader, Signal::KILL);
@@ -126,10 +126,10 @@ impl Drop for Group {
 
 /// The end of what a child wrote to its standard error.
 #[derive(Default)]
-pub(super) struct Tail(VecDeque<u8>);
+pub(crate) struct Tail(VecDeque<u8>);
 
 impl Tail {
-    pub(super) fn push(&mut self, bytes: &[u8]) {
+    pub(crate) fn push(&mut self, bytes: &[u8]) {
         let bytes = &bytes[bytes.len().saturating_sub(TAIL_BYTES)..];
         let excess = (self.0.len() + bytes.len()).saturating_sub(TAIL_BYTES);
         self.0.drain(..excess);
@@ -137,7 +137,7 @@ impl Tail {
     }
 
     /// The text, without control characters other than line breaks; empty if there was none.
-    pub(super) fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let bytes: Vec<u8> = self.0.iter().copied().collect();
         printable(&String::from_utf8_lossy(&bytes)).trim().to_owned()
     }
@@ -151,7 +151,7 @@ impl fmt::Debug for Tail {
 }
 
 /// Text as it may be shown in a terminal.
-pub(super) fn printable(text: &str) -> String {
+pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || matches!(c, '\n' | '\t')).collect()
 }
 

@@ -6,23 +6,24 @@ use std::path::Path;
 
 use minijinja::Environment;
 use nuncio_core::agent::{Agent, SecretSource};
+use nuncio_core::ids::BackendName;
 use nuncio_core::template::{Place, Template};
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
 /// How large a secret in a file may be.
 const MAX_SECRET_BYTES: u64 = 64 * 1024;
 /// Shorter values are not searched for in texts: they would be found everywhere.
 const MIN_REDACTED: usize = 4;
 
-/// The values that some templates name.
+/// Values of secrets.
 #[derive(Default, Serialize)]
 #[serde(transparent)]
-pub(super) struct Secrets(BTreeMap<String, String>);
+pub(crate) struct Secrets(BTreeMap<String, String>);
 
 impl Secrets {
     /// Reads the secrets of an agent that these templates name.
-    pub(super) async fn read<'a>(
+    pub(crate) async fn read<'a>(
         agent: &Agent,
         base_dir: &Path,
         templates: impl IntoIterator<Item = &'a Template>,
@@ -41,12 +42,43 @@ impl Secrets {
         Ok(Self(values))
     }
 
+    /// Reads one secret of an agent by its name.
+    pub(crate) async fn named(agent: &Agent, base_dir: &Path, name: &BackendName) -> Result<Self, String> {
+        let Some((_, source)) = agent.secrets.iter().find(|(declared, _)| declared == name) else {
+            return Err(format!("the agent file declares no secret `{name}`"));
+        };
+        let value = read(source, base_dir).await.map_err(|why| format!("the secret `{name}` {why}"))?;
+        Ok(Self(BTreeMap::from([(name.to_string(), value)])))
+    }
+
+    /// Adds a value that came from elsewhere, so that it is not shown either.
+    pub(crate) fn add(&mut self, name: &str, value: &str) {
+        self.0.insert(name.to_owned(), value.to_owned());
+    }
+
+    /// The value of a secret.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(String::as_str)
+    }
+
     /// Fills these secrets into environment variables or headers.
-    pub(super) fn lines(&self, lines: &[(String, Template)]) -> Result<Vec<(String, String)>, String> {
-        let context = json!({"secrets": self});
+    pub(crate) fn lines(&self, lines: &[(String, Template)]) -> Result<Vec<(String, String)>, String> {
+        self.fill(lines, &json!({"secrets": self}))
+    }
+
+    /// Fills these secrets and a call's arguments into environment variables.
+    pub(crate) fn lines_of_call(
+        &self,
+        lines: &[(String, Template)],
+        arguments: &Map<String, Value>,
+    ) -> Result<Vec<(String, String)>, String> {
+        self.fill(lines, &json!({"secrets": self, "args": arguments}))
+    }
+
+    fn fill(&self, lines: &[(String, Template)], context: &Value) -> Result<Vec<(String, String)>, String> {
         lines
             .iter()
-            .map(|(name, template)| match template.render(Place::Line, &context) {
+            .map(|(name, template)| match template.render(Place::Line, context) {
                 Ok(value) => Ok((name.clone(), value)),
                 Err(error) => Err(format!("the value of `{name}` cannot be filled in: {error}")),
             })
@@ -54,7 +86,7 @@ impl Secrets {
     }
 
     /// The text without these secrets in it.
-    pub(super) fn redact(&self, text: &str) -> String {
+    pub(crate) fn redact(&self, text: &str) -> String {
         let long_enough = self.0.values().filter(|value| value.len() >= MIN_REDACTED);
         long_enough.fold(text.to_owned(), |text, secret| text.replace(secret.as_str(), "[secret]"))
     }
@@ -68,7 +100,7 @@ impl fmt::Debug for Secrets {
 
 /// Checks the secrets of an agent before it is served: that templates can name them and that they
 /// can be read.
-pub(super) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> {
+pub(crate) async fn check(agent: &Agent, base_dir: &Path) -> Result<(), String> {
     for (name, source) in &agent.secrets {
         if !is_identifier(name.as_str()) {
             return Err(format!(

@@ -87,6 +87,19 @@ async fn the_environment_is_clean_but_for_what_is_declared() {
 }
 
 #[tokio::test]
+async fn arguments_named_in_the_environment_are_filled_in() {
+    let workshop = Workshop::new();
+    let run = r#"{ command = ["sh", "-c", "echo $ROOM"], env = { ROOM = "room {{ args.room }}" } }"#;
+    let agent = workshop.resolve(&tool("say", run)).await.unwrap();
+    let said = workshop.run(&agent, "say", json!({"room": "12; id"})).await.unwrap();
+    assert_eq!(said.message_content(), "room 12; id".into());
+    for (arguments, complaint) in [(json!({}), "undefined value"), (json!({"room": "1\n2"}), "control character")] {
+        let why = failed(workshop.run(&agent, "say", arguments).await);
+        assert!(why.starts_with("the value of `ROOM` cannot be filled in") && why.contains(complaint), "{why}");
+    }
+}
+
+#[tokio::test]
 async fn a_secret_does_not_come_out_in_an_error() {
     let workshop = Workshop::new();
     std::fs::write(workshop.folder.path().join("key"), "hunter22").unwrap();

@@ -1,36 +1,59 @@
 //! `[brain]`: how it thinks.
 
+use super::agent::web_address;
 use super::intents;
 use super::names::Names;
 use super::reader::Table;
+use super::run;
 use super::templates::{self, Use};
-use crate::agent::{BrainSpec, RulesSpec};
+use crate::agent::{AapSpec, BrainSpec, CommandRun, RulesSpec};
+use crate::ids::AgentName;
+
+mod model;
 
 #[derive(Clone, Copy)]
 enum Kind {
     Rules,
     Script,
+    Model,
+    Process,
+    Aap,
 }
+
+const KINDS: [(&str, Kind); 5] = [
+    ("rules", Kind::Rules),
+    ("script", Kind::Script),
+    ("model", Kind::Model),
+    ("process", Kind::Process),
+    ("aap", Kind::Aap),
+];
 
 /// Without `[brain]` an agent thinks by rules.
 pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Option<BrainSpec> {
     let Some(table) = root.table("brain") else {
         return Some(rules(root, names, RulesSpec::default()));
     };
-    let kind = table.choice("kind", &[("rules", Kind::Rules), ("script", Kind::Script)]);
+    let Some(kind) = table.choice("kind", &KINDS) else {
+        // Which keys belong to it nobody knows; its intents are read for what is wrong in them.
+        intents::read(root, names);
+        return None;
+    };
+    if !matches!(kind, Kind::Rules) {
+        table.refuse("fallback", r#"only a brain of kind "rules" has a fallback"#);
+        root.refuse("intent", r#"only a brain of kind "rules" has intents"#);
+    }
     let brain = match kind {
-        Some(Kind::Script) => {
-            table.refuse("fallback", r#"only a brain of kind "rules" has a fallback"#);
-            root.refuse("intent", r#"only a brain of kind "rules" has intents"#);
-            BrainSpec::Script
-        }
-        Some(Kind::Rules) | None => {
+        Kind::Rules => {
             let fallback = table.item("fallback").and_then(|item| templates::read(&item, Use::Said, names));
-            rules(root, names, RulesSpec { fallback, intents: Vec::new() })
+            Some(rules(root, names, RulesSpec { fallback, intents: Vec::new() }))
         }
+        Kind::Script => Some(BrainSpec::Script),
+        Kind::Model => model::read(&table, names).map(|spec| BrainSpec::Model(Box::new(spec))),
+        Kind::Process => process(&table, names).map(BrainSpec::Process),
+        Kind::Aap => aap(&table, names).map(BrainSpec::Aap),
     };
     table.finish();
-    kind.map(|_| brain)
+    brain
 }
 
 fn rules(root: &Table<'_>, names: &Names<'_>, mut rules: RulesSpec) -> BrainSpec {
@@ -40,4 +63,19 @@ fn rules(root: &Table<'_>, names: &Names<'_>, mut rules: RulesSpec) -> BrainSpec
         spot.note("it understands nothing", "a rules brain needs [[intent]] sections");
     }
     BrainSpec::Rules(rules)
+}
+
+fn process(table: &Table<'_>, names: &Names<'_>) -> Option<CommandRun> {
+    let argv = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
+    let argv = argv.and_then(|item| run::argv(&item));
+    let env = table.table("env").map(|table| run::env(&table, Use::Thinking, names));
+    Some(CommandRun { argv: argv?, env: env.unwrap_or_default() })
+}
+
+fn aap(table: &Table<'_>, names: &Names<'_>) -> Option<AapSpec> {
+    let url = table.required("url", "where the other server's AAP interface begins");
+    let url = url.and_then(|item| web_address(&item));
+    let agent = table.item("agent").and_then(|item| item.name(AgentName::parse));
+    let key = table.item("key").and_then(|item| names.secret(&item));
+    Some(AapSpec { url: url?, agent, key })
 }

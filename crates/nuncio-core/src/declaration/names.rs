@@ -10,7 +10,7 @@ use toml::de::DeValue;
 use super::reader::{Item, Table};
 use super::similar;
 use super::source::cut;
-use crate::ids::{BackendName, ScopeId, ToolName};
+use crate::ids::{BackendName, OptionName, ScopeId, ToolName};
 
 /// The names of an agent file.
 pub(super) struct Names<'a> {
@@ -18,6 +18,7 @@ pub(super) struct Names<'a> {
     scopes: BTreeSet<&'a str>,
     servers: BTreeSet<&'a str>,
     secrets: BTreeSet<&'a str>,
+    options: BTreeMap<&'a str, Secrecy>,
     /// The tools, and those taken over from MCP servers by name.
     callable: BTreeSet<&'a str>,
     /// Whether an MCP server gives all its tools, whatever they are called.
@@ -33,10 +34,23 @@ pub(super) struct Input<'a> {
     pub(super) required: Vec<&'a str>,
 }
 
+/// Whether the value of an option may be seen.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Secrecy {
+    /// By whoever may see the session.
+    Shown,
+    /// By nobody.
+    Secret,
+}
+
 impl<'a> Names<'a> {
     /// Gathers the names, and says which are taken twice.
     pub(super) fn collect(root: &Table<'a>) -> Self {
-        unique(root, "option", "name", "option");
+        let secrecy = |option: &Table<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
+            Some("secret") => Secrecy::Secret,
+            _ => Secrecy::Shown,
+        };
+        let options = unique(root, "option", "name", "option");
         unique(root, "intent", "name", "intent");
         let servers = unique(root, "mcp", "name", "MCP server");
         let imports = || servers.values().filter_map(|server| server.peek("import"));
@@ -46,6 +60,7 @@ impl<'a> Names<'a> {
         Self {
             scopes: unique(root, "scope", "id", "scope").into_keys().collect(),
             secrets: keys(root.peek("secrets").as_ref()),
+            options: options.iter().map(|(name, option)| (*name, secrecy(option))).collect(),
             callable: tools.keys().copied().chain(imported).collect(),
             imports_all: imports().any(|import| import.value.as_bool() == Some(true)),
             tools,
@@ -81,9 +96,51 @@ impl<'a> Names<'a> {
         self.tools.contains_key(tool)
     }
 
-    /// The secrets templates may name.
-    pub(super) fn secrets(&self) -> &BTreeSet<&'a str> {
-        &self.secrets
+    /// The secret an item names.
+    pub(super) fn secret(&self, item: &Item<'_>) -> Option<BackendName> {
+        let name = item.name(BackendName::parse)?;
+        self.knows_secret(item, name.as_str()).then_some(name)
+    }
+
+    /// Whether there is a secret of that name; a fault if not.
+    pub(super) fn knows_secret(&self, item: &Item<'_>, name: &str) -> bool {
+        let known = self.secrets.contains(name);
+        if !known {
+            let help = if self.secrets.is_empty() {
+                "the file has no [secrets] at all".to_owned()
+            } else {
+                similar::help(name, "declared", self.secrets.iter().copied())
+            };
+            item.spot.fault(format!("no secret is called {:?}", cut(name)), help);
+        }
+        known
+    }
+
+    /// The option an item names, which must be as secret as what it is for.
+    pub(super) fn option(&self, item: &Item<'_>, secrecy: Secrecy) -> Option<OptionName> {
+        let name = item.name(OptionName::parse)?;
+        let declared: BTreeSet<_> = self.options.keys().copied().collect();
+        if !known(item, name.as_str(), "option", &declared) {
+            return None;
+        }
+        match (self.options.get(name.as_str()), secrecy) {
+            (Some(Secrecy::Shown), Secrecy::Secret) => {
+                item.spot.fault(
+                    format!("{name:?} is shown to whoever reads the session"),
+                    r#"allowed: an option of type "secret""#,
+                );
+            }
+            (Some(Secrecy::Secret), Secrecy::Shown) => {
+                item.spot.fault(format!("{name:?} is a secret"), r#"allowed: an option of type "text" or "select""#);
+            }
+            _ => return Some(name),
+        }
+        None
+    }
+
+    /// The options of the file, and who may see their values.
+    pub(super) fn options(&self) -> &BTreeMap<&'a str, Secrecy> {
+        &self.options
     }
 }
 

@@ -43,7 +43,8 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
         }
     }
 
-    let named: BTreeSet<_> = templates(agent).into_iter().flat_map(secrets_in).collect();
+    let key = agent.brain.key().map(ToString::to_string);
+    let named: BTreeSet<_> = templates(agent).into_iter().flat_map(secrets_in).chain(key).collect();
     let secrets = root.peek("secrets").and_then(|item| item.table());
     for (name, item) in secrets.iter().flat_map(Table::entries) {
         if !named.contains(name) {
@@ -75,6 +76,9 @@ fn templates(agent: &Agent) -> Vec<&Template> {
     for server in &agent.mcp {
         let (McpTransport::Stdio { env: values, .. } | McpTransport::Http { headers: values, .. }) = &server.transport;
         templates.extend(values.iter().map(|(_, value)| value));
+    }
+    if let BrainSpec::Process(program) = &agent.brain {
+        templates.extend(program.env.iter().map(|(_, value)| value));
     }
     templates
 }

@@ -281,6 +281,27 @@ impl<'a> Item<'a> {
         number
     }
 
+    /// A number, whole or not, within limits.
+    pub(super) fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
+        let allowed = format!("a number from {} to {}", range.start(), range.end());
+        let (number, found) = match self.value {
+            DeValue::Integer(digits) => {
+                let number = i32::from_str_radix(digits.as_str(), digits.radix()).ok();
+                (number.map(f64::from), digits.to_string())
+            }
+            DeValue::Float(number) => (number.as_str().parse().ok(), number.as_str().to_owned()),
+            _ => {
+                self.wrong_kind(&allowed);
+                return None;
+            }
+        };
+        let number = number.filter(|number| range.contains(number));
+        if number.is_none() {
+            self.spot.fault(format!("found {}", cut(&found)), format!("allowed: {allowed}"));
+        }
+        number
+    }
+
     pub(super) fn table(&self) -> Option<Table<'a>> {
         if let DeValue::Table(entries) = self.value {
             return Some(Table::new(self.spot.clone(), entries));

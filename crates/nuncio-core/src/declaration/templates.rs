@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use minijinja::Environment;
 
-use super::names::{Input, Names};
+use super::names::{Input, Names, Secrecy};
 use super::reader::{Item, Table};
 use super::similar;
 use super::source::cut;
@@ -19,6 +19,10 @@ pub(super) enum Use<'n> {
     Sent(&'n Input<'n>),
     /// Used once, to reach a server: `secrets`.
     Started,
+    /// Used to start a program that thinks: `secrets`.
+    Thinking,
+    /// Told to a language model: `options`, and no secrets.
+    Instructing,
 }
 
 /// A template fit for its use.
@@ -43,7 +47,11 @@ pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<
                 "a secret would be said to people",
                 "allowed: secrets in headers, bodies, addresses and environment variables",
             ),
-            ("secrets", Use::Sent(_) | Use::Started) => check_secret(item, rest, names),
+            ("secrets", Use::Instructing) => {
+                item.spot.fault("a secret would be told to the model", "allowed: what may be said again");
+            }
+            ("secrets", Use::Sent(_) | Use::Started | Use::Thinking) => check_secret(item, rest, names),
+            ("options", Use::Instructing) => note_option(item, rest, names),
             ("args", Use::Sent(input)) => note_argument(item, rest, input),
             (_, Use::Said) => {}
             (_, Use::Sent(_)) => item.spot.note(
@@ -54,6 +62,13 @@ pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<
                 format!("{:?} will not be known, so that the server cannot be reached", cut(root)),
                 "known here: secrets",
             ),
+            (_, Use::Thinking) => item.spot.note(
+                format!("{:?} will not be known, so that the program cannot be started", cut(root)),
+                "known here: secrets",
+            ),
+            (_, Use::Instructing) => {
+                item.spot.note(format!("{:?} will not be known, and be left out", cut(root)), "known here: options");
+            }
         }
     }
     Some(template)
@@ -87,13 +102,23 @@ fn check_secret(item: &Item<'_>, rest: &str, names: &Names<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     if name.is_empty() {
         item.spot.fault("does not say which secret", "allowed: {{ secrets.NAME }}, with the name written out");
-    } else if !names.secrets().contains(name) {
-        let help = if names.secrets().is_empty() {
-            "the file has no [secrets] at all".to_owned()
-        } else {
-            similar::help(name, "declared", names.secrets().iter().copied())
-        };
-        item.spot.fault(format!("no secret is called {:?}", cut(name)), help);
+    } else {
+        names.knows_secret(item, name);
+    }
+}
+
+fn note_option(item: &Item<'_>, rest: &str, names: &Names<'_>) {
+    let name = rest.split('.').next().unwrap_or_default();
+    match names.options().get(name) {
+        _ if name.is_empty() => {}
+        Some(Secrecy::Shown) => {}
+        Some(Secrecy::Secret) => {
+            item.spot.note(format!("{:?} is a secret, and is left out", cut(name)), "models are told no secrets");
+        }
+        None => {
+            let help = similar::help(name, "declared", names.options().keys().copied());
+            item.spot.note(format!("no [[option]] is called {:?}", cut(name)), help);
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::{Declared, Faults, parse};
 
 mod backends;
 mod brain;
+mod brains;
 mod document;
 mod never_panics;
 mod notes;

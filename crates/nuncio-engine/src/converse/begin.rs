@@ -10,6 +10,7 @@ use nuncio_core::message::{Content, Message};
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{Awaits, PendingCall, Session};
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput, TurnState};
+use tracing::Instrument as _;
 
 use super::images;
 use super::live::LiveTurn;
@@ -53,9 +54,8 @@ impl Engine {
         if self.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
         }
+        let _settled = self.live().settle(session).await;
         let session = self.session(caller, session).await?;
-        let _settled = self.live().settle(&session.id).await;
-        let session = self.session(caller, session.id.as_str()).await?;
         let route = format!("turns/{}", session.id);
         if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
             return self.turn_of(&session, before.turn).await;
@@ -92,7 +92,7 @@ impl Engine {
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
 
-        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode));
+        let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(self.closed()));
         self.store().commit(changes).await?;
         self.live().put(&turn);
         let running = RunningTurn {
@@ -102,11 +102,17 @@ impl Engine {
             protocol: request.protocol,
             served,
             settings,
+            summary: session.summary,
             permissions: opening.permissions,
+            asked: Vec::new(),
             next_message,
+            began: self.now(),
             deadline: self.now().after(self.limits().turn),
         };
-        self.tasks().spawn(running.run());
+        self.meter().turn_began(&running.served.agent.name);
+        let span =
+            tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
+        self.tasks().spawn(running.run().instrument(span));
         Ok(turn)
     }
 
@@ -120,9 +126,8 @@ impl Engine {
         session: &str,
         number: Option<u64>,
     ) -> Result<Arc<LiveTurn>, EngineError> {
+        let _settled = self.live().settle(session).await;
         let session = self.session(caller, session).await?;
-        let _settled = self.live().settle(&session.id).await;
-        let session = self.session(caller, session.id.as_str()).await?;
         self.turn_of(&session, number).await
     }
 
@@ -133,7 +138,7 @@ impl Engine {
     pub async fn cancel_turn(&self, caller: &Caller, session: &str) -> Result<Arc<LiveTurn>, EngineError> {
         let session = self.session(caller, session).await?;
         let live = {
-            let _settled = self.live().settle(&session.id).await;
+            let _settled = self.live().settle(session.id.as_str()).await;
             self.live().find(&session.id)
         };
         let Some(turn) = live else {

@@ -1,10 +1,14 @@
 //! The history, whole or compacted.
 //!
 //! The rule of compaction: system messages stay; then the oldest exchanges (a user message and all
-//! that follows it until the next) are left out, whole, until the rest fits the brain's window. The
-//! newest exchange always stays.
+//! that follows it until the next) are left out, whole, until the rest takes no more than three
+//! quarters of the brain's window. The newest exchange always stays. Where the brain can write a
+//! summary of what is left out, that summary stands in its place, and is carried on.
 
-use nuncio_core::message::Message;
+use nuncio_core::message::{Extra, Message};
+use nuncio_core::session::Summary;
+
+use crate::ports::store::StoredMessage;
 
 /// Which history.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,25 +19,66 @@ pub enum HistoryKind {
     Full,
 }
 
-/// The history as a brain with that window sees it.
-pub(crate) fn compact(messages: Vec<Message>, window: Option<usize>) -> Vec<Message> {
-    let Some(window) = window else { return messages };
-    let sizes: Vec<usize> = messages.iter().map(size).collect();
-    let is_system = |message: &Message| matches!(message, Message::System { .. });
-    let is_user = |message: &Message| matches!(message, Message::User { .. });
-    let mut total: usize = sizes.iter().sum();
-    let mut first_kept = 0;
-    while total > window {
-        // The next exchange begins at the next user message; without one, this is the newest.
-        let Some(next) = (first_kept + 1..messages.len()).find(|index| is_user(&messages[*index])) else { break };
-        let dropped = first_kept..next;
-        total -= dropped.clone().filter(|index| !is_system(&messages[*index])).map(|index| sizes[index]).sum::<usize>();
-        first_kept = next;
-    }
-    let keep = |(index, message): (usize, Message)| (index >= first_kept || is_system(&message)).then_some(message);
-    messages.into_iter().enumerate().filter_map(keep).collect()
+/// A history cut to fit a brain.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Compacted {
+    system: Vec<Message>,
+    newest: Vec<Message>,
+    /// What had to be left out this time, and up to which number; nothing when all fits.
+    pub(crate) left_out: Option<(u64, Vec<Message>)>,
 }
 
+impl Compacted {
+    /// What the brain sees: system messages, the summary, the newest exchanges.
+    pub(crate) fn with(self, summary: Option<&Summary>) -> Vec<Message> {
+        let mut history = self.system;
+        history.extend(summary.map(told));
+        history.extend(self.newest);
+        history
+    }
+}
+
+/// Cuts a history to a brain's window. A summary stands for what came before it.
+pub(crate) fn compact(messages: Vec<StoredMessage>, summary: Option<&Summary>, window: Option<usize>) -> Compacted {
+    let Some(window) = window else {
+        let newest = messages.into_iter().map(|stored| stored.message).collect();
+        return Compacted { system: Vec::new(), newest, left_out: None };
+    };
+    let (system, mut rest): (Vec<_>, Vec<_>) =
+        messages.into_iter().partition(|stored| matches!(stored.message, Message::System { .. }));
+    let system: Vec<Message> = system.into_iter().map(|stored| stored.message).collect();
+    let summarised = summary.map_or(0, |summary| summary.until);
+    rest.retain(|stored| stored.number >= summarised);
+    let sizes: Vec<usize> = rest.iter().map(|stored| size(&stored.message)).collect();
+    let mut total = system.iter().map(size).sum::<usize>()
+        + summary.map_or(0, |summary| summary.text.len())
+        + sizes.iter().sum::<usize>();
+
+    let mut first_kept = 0;
+    if total > window {
+        // Some room is made at once, so that it does not have to be made again in every turn.
+        while total > window / 4 * 3 {
+            let is_user = |index: &usize| matches!(rest[*index].message, Message::User { .. });
+            // The next exchange begins at the next user message; without one, this is the newest.
+            let Some(next) = (first_kept + 1..rest.len()).find(is_user) else { break };
+            total -= sizes[first_kept..next].iter().sum::<usize>();
+            first_kept = next;
+        }
+    }
+    let newest = rest.split_off(first_kept);
+    let until = newest.first().map_or(summarised, |stored| stored.number);
+    let plain = |messages: Vec<StoredMessage>| messages.into_iter().map(|stored| stored.message).collect();
+    let left_out = (!rest.is_empty()).then(|| (until, plain(rest)));
+    Compacted { system, newest: plain(newest), left_out }
+}
+
+/// The summary as the brain sees it.
+pub(crate) fn told(summary: &Summary) -> Message {
+    let content = format!("Summary of the conversation so far:\n{}", summary.text);
+    Message::System { content, extra: Extra::new() }
+}
+
+/// How many bytes a message takes, as JSON.
 fn size(message: &Message) -> usize {
     serde_json::to_string(message).map_or(0, |json| json.len())
 }
@@ -43,30 +88,48 @@ mod tests {
     use super::*;
     use nuncio_core::message::Block;
 
-    fn talk(exchanges: usize) -> Vec<Message> {
-        let mut messages = vec![Message::System { content: "be kind".into(), extra: Default::default() }];
+    fn talk(exchanges: u64) -> Vec<StoredMessage> {
+        let mut messages = vec![Message::System { content: "be kind".into(), extra: Extra::new() }];
         for n in 0..exchanges {
             messages.push(Message::user(format!("question {n}")));
             messages.push(Message::assistant(vec![Block::text(format!("answer {n}"))]));
         }
-        messages
+        (0..).zip(messages).map(|(number, message)| StoredMessage { number, turn: 1, message }).collect()
+    }
+
+    fn texts(messages: &[Message]) -> Vec<String> {
+        messages.iter().map(Message::text).collect()
     }
 
     #[test]
     fn what_fits_stays_whole() {
-        assert_eq!(compact(talk(3), None), talk(3));
-        assert_eq!(compact(talk(3), Some(100_000)), talk(3));
+        for window in [None, Some(100_000)] {
+            let compacted = compact(talk(3), None, window);
+            assert_eq!(compacted.left_out, None);
+            assert_eq!(compacted.with(None).len(), 7);
+        }
     }
 
     #[test]
     fn the_oldest_exchanges_go_first_and_the_newest_always_stays() {
-        let compacted = compact(talk(10), Some(400));
-        let texts: Vec<_> = compacted.iter().map(Message::text).collect();
-        assert_eq!(texts.first().map(String::as_str), Some("be kind"));
-        assert_eq!(texts.last().map(String::as_str), Some("answer 9"));
-        assert!(texts[1].starts_with("question"), "an exchange begins with its question: {texts:?}");
-        assert!(compacted.len() < talk(10).len());
-        let tiny: Vec<_> = compact(talk(10), Some(1)).iter().map(Message::text).collect();
-        assert_eq!(tiny, ["be kind", "question 9", "answer 9"]);
+        let mut compacted = compact(talk(10), None, Some(600));
+        let (until, left_out) = compacted.left_out.take().unwrap();
+        let seen = texts(&compacted.with(None));
+        assert_eq!(seen.first().map(String::as_str), Some("be kind"));
+        assert_eq!(seen.last().map(String::as_str), Some("answer 9"));
+        assert!(seen[1].starts_with("question"), "an exchange begins with its question: {seen:?}");
+        assert_eq!(left_out.len() + seen.len(), 21, "nothing is lost between the two");
+        assert_eq!(until, 1 + left_out.len() as u64);
+        assert_eq!(texts(&compact(talk(10), None, Some(1)).with(None)), ["be kind", "question 9", "answer 9"]);
+    }
+
+    #[test]
+    fn a_summary_stands_for_what_came_before_it() {
+        let summary = Summary { until: 5, text: "two questions were answered".into() };
+        let compacted = compact(talk(4), Some(&summary), Some(100_000));
+        let seen = texts(&compacted.with(Some(&summary)));
+        assert_eq!(seen[0], "be kind");
+        assert!(seen[1].ends_with("two questions were answered"));
+        assert_eq!(seen[2..], ["question 2", "answer 2", "question 3", "answer 3"]);
     }
 }

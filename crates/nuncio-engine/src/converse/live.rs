@@ -29,6 +29,11 @@ impl LiveTurn {
         Self::with_log(session, number, mode, EventLog::started())
     }
 
+    /// The same, cancelled also when `closed` is.
+    pub(crate) fn until(self, closed: &CancellationToken) -> Self {
+        Self { cancel: closed.child_token(), ..self }
+    }
+
     /// A turn that is over, as it was kept.
     #[must_use]
     pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: EventLog) -> Self {

@@ -4,11 +4,16 @@
 use std::collections::HashSet;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{AuditRecord, Outcome};
+use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::digest::Digest;
 use nuncio_core::event::{EventLog, Voice};
 use nuncio_core::ids::CallId;
-use nuncio_core::message::{Block, Content, Message};
+use nuncio_core::message::{Block, Content, Message, ToolCall};
+use nuncio_core::policy::Protocol;
+use nuncio_core::session::Session;
 use nuncio_core::turn::{Stop, StopReason, Turn, TurnError, turn_id};
+
+use serde_json::Value;
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -66,9 +71,30 @@ impl Engine {
         changes
     }
 
+    /// The record of a call that was announced and never began.
+    fn never_ran(&self, session: &Session, turn: &Turn, call: &ToolCall) -> AuditRecord {
+        AuditRecord {
+            caller: session.owner.clone(),
+            protocol: Protocol::Aap,
+            agent: session.agent.clone(),
+            tool: call.name.clone(),
+            scope: None,
+            call: call.id.clone(),
+            session: Some(session.id.clone()),
+            turn: Some(turn.number),
+            request: None,
+            arguments_digest: Digest::of_json(&Value::Object(call.input.clone())),
+            decision: Verdict::Refused { by: "policy".to_owned(), code: Code::Interrupted },
+            outcome: Outcome::NotRun,
+            asked_at: turn.started_at,
+            started_at: None,
+            ended_at: self.now(),
+        }
+    }
+
     async fn close_turn(&self, turn: &Turn, started: Vec<&StartedCall>) -> Result<(), EngineError> {
         let Some(session) = self.store().session(&turn.session).await? else { return Ok(()) };
-        let mut messages = self.store().messages(&turn.session, None).await?;
+        let mut messages = self.store().messages(&turn.session, 0).await?;
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
         let mut next = session.next_message;
         for place in started.iter().filter_map(|call| call.place.as_ref()) {
@@ -76,8 +102,13 @@ impl Engine {
             messages.push(StoredMessage { number: place.number, turn: turn.number, message });
             next = next.max(place.number + 1);
         }
+        messages.sort_by_key(|stored| stored.number);
         for call in unanswered(&messages) {
-            let message = Message::tool(call, Content::from(NOT_RUN));
+            // What the app would have run is not ours to record.
+            if session.settings.client_tool(call.name.as_str()).is_none() {
+                changes.push(Change::Audit(self.never_ran(&session, turn, &call)));
+            }
+            let message = Message::tool(call.id, Content::from(NOT_RUN));
             changes.push(Change::AppendMessage {
                 session: turn.session.clone(),
                 turn: turn.number,
@@ -87,7 +118,6 @@ impl Engine {
             messages.push(StoredMessage { number: next, turn: turn.number, message });
             next += 1;
         }
-        messages.sort_by_key(|stored| stored.number);
         let stop = Stop {
             stop_reason: StopReason::Error,
             turn_id: turn_id(&turn.session, turn.number),
@@ -99,7 +129,8 @@ impl Engine {
             }),
         };
         let said = messages.iter().filter(|stored| stored.turn == turn.number).map(|stored| &stored.message);
-        let events = retold(said, &stop).to_bytes();
+        let ran = started.iter().map(|call| &call.record.call).collect();
+        let events = retold(said, &ran, &stop).to_bytes();
         changes.push(Change::EndTurn {
             session: turn.session.clone(),
             number: turn.number,
@@ -111,26 +142,32 @@ impl Engine {
     }
 }
 
-/// The calls this server issued that have no answer, in order. What a client brought as history is
-/// its own affair.
-fn unanswered(messages: &[StoredMessage]) -> Vec<CallId> {
-    let answered: HashSet<&CallId> = messages
-        .iter()
-        .filter_map(|stored| match &stored.message {
-            Message::Tool { tool_call_id, .. } => Some(tool_call_id),
-            _ => None,
-        })
-        .collect();
-    let issued = messages.iter().filter(|stored| stored.turn > 0).flat_map(|stored| stored.message.tool_calls());
-    issued.filter(|call| !answered.contains(&call.id)).map(|call| call.id.clone()).collect()
+/// The calls this server issued that have no answer, in order. An id may come again in a later
+/// exchange, so each answer closes the call before it. What a client brought as history is its own
+/// affair.
+fn unanswered(messages: &[StoredMessage]) -> Vec<ToolCall> {
+    let mut open: Vec<&ToolCall> = Vec::new();
+    for stored in messages {
+        if let Message::Tool { tool_call_id, .. } = &stored.message {
+            open.retain(|call| call.id != *tool_call_id);
+        }
+        if stored.turn > 0 {
+            open.extend(stored.message.tool_calls());
+        }
+    }
+    open.into_iter().cloned().collect()
 }
 
 /// The events of a turn as far as its history tells them.
-fn retold<'a>(messages: impl Iterator<Item = &'a Message>, stop: &Stop) -> EventLog {
+fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &Stop) -> EventLog {
     let mut log = EventLog::started();
-    // What comes before the agent first speaks was sent by the app.
-    let spoken = messages.skip_while(|message| !matches!(message, Message::Assistant { .. }));
-    for message in spoken {
+    let mut spoken = false;
+    for message in messages {
+        spoken |= matches!(message, Message::Assistant { .. });
+        // Results that come before the agent first speaks were sent by the app, unless we ran them.
+        if !spoken && !matches!(message, Message::Tool { tool_call_id, .. } if ran.contains(tool_call_id)) {
+            continue;
+        }
         let retold = match message {
             Message::Assistant { content, .. } => content.blocks().iter().try_for_each(|block| match block {
                 Block::Text { text, .. } => log.delta(Voice::Text, text),

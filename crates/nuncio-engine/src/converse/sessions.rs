@@ -15,7 +15,7 @@ use super::settings::SettingsPatch;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::ports::entropy::random_name;
+use crate::ports::entropy::timed_name;
 use crate::ports::store::{Change, Conflict, Remembered, SessionCursor, StoreError};
 
 /// A conversation to be started.
@@ -66,7 +66,7 @@ impl Engine {
         }
         let served = self.agent(&new.agent)?;
         images::check(&served.agent, &new.messages)?;
-        let id = SessionId::parse(&random_name(self.entropy(), "ses_"))?;
+        let id = SessionId::parse(&timed_name(self.entropy(), "ses_", self.now()))?;
         let settings = self.patched(&served.agent, &id, Settings::default(), new.settings)?;
         let session = Session {
             id: id.clone(),
@@ -77,6 +77,7 @@ impl Engine {
             turns: 0,
             running: false,
             next_message: new.messages.len() as u64,
+            summary: None,
             created_at: self.now(),
         };
         let mut changes = vec![Change::CreateSession { session, messages: new.messages }];
@@ -128,6 +129,7 @@ impl Engine {
     /// There is no such session.
     pub async fn delete_session(&self, caller: &Caller, id: &str) -> Result<(), EngineError> {
         let session = self.session(caller, id).await?;
+        let _settled = self.live().settle(session.id.as_str()).await;
         self.store().commit(vec![Change::DeleteSession(session.id.clone())]).await?;
         if let Some(turn) = self.live().find(&session.id) {
             turn.cancel();
@@ -147,18 +149,20 @@ impl Engine {
             HistoryKind::Full => served.agent.capabilities.full_history,
         });
         if !offered {
-            let message = format!("agent {} does not offer that history; see its capabilities", session.agent);
+            let message = match &served {
+                Ok(_) => format!("agent {} does not offer that history; see its capabilities", session.agent),
+                Err(_) => format!("agent {} is not served here now; its histories come back with it", session.agent),
+            };
             return Err(EngineError::new(Code::HistoryNotOffered, message));
         }
-        let messages = self.messages(&session.id).await?;
+        let messages = self.store().messages(&session.id, 0).await?;
         Ok(match kind {
-            HistoryKind::Full => messages,
-            HistoryKind::Compacted => compact(messages, served.ok().and_then(|served| served.brain.window())),
+            HistoryKind::Full => messages.into_iter().map(|stored| stored.message).collect(),
+            HistoryKind::Compacted => {
+                let window = served.ok().and_then(|served| served.brain.window());
+                compact(messages, session.summary.as_ref(), window).with(session.summary.as_ref())
+            }
         })
-    }
-
-    pub(crate) async fn messages(&self, session: &SessionId) -> Result<Vec<Message>, EngineError> {
-        Ok(self.store().messages(session, None).await?.into_iter().map(|stored| stored.message).collect())
     }
 
     /// What an earlier request with the same key made; an error if its body was another.

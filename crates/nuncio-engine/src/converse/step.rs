@@ -9,12 +9,12 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::event::Voice;
 use nuncio_core::ids::CallId;
-use nuncio_core::message::{Block, Content, Message, ToolCall};
-use nuncio_core::session::{Awaits, PendingCall};
+use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
+use nuncio_core::session::{Awaits, PendingCall, Summary};
 use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
-use super::history::compact;
+use super::history::{compact, told};
 use super::turn::{Ending, RunningTurn, too_large};
 use crate::call::{Call, Called, ClientSays};
 use crate::error::EngineError;
@@ -30,6 +30,14 @@ pub(super) enum StepEnd {
     Stop(Box<Ending>),
 }
 
+/// What a brain said and called in one step.
+struct Told {
+    blocks: Vec<Block>,
+    calls: Vec<(ToolCall, Extra)>,
+    /// The calls that the brain itself wants the app to be asked about.
+    asked: HashSet<CallId>,
+}
+
 /// What became of one call in a step.
 pub(super) enum Answered {
     /// It is over.
@@ -40,10 +48,10 @@ pub(super) enum Answered {
 
 impl RunningTurn {
     pub(super) async fn step(&mut self, usage: &mut Option<Usage>) -> Result<StepEnd, EngineError> {
-        let history = self.engine.messages(&self.turn.session).await?;
+        let history = self.history().await?;
         let used = used_ids(&history);
         let prompt = self.prompt(history);
-        let mut speaker = Speaker::new(Arc::clone(&self.turn));
+        let mut speaker = Speaker::new(Arc::clone(&self.turn)).answered(self.asked.clone());
         let thought = {
             let think = self.served.brain.think(prompt, &mut speaker);
             tokio::select! {
@@ -52,8 +60,13 @@ impl RunningTurn {
                 () = self.engine.clock().sleep_until(self.deadline) => Err(self.out_of_time()),
             }
         };
-        let said = speaker.into_said();
+        let mut said = speaker.into_said();
+        self.settle(std::mem::take(&mut said.results)).await?;
         match thought {
+            Ok(Ok(thought)) if thought.stop == StopReason::Error => {
+                let ending = Ending::error(Code::BrainFailed, "the agent's brain stopped with an error");
+                Ok(StepEnd::Stop(Box::new(ending)))
+            }
             Ok(Ok(thought)) => {
                 if let Some(counted) = thought.usage {
                     *usage.get_or_insert_default() += counted;
@@ -77,6 +90,31 @@ impl RunningTurn {
         }
     }
 
+    /// The conversation as the brain sees it. What no longer fits is summed up where the brain can,
+    /// and the summary is on disk before it is used.
+    async fn history(&mut self) -> Result<Vec<Message>, EngineError> {
+        let session = &self.turn.session;
+        let messages = self.engine.store().messages(session, 0).await?;
+        let mut compacted = compact(messages, self.summary.as_ref(), self.served.brain.window());
+        let Some((until, left_out)) = compacted.left_out.take() else {
+            return Ok(compacted.with(self.summary.as_ref()));
+        };
+        let mut earlier: Vec<Message> = self.summary.iter().map(told).collect();
+        earlier.extend(left_out);
+        let asked = Prompt { tools: Vec::new(), ..self.prompt(earlier) };
+        let summed_up = tokio::select! {
+            text = self.served.brain.summarize(asked) => text,
+            () = self.cancel().cancelled() => None,
+            () = self.engine.clock().sleep_until(self.deadline) => None,
+        };
+        let Some(text) = summed_up else { return Ok(compacted.with(self.summary.as_ref())) };
+        let summary = Summary { until, text };
+        let change = Change::SetSummary { session: session.clone(), summary: summary.clone() };
+        self.engine.store().commit(vec![change]).await?;
+        self.summary = Some(summary);
+        Ok(compacted.with(self.summary.as_ref()))
+    }
+
     fn prompt(&self, history: Vec<Message>) -> Prompt {
         let agent = &self.served.agent;
         let own =
@@ -94,7 +132,7 @@ impl RunningTurn {
         });
         Prompt {
             agent: Arc::clone(agent),
-            history: compact(history, self.served.brain.window()),
+            history,
             tools: own.chain(brought).collect(),
             options: self.engine.option_values(agent, &self.turn.session, &self.settings),
         }
@@ -107,24 +145,17 @@ impl RunningTurn {
         said: Said,
         mut used: HashSet<CallId>,
     ) -> Result<StepEnd, EngineError> {
-        let mut calls = Vec::new();
-        let blocks: Vec<Block> = said
-            .pieces
-            .into_iter()
-            .map(|piece| match piece {
-                Piece::Spoken(voice, text) => spoken(voice, text),
-                Piece::Call { id, name, input } => {
-                    let call = ToolCall { id: self.fresh_id(id, &mut used), name, input };
-                    calls.push(call.clone());
-                    Block::tool_use(call)
-                }
-            })
-            .collect();
+        let Told { mut blocks, calls, asked } = self.told(said, &mut used);
+        let said_something = !blocks.is_empty();
+        let uses = calls.iter().map(|(call, extra)| Block::ToolUse { call: call.clone(), extra: extra.clone() });
+        blocks.extend(uses);
+        let calls: Vec<ToolCall> = calls.into_iter().map(|(call, _)| call).collect();
         let message = Message::assistant(blocks);
         if calls.is_empty() {
             // A brain that wants tools but calls none has nothing more to say.
             let reason = if thought.stop == StopReason::ToolUse { StopReason::EndTurn } else { thought.stop };
-            return Ok(StepEnd::Stop(Box::new(Ending { last: Some(self.appending(message)), ..Ending::stop(reason) })));
+            let last = said_something.then(|| self.appending(message));
+            return Ok(StepEnd::Stop(Box::new(Ending { last, ..Ending::stop(reason) })));
         }
         self.append(message).await?;
         self.turn
@@ -133,7 +164,7 @@ impl RunningTurn {
                 calls.iter().try_for_each(|call| log.tool_call(call))
             })
             .map_err(too_large)?;
-        let pending = self.run_calls(calls).await?;
+        let pending = self.run_calls(calls, &asked).await?;
         if !pending.is_empty() {
             let ending = self.interrupted().unwrap_or_else(|| Ending::stop(StopReason::ToolUse));
             if ending.reason != StopReason::ToolUse {
@@ -148,14 +179,47 @@ impl RunningTurn {
         }
     }
 
+    /// What was said and called, as readers are told it: first the words, a change of voice beginning a
+    /// new block, then the calls.
+    fn told(&self, said: Said, used: &mut HashSet<CallId>) -> Told {
+        let mut words: Vec<(Voice, String, Extra)> = Vec::new();
+        let (mut calls, mut asked) = (Vec::new(), HashSet::new());
+        for (at, piece) in said.pieces.into_iter().enumerate() {
+            match piece {
+                Piece::Spoken { voice, text, extra } => match words.last_mut() {
+                    Some((last, words, kept)) if *last == voice => {
+                        words.push_str(&text);
+                        kept.extend(extra);
+                    }
+                    _ => words.push((voice, text, extra)),
+                },
+                Piece::Call { id, name, input, extra } => {
+                    let call = ToolCall { id: self.fresh_id(id, used), name, input };
+                    if said.asked.contains(&at) {
+                        asked.insert(call.id.clone());
+                    }
+                    calls.push((call, extra));
+                }
+            }
+        }
+        let blocks = words.into_iter().map(|(voice, text, extra)| spoken(voice, text, extra)).collect();
+        Told { blocks, calls, asked }
+    }
+
     /// Runs a step's calls side by side. Results are told in the order of the calls; the calls that
     /// the app must answer are returned.
-    async fn run_calls(&mut self, calls: Vec<ToolCall>) -> Result<Vec<PendingCall>, EngineError> {
+    async fn run_calls(
+        &mut self,
+        calls: Vec<ToolCall>,
+        asked: &HashSet<CallId>,
+    ) -> Result<Vec<PendingCall>, EngineError> {
         let mut pending = Vec::new();
         let mut placed = Vec::new();
         for call in calls {
             if self.settings.client_tool(call.name.as_str()).is_some() {
                 pending.push(pend(call, Awaits::Result));
+            } else if asked.contains(&call.id) {
+                pending.push(pend(call, Awaits::Permission));
             } else {
                 let place = self.place(&call.id);
                 placed.push((call, place));
@@ -242,7 +306,7 @@ impl RunningTurn {
         Place { session: self.turn.session.clone(), turn: self.turn.number, number, call: call.clone() }
     }
 
-    async fn append(&mut self, message: Message) -> Result<(), EngineError> {
+    pub(super) async fn append(&mut self, message: Message) -> Result<(), EngineError> {
         let change = self.appending(message);
         Ok(self.engine.store().commit(vec![change]).await?)
     }
@@ -254,14 +318,7 @@ impl RunningTurn {
     }
 
     async fn keep_spoken(&mut self, said: Said) -> Result<(), EngineError> {
-        let blocks: Vec<Block> = said
-            .pieces
-            .into_iter()
-            .filter_map(|piece| match piece {
-                Piece::Spoken(voice, text) => Some(spoken(voice, text)),
-                Piece::Call { .. } => None,
-            })
-            .collect();
+        let Told { blocks, .. } = self.told(said, &mut HashSet::new());
         if blocks.is_empty() { Ok(()) } else { self.append(Message::assistant(blocks)).await }
     }
 
@@ -275,10 +332,10 @@ impl RunningTurn {
     }
 }
 
-fn spoken(voice: Voice, text: String) -> Block {
+fn spoken(voice: Voice, text: String, extra: Extra) -> Block {
     match voice {
-        Voice::Text => Block::text(text),
-        Voice::Thinking => Block::thinking(text),
+        Voice::Text => Block::Text { text, extra },
+        Voice::Thinking => Block::Thinking { thinking: text, extra },
     }
 }
 

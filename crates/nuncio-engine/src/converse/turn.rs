@@ -7,10 +7,11 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::event::EventLog;
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::{PendingCall, Settings};
+use nuncio_core::session::{PendingCall, Settings, Summary};
 use nuncio_core::time::Timestamp;
-use nuncio_core::turn::{Stop, StopReason, TurnError, Usage, turn_id};
+use nuncio_core::turn::{CallAnswer, Stop, StopReason, TurnError, Usage, turn_id};
 use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
 
 use super::live::LiveTurn;
 use super::step::{Answered, StepEnd};
@@ -29,8 +30,12 @@ pub(super) struct RunningTurn {
     pub(super) protocol: Protocol,
     pub(super) served: Arc<Served>,
     pub(super) settings: Settings,
+    pub(super) summary: Option<Summary>,
     pub(super) permissions: Vec<Permission>,
+    /// The app's word on calls that the brain runs itself.
+    pub(super) asked: Vec<CallAnswer>,
     pub(super) next_message: u64,
+    pub(super) began: Timestamp,
     pub(super) deadline: Timestamp,
 }
 
@@ -70,10 +75,11 @@ impl Ending {
 impl RunningTurn {
     /// Runs the turn to its end, whatever that is.
     pub(super) async fn run(mut self) {
-        let stopping = self.stop_when_closed();
         let mut usage = None;
         let ending = match self.steps(&mut usage).await {
             Ok(ending) => ending,
+            // Its session was deleted under it, which is a way of cancelling it.
+            Err(error) if error.code == Code::SessionNotFound => Ending::cancelled(),
             Err(error) => Ending::error(error.code, error.message),
         };
         let ending = if self.engine.closed().is_cancelled() && ending.cancelled {
@@ -83,30 +89,24 @@ impl RunningTurn {
         };
         self.end(ending, usage).await;
         self.engine.live().remove(&self.turn);
-        stopping.abort();
-    }
-
-    /// A server that has waited long enough cancels what still runs.
-    fn stop_when_closed(&self) -> tokio::task::AbortHandle {
-        let (closed, turn) = (self.engine.closed().clone(), Arc::clone(&self.turn));
-        tokio::spawn(async move {
-            closed.cancelled().await;
-            turn.cancel();
-        })
-        .abort_handle()
     }
 
     async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<Ending, EngineError> {
         for Permission { call, granted, reason } in std::mem::take(&mut self.permissions) {
+            if self.served.agent.tool(call.call.name.as_str()).is_none() {
+                self.asked.push(CallAnswer::Permission { call: call.call.id, granted, reason });
+                continue;
+            }
             let says = if granted { ClientSays::Yes } else { ClientSays::No { reason } };
             let offered = self.settings.tool(call.call.name.as_str()).is_some();
             self.answer_permission(call, says, offered).await?;
         }
-        for _ in 0..self.engine.limits().steps {
+        for number in 0..self.engine.limits().steps {
             if let Some(ending) = self.interrupted() {
+                self.settle(Vec::new()).await?;
                 return Ok(ending);
             }
-            match self.step(usage).await? {
+            match self.step(usage).instrument(tracing::debug_span!("step", number)).await? {
                 StepEnd::GoOn => {}
                 StepEnd::Stop(ending) => return Ok(*ending),
             }
@@ -158,7 +158,8 @@ impl RunningTurn {
             error: ending.error,
         };
         if let Some(error) = &stop.error {
-            tracing::warn!(session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
+            let request = self.caller.request.as_deref();
+            tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
         let events = self.turn.read(|log| stored_with(log, &stop));
         let mut changes = Vec::from_iter(ending.last);
@@ -173,6 +174,7 @@ impl RunningTurn {
             events,
         });
         self.commit_end(changes).await;
+        self.engine.meter().turn_ended(&self.served.agent.name, &stop, self.began.until(self.engine.now()));
         self.turn.write(|log| log.stopped(&stop));
     }
 

@@ -1,15 +1,15 @@
 //! What thinks.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::fmt;
 use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::agent::Agent;
 use nuncio_core::event::{EventLog, LogFull, Voice};
-use nuncio_core::ids::{CallId, OptionName, ToolName};
-use nuncio_core::message::Message;
-use nuncio_core::turn::{StopReason, Usage};
+use nuncio_core::ids::{CallId, OptionName, SessionId, ToolName};
+use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
+use nuncio_core::turn::{CallAnswer, StopReason, Usage};
 use serde_json::{Map, Value};
 
 use crate::converse::LiveTurn;
@@ -75,6 +75,11 @@ pub trait Brain: fmt::Debug + Send + Sync + 'static {
     /// Thinks one step, writing to `voice` as it goes.
     async fn think(&self, prompt: Prompt, voice: &mut Speaker) -> Result<Thought, BrainError>;
 
+    /// Sums up a history that no longer fits; nothing when it cannot. Then it is left out unsaid.
+    async fn summarize(&self, _prompt: Prompt) -> Option<String> {
+        None
+    }
+
     /// How many bytes of history it can take; none for any amount.
     fn window(&self) -> Option<usize> {
         None
@@ -93,6 +98,7 @@ pub struct Speaker {
     turn: Arc<LiveTurn>,
     said: Said,
     since_pause: u32,
+    answers: Vec<CallAnswer>,
 }
 
 /// What a brain said in one step.
@@ -100,13 +106,24 @@ pub struct Speaker {
 pub(crate) struct Said {
     /// Blocks in the order they were begun.
     pub(crate) pieces: Vec<Piece>,
+    /// Which of them are calls that the brain runs itself, if the app allows it.
+    pub(crate) asked: HashSet<usize>,
+    /// What such calls came to.
+    pub(crate) results: Vec<(CallId, Content)>,
 }
 
 /// A block as it was said.
 #[derive(Debug)]
 pub(crate) enum Piece {
     /// Text or thinking.
-    Spoken(Voice, String),
+    Spoken {
+        /// Which of the two.
+        voice: Voice,
+        /// What was said.
+        text: String,
+        /// What the brain wants back with it.
+        extra: Extra,
+    },
     /// A tool call: the id the brain gave, if any.
     Call {
         /// The id the brain gave it.
@@ -115,6 +132,8 @@ pub(crate) enum Piece {
         name: ToolName,
         /// The arguments.
         input: Map<String, Value>,
+        /// What the brain wants back with it.
+        extra: Extra,
     },
 }
 
@@ -123,7 +142,33 @@ const PAUSE_EVERY: u32 = 128;
 
 impl Speaker {
     pub(crate) fn new(turn: Arc<LiveTurn>) -> Self {
-        Self { turn, said: Said::default(), since_pause: 0 }
+        Self { turn, said: Said::default(), since_pause: 0, answers: Vec::new() }
+    }
+
+    /// A speaker into a turn of one's own, for trying a brain without an engine.
+    #[must_use]
+    pub fn for_turn(turn: Arc<LiveTurn>) -> Self {
+        Self::new(turn)
+    }
+
+    /// The message that what was said would become. A call without an id gets its place for one.
+    #[must_use]
+    pub fn message(&self) -> Message {
+        let blocks = self.said.pieces.iter().enumerate().map(|(place, piece)| match piece {
+            Piece::Spoken { voice: Voice::Text, text, extra } => {
+                Block::Text { text: text.clone(), extra: extra.clone() }
+            }
+            Piece::Spoken { voice: Voice::Thinking, text, extra } => {
+                Block::Thinking { thinking: text.clone(), extra: extra.clone() }
+            }
+            Piece::Call { id, name, input, extra } => {
+                let nameless = || CallId::parse(&format!("call-{place}")).expect("a number is a call id");
+                let id = id.clone().unwrap_or_else(nameless);
+                let call = ToolCall { id, name: name.clone(), input: input.clone() };
+                Block::ToolUse { call, extra: extra.clone() }
+            }
+        });
+        Message::assistant(blocks.collect())
     }
 
     /// Says a piece of text.
@@ -144,7 +189,49 @@ impl Speaker {
 
     /// Calls a tool. The call is announced when the step is over, with the others of the step.
     pub fn call(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
-        self.said.pieces.push(Piece::Call { id, name, input });
+        self.said.pieces.push(Piece::Call { id, name, input, extra: Extra::new() });
+    }
+
+    /// Asks the app whether a call may run that the brain itself runs, elsewhere: with a tool that is
+    /// none of the agent's. The answer is among [`Self::answers`] of a later step.
+    pub fn ask(&mut self, id: Option<CallId>, name: ToolName, input: Map<String, Value>) {
+        self.said.asked.insert(self.said.pieces.len());
+        self.call(id, name, input);
+    }
+
+    /// The app's word on the calls the brain asked about, as [`CallAnswer::Permission`].
+    #[must_use]
+    pub fn answers(&self) -> &[CallAnswer] {
+        &self.answers
+    }
+
+    /// What a call came to that the brain asked about.
+    ///
+    /// # Errors
+    /// The turn is full.
+    pub fn result(&mut self, call: CallId, content: Content) -> Result<(), BrainError> {
+        self.turn.write(|log: &mut EventLog| log.tool_result(call.as_str(), &content))?;
+        self.said.results.push((call, content));
+        Ok(())
+    }
+
+    /// Names the conversation, for a brain that keeps a line open for it.
+    #[must_use]
+    pub fn session(&self) -> &SessionId {
+        &self.turn.session
+    }
+
+    pub(crate) fn answered(mut self, answers: Vec<CallAnswer>) -> Self {
+        self.answers = answers;
+        self
+    }
+
+    /// Keeps fields with what was last said or called, such as a signature, so that they are in the
+    /// history when the brain sees it again. They do not go into the stream.
+    pub fn keep(&mut self, fields: Extra) {
+        if let Some(Piece::Spoken { extra, .. } | Piece::Call { extra, .. }) = self.said.pieces.last_mut() {
+            extra.extend(fields);
+        }
     }
 
     /// Whether anything has reached the client in this step. Until then a brain may start over.
@@ -159,8 +246,8 @@ impl Speaker {
         }
         self.turn.write(|log: &mut EventLog| log.delta(voice, piece))?;
         match self.said.pieces.last_mut() {
-            Some(Piece::Spoken(last, text)) if *last == voice => text.push_str(piece),
-            _ => self.said.pieces.push(Piece::Spoken(voice, piece.to_owned())),
+            Some(Piece::Spoken { voice: last, text, .. }) if *last == voice => text.push_str(piece),
+            _ => self.said.pieces.push(Piece::Spoken { voice, text: piece.to_owned(), extra: Extra::new() }),
         }
         self.since_pause += 1;
         if self.since_pause >= PAUSE_EVERY {

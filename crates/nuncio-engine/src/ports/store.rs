@@ -11,7 +11,7 @@ use nuncio_core::grant::{Grant, KeyScopes};
 use nuncio_core::ids::{ApprovalId, CallId, GrantId, KeyId, PersonName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{PendingCall, Session, Settings};
+use nuncio_core::session::{PendingCall, Session, Settings, Summary};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn};
 
@@ -99,6 +99,13 @@ pub enum Change {
         session: SessionId,
         /// The calls.
         pending: Vec<PendingCall>,
+    },
+    /// A summary stands for the oldest messages from now on, replacing the one before. `NoSession`.
+    SetSummary {
+        /// The conversation.
+        session: SessionId,
+        /// The summary.
+        summary: Summary,
     },
     /// A turn ends. `NoSession`, `TurnOver`.
     EndTurn {
@@ -249,8 +256,8 @@ pub trait Conversations {
         after: Option<&SessionCursor>,
         limit: usize,
     ) -> Result<Vec<Session>, StoreError>;
-    /// A session's messages in order; with `turn`, of that turn alone.
-    async fn messages(&self, session: &SessionId, turn: Option<u64>) -> Result<Vec<StoredMessage>, StoreError>;
+    /// A session's messages in order, those numbered `from` and above.
+    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError>;
     /// A turn.
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
     /// The stored event log of a turn that is over.
@@ -290,4 +297,9 @@ pub trait Records {
 pub trait Store: Conversations + Access + Records + fmt::Debug + Send + Sync + 'static {
     /// Makes the changes, in order, all or none; on disk when it returns.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;
+
+    /// How many commits wait for their turn.
+    fn queued(&self) -> usize {
+        0
+    }
 }

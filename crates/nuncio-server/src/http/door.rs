@@ -3,8 +3,7 @@
 //! same browser could drive it; only origins the operator listed may.
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
@@ -33,27 +32,40 @@ impl Door {
     }
 }
 
-pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let needs_key = match shared.exposure {
-        Exposure::Loopback => shared.engine.has_keys(),
-        Exposure::Network => true,
-        Exposure::Open => false,
-    };
-    let origin = request.headers().get(header::ORIGIN).cloned();
-    let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(&shared, &request) };
-    let mut response = match &allowed {
-        Err(error) => shared.refuse(request.uri().path(), error),
-        Ok(_) if is_preflight(&request) => preflight(request.headers()),
-        Ok(_) => next.run(request).await,
-    };
-    if origin.is_some() {
-        response.headers_mut().append(header::VARY, HeaderValue::from_static("Origin"));
+/// A request as the door sees it: whether it may come in, and what the browser is told.
+pub(super) struct Visit {
+    from_a_page: bool,
+    allowed: Result<Option<HeaderValue>, EngineError>,
+}
+
+impl Visit {
+    pub(super) fn of(shared: &Shared, request: &Request) -> Self {
+        let needs_key = shared.exposure.asks_for_keys(shared.engine.has_keys());
+        let allowed = if needs_key { Ok(Some(HeaderValue::from_static("*"))) } else { admit(shared, request) };
+        Self { from_a_page: request.headers().contains_key(header::ORIGIN), allowed }
     }
-    if let (Ok(Some(allowed)), Some(_)) = (allowed, origin) {
-        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
-        response.headers_mut().insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+
+    /// The answer of the door itself: no, or the word a browser asks for beforehand.
+    pub(super) fn refusal(&self, shared: &Shared, request: &Request) -> Option<Response> {
+        match &self.allowed {
+            Err(error) => Some(shared.refuse(request.uri().path(), error)),
+            Ok(_) if is_preflight(request) => Some(preflight(request.headers())),
+            Ok(_) => None,
+        }
     }
-    response
+
+    /// Tells the browser which pages may read the answer.
+    pub(super) fn mark(self, response: &mut Response) {
+        if !self.from_a_page {
+            return;
+        }
+        let headers = response.headers_mut();
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+        if let Ok(Some(allowed)) = self.allowed {
+            headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, allowed);
+            headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, EXPOSED);
+        }
+    }
 }
 
 /// Who may use a server that is open without keys. The answer is the origin to name to the browser,
@@ -99,10 +111,13 @@ fn host(request: &Request) -> Option<&str> {
 }
 
 fn is_loopback_name(host: &str) -> bool {
-    let name = match host.strip_prefix('[') {
-        Some(rest) => rest.split(']').next().unwrap_or_default(),
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
+    let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((name, port)) => (name, port),
+        None => host.split_at(host.find(':').unwrap_or(host.len())),
     };
+    if !port.is_empty() && port.strip_prefix(':').is_none_or(|port| port.parse::<u16>().is_err()) {
+        return false;
+    }
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<std::net::IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }

@@ -1,9 +1,7 @@
 //! Who is asking: yields exactly one [`Identity`], which every protocol's routes read.
 
 use ::http::{HeaderMap, header};
-use axum::extract::{Request, State};
-use axum::middleware::Next;
-use axum::response::Response;
+use axum::extract::Request;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, Identity};
 
@@ -11,13 +9,13 @@ use super::Shared;
 use super::request_id::RequestId;
 use crate::serve::Exposure;
 
-pub(super) async fn layer(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
-    let mut identity = identify(&shared, bearer(request.headers()));
+/// Puts the identity into the request.
+pub(super) fn settle(shared: &Shared, request: &mut Request) {
+    let mut identity = identify(shared, bearer(request.headers()));
     if let Identity::Known(caller) = &mut identity {
         caller.request = request.extensions().get::<RequestId>().map(|id| id.0.clone());
     }
     request.extensions_mut().insert(identity);
-    next.run(request).await
 }
 
 fn identify(shared: &Shared, key: Option<&str>) -> Identity {

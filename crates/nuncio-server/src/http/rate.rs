@@ -4,8 +4,7 @@
 use std::num::NonZeroU32;
 
 use ::http::{HeaderValue, header};
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use axum::extract::Request;
 use axum::response::Response;
 use governor::clock::{Clock as _, DefaultClock};
 use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
@@ -35,22 +34,20 @@ impl RateLimits {
     }
 }
 
-pub(super) async fn layer(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+/// The answer to a request that is one too many.
+pub(super) fn refusal(shared: &Shared, request: &Request) -> Option<Response> {
     let principal = match request.extensions().get::<Identity>() {
         Some(Identity::Known(caller)) => &caller.principal,
         _ => &Principal::Anonymous,
     };
-    if *principal == Principal::Local {
-        return next.run(request).await;
+    // Whether the server lives must not depend on how much strangers ask of it.
+    let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
+    if is_probe || *principal == Principal::Local {
+        return None;
     }
-    match shared.rates.take(principal) {
-        Ok(()) => next.run(request).await,
-        Err(seconds) => {
-            let message =
-                format!("more than {} requests a minute; try again in {seconds} seconds", shared.rates.per_minute);
-            let mut response = shared.refuse(request.uri().path(), &EngineError::new(Code::RateLimited, message));
-            response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
-            response
-        }
-    }
+    let seconds = shared.rates.take(principal).err()?;
+    let message = format!("more than {} requests a minute; try again in {seconds} seconds", shared.rates.per_minute);
+    let mut response = shared.refuse(request.uri().path(), &EngineError::new(Code::RateLimited, message));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
+    Some(response)
 }

@@ -3,47 +3,56 @@
 
 use std::time::Instant;
 
-use ::http::HeaderValue;
-use axum::extract::{Request, State};
-use axum::middleware::Next;
+use ::http::{HeaderName, HeaderValue, Method};
+use axum::extract::{MatchedPath, Request};
 use axum::response::Response;
-use nuncio_core::Code;
-use nuncio_engine::EngineError;
-use tracing::Instrument as _;
+use tracing::Span;
 
 use super::Shared;
+use crate::telemetry;
 
-const HEADER: &str = "x-request-id";
+const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The id of a request.
 #[derive(Debug, Clone)]
 pub(super) struct RequestId(pub(super) String);
 
-pub(super) async fn layer(State(shared): State<Shared>, mut request: Request, next: Next) -> Response {
-    let sent = request.headers().get(HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sensible(id));
-    let id = sent.map_or_else(|| shared.engine.new_request_id(), str::to_owned);
-    request.extensions_mut().insert(RequestId(id.clone()));
-    let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-    // The path is the peer's text: no query, a bounded length, quoted by the logger.
-    let shown = path.get(..256).unwrap_or(&path).to_owned();
-    let span = tracing::debug_span!("request", %id, %method, path = shown);
-    let began = Instant::now();
-    let mut response = async {
-        // Too many headers never get here; a path this long never means anything.
-        let response = if path.len() > 4096 {
-            shared.refuse(&path, &EngineError::new(Code::NotFound, "the address is too long"))
-        } else {
-            next.run(request).await
-        };
-        tracing::debug!(status = response.status().as_u16(), ms = began.elapsed().as_millis(), "answered");
+/// A request from its arrival to its answer.
+pub(super) struct Entry {
+    id: HeaderValue,
+    span: Span,
+    method: Method,
+    route: Option<MatchedPath>,
+    began: Instant,
+}
+
+impl Entry {
+    pub(super) fn open(shared: &Shared, request: &mut Request) -> Self {
+        let sent = request.headers().get(&HEADER).and_then(|value| value.to_str().ok()).filter(|id| is_sensible(id));
+        let id = sent.map_or_else(|| shared.engine.new_request_id(), str::to_owned);
+        let method = request.method().clone();
+        // The path is the peer's text: no query, a bounded length, quoted by the logger.
+        let path = request.uri().path();
+        let span = tracing::debug_span!("request", %id, %method, path = path.get(..256).unwrap_or(path));
+        telemetry::adopt(&span, request.headers());
+        let route = request.extensions().get::<MatchedPath>().cloned();
+        let value = HeaderValue::from_str(&id).expect("an id is visible ASCII");
+        request.extensions_mut().insert(RequestId(id));
+        Self { id: value, span, method, route, began: Instant::now() }
+    }
+
+    /// What the logs know the request by.
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    pub(super) fn close(self, shared: &Shared, mut response: Response) -> Response {
+        let (status, took) = (response.status().as_u16(), self.began.elapsed());
+        self.span.in_scope(|| tracing::debug!(status, ms = took.as_millis(), "answered"));
+        shared.metrics.answered(self.route.as_ref().map(MatchedPath::as_str), &self.method, status, took);
+        response.headers_mut().insert(HEADER, self.id);
         response
     }
-    .instrument(span)
-    .await;
-    if let Ok(value) = HeaderValue::from_str(&id) {
-        response.headers_mut().insert(HEADER, value);
-    }
-    response
 }
 
 fn is_sensible(id: &str) -> bool {

@@ -68,7 +68,7 @@ pub async fn a_unit_sees_its_own_changes(place: &dyn Place) {
         ],
     )
     .await;
-    assert_eq!(store.messages(&session_id("s"), None).await.unwrap(), []);
+    assert_eq!(store.messages(&session_id("s"), 0).await.unwrap(), []);
     assert_eq!(store.session(&session_id("s")).await.unwrap().unwrap().turns, 1);
 }
 
@@ -112,7 +112,7 @@ pub async fn queued_ones_are_made_before_it_closes(place: &dyn Place) {
     for (n, told) in told.into_iter().enumerate() {
         let id = session_id(&format!("s{n}"));
         let there = store.session(&id).await.unwrap().is_some();
-        assert_eq!(store.messages(&id, None).await.unwrap().len(), usize::from(there), "{n}: all or none");
+        assert_eq!(store.messages(&id, 0).await.unwrap().len(), usize::from(there), "{n}: all or none");
         assert!(there || !told, "{n}: what was told is there");
     }
 }
@@ -172,7 +172,7 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
         format!("{:#?}", store.started_calls().await.unwrap()),
     ];
     for id in ["s", "new", "old"].map(session_id) {
-        seen.push(format!("{:#?}", store.messages(&id, None).await.unwrap()));
+        seen.push(format!("{:#?}", store.messages(&id, 0).await.unwrap()));
         for number in 1..=2 {
             seen.push(format!("{:#?}", store.turn(&id, number).await.unwrap()));
             seen.push(format!("{:#?}", store.turn_events(&id, number).await.unwrap()));

@@ -57,6 +57,7 @@ pub fn session(id: &str) -> Session {
         turns: 0,
         running: false,
         next_message: 0,
+        summary: None,
         created_at: NOW,
     }
 }

@@ -3,7 +3,7 @@
 use nuncio_core::ids::KeyId;
 use nuncio_core::message::{Block, Message};
 use nuncio_core::principal::Principal;
-use nuncio_core::session::Session;
+use nuncio_core::session::{Session, Summary};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Change, Conflict, SessionCursor, Store};
 
@@ -23,7 +23,7 @@ pub async fn read_back_as_created(place: &dyn Place) {
     made(&*store, [Change::CreateSession { session: session.clone(), messages: messages.clone() }]).await;
 
     assert_eq!(store.session(&session.id).await.unwrap(), Some(session.clone()));
-    let stored = store.messages(&session.id, None).await.unwrap();
+    let stored = store.messages(&session.id, 0).await.unwrap();
     assert_eq!(stored.iter().map(|stored| (stored.number, stored.turn)).collect::<Vec<_>>(), [(0, 0), (1, 0)]);
     assert_eq!(stored.into_iter().map(|stored| stored.message).collect::<Vec<_>>(), messages);
 }
@@ -33,8 +33,7 @@ pub async fn an_unknown_one_is_not_there(place: &dyn Place) {
     let store = place.open().await;
     let id = session_id("nobody");
     assert_eq!(store.session(&id).await.unwrap(), None);
-    assert_eq!(store.messages(&id, None).await.unwrap(), []);
-    assert_eq!(store.messages(&id, Some(1)).await.unwrap(), []);
+    assert_eq!(store.messages(&id, 0).await.unwrap(), []);
     assert_eq!(store.turn(&id, 1).await.unwrap(), None);
     assert_eq!(store.turn_events(&id, 1).await.unwrap(), None);
     assert_eq!(store.sessions(&sample::owner(), None, 10).await.unwrap(), []);
@@ -48,7 +47,7 @@ pub async fn an_id_is_taken_once(place: &dyn Place) {
     let again = Change::CreateSession { session: theirs, messages: vec![Message::user("mine now")] };
     assert_eq!(refusal(&*store, [again]).await, Conflict::Exists);
     assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(sample::session("s")));
-    assert_eq!(store.messages(&session_id("s"), None).await.unwrap(), []);
+    assert_eq!(store.messages(&session_id("s"), 0).await.unwrap(), []);
 }
 
 /// The newest comes first, however they were created.
@@ -131,13 +130,13 @@ pub async fn gone_with_all_that_belongs_to_it(place: &dyn Place) {
     made(&*store, [Change::DeleteSession(gone.clone())]).await;
 
     assert_eq!(store.session(&gone).await.unwrap(), None);
-    assert_eq!(store.messages(&gone, None).await.unwrap(), []);
+    assert_eq!(store.messages(&gone, 0).await.unwrap(), []);
     assert_eq!(store.turn(&gone, 1).await.unwrap(), None);
     assert_eq!(store.turn_events(&gone, 1).await.unwrap(), None);
     assert_eq!(store.remembered(&sample::owner(), "sessions", "gone").await.unwrap(), None);
 
     assert!(store.session(&kept).await.unwrap().is_some());
-    assert_eq!(store.messages(&kept, None).await.unwrap().len(), 1);
+    assert_eq!(store.messages(&kept, 0).await.unwrap().len(), 1);
     assert!(store.turn_events(&kept, 1).await.unwrap().is_some());
     assert!(store.remembered(&sample::owner(), "sessions", "kept").await.unwrap().is_some());
     assert_eq!(store.running_turns().await.unwrap().len(), 1);
@@ -147,7 +146,7 @@ pub async fn gone_with_all_that_belongs_to_it(place: &dyn Place) {
     assert_eq!(refusal(&*store, [sample::end("gone", 2)]).await, Conflict::NoSession);
     // The id may be used again, and begins empty.
     made(&*store, [sample::create("gone")]).await;
-    assert_eq!(store.messages(&gone, None).await.unwrap(), []);
+    assert_eq!(store.messages(&gone, 0).await.unwrap(), []);
     assert_eq!(store.turn(&gone, 1).await.unwrap(), None);
 }
 
@@ -170,6 +169,21 @@ pub async fn pending_calls_are_replaced(place: &dyn Place) {
         let expected = Session { pending, ..sample::session("s") };
         assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
     }
+}
+
+/// The summary is the one that was set last; without a session it is `NoSession`.
+pub async fn a_summary_is_replaced(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s")]).await;
+    for until in [3, 8] {
+        let summary = Summary { until, text: format!("until {until}") };
+        made(&*store, [Change::SetSummary { session: session_id("s"), summary: summary.clone() }]).await;
+        let expected = Session { summary: Some(summary), ..sample::session("s") };
+        assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
+    }
+    let summary = Summary { until: 1, text: String::new() };
+    let nowhere = Change::SetSummary { session: session_id("nowhere"), summary };
+    assert_eq!(refusal(&*store, [nowhere]).await, Conflict::NoSession);
 }
 
 /// Without a session it is `NoSession`.

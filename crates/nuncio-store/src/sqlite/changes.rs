@@ -18,6 +18,7 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Prob
             messages::append(connection, session, *turn, *number, message)
         }
         Change::SetPending { session, pending } => sessions::set_pending(connection, session, pending),
+        Change::SetSummary { session, summary } => sessions::set_summary(connection, session, summary),
         Change::EndTurn { session, number, at, stop, events } => {
             turns::end(connection, session, *number, *at, stop, events)
         }

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use nuncio_engine::ports::store::StoreError;
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::problem::Problem;
@@ -15,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Above the number of different statements there are, so that each is prepared once.
 const STATEMENTS: usize = 64;
+
+/// After how many pages the log is carried over into the file.
+const LOG_PAGES: i64 = 8192;
 
 /// The size the log is cut back to after a burst.
 const LOG_BYTES: i64 = 64 << 20;
@@ -36,6 +40,8 @@ fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Problem> {
     let connection = Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)?;
     connection.busy_timeout(PATIENCE)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Or SQLite plans a statement anew whenever a number in it changes.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     Ok(connection)
 }
 
@@ -50,6 +56,8 @@ fn durable(connection: &Connection) -> Result<(), Problem> {
     // Where a plain fsync stops at the drive's cache (macOS).
     connection.pragma_update(None, "fullfsync", true)?;
     connection.pragma_update(None, "journal_size_limit", LOG_BYTES)?;
+    // Pages that change often are then carried over once, not in every few commits.
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "foreign_keys", true)?;
     Ok(())
 }

@@ -6,7 +6,7 @@ use nuncio_engine::ports::store::{Conflict, StoredMessage};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
-use super::rows::{self, all, execute_or, to_integer, to_json};
+use super::rows::{self, all, execute_or, to_integer, to_json, to_limit};
 
 pub(super) fn append(
     connection: &Connection,
@@ -42,19 +42,21 @@ pub(super) fn insert(
     )
 }
 
-pub(super) fn of(
+pub(super) fn of(connection: &Connection, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, Problem> {
+    let sql = "SELECT number, turn, message FROM messages WHERE session = ?1 AND number >= ?2 ORDER BY number";
+    all(connection, sql, params![session.as_str(), to_integer(from)?], read)
+}
+
+/// As [`of`], if there are no more than `most`; nothing if there are.
+pub(super) fn of_short(
     connection: &Connection,
     session: &SessionId,
-    turn: Option<u64>,
-) -> Result<Vec<StoredMessage>, Problem> {
-    let Some(turn) = turn else {
-        let sql = "SELECT number, turn, message FROM messages WHERE session = ?1 ORDER BY number";
-        return all(connection, sql, [session.as_str()], read);
-    };
-    // A client may ask for any turn; one too large to be kept is not there.
-    let Ok(turn) = i64::try_from(turn) else { return Ok(Vec::new()) };
-    let sql = "SELECT number, turn, message FROM messages WHERE session = ?1 AND turn = ?2 ORDER BY number";
-    all(connection, sql, params![session.as_str(), turn], read)
+    from: u64,
+    most: usize,
+) -> Result<Option<Vec<StoredMessage>>, Problem> {
+    let sql = "SELECT number, turn, message FROM messages WHERE session = ?1 AND number >= ?2 ORDER BY number LIMIT ?3";
+    let found = all(connection, sql, params![session.as_str(), to_integer(from)?, to_limit(most + 1)], read)?;
+    Ok((found.len() <= most).then_some(found))
 }
 
 fn read(row: &Row<'_>) -> Result<StoredMessage, Problem> {

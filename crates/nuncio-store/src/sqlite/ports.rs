@@ -15,6 +15,9 @@ use nuncio_engine::ports::store::{
 
 use super::{SqliteStore, approvals, audit, calls, grants, keys, messages, remembered, sessions, turns};
 
+/// How many messages are read where they are asked for: most conversations, most of the time.
+const SHORT: usize = 32;
+
 #[async_trait]
 impl Conversations for SqliteStore {
     async fn session(&self, id: &SessionId) -> Result<Option<Session>, StoreError> {
@@ -31,9 +34,13 @@ impl Conversations for SqliteStore {
         self.readers.list(move |connection| sessions::of(connection, &owner, after.as_ref(), limit)).await
     }
 
-    async fn messages(&self, session: &SessionId, turn: Option<u64>) -> Result<Vec<StoredMessage>, StoreError> {
+    async fn messages(&self, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, StoreError> {
+        let short = self.readers.point(|connection| messages::of_short(connection, session, from, SHORT))?;
+        if let Some(messages) = short {
+            return Ok(messages);
+        }
         let session = session.clone();
-        self.readers.list(move |connection| messages::of(connection, &session, turn)).await
+        self.readers.list(move |connection| messages::of(connection, &session, from)).await
     }
 
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError> {
@@ -95,5 +102,9 @@ impl Store for SqliteStore {
             return Ok(());
         }
         self.writer.commit(changes).await
+    }
+
+    fn queued(&self) -> usize {
+        self.writer.queued()
     }
 }

@@ -3,7 +3,7 @@
 use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{PendingCall, Session};
+use nuncio_core::session::{PendingCall, Session, Summary};
 use nuncio_engine::ports::store::{Conflict, SessionCursor};
 use rusqlite::{Connection, Row, params};
 
@@ -15,8 +15,8 @@ pub(super) fn create(connection: &Connection, session: &Session, messages: &[Mes
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO sessions (id, owner, agent, turns, running, next_message, created_at, pending, settings)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO sessions (id, owner, agent, turns, running, next_message, created_at, pending, settings, summary)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO NOTHING",
         params![
             session.id.as_str(),
             session.owner.to_string(),
@@ -27,6 +27,7 @@ pub(super) fn create(connection: &Connection, session: &Session, messages: &[Mes
             session.created_at.as_millis(),
             to_json(&session.pending)?,
             to_json(&session.settings)?,
+            session.summary.as_ref().map(to_json).transpose()?,
         ],
     )?;
     (0..).zip(messages).try_for_each(|(number, message)| messages::insert(connection, &session.id, 0, number, message))
@@ -46,6 +47,15 @@ pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[Pe
     )
 }
 
+pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &Summary) -> Result<(), Problem> {
+    execute_or(
+        Conflict::NoSession,
+        connection,
+        "UPDATE sessions SET summary = ?2 WHERE id = ?1",
+        params![id.as_str(), to_json(summary)?],
+    )
+}
+
 /// Why a change of a session or of what belongs to it found no row: there is no session, or else
 /// the reason given.
 pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Conflict) -> Result<Problem, Problem> {
@@ -56,7 +66,7 @@ pub(super) fn missing_or(connection: &Connection, id: &SessionId, reason: Confli
 pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Session>, Problem> {
     first(
         connection,
-        "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings
+        "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
          FROM sessions WHERE id = ?1",
         [id.as_str()],
         read,
@@ -73,7 +83,7 @@ pub(super) fn of(
     match after {
         None => all(
             connection,
-            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings
+            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
              FROM sessions WHERE owner = ?1
              ORDER BY created_at DESC, id DESC LIMIT ?2",
             params![owner, limit],
@@ -81,7 +91,7 @@ pub(super) fn of(
         ),
         Some(cursor) => all(
             connection,
-            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings
+            "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
              FROM sessions WHERE owner = ?1 AND (created_at, id) < (?3, ?4)
              ORDER BY created_at DESC, id DESC LIMIT ?2",
             params![owner, limit, cursor.created_at.as_millis(), cursor.id.as_str()],
@@ -101,5 +111,6 @@ fn read(row: &Row<'_>) -> Result<Session, Problem> {
         created_at: rows::moment(row, 6)?,
         pending: rows::json(row, 7)?,
         settings: rows::json(row, 8)?,
+        summary: rows::optional(row, 9, rows::json)?,
     })
 }

@@ -4,8 +4,11 @@
 //! transaction was being synced goes into the next one together. Each caller's changes stand
 //! behind a savepoint: a condition that does not hold undoes them and nobody else's.
 
+use std::sync::Arc;
 use std::thread::{self, JoinHandle};
+use std::time::Instant;
 
+use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::store::{Change, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
@@ -37,11 +40,11 @@ pub(super) struct Writer {
 
 impl Writer {
     /// Gives the connection to a thread of its own.
-    pub(super) fn start(connection: Connection) -> Result<Self, StoreError> {
+    pub(super) fn start(connection: Connection, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let (queue, units) = mpsc::channel(QUEUE);
         let thread = thread::Builder::new()
             .name("nuncio-store".to_owned())
-            .spawn(move || run(&connection, units))
+            .spawn(move || run(&connection, units, &*meter))
             .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
@@ -55,6 +58,11 @@ impl Writer {
         queue.send(Unit { changes, answer }).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
+
+    /// How many wait for the thread.
+    pub(super) fn queued(&self) -> usize {
+        self.queue.as_ref().map_or(0, |queue| queue.max_capacity() - queue.capacity())
+    }
 }
 
 impl Drop for Writer {
@@ -66,11 +74,14 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>) {
+fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>, meter: &dyn Meter) {
     let mut units = Vec::with_capacity(GROUP);
     while queue.blocking_recv_many(&mut units, GROUP) > 0 {
         let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
-        for (answer, outcome) in answers.into_iter().zip(commit_group(connection, &group)) {
+        let began = Instant::now();
+        let outcomes = commit_group(connection, &group);
+        meter.committed(group.len(), began.elapsed());
+        for (answer, outcome) in answers.into_iter().zip(outcomes) {
             // Whoever no longer waits is not told.
             let _ = answer.send(outcome);
         }

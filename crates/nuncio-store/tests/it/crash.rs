@@ -31,7 +31,7 @@ async fn what_was_acknowledged_survives_a_kill() {
     let store = SqliteStore::open(&file).unwrap();
     let mut there = BTreeSet::new();
     for session in store.sessions(&sample::owner(), None, usize::MAX).await.unwrap() {
-        assert_eq!(store.messages(&session.id, None).await.unwrap().len(), 1, "{} came whole", session.id);
+        assert_eq!(store.messages(&session.id, 0).await.unwrap().len(), 1, "{} came whole", session.id);
         there.insert(session.id.to_string());
     }
     let lost: Vec<_> = acknowledged.difference(&there).collect();

@@ -109,7 +109,7 @@ async fn unreadable_content_names_its_column_and_shows_nothing_of_it() {
     assert!(store.session(&id).await.unwrap().is_some());
 
     tamper(&file, "UPDATE messages SET message = '{\"role\": \"nobody\"}'");
-    assert!(damage(store.messages(&id, None).await.unwrap_err()).starts_with("column message: "));
+    assert!(damage(store.messages(&id, 0).await.unwrap_err()).starts_with("column message: "));
 }
 
 #[tokio::test]

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
+use nuncio_core::Code;
 use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -13,11 +14,15 @@ use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use crate::cli::{Approve, Audit, Grant, Key};
-use crate::output::{WrongUsage, cell, table};
+use crate::output::{WrongUsage, cell, fault, table};
 
 async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value> {
     if let Some(answer) = admin::ask(data, &order).await? {
         return Ok(answer);
+    }
+    if !data.exists() && !matches!(order, Order::KeyCreate { .. } | Order::GrantCreate { .. }) {
+        let message = format!("there is no data directory {}; name one with --data", data.display());
+        return Err(fault(Code::DataDirUnusable, message));
     }
     Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(order).await?)
 }
@@ -79,7 +84,9 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
         }
         Key::Revoke { key, data } => {
             let answer = carry_out(&data.path, Order::KeyRevoke { which: key }).await?;
-            show(json, &answer, |answer| println!("Revoked {}.", cell(&answer["revoked"]["id"])));
+            show(json, &answer, |answer| {
+                println!("Revoked {}. Requests go on needing a key.", cell(&answer["revoked"]["id"]));
+            });
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use anstream::println;
 use nuncio_core::Code;
@@ -11,10 +11,16 @@ use nuncio_server::{AgentSource, load_agents};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
+use crate::cli::Init;
 use crate::output::fault;
 
-/// Writes a commented starter. A file that is there is left alone.
-pub(crate) fn init(folder: &Path, json: bool) -> anyhow::Result<()> {
+mod draft;
+mod toml;
+
+/// Writes an agent file to start from: the commented starter, or one made for an MCP server or a
+/// model. A file that is there is left alone.
+pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
+    let folder = &options.folder;
     let file = folder.join("agent.toml");
     let failed = |error: std::io::Error| {
         let why = match error.kind() {
@@ -23,14 +29,26 @@ pub(crate) fn init(folder: &Path, json: bool) -> anyhow::Result<()> {
         };
         fault(Code::AgentFileInvalid, format!("{} cannot be written: {why}", file.display()))
     };
+    if file.exists() {
+        return Err(failed(ErrorKind::AlreadyExists.into()));
+    }
     std::fs::create_dir_all(folder).map_err(failed)?;
+    let draft = draft::make(options).await?;
+    let text = draft.as_ref().map_or(STARTER, |draft| &draft.text);
     let mut out = OpenOptions::new().write(true).create_new(true).open(&file).map_err(failed)?;
-    out.write_all(STARTER.as_bytes()).map_err(failed)?;
+    out.write_all(text.as_bytes()).map_err(failed)?;
     if json {
-        println!("{}", json!({"written": file}));
+        println!("{}", json!({"written": file, "skipped": draft.map(|draft| draft.skipped).unwrap_or_default()}));
         return Ok(());
     }
-    println!("Wrote {}.\n\nNext:", file.display().bold());
+    println!("Wrote {}.", file.display().bold());
+    for why in draft.iter().flat_map(|draft| &draft.skipped) {
+        println!("{} {why}", "left out:".yellow().bold());
+    }
+    println!("\nNext:");
+    if let Some(variable) = draft.as_ref().and_then(|draft| draft.key) {
+        println!("  export {variable}=…     the key to the model");
+    }
     println!("  nuncio lint {}     check it", folder.display());
     println!("  nuncio serve {}    serve it at http://localhost:7400", folder.display());
     Ok(())

@@ -20,7 +20,7 @@ const GRAND_HOTEL: &str = include_str!("../../../../examples/hotel/agent.toml");
 pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let config = flags.config.clone().unwrap_or_else(|| flags.data.path.join("nuncio.toml"));
     let settings = Settings::load(&config, flags.config.is_some(), |name| std::env::var(name).ok())?;
-    telemetry::start(&settings.log.level, settings.log.format);
+    let _telemetry = telemetry::start(&settings.log.level, settings.log.format);
     let agents = match flags.agents {
         Some(path) => AgentSource::Path(path),
         None => AgentSource::Embedded { name: "the Grand Hotel example", text: GRAND_HOTEL },
@@ -72,6 +72,7 @@ fn greet(server: &Server, url: &str, json: bool) {
         println!("  {}  {}", agent.name.bold(), agent.title.as_deref().unwrap_or_default().dimmed());
     }
     println!();
+    println!("  page     {}", format!("{url}/").cyan());
     println!("  AAP      {}", format!("{url}/aap").cyan());
     println!("  agents   {}", format!("{url}/aap/meta").cyan());
     println!("  health   {}", format!("{url}/healthz").cyan());

@@ -4,19 +4,21 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, Import, Run, Tool};
+use nuncio_core::agent::{Agent, Import, McpServer, Run, Tool};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use serde_json::Value;
+
+use crate::runners::Offer;
 
 /// How long one call of an imported tool may take: as long as one that says nothing about it.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What one server has, and what of it the agent wants.
-pub(super) type Offer = (BackendName, Import, Vec<rmcp::model::Tool>);
+pub(super) type Wanted = (BackendName, Import, Vec<rmcp::model::Tool>);
 
 /// Adds the imported tools to an agent. A tool the agent declares itself wins over an imported one.
-pub(super) fn add(mut agent: Agent, offers: &[Offer]) -> Result<Agent, String> {
+pub(super) fn add(mut agent: Agent, offers: &[Wanted]) -> Result<Agent, String> {
     let mut imported: BTreeMap<ToolName, &BackendName> = BTreeMap::new();
     for (server, import, offered) in offers {
         for tool in wanted(server, import, offered)? {
@@ -34,6 +36,20 @@ pub(super) fn add(mut agent: Agent, offers: &[Offer]) -> Result<Agent, String> {
         }
     }
     Ok(agent)
+}
+
+/// The tools of a server that can be taken over, and what keeps the others from it.
+pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> Offer {
+    let import = Import { only: None, scope: None, exposed: true, human_authorization: false };
+    let mut offer = Offer::default();
+    for tool in listed {
+        match take_over(&server.name, &import, tool) {
+            Ok(tool) if offer.tools.iter().any(|before| before.name == tool.name) => {}
+            Ok(tool) => offer.tools.push(tool),
+            Err(why) => offer.unusable.push(why),
+        }
+    }
+    offer
 }
 
 /// The names of tools, for a message.

@@ -11,7 +11,7 @@ fallback = "?"
 =>
 r#"
 agent.toml:4:1: brain.kind: missing
-  needed: one of "rules", "script"
+  needed: one of "rules", "script", "model", "process", "aap"
 "#;
 
 a_brain_of_an_unknown_kind:
@@ -22,7 +22,7 @@ kind = "rule"
 =>
 r#"
 agent.toml:5:8: brain.kind: found "rule"
-  did you mean "rules"? allowed: "rules", "script"
+  did you mean "rules"? allowed: "rules", "script", "model", "process", "aap"
 "#;
 
 a_script_brain_with_a_fallback_and_an_intent:

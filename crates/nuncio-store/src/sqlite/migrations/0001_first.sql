@@ -10,8 +10,9 @@ CREATE TABLE sessions (
     next_message INTEGER NOT NULL,
     created_at   INTEGER NOT NULL,
     pending      TEXT    NOT NULL,
-    settings     TEXT    NOT NULL
-) STRICT;
+    settings     TEXT    NOT NULL,
+    summary      TEXT
+) STRICT, WITHOUT ROWID;
 
 CREATE INDEX sessions_by_owner ON sessions (owner, created_at, id);
 
@@ -21,9 +22,7 @@ CREATE TABLE messages (
     turn    INTEGER NOT NULL,
     message TEXT    NOT NULL,
     PRIMARY KEY (session, number)
-) STRICT;
-
-CREATE INDEX messages_by_turn ON messages (session, turn, number);
+) STRICT, WITHOUT ROWID;
 
 CREATE TABLE turns (
     session    TEXT    NOT NULL REFERENCES sessions (id) ON DELETE CASCADE,

@@ -1,0 +1,207 @@
+//! `cargo xtask bench aap`.
+
+use std::path::Path;
+
+use anyhow::Context as _;
+use serde_json::json;
+
+use crate::client::{Connection, field};
+use crate::process::Server;
+use crate::report::{Measured, heading, measure, row};
+
+const DELTAS: usize = 1000;
+
+/// CPU of the protocol's TypeScript SDK, all in memory: a delta, a session, a turn.
+const SDK_MICROS: [(&str, f64); 3] = [("delta", 13.0), ("session creation", 286.0), ("turn", 297.0)];
+
+pub(crate) async fn run(nuncio: &Path, examples: &Path, quick: bool) -> anyhow::Result<()> {
+    let scale = if quick { 10 } else { 1 };
+    let data = tempfile::tempdir()?;
+    let bare = Server::start(&std::env::current_exe()?, &["bare"]).await?;
+    let agents = examples.join("script");
+    let (data_path, agents) = (data.path().display().to_string(), agents.display().to_string());
+    let ours =
+        Server::start(nuncio, &["--json", "serve", &agents, "--listen", "127.0.0.1:0", "--data", &data_path]).await?;
+
+    heading();
+    let mut delta_cpu = 0.0;
+    for clients in [1, 32, 256] {
+        let streams = (2048 / scale).max(clients);
+        let here = streamed(&ours, clients, streams).await?;
+        let channel = bare_streams(&bare, "channel", clients, streams).await?;
+        let coalesced = bare_streams(&bare, "coalesced", clients, streams).await?;
+        let what = format!("delta, {clients} streams at once");
+        row(&what, here, "axum Sse over a channel", channel);
+        row(&what, here, "pre-encoded, coalesced", coalesced);
+        delta_cpu = here.cpu;
+    }
+    let requests = 100_000 / scale;
+    let meta = gets(&ours, "/aap/meta", requests).await?;
+    let fixed = gets(&bare, "/static", requests).await?;
+    row("GET /meta", meta, "a bare static response", fixed);
+    println!();
+
+    let creations = 20_000 / scale;
+    let created = sessions(&ours, creations).await?;
+    let turns = small_turns(&ours, 20_000 / scale).await?;
+    println!("| operation, everything on disk | rate | CPU each | the SDK's, in memory | times cheaper |");
+    println!("|---|---|---|---|---|");
+    for ((what, theirs), (rate, cpu)) in
+        SDK_MICROS.iter().zip([(0.0, delta_cpu), (created.rate, created.cpu), (turns.rate, turns.cpu)])
+    {
+        println!("| {what} | {rate:.0}/s | {cpu:.2} µs | {theirs:.0} µs | {:.1} |", theirs / cpu);
+    }
+    println!();
+    memory(nuncio, &agents, scale).await
+}
+
+/// Streams of a thousand deltas, a turn each.
+async fn streamed(server: &Server, clients: usize, streams: usize) -> anyhow::Result<Measured> {
+    let script = json!({"script": [[{"deltas": DELTAS, "delta": "hello "}]]}).to_string();
+    let turn = json!({"stream": "delta", "messages": [{"role": "user", "content": script}]}).to_string();
+    let mut connections = Vec::new();
+    for _ in 0..clients {
+        let mut connection = Connection::open(&server.address).await?;
+        let path = format!("/aap/sessions/{}/turns", new_session(&mut connection).await?);
+        connections.push((connection, path));
+    }
+    let rounds = streams / clients;
+    measure(server, clients * rounds * DELTAS, async {
+        in_parallel(connections, async |(connection, path): &mut (Connection, String)| {
+            // A new session a few turns later, so that the history stays as short as a chat's.
+            for round in 0..rounds {
+                if round % 4 == 3 {
+                    *path = format!("/aap/sessions/{}/turns", new_session(connection).await?);
+                }
+                let body = connection.post(path, &turn).await?;
+                anyhow::ensure!(body.ends_with(b"\n\n") && body.len() > DELTAS * 40, "{} bytes", body.len());
+            }
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usize) -> anyhow::Result<Measured> {
+    let path = format!("/{kind}/{DELTAS}");
+    let connections = connect(server, clients).await?;
+    let rounds = streams / clients;
+    measure(server, clients * rounds * DELTAS, async {
+        in_parallel(connections, async |connection: &mut Connection| {
+            for _ in 0..rounds {
+                connection.post(&path, "{}").await?;
+            }
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+async fn gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measured> {
+    const CLIENTS: usize = 32;
+    let connections = connect(server, CLIENTS).await?;
+    measure(server, requests / CLIENTS * CLIENTS, async {
+        in_parallel(connections, async |connection: &mut Connection| {
+            for _ in 0..requests / CLIENTS {
+                connection.get(path).await?;
+            }
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measured> {
+    const CLIENTS: usize = 64;
+    let connections = connect(server, CLIENTS).await?;
+    measure(server, count / CLIENTS * CLIENTS, async {
+        in_parallel(connections, async |connection: &mut Connection| {
+            for _ in 0..count / CLIENTS {
+                new_session(connection).await?;
+            }
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+/// Turns with a short answer, ten to a session.
+async fn small_turns(server: &Server, count: usize) -> anyhow::Result<Measured> {
+    const CLIENTS: usize = 64;
+    let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
+    let mut connections = Vec::new();
+    for mut connection in connect(server, CLIENTS).await? {
+        let mut paths = Vec::new();
+        for _ in 0..count.div_ceil(CLIENTS * 10) {
+            paths.push(format!("/aap/sessions/{}/turns", new_session(&mut connection).await?));
+        }
+        connections.push((connection, paths));
+    }
+    let each = connections.first().map_or(0, |(_, paths)| paths.len() * 10);
+    measure(server, CLIENTS * each, async {
+        in_parallel(connections, async |(connection, paths): &mut (Connection, Vec<String>)| {
+            for path in paths.iter() {
+                for _ in 0..10 {
+                    connection.post(path, &turn).await?;
+                }
+            }
+            Ok(())
+        })
+        .await
+    })
+    .await
+}
+
+/// Ten thousand sessions that do nothing, then ten thousand streams that stay open.
+async fn memory(nuncio: &Path, agents: &str, scale: usize) -> anyhow::Result<()> {
+    let data = tempfile::tempdir()?;
+    let path = data.path().display().to_string();
+    let server =
+        Server::start(nuncio, &["--json", "serve", agents, "--listen", "127.0.0.1:0", "--data", &path]).await?;
+    let count = 10_000 / scale;
+    // What the first requests bring in stays, and belongs to nobody.
+    sessions(&server, 640).await?;
+    let before = server.memory_mib();
+    sessions(&server, count).await?;
+    let idle = server.memory_mib();
+    let script = json!({"script": [[{"text": "waiting"}, {"sleep": 600_000}]]}).to_string();
+    let turn = json!({"stream": "delta", "messages": [{"role": "user", "content": script}]}).to_string();
+    let mut open = Vec::new();
+    for _ in 0..count {
+        let mut connection =
+            Connection::open(&server.address).await.context("is the limit on open files high enough?")?;
+        let path = format!("/aap/sessions/{}/turns", new_session(&mut connection).await?);
+        connection.post_and_leave_open(&path, &turn).await?;
+        open.push(connection);
+    }
+    let streaming = server.memory_mib();
+    println!("| memory of the server | MiB |\n|---|---|");
+    println!("| after a first few hundred requests | {before:.1} |");
+    println!("| {count} idle sessions add | {:.1} |", idle - before);
+    println!("| with {count} open streams, each in a running turn | {streaming:.1} |");
+    Ok(())
+}
+
+async fn connect(server: &Server, clients: usize) -> anyhow::Result<Vec<Connection>> {
+    let mut connections = Vec::new();
+    for _ in 0..clients {
+        connections.push(Connection::open(&server.address).await?);
+    }
+    Ok(connections)
+}
+
+async fn new_session(connection: &mut Connection) -> anyhow::Result<String> {
+    field(&connection.post("/aap/sessions", r#"{"agent":{"name":"script"}}"#).await?, "sessionId")
+}
+
+/// Runs the same work on every item at once.
+async fn in_parallel<T>(items: Vec<T>, work: impl AsyncFn(&mut T) -> anyhow::Result<()>) -> anyhow::Result<()> {
+    let work = &work;
+    let all = items.into_iter().map(|mut item| async move { work(&mut item).await });
+    futures_util::future::try_join_all(all).await?;
+    Ok(())
+}

@@ -1,0 +1,68 @@
+//! What axum does by itself: the limit to compare with.
+
+use std::convert::Infallible;
+
+use axum::Router;
+use axum::body::Body;
+use axum::extract::Path;
+use axum::response::sse::{Event, Sse};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{get, post};
+use axum::serve::ListenerExt as _;
+use bytes::{BufMut as _, Bytes, BytesMut};
+use futures_util::stream;
+use tokio::sync::mpsc;
+
+/// Serves on a free port and prints its address.
+pub(crate) async fn serve() -> anyhow::Result<()> {
+    let app = Router::new()
+        .route("/static", get(|| async { ([("content-type", "application/json")], DOCUMENT) }))
+        .route("/channel/{count}", post(channel))
+        .route("/coalesced/{count}", post(coalesced));
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;
+    println!("{{\"url\":\"http://{}\"}}", listener.local_addr()?);
+    // As any server of streams does, and ours.
+    let listener = listener.tap_io(|stream| {
+        let _ = stream.set_nodelay(true);
+    });
+    Ok(axum::serve(listener, app).await?)
+}
+
+/// As long as the `/meta` it is compared with.
+const DOCUMENT: &str = include_str!("bare.json");
+
+/// axum's own `Sse` over a channel.
+async fn channel(Path(count): Path<usize>) -> impl IntoResponse {
+    let (sender, receiver) = mpsc::channel::<String>(64);
+    tokio::spawn(async move {
+        for _ in 0..count {
+            if sender.send("{\"delta\":\"hello \"}".to_owned()).await.is_err() {
+                return;
+            }
+        }
+    });
+    Sse::new(stream::unfold(receiver, |mut receiver| async move {
+        let data = receiver.recv().await?;
+        Some((Ok::<_, Infallible>(Event::default().event("text_delta").data(data)), receiver))
+    }))
+}
+
+/// Bytes encoded by hand, several events a piece.
+async fn coalesced(Path(count): Path<usize>) -> Response {
+    const PIECE: usize = 16 * 1024;
+    let pieces = stream::unfold((0, count), |(next, count)| async move {
+        if next == count {
+            return None;
+        }
+        let mut piece = BytesMut::with_capacity(PIECE + 128);
+        let mut number = next;
+        while number < count && piece.len() < PIECE {
+            piece.put_slice(b"id: 1.");
+            piece.put_slice(number.to_string().as_bytes());
+            piece.put_slice(b"\nevent: text_delta\ndata: {\"delta\":\"hello \"}\n\n");
+            number += 1;
+        }
+        Some((Ok::<Bytes, Infallible>(piece.freeze()), (number, count)))
+    });
+    ([("content-type", "text/event-stream")], Body::from_stream(pieces)).into_response()
+}

@@ -1,0 +1,43 @@
+//! Benchmarks: the release binary beside a bare limit, in one run, as ratios and CPU an operation.
+
+mod aap;
+mod bare;
+mod client;
+mod process;
+mod report;
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand};
+
+#[derive(Parser)]
+struct Cli {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// AAP: streams, documents, sessions, turns, memory
+    Aap {
+        /// The program to measure
+        #[arg(long)]
+        nuncio: PathBuf,
+        /// The examples of the workspace
+        #[arg(long)]
+        examples: PathBuf,
+        /// A tenth of everything, to see that it works
+        #[arg(long)]
+        quick: bool,
+    },
+    /// The bare server that others are compared with
+    Bare,
+}
+
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    match Cli::parse().what {
+        What::Aap { nuncio, examples, quick } => aap::run(&nuncio, &examples, quick).await,
+        What::Bare => bare::serve().await,
+    }
+}

@@ -1,0 +1,240 @@
+//! One turn from the client's side, across broken connections.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll, ready};
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use futures_util::stream::{Stream, StreamExt as _};
+use nuncio_core::message::{Content, Message};
+use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
+
+use super::fold::Fold;
+use super::reconcile::{self, Known};
+use super::{Conversation, Ended, Pending, Received, Update, history_kind};
+use crate::client::error::ClientError;
+use crate::client::event::{StopError, TurnEvent, TurnStop};
+use crate::client::stream::TurnStream;
+use crate::client::turn::TurnBody;
+
+/// How often a stream is taken up again without anything new.
+const ATTEMPTS: u32 = 6;
+/// How long before the second attempt; twice as long before each other.
+const PAUSE: Duration = Duration::from_millis(100);
+
+/// A turn that goes on. An error is the last item, and means that the turn did not begin; whatever
+/// happens later is told as an [`Update`].
+pub struct Exchange<'a> {
+    conversation: &'a mut Conversation,
+    input: Option<TurnInput>,
+    denied: Vec<(nuncio_core::ids::CallId, Option<String>)>,
+    phase: Phase,
+    fold: Fold,
+    ready: VecDeque<Update>,
+    last_id: Option<Arc<str>>,
+    attempts: u32,
+    interrupted: bool,
+    /// Whether the last connection ended as it should, only without `turn_stop`.
+    clean: bool,
+}
+
+enum Phase {
+    Opening(BoxFuture<'static, Result<TurnStream, ClientError>>),
+    Reading(Box<TurnStream>),
+    Resuming(BoxFuture<'static, Result<TurnStream, ClientError>>),
+    Reconciling(BoxFuture<'static, (Known, Option<Vec<Message>>)>),
+    Over,
+}
+
+impl<'a> Exchange<'a> {
+    pub(super) fn new(conversation: &'a mut Conversation, input: TurnInput, body: TurnBody) -> Self {
+        let (client, session) = (conversation.client.clone(), conversation.session.clone());
+        let denied = match &input {
+            TurnInput::User(_) => Vec::new(),
+            TurnInput::Answers(answers) => answers.iter().filter_map(denial).collect(),
+        };
+        Self {
+            conversation,
+            input: Some(input),
+            denied,
+            phase: Phase::Opening(async move { client.turn(&session, &body).await }.boxed()),
+            fold: Fold::default(),
+            ready: VecDeque::new(),
+            last_id: None,
+            attempts: 0,
+            interrupted: false,
+            clean: false,
+        }
+    }
+
+    fn step(&mut self, context: &mut Context<'_>) -> Poll<Result<(), ClientError>> {
+        match &mut self.phase {
+            Phase::Opening(opening) => {
+                let opened = ready!(opening.poll_unpin(context));
+                self.phase = Phase::Over;
+                let stream = opened?;
+                if let Some(input) = self.input.take() {
+                    self.conversation.accepted(input);
+                }
+                self.phase = Phase::Reading(Box::new(stream));
+            }
+            Phase::Reading(stream) => match ready!(stream.poll_next_unpin(context)) {
+                Some(Ok(told)) => {
+                    self.attempts = 0;
+                    self.last_id = told.id.or(self.last_id.take());
+                    match told.event {
+                        TurnEvent::TurnStop(stop) => {
+                            let received = if self.interrupted { Received::Continued } else { Received::Whole };
+                            self.end(stop, received);
+                        }
+                        event => self.ready.extend(self.fold.take(event)),
+                    }
+                }
+                Some(Err(error @ (ClientError::NotAap(_) | ClientError::TooLarge(_)))) => {
+                    self.end(failed(error.to_string()), Received::Incomplete);
+                }
+                Some(Err(_)) => self.broken(false),
+                None => self.broken(true),
+            },
+            Phase::Resuming(resuming) => match ready!(resuming.poll_unpin(context)) {
+                Ok(stream) => self.phase = Phase::Reading(Box::new(stream)),
+                Err(
+                    ClientError::Unreachable(_) | ClientError::Broken(_) | ClientError::Refused { status: 500.., .. },
+                ) => {
+                    self.broken(false);
+                }
+                Err(_) => self.reconcile(),
+            },
+            Phase::Reconciling(looking) => {
+                let (known, exchange) = ready!(looking.poll_unpin(context));
+                match exchange {
+                    Some(exchange) => self.adopt(&known, exchange),
+                    None => self.give_up(),
+                }
+            }
+            Phase::Over => {}
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    /// The connection is gone and the turn's end was not told.
+    fn broken(&mut self, clean: bool) {
+        self.clean = clean;
+        if !std::mem::replace(&mut self.interrupted, true) {
+            self.ready.push_back(Update::Interrupted);
+        }
+        let Some(last) = self.last_id.clone().filter(|_| self.attempts < ATTEMPTS) else {
+            return self.reconcile();
+        };
+        let pause = if self.attempts == 0 { Duration::ZERO } else { PAUSE * 2_u32.pow(self.attempts - 1) };
+        self.attempts += 1;
+        let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
+        let resuming = async move {
+            tokio::time::sleep(pause).await;
+            client.resume(&session, Some(&last)).await
+        };
+        self.phase = Phase::Resuming(resuming.boxed());
+    }
+
+    /// The stream cannot be continued: the history may tell.
+    fn reconcile(&mut self) {
+        match history_kind(&self.conversation.agent) {
+            Some(kind) => {
+                let (client, session) = (self.conversation.client.clone(), self.conversation.session.clone());
+                let known = Known::of(self.conversation);
+                self.phase = Phase::Reconciling(reconcile::look(client, session, kind, known).boxed());
+            }
+            None => self.give_up(),
+        }
+    }
+
+    /// The history has the turn. Where it says nothing new, the order of what was received stands.
+    fn adopt(&mut self, known: &Known, exchange: Vec<Message>) {
+        let reason = if reconcile::waits(&exchange) { StopReason::ToolUse } else { StopReason::EndTurn };
+        let missing = known.missing(&exchange, &self.fold);
+        if missing.is_empty() {
+            return self.end(TurnStop::because(reason), Received::FromHistory);
+        }
+        self.ready.extend(missing);
+        let begins = self.conversation.messages.len() - super::since_user(&self.conversation.messages).len();
+        self.conversation.messages.truncate(begins);
+        self.conversation.messages.extend(exchange);
+        let pending = self.conversation.unresolved();
+        self.over(TurnStop::because(reason), Received::FromHistory, pending);
+    }
+
+    /// Nobody can tell how it ended; what was received has to do.
+    fn give_up(&mut self) {
+        let waits = self.fold.open_calls().any(|(call, _)| self.conversation.needs_us(call));
+        let stop = match (waits, self.clean && !self.fold.is_empty()) {
+            (true, _) => TurnStop::because(StopReason::ToolUse),
+            (false, true) => TurnStop::because(StopReason::EndTurn),
+            (false, false) => failed("the connection ended before the turn did".to_owned()),
+        };
+        self.end(stop, Received::Incomplete);
+    }
+
+    /// The turn is over, and what was received of it is part of the conversation.
+    fn end(&mut self, stop: TurnStop, received: Received) {
+        let fold = std::mem::take(&mut self.fold);
+        let conversation = &mut *self.conversation;
+        let mut pending = Vec::new();
+        if stop.reason == StopReason::ToolUse {
+            let open = fold.open_calls().filter(|(call, passed)| !passed || conversation.needs_us(call));
+            pending.extend(open.map(|(call, _)| Pending { call: call.clone(), awaits: conversation.awaits(call) }));
+        }
+        // Not every server says that a denied call was denied.
+        for (call, reason) in std::mem::take(&mut self.denied) {
+            if !fold.has_answer(&call) {
+                let words = reason.map_or_else(|| "Tool call denied".into(), |why| format!("Tool call denied: {why}"));
+                conversation.messages.push(Message::tool(call, Content::Text(words)));
+            }
+        }
+        conversation.messages.extend(fold.finish());
+        self.over(stop, received, pending);
+    }
+
+    fn over(&mut self, stop: TurnStop, received: Received, pending: Vec<Pending>) {
+        self.conversation.pending.clone_from(&pending);
+        self.ready.push_back(Update::Ended(Ended { stop, received, pending }));
+        self.phase = Phase::Over;
+    }
+}
+
+impl Stream for Exchange<'_> {
+    type Item = Result<Update, ClientError>;
+
+    fn poll_next(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        loop {
+            if let Some(update) = self.ready.pop_front() {
+                return Poll::Ready(Some(Ok(update)));
+            }
+            if matches!(self.phase, Phase::Over) {
+                return Poll::Ready(None);
+            }
+            if let Err(error) = ready!(self.step(context)) {
+                return Poll::Ready(Some(Err(error)));
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Exchange<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Exchange").field("session", &self.conversation.session).finish_non_exhaustive()
+    }
+}
+
+fn denial(answer: &CallAnswer) -> Option<(nuncio_core::ids::CallId, Option<String>)> {
+    match answer {
+        CallAnswer::Permission { call, granted: false, reason } => Some((call.clone(), reason.clone())),
+        _ => None,
+    }
+}
+
+fn failed(message: String) -> TurnStop {
+    TurnStop { error: Some(StopError { code: None, message }), ..TurnStop::because(StopReason::Error) }
+}

@@ -1,0 +1,115 @@
+//! What can go wrong between us and a server.
+
+use std::error::Error as _;
+
+use serde_json::Value;
+
+/// How much of a server's own words is passed on.
+const MAX_WORDS: usize = 500;
+
+/// Why a request came to nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ClientError {
+    /// Nobody answers there.
+    #[error("the server cannot be reached: {0}")]
+    Unreachable(String),
+    /// It began to answer and stopped.
+    #[error("the answer broke off: {0}")]
+    Broken(String),
+    /// It does not want to.
+    #[error("the server refuses ({status}): {message}")]
+    Refused {
+        /// The status.
+        status: u16,
+        /// What it says, whether as JSON or as plain text.
+        message: String,
+        /// Its code for that, if it has any.
+        code: Option<String>,
+    },
+    /// It answers, and not as AAP says.
+    #[error("the server does not speak AAP v3 as we know it: {0}")]
+    NotAap(String),
+    /// It sends more than we are ready to hold.
+    #[error("{0}")]
+    TooLarge(String),
+}
+
+impl ClientError {
+    /// Whether that is what a server says which does not have the address, or not this thing.
+    #[must_use]
+    pub fn is_not_found(&self) -> bool {
+        matches!(self, Self::Refused { status: 404 | 405, .. })
+    }
+
+    /// The code the server gave, if it gave one.
+    #[must_use]
+    pub fn code(&self) -> Option<&str> {
+        match self {
+            Self::Refused { code, .. } => code.as_deref(),
+            _ => None,
+        }
+    }
+
+    pub(super) fn unreachable(error: &reqwest::Error) -> Self {
+        Self::Unreachable(cause(error))
+    }
+
+    pub(super) fn broken(error: &reqwest::Error) -> Self {
+        Self::Broken(cause(error))
+    }
+
+    /// From an error's status and body: ours is JSON with `error`, others' is often plain text.
+    pub(super) fn refused(status: u16, body: &[u8]) -> Self {
+        let (words, code) = match serde_json::from_slice::<Value>(body) {
+            Ok(Value::Object(mut fields)) => {
+                let code = fields.get("code").and_then(Value::as_str).map(str::to_owned);
+                let words = ["error", "message", "detail"].iter().find_map(|key| match fields.remove(*key)? {
+                    Value::String(text) => Some(text),
+                    Value::Object(inner) => inner.get("message").and_then(Value::as_str).map(str::to_owned),
+                    _ => None,
+                });
+                (words.unwrap_or_default(), code)
+            }
+            Ok(Value::String(text)) => (text, None),
+            _ => (String::from_utf8_lossy(body).into_owned(), None),
+        };
+        let words: String = words.trim().chars().filter(|c| !c.is_control() || *c == '\n').take(MAX_WORDS).collect();
+        let message = if words.is_empty() { "it does not say why".to_owned() } else { words };
+        Self::Refused { status, message, code }
+    }
+}
+
+/// What is at the bottom of an error. Never the address, which may hold a secret.
+fn cause(error: &reqwest::Error) -> String {
+    if error.is_timeout() {
+        return "it took too long".to_owned();
+    }
+    let mut last = None;
+    let mut source = error.source();
+    while let Some(inner) = source {
+        last = Some(inner.to_string());
+        source = inner.source();
+    }
+    last.unwrap_or_else(|| "the exchange failed".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_are_read_as_json_or_as_text() {
+        let refused = |body: &[u8]| ClientError::refused(500, body);
+        let said = |message: &str, code: Option<&str>| ClientError::Refused {
+            status: 500,
+            message: message.to_owned(),
+            code: code.map(str::to_owned),
+        };
+        assert_eq!(refused(br#"{"error":"no","code":"bad_json"}"#), said("no", Some("bad_json")));
+        assert_eq!(refused(br#"{"error":{"message":"deep"}}"#), said("deep", None));
+        assert_eq!(refused(b"Internal Server Error"), said("Internal Server Error", None));
+        assert_eq!(refused(b"\x1b[31mred"), said("[31mred", None));
+        assert_eq!(refused(b"{}"), said("it does not say why", None));
+        assert_eq!(refused(b""), said("it does not say why", None));
+    }
+}

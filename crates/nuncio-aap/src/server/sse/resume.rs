@@ -1,0 +1,196 @@
+//! The law of resumption: whoever breaks off behind any event and takes the stream up again reads,
+//! all in all, the very bytes of a reader who never left.
+
+use std::sync::Arc;
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use nuncio_core::Code;
+use nuncio_core::event::{EventLog, Voice};
+use nuncio_core::ids::{CallId, SessionId, ToolName};
+use nuncio_core::message::{Block, Content, ToolCall};
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::{Stop, StopReason, StreamMode, TurnError, Usage};
+use nuncio_engine::converse::LiveTurn;
+use nuncio_engine::ports::Clock;
+use proptest::prelude::*;
+use serde_json::{Map, Value, json};
+
+use super::{EventId, PIECE, Reader};
+
+const TURN: u64 = 3;
+
+/// A clock on which nothing ever comes, so that no comment does.
+#[derive(Debug)]
+struct Stopped;
+
+impl Clock for Stopped {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_millis(0)
+    }
+
+    fn sleep_until(&self, _: Timestamp) -> BoxFuture<'static, ()> {
+        std::future::pending().boxed()
+    }
+}
+
+/// Something a turn writes to its log.
+#[derive(Debug, Clone)]
+enum Write {
+    Say(Voice, String),
+    EndBlock,
+    Call(Map<String, Value>),
+    Answer(Content),
+}
+
+fn texts() -> impl Strategy<Value = String> {
+    prop_oneof![
+        4 => ".{0,12}",
+        2 => proptest::sample::select(vec!["\n", "\r\n\r\n", "data: x\n\n", "\u{feff}", "\u{2028}", "\\", "\"", ": "])
+            .prop_map(str::to_owned),
+        2 => "[äж中\u{1F600}\u{10FFFF}]{1,8}",
+        // Around the size at which a piece is sent off.
+        1 => (PIECE - 80..PIECE + 80).prop_map(|size| "x".repeat(size)),
+        1 => (PIECE / 3..PIECE).prop_map(|size| "中".repeat(size)),
+    ]
+}
+
+fn writes() -> impl Strategy<Value = Write> {
+    let voice = prop_oneof![Just(Voice::Text), Just(Voice::Thinking)];
+    prop_oneof![
+        6 => (voice, texts()).prop_map(|(voice, text)| Write::Say(voice, text)),
+        1 => Just(Write::EndBlock),
+        1 => (texts(), any::<i64>()).prop_map(|(text, number)| {
+            let Value::Object(input) = json!({"text": text, "number": number}) else { unreachable!("it is an object") };
+            Write::Call(input)
+        }),
+        1 => texts().prop_map(|text| Write::Answer(Content::Text(text))),
+        1 => texts().prop_map(|text| Write::Answer(Content::Blocks(vec![Block::text(text), Block::image("data:,")]))),
+    ]
+}
+
+fn stops() -> impl Strategy<Value = Stop> {
+    (any::<bool>(), proptest::option::of(any::<u32>()), proptest::option::of(texts())).prop_map(
+        |(cancelled, tokens, error)| Stop {
+            stop_reason: if error.is_some() { StopReason::Error } else { StopReason::EndTurn },
+            turn_id: format!("ses_1.{TURN}"),
+            cancelled,
+            usage: tokens.map(|tokens| Usage { input_tokens: tokens.into(), output_tokens: 0 }),
+            error: error.map(|message| TurnError { code: Code::BrainFailed, message }),
+        },
+    )
+}
+
+fn modes() -> impl Strategy<Value = StreamMode> {
+    prop_oneof![Just(StreamMode::Delta), Just(StreamMode::Message)]
+}
+
+fn write(log: &mut EventLog, write: &Write) {
+    match write {
+        Write::Say(voice, text) => log.delta(*voice, text).unwrap(),
+        Write::EndBlock => log.close_block(),
+        Write::Call(input) => {
+            let (id, name) = (CallId::parse("c1").unwrap(), ToolName::parse("add").unwrap());
+            log.tool_call(&ToolCall { id, name, input: input.clone() }).unwrap();
+        }
+        Write::Answer(content) => log.tool_result("c1", content).unwrap(),
+    }
+}
+
+/// The log as it is after each write, the last one finished.
+fn stages(writes: &[Write], stop: &Stop) -> Vec<EventLog> {
+    let mut log = EventLog::started();
+    let mut stages = vec![log.clone()];
+    for each in writes {
+        write(&mut log, each);
+        stages.push(log.clone());
+    }
+    log.stopped(stop);
+    stages.push(log);
+    stages
+}
+
+/// What a reader gets who joins now and stays until there is nothing more to get.
+fn read(log: &EventLog, mode: StreamMode, from: usize) -> String {
+    let session = SessionId::parse("ses_1").unwrap();
+    let turn = Arc::new(LiveTurn::with_log(session, TURN, mode, log.clone()));
+    let mut reader = Reader::new(turn, mode, from, Arc::new(Stopped));
+    let mut bytes = Vec::new();
+    // A turn that goes on leaves its reader waiting; one that is over ends the stream.
+    while let Some(Some(piece)) = reader.next().now_or_never() {
+        bytes.extend_from_slice(&piece);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// The events in some bytes, each with its number.
+fn events(bytes: &str) -> Vec<(usize, &str)> {
+    let number = |block: &str| {
+        let id = block.strip_prefix("id: ").unwrap().split('\n').next().unwrap();
+        let id = EventId::parse(id).unwrap();
+        assert_eq!(id.turn, TURN);
+        id.event
+    };
+    bytes.split_inclusive("\n\n").map(|block| (number(block), block)).collect()
+}
+
+/// What follows the event of that number.
+fn behind(whole: &str, number: usize) -> String {
+    events(whole).into_iter().filter(|(event, _)| *event > number).map(|(_, block)| block).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn a_finished_stream_taken_up_behind_any_event_goes_on_with_the_same_bytes(
+        writes in proptest::collection::vec(writes(), 0..24), stop in stops(), mode in modes(),
+    ) {
+        let log = stages(&writes, &stop).pop().unwrap();
+        let whole = read(&log, mode, 0);
+        prop_assert!(whole.starts_with("id: 3.0\nevent: turn_start\n"));
+        prop_assert!(events(&whole).last().unwrap().1.contains("\nevent: turn_stop\n"));
+        // Ids rise, so that a cursor is a place.
+        prop_assert!(events(&whole).windows(2).all(|pair| pair[0].0 < pair[1].0));
+        for last in 0..log.len() {
+            prop_assert_eq!(read(&log, mode, last + 1), behind(&whole, last), "behind {}", last);
+        }
+        // As it is kept, so it is read.
+        let kept = EventLog::from_bytes(&log.to_bytes()).unwrap();
+        prop_assert_eq!(read(&kept, mode, 0), whole);
+    }
+
+    #[test]
+    fn a_stream_that_is_broken_off_anywhere_while_it_is_written_comes_together_again(
+        writes in proptest::collection::vec(writes(), 0..24),
+        stop in stops(),
+        mode in modes(),
+        joins in proptest::collection::vec(any::<prop::sample::Index>(), 0..8),
+    ) {
+        let stages = stages(&writes, &stop);
+        let whole = read(stages.last().unwrap(), mode, 0);
+        // The reader comes back at some moments of the turn, and at last when it is over.
+        let mut moments: Vec<_> = joins.iter().map(|join| join.index(stages.len())).collect();
+        moments.sort_unstable();
+        moments.push(stages.len() - 1);
+        let mut got = String::new();
+        for moment in moments {
+            let from = events(&got).last().map_or(0, |(number, _)| number + 1);
+            got += &read(&stages[moment], mode, from);
+            prop_assert!(whole.starts_with(&got));
+        }
+        prop_assert_eq!(got, whole);
+    }
+
+    #[test]
+    fn what_one_mode_has_seen_places_a_reader_of_the_other(
+        writes in proptest::collection::vec(writes(), 0..16), stop in stops(), mode in modes(),
+    ) {
+        let log = stages(&writes, &stop).pop().unwrap();
+        let other = if mode == StreamMode::Delta { StreamMode::Message } else { StreamMode::Delta };
+        let whole = read(&log, mode, 0);
+        for (number, _) in events(&read(&log, other, 0)) {
+            prop_assert_eq!(read(&log, mode, number + 1), behind(&whole, number));
+        }
+    }
+}

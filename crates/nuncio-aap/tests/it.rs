@@ -1,0 +1,14 @@
+//! The client against servers that keep to the protocol, and against one that does not.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
+
+#[path = "it/brain.rs"]
+mod brain;
+#[path = "it/faults.rs"]
+mod faults;
+#[path = "it/gateway.rs"]
+mod gateway;
+#[path = "it/requests.rs"]
+mod requests;
+#[path = "it/scripted.rs"]
+mod scripted;

@@ -1,0 +1,247 @@
+//! One Nuncio as the brain of another: the near one has the `aap` brain, the far one plays scripts.
+
+use nuncio_testkit::{AapClient, Gateway, eventually};
+use serde_json::{Value, json};
+
+const FAR: &str = r#"
+[agent]
+name = "far"
+version = "1.0.0"
+description = "Plays scripts."
+
+[brain]
+kind = "script"
+
+[[tool]]
+name = "far_tool"
+description = "Runs far away."
+input = { type = "object" }
+run = { command = ["sh", "-c", "echo far away"] }
+
+[[tool]]
+name = "own"
+description = "Nobody's business."
+input = { type = "object" }
+expose = false
+run = { command = ["echo", "hidden"] }
+"#;
+
+fn near(far: &Gateway, more: &str) -> String {
+    format!(
+        r#"
+[agent]
+name = "near"
+version = "1.0.0"
+description = "Thinks elsewhere."
+
+[brain]
+kind = "aap"
+url = "{}/aap"
+agent = "far"
+{more}
+
+[[tool]]
+name = "near_tool"
+description = "Runs here."
+input = {{ type = "object" }}
+run = {{ command = ["echo", "right here"] }}
+"#,
+        far.url()
+    )
+}
+
+struct Pair {
+    far: Gateway,
+    near: Gateway,
+    aap: AapClient,
+}
+
+impl Pair {
+    async fn start() -> Self {
+        let far = Gateway::builder().agent("far", FAR).start().await;
+        let near = Gateway::builder().agent("near", &near(&far, "")).start().await;
+        Self { aap: near.aap(), far, near }
+    }
+
+    /// Waits until the far one remembers nothing.
+    async fn nothing_is_left_behind(&self) {
+        let far = self.far.aap();
+        eventually("the sessions there are deleted", async || {
+            let (_, listed) = far.get("/sessions").await;
+            listed["sessions"].as_array().unwrap().is_empty().then_some(())
+        })
+        .await;
+    }
+}
+
+fn call(id: &str, name: &str) -> Value {
+    json!({"tool": {"id": id, "name": name, "input": {"n": 1}}})
+}
+
+fn last_text(answer: &Value) -> String {
+    let last = answer["messages"].as_array().unwrap().last().unwrap();
+    last["content"].as_array().unwrap().iter().filter_map(|block| block["text"].as_str()).collect()
+}
+
+#[tokio::test]
+async fn what_is_said_there_is_said_here_and_nothing_is_left_behind() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    let events =
+        pair.aap.stream(&session, "delta", json!([[{"thinking": "hm "}, {"text": "Grüß dich"}]])).await.rest().await;
+    let names: Vec<_> = events.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(names, ["turn_start", "thinking_delta", "text_delta", "text_delta", "turn_stop"]);
+    assert_eq!(events[4].data["stopReason"], "end_turn");
+    pair.nothing_is_left_behind().await;
+}
+
+#[tokio::test]
+async fn the_whole_history_goes_along() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    pair.aap.say(&session, "first").await;
+    let answer = pair.aap.play(&session, json!([[{"echo": "roles"}]])).await;
+    assert_eq!(last_text(&answer), r#"["user","assistant","user"]"#);
+}
+
+#[tokio::test]
+async fn stop_reasons_and_failures_come_through() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    for reason in ["max_tokens", "refusal"] {
+        let answer = pair.aap.play(&session, json!([[{"text": "a"}, {"stop": reason}]])).await;
+        assert_eq!(answer["stopReason"], reason);
+    }
+    let answer = pair.aap.play(&session, json!([[{"throw": "the model is tired"}]])).await;
+    assert_eq!(answer["stopReason"], "error");
+    assert_eq!(answer["error"]["code"], "brain_failed");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("the model is tired"), "{answer}");
+    pair.nothing_is_left_behind().await;
+}
+
+#[tokio::test]
+async fn tools_of_ours_are_called_from_there_and_pass_our_chain() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[("near_tool", true)]).await;
+    let script = json!([[call("c1", "near_tool")], [call("c1", "near_tool")], [{"echo": "results"}]]);
+    let answer = pair.aap.play(&session, script).await;
+    assert_eq!(answer["stopReason"], "end_turn", "{answer}");
+    assert_eq!(last_text(&answer), r#"["right here","right here"]"#);
+    assert_eq!(pair.near.audit().await.len(), 2);
+    assert!(pair.far.audit().await.is_empty());
+    pair.nothing_is_left_behind().await;
+}
+
+#[tokio::test]
+async fn a_tool_of_theirs_runs_there_once_our_app_allows_it() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    let asked =
+        pair.aap.play(&session, json!([[{"text": "let me"}, call("c1", "far_tool")], [{"echo": "results"}]])).await;
+    assert_eq!(asked["stopReason"], "tool_use");
+    assert!(pair.far.audit().await.is_empty());
+    let yes = json!([{"role": "tool_permission", "toolCallId": "c1", "granted": true}]);
+    let (status, answer) = pair.aap.turn(&session, yes).await;
+    assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")), "{answer}");
+    assert_eq!(answer["messages"][0], json!({"role": "tool", "toolCallId": "c1", "content": "far away"}));
+    assert_eq!(last_text(&answer), r#"["far away"]"#);
+    assert_eq!(pair.far.audit().await.len(), 1);
+    let history = pair.aap.history(&session).await;
+    let roles: Vec<_> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
+    pair.nothing_is_left_behind().await;
+}
+
+#[tokio::test]
+async fn a_denial_is_passed_on_with_its_reason() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
+    let no = json!([{"role": "tool_permission", "toolCallId": "c1", "granted": false, "reason": "not today"}]);
+    let (_, answer) = pair.aap.turn(&session, no).await;
+    assert_eq!(last_text(&answer), r#"["Tool call denied: not today"]"#);
+    let records = pair.far.audit().await;
+    assert_eq!(records.len(), 1, "the refusal is on record there");
+}
+
+#[tokio::test]
+async fn calls_of_every_kind_in_one_step_are_answered_together() {
+    let pair = Pair::start().await;
+    let tools = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
+    let request = json!({"agent": {"name": "near", "tools": [{"name": "near_tool", "trust": true}]}, "tools": tools});
+    let session = pair.aap.session_with(request).await;
+    let step = json!([call("c1", "far_tool"), call("c2", "mine"), call("c3", "near_tool"), call("c4", "own")]);
+    let asked = pair.aap.play(&session, json!([step, [{"echo": "results"}]])).await;
+    assert_eq!(asked["stopReason"], "tool_use", "{asked}");
+    let answers = json!([
+        {"role": "tool", "toolCallId": "c2", "content": "mine"},
+        {"role": "tool_permission", "toolCallId": "c1", "granted": true},
+    ]);
+    let (_, answer) = pair.aap.turn(&session, answers).await;
+    let mut results: Vec<String> = serde_json::from_str(&last_text(&answer)).unwrap();
+    results.sort();
+    assert_eq!(results, ["far away", "hidden", "mine", "right here"]);
+}
+
+#[tokio::test]
+async fn a_new_message_instead_of_an_answer_leaves_the_call_alone() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    pair.aap.play(&session, json!([[call("c1", "far_tool")]])).await;
+    let answer = pair.aap.say(&session, "never mind").await;
+    assert_eq!(last_text(&answer), "You said: never mind");
+    assert!(pair.far.audit().await.is_empty());
+    pair.nothing_is_left_behind().await;
+}
+
+#[tokio::test]
+async fn a_permission_that_comes_after_a_restart_runs_nothing_and_says_so() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    pair.aap.play(&session, json!([[call("c1", "far_tool")], [{"echo": "results"}]])).await;
+    let data = pair.near.stop().await;
+    let again = Gateway::builder().agent("near", &near(&pair.far, "")).data(data).start().await;
+    let yes = json!([{"role": "tool_permission", "toolCallId": "c1", "granted": true}]);
+    let (status, answer) = again.aap().turn(&session, yes).await;
+    assert_eq!(status, 200);
+    assert!(answer["messages"][0]["content"].as_str().unwrap().contains("not run"), "{answer}");
+    assert_eq!(answer["stopReason"], "end_turn");
+    assert!(pair.far.audit().await.is_empty());
+}
+
+#[tokio::test]
+async fn cancelling_here_stops_there() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    let mut stream = pair.aap.stream(&session, "delta", json!([[{"text": "so far "}, {"sleep": 600_000}]])).await;
+    stream.up_to("text_delta").await;
+    assert_eq!(pair.aap.cancel(&session).await["cancelled"], true);
+    pair.nothing_is_left_behind().await;
+}
+
+#[tokio::test]
+async fn a_far_server_that_is_gone_fails_the_turn_and_says_which() {
+    let pair = Pair::start().await;
+    let session = pair.aap.session("near", &[]).await;
+    pair.far.stop().await;
+    let answer = pair.aap.say(&session, "anyone?").await;
+    assert_eq!(answer["error"]["code"], "brain_failed");
+    assert!(answer["error"]["message"].as_str().unwrap().contains("127.0.0.1"), "{answer}");
+}
+
+#[tokio::test]
+async fn the_key_is_read_from_the_agents_secrets() {
+    let far = Gateway::builder().agent("far", FAR).start().await;
+    let holder = far.key(&[]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), &holder.secret).unwrap();
+    let more = format!("key = \"far\"\n\n[secrets]\nfar = {{ file = {:?} }}\n", file.path());
+    let near_gateway = Gateway::builder().agent("near", &near(&far, &more)).start().await;
+    let aap = near_gateway.aap();
+    let session = aap.session("near", &[]).await;
+    assert_eq!(last_text(&aap.say(&session, "hello").await), "You said: hello");
+    let without = Gateway::builder().agent("near", &near(&far, "")).start().await;
+    let session = without.aap().session("near", &[]).await;
+    let answer = without.aap().say(&session, "hello").await;
+    assert!(answer["error"]["message"].as_str().unwrap().contains("401"), "{answer}");
+}

@@ -1,0 +1,411 @@
+//! Every fault the digest lists in other servers (§9), by name.
+
+use futures_util::StreamExt as _;
+use nuncio_aap::client::{ClientError, Received, Update};
+use nuncio_core::ids::CallId;
+use nuncio_core::message::{Block, Content, Message, ToolCall};
+use nuncio_core::session::Awaits;
+use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
+use serde_json::{Value, json};
+
+use crate::scripted::{Answer, Scripted, created, events, numbered, say, send};
+
+const TURNS: &str = "POST /api/sessions/s1/turns";
+const HISTORY: &str = "GET /api/sessions/s1/history";
+const STREAM: &str = "GET /api/sessions/s1/stream";
+
+fn streams() -> Value {
+    json!({"stream": {"delta": {}}})
+}
+
+fn streams_and_remembers() -> Value {
+    json!({"stream": {"delta": {}}, "history": {"full": {}}})
+}
+
+fn delta(text: &str) -> (&'static str, Value) {
+    ("text_delta", json!({"delta": text}))
+}
+
+fn start() -> (&'static str, Value) {
+    ("turn_start", json!({}))
+}
+
+fn stop(reason: &str) -> (&'static str, Value) {
+    ("turn_stop", json!({"stopReason": reason}))
+}
+
+fn call(id: &str, name: &str) -> (&'static str, Value) {
+    ("tool_call", json!({"toolCallId": id, "name": name, "input": {"a": 1}}))
+}
+
+fn result(id: &str, content: &str) -> (&'static str, Value) {
+    ("tool_result", json!({"toolCallId": id, "content": content}))
+}
+
+fn history(messages: &Value) -> Answer {
+    Answer::json(HISTORY, 200, &json!({"history": {"full": messages}}))
+}
+
+fn grant(id: &str) -> TurnInput {
+    TurnInput::Answers(vec![CallAnswer::Permission { call: CallId::parse(id).unwrap(), granted: true, reason: None }])
+}
+
+fn heard(updates: &[Update]) -> String {
+    let text = |update: &Update| match update {
+        Update::Text(text) => Some(text.clone()),
+        _ => None,
+    };
+    updates.iter().filter_map(text).collect()
+}
+
+#[tokio::test]
+async fn a_missing_turn_stop_is_made_up_for_from_the_history() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start(), delta("It is ")])),
+        history(&json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "It is 3."}]}])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams_and_remembers()).await;
+    let (updates, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(updates, [Update::Text("It is ".into()), Update::Interrupted, Update::Text("3.".into())]);
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, Received::FromHistory));
+    assert_eq!(conversation.messages(), [Message::user("hi"), Message::assistant(vec![Block::text("It is 3.")])]);
+}
+
+#[tokio::test]
+async fn a_missing_turn_stop_where_nothing_is_remembered_keeps_what_came() {
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), delta("It is 3.")]))]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (updates, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(heard(&updates), "It is 3.");
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::EndTurn, Received::Incomplete));
+    assert_eq!(conversation.messages().len(), 2);
+}
+
+#[tokio::test]
+async fn a_missing_turn_stop_after_a_call_of_ours_still_asks_for_it() {
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), call("c1", "mine")]))]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (_, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(ended.stop.reason, StopReason::ToolUse);
+    assert_eq!(ended.pending[0].awaits, Awaits::Result);
+}
+
+#[tokio::test]
+async fn a_doubled_turn_stop_ends_the_turn_once() {
+    let server =
+        Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start(), stop("error"), stop("error")]))]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (updates, ended) = say(&mut conversation, "hi").await;
+    assert!(updates.is_empty(), "{updates:?}");
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Whole));
+}
+
+#[tokio::test]
+async fn a_missing_result_after_a_grant_leaves_no_call_waiting() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
+        Answer::stream(TURNS, events(&[start(), delta("done"), stop("end_turn")])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (_, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(ended.pending[0].awaits, Awaits::Permission);
+    let (updates, ended) = send(&mut conversation, grant("c1")).await;
+    assert_eq!(updates, [Update::Text("done".into())]);
+    assert!(ended.pending.is_empty() && conversation.pending().is_empty());
+    let sent = &server.asked("/turns")[1].body;
+    assert_eq!(sent["messages"], json!([{"role": "tool_permission", "toolCallId": "c1", "granted": true}]));
+}
+
+#[tokio::test]
+async fn a_denial_that_is_not_told_is_noted_in_the_words_of_the_specification() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start(), call("c1", "add"), stop("tool_use")])),
+        Answer::stream(TURNS, events(&[start(), delta("then not"), stop("end_turn")])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams()).await;
+    say(&mut conversation, "hi").await;
+    let no = CallAnswer::Permission { call: CallId::parse("c1").unwrap(), granted: false, reason: Some("no".into()) };
+    send(&mut conversation, TurnInput::Answers(vec![no])).await;
+    assert_eq!(conversation.messages()[2].text(), "Tool call denied: no");
+}
+
+#[tokio::test]
+async fn repeated_tool_messages_count_once() {
+    let told =
+        events(&[start(), call("c1", "add"), result("c1", "3"), result("c1", "3"), delta("3"), stop("end_turn")]);
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (updates, _) = say(&mut conversation, "hi").await;
+    assert_eq!(updates.len(), 3, "{updates:?}");
+    let roles: Vec<_> = conversation.messages().iter().map(Message::role).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant"]);
+}
+
+#[tokio::test]
+async fn repeated_tool_messages_in_a_history_count_once() {
+    let messages = json!([
+        {"role": "user", "content": "hi"},
+        {"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "add", "input": {}}]},
+        {"role": "tool", "toolCallId": "c1", "content": "3"},
+        {"role": "tool", "toolCallId": "c1", "content": "3"},
+        {"role": "assistant", "content": "3"},
+    ]);
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, events(&[start()])), history(&messages)]).await;
+    let mut conversation = server.conversation(&streams_and_remembers()).await;
+    let (updates, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(conversation.messages().len(), 4);
+    assert_eq!(updates.len(), 4, "{updates:?}");
+    assert_eq!(ended.stop.reason, StopReason::EndTurn);
+}
+
+#[tokio::test]
+async fn a_stream_that_breaks_is_continued_behind_the_last_event() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
+        Answer::text(STREAM, 503, "starting"),
+        Answer::stream(STREAM, numbered(2, &[delta("two ")])).cut(),
+        Answer::stream(STREAM, numbered(3, &[delta("three"), stop("end_turn")])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (updates, ended) = say(&mut conversation, "count").await;
+    assert_eq!(heard(&updates), "one two three");
+    assert_eq!(updates.iter().filter(|update| **update == Update::Interrupted).count(), 1);
+    assert_eq!(ended.received, Received::Continued);
+    let behind: Vec<_> =
+        server.asked("/stream").iter().map(|asked| asked.head.contains("last-event-id: 1.1")).collect();
+    assert_eq!(behind, [true, true, false]);
+    assert_eq!(conversation.messages()[1], Message::assistant(vec![Block::text("one two three")]));
+}
+
+#[tokio::test]
+async fn a_stream_with_ids_on_a_server_that_cannot_continue_it_falls_back_on_the_history() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut(),
+        history(&json!([{"role": "user", "content": "count"}, {"role": "assistant", "content": "one two"}])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams_and_remembers()).await;
+    let (updates, ended) = say(&mut conversation, "count").await;
+    assert_eq!(heard(&updates), "one two");
+    assert_eq!(ended.received, Received::FromHistory);
+}
+
+#[tokio::test]
+async fn a_history_is_read_again_while_the_turn_goes_on() {
+    let call = json!({"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "c1", "name": "hidden", "input": {}}]});
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start()])).cut(),
+        history(&json!([{"role": "user", "content": "hi"}])),
+        history(&json!([{"role": "user", "content": "hi"}, call])),
+        history(&json!([{"role": "user", "content": "hi"}, call, {"role": "tool", "toolCallId": "c1", "content": "3"}, {"role": "assistant", "content": "3"}])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams_and_remembers()).await;
+    let (updates, _) = say(&mut conversation, "hi").await;
+    assert_eq!(heard(&updates), "3");
+    assert_eq!(server.asked("/history").len(), 3);
+}
+
+#[tokio::test]
+async fn an_older_answer_to_the_same_words_is_not_taken_for_the_new_one() {
+    let first = json!([{"role": "user", "content": "again"}, {"role": "assistant", "content": "first"}]);
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start(), delta("first"), stop("end_turn")])),
+        Answer::stream(TURNS, events(&[start()])).cut(),
+        history(&first),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams_and_remembers()).await;
+    say(&mut conversation, "again").await;
+    let (updates, ended) = say(&mut conversation, "again").await;
+    assert_eq!(heard(&updates), "");
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Incomplete));
+}
+
+#[tokio::test]
+async fn a_session_that_is_gone_is_an_error_in_stream_mode_too() {
+    let server =
+        Scripted::start(vec![created(), Answer::json(TURNS, 404, &json!({"error": "Session not found"}))]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
+    let refused = ClientError::Refused { status: 404, message: "Session not found".into(), code: None };
+    assert_eq!(items, [Err(refused)]);
+    assert!(conversation.messages().is_empty(), "what was not taken was not said");
+}
+
+#[tokio::test]
+async fn a_plain_text_error_is_told_in_its_own_words() {
+    let server = Scripted::start(vec![created(), Answer::text(TURNS, 500, "Internal Server Error")]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let items: Vec<_> = conversation.send(TurnInput::User(Message::user("hi"))).collect().await;
+    assert!(
+        matches!(&items[..], [Err(ClientError::Refused { status: 500, message, .. })] if message == "Internal Server Error")
+    );
+}
+
+#[tokio::test]
+async fn json_where_a_stream_was_asked_for_is_read_all_the_same() {
+    let answer = json!({"stopReason": "tool_use", "messages": [
+        {"role": "assistant", "content": [{"type": "text", "text": "let me"}, {"type": "tool_use", "toolCallId": "c1", "name": "mine", "input": {"a": 1}}]},
+    ]});
+    let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (updates, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(heard(&updates), "let me");
+    assert_eq!(ended.pending[0].call.id.as_str(), "c1");
+}
+
+#[tokio::test]
+async fn json_that_is_no_answer_to_a_turn_is_a_failure_and_not_silence() {
+    for answer in [json!({"ok": true}), json!("ok"), json!(["ok"])] {
+        let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
+        let mut conversation = server.conversation(&streams()).await;
+        let (_, ended) = say(&mut conversation, "hi").await;
+        assert_eq!(ended.stop.reason, StopReason::Error);
+        assert!(ended.stop.error.unwrap().message.contains("\"ok\""));
+    }
+}
+
+#[tokio::test]
+async fn an_agent_that_declares_no_stream_is_asked_for_none() {
+    let answer = json!({"stopReason": "end_turn", "messages": [{"role": "assistant", "content": "plain"}]});
+    let server = Scripted::start(vec![created(), Answer::json(TURNS, 200, &answer)]).await;
+    let mut conversation = server.conversation(&json!({})).await;
+    let (updates, _) = say(&mut conversation, "hi").await;
+    assert_eq!(heard(&updates), "plain");
+    assert_eq!(server.asked("/turns")[0].body["stream"], "none");
+}
+
+#[tokio::test]
+async fn thinking_behind_text_stays_behind_it() {
+    let told = events(&[start(), delta("a"), ("thinking_delta", json!({"delta": "hm"})), delta("b"), stop("end_turn")]);
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    say(&mut conversation, "hi").await;
+    let blocks = vec![Block::text("a"), Block::thinking("hm"), Block::text("b")];
+    assert_eq!(conversation.messages()[1], Message::assistant(blocks));
+}
+
+#[tokio::test]
+async fn a_history_with_flipped_blocks_does_not_flip_what_was_received() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start(), ("thinking_delta", json!({"delta": "hm"})), delta("a")])),
+        history(&json!([{"role": "user", "content": "hi"}, {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "thinking", "thinking": "hm"}]}])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams_and_remembers()).await;
+    let (_, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(ended.received, Received::FromHistory);
+    assert_eq!(conversation.messages()[1], Message::assistant(vec![Block::thinking("hm"), Block::text("a")]));
+}
+
+#[tokio::test]
+async fn unknown_events_and_fields_and_plain_text_data_do_no_harm() {
+    let told = format!(
+        ": hello\n\nevent: error\ndata: oh no\n\nevent: empty\ndata:\n\n{}",
+        events(&[
+            ("turn_start", json!({"x": 1})),
+            ("weather", json!({})),
+            ("text_delta", json!({"delta": "a", "event": "x"})),
+            stop("end_turn")
+        ])
+    );
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (updates, ended) = say(&mut conversation, "hi").await;
+    assert_eq!(heard(&updates), "a");
+    assert_eq!(updates.iter().filter(|update| matches!(update, Update::Unknown { .. })).count(), 3);
+    assert_eq!(ended.received, Received::Whole);
+}
+
+#[tokio::test]
+async fn a_last_event_without_its_blank_line_is_read() {
+    let told = events(&[start(), delta("a"), stop("end_turn")]);
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told.trim_end())]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    assert_eq!(say(&mut conversation, "hi").await.1.received, Received::Whole);
+}
+
+#[tokio::test]
+async fn only_calls_that_wait_for_us_are_asked_about() {
+    // c1 ran on the server, which forgot to say so; c2 is ours; c3 may not run unasked.
+    let told =
+        events(&[start(), call("c1", "hidden"), delta("so"), call("c2", "mine"), call("c3", "add"), stop("tool_use")]);
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (_, ended) = say(&mut conversation, "hi").await;
+    let waiting: Vec<_> = ended.pending.iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
+    assert_eq!(waiting, [("c2", Awaits::Result), ("c3", Awaits::Permission)]);
+}
+
+#[tokio::test]
+async fn a_block_told_in_pieces_and_whole_is_heard_once() {
+    let told = events(&[start(), delta("a "), delta("b"), ("text", json!({"text": "a b"})), stop("end_turn")]);
+    let server = Scripted::start(vec![created(), Answer::stream(TURNS, told)]).await;
+    let mut conversation = server.conversation(&streams()).await;
+    assert_eq!(heard(&say(&mut conversation, "hi").await.0), "a b");
+}
+
+#[tokio::test]
+async fn unanswered_calls_of_an_old_session_wait_for_us() {
+    let server = Scripted::start(vec![
+        Answer::json("GET /api/sessions/s1 ", 200, &json!({"sessionId": "s1", "agent": {"name": "other"}, "tools": [{"name": "mine", "description": "", "parameters": {}}]})),
+        Answer::json("GET /api/meta", 200, &json!({"version": 3, "agents": [{"name": "other", "version": "1.0.0", "capabilities": streams_and_remembers()}]})),
+        history(&json!([
+            {"role": "user", "content": "hi"},
+            {"role": "assistant", "content": [
+                {"type": "tool_use", "toolCallId": "c1", "name": "mine", "input": {}},
+                {"type": "tool_use", "toolCallId": "c2", "name": "add", "input": {}},
+                {"type": "tool_use", "toolCallId": "c3", "name": "add", "input": {}},
+            ]},
+            {"role": "tool", "toolCallId": "c2", "content": "3"},
+        ])),
+    ])
+    .await;
+    let conversation = nuncio_aap::client::Conversation::resume(server.client(), "s1").await.unwrap();
+    let waiting: Vec<_> =
+        conversation.pending().iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
+    assert_eq!(waiting, [("c1", Awaits::Result), ("c3", Awaits::Permission)]);
+}
+
+#[tokio::test]
+async fn answers_of_ours_are_part_of_the_conversation() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::stream(TURNS, events(&[start(), call("c1", "mine"), stop("tool_use")])),
+        Answer::stream(TURNS, events(&[start(), delta("thanks"), stop("end_turn")])),
+    ])
+    .await;
+    let mut conversation = server.conversation(&streams()).await;
+    say(&mut conversation, "hi").await;
+    let answer = CallAnswer::Result {
+        call: CallId::parse("c1").unwrap(),
+        content: Content::from("42"),
+        extra: serde_json::Map::new(),
+    };
+    send(&mut conversation, TurnInput::Answers(vec![answer])).await;
+    let input = json!({"a": 1}).as_object().unwrap().clone();
+    let call =
+        ToolCall { id: CallId::parse("c1").unwrap(), name: nuncio_core::ids::ToolName::parse("mine").unwrap(), input };
+    assert_eq!(
+        conversation.messages(),
+        [
+            Message::user("hi"),
+            Message::assistant(vec![Block::tool_use(call)]),
+            Message::tool(CallId::parse("c1").unwrap(), Content::from("42")),
+            Message::assistant(vec![Block::text("thanks")]),
+        ]
+    );
+}

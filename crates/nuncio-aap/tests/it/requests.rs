@@ -1,0 +1,74 @@
+//! What is sent, and what is done with answers that are not the protocol's.
+
+use nuncio_aap::client::{ApiKey, Client, ClientError, HistoryKind};
+use serde_json::json;
+
+use crate::scripted::{Answer, Scripted, client, created};
+
+#[tokio::test]
+async fn the_key_goes_with_every_request_and_ids_cannot_leave_their_place() {
+    let server = Scripted::start(vec![Answer::text("GET /", 404, "404 Not Found")]).await;
+    let http = nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::Allow::default(), false, None).unwrap();
+    let base = format!("{}/", server.url).parse().unwrap();
+    let client = Client::new(base, ApiKey::parse("nk_1"), http.client_for_configured());
+    assert!(client.session("../../meta?x=/y").await.unwrap_err().is_not_found());
+    let asked = &server.asked("GET")[0];
+    assert!(asked.line.starts_with("GET /api/sessions/..%2F..%2Fmeta%3Fx=%2Fy "), "{}", asked.line);
+    assert!(asked.head.contains("authorization: bearer nk_1"), "{}", asked.head);
+    assert!(!format!("{client:?}").contains("nk_1"));
+}
+
+#[tokio::test]
+async fn another_version_is_refused_and_another_thing_too() {
+    let server = Scripted::start(vec![
+        Answer::json("GET /api/meta", 200, &json!({"version": 2, "agents": []})),
+        Answer::text("GET /api/meta", 200, "<html>"),
+    ])
+    .await;
+    for _ in 0..2 {
+        assert!(matches!(server.client().meta().await, Err(ClientError::NotAap(_))));
+    }
+}
+
+#[tokio::test]
+async fn a_redirect_is_not_followed() {
+    let server = Scripted::start(vec![Answer::text("GET /api/meta", 302, "elsewhere")]).await;
+    assert!(matches!(server.client().meta().await, Err(ClientError::Refused { status: 302, .. })));
+}
+
+#[tokio::test]
+async fn sessions_are_paged_by_what_the_server_says() {
+    let page = |next: Option<&str>| {
+        let mut page = json!({"sessions": [{"sessionId": "s1", "agent": {"name": "a"}, "createdAt": "new"}]});
+        if let Some(next) = next {
+            page["next"] = next.into();
+        }
+        Answer::json("GET /api/sessions", 200, &page)
+    };
+    let server = Scripted::start(vec![page(Some("a&b=c")), page(None)]).await;
+    let first = server.client().sessions(None).await.unwrap();
+    let second = server.client().sessions(first.next.as_deref()).await.unwrap();
+    assert_eq!(second.next, None);
+    assert!(server.asked("GET")[1].line.contains("after=a%26b%3Dc"));
+}
+
+#[tokio::test]
+async fn a_history_that_was_not_asked_for_is_none() {
+    let server = Scripted::start(vec![
+        created(),
+        Answer::json("GET /api/sessions/s1/history", 200, &json!({"history": {"full": []}})),
+    ])
+    .await;
+    assert!(server.client().history("s1", HistoryKind::Full).await.unwrap().is_empty());
+    assert!(matches!(server.client().history("s1", HistoryKind::Compacted).await, Err(ClientError::NotAap(_))));
+    let server = Scripted::start(vec![Answer::json("GET /api/sessions/s1/history", 200, &json!("none"))]).await;
+    assert!(matches!(server.client().history("s1", HistoryKind::Full).await, Err(ClientError::NotAap(_))));
+}
+
+#[tokio::test]
+async fn nobody_there_is_said_so() {
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("http://{}", listener.local_addr().unwrap());
+    drop(listener);
+    assert!(matches!(client(&url).meta().await, Err(ClientError::Unreachable(_))));
+}

@@ -1,0 +1,167 @@
+//! A server that answers what it was told to, whatever that is.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex};
+
+use futures_util::StreamExt as _;
+use nuncio_aap::client::{Client, Conversation, Ended, NewSession, Update};
+use nuncio_core::message::Message;
+use nuncio_core::turn::TurnInput;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+/// One answer. Answers to the same method and path are given in order, the last again and again.
+#[derive(Clone)]
+pub(crate) struct Answer {
+    on: &'static str,
+    status: u16,
+    kind: &'static str,
+    body: String,
+    cut: bool,
+}
+
+impl Answer {
+    /// JSON.
+    pub(crate) fn json(on: &'static str, status: u16, body: &Value) -> Self {
+        Self { on, status, kind: "application/json", body: body.to_string(), cut: false }
+    }
+
+    /// Plain text.
+    pub(crate) fn text(on: &'static str, status: u16, body: &str) -> Self {
+        Self { on, status, kind: "text/plain", body: body.to_owned(), cut: false }
+    }
+
+    /// A stream of events that ends as a stream does.
+    pub(crate) fn stream(on: &'static str, body: impl Into<String>) -> Self {
+        Self { on, status: 200, kind: "text/event-stream", body: body.into(), cut: false }
+    }
+
+    /// The same, with the connection breaking at its end.
+    pub(crate) fn cut(self) -> Self {
+        Self { cut: true, ..self }
+    }
+}
+
+/// Events as the SDK writes them: without ids.
+pub(crate) fn events(events: &[(&str, Value)]) -> String {
+    events.iter().map(|(name, data)| format!("event: {name}\ndata: {data}\n\n")).collect()
+}
+
+/// Events as Nuncio writes them: with ids.
+pub(crate) fn numbered(from: usize, list: &[(&str, Value)]) -> String {
+    let line =
+        |(at, event): (usize, &(&str, Value))| format!("id: 1.{}\n{}", from + at, events(std::slice::from_ref(event)));
+    list.iter().enumerate().map(line).collect()
+}
+
+/// A request as it came.
+#[derive(Debug, Clone)]
+pub(crate) struct Asked {
+    pub(crate) line: String,
+    pub(crate) head: String,
+    pub(crate) body: Value,
+}
+
+pub(crate) struct Scripted {
+    pub(crate) url: String,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Scripted {
+    pub(crate) async fn start(answers: Vec<Answer>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/api", listener.local_addr().unwrap());
+        let asked = Arc::new(Mutex::new(Vec::new()));
+        let (seen, queue) = (Arc::clone(&asked), Arc::new(Mutex::new(VecDeque::from(answers))));
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(serve(stream, Arc::clone(&queue), Arc::clone(&seen)));
+            }
+        });
+        Self { url, asked }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        client(&self.url)
+    }
+
+    /// The requests to a path, oldest first.
+    pub(crate) fn asked(&self, on: &str) -> Vec<Asked> {
+        self.asked.lock().unwrap().iter().filter(|asked| asked.line.contains(on)).cloned().collect()
+    }
+
+    /// A conversation with an agent of these capabilities; `add` may run, when allowed.
+    pub(crate) async fn conversation(&self, capabilities: &Value) -> Conversation {
+        let agent =
+            serde_json::from_value(json!({"name": "other", "version": "1.0.0", "capabilities": capabilities})).unwrap();
+        let new: Vec<_> =
+            serde_json::from_value(json!([{"name": "mine", "description": "", "parameters": {}}])).unwrap();
+        let agent_config = serde_json::from_value(json!({"name": "other", "tools": [{"name": "add"}]})).unwrap();
+        let new = NewSession { agent: agent_config, tools: new, ..NewSession::default() };
+        Conversation::begin(self.client(), agent, new).await.unwrap()
+    }
+}
+
+pub(crate) fn client(url: &str) -> Client {
+    let http = nuncio_backend::fetch::GuardedFetch::new(nuncio_backend::fetch::Allow::default(), false, None).unwrap();
+    Client::new(url.parse().unwrap(), None, http.client_for_configured())
+}
+
+/// A session is made.
+pub(crate) fn created() -> Answer {
+    Answer::json("POST /api/sessions ", 201, &json!({"sessionId": "s1"}))
+}
+
+/// Sends something and collects what comes of it.
+pub(crate) async fn send(conversation: &mut Conversation, input: TurnInput) -> (Vec<Update>, Ended) {
+    let mut updates: Vec<Update> = conversation.send(input).map(Result::unwrap).collect().await;
+    match updates.pop() {
+        Some(Update::Ended(ended)) => (updates, ended),
+        other => panic!("{other:?} after {updates:?}"),
+    }
+}
+
+pub(crate) async fn say(conversation: &mut Conversation, text: &str) -> (Vec<Update>, Ended) {
+    send(conversation, TurnInput::User(Message::user(text))).await
+}
+
+async fn serve(mut stream: TcpStream, queue: Arc<Mutex<VecDeque<Answer>>>, seen: Arc<Mutex<Vec<Asked>>>) {
+    let Some(asked) = read(&mut stream).await else { return };
+    seen.lock().unwrap().push(asked.clone());
+    let answer = {
+        let mut queue = queue.lock().unwrap();
+        let at = queue.iter().position(|answer| asked.line.starts_with(answer.on));
+        match at {
+            Some(at) if queue.iter().filter(|answer| answer.on == queue[at].on).count() > 1 => {
+                queue.remove(at).unwrap()
+            }
+            Some(at) => queue[at].clone(),
+            None => Answer::text("", 404, "404 Not Found"),
+        }
+    };
+    let length = if answer.cut { format!("content-length: {}\r\n", answer.body.len() + 100) } else { String::new() };
+    let head =
+        format!("HTTP/1.1 {} X\r\ncontent-type: {}\r\n{length}connection: close\r\n\r\n", answer.status, answer.kind);
+    let _ = stream.write_all(head.as_bytes()).await;
+    let _ = stream.write_all(answer.body.as_bytes()).await;
+    let _ = stream.shutdown().await;
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Asked> {
+    let mut bytes = Vec::new();
+    loop {
+        let mut piece = [0; 4096];
+        let count = stream.read(&mut piece).await.ok().filter(|count| *count > 0)?;
+        bytes.extend_from_slice(&piece[..count]);
+        let text = String::from_utf8_lossy(&bytes);
+        let Some((head, body)) = text.split_once("\r\n\r\n") else { continue };
+        let head = head.to_ascii_lowercase();
+        let length =
+            head.lines().find_map(|line| line.strip_prefix("content-length: ")).map_or(0, |text| text.parse().unwrap());
+        if body.len() >= length {
+            let line = text.lines().next().unwrap().to_owned();
+            return Some(Asked { line, head, body: serde_json::from_str(body).unwrap_or_default() });
+        }
+    }
+}

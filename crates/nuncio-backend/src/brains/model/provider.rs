@@ -1,0 +1,83 @@
+//! Where providers are, and which interface they speak.
+
+use nuncio_core::agent::{ModelSpec, Provider};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use url::Url;
+
+use super::anthropic;
+
+/// How many bytes of history make a token, roughly: true of English, too many for Chinese.
+const BYTES_PER_TOKEN: u64 = 4;
+
+/// An interface.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Interface {
+    OpenAi,
+    Anthropic,
+}
+
+pub(super) fn interface(provider: Provider) -> Interface {
+    match provider {
+        Provider::Anthropic => Interface::Anthropic,
+        _ => Interface::OpenAi,
+    }
+}
+
+/// Where a request goes.
+pub(super) fn address(spec: &ModelSpec) -> Result<Url, String> {
+    let mut url = match &spec.base_url {
+        Some(url) => url.clone(),
+        None => Url::parse(home(spec.provider)).map_err(|error| error.to_string())?,
+    };
+    let endpoint = match interface(spec.provider) {
+        Interface::OpenAi => "chat/completions",
+        Interface::Anthropic => "messages",
+    };
+    let path = format!("{}/{endpoint}", url.path().trim_end_matches('/'));
+    url.set_path(&path);
+    Ok(url)
+}
+
+fn home(provider: Provider) -> &'static str {
+    match provider {
+        Provider::OpenAi => "https://api.openai.com/v1",
+        Provider::Anthropic => "https://api.anthropic.com/v1",
+        Provider::Gemini => "https://generativelanguage.googleapis.com/v1beta/openai",
+        Provider::Ollama => "http://localhost:11434/v1",
+        Provider::OpenRouter => "https://openrouter.ai/api/v1",
+        Provider::DeepSeek => "https://api.deepseek.com",
+        Provider::Mistral => "https://api.mistral.ai/v1",
+        Provider::Groq => "https://api.groq.com/openai/v1",
+    }
+}
+
+/// How many bytes of history it takes.
+pub(super) fn window(spec: &ModelSpec) -> usize {
+    let tokens = spec.window_tokens.unwrap_or(match spec.provider {
+        // What it takes unless it is set up otherwise.
+        Provider::Ollama => 8_000,
+        _ => 100_000,
+    });
+    usize::try_from(tokens.saturating_mul(BYTES_PER_TOKEN)).unwrap_or(usize::MAX)
+}
+
+/// The headers of a request.
+pub(super) fn headers(provider: Provider, key: Option<&str>) -> Result<HeaderMap, String> {
+    let mut headers = HeaderMap::new();
+    let json = HeaderValue::from_static("application/json");
+    headers.insert(reqwest::header::CONTENT_TYPE, json);
+    headers.insert(reqwest::header::ACCEPT, HeaderValue::from_static("text/event-stream"));
+    let (name, key) = match interface(provider) {
+        Interface::OpenAi => (reqwest::header::AUTHORIZATION, key.map(|key| format!("Bearer {key}"))),
+        Interface::Anthropic => {
+            headers.insert("anthropic-version", HeaderValue::from_static(anthropic::VERSION));
+            (HeaderName::from_static("x-api-key"), key.map(str::to_owned))
+        }
+    };
+    if let Some(key) = key {
+        let mut key = HeaderValue::try_from(key).map_err(|_| "its key holds what no header can".to_owned())?;
+        key.set_sensitive(true);
+        headers.insert(name, key);
+    }
+    Ok(headers)
+}

@@ -1,0 +1,69 @@
+//! Language models, played by a server that is scripted byte by byte.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nuncio_core::turn::{StopReason, Usage};
+use nuncio_engine::ports::Clock as _;
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+
+use crate::thinking::Thinker;
+use crate::tiny::{self, Received};
+
+#[path = "model/failures.rs"]
+mod failures;
+#[path = "model/streams.rs"]
+mod streams;
+
+const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
+
+/// What a server got, and when.
+type Log = Arc<Mutex<Vec<Received>>>;
+
+/// A server that answers its n-th request with the n-th of these, and the last again and again.
+async fn server(answers: Vec<String>) -> (String, Log) {
+    let log = Log::default();
+    let seen = Arc::clone(&log);
+    let address = tiny::serve(move |received, mut stream: TcpStream| {
+        let mut log = seen.lock().unwrap();
+        let answer = answers[log.len().min(answers.len() - 1)].clone();
+        log.push(received);
+        async move {
+            let _ = stream.write_all(answer.as_bytes()).await;
+        }
+    })
+    .await;
+    (format!("http://{address}/v1"), log)
+}
+
+/// A brain of that provider at that address, with the key and one tool.
+fn brain(provider: &str, base_url: &str, rest: &str) -> Thinker {
+    Thinker::new(&format!(
+        "[brain]\nkind = \"model\"\nprovider = \"{provider}\"\nmodel = \"m-1\"\nbase_url = \"{base_url}\"\nkey = \"KEY\"\n{rest}\n\
+         [[tool]]\nname = \"add\"\ndescription = \"Adds.\"\ninput = {{ type = \"object\", properties = {{ a = {{ type = \"integer\" }} }}, required = [\"a\"] }}\nrun = {{ command = [\"true\"] }}\n"
+    ))
+}
+
+fn events(events: &[Value]) -> String {
+    events.iter().map(|event| format!("data: {event}\n\n")).collect()
+}
+
+fn said(text: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {"content": text}}]})
+}
+
+fn finish(reason: &str) -> Value {
+    json!({"choices": [{"index": 0, "delta": {}, "finish_reason": reason}]})
+}
+
+/// A short answer that is complete.
+fn hello() -> String {
+    format!("{HEAD}{}data: [DONE]\n\n", events(&[said("Hel"), said("lo"), finish("stop")]))
+}
+
+fn bodies(log: &Log) -> Vec<Value> {
+    log.lock().unwrap().iter().map(|received| serde_json::from_str(&received.body).unwrap()).collect()
+}

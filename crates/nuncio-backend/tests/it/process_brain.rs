@@ -1,0 +1,164 @@
+//! Programs that think, well and badly.
+
+use nuncio_core::turn::{StopReason, Usage};
+use nuncio_engine::ports::Runner as _;
+use nuncio_engine::ports::brain::BrainError;
+use serde_json::{Value, json};
+use tokio::io::AsyncReadExt as _;
+use tokio::net::TcpListener;
+
+use crate::processes;
+use crate::thinking::Thinker;
+use crate::workshop::Workshop;
+
+/// A brain that is a shell script, with the key in its environment.
+fn sh(script: &str) -> Thinker {
+    Thinker::new(&format!(
+        "[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{script}''']\nenv = {{ KEY = \"{{{{ secrets.KEY }}}}\" }}\n\
+         [[option]]\nname = \"pin\"\ntype = \"secret\"\n\
+         [[tool]]\nname = \"add\"\ndescription = \"Adds.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"true\"] }}\n"
+    ))
+}
+
+#[tokio::test]
+async fn it_is_told_everything_in_one_line() {
+    let mut thinker = sh("cat > told; pwd > place; env > environment");
+    thinker.set("pin", "1234-5678");
+    let (thought, blocks) = thinker.think().await.blocks();
+    assert_eq!((thought.stop, thought.usage, blocks), (StopReason::EndTurn, None, json!([])));
+    let read = |name: &str| std::fs::read_to_string(thinker.workshop.folder.path().join(name)).unwrap();
+    let told = read("told");
+    assert_eq!((told.matches('\n').count(), told.ends_with('\n')), (1, true));
+    assert_eq!(
+        serde_json::from_str::<Value>(&told).unwrap(),
+        json!({
+            "agent": "hotel",
+            "history": [{"role": "user", "content": "Hello"}],
+            "options": {"pin": "1234-5678"},
+            "tools": [{"name": "add", "description": "Adds.", "parameters": {"type": "object"}}],
+        })
+    );
+    assert!(read("environment").lines().any(|line| line == "KEY=sk-hunter22"));
+    assert_eq!(
+        std::fs::canonicalize(read("place").trim()).unwrap(),
+        thinker.workshop.folder.path().canonicalize().unwrap()
+    );
+}
+
+#[tokio::test]
+async fn every_line_is_heard() {
+    let script = r#"
+cat > /dev/null
+echo '{"thinking":"hm"}'
+echo
+echo '{"text":"Good "}'
+printf '{"text":"morn'; sleep 0.05; echo 'ing 早"}'
+echo '{"tool":{"name":"add","input":{"a":1},"id":"c1"}}'
+echo '{"tool":{"name":"add"}}'
+echo '{"usage":{"inputTokens":3,"outputTokens":4}}'
+printf '{"stop":"max_tokens"}'
+"#;
+    let (thought, blocks) = sh(script).think().await.blocks();
+    let usage = Some(Usage { input_tokens: 3, output_tokens: 4 });
+    assert_eq!((thought.stop, thought.usage), (StopReason::MaxTokens, usage));
+    assert_eq!(
+        blocks,
+        json!([
+            {"type": "thinking", "thinking": "hm"},
+            {"type": "text", "text": "Good morning 早"},
+            {"type": "tool_use", "toolCallId": "c1", "name": "add", "input": {"a": 1}},
+            {"type": "tool_use", "toolCallId": "call-3", "name": "add", "input": {}},
+        ])
+    );
+    let (thought, _) = sh("echo '{\"tool\":{\"name\":\"add\"}}'").think().await.blocks();
+    assert_eq!(thought.stop, StopReason::ToolUse);
+}
+
+#[tokio::test]
+async fn after_its_stop_a_program_is_ended() {
+    let thinker = sh("echo $$ > pid; echo '{\"stop\":\"refusal\"}'; echo nonsense; sleep 1000");
+    let (thought, _) = thinker.think().await.blocks();
+    assert_eq!(thought.stop, StopReason::Refusal);
+    let pid = std::fs::read_to_string(thinker.workshop.folder.path().join("pid")).unwrap();
+    processes::ended(pid.trim().parse().unwrap()).await;
+}
+
+#[tokio::test]
+async fn what_goes_wrong_is_said_with_its_place() {
+    for (script, expected) in [
+        (
+            "echo '{\"text\":\"a\"}'; echo; echo hello; sleep 1000",
+            "`sh` wrote in line 3 what cannot be read (expected value at line 1 column 1): hello",
+        ),
+        ("echo the model is gone >&2; exit 3", "`sh` ended with exit status: 3; it said: the model is gone"),
+        ("echo '{\"text\":\"a\"}'; kill -9 $$", "`sh` ended with signal: 9 (SIGKILL)"),
+        ("echo '{\"error\":\"out of ideas\"}'; exit 0", "`sh` failed: out of ideas"),
+        ("echo \"my key is $KEY\" >&2; exit 1", "`sh` ended with exit status: 1; it said: my key is [secret]"),
+        (
+            "printf '{\"text\":\"cut o'",
+            "`sh` wrote in line 1 what cannot be read (EOF while parsing a string at line 1 column 14): {\"text\":\"cut o",
+        ),
+        ("head -c 2000000 /dev/zero", "`sh` wrote more than 1048576 bytes in line 1"),
+        ("yes '{\"usage\":{\"inputTokens\":1,\"outputTokens\":1}}'", "`sh` wrote more than 16777216 bytes"),
+        ("yes '{\"tool\":{\"name\":\"add\"}}'", "`sh` called more than 256 tools at once"),
+    ] {
+        assert_eq!(sh(script).think().await.failure(), expected);
+    }
+    let mut thinker = sh("read line; echo \"$line\" >&2; exit 1");
+    thinker.set("pin", "1234-5678");
+    let why = thinker.think().await.failure();
+    assert!(why.contains("\"pin\":\"[secret]\""), "{why}");
+}
+
+#[tokio::test]
+async fn a_turn_has_an_end() {
+    let text = "x".repeat(60_000);
+    let outcome = sh(&format!("yes '{{\"text\":\"{text}\"}}'")).think().await.outcome;
+    assert!(matches!(&outcome, Err(BrainError::TooMuch(_))) || outcome.unwrap_err().to_string().contains("16777216"));
+}
+
+#[tokio::test]
+async fn a_program_that_is_not_there_is_named() {
+    let thinker = Thinker::new("[brain]\nkind = \"process\"\ncommand = [\"./not-there\"]\n");
+    let why = thinker.think().await.failure();
+    assert!(why.starts_with("`./not-there` cannot be started: "), "{why}");
+}
+
+#[tokio::test]
+async fn a_secret_that_cannot_be_read_is_found_before_serving() {
+    let workshop = Workshop::new();
+    let text = "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"true\"]\nenv = { A = \"{{ secrets.KEY }}\" }\n[secrets]\nKEY = { file = \"nowhere\" }\n";
+    let agent = nuncio_core::declaration::parse("agent.toml", text).unwrap().agent;
+    let why = workshop.runners.resolve(agent).await.unwrap_err();
+    assert!(why.starts_with("the secret `KEY` cannot be read"), "{why}");
+}
+
+#[tokio::test]
+async fn whoever_stops_thinking_ends_the_program_and_what_it_started() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    let thinker = sh(&format!("sleep 1000 & exec bash -c \"echo $$ $! > /dev/tcp/127.0.0.1/{port}; sleep 1000\""));
+    let pids = async {
+        let (mut stream, _) = listener.accept().await.unwrap();
+        let mut line = String::new();
+        stream.read_to_string(&mut line).await.unwrap();
+        line.split_whitespace().map(|pid| pid.parse().unwrap()).collect::<Vec<u32>>()
+    };
+    let pids = tokio::select! {
+        step = thinker.think() => panic!("it ended: {step:?}"),
+        pids = pids => pids,
+    };
+    assert_eq!(pids.len(), 2);
+    for pid in pids {
+        processes::ended(pid).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_program_leaves_running_does_not_hold_it_up() {
+    let thinker = sh("sleep 1000 & echo $! > pid; echo '{\"text\":\"done\"}'");
+    let (_, blocks) = thinker.think().await.blocks();
+    assert_eq!(blocks[0]["text"], "done");
+    let pid = std::fs::read_to_string(thinker.workshop.folder.path().join("pid")).unwrap();
+    processes::ended(pid.trim().parse().unwrap()).await;
+}

@@ -1,0 +1,237 @@
+//! Reading server-sent events: bytes in, events out, in any pieces.
+//!
+//! After the [WHATWG specification](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
+//! Every byte is looked at once and copied at most twice, whatever a peer sends, and what it can make
+//! us hold is limited. Text is decoded line by line, so that a character cut in two by the network
+//! comes out whole.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+#[cfg(test)]
+mod tests;
+
+/// One event.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SseEvent {
+    /// Its name; `message` when it has none.
+    pub event: String,
+    /// Its data; the lines joined by `\n`.
+    pub data: String,
+    /// The last id the stream has given, by which it can be taken up behind this event.
+    pub id: Option<Arc<str>>,
+}
+
+/// How much a peer may make us hold.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct SseLimits {
+    /// The bytes of one line.
+    pub line: usize,
+    /// The bytes of one event: its data and its name.
+    pub event: usize,
+}
+
+impl Default for SseLimits {
+    /// 8 MiB each.
+    fn default() -> Self {
+        Self { line: 8 * 1024 * 1024, event: 8 * 1024 * 1024 }
+    }
+}
+
+/// A peer sent more than it may.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum SseTooLarge {
+    /// In one line.
+    #[error("a line of the event stream is longer than {0} bytes")]
+    Line(usize),
+    /// In one event.
+    #[error("an event of the stream is larger than {0} bytes")]
+    Event(usize),
+}
+
+/// Reads a stream of events. Feed it what comes, then take what is there:
+///
+/// ```
+/// use nuncio_core::sse::{SseDecoder, SseLimits};
+///
+/// let mut decoder = SseDecoder::new(SseLimits::default());
+/// decoder.feed(b"event: greeting\ndata: hel")?;
+/// assert!(decoder.next_event().is_none());
+/// decoder.feed(b"lo\n\n")?;
+/// assert_eq!(decoder.next_event().map(|event| event.data).as_deref(), Some("hello"));
+/// # Ok::<(), nuncio_core::sse::SseTooLarge>(())
+/// ```
+#[derive(Debug)]
+pub struct SseDecoder {
+    limits: SseLimits,
+    /// The line that has not ended yet.
+    line: Vec<u8>,
+    /// Whether no line has ended yet, so that a byte order mark may come.
+    first: bool,
+    /// Whether the last line ended with a carriage return, to which a line feed belongs.
+    after_return: bool,
+    name: String,
+    data: String,
+    /// Whether the open event has data, if only an empty line.
+    has_data: bool,
+    id: Option<Arc<str>>,
+    retry: Option<Duration>,
+    ready: VecDeque<SseEvent>,
+    failed: Option<SseTooLarge>,
+}
+
+impl SseDecoder {
+    /// A decoder at the beginning of a stream.
+    #[must_use]
+    pub fn new(limits: SseLimits) -> Self {
+        Self {
+            limits,
+            line: Vec::new(),
+            first: true,
+            after_return: false,
+            name: String::new(),
+            data: String::new(),
+            has_data: false,
+            id: None,
+            retry: None,
+            ready: VecDeque::new(),
+            failed: None,
+        }
+    }
+
+    /// Takes in the next bytes. The events before a fault can still be taken out.
+    ///
+    /// # Errors
+    /// The stream holds more than the limits allow; nothing more is read from it.
+    pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseTooLarge> {
+        if let Some(failed) = self.failed {
+            return Err(failed);
+        }
+        if self.after_return && !bytes.is_empty() {
+            self.after_return = false;
+            bytes = bytes.strip_prefix(b"\n").unwrap_or(bytes);
+        }
+        while let Some(end) = bytes.iter().position(|byte| matches!(byte, b'\n' | b'\r')) {
+            let (part, rest) = bytes.split_at(end);
+            self.end_line(part)?;
+            bytes = match rest {
+                [b'\r', b'\n', rest @ ..] => rest,
+                [b'\r'] => {
+                    self.after_return = true;
+                    &[]
+                }
+                [_, rest @ ..] => rest,
+                [] => &[],
+            };
+        }
+        self.check_line(bytes)?;
+        self.line.extend_from_slice(bytes);
+        Ok(())
+    }
+
+    /// The next event that is complete.
+    pub fn next_event(&mut self) -> Option<SseEvent> {
+        self.ready.pop_front()
+    }
+
+    /// The stream has ended: the event that only lacks its blank line. The specification drops it,
+    /// since it may have been cut off; whoever can tell (its data is whole JSON) may still use it.
+    #[must_use]
+    pub fn finish(mut self) -> Option<SseEvent> {
+        if self.failed.is_none() && !self.line.is_empty() {
+            self.end_line(&[]).ok()?;
+        }
+        self.ready.clear();
+        self.dispatch();
+        self.ready.pop_back()
+    }
+
+    /// The last id the stream has given.
+    #[must_use]
+    pub fn last_id(&self) -> Option<&str> {
+        self.id.as_deref()
+    }
+
+    /// How long the stream asks to wait before it is opened again.
+    #[must_use]
+    pub fn retry(&self) -> Option<Duration> {
+        self.retry
+    }
+
+    /// A line has ended; `part` is what of it is not in the buffer yet.
+    fn end_line(&mut self, part: &[u8]) -> Result<(), SseTooLarge> {
+        self.check_line(part)?;
+        if self.line.is_empty() {
+            return self.read_line(part);
+        }
+        let mut line = std::mem::take(&mut self.line);
+        line.extend_from_slice(part);
+        let read = self.read_line(&line);
+        line.clear();
+        self.line = line;
+        read
+    }
+
+    fn check_line(&mut self, part: &[u8]) -> Result<(), SseTooLarge> {
+        if self.line.len().saturating_add(part.len()) > self.limits.line {
+            return self.fail(SseTooLarge::Line(self.limits.line));
+        }
+        Ok(())
+    }
+
+    fn fail(&mut self, fault: SseTooLarge) -> Result<(), SseTooLarge> {
+        self.failed = Some(fault);
+        self.line = Vec::new();
+        self.name = String::new();
+        self.data = String::new();
+        self.has_data = false;
+        Err(fault)
+    }
+
+    fn read_line(&mut self, line: &[u8]) -> Result<(), SseTooLarge> {
+        let line =
+            if std::mem::take(&mut self.first) { line.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(line) } else { line };
+        if line.is_empty() {
+            self.dispatch();
+            return Ok(());
+        }
+        let (field, value) = match line.iter().position(|byte| *byte == b':') {
+            Some(colon) => (&line[..colon], &line[colon + 1..]),
+            None => (line, &[][..]),
+        };
+        let value = value.strip_prefix(b" ").unwrap_or(value);
+        match field {
+            b"data" => {
+                if self.has_data {
+                    self.data.push('\n');
+                }
+                self.has_data = true;
+                self.data.push_str(&String::from_utf8_lossy(value));
+            }
+            b"event" => self.name = String::from_utf8_lossy(value).into_owned(),
+            b"id" if !value.contains(&0) => {
+                self.id = (!value.is_empty()).then(|| String::from_utf8_lossy(value).into());
+            }
+            b"retry" if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
+                let millis = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
+                self.retry = millis.map(Duration::from_millis).or(self.retry);
+            }
+            // A comment has no field's name before its colon.
+            _ => {}
+        }
+        if self.name.len().saturating_add(self.data.len()) > self.limits.event {
+            return self.fail(SseTooLarge::Event(self.limits.event));
+        }
+        Ok(())
+    }
+
+    fn dispatch(&mut self) {
+        let name = std::mem::take(&mut self.name);
+        let data = std::mem::take(&mut self.data);
+        if std::mem::take(&mut self.has_data) {
+            let event = if name.is_empty() { "message".to_owned() } else { name };
+            self.ready.push_back(SseEvent { event, data, id: self.id.clone() });
+        }
+    }
+}

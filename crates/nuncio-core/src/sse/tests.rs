@@ -1,0 +1,164 @@
+//! What the specification says, and that no cutting of the stream makes a difference.
+
+use proptest::prelude::*;
+
+use super::*;
+
+const SMALL: SseLimits = SseLimits { line: 64, event: 96 };
+
+fn read(pieces: &[&[u8]], limits: SseLimits) -> (Vec<SseEvent>, Option<SseTooLarge>, Option<SseEvent>) {
+    let mut decoder = SseDecoder::new(limits);
+    let mut events = Vec::new();
+    let mut fault = None;
+    for piece in pieces {
+        let fed = decoder.feed(piece);
+        events.extend(std::iter::from_fn(|| decoder.next_event()));
+        fault = fault.or(fed.err());
+    }
+    (events, fault, decoder.finish())
+}
+
+fn events(bytes: &[u8]) -> Vec<(String, String, Option<String>)> {
+    let (events, fault, _) = read(&[bytes], SseLimits::default());
+    assert_eq!(fault, None);
+    events.into_iter().map(|event| (event.event, event.data, event.id.map(|id| id.to_string()))).collect()
+}
+
+fn event(name: &str, data: &str) -> (String, String, Option<String>) {
+    (name.to_owned(), data.to_owned(), None)
+}
+
+#[test]
+fn every_line_ending_ends_a_line() {
+    for end in ["\n", "\r\n", "\r"] {
+        let bytes = ["event: a", "data: 1", "", "data: 2", ""].map(|line| format!("{line}{end}")).concat();
+        assert_eq!(events(bytes.as_bytes()), [event("a", "1"), event("message", "2")], "{end:?}");
+    }
+}
+
+#[test]
+fn a_carriage_return_shows_the_event_without_waiting_for_more() {
+    let mut decoder = SseDecoder::new(SMALL);
+    decoder.feed(b"data: 1\r\n\r").unwrap();
+    assert_eq!(decoder.next_event().unwrap().data, "1");
+    decoder.feed(b"\ndata: 2\r\n\r\n").unwrap();
+    assert_eq!(decoder.next_event().unwrap().data, "2");
+    assert_eq!(decoder.next_event(), None);
+}
+
+#[test]
+fn data_of_several_lines_is_joined() {
+    assert_eq!(events(b"data: a\ndata\ndata:  b\n\n"), [event("message", "a\n\n b")]);
+    assert_eq!(events(b"data:\n\n"), [event("message", "")]);
+}
+
+#[test]
+fn comments_unknown_fields_and_events_without_data_are_passed_over() {
+    assert_eq!(events(b": still here\n\nevent: x\n\nfoo: bar\ndata:1\n\n:\n"), [event("message", "1")]);
+}
+
+#[test]
+fn a_byte_order_mark_is_only_one_at_the_beginning() {
+    assert_eq!(events(b"\xEF\xBB\xBFdata: 1\n\n\xEF\xBB\xBFdata: 2\n\n"), [event("message", "1")]);
+}
+
+#[test]
+fn an_id_holds_until_another_comes() {
+    let ids: Vec<_> =
+        events(b"id: 1\ndata\n\ndata\n\nid: a\0b\ndata\n\nid\ndata\n\n").into_iter().map(|event| event.2).collect();
+    assert_eq!(ids, [Some("1".to_owned()), Some("1".to_owned()), Some("1".to_owned()), None]);
+}
+
+#[test]
+fn retry_is_a_number_of_milliseconds_or_nothing() {
+    let mut decoder = SseDecoder::new(SMALL);
+    decoder.feed(b"retry: 250\nretry: soon\nretry: 99999999999999999999999\nretry:\n").unwrap();
+    assert_eq!(decoder.retry(), Some(Duration::from_millis(250)));
+}
+
+#[test]
+fn bytes_that_are_not_text_do_no_harm() {
+    assert_eq!(events(b"data: a\xFFb\n\n"), [event("message", "a\u{FFFD}b")]);
+}
+
+#[test]
+fn what_is_cut_off_at_the_end_is_told_apart() {
+    let (events, _, rest) = read(&[b"data: 1\n\ndata: 2"], SMALL);
+    assert_eq!(events.len(), 1);
+    assert_eq!(rest.unwrap().data, "2");
+    assert_eq!(read(&[b"data: 1\n\n"], SMALL).2, None);
+}
+
+#[test]
+fn a_line_without_end_is_refused_and_what_came_before_is_kept() {
+    let long = [b"data: 1\n\ndata: ".as_slice(), &[b'x'; 100]].concat();
+    let (events, fault, rest) = read(&[&long], SMALL);
+    assert_eq!((events.len(), fault, rest), (1, Some(SseTooLarge::Line(64)), None));
+}
+
+#[test]
+fn an_event_without_end_is_refused() {
+    let long = b"data: 0123456789\n".repeat(10);
+    assert_eq!(read(&[&long], SMALL).1, Some(SseTooLarge::Event(96)));
+}
+
+#[test]
+fn a_large_id_is_not_copied_for_every_event() {
+    let mut bytes = b"id: ".to_vec();
+    bytes.extend_from_slice(&[b'x'; 60]);
+    bytes.extend_from_slice(b"\ndata\n\ndata\n\n");
+    let (events, ..) = read(&[&bytes], SMALL);
+    assert!(Arc::ptr_eq(events[0].id.as_ref().unwrap(), events[1].id.as_ref().unwrap()));
+}
+
+/// Streams made of what matters to the decoder, and of noise.
+fn stream() -> impl Strategy<Value = Vec<u8>> {
+    let piece = prop_oneof![
+        Just(b"data".to_vec()),
+        Just(b"data: ".to_vec()),
+        Just(b"event: x".to_vec()),
+        Just(b"id: 7".to_vec()),
+        Just(b"retry: 5".to_vec()),
+        Just(b":".to_vec()),
+        Just(b"\n".to_vec()),
+        Just(b"\n\n".to_vec()),
+        Just(b"\r".to_vec()),
+        Just(b"\r\n".to_vec()),
+        Just("Grüße 你好 🦀".as_bytes().to_vec()),
+        Just(b"\xEF\xBB\xBF".to_vec()),
+        proptest::collection::vec(any::<u8>(), 0..40),
+    ];
+    proptest::collection::vec(piece, 0..40).prop_map(|pieces| pieces.concat())
+}
+
+proptest! {
+    #[test]
+    fn any_cutting_yields_the_same(bytes in stream(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+        let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
+        places.sort_unstable();
+        let mut pieces = Vec::new();
+        let mut from = 0;
+        for place in places {
+            pieces.push(&bytes[from..place]);
+            from = place;
+        }
+        pieces.push(&bytes[from..]);
+        let whole = read(&[&bytes], SMALL);
+        prop_assert_eq!(&read(&pieces, SMALL), &whole);
+        let single: Vec<&[u8]> = bytes.chunks(1).collect();
+        prop_assert_eq!(&read(&single, SMALL), &whole);
+    }
+
+    #[test]
+    fn what_is_written_is_read_back(written in proptest::collection::vec(("[a-z_]{1,8}", "[^\r\n\0]{0,20}(\n[^\r\n\0]{0,20}){0,2}"), 0..8)) {
+        let bytes: String = written
+            .iter()
+            .map(|(name, data)| {
+                let lines: String = data.split('\n').map(|line| format!("data: {line}\n")).collect();
+                format!("event: {name}\n{lines}\n")
+            })
+            .collect();
+        let read: Vec<_> = events(bytes.as_bytes()).into_iter().map(|(name, data, _)| (name, data)).collect();
+        prop_assert_eq!(read, written);
+    }
+}

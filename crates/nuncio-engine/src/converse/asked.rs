@@ -1,0 +1,35 @@
+//! Calls that the brain runs itself, elsewhere, once the app has allowed them.
+
+use nuncio_core::ids::CallId;
+use nuncio_core::message::{Content, Message};
+use nuncio_core::turn::CallAnswer;
+
+use super::turn::{RunningTurn, too_large};
+use crate::error::EngineError;
+
+impl RunningTurn {
+    /// Keeps what those calls came to. One whose result the brain did not tell gets a word for it, so
+    /// that no call in the history is without an answer.
+    pub(super) async fn settle(&mut self, results: Vec<(CallId, Content)>) -> Result<(), EngineError> {
+        let asked = std::mem::take(&mut self.asked);
+        for answer in asked.iter().filter(|answer| !results.iter().any(|(call, _)| call == answer.call())) {
+            let content = Content::Text(untold(answer));
+            self.turn.write(|log| log.tool_result(answer.call().as_str(), &content)).map_err(too_large)?;
+            self.append(Message::tool(answer.call().clone(), content)).await?;
+        }
+        for (call, content) in results {
+            self.append(Message::tool(call, content)).await?;
+        }
+        Ok(())
+    }
+}
+
+fn untold(answer: &CallAnswer) -> String {
+    match answer {
+        CallAnswer::Permission { granted: false, reason: Some(reason), .. } => format!("Tool call denied: {reason}"),
+        CallAnswer::Permission { granted: false, reason: None, .. } => "Tool call denied".to_owned(),
+        CallAnswer::Permission { granted: true, .. } | CallAnswer::Result { .. } => {
+            "Tool call allowed; what it came to was not told".to_owned()
+        }
+    }
+}

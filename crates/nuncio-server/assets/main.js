@@ -1,0 +1,79 @@
+// The page comes alive: the switches in its head, what can be copied, and the conversation.
+
+import { Chat } from "./chat.js";
+import { announce } from "./announce.js";
+import { byId } from "./dom.js";
+import { forgetKey, show } from "./key.js";
+import { page, say } from "./page.js";
+
+/** Keeps a choice for the next visit, where that is possible. */
+function keep(name, value) {
+  try {
+    localStorage.setItem(name, value);
+  } catch {
+    // Then it holds for this visit.
+  }
+}
+
+byId("theme").addEventListener("click", () => {
+  const root = document.documentElement;
+  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
+  keep("nuncio-theme", root.dataset.theme);
+});
+
+for (const link of document.querySelectorAll("[data-language]")) {
+  link.addEventListener("click", () => {
+    keep("nuncio-language", link.dataset.language);
+    link.hash = location.hash;
+  });
+}
+
+byId("skip").addEventListener("click", (event) => {
+  // The address holds the conversation; a jump must not replace it.
+  event.preventDefault();
+  byId("message")?.focus();
+});
+
+byId("forget-key").addEventListener("click", () => {
+  forgetKey();
+  location.reload();
+});
+
+const views = [...document.querySelectorAll("[data-show]")];
+const showView = () => {
+  for (const button of views) button.setAttribute("aria-pressed", String(button.dataset.show === document.body.dataset.view));
+};
+for (const button of views) {
+  button.addEventListener("click", () => {
+    document.body.dataset.view = button.dataset.show;
+    showView();
+  });
+}
+addEventListener("viewchange", showView);
+
+for (const place of document.querySelectorAll("[data-origin]")) place.textContent = location.origin;
+
+for (const button of document.querySelectorAll("[data-copy]")) {
+  const label = button.textContent;
+  button.addEventListener("click", async () => {
+    const done = await copy(button.parentElement.querySelector("[data-command]"));
+    button.textContent = done ? say("copied") : say("copy_failed");
+    announce(button.textContent);
+    setTimeout(() => (button.textContent = label), 2000);
+  });
+}
+
+async function copy(command) {
+  try {
+    await navigator.clipboard.writeText(command.textContent);
+    return true;
+  } catch {
+    // No clipboard outside secure contexts: then it is at least selected.
+    getSelection().selectAllChildren(command);
+    return document.execCommand("copy");
+  }
+}
+
+show();
+if (page.agent) new Chat().start();

@@ -1,0 +1,121 @@
+//! Pages for people. `/` is the first of them: the agents here, what each can do, and a conversation.
+//!
+//! The page talks to the server over AAP like any other app and is given no way of its own. What is
+//! here is what a page needs beside that: the words, the agents as people read them, the files.
+//!
+//! | room | what |
+//! |---|---|
+//! | `page` | what a page shows, as its template wants it |
+//! | `texts` | the words, one catalog a language in `locales/` |
+//! | `language` | which of them a reader wants |
+//! | `documents` | what each protocol publishes about an agent |
+//! | `assets` | the static files in `assets/`, compiled in |
+//!
+//! Templates are in `templates/`.
+
+use std::sync::Arc;
+
+use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use axum::Router;
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Query, State};
+use axum::middleware;
+use axum::response::{IntoResponse, Response};
+use axum::routing::get;
+use nuncio_engine::Engine;
+use serde::Deserialize;
+
+use crate::serve::Exposure;
+
+mod assets;
+pub(crate) mod documents;
+mod language;
+mod page;
+mod texts;
+
+use documents::DocumentsOf;
+use language::Language;
+use page::{Asked, Page};
+
+/// What the pages need.
+#[derive(Clone)]
+pub(crate) struct Console {
+    /// The engine, for the agents it serves.
+    pub(crate) engine: Engine,
+    /// Who can reach the server, and so whether the page asks for a key.
+    pub(crate) exposure: Exposure,
+    /// What each protocol publishes about an agent, in the order it is shown.
+    pub(crate) documents: Arc<[DocumentsOf]>,
+}
+
+/// The routes: `/`, and everything else below `/console/`.
+pub(crate) fn routes(console: Console) -> Router {
+    Router::new()
+        .route("/", get(home))
+        .route(assets::ROUTE, get(assets::serve))
+        .layer(middleware::map_response(guarded))
+        .with_state(console)
+}
+
+#[derive(Default, Deserialize)]
+struct HomeQuery {
+    lang: Option<String>,
+    agent: Option<String>,
+}
+
+/// `GET /`
+async fn home(
+    State(console): State<Console>,
+    headers: HeaderMap,
+    query: Result<Query<HomeQuery>, QueryRejection>,
+) -> Response {
+    // Whatever else an address may hold, there is always a page.
+    let query = query.map_or_else(|_| HomeQuery::default(), |Query(query)| query);
+    let asked = Asked {
+        language: query.lang.as_deref().and_then(Language::parse).unwrap_or_else(|| Language::accepted(&headers)),
+        language_was_chosen: query.lang.is_some(),
+        agent: query.agent.as_deref(),
+        host: headers.get(header::HOST).and_then(|host| host.to_str().ok()),
+    };
+    match Page::new(&console, &asked).html() {
+        Ok(html) => document(&headers, html),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// A page as an answer: always asked for again, sent again only when it changed.
+fn document(asked: &HeaderMap, html: String) -> Response {
+    let tag = assets::etag(html.as_bytes());
+    let mut response = if assets::is_known(asked, &tag) {
+        StatusCode::NOT_MODIFIED.into_response()
+    } else {
+        axum::response::Html(html).into_response()
+    };
+    let headers = response.headers_mut();
+    headers.insert(header::ETAG, tag);
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache"));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Language, Host"));
+    response
+}
+
+/// What a browser may do with anything from here: load what is ours, run what is ours, speak to us,
+/// and let nobody frame it. Texts of agents and peers cannot become code even by mistake.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+async fn guarded(mut response: Response) -> Response {
+    for (name, value) in [
+        (header::CONTENT_SECURITY_POLICY, POLICY),
+        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
+        (header::REFERRER_POLICY, "no-referrer"),
+        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
+        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
+    ] {
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
+    }
+    response
+}

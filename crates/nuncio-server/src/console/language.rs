@@ -1,0 +1,89 @@
+//! The languages the pages speak, and which one a reader wants.
+
+use ::http::{HeaderMap, header};
+
+use super::texts::Texts;
+
+/// A language of the pages.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Language {
+    English,
+    Chinese,
+}
+
+impl Language {
+    /// Every language, in the order a switch offers them.
+    pub(super) const ALL: [Self; 2] = [Self::English, Self::Chinese];
+
+    /// Its tag, as in `lang="…"` and in an agent file's texts.
+    pub(super) const fn tag(self) -> &'static str {
+        match self {
+            Self::English => "en",
+            Self::Chinese => "zh-CN",
+        }
+    }
+
+    /// What its speakers call it.
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::English => "English",
+            Self::Chinese => "中文",
+        }
+    }
+
+    /// Its words.
+    pub(super) fn texts(self) -> &'static Texts {
+        Texts::of(self)
+    }
+
+    /// The language of a tag, by its first part: `zh-Hant` is better served in Chinese than in English.
+    pub(super) fn parse(tag: &str) -> Option<Self> {
+        let base = tag.trim().split(['-', '_']).next().unwrap_or_default();
+        if base.eq_ignore_ascii_case("en") {
+            Some(Self::English)
+        } else if base.eq_ignore_ascii_case("zh") {
+            Some(Self::Chinese)
+        } else {
+            None
+        }
+    }
+
+    /// What a browser prefers by `Accept-Language`; English when it prefers none of ours.
+    pub(super) fn accepted(headers: &HeaderMap) -> Self {
+        let wishes = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
+        let mut best: Option<(f32, Self)> = None;
+        for wish in wishes.flat_map(|value| value.split(',')) {
+            let (tag, quality) = wish.split_once(';').unwrap_or((wish, ""));
+            let quality = quality.trim().strip_prefix("q=").map_or(Ok(1.0), str::parse::<f32>).unwrap_or(0.0);
+            if let Some(language) = Self::parse(tag)
+                && quality > best.map_or(0.0, |(before, _)| before)
+            {
+                best = Some((quality, language));
+            }
+        }
+        best.map_or(Self::English, |(_, language)| language)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn accepted(value: &'static str) -> Language {
+        let mut headers = HeaderMap::new();
+        headers.insert(header::ACCEPT_LANGUAGE, value.parse().unwrap());
+        Language::accepted(&headers)
+    }
+
+    #[test]
+    fn the_preferred_language_wins_and_english_is_for_everyone_else() {
+        assert_eq!(accepted("zh-CN,zh;q=0.9,en;q=0.8"), Language::Chinese);
+        assert_eq!(accepted("en-GB, zh-CN;q=0.9"), Language::English);
+        assert_eq!(accepted("en;q=0.4, zh-TW;q=0.5"), Language::Chinese);
+        assert_eq!(accepted("de, fr;q=0.5"), Language::English);
+        assert_eq!(accepted("de, zh-Hans;q=0.1"), Language::Chinese);
+        assert_eq!(accepted("zh;q=0, *"), Language::English);
+        assert_eq!(accepted("zh;q=nonsense"), Language::English);
+        assert_eq!(Language::accepted(&HeaderMap::new()), Language::English);
+    }
+}

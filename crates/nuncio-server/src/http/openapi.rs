@@ -1,0 +1,62 @@
+//! The OpenAPI document: our own part, and each protocol's below the path it is mounted at.
+
+use bytes::Bytes;
+use serde_json::{Map, Value};
+
+/// What the server itself serves, and what all parts share.
+const OWN: &str = include_str!("openapi.json");
+
+/// A protocol's part of the document.
+pub(super) struct Part {
+    /// The path it is mounted at.
+    pub(super) prefix: &'static str,
+    /// `paths`, relative to that.
+    pub(super) paths: &'static str,
+    /// `components`.
+    pub(super) components: &'static str,
+}
+
+/// The whole document, as it is sent.
+pub(super) fn document(parts: &[Part]) -> Bytes {
+    let mut document = read(OWN);
+    document["info"]["version"] = env!("CARGO_PKG_VERSION").into();
+    for part in parts {
+        let paths = object(&mut document, "paths");
+        for (path, item) in read(part.paths).as_object_mut().map(std::mem::take).unwrap_or_default() {
+            paths.insert(format!("{}{path}", part.prefix), item);
+        }
+        for (kind, members) in read(part.components).as_object_mut().map(std::mem::take).unwrap_or_default() {
+            let components = object(&mut document, "components");
+            let mine = components.entry(kind).or_insert_with(|| Value::Object(Map::new()));
+            if let (Value::Object(mine), Value::Object(theirs)) = (mine, members) {
+                mine.extend(theirs);
+            }
+        }
+    }
+    Bytes::from(document.to_string())
+}
+
+fn read(text: &str) -> Value {
+    serde_json::from_str(text).expect("the parts are compiled in, and a test reads them")
+}
+
+fn object<'a>(document: &'a mut Value, key: &str) -> &'a mut Map<String, Value> {
+    document[key].as_object_mut().expect("our own part has it")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::super::{operators, parts};
+    use super::*;
+
+    #[test]
+    fn every_route_is_in_it_and_nothing_else() {
+        let document: Value = serde_json::from_slice(&document(&parts())).unwrap();
+        let written: BTreeSet<_> = document["paths"].as_object().unwrap().keys().cloned().collect();
+        let own = operators::table().into_iter().map(|(path, _)| path.to_owned());
+        let aap = nuncio_aap::server::paths().map(|path| format!("/aap{path}"));
+        assert_eq!(written, own.chain(aap).collect());
+    }
+}

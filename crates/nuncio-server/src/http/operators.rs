@@ -1,0 +1,73 @@
+//! What operators and their machines ask of the server itself: whether it lives, whether it works,
+//! how much it does, and what it serves.
+
+use std::sync::Arc;
+
+use ::http::{HeaderValue, StatusCode, header};
+use axum::extract::{Request, State};
+use axum::response::{IntoResponse, Response};
+use axum::routing::{MethodRouter, get};
+use bytes::Bytes;
+use nuncio_core::Code;
+use nuncio_core::principal::Principal;
+use nuncio_engine::{Engine, EngineError, Identity};
+
+use crate::metrics::{CONTENT_TYPE, Metrics};
+
+/// What these routes need.
+#[derive(Clone)]
+pub(super) struct Operators {
+    pub(super) engine: Engine,
+    pub(super) metrics: Arc<Metrics>,
+    /// Whether anyone may read the metrics.
+    pub(super) metrics_open: bool,
+    /// The OpenAPI document, as it is sent.
+    pub(super) openapi: Bytes,
+}
+
+/// The routes, as data: the OpenAPI document is held against it.
+pub(super) fn table() -> Vec<(&'static str, MethodRouter<Operators>)> {
+    vec![
+        ("/healthz", get(healthz)),
+        ("/readyz", get(readyz)),
+        ("/metrics", get(metrics)),
+        ("/openapi.json", get(openapi)),
+    ]
+}
+
+/// The process runs.
+async fn healthz() -> &'static str {
+    "ok\n"
+}
+
+/// The process can do its work: the store answers and it is not stopping.
+async fn readyz(State(operators): State<Operators>) -> Response {
+    if operators.engine.is_closing() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
+    }
+    match operators.engine.audit_head().await {
+        Ok(_) => "ready\n".into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response(),
+    }
+}
+
+/// Numbers for Prometheus. They name agents and tools and tell how busy the server is, so strangers
+/// do not get them unless the operator says so.
+async fn metrics(State(operators): State<Operators>, request: Request) -> Response {
+    let known = match request.extensions().get::<Identity>() {
+        Some(Identity::Known(caller)) => caller.principal != Principal::Anonymous,
+        _ => false,
+    };
+    if !known && !operators.metrics_open {
+        let message = "a key is needed: send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
+        return nuncio_aap::refuse(&EngineError::new(Code::Unauthorized, message));
+    }
+    let pending = operators.engine.pending_approvals().await.ok().map(|pending| pending.len());
+    let text = operators.metrics.render(operators.engine.load(), pending);
+    ([(header::CONTENT_TYPE, HeaderValue::from_static(CONTENT_TYPE))], text).into_response()
+}
+
+/// Everything served, for tools that read OpenAPI.
+async fn openapi(State(operators): State<Operators>) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))], operators.openapi).into_response()
+}

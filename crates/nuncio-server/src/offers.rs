@@ -1,0 +1,37 @@
+//! What MCP servers offer, asked without serving anything.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_backend::runners::{Offer, Runners, RunnersConfig};
+use nuncio_core::Code;
+use nuncio_core::agent::Agent;
+
+use crate::error::StartError;
+use crate::system::SystemClock;
+
+/// Asks the MCP servers of an agent whose file is or will be in `folder`. `executable` is what the
+/// command `nuncio` means there.
+///
+/// # Errors
+/// One of them cannot be reached or does not say.
+pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<Offer>, StartError> {
+    let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
+    let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(wrong)?;
+    // What our own servers write goes where nobody minds it.
+    let scratch = std::env::temp_dir().join(format!("nuncio-offers-{}", std::process::id()));
+    std::fs::create_dir_all(&scratch)
+        .map_err(|error| wrong(format!("{} cannot be made: {error}", scratch.display())))?;
+    let runners = Runners::new(RunnersConfig {
+        http: fetch.client_for_configured(),
+        fetch: Arc::new(fetch),
+        clock: Arc::new(SystemClock),
+        executable,
+        working_dir: scratch.clone(),
+    });
+    runners.set_base_dir(agent.name.clone(), folder);
+    let offers = runners.offers(agent).await;
+    let _ = std::fs::remove_dir_all(&scratch);
+    offers.map_err(wrong)
+}

@@ -1,0 +1,140 @@
+//! OpenTelemetry traces: request → turn → step → tool call, sent as OTLP over HTTP to where the
+//! standard variables (`OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_SERVICE_NAME`, `OTEL_TRACES_SAMPLER`, …)
+//! say. Nothing is sent when none names a place.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Request, Response};
+use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
+use opentelemetry::propagation::TextMapPropagator as _;
+use opentelemetry::trace::{TraceContextExt as _, TracerProvider as _};
+use opentelemetry_http::{HeaderExtractor, HttpClient, HttpError};
+use opentelemetry_otlp::{SpanExporter, WithHttpConfig as _};
+use opentelemetry_sdk::Resource;
+use opentelemetry_sdk::propagation::TraceContextPropagator;
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tokio::runtime::Handle;
+use tracing_opentelemetry::OpenTelemetrySpanExt as _;
+use tracing_subscriber::filter::filter_fn;
+use tracing_subscriber::{Layer, Registry};
+
+/// The variables of which one must be set for traces to be sent.
+const PLACES: [&str; 2] = ["OTEL_EXPORTER_OTLP_ENDPOINT", "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT"];
+/// How long one delivery may take.
+const DELIVERY: Duration = Duration::from_secs(10);
+
+/// Traces on their way. Dropping it sends what is left.
+#[derive(Debug)]
+pub(super) struct Traces {
+    provider: SdkTracerProvider,
+}
+
+/// Sends traces if the environment says where; says why it cannot.
+pub(super) fn from_environment() -> Result<Option<Traces>, String> {
+    let set = |name: &str| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    if !PLACES.into_iter().any(set) {
+        return Ok(None);
+    }
+    install_crypto();
+    let fetch = GuardedFetch::new(Allow::parse([])?, false, None)?;
+    let runtime = Handle::try_current().map_err(|error| error.to_string())?;
+    let client = OnRuntime { client: fetch.client_for_configured(), runtime };
+    let exporter =
+        SpanExporter::builder().with_http().with_http_client(client).build().map_err(|error| error.to_string())?;
+    let resource = Resource::builder();
+    let resource = if set("OTEL_SERVICE_NAME") { resource } else { resource.with_service_name("nuncio") };
+    let provider = SdkTracerProvider::builder().with_resource(resource.build()).with_batch_exporter(exporter).build();
+    Ok(Some(Traces { provider }))
+}
+
+impl Traces {
+    /// Our own spans and nobody else's, whatever is logged.
+    pub(super) fn layer(&self) -> Box<dyn Layer<Registry> + Send + Sync> {
+        tracing_opentelemetry::layer()
+            .with_tracer(self.provider.tracer("nuncio"))
+            .with_location(false)
+            .with_target(false)
+            .with_threads(false)
+            .with_tracked_inactivity(false)
+            .with_filter(filter_fn(|metadata| metadata.is_span() && metadata.target().starts_with("nuncio")))
+            .boxed()
+    }
+}
+
+impl Drop for Traces {
+    fn drop(&mut self) {
+        if let Err(error) = self.provider.shutdown() {
+            tracing::debug!(%error, "the last traces were not sent");
+        }
+    }
+}
+
+pub(super) fn adopt(span: &tracing::Span, headers: &HeaderMap) {
+    let sender = TraceContextPropagator::new().extract(&HeaderExtractor(headers));
+    if sender.has_active_span() {
+        // A span that nobody traces has no parent either.
+        let _ = span.set_parent(sender);
+    }
+}
+
+/// The exporter works on a thread of its own, but connections live in the runtime.
+#[derive(Debug)]
+struct OnRuntime<C> {
+    client: C,
+    runtime: Handle,
+}
+
+#[async_trait::async_trait]
+impl<C: HttpClient + Clone + 'static> HttpClient for OnRuntime<C> {
+    async fn send_bytes(&self, request: Request<Bytes>) -> Result<Response<Bytes>, HttpError> {
+        let client = self.client.clone();
+        let sent = async move { tokio::time::timeout(DELIVERY, client.send_bytes(request)).await };
+        self.runtime.spawn(sent).await??
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::{Arc, Mutex};
+
+    use opentelemetry_sdk::error::OTelSdkResult;
+    use opentelemetry_sdk::trace::SpanData;
+    use tracing_subscriber::layer::SubscriberExt as _;
+
+    use super::*;
+
+    #[derive(Debug, Clone, Default)]
+    struct Kept(Arc<Mutex<Vec<SpanData>>>);
+
+    impl opentelemetry_sdk::trace::SpanExporter for Kept {
+        async fn export(&self, batch: Vec<SpanData>) -> OTelSdkResult {
+            self.0.lock().unwrap().extend(batch);
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn a_request_continues_the_trace_of_its_sender() {
+        let kept = Kept::default();
+        let traces = Traces { provider: SdkTracerProvider::builder().with_simple_exporter(kept.clone()).build() };
+        let registry = tracing_subscriber::registry().with(traces.layer());
+        tracing::subscriber::with_default(registry, || {
+            let mut headers = HeaderMap::new();
+            let parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
+            headers.insert("traceparent", parent.parse().unwrap());
+            let request = tracing::debug_span!(target: "nuncio_server", "request");
+            adopt(&request, &headers);
+            let _entered = request.enter();
+            tracing::debug_span!(target: "nuncio_engine", "turn").in_scope(|| {});
+            tracing::debug_span!(target: "hyper", "not ours").in_scope(|| {});
+        });
+        let spans = kept.0.lock().unwrap();
+        let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
+        assert_eq!(names, ["turn", "request"]);
+        let (turn, request) = (&spans[0], &spans[1]);
+        assert_eq!(request.span_context.trace_id().to_string(), "0af7651916cd43dd8448eb211c80319c");
+        assert_eq!(request.parent_span_id.to_string(), "b7ad6b7169203331");
+        assert_eq!(turn.parent_span_id, request.span_context.span_id());
+    }
+}

@@ -1,0 +1,308 @@
+//! The operators' inbox: a question about one call, to someone who is not the caller, answered once.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::approval::{Answer, Approver};
+use nuncio_core::audit::{Outcome, Verdict};
+use nuncio_core::digest::Digest;
+use nuncio_core::principal::Principal;
+use nuncio_server::admin::Order;
+use nuncio_testkit::{AapClient, Gateway, ManualClock};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, call, call_once, desk, echo, messages, result_of, tool};
+
+const APPROVAL: Duration = Duration::from_secs(300);
+
+/// An agent whose tool `sign` needs a person's word and adds what it signs to the file `signed`.
+fn agent() -> String {
+    desk(&[echo(), tool("sign", "cat >> signed; echo >> signed; printf done", "human_authorization = true")])
+}
+
+async fn start(clock: &ManualClock) -> Gateway {
+    Gateway::builder().agent(DESK, &agent()).clock(clock).start().await
+}
+
+fn signed(gateway: &Gateway) -> Vec<Value> {
+    let text = std::fs::read_to_string(gateway.file(DESK, "signed")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+async fn allow(gateway: &Gateway, id: &nuncio_core::ids::ApprovalId) {
+    gateway.order(Order::ApproveAllow { id: id.clone() }).await.unwrap();
+}
+
+/// Plays a script in a task of its own, since it will wait.
+fn play(aap: &AapClient, session: &str, script: Value) -> tokio::task::JoinHandle<Value> {
+    let (aap, session) = (aap.clone(), session.to_owned());
+    tokio::spawn(async move { aap.play(&session, script).await })
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_a_person_waits_whatever_the_app_trusts() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&aap, &session, call_once("c1", "sign", json!({"page": 1})));
+
+    let question = gateway.question().await;
+    assert_eq!(question.asked_of, Approver::Operators);
+    assert_eq!(question.question.arguments, json!({"page": 1}));
+    assert_eq!(question.question.arguments_digest, Digest::of_json(&json!({"page": 1})));
+    assert_eq!(question.question.session.as_ref().unwrap().as_str(), session);
+    assert_eq!(signed(&gateway), [] as [Value; 0], "nothing runs before the answer");
+
+    let listed = gateway.order(Order::ApproveList).await.unwrap();
+    assert_eq!(listed["approvals"][0]["id"], question.id.as_str());
+    allow(&gateway, &question.id).await;
+    assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "done");
+    assert_eq!(signed(&gateway), [json!({"page": 1})]);
+}
+
+#[tokio::test]
+async fn the_apps_yes_does_not_stand_for_the_operators() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", false)]).await;
+    let waiting = aap.play(&session, call_once("c1", "sign", json!({}))).await;
+    assert_eq!(waiting["stopReason"], "tool_use");
+    assert_eq!(gateway.questions(0).await, [], "the app is asked first");
+    let yes = json!([{"role": "tool_permission", "toolCallId": "c1", "granted": true}]);
+    let turn = aap.turn(&session, yes);
+    let operators = async {
+        let question = gateway.question().await;
+        assert_eq!(signed(&gateway), [] as [Value; 0]);
+        let no = Order::ApproveDeny { id: question.id, reason: Some("not this one".into()) };
+        gateway.order(no).await.unwrap();
+    };
+    let ((status, answer), ()) = tokio::join!(turn, operators);
+    assert_eq!(status, 200);
+    assert_eq!(result_of(messages(&answer), "c1"), "Tool call denied: not this one");
+    assert_eq!(signed(&gateway), [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn no_answer_in_time_is_a_no_and_recorded_as_such() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    let question = gateway.question().await;
+    clock.pass(APPROVAL).await;
+
+    assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "Tool call denied: nobody approved it in time");
+    assert_eq!(gateway.questions(0).await, []);
+    let late = gateway.order(Order::ApproveAllow { id: question.id }).await.unwrap_err();
+    assert_eq!(late.code, Code::ApprovalClosed);
+    assert_eq!(signed(&gateway), [] as [Value; 0]);
+    let record = gateway.audit().await.remove(0);
+    assert_eq!(record.decision, Verdict::Refused { by: "policy".into(), code: Code::ApprovalExpired });
+    assert_eq!((record.outcome, record.started_at), (Outcome::NotRun, None));
+}
+
+#[tokio::test]
+async fn a_question_never_outlives_its_turn() {
+    let clock = ManualClock::new();
+    let settings = |settings: &mut nuncio_server::settings::Settings| settings.limits.turn_seconds = 60;
+    let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).settings(settings).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    let question = gateway.question().await;
+    assert_eq!(question.asked_at.until(question.expires_at), Duration::from_secs(60));
+    clock.pass(Duration::from_secs(60)).await;
+    let answer = turn.await.unwrap();
+    assert_eq!((&answer["stopReason"], &answer["error"]["code"]), (&json!("error"), &json!("turn_deadline")));
+    assert_eq!(gateway.questions(0).await, []);
+}
+
+#[tokio::test]
+async fn a_yes_is_for_one_call_with_its_arguments_and_used_once() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let script = json!([
+        [call("c1", "sign", json!({"page": 1})), call("c2", "sign", json!({"page": 2}))],
+        [{"text": "done"}],
+    ]);
+    let turn = play(&aap, &session, script.clone());
+    let questions = gateway.questions(2).await;
+    let second = questions.iter().find(|question| question.question.arguments == json!({"page": 2})).unwrap();
+    allow(&gateway, &second.id).await;
+    let first = gateway.question().await;
+    assert_eq!(first.question.arguments, json!({"page": 1}), "the yes to one does not answer the other");
+    gateway.order(Order::ApproveDeny { id: first.id.clone(), reason: None }).await.unwrap();
+    let answer = turn.await.unwrap();
+    assert_eq!(result_of(messages(&answer), "c1"), "Tool call denied");
+    assert_eq!(result_of(messages(&answer), "c2"), "done");
+    assert_eq!(signed(&gateway), [json!({"page": 2})]);
+
+    // Neither answer can be given again, and the same calls are asked about anew.
+    for id in [&first.id, &second.id] {
+        let again = gateway.order(Order::ApproveAllow { id: id.clone() }).await.unwrap_err();
+        assert_eq!(again.code, Code::ApprovalClosed);
+    }
+    let turn = play(&aap, &session, script);
+    let anew = gateway.questions(2).await;
+    assert!(anew.iter().all(|question| question.id != first.id && question.id != second.id));
+    for question in anew {
+        gateway.order(Order::ApproveDeny { id: question.id, reason: None }).await.unwrap();
+    }
+    turn.await.unwrap();
+    assert_eq!(signed(&gateway), [json!({"page": 2})]);
+}
+
+#[tokio::test]
+async fn nobody_approves_their_own_call() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let guest = gateway.key(&[]).await;
+    let session = guest.aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&guest.aap, &session, call_once("c1", "sign", json!({})));
+    let question = gateway.question().await;
+    let engine = gateway.engine();
+    let own = engine.decide_approval(&question.id, Answer::Allow, guest.caller.principal.clone()).await.unwrap_err();
+    assert_eq!(own.code, Code::Denied);
+    assert_eq!(gateway.question().await.id, question.id, "the question still waits");
+    // Someone else with a key may.
+    let other = gateway.key(&[]).await;
+    engine.decide_approval(&question.id, Answer::Allow, other.caller.principal.clone()).await.unwrap();
+    assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "done");
+    let record = gateway.audit().await.remove(0);
+    assert_eq!(record.decision, Verdict::Allowed { by: vec![other.caller.principal.to_string()] });
+}
+
+#[tokio::test]
+async fn an_answer_to_a_question_that_never_was_changes_nothing() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let id = nuncio_core::ids::ApprovalId::parse("apr_nobody_asked").unwrap();
+    let error = gateway.order(Order::ApproveAllow { id }).await.unwrap_err();
+    assert_eq!(error.code, Code::ApprovalNotFound);
+}
+
+#[tokio::test]
+async fn cancelling_the_turn_closes_its_question() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    let question = gateway.question().await;
+    let stop = aap.cancel(&session).await;
+    assert_eq!((&stop["stopReason"], &stop["cancelled"]), (&json!("end_turn"), &json!(true)));
+    turn.await.unwrap();
+    assert_eq!(gateway.questions(0).await, []);
+    let late = gateway.order(Order::ApproveAllow { id: question.id }).await.unwrap_err();
+    assert_eq!(late.code, Code::ApprovalClosed);
+    assert_eq!(signed(&gateway), [] as [Value; 0]);
+    let audit = gateway.audit().await;
+    assert_eq!(audit.len(), 1);
+    assert_eq!(audit[0].outcome, Outcome::NotRun);
+}
+
+#[tokio::test]
+async fn deleting_the_session_closes_its_question() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    gateway.question().await;
+    assert_eq!(aap.delete(&format!("/sessions/{session}")).await.0, 204);
+    turn.await.unwrap();
+    assert_eq!(gateway.questions(0).await, []);
+    assert_eq!(gateway.audit().await.len(), 1);
+    assert_eq!(signed(&gateway), [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_crash_closes_the_questions_it_left_open() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let _turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    let question = gateway.question().await;
+
+    let data = gateway.data_as_after_a_crash();
+    let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
+    assert_eq!(next.questions(0).await, []);
+    let late = next.order(Order::ApproveAllow { id: question.id }).await.unwrap_err();
+    assert_eq!(late.code, Code::ApprovalClosed);
+    let history = next.aap().history(&session).await;
+    assert_eq!(result_of(&history, "c1"), "Tool call not run: the server stopped before it began");
+    assert_eq!(next.aap().say(&session, "hello").await["stopReason"], "end_turn");
+    assert_eq!(signed(&next), [] as [Value; 0]);
+}
+
+#[tokio::test]
+async fn a_call_that_waited_when_the_server_crashed_is_recorded() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let _turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    gateway.question().await;
+    let data = gateway.data_as_after_a_crash();
+    let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
+    let audit = next.audit().await;
+    assert_eq!(audit.iter().map(|record| &record.outcome).collect::<Vec<_>>(), [&Outcome::NotRun]);
+}
+
+#[tokio::test]
+async fn stopping_the_server_closes_the_questions_that_wait() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    let turn = play(&aap, &session, call_once("c1", "sign", json!({})));
+    gateway.question().await;
+    // The turn may go on for a while, then it is ended.
+    let (data, ()) = tokio::join!(gateway.stop(), clock.pass(Duration::from_secs(30)));
+    let answer = turn.await.unwrap();
+    assert_eq!((&answer["stopReason"], &answer["error"]["code"]), (&json!("error"), &json!("shutting_down")));
+
+    let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
+    assert_eq!(next.questions(0).await, []);
+    assert_eq!(next.audit().await.len(), 1);
+    assert_eq!(next.aap().say(&session, "hello").await["stopReason"], "end_turn");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_operators_who_answer_at_once_one_wins() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("sign", true)]).await;
+    for round in 0..8 {
+        let turn = play(&aap, &session, call_once("c1", "sign", json!({"round": round})));
+        let question = gateway.question().await;
+        let answers = (0..8).map(|number| {
+            let (engine, id) = (gateway.engine().clone(), question.id.clone());
+            tokio::spawn(async move {
+                let answer = if number % 2 == 0 { Answer::Allow } else { Answer::Deny { reason: None } };
+                engine.decide_approval(&id, answer.clone(), Principal::Operator).await.map(|_| answer)
+            })
+        });
+        let mut won = Vec::new();
+        for answer in answers.collect::<Vec<_>>() {
+            match answer.await.unwrap() {
+                Ok(answer) => won.push(answer),
+                Err(error) => assert_eq!(error.code, Code::ApprovalClosed),
+            }
+        }
+        assert_eq!(won.len(), 1, "{won:?}");
+        let said = result_of(messages(&turn.await.unwrap()), "c1").clone();
+        let ran = signed(&gateway).contains(&json!({"round": round}));
+        match won.remove(0) {
+            Answer::Allow => assert!(said == "done" && ran, "{said}"),
+            Answer::Deny { .. } => assert!(said == "Tool call denied" && !ran, "{said}"),
+        }
+    }
+}

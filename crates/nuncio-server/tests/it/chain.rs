@@ -1,0 +1,374 @@
+//! One chain for every protocol: the same calls through AAP over HTTP and, without HTTP, as the next
+//! protocols will make them, get the same decisions and leave the same records.
+
+use std::time::Duration;
+
+use nuncio_core::approval::Answer;
+use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{CallId, ToolName};
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_engine::call::{Call, Called, ClientSays};
+use nuncio_server::admin::Order;
+use nuncio_testkit::{Gateway, KeyHolder, ManualClock};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+use crate::agents::{DESK, call_once, desk, echo, held, held_pid, messages, result_of, scope, tool};
+
+const MINUTE: Duration = Duration::from_secs(60);
+
+/// What happens while a call goes on.
+#[derive(Clone, Copy)]
+enum Meanwhile {
+    Nothing,
+    /// The operators answer.
+    Operators(fn() -> Answer),
+    /// The tool is running and its time runs out.
+    TimeRunsOut(Duration),
+}
+
+/// One call, and what is to come of it.
+struct Case {
+    name: &'static str,
+    tool: &'static str,
+    input: Value,
+    offered: bool,
+    meanwhile: Meanwhile,
+    says: &'static str,
+    decision: Verdict,
+    outcome: Outcome,
+}
+
+fn allowed(by: &[&str]) -> Verdict {
+    Verdict::Allowed { by: by.iter().map(|&by| by.to_owned()).collect() }
+}
+
+fn refused(by: &str, code: nuncio_core::Code) -> Verdict {
+    Verdict::Refused { by: by.to_owned(), code }
+}
+
+fn cases() -> Vec<Case> {
+    use nuncio_core::Code;
+    let case = |name, tool, says, decision, outcome| Case {
+        name,
+        tool,
+        input: json!({"note": "ü"}),
+        offered: true,
+        meanwhile: Meanwhile::Nothing,
+        says,
+        decision,
+        outcome,
+    };
+    let policy = || allowed(&["policy"]);
+    vec![
+        case("allowed", "echo", "{\"note\":\"ü\"}", policy(), Outcome::Completed),
+        case("allowed by scope", "read", "{\"note\":\"ü\"}", policy(), Outcome::Completed),
+        case(
+            "unknown tool",
+            "nothing",
+            "Tool not found: nothing",
+            refused("policy", Code::ToolNotFound),
+            Outcome::NotRun,
+        ),
+        Case {
+            offered: false,
+            ..case(
+                "out of reach",
+                "read",
+                "Tool not found: read",
+                refused("policy", Code::ToolNotFound),
+                Outcome::NotRun,
+            )
+        },
+        case(
+            "scope not granted",
+            "write",
+            "Tool call denied: the scope notes:write has not been granted",
+            refused("policy", Code::ScopeNotGranted),
+            Outcome::NotRun,
+        ),
+        Case {
+            input: json!({"a": "one"}),
+            ..case(
+                "invalid arguments",
+                "strict",
+                "Invalid arguments: at /a: \"one\" is not of type \"number\"",
+                refused("policy", Code::InvalidArguments),
+                Outcome::NotRun,
+            )
+        },
+        Case {
+            meanwhile: Meanwhile::Operators(|| Answer::Allow),
+            ..case("allowed by operator", "sign", "signed", allowed(&["operator"]), Outcome::Completed)
+        },
+        Case {
+            meanwhile: Meanwhile::Operators(|| Answer::Deny { reason: Some("not today".to_owned()) }),
+            ..case(
+                "denied by operator",
+                "sign",
+                "Tool call denied: not today",
+                refused("operator", Code::Denied),
+                Outcome::NotRun,
+            )
+        },
+        Case {
+            meanwhile: Meanwhile::Operators(|| Answer::Deny { reason: None }),
+            ..case(
+                "denied by operator without a word",
+                "sign",
+                "Tool call denied",
+                refused("operator", Code::Denied),
+                Outcome::NotRun,
+            )
+        },
+        case(
+            "tool failed",
+            "fail",
+            "Tool execution failed: `sh` ended with exit status: 3: out of paper",
+            policy(),
+            Outcome::Failed { code: Code::ToolFailed },
+        ),
+        Case {
+            meanwhile: Meanwhile::TimeRunsOut(Duration::from_secs(5)),
+            ..case(
+                "tool timeout",
+                "held",
+                "Tool execution failed: it took longer than its time limit",
+                policy(),
+                Outcome::Failed { code: Code::ToolTimeout },
+            )
+        },
+        case(
+            "invalid output",
+            "shape",
+            "Tool execution failed: its result does not fit the declared output: at /sum: \"three\" is not of type \"number\"",
+            policy(),
+            Outcome::Failed { code: Code::InvalidOutput },
+        ),
+        case(
+            "no structured output",
+            "shapeless",
+            "Tool execution failed: it gave no structured result, but one is declared",
+            policy(),
+            Outcome::Failed { code: Code::InvalidOutput },
+        ),
+    ]
+}
+
+/// A gateway, its clock, and a caller who may read and erase but not write.
+struct World {
+    gateway: Gateway,
+    clock: ManualClock,
+    guest: KeyHolder,
+}
+
+impl World {
+    async fn new() -> Self {
+        let output = "output = { type = \"object\", properties = { sum = { type = \"number\" } } }";
+        let agent = desk(&[
+            scope("notes:read", "low"),
+            scope("notes:write", "medium"),
+            scope("notes:erase", "high"),
+            echo(),
+            tool("read", "cat", "scope = \"notes:read\""),
+            tool("write", "cat", "scope = \"notes:write\""),
+            tool("erase", "printf erased", "scope = \"notes:erase\""),
+            tool("sign", "printf signed", "human_authorization = true"),
+            tool("strict", "cat", "input = { type = \"object\", properties = { a = { type = \"number\" } } }"),
+            tool("fail", "echo 'out of paper' >&2; exit 3", ""),
+            held("timeout_ms = 5000"),
+            tool("shape", "printf '{\"sum\":\"three\"}'", output),
+            tool("shapeless", "printf three", output),
+        ]);
+        let clock = ManualClock::new();
+        let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
+        let guest = gateway.key(&["notes:read", "notes:erase"]).await;
+        Self { gateway, clock, guest }
+    }
+
+    async fn meanwhile(&self, what: Meanwhile) {
+        match what {
+            Meanwhile::Nothing => {}
+            Meanwhile::Operators(answer) => {
+                let question = self.gateway.question().await;
+                self.gateway.engine().decide_approval(&question.id, answer(), Principal::Operator).await.unwrap();
+            }
+            Meanwhile::TimeRunsOut(span) => {
+                held_pid(&self.gateway).await;
+                self.clock.pass(span).await;
+                std::fs::remove_file(self.gateway.file(DESK, "held.pid")).unwrap();
+            }
+        }
+    }
+
+    /// The record that was added by `doing`, which must be exactly one, and what it came to.
+    async fn recorded<T>(&self, doing: impl Future<Output = T>) -> (T, AuditRecord) {
+        let before = self.gateway.audit().await.len();
+        let done = doing.await;
+        let mut added = self.gateway.audit().await.split_off(before);
+        assert_eq!(added.len(), 1, "one call leaves one record: {added:#?}");
+        (done, added.remove(0))
+    }
+
+    /// A call as an app's brain makes it. The app trusts every tool it has switched on.
+    async fn by_aap(&self, case: &Case) -> (Value, AuditRecord) {
+        self.recorded(async {
+            let tools: &[(&str, bool)] =
+                if case.offered && case.tool != "nothing" { &[(case.tool, true)] } else { &[] };
+            let session = self.guest.aap.session(DESK, tools).await;
+            let turn = self.guest.aap.play(&session, call_once("c1", case.tool, case.input.clone()));
+            let (answer, ()) = tokio::join!(turn, self.meanwhile(case.meanwhile));
+            assert_eq!(answer["stopReason"], "end_turn", "{}: {answer}", case.name);
+            result_of(messages(&answer), "c1").clone()
+        })
+        .await
+    }
+
+    /// The same call without HTTP.
+    async fn by(&self, protocol: Protocol, case: &Case) -> (Value, AuditRecord) {
+        self.recorded(async {
+            let called = self.call(protocol, case.tool, &case.input, case.offered, ClientSays::NotAsked);
+            match tokio::join!(called, self.meanwhile(case.meanwhile)).0 {
+                Called::Ended(ended) => json!(ended.content()),
+                Called::AskClient => panic!("{}: there is no client to ask", case.name),
+            }
+        })
+        .await
+    }
+
+    async fn call(&self, protocol: Protocol, tool: &str, input: &Value, offered: bool, client: ClientSays) -> Called {
+        let engine = self.gateway.engine();
+        let call = Call {
+            caller: &self.guest.caller,
+            protocol,
+            served: &engine.agent(DESK).unwrap(),
+            id: CallId::parse("direct").unwrap(),
+            tool: ToolName::parse(tool).unwrap(),
+            arguments: input.as_object().unwrap().clone(),
+            offered,
+            client,
+            turn: None,
+            place: None,
+            deadline: engine.now().after(10 * MINUTE),
+            cancel: &CancellationToken::new(),
+        };
+        engine.call(call).await.unwrap()
+    }
+
+    async fn assert_chain_holds(&self, records: usize) {
+        let proof = self.gateway.order(Order::AuditVerify).await.unwrap();
+        assert_eq!((&proof["intact"], &proof["records"]), (&json!(true), &json!(records)));
+    }
+}
+
+/// A record without what is of its own: ids, times, the protocol and where it came from.
+fn comparable(record: &AuditRecord) -> Value {
+    let mut record = json!(record);
+    let fields = record.as_object_mut().unwrap();
+    for own in ["call", "session", "turn", "request", "protocol", "asked_at", "ended_at"] {
+        fields.remove(own);
+    }
+    // When it began is its own; whether it began is not.
+    fields.entry("started_at").and_modify(|at| *at = "began".into());
+    record
+}
+
+#[tokio::test]
+async fn every_protocol_gets_the_same_decision_and_leaves_the_same_record() {
+    let world = World::new().await;
+    let mut records = 0;
+    for case in cases() {
+        let (said, aap) = world.by_aap(&case).await;
+        assert_eq!(said, case.says, "{}", case.name);
+        assert_eq!((&aap.decision, &aap.outcome), (&case.decision, &case.outcome), "{}", case.name);
+        assert_eq!(aap.arguments_digest, Digest::of_json(&case.input), "{}", case.name);
+        assert_eq!((aap.protocol, &aap.caller), (Protocol::Aap, &world.guest.caller.principal), "{}", case.name);
+        assert!(aap.session.is_some() && aap.turn == Some(1) && aap.request.is_some(), "{}: {aap:?}", case.name);
+        for protocol in [Protocol::Skill, Protocol::Anp] {
+            let (said, other) = world.by(protocol, &case).await;
+            assert_eq!(said, case.says, "{} by {}", case.name, protocol.as_str());
+            assert_eq!(comparable(&other), comparable(&aap), "{} by {}", case.name, protocol.as_str());
+            assert_eq!((other.protocol, other.session), (protocol, None));
+        }
+        records += 3;
+    }
+    world.assert_chain_holds(records).await;
+}
+
+#[tokio::test]
+async fn high_sensitivity_asks_the_operators_wherever_no_app_asks_its_own_person() {
+    let world = World::new().await;
+    let erase = Case {
+        name: "erase",
+        tool: "erase",
+        input: json!({}),
+        offered: true,
+        meanwhile: Meanwhile::Nothing,
+        says: "erased",
+        decision: allowed(&["policy"]),
+        outcome: Outcome::Completed,
+    };
+    let (said, record) = world.by_aap(&erase).await;
+    assert_eq!((said, record.decision), (json!("erased"), allowed(&["policy"])));
+    for protocol in [Protocol::Skill, Protocol::Anp, Protocol::A2h] {
+        let asked = Case { meanwhile: Meanwhile::Operators(|| Answer::Allow), ..erase_again(&erase) };
+        let (said, record) = world.by(protocol, &asked).await;
+        assert_eq!((said, record.decision), (json!("erased"), allowed(&["operator"])), "{}", protocol.as_str());
+        let denied = Case { meanwhile: Meanwhile::Operators(|| Answer::Deny { reason: None }), ..erase_again(&erase) };
+        let (_, record) = world.by(protocol, &denied).await;
+        assert_eq!(record.decision, refused("operator", nuncio_core::Code::Denied), "{}", protocol.as_str());
+    }
+    world.assert_chain_holds(7).await;
+}
+
+fn erase_again(case: &Case) -> Case {
+    Case { input: case.input.clone(), decision: case.decision.clone(), outcome: case.outcome.clone(), ..*case }
+}
+
+#[tokio::test]
+async fn what_the_apps_person_says_is_recorded_as_the_clients_word() {
+    let world = World::new().await;
+    let aap = &world.guest.aap;
+    for (granted, tool, says, decision) in [
+        (true, "echo", "{}", allowed(&["client"])),
+        (true, "sign", "signed", allowed(&["client", "operator"])),
+        (false, "echo", "Tool call denied: no thanks", refused("client", nuncio_core::Code::Denied)),
+        // Nobody else is asked about what the app has refused.
+        (false, "sign", "Tool call denied: no thanks", refused("client", nuncio_core::Code::Denied)),
+    ] {
+        let (said, record) = world
+            .recorded(async {
+                let session = aap.session(DESK, &[(tool, false)]).await;
+                let waiting = aap.play(&session, call_once("c1", tool, json!({}))).await;
+                assert_eq!(waiting["stopReason"], "tool_use");
+                let permission = json!([
+                    {"role": "tool_permission", "toolCallId": "c1", "granted": granted, "reason": "no thanks"},
+                ]);
+                let operators = async {
+                    if granted && tool == "sign" {
+                        world.meanwhile(Meanwhile::Operators(|| Answer::Allow)).await;
+                    }
+                };
+                let ((status, answer), ()) = tokio::join!(aap.turn(&session, permission), operators);
+                assert_eq!(status, 200, "{answer}");
+                result_of(messages(&answer), "c1").clone()
+            })
+            .await;
+        assert_eq!((said, record.decision), (json!(says), decision));
+    }
+    world.assert_chain_holds(4).await;
+}
+
+#[tokio::test]
+async fn a_call_that_waits_for_the_app_has_not_happened_yet() {
+    let world = World::new().await;
+    let called = world.call(Protocol::Aap, "echo", &json!({}), true, ClientSays::AskFirst).await;
+    assert_eq!(called, Called::AskClient);
+    assert_eq!(world.gateway.audit().await, []);
+    // What can be refused without asking is refused without asking.
+    let called = world.call(Protocol::Aap, "write", &json!({}), true, ClientSays::AskFirst).await;
+    assert!(matches!(called, Called::Ended(_)), "{called:?}");
+    world.assert_chain_holds(1).await;
+}

@@ -1,0 +1,164 @@
+//! The OpenAPI document is one, and true: it is held against the schema of OpenAPI itself, against
+//! the methods each address takes, and against what the server really answers.
+
+use nuncio_testkit::{AapClient, Gateway, Method, Sse};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, call, desk, echo};
+
+/// <https://spec.openapis.org/oas/3.1/schema/2022-10-07>
+const OPENAPI: &str = include_str!("oas-3.1.json");
+
+struct Document(Value);
+
+impl Document {
+    async fn of(gateway: &Gateway) -> Self {
+        let request = "GET /openapi.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n";
+        Self(gateway.raw(request).await.unwrap().json())
+    }
+
+    /// Panics unless the value has the shape of that name.
+    fn check(&self, shape: &str, value: &Value) {
+        let schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "$ref": format!("#/components/schemas/{shape}"),
+            "components": self.0["components"],
+        });
+        assert!(schema["components"]["schemas"][shape].is_object(), "there is no {shape}");
+        let validator = jsonschema::validator_for(&schema).unwrap();
+        let faults: Vec<_> = validator.iter_errors(value).map(|fault| fault.to_string()).collect();
+        assert!(faults.is_empty(), "{shape}: {faults:#?}\n{value:#}");
+    }
+}
+
+#[tokio::test]
+async fn it_is_openapi() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let document = Document::of(&gateway).await.0;
+    let schema: Value = serde_json::from_str(OPENAPI).unwrap();
+    let validator = jsonschema::validator_for(&schema).unwrap();
+    let faults: Vec<_> =
+        validator.iter_errors(&document).map(|fault| format!("{}: {fault}", fault.instance_path())).collect();
+    assert!(faults.is_empty(), "{faults:#?}");
+
+    let mut names = Vec::new();
+    for item in document["paths"].as_object().unwrap().values() {
+        names.extend(item.as_object().unwrap().values().filter_map(|operation| operation["operationId"].as_str()));
+    }
+    let count = names.len();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), count, "each operation has a name of its own");
+    references(&document, &mut |reference| {
+        let place = reference.strip_prefix('#').unwrap();
+        assert!(document.pointer(place).is_some(), "{reference} leads nowhere");
+    });
+    // Each shape is a schema by itself.
+    for (name, shape) in document["components"]["schemas"].as_object().unwrap() {
+        assert!(jsonschema::meta::is_valid(shape), "{name}");
+    }
+}
+
+fn references(value: &Value, seen: &mut impl FnMut(&str)) {
+    match value {
+        Value::Object(map) => {
+            if let Some(Value::String(reference)) = map.get("$ref") {
+                seen(reference);
+            }
+            map.values().for_each(|value| references(value, seen));
+        }
+        Value::Array(items) => items.iter().for_each(|value| references(value, seen)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn it_names_the_methods_that_each_address_takes() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let document = Document::of(&gateway).await.0;
+    for (path, item) in document["paths"].as_object().unwrap() {
+        let mut written: Vec<String> =
+            item.as_object().unwrap().keys().filter(|key| *key != "parameters").map(|key| key.to_uppercase()).collect();
+        if written.contains(&"GET".to_owned()) {
+            written.push("HEAD".to_owned());
+        }
+        written.sort();
+        let path = path.replace("{id}", "x");
+        let request = format!("PATCH {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+        let answer = gateway.raw(request).await.unwrap();
+        assert_eq!(answer.status, 405, "{path}");
+        let mut taken: Vec<_> = answer.header("allow").unwrap().split(',').map(|name| name.trim().to_owned()).collect();
+        taken.sort();
+        assert_eq!(written, taken, "{path}");
+    }
+}
+
+/// What a session begins with: everything that a request may hold.
+fn everything() -> Value {
+    json!({
+        "agent": {"name": DESK, "tools": [{"name": "echo", "trust": true}], "options": {"pin": "1234"}},
+        "messages": [
+            {"role": "system", "content": "Be brief."},
+            {"role": "user", "content": [{"type": "text", "text": "hello"}]},
+            {"role": "assistant", "content": "hello"},
+        ],
+        "tools": [{"name": "ask", "description": "Asks.", "parameters": {"type": "object"}}],
+    })
+}
+
+async fn streamed(aap: &AapClient, session: &str, mode: &str, script: Value) -> Vec<Sse> {
+    Sse::parse(&aap.stream(session, mode, script).await.rest_raw().await)
+}
+
+#[tokio::test]
+async fn it_tells_what_the_server_really_answers() {
+    let options = "[[option]]\nname = \"pin\"\ntype = \"secret\"\n[[option]]\nname = \"size\"\ntype = \"select\"\noptions = [\"s\", \"l\"]\ndefault = \"s\"\n";
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo(), options.to_owned()])).start().await;
+    let (document, aap) = (Document::of(&gateway).await, gateway.aap());
+    document.check("Meta", &aap.get("/meta").await.1);
+    document.check("NewSession", &everything());
+    let (_, created) = aap.post("/sessions", everything()).await;
+    document.check("SessionCreated", &created);
+    let session = created["sessionId"].as_str().unwrap();
+    document.check("SessionInfo", &aap.get(&format!("/sessions/{session}")).await.1);
+    document.check("SessionPage", &aap.get("/sessions").await.1);
+
+    let script = json!([
+        [{"thinking": "hm"}, {"text": "so"}, call("c1", "echo", json!({"a": 1})), call("c2", "none", json!({}))],
+        [{"text": "done"}],
+    ]);
+    let played = json!({"messages": [{"role": "user", "content": json!({"script": script}).to_string()}]});
+    document.check("TurnRequest", &played);
+    let (status, outcome) = aap.post(&format!("/sessions/{session}/turns"), played).await;
+    assert_eq!(status, 200, "{outcome}");
+    document.check("TurnOutcome", &outcome);
+    let mut seen = Vec::new();
+    for mode in ["delta", "message"] {
+        for event in streamed(&aap, session, mode, script.clone()).await {
+            let shape = document.0["components"]["schemas"]["EventStream"]["x-events"][&event.event]["$ref"].clone();
+            let shape = shape.as_str().unwrap_or_else(|| panic!("{} is not written down", event.event));
+            document.check(shape.rsplit('/').next().unwrap(), &event.data);
+            seen.push(event.event);
+        }
+    }
+    seen.sort();
+    seen.dedup();
+    let written = document.0["components"]["schemas"]["EventStream"]["x-events"].as_object().unwrap();
+    assert_eq!(seen, written.keys().cloned().collect::<Vec<_>>(), "and every event that is written down occurs");
+
+    for kind in ["full", "compacted"] {
+        document.check("History", &aap.get(&format!("/sessions/{session}/history?type={kind}")).await.1);
+    }
+    let failed = aap.play(session, json!([[{"throw": "out of ink"}]])).await;
+    assert_eq!(failed["stopReason"], "error", "{failed}");
+    document.check("TurnOutcome", &failed);
+    for (path, wanted) in [("/sessions/nobody", 404), ("/sessions?after=x", 400), ("/nothing", 404)] {
+        let (status, error) = aap.get(path).await;
+        assert_eq!(status, wanted, "{path}");
+        document.check("Error", &error);
+    }
+    let _stream = aap.stream(session, "delta", json!([[{"sleep": 600_000}]])).await;
+    document.check("TurnStop", &aap.cancel(session).await);
+    let deleted = aap.request(Method::DELETE, &format!("/sessions/{session}")).send().await.unwrap();
+    assert_eq!(deleted.status(), 204);
+}

@@ -1,0 +1,168 @@
+//! A stream that broke off and is taken up again, while its turn still runs, goes on with the very
+//! bytes it would have had. The law for finished turns is proved in `nuncio-aap`.
+
+use std::time::Duration;
+
+use nuncio_core::event::EventLog;
+use nuncio_core::principal::Principal;
+use nuncio_engine::Caller;
+use nuncio_testkit::{EventStream, Gateway, ManualClock, Method, Sse};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, call, desk, echo};
+
+const PAUSE: Duration = Duration::from_secs(7);
+
+/// Everything a turn may hold, with pauses in the middle of blocks, between them and between steps.
+fn script() -> Value {
+    let pause = json!({"sleep": 7000});
+    json!([
+        [
+            {"thinking": "hm 让我看看 \u{1F914} "}, pause, {"thinking": "ja"},
+            {"text": "Grüße, \"Welt\"\n\tund so weiter "}, pause,
+            call("c1", "echo", json!({"ü": "\n\n"})), call("c2", "echo", json!({})), call("c3", "none", json!({})),
+        ],
+        [pause, {"deltas": 40, "delta": "ж".repeat(700)}, pause, {"text": "\u{feff}end\r\n"}],
+    ])
+}
+
+const PAUSES: usize = 4;
+
+/// Reads a stream to its end aside.
+fn read(stream: EventStream) -> tokio::task::JoinHandle<String> {
+    tokio::spawn(stream.rest_raw())
+}
+
+/// The bytes behind the event of that id.
+fn behind(whole: &str, id: &str) -> String {
+    let events = Sse::parse(whole);
+    let number = |id: &str| id.split_once('.').unwrap().1.parse::<usize>().unwrap();
+    events.into_iter().filter(|event| number(&event.id) > number(id)).map(|event| event.raw).collect()
+}
+
+/// Starts the turn and takes it up behind every event there is, at every pause, in both modes.
+async fn taken_up_everywhere(mode: &str) {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("echo", true)]).await;
+    let local = Caller::new(Principal::Local);
+    let first = read(aap.stream(&session, mode, script()).await);
+    let mut taken_up = Vec::new();
+    for _ in 0..PAUSES {
+        clock.someone_waits_for(PAUSE).await;
+        let turn = gateway.engine().turn(&local, &session, None).await.unwrap();
+        let written = turn.read(EventLog::len);
+        // All of the latest events, and a few of those that earlier pauses have seen.
+        for event in (0..written).filter(|event| event % 5 == 0 || written - event < 12) {
+            let id = format!("1.{event}");
+            for mode in ["delta", "message"] {
+                taken_up.push((mode, id.clone(), read(aap.resume(&session, mode, Some(&id)).await)));
+            }
+        }
+        clock.advance(PAUSE);
+    }
+    let first = first.await.unwrap();
+    let by_piece = aap.resume(&session, "delta", None).await.rest_raw().await;
+    let by_block = aap.resume(&session, "message", None).await.rest_raw().await;
+    let whole = |mode: &str| if mode == "delta" { &by_piece } else { &by_block };
+    assert_eq!(&first, whole(mode), "the first reader saw it whole");
+    assert!(Sse::parse(&by_piece).len() > 50 && by_piece.len() > 2 * 16 * 1024, "more than goes out in one piece");
+    for (mode, id, rest) in taken_up {
+        assert_eq!(rest.await.unwrap(), behind(whole(mode), &id), "{mode} behind {id}");
+    }
+    // And so it stays, after the turn and after the server.
+    let data = gateway.stop().await;
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).data(data).start().await;
+    let aap = gateway.aap();
+    for mode in ["delta", "message"] {
+        assert_eq!(&aap.resume(&session, mode, None).await.rest_raw().await, whole(mode));
+        for event in Sse::parse(whole(mode)) {
+            let rest = aap.resume(&session, mode, Some(&event.id)).await.rest_raw().await;
+            assert_eq!(rest, behind(whole(mode), &event.id), "{mode} behind {}", event.id);
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_running_stream_by_piece_is_taken_up_behind_any_event() {
+    taken_up_everywhere("delta").await;
+}
+
+#[tokio::test]
+async fn a_running_stream_by_block_is_taken_up_behind_any_event() {
+    taken_up_everywhere("message").await;
+}
+
+#[tokio::test]
+async fn a_turn_that_was_not_streamed_can_be_streamed_afterwards() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("echo", true)]).await;
+    let answer = aap.play(&session, json!([[call("c1", "echo", json!({}))], [{"text": "two words"}]])).await;
+    let response = aap.request(Method::GET, &format!("/sessions/{session}/stream")).send().await.unwrap();
+    let events = EventStream::new(response).rest().await;
+    let names: Vec<_> = events.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(names, ["turn_start", "tool_call", "tool_result", "text_delta", "text_delta", "turn_stop"]);
+    assert_eq!(events[5].data["turnId"], answer["turnId"]);
+}
+
+#[tokio::test]
+async fn each_turn_is_taken_up_by_its_own_ids() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    aap.say(&session, "one").await;
+    aap.say(&session, "two").await;
+    let text =
+        |events: Vec<Sse>| -> String { events.iter().filter_map(|event| event.data["delta"].as_str()).collect() };
+    assert_eq!(text(aap.resume(&session, "delta", Some("1.0")).await.rest().await), "You said: one");
+    assert_eq!(text(aap.resume(&session, "delta", Some("2.0")).await.rest().await), "You said: two");
+    assert_eq!(
+        text(aap.resume(&session, "delta", None).await.rest().await),
+        "You said: two",
+        "the last one by default"
+    );
+}
+
+#[tokio::test]
+async fn an_id_that_is_not_ours_is_refused_and_one_past_the_end_is_told_the_end() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    let ask = async |id: &str| {
+        let request = aap.request(Method::GET, &format!("/sessions/{session}/stream")).header("Last-Event-ID", id);
+        let response = request.send().await.unwrap();
+        let status = response.status().as_u16();
+        let body: Value = serde_json::from_str(&response.text().await.unwrap()).unwrap();
+        (status, body["code"].as_str().unwrap().to_owned())
+    };
+    assert_eq!(ask("1.0").await, (404, "turn_not_found".to_owned()), "no turn yet");
+    aap.say(&session, "hello").await;
+    for wrong in ["", "1", "x", "1.x", "-1.0", "1.0.0", "1.99999999999999999999999"] {
+        assert_eq!(ask(wrong).await, (400, "bad_event_id".to_owned()), "{wrong:?}");
+    }
+    for missing in ["0.0", "2.0", "18446744073709551615.0"] {
+        assert_eq!(ask(missing).await, (404, "turn_not_found".to_owned()), "{missing}");
+    }
+    for past in ["1.1000", "1.18446744073709551615"] {
+        let told = aap.resume(&session, "delta", Some(past)).await.rest().await;
+        assert_eq!(told.len(), 1, "{told:?}");
+        assert_eq!(told[0].event, "turn_stop");
+    }
+}
+
+#[tokio::test]
+async fn a_live_stream_taken_up_past_its_end_is_told_the_end() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    let first = read(aap.stream(&session, "delta", json!([[{"sleep": 7000}, {"text": "hi"}]])).await);
+    clock.someone_waits_for(PAUSE).await;
+    let past = aap.resume(&session, "delta", Some("1.1000")).await;
+    clock.advance(PAUSE);
+    first.await.unwrap();
+    let told = past.rest().await;
+    assert_eq!(told.last().map(|event| event.event.as_str()), Some("turn_stop"), "{told:?}");
+}

@@ -1,0 +1,492 @@
+//! Turns: what runs side by side, what stops what, what survives what.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use nuncio_core::audit::Outcome;
+use nuncio_core::ids::OptionName;
+use nuncio_core::principal::Principal;
+use nuncio_core::session::OptionValue;
+use nuncio_engine::Caller;
+use nuncio_engine::vault::Vault;
+use nuncio_testkit::{AapClient, Gateway, ManualClock, Method, eventually};
+use serde_json::{Value, json};
+
+use crate::agents::{
+    DESK, call, call_once, count, desk, echo, gone, held, held_pid, messages, release, result_of, runs, tool,
+};
+
+const PAUSE: Duration = Duration::from_secs(7);
+
+async fn start(tools: &[String]) -> Gateway {
+    Gateway::builder().agent(DESK, &desk(tools)).start().await
+}
+
+/// A turn's request, sent as it is.
+async fn post_turn(aap: &AapClient, session: &str, idempotency: Option<&str>, body: &Value) -> (u16, String) {
+    let mut request = aap.request(Method::POST, &format!("/sessions/{session}/turns")).json(body);
+    if let Some(key) = idempotency {
+        request = request.header("Idempotency-Key", key);
+    }
+    let response = request.send().await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+fn playing(script: &Value) -> Value {
+    json!({"messages": [{"role": "user", "content": json!({"script": script}).to_string()}]})
+}
+
+#[tokio::test]
+async fn the_calls_of_a_step_run_side_by_side_and_answer_in_order() {
+    // Each waits for the other; and the first ends only when the second has.
+    let gateway = start(&[
+        tool("left", "mkfifo pipe 2>/dev/null; cat pipe; printf ' and left'", ""),
+        tool("right", "mkfifo pipe 2>/dev/null; printf right > pipe; printf right", ""),
+    ])
+    .await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("left", true), ("right", true)]).await;
+    let script = json!([[call("c1", "left", json!({})), call("c2", "right", json!({}))], [{"text": "done"}]]);
+    let events = aap.stream(&session, "message", script).await.rest().await;
+    let told: Vec<_> = events.iter().map(|event| (event.event.as_str(), event.data["toolCallId"].as_str())).collect();
+    assert_eq!(
+        told,
+        [
+            ("turn_start", None),
+            ("tool_call", Some("c1")),
+            ("tool_call", Some("c2")),
+            ("tool_result", Some("c1")),
+            ("tool_result", Some("c2")),
+            ("text", None),
+            ("turn_stop", None),
+        ]
+    );
+    assert_eq!(events[3].data["content"], "right and left");
+    let history = aap.history(&session).await;
+    assert_eq!((&history[2]["toolCallId"], &history[3]["toolCallId"]), (&json!("c1"), &json!("c2")));
+}
+
+#[tokio::test]
+async fn cancelling_a_turn_ends_the_program_it_runs_and_all_it_started() {
+    let gateway =
+        start(&[tool("family", "sleep 600 & echo $! > child.new; mv child.new child.pid; wait", ""), held("")]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("family", true), ("held", true)]).await;
+    let script = json!([[call("c1", "held", json!({})), call("c2", "family", json!({}))], [{"text": "never"}]]);
+    let mut stream = aap.stream(&session, "delta", script).await;
+    let parent = held_pid(&gateway).await;
+    let file = gateway.file(DESK, "child.pid");
+    let child: u32 =
+        eventually("the child runs", async || std::fs::read_to_string(&file).ok()?.trim().parse().ok()).await;
+
+    let stop = aap.cancel(&session).await;
+    assert_eq!((&stop["stopReason"], &stop["cancelled"]), (&json!("end_turn"), &json!(true)));
+    gone(parent).await;
+    gone(child).await;
+    let told = stream.up_to("turn_stop").await;
+    assert_eq!(told.last().unwrap().data, stop, "whoever reads is told the same");
+    for call in ["c1", "c2"] {
+        let said = result_of(&aap.history(&session).await, call).clone();
+        assert!(said.as_str().unwrap().contains("cancelled"), "{said}");
+    }
+    let audit = gateway.audit().await;
+    assert_eq!(audit.len(), 2);
+    assert!(audit.iter().all(|record| matches!(record.outcome, Outcome::Failed { .. })), "{audit:#?}");
+    assert_eq!(aap.say(&session, "hello").await["stopReason"], "end_turn");
+    let (status, body) = aap.post(&format!("/sessions/{session}/cancel"), json!({})).await;
+    assert_eq!((status, &body["code"]), (404, &json!("turn_not_found")), "nothing runs any more");
+}
+
+#[tokio::test]
+async fn what_was_said_before_a_cancel_stays_said() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    let script = json!([[{"text": "so far "}, {"sleep": 7000}, {"text": "and no further"}]]);
+    let mut stream = aap.stream(&session, "delta", script).await;
+    clock.someone_waits_for(PAUSE).await;
+    aap.cancel(&session).await;
+    stream.up_to("turn_stop").await;
+    let history = aap.history(&session).await;
+    assert_eq!(history[1], json!({"role": "assistant", "content": [{"type": "text", "text": "so far "}]}));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_two_turns_at_once_one_runs_and_the_other_is_told_so() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[count("")])).clock(&clock).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("count", true)]).await;
+    let body = playing(&json!([[call("c1", "count", json!({}))], [{"sleep": 7000}]]));
+    let (answers, mut answered) = tokio::sync::mpsc::channel(8);
+    for _ in 0..8 {
+        let (aap, session, body, answers) = (aap.clone(), session.clone(), body.clone(), answers.clone());
+        tokio::spawn(async move { answers.send(post_turn(&aap, &session, None, &body).await).await.unwrap() });
+    }
+    // One waits for the clock; so the others answer first.
+    for _ in 0..7 {
+        let (status, text) = answered.recv().await.unwrap();
+        let body: Value = serde_json::from_str(&text).unwrap();
+        assert_eq!((status, &body["code"]), (409, &json!("turn_running")));
+    }
+    clock.pass(PAUSE).await;
+    assert_eq!(answered.recv().await.unwrap().0, 200);
+    assert_eq!(runs(&gateway), 1);
+    let users = aap.history(&session).await.into_iter().filter(|message| message["role"] == "user").count();
+    assert_eq!(users, 1, "what was refused left nothing behind");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_request_sixteen_times_at_once_is_one_turn() {
+    let gateway = start(&[count("")]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("count", true)]).await;
+    for mode in ["none", "delta"] {
+        let mut body = playing(&json!([[call("c1", "count", json!({}))], [{"text": "counted it"}]]));
+        body["stream"] = mode.into();
+        let before = (runs(&gateway), aap.history(&session).await.len());
+        let requests: Vec<_> = (0..16)
+            .map(|_| {
+                let (aap, session, body) = (aap.clone(), session.clone(), body.clone());
+                tokio::spawn(async move { post_turn(&aap, &session, Some(mode), &body).await })
+            })
+            .collect();
+        let mut answers = Vec::new();
+        for request in requests {
+            answers.push(request.await.unwrap());
+        }
+        assert_eq!(answers[0].0, 200, "{}", answers[0].1);
+        assert!(answers.iter().all(|answer| *answer == answers[0]), "{answers:#?}");
+        assert_eq!((runs(&gateway), aap.history(&session).await.len()), (before.0 + 1, before.1 + 4));
+
+        // And so it stays.
+        assert_eq!(post_turn(&aap, &session, Some(mode), &body).await, answers[0]);
+        let other = playing(&json!([[{"text": "something else"}]]));
+        let (status, text) = post_turn(&aap, &session, Some(mode), &other).await;
+        assert_eq!(status, 422, "{text}");
+    }
+    assert_eq!(runs(&gateway), 2);
+    let data = gateway.stop().await;
+    let next = Gateway::builder().agent(DESK, &desk(&[count("")])).data(data).start().await;
+    let body = playing(&json!([[call("c1", "count", json!({}))], [{"text": "counted it"}]]));
+    let mut same = body.clone();
+    same["stream"] = "none".into();
+    assert_eq!(post_turn(&next.aap(), &session, Some("none"), &same).await.0, 200, "also after a restart");
+    assert_eq!(runs(&next), 0);
+    assert_eq!(post_turn(&next.aap(), &session, Some("none"), &body).await.0, 422, "to the byte");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn the_same_session_asked_for_sixteen_times_at_once_is_one_session() {
+    let gateway = start(&[]).await;
+    let requests: Vec<_> = (0..16)
+        .map(|_| {
+            let request = gateway.aap().request(Method::POST, "/sessions").header("Idempotency-Key", "k");
+            tokio::spawn(async move {
+                let response = request.json(&json!({"agent": {"name": DESK}})).send().await.unwrap();
+                (response.status().as_u16(), response.text().await.unwrap())
+            })
+        })
+        .collect();
+    let mut answers = BTreeMap::new();
+    for request in requests {
+        *answers.entry(request.await.unwrap()).or_insert(0) += 1;
+    }
+    assert_eq!(answers.into_values().collect::<Vec<_>>(), [16]);
+    assert_eq!(gateway.aap().get("/sessions").await.1["sessions"].as_array().unwrap().len(), 1);
+}
+
+#[tokio::test]
+async fn a_turn_goes_on_when_its_client_is_gone() {
+    let gateway = start(&[held("")]).await;
+    let session = {
+        let aap = gateway.aap();
+        let session = aap.session(DESK, &[("held", true)]).await;
+        let script = json!([[{"text": "one moment"}, call("c1", "held", json!({}))], [{"echo": "results"}]]);
+        let mut stream = aap.stream(&session, "delta", script).await;
+        stream.up_to("tool_call").await;
+        session
+    };
+    held_pid(&gateway).await;
+    release(&gateway, "held.gate", "still here").await;
+    let aap = gateway.aap();
+    let told = aap.resume(&session, "message", None).await.rest().await;
+    let names: Vec<_> = told.iter().map(|event| event.event.as_str()).collect();
+    assert_eq!(names, ["turn_start", "text", "tool_call", "tool_result", "text", "turn_stop"]);
+    assert_eq!(aap.history(&session).await.last().unwrap()["content"][0]["text"], "[\"still here\"]");
+}
+
+#[tokio::test]
+async fn deleting_a_session_stops_what_runs_in_it() {
+    let gateway = start(&[held(""), echo()]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("held", true)]).await;
+    let mut stream = aap.stream(&session, "delta", call_once("c1", "held", json!({}))).await;
+    let pid = held_pid(&gateway).await;
+    assert_eq!(aap.delete(&format!("/sessions/{session}")).await, (204, Value::Null));
+    let told = stream.up_to("turn_stop").await;
+    assert_eq!(told.last().unwrap().data["cancelled"], json!(true));
+    gone(pid).await;
+    for path in ["", "/history?type=full", "/stream"] {
+        assert_eq!(aap.get(&format!("/sessions/{session}{path}")).await.0, 404, "{path}");
+    }
+    assert_eq!(aap.delete(&format!("/sessions/{session}")).await.0, 404, "a second time");
+    assert_eq!(aap.get("/sessions").await.1, json!({"sessions": []}));
+    assert_eq!(gateway.audit().await.len(), 1, "what was done is recorded all the same");
+    gateway.order(nuncio_server::admin::Order::AuditVerify).await.unwrap();
+}
+
+#[tokio::test]
+async fn everyone_who_reads_a_turn_reads_the_same_bytes() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("echo", true)]).await;
+    let pause = json!({"sleep": 7000});
+    let script = json!([
+        [{"thinking": "so many readers"}, pause, call("c1", "echo", json!({"ü": 1}))],
+        [{"deltas": 3000, "delta": "слово "}, pause, {"text": "the end"}],
+    ]);
+    let mut readers = vec![tokio::spawn(aap.stream(&session, "delta", script).await.rest_raw())];
+    for _ in 0..2 {
+        clock.someone_waits_for(PAUSE).await;
+        for _ in 0..8 {
+            readers.push(tokio::spawn(aap.resume(&session, "delta", None).await.rest_raw()));
+        }
+        clock.advance(PAUSE);
+    }
+    let mut read = Vec::new();
+    for reader in readers {
+        read.push(reader.await.unwrap());
+    }
+    assert!(read[0].len() > 100_000 && read[0].ends_with("}\n\n"), "{}", read[0].len());
+    assert!(read.iter().all(|bytes| *bytes == read[0]));
+}
+
+#[tokio::test]
+async fn a_brain_that_fails_leaves_the_session_usable() {
+    let gateway = start(&[count("")]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("count", true)]).await;
+    let script = json!([[call("c1", "count", json!({}))], [{"text": "half a sen"}, {"throw": "out of ideas"}]]);
+    let answer = aap.play(&session, script).await;
+    assert_eq!(answer["stopReason"], "error");
+    assert_eq!(answer["error"], json!({"code": "brain_failed", "message": "out of ideas"}));
+    let history = aap.history(&session).await;
+    assert_eq!(&history[1..], messages(&answer), "what was done is kept, what was not finished is not");
+    assert_eq!(history.len(), 3);
+    assert_eq!(aap.say(&session, "never mind").await["messages"][0]["content"][0]["text"], "You said: never mind");
+    // As a stream, the failure comes once and last.
+    let events = aap.stream(&session, "delta", json!([[{"text": "a"}, {"throw": "again"}]])).await.rest().await;
+    let stops = events.iter().filter(|event| event.event == "turn_stop").count();
+    assert_eq!((stops, events.last().unwrap().data["stopReason"].as_str()), (1, Some("error")));
+}
+
+#[tokio::test]
+async fn a_turn_answers_with_what_it_put_into_the_history() {
+    let gateway = start(&[echo()]).await;
+    let aap = gateway.aap();
+    for script in [
+        json!([[{"thinking": "hm"}, {"text": "a"}, {"thinking": "ja"}, {"text": "b"}]]),
+        json!([[{"text": "a"}, call("c1", "echo", json!({})), call("c2", "none", json!({}))], [{"text": "c"}]]),
+        json!([[{"text": "cut"}, {"stop": "max_tokens"}]]),
+        json!([[{"text": "no"}, {"stop": "refusal"}]]),
+        json!([[call("c1", "echo", json!({})), {"stop": "max_tokens"}]]),
+        json!([[{"stop": "tool_use"}, {"text": "wants tools, calls none"}]]),
+    ] {
+        let session = aap.session(DESK, &[("echo", true)]).await;
+        let answer = aap.play(&session, script.clone()).await;
+        assert_eq!(messages(&answer), &aap.history(&session).await[1..], "{script}: {answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_brain_that_stops_with_an_error_has_said_the_same_to_all() {
+    let gateway = start(&[]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    let answer = aap.play(&session, json!([[{"text": "half"}, {"stop": "error"}]])).await;
+    assert_eq!(answer["stopReason"], "error");
+    assert_eq!(messages(&answer), &aap.history(&session).await[1..]);
+}
+
+#[tokio::test]
+async fn a_brain_that_says_nothing_has_said_the_same_to_all() {
+    let gateway = start(&[]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[]).await;
+    let answer = aap.play(&session, json!([[]])).await;
+    assert_eq!(messages(&answer), &aap.history(&session).await[1..]);
+}
+
+#[tokio::test]
+async fn what_is_said_between_calls_stays_between_them() {
+    let gateway = start(&[echo()]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("echo", true)]).await;
+    let step = json!([{"text": "a"}, call("c1", "echo", json!({})), {"text": "b"}, call("c2", "echo", json!({}))]);
+    let answer = aap.play(&session, json!([step, []])).await;
+    assert_eq!(messages(&answer)[0], aap.history(&session).await[1]);
+}
+
+#[tokio::test]
+async fn a_new_message_abandons_the_calls_that_wait() {
+    let gateway = start(&[count("")]).await;
+    let aap = gateway.aap();
+    let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
+    let request = json!({"agent": {"name": DESK, "tools": [{"name": "count"}]}, "tools": mine});
+    let session = aap.session_with(request).await;
+    let script = json!([[call("c1", "count", json!({})), call("c2", "mine", json!({}))], []]);
+    assert_eq!(aap.play(&session, script).await["stopReason"], "tool_use");
+    let answer = aap.play(&session, json!([[{"echo": "roles"}]])).await;
+    assert_eq!(answer["messages"][0]["content"][0]["text"], "[\"user\",\"assistant\",\"tool\",\"tool\",\"user\"]");
+    let history = aap.history(&session).await;
+    for call in ["c1", "c2"] {
+        assert_eq!(result_of(&history, call), "Tool call not run: the conversation went on without it");
+    }
+    let late = json!([
+        {"role": "tool_permission", "toolCallId": "c1", "granted": true},
+        {"role": "tool", "toolCallId": "c2", "content": "late"},
+    ]);
+    let (status, body) = aap.turn(&session, late).await;
+    assert_eq!((status, &body["code"]), (400, &json!("bad_answer")));
+    assert_eq!(runs(&gateway), 0);
+    assert_eq!(aap.history(&session).await, history);
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_runs_nothing_and_changes_nothing() {
+    let gateway = start(&[count("")]).await;
+    let aap = gateway.aap();
+    let mine = json!([{"name": "mine", "description": "", "parameters": {"type": "object"}}]);
+    let seed = json!([
+        {"role": "user", "content": "earlier"},
+        {"role": "assistant", "content": [{"type": "tool_use", "toolCallId": "seed", "name": "count", "input": {}}]},
+    ]);
+    let request = json!({"agent": {"name": DESK, "tools": [{"name": "count"}]}, "tools": mine, "messages": seed});
+    let session = aap.session_with(request).await;
+    let yes = |id: &str| json!({"role": "tool_permission", "toolCallId": id, "granted": true});
+    let result = |id: &str| json!({"role": "tool", "toolCallId": id, "content": "done"});
+    let user = json!({"role": "user", "content": "hi"});
+
+    let refused = async |name: &str, answers: Value| {
+        let before = aap.history(&session).await;
+        let (status, body) = aap.turn(&session, answers).await;
+        assert_eq!(status, 400, "{name}: {body}");
+        assert!(["bad_answer", "bad_request"].contains(&body["code"].as_str().unwrap()), "{name}: {body}");
+        assert_eq!(aap.history(&session).await, before, "{name}");
+        assert_eq!(runs(&gateway), 0, "{name}");
+    };
+    refused("a call the client brought itself", json!([yes("seed")])).await;
+    refused("nothing waits", json!([result("c2")])).await;
+
+    let script = json!([[call("c1", "count", json!({})), call("c2", "mine", json!({}))], [{"text": "done"}]]);
+    assert_eq!(aap.play(&session, script).await["stopReason"], "tool_use");
+    refused("nothing", json!([])).await;
+    refused("one of two", json!([yes("c1")])).await;
+    refused("the other of two", json!([result("c2")])).await;
+    refused("one twice", json!([yes("c1"), yes("c1"), result("c2")])).await;
+    refused("one too many", json!([yes("c1"), result("c2"), result("c3")])).await;
+    refused("the seed's call among them", json!([yes("c1"), result("c2"), yes("seed")])).await;
+    refused("a result for our tool", json!([result("c1"), result("c2")])).await;
+    refused("a permission for the app's tool", json!([yes("c1"), yes("c2")])).await;
+    refused("the kinds swapped", json!([result("c1"), yes("c2")])).await;
+    refused("an unknown call", json!([yes("c1"), result("c9")])).await;
+    refused("a message among them", json!([yes("c1"), result("c2"), user])).await;
+    refused("no word whether", json!([{"role": "tool_permission", "toolCallId": "c1"}, result("c2")])).await;
+    refused(
+        "no yes and no no",
+        json!([{"role": "tool_permission", "toolCallId": "c1", "granted": "true"}, result("c2")]),
+    )
+    .await;
+
+    let (status, answer) = aap.turn(&session, json!([yes("c1"), result("c2")])).await;
+    assert_eq!((status, runs(&gateway)), (200, 1), "{answer}");
+    let (status, body) = aap.turn(&session, json!([yes("c1"), result("c2")])).await;
+    assert_eq!((status, &body["code"], runs(&gateway)), (400, &json!("bad_answer"), 1), "replayed");
+}
+
+#[tokio::test]
+async fn a_permission_holds_only_while_its_tool_is_switched_on() {
+    let gateway = start(&[count("")]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("count", false)]).await;
+    assert_eq!(aap.play(&session, call_once("c1", "count", json!({}))).await["stopReason"], "tool_use");
+    let body = json!({
+        "messages": [{"role": "tool_permission", "toolCallId": "c1", "granted": true}],
+        "agent": {"tools": []},
+    });
+    let (status, answer) = aap.post(&format!("/sessions/{session}/turns"), body).await;
+    assert_eq!((status, runs(&gateway)), (200, 0));
+    assert_eq!(result_of(messages(&answer), "c1"), "Tool not found: count");
+}
+
+#[tokio::test]
+async fn a_secret_is_kept_sealed_and_never_shown() {
+    let option = "[[option]]\nname = \"apiKey\"\ntype = \"secret\"\n".to_owned();
+    let agent = desk(&[option]);
+    let gateway = Gateway::builder().agent(DESK, &agent).start().await;
+    let aap = gateway.aap();
+    let secret = "sk-schlüssel-4711-never-in-clear";
+    let session = aap.session_with(json!({"agent": {"name": DESK, "options": {"apiKey": secret}}})).await;
+    let redacted = json!({"apiKey": "***"});
+    let shown = aap.get(&format!("/sessions/{session}")).await.1;
+    assert_eq!(shown["agent"]["options"], redacted);
+    assert_eq!(aap.get("/sessions").await.1["sessions"][0]["agent"]["options"], redacted);
+    let sealed = opened(&gateway, &session).await;
+    assert_eq!(sealed.1, secret);
+
+    // What is shown, sent back, means: as it was.
+    let mut body = json!({"messages": [{"role": "user", "content": "hi"}]});
+    body["agent"] = shown["agent"].clone();
+    assert_eq!(post_turn(&aap, &session, None, &body).await.0, 200);
+    assert_eq!(opened(&gateway, &session).await, sealed);
+    body["agent"] = json!({"options": {"apiKey": "another-sk-never-in-clear"}});
+    assert_eq!(post_turn(&aap, &session, None, &body).await.0, 200);
+    assert_eq!(opened(&gateway, &session).await.1, "another-sk-never-in-clear");
+
+    let data = gateway.stop().await;
+    for entry in std::fs::read_dir(data.path()).unwrap() {
+        let file = entry.unwrap().path();
+        let bytes = std::fs::read(&file).unwrap_or_default();
+        let clear = bytes.windows(b"never-in-clear".len()).any(|bytes| bytes == b"never-in-clear");
+        assert!(!clear, "{} holds it in clear", file.display());
+    }
+    let next = Gateway::builder().agent(DESK, &agent).data(data).start().await;
+    assert_eq!(opened(&next, &session).await.1, "another-sk-never-in-clear");
+    assert_eq!(next.aap().get(&format!("/sessions/{session}")).await.1["agent"]["options"], redacted);
+}
+
+/// The stored form of the session's secret, and what it opens to under the server's key.
+async fn opened(gateway: &Gateway, session: &str) -> (String, String) {
+    let kept = gateway.engine().session(&Caller::new(Principal::Local), session).await.unwrap();
+    let Some(OptionValue::Sealed(sealed)) = kept.settings.options.get(&OptionName::parse("apiKey").unwrap()) else {
+        panic!("the secret is not sealed");
+    };
+    let key = std::fs::read(gateway.data().join("secret.key")).unwrap();
+    let vault = Vault::new(&key.try_into().unwrap());
+    (sealed.clone(), vault.open(&format!("{session}/apiKey"), sealed).unwrap())
+}
+
+#[tokio::test]
+async fn a_crash_leaves_no_call_without_an_answer_even_when_its_id_came_before() {
+    let clock = ManualClock::new();
+    let agent = desk(&[echo(), tool("sign", "cat", "human_authorization = true")]);
+    let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("echo", true), ("sign", true)]).await;
+    // Brains number their calls as they like: here each exchange begins anew at c1.
+    aap.play(&session, call_once("c1", "echo", json!({}))).await;
+    let turn = tokio::spawn({
+        let (aap, session) = (aap.clone(), session.clone());
+        async move { aap.play(&session, call_once("c1", "sign", json!({}))).await }
+    });
+    gateway.question().await;
+    let data = gateway.data_as_after_a_crash();
+    turn.abort();
+    let next = Gateway::builder().agent(DESK, &agent).clock(&clock).data(data).start().await;
+    let history = next.aap().history(&session).await;
+    let roles: Vec<_> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
+    assert_eq!(roles, ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]);
+}

@@ -1,0 +1,54 @@
+//! What an agent says goes to a terminal: nothing in it may move the cursor, hide a part or turn the
+//! direction of a line around.
+
+use std::borrow::Cow;
+
+/// The text without what a terminal would obey.
+pub(super) fn clean(text: &str) -> Cow<'_, str> {
+    if !text.contains(is_unsafe) {
+        return Cow::Borrowed(text);
+    }
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_unsafe(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    Cow::Owned(out.replace("\\u{d}\n", "\n"))
+}
+
+/// How many columns a character takes.
+pub(super) fn columns(c: char) -> usize {
+    match c {
+        '\u{0300}'..='\u{036F}' | '\u{200B}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' => 0,
+        _ if is_wide(c) => 2,
+        _ => 1,
+    }
+}
+
+/// Whether a character takes two columns; lines may break beside it.
+pub(super) fn is_wide(c: char) -> bool {
+    matches!(c,
+        '\u{1100}'..='\u{115F}' | '\u{2E80}'..='\u{303E}' | '\u{3041}'..='\u{A4CF}' | '\u{AC00}'..='\u{D7A3}'
+        | '\u{F900}'..='\u{FAFF}' | '\u{FE30}'..='\u{FE6F}' | '\u{FF00}'..='\u{FF60}' | '\u{FFE0}'..='\u{FFE6}'
+        | '\u{1F300}'..='\u{1F64F}' | '\u{1F900}'..='\u{1F9FF}' | '\u{20000}'..='\u{3FFFD}')
+}
+
+fn is_unsafe(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t')
+        || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_terminal_is_given_nothing_to_obey() {
+        assert_eq!(clean("a\x1b[2Jb\x07"), "a\\u{1b}[2Jb\\u{7}");
+        assert_eq!(clean("rm \u{202e}x"), "rm \\u{202e}x");
+        assert_eq!(clean("a\r\nb\tü 你好"), "a\nb\tü 你好");
+    }
+}

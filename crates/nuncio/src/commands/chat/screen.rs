@@ -1,0 +1,310 @@
+//! What the user sees: text as it comes, or one JSON event a line.
+
+use std::io::{IsTerminal as _, Write as _};
+
+use anstream::{print, println};
+use nuncio_aap::client::{Conversation, Ended, Received, Update};
+use nuncio_core::event::Voice;
+use nuncio_core::message::{Block, Content, Message, ToolCall};
+use nuncio_core::turn::StopReason;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::clean::clean;
+use super::words::Words;
+use super::wrap::Wrap;
+
+/// How many characters of a tool's answer are shown.
+const MAX_RESULT: usize = 1000;
+
+/// Where the chat is shown.
+#[derive(Debug)]
+pub(super) struct Screen {
+    words: Words,
+    json: bool,
+    wrap: Wrap,
+    /// Who is speaking.
+    voice: Option<Voice>,
+}
+
+impl Screen {
+    pub(super) fn new(words: Words, json: bool) -> Self {
+        Self { words, json, wrap: Wrap::new(width()), voice: None }
+    }
+
+    pub(super) fn words(&self) -> Words {
+        self.words
+    }
+
+    /// Something that happened in a turn.
+    pub(super) fn update(&mut self, update: &Update) {
+        if self.json {
+            return println!("{}", event(update));
+        }
+        match update {
+            Update::Text(piece) => self.speak(Voice::Text, piece),
+            Update::Thinking(piece) => self.speak(Voice::Thinking, piece),
+            Update::Call(call) => self.call(call),
+            Update::Result { content, .. } => self.result(content),
+            Update::Interrupted => self.note(self.words.interrupted),
+            Update::Unknown { .. } => {}
+            Update::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    /// A tool call with its arguments in view.
+    pub(super) fn call(&mut self, call: &ToolCall) {
+        if !self.json {
+            self.rest();
+            let arguments = Value::Object(call.input.clone()).to_string();
+            self.styled(&format!("→ {} {arguments}", call.name), |text| text.cyan().to_string());
+        }
+    }
+
+    /// A tool's answer.
+    pub(super) fn result(&mut self, content: &Content) {
+        if !self.json {
+            self.rest();
+            let text = content.text();
+            let shown: String = text.chars().take(MAX_RESULT).collect();
+            let more = if shown.len() < text.len() { " …" } else { "" };
+            self.styled(&format!("← {shown}{more}"), |text| text.dimmed().to_string());
+        }
+    }
+
+    fn ended(&mut self, ended: &Ended) {
+        self.rest();
+        if ended.received == Received::Incomplete && ended.stop.error.is_none() {
+            self.note(self.words.incomplete);
+        }
+        match ended.stop.reason {
+            _ if ended.stop.cancelled => self.note(self.words.stopped),
+            StopReason::MaxTokens => self.note(self.words.max_tokens),
+            StopReason::Refusal => self.note(self.words.refusal),
+            StopReason::Error => {
+                let why = ended.stop.error.as_ref().map(|error| error.message.clone()).unwrap_or_default();
+                self.failed(&format!("{} {why}", self.words.failed));
+            }
+            StopReason::EndTurn | StopReason::ToolUse => {}
+        }
+    }
+
+    /// Something went wrong; the chat goes on.
+    pub(super) fn failed(&mut self, why: &str) {
+        if self.json {
+            return println!("{}", json!({"event": "error", "error": why}));
+        }
+        self.rest();
+        self.styled(why, |text| text.red().to_string());
+    }
+
+    /// A word of the chat's own.
+    pub(super) fn note(&mut self, text: &str) {
+        if !self.json {
+            self.rest();
+            self.styled(text, |text| text.dimmed().to_string());
+        }
+    }
+
+    pub(super) fn welcome(&mut self, conversation: &Conversation) {
+        let agent = conversation.agent();
+        if self.json {
+            let session = json!({"event": "session", "sessionId": conversation.session(), "agent": agent.name});
+            return println!("{session}");
+        }
+        let title = clean(agent.title.as_deref().unwrap_or(&agent.name)).into_owned();
+        println!("{} {}", self.words.talking_to, title.bold());
+        if let Some(description) = &agent.description {
+            self.styled(description, |text| text.dimmed().to_string());
+        }
+        self.note(self.words.help_hint);
+    }
+
+    pub(super) fn farewell(&mut self, target: &str, session: &str) {
+        if !self.json {
+            self.rest();
+            let line = format!("{} nuncio chat {target} --session {session}", self.words.go_on_with);
+            println!("{}", clean(&line).dimmed());
+        }
+    }
+
+    pub(super) fn help(&mut self) {
+        if !self.json {
+            println!("{}", self.words.help);
+        }
+    }
+
+    pub(super) fn session(&mut self, session: &str) {
+        if self.json {
+            return println!("{}", json!({"event": "session", "sessionId": session}));
+        }
+        println!("{} {}", self.words.session, clean(session));
+    }
+
+    pub(super) fn unknown_command(&mut self, command: &str) {
+        self.failed(&format!("{} {}", clean(command), self.words.unknown_command));
+    }
+
+    pub(super) fn tools(&mut self, conversation: &Conversation) {
+        if self.json {
+            let (theirs, own) = (conversation.switched_on(), conversation.own_tools());
+            return println!("{}", json!({"event": "tools", "agent": theirs, "client": own}));
+        }
+        let described = |name: &str| {
+            let tool = conversation.agent().tools.iter().find(|tool| tool.name == name);
+            tool.map(|tool| tool.description.clone()).unwrap_or_default()
+        };
+        let (theirs, own) = (conversation.switched_on(), conversation.own_tools());
+        if theirs.is_empty() && own.is_empty() {
+            return self.note(self.words.no_tools);
+        }
+        if !theirs.is_empty() {
+            println!("{}", self.words.their_tools.bold());
+        }
+        for tool in theirs {
+            let how = if tool.trust == Some(true) { self.words.trusted } else { self.words.asked };
+            self.plain(&format!("  {} ({how}): {}", tool.name, described(tool.name.as_str())));
+        }
+        if !own.is_empty() {
+            println!("{}", self.words.your_tools.bold());
+        }
+        for tool in own {
+            self.plain(&format!("  {}: {}", tool.name, tool.description));
+        }
+    }
+
+    pub(super) fn history(&mut self, messages: &[Message]) {
+        if self.json {
+            return println!("{}", json!({"event": "history", "messages": messages}));
+        }
+        if messages.is_empty() {
+            return self.note(self.words.nothing_said);
+        }
+        for message in messages {
+            match message {
+                Message::System { content, .. } => self.note(content),
+                Message::User { .. } => {
+                    print!("{}", self.words.you.bold());
+                    self.plain(&message.text());
+                }
+                Message::Assistant { content: Content::Text(text), .. } => {
+                    self.plain(&format!("{} {text}", self.words.agent));
+                }
+                Message::Assistant { content: Content::Blocks(blocks), .. } => {
+                    blocks.iter().for_each(|block| self.block(block));
+                }
+                Message::Tool { content, .. } => self.result(content),
+            }
+        }
+        self.rest();
+    }
+
+    fn block(&mut self, block: &Block) {
+        match block {
+            Block::Text { text, .. } => self.plain(&format!("{} {text}", self.words.agent)),
+            Block::Thinking { thinking, .. } => self.note(thinking),
+            Block::ToolUse { call, .. } => self.call(call),
+            Block::Image { .. } => {}
+        }
+    }
+
+    /// Asks for a line.
+    pub(super) fn prompt(&mut self, prompt: &str) {
+        self.rest();
+        print!("{}", prompt.bold());
+        flush();
+    }
+
+    /// The end of a line that the user left.
+    pub(super) fn line_break(&mut self) {
+        println!();
+    }
+
+    fn speak(&mut self, voice: Voice, piece: &str) {
+        if self.voice != Some(voice) {
+            self.rest();
+            self.voice = Some(voice);
+        }
+        let out = self.wrap.push(&clean(piece));
+        self.put(voice, &out);
+    }
+
+    /// Ends what is being said.
+    fn rest(&mut self) {
+        if let Some(voice) = self.voice.take() {
+            let out = self.wrap.end();
+            self.put(voice, &out);
+        }
+    }
+
+    fn put(&self, voice: Voice, text: &str) {
+        if text.is_empty() {
+            return;
+        }
+        match voice {
+            Voice::Text => print!("{text}"),
+            Voice::Thinking => print!("{}", text.dimmed()),
+        }
+        flush();
+    }
+
+    fn plain(&mut self, text: &str) {
+        self.styled(text, str::to_owned);
+    }
+
+    fn styled(&mut self, text: &str, style: impl Fn(&str) -> String) {
+        let mut wrap = Wrap::new(width());
+        let whole = wrap.push(&clean(text)) + &wrap.end();
+        for line in whole.lines() {
+            println!("{}", style(line));
+        }
+    }
+}
+
+/// An update as one line of JSON, by the protocol's own names where it has them.
+fn event(update: &Update) -> Value {
+    match update {
+        Update::Text(delta) => json!({"event": "text_delta", "delta": delta}),
+        Update::Thinking(delta) => json!({"event": "thinking_delta", "delta": delta}),
+        Update::Call(call) => {
+            json!({"event": "tool_call", "toolCallId": call.id, "name": call.name, "input": call.input})
+        }
+        Update::Result { call, content } => json!({"event": "tool_result", "toolCallId": call, "content": content}),
+        Update::Interrupted => json!({"event": "interrupted"}),
+        Update::Unknown { event, data } => json!({"event": "unknown", "name": event, "data": data}),
+        Update::Ended(Ended { stop, received, .. }) => {
+            let received = match received {
+                Received::Whole => "whole",
+                Received::Continued => "continued",
+                Received::FromHistory => "from_history",
+                Received::Incomplete => "incomplete",
+            };
+            let error = stop.error.as_ref().map(|error| json!({"code": error.code, "message": error.message}));
+            let mut event = json!({"event": "turn_stop", "stopReason": stop.reason, "received": received});
+            for (name, value) in [("usage", json!(stop.usage)), ("error", json!(error))] {
+                if !value.is_null() {
+                    event[name] = value;
+                }
+            }
+            if stop.cancelled {
+                event["cancelled"] = true.into();
+            }
+            event
+        }
+    }
+}
+
+/// The columns of the terminal, or of `COLUMNS`; none when nobody looks at lines.
+fn width() -> Option<usize> {
+    let said = std::env::var("COLUMNS").ok().and_then(|text| text.parse().ok());
+    if std::io::stdout().is_terminal() {
+        let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+        return measured.or(said).or(Some(80));
+    }
+    said
+}
+
+fn flush() {
+    // A terminal that is gone is noticed by the next line.
+    let _ = anstream::stdout().flush();
+}

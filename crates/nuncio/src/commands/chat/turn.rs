@@ -1,0 +1,187 @@
+//! One turn as the user lives it: watching, stopping, answering the calls that wait.
+
+use std::collections::HashSet;
+
+use futures_util::StreamExt as _;
+use futures_util::future::{BoxFuture, FutureExt as _};
+use nuncio_aap::client::{ClientError, Conversation, Pending, Update};
+use nuncio_core::ids::ToolName;
+use nuncio_core::message::{Content, Extra};
+use nuncio_core::session::Awaits;
+use nuncio_core::turn::{CallAnswer, TurnInput};
+
+use super::input::{Heard, Input};
+use super::screen::Screen;
+use super::tool::LocalTool;
+
+/// Runs a turn; whether it came to its end. Ctrl-C stops it, and a second one stops listening.
+pub(super) async fn run(
+    conversation: &mut Conversation,
+    input: TurnInput,
+    screen: &mut Screen,
+    user: &mut Input,
+) -> bool {
+    let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
+    let mut exchange = conversation.send(input);
+    let mut stopping: Option<BoxFuture<'static, Result<(), ClientError>>> = None;
+    let mut stopped = false;
+    loop {
+        tokio::select! {
+            update = exchange.next() => match update {
+                Some(Ok(update)) => {
+                    screen.update(&update);
+                    if let Update::Ended(ended) = &update {
+                        return !ended.stop.cancelled;
+                    }
+                }
+                Some(Err(error)) => {
+                    screen.failed(&error.to_string());
+                    return false;
+                }
+                None => return false,
+            },
+            () = user.interrupted() => {
+                if stopped {
+                    screen.note(screen.words().stopped);
+                    return false;
+                }
+                stopped = true;
+                screen.note(screen.words().stopping);
+                let (client, session) = (client.clone(), session.clone());
+                stopping = Some(async move { client.cancel(&session).await }.boxed());
+            }
+            outcome = wait(&mut stopping) => {
+                stopping = None;
+                if outcome.is_err() {
+                    screen.note(screen.words().cannot_stop);
+                    return false;
+                }
+            }
+        }
+    }
+}
+
+async fn wait(stopping: &mut Option<BoxFuture<'static, Result<(), ClientError>>>) -> Result<(), ClientError> {
+    match stopping {
+        Some(stopping) => stopping.await,
+        None => std::future::pending().await,
+    }
+}
+
+/// How the calls that wait are answered.
+#[derive(Debug)]
+pub(super) struct Answers {
+    tools: Vec<LocalTool>,
+    /// Whether nobody is asked about anything.
+    trust: bool,
+    /// Whether nobody is there to be asked.
+    alone: bool,
+    /// The tools the user has allowed for this session.
+    allowed: HashSet<ToolName>,
+}
+
+/// What the user said of a call.
+enum Word {
+    Yes,
+    No(Option<String>),
+}
+
+impl Answers {
+    pub(super) fn new(tools: Vec<LocalTool>, trust: bool, alone: bool) -> Self {
+        Self { tools, trust, alone, allowed: HashSet::new() }
+    }
+
+    pub(super) fn tools(&self) -> &[LocalTool] {
+        &self.tools
+    }
+
+    pub(super) fn trusts_all(&self) -> bool {
+        self.trust
+    }
+
+    /// Another conversation begins.
+    pub(super) fn forget(&mut self) {
+        self.allowed.clear();
+    }
+
+    /// Answers to all calls that wait; none when the user would rather not.
+    pub(super) async fn give(
+        &mut self,
+        conversation: &mut Conversation,
+        screen: &mut Screen,
+        user: &mut Input,
+        show: bool,
+    ) -> Option<Vec<CallAnswer>> {
+        let pending = conversation.pending().to_vec();
+        let show = show || pending.len() > 1;
+        let mut answers = Vec::new();
+        for Pending { call, awaits } in pending {
+            let word = if self.trust || self.allowed.contains(&call.name) {
+                Word::Yes
+            } else if self.alone {
+                Word::No(Some("nobody is there to be asked".to_owned()))
+            } else {
+                if show {
+                    screen.call(&call);
+                }
+                self.ask(&call.name, conversation, screen, user).await?
+            };
+            let answer = match (awaits, word) {
+                (Awaits::Permission, Word::Yes) => {
+                    CallAnswer::Permission { call: call.id, granted: true, reason: None }
+                }
+                (Awaits::Permission, Word::No(reason)) => {
+                    CallAnswer::Permission { call: call.id, granted: false, reason }
+                }
+                (Awaits::Result, word) => {
+                    let content = match word {
+                        Word::No(None) => "Tool call denied".to_owned(),
+                        Word::No(Some(reason)) => format!("Tool call denied: {reason}"),
+                        Word::Yes => match self.tools.iter().find(|tool| *tool.name() == call.name) {
+                            Some(tool) => tokio::select! {
+                                output = tool.run(&call.input) => output,
+                                () = user.interrupted() => "Tool execution failed: the user stopped it".to_owned(),
+                            },
+                            None => format!("Tool not found: {}", call.name),
+                        },
+                    };
+                    let content = Content::Text(content);
+                    screen.update(&Update::Result { call: call.id.clone(), content: content.clone() });
+                    CallAnswer::Result { call: call.id, content, extra: Extra::new() }
+                }
+            };
+            answers.push(answer);
+        }
+        Some(answers)
+    }
+
+    /// Asks about one call; nothing when the user walks away from it.
+    async fn ask(
+        &mut self,
+        tool: &ToolName,
+        conversation: &mut Conversation,
+        screen: &mut Screen,
+        user: &mut Input,
+    ) -> Option<Word> {
+        let words = screen.words();
+        let question = format!("{} {tool}? {}: ", words.allow, words.choices);
+        loop {
+            let Heard::Line(line) = user.answer(screen, &question).await else { return None };
+            let line = line.trim();
+            let (first, reason) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+            match first.to_lowercase().as_str() {
+                "y" | "yes" | "是" | "允许" => return Some(Word::Yes),
+                "a" | "always" | "始终" => {
+                    self.allowed.insert(tool.clone());
+                    conversation.trust(tool.as_str());
+                    return Some(Word::Yes);
+                }
+                "n" | "no" | "否" | "拒绝" => {
+                    let reason = reason.trim();
+                    return Some(Word::No((!reason.is_empty()).then(|| reason.to_owned())));
+                }
+                _ => screen.note(words.again),
+            }
+        }
+    }
+}

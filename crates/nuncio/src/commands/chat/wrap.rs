@@ -1,0 +1,130 @@
+//! Breaking lines while the text still comes.
+
+use super::clean::{columns, is_wide};
+
+/// Puts words on lines. A word is held back until it is known to fit.
+#[derive(Debug)]
+pub(super) struct Wrap {
+    /// How many columns there are; none for any number.
+    width: Option<usize>,
+    column: usize,
+    word: String,
+    word_columns: usize,
+    /// Spaces that are only needed if something follows them on the line.
+    spaces: usize,
+}
+
+impl Wrap {
+    pub(super) fn new(width: Option<usize>) -> Self {
+        Self { width: width.map(|width| width.max(20)), column: 0, word: String::new(), word_columns: 0, spaces: 0 }
+    }
+
+    /// Takes a piece of text; what can be printed now.
+    pub(super) fn push(&mut self, piece: &str) -> String {
+        let mut out = String::new();
+        for c in piece.chars() {
+            match c {
+                '\n' => {
+                    self.put_word(&mut out);
+                    self.spaces = 0;
+                    self.column = 0;
+                    out.push('\n');
+                }
+                ' ' | '\t' => {
+                    self.put_word(&mut out);
+                    self.spaces += 1;
+                }
+                c => {
+                    if is_wide(c) {
+                        self.put_word(&mut out);
+                    }
+                    if self.width.is_some_and(|width| self.word_columns + columns(c) > width) {
+                        self.put_word(&mut out);
+                    }
+                    self.word.push(c);
+                    self.word_columns += columns(c);
+                    if is_wide(c) {
+                        self.put_word(&mut out);
+                    }
+                }
+            }
+        }
+        out
+    }
+
+    /// What is held back; the line goes on after it.
+    pub(super) fn flush(&mut self) -> String {
+        let mut out = String::new();
+        self.put_word(&mut out);
+        out
+    }
+
+    /// What is held back, and the end of the line if one has begun.
+    pub(super) fn end(&mut self) -> String {
+        let mut out = self.flush();
+        if self.column > 0 {
+            out.push('\n');
+        }
+        self.column = 0;
+        self.spaces = 0;
+        out
+    }
+
+    fn put_word(&mut self, out: &mut String) {
+        if self.word.is_empty() {
+            return;
+        }
+        let spaces = std::mem::take(&mut self.spaces);
+        let too_long = self.width.is_some_and(|width| self.column + spaces + self.word_columns > width);
+        if too_long && self.column > 0 {
+            out.push('\n');
+            self.column = 0;
+        } else {
+            out.extend(std::iter::repeat_n(' ', spaces));
+            self.column += spaces;
+        }
+        out.push_str(&self.word);
+        self.column += self.word_columns;
+        self.word.clear();
+        self.word_columns = 0;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrapped(width: usize, pieces: &[&str]) -> String {
+        let mut wrap = Wrap::new(Some(width));
+        let mut out: String = pieces.iter().map(|piece| wrap.push(piece)).collect();
+        out.push_str(&wrap.end());
+        out
+    }
+
+    #[test]
+    fn lines_break_between_words_and_wherever_the_pieces_were_cut() {
+        let text = "The quick brown fox jumps over the lazy dog, twice.";
+        let whole = wrapped(20, &[text]);
+        assert_eq!(whole, "The quick brown fox\njumps over the lazy\ndog, twice.\n");
+        let pieces: Vec<String> = text.chars().map(String::from).collect();
+        assert_eq!(wrapped(20, &pieces.iter().map(String::as_str).collect::<Vec<_>>()), whole);
+    }
+
+    #[test]
+    fn chinese_breaks_anywhere_and_takes_two_columns_a_character() {
+        assert_eq!(wrapped(20, &["一二三四五六七八九十甲乙"]), "一二三四五六七八九十\n甲乙\n");
+    }
+
+    #[test]
+    fn a_word_longer_than_the_line_is_cut_and_lines_of_its_own_stay() {
+        assert_eq!(wrapped(20, &[&"x".repeat(45)]), format!("{0}\n{0}\nxxxxx\n", "x".repeat(20)));
+        assert_eq!(wrapped(20, &["a\n  b\n\nc"]), "a\n  b\n\nc\n");
+    }
+
+    #[test]
+    fn without_a_width_nothing_is_broken() {
+        let mut wrap = Wrap::new(None);
+        let long = "word ".repeat(100);
+        assert_eq!(wrap.push(&long) + &wrap.end(), format!("{}\n", long.trim_end()));
+    }
+}

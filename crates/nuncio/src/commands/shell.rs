@@ -1,0 +1,48 @@
+//! `nuncio completions` and `nuncio man`: what a shell and `man` want to know, made from the same
+//! description that reads the flags.
+
+use std::io::{ErrorKind, Write as _};
+use std::path::Path;
+
+use anstream::println;
+use clap::CommandFactory as _;
+use clap_complete::Shell;
+use nuncio_core::Code;
+use serde_json::json;
+
+use crate::cli::Cli;
+use crate::output::fault;
+
+/// Prints a completion script.
+pub(crate) fn completions(shell: Shell) -> anyhow::Result<()> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "nuncio", &mut script);
+    print_whole(&script)
+}
+
+/// Prints the manual's first page, or writes all of them into a folder.
+pub(crate) fn man(folder: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let Some(folder) = folder else {
+        let mut page = Vec::new();
+        clap_mangen::Man::new(Cli::command()).render(&mut page)?;
+        return print_whole(&page);
+    };
+    let failed =
+        |error: std::io::Error| fault(Code::Internal, format!("{} cannot be written: {error}", folder.display()));
+    std::fs::create_dir_all(folder).map_err(failed)?;
+    clap_mangen::generate_to(Cli::command(), folder).map_err(failed)?;
+    if json {
+        println!("{}", json!({"written": folder}));
+    } else {
+        println!("Wrote the manual to {0}.\n\nNext:\n  man -l {0}/nuncio.1", folder.display());
+    }
+    Ok(())
+}
+
+/// Prints it as it is. Someone who has read enough, such as `head`, is no fault.
+fn print_whole(text: &[u8]) -> anyhow::Result<()> {
+    match std::io::stdout().write_all(text) {
+        Err(error) if error.kind() != ErrorKind::BrokenPipe => Err(error.into()),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,52 @@
+//! The real program, from outside: started as a process, spoken to over its sockets, stopped and
+//! killed as an operator, a supervisor or a power cut would.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
+
+#[path = "it/client.rs"]
+mod client;
+#[path = "it/home.rs"]
+mod home;
+#[path = "it/process.rs"]
+mod process;
+#[path = "it/webdriver.rs"]
+mod webdriver;
+
+#[path = "it/approve.rs"]
+mod approve;
+#[path = "it/audit.rs"]
+mod audit;
+#[path = "it/author.rs"]
+mod author;
+#[path = "it/brains.rs"]
+mod brains;
+#[path = "it/chat.rs"]
+mod chat;
+#[path = "it/cli.rs"]
+mod cli;
+#[path = "it/conformance.rs"]
+mod conformance;
+#[path = "it/crash.rs"]
+mod crash;
+#[path = "it/hotel.rs"]
+mod hotel;
+#[path = "it/init.rs"]
+mod init;
+#[path = "it/logs.rs"]
+mod logs;
+#[path = "it/operator.rs"]
+mod operator;
+#[path = "it/page.rs"]
+mod page;
+#[path = "it/reload.rs"]
+mod reload;
+#[path = "it/shell.rs"]
+mod shell;
+#[path = "it/single.rs"]
+mod single;
+#[path = "it/stop.rs"]
+mod stop;
+#[path = "it/storm.rs"]
+mod storm;
+#[path = "it/tls.rs"]
+mod tls;

@@ -1,0 +1,150 @@
+//! The operators' inbox: a call that needs a person waits there, whatever the app trusts.
+
+use std::fs;
+
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use crate::client::{Client, call, play, turns};
+use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::process::until;
+
+/// An agent whose only tool needs a person, and leaves a line for each time it runs.
+fn guarded() -> Home {
+    let tool = shell_tool("pay", "cat >> runs; echo >> runs; echo paid")
+        .replace("timeout_ms", "human_authorization = true\ntimeout_ms");
+    Home::with_agent(&format!("{SCRIPTED}{tool}"))
+}
+
+fn runs(home: &Home) -> Vec<Value> {
+    let text = fs::read_to_string(home.path("runs")).unwrap_or_default();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+/// A turn that calls the tool; it waits, so it is not waited for.
+fn pay(client: &Client, session: &str, euros: u32) -> JoinHandle<(u16, Value)> {
+    let script = json!([[call("c1", "pay", json!({"euros": euros}))], [{"echo": "results"}]]);
+    let (client, path, body) = (client.clone(), turns(session), json!({"messages": [play(&script)]}));
+    tokio::spawn(async move { client.post(&path, &body).await })
+}
+
+/// The one question that waits.
+async fn question(home: &Home) -> Value {
+    until("a question", async || {
+        let listed = home.desk(&["approve", "list"]).json();
+        let waiting = listed["approvals"].as_array().unwrap();
+        assert!(waiting.len() < 2, "{listed}");
+        waiting.first().cloned()
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_a_person_must_allow_waits_and_runs_once_when_it_is_allowed() {
+    let home = guarded();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("pay", true)]).await;
+    let turn = pay(&client, &session, 80);
+    let asked = question(&home).await;
+    assert_eq!(asked["question"]["arguments"], json!({"euros": 80}));
+    assert_eq!(asked["question"]["tool"], "pay");
+    assert_eq!((&asked["question"]["caller"], &asked["asked_of"]), (&json!("local"), &json!("operators")));
+    assert_eq!(asked["question"]["session"], json!(session));
+    assert!(runs(&home).is_empty() && !turn.is_finished());
+    let shown = home.nuncio(&["approve", "list"]).run();
+    assert!(shown.stdout.contains("pay") && shown.stdout.contains(r#"{"euros":80}"#), "{shown:?}");
+
+    let id = asked["id"].as_str().unwrap();
+    home.desk(&["approve", "allow", id]).json();
+    let (status, answer) = turn.await.unwrap();
+    assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")));
+    assert_eq!(answer["messages"][1], json!({"role": "tool", "toolCallId": "c1", "content": "paid"}));
+    assert_eq!(runs(&home), [json!({"euros": 80})]);
+
+    for again in ["allow", "deny"] {
+        assert_eq!(home.desk(&["approve", again, id]).failure().0, "approval_closed");
+    }
+    assert_eq!(home.desk(&["approve", "allow", "apr_unknown"]).failure().0, "approval_not_found");
+    assert_eq!(runs(&home).len(), 1);
+    let records = home.audit();
+    assert_eq!(records.len(), 1);
+    assert_eq!(records[0]["decision"], json!({"verdict": "allowed", "by": ["operator"]}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_is_denied_never_runs_and_the_agent_is_told_why() {
+    let home = guarded();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("pay", true)]).await;
+    let turn = pay(&client, &session, 9000);
+    let asked = question(&home).await;
+    let id = asked["id"].as_str().unwrap();
+    home.desk(&["approve", "deny", id, "--reason", "too much"]).json();
+    let (status, answer) = turn.await.unwrap();
+    assert_eq!((status, &answer["stopReason"]), (200, &json!("end_turn")));
+    let history = client.history(&session).await;
+    assert_eq!(history[2], json!({"role": "tool", "toolCallId": "c1", "content": "Tool call denied: too much"}));
+    assert_eq!(home.desk(&["approve", "allow", id]).failure().0, "approval_closed");
+    assert!(runs(&home).is_empty());
+    let records = home.audit();
+    assert_eq!(records[0]["decision"], json!({"verdict": "refused", "by": "operator", "code": "denied"}));
+    assert_eq!(records[0]["outcome"], json!({"result": "not_run"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_from_the_app_is_not_enough() {
+    let home = guarded();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("pay", false)]).await;
+    let (_, asked) = pay(&client, &session, 80).await.unwrap();
+    assert_eq!(asked["stopReason"], "tool_use");
+    let grant = json!({"messages": [{"role": "tool_permission", "toolCallId": "c1", "granted": true}]});
+    let (path, sender) = (turns(&session), client.clone());
+    let turn = tokio::spawn(async move { sender.post(&path, &grant).await });
+    let waiting = question(&home).await;
+    assert!(runs(&home).is_empty());
+    home.desk(&["approve", "allow", waiting["id"].as_str().unwrap()]).json();
+    assert_eq!(turn.await.unwrap().1["stopReason"], "end_turn");
+    assert_eq!(runs(&home).len(), 1);
+    assert_eq!(home.audit()[0]["decision"]["by"], json!(["client", "operator"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_whose_turn_is_cancelled_is_closed() {
+    let home = guarded();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("pay", true)]).await;
+    let turn = pay(&client, &session, 80);
+    let asked = question(&home).await;
+    let (status, _) = client.post(&format!("/sessions/{session}/cancel"), &json!({})).await;
+    assert_eq!(status, 200);
+    assert_eq!(turn.await.unwrap().1["cancelled"], true);
+    assert_eq!(home.desk(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
+    assert!(runs(&home).is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_that_a_crash_left_open_is_closed_and_its_call_not_run() {
+    let home = guarded();
+    let server = home.start();
+    let session = server.aap().session("script", &[("pay", true)]).await;
+    let client = server.aap();
+    let (path, script) = (turns(&session), json!([[call("c1", "pay", json!({"euros": 80}))], [{"text": "over"}]]));
+    let turn = tokio::spawn(async move { client.try_post(&path, &json!({"messages": [play(&script)]})).await });
+    let asked = question(&home).await;
+    server.kill9();
+    assert!(turn.await.unwrap().is_err());
+
+    let server = home.start();
+    assert_eq!(home.desk(&["approve", "list"]).json()["approvals"], json!([]));
+    assert_eq!(home.desk(&["approve", "allow", asked["id"].as_str().unwrap()]).failure().0, "approval_closed");
+    let history = server.aap().history(&session).await;
+    assert_eq!(history.len(), 3);
+    assert!(history[2]["content"].as_str().unwrap().contains("not run"), "{}", history[2]);
+    assert!(runs(&home).is_empty());
+    assert_eq!(server.aap().say(&session, "and now?").await["stopReason"], "end_turn");
+}

@@ -1,0 +1,158 @@
+//! The record of every call: complete, and proof against anyone who can write the file.
+
+use std::fs;
+use std::path::Path;
+
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::client::call;
+use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::process::{Ran, nuncio, until};
+
+#[tokio::test]
+async fn every_call_leaves_a_record_of_who_what_and_how_it_ended() {
+    let home = Home::script();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("add", true), ("lookup", false)]).await;
+    let script = json!([
+        [
+            call("c1", "add", json!({"a": 1, "b": 2})),
+            call("c2", "add", json!({"a": "one"})),
+            call("c3", "nothing", json!({}))
+        ],
+        [call("c4", "lookup", json!({"key": "k"}))],
+    ]);
+    client.play(&session, script).await;
+    let deny = json!([{"role": "tool_permission", "toolCallId": "c4", "granted": false, "reason": "no"}]);
+    client.turn(&session, deny).await;
+
+    let records = home.audit();
+    let of =
+        |id: &str| records.iter().find(|record| record["call"] == id).unwrap_or_else(|| panic!("{id}: {records:#?}"));
+    assert_eq!(of("c1")["decision"], json!({"verdict": "allowed", "by": ["policy"]}));
+    assert_eq!(of("c1")["outcome"], json!({"result": "completed"}));
+    assert_eq!(of("c2")["decision"], json!({"verdict": "refused", "by": "policy", "code": "invalid_arguments"}));
+    assert_eq!(of("c3")["decision"]["code"], "tool_not_found");
+    assert_eq!(of("c4")["decision"], json!({"verdict": "refused", "by": "client", "code": "denied"}));
+    for record in &records {
+        assert_eq!(
+            (&record["caller"], &record["protocol"], &record["agent"]),
+            (&json!("local"), &json!("aap"), &json!("script"))
+        );
+        assert_eq!(record["session"], json!(session));
+        assert_eq!(record["arguments_digest"].as_str().unwrap().len(), 64, "{record}");
+        assert!(
+            record["asked_at"].is_string() && record["ended_at"].is_string() && record["request"].is_string(),
+            "{record}"
+        );
+    }
+    let shown = home.nuncio(&["audit", "list"]).run();
+    assert!(shown.stdout.contains("refused: invalid_arguments"), "{shown:?}");
+}
+
+/// A stopped server's data directory with three records and a checkpoint behind the last.
+async fn three_records() -> Home {
+    let home = Home::script();
+    let server = home.start();
+    let session = server.aap().session("script", &[("add", true)]).await;
+    let sums = [1, 2, 3].map(|n| call(&format!("c{n}"), "add", json!({"a": n, "b": n})));
+    server.aap().play(&session, json!([[sums[0]], [sums[1]], [sums[2]], [{"text": "done"}]])).await;
+    server.stop();
+    home
+}
+
+/// A copy of the directory, changed by an SQL statement, and what the proof says of it.
+fn verify_after(home: &Home, change: impl FnOnce(&Path)) -> Ran {
+    let copy = TempDir::new().unwrap();
+    for entry in fs::read_dir(home.data()).unwrap() {
+        let entry = entry.unwrap();
+        fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
+    }
+    change(copy.path());
+    nuncio(&["--json", "audit", "verify", "--data"]).arg(copy.path()).run()
+}
+
+fn sql(statement: &'static str) -> impl FnOnce(&Path) {
+    move |data| {
+        let changed = Connection::open(data.join("nuncio.db")).unwrap().execute(statement, []).unwrap();
+        assert!(changed > 0, "{statement} changes something");
+    }
+}
+
+#[tokio::test]
+async fn whoever_changes_the_record_is_found_out_and_the_first_broken_link_named() {
+    let home = three_records().await;
+    let intact = verify_after(&home, |_| {}).json();
+    assert_eq!((&intact["records"], &intact["intact"]), (&json!(3), &json!(true)));
+    assert!(intact["checkpoints"].as_u64().unwrap() >= 1, "{intact}");
+
+    let changes = [
+        (
+            "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq >= 2",
+            "record 2 was changed after it was written",
+        ),
+        ("DELETE FROM audit_links WHERE seq = 2", "record 2 is missing: the next one found is 3"),
+        ("DELETE FROM audit_links WHERE seq = 1", "record 1 is missing"),
+        (
+            "UPDATE audit_links SET previous = (SELECT hash FROM audit_links WHERE seq = 1) WHERE seq = 3",
+            "record 3 does not follow from record 2",
+        ),
+        ("DELETE FROM audit_links WHERE seq = 3", "ends at record 2, but a signed checkpoint has seen record 3"),
+        ("DELETE FROM audit_links", "ends at record 0, but a signed checkpoint has seen record 3"),
+    ];
+    for (statement, broken) in changes {
+        let ran = verify_after(&home, sql(statement));
+        let (code, message) = ran.failure();
+        assert_eq!(code, "audit_broken", "{statement}");
+        assert!(message.contains(broken), "{statement}: {message}");
+    }
+}
+
+#[tokio::test]
+async fn a_forged_or_damaged_checkpoint_is_found_out() {
+    let home = three_records().await;
+    let rewrite = |change: fn(Value) -> String| {
+        move |data: &Path| {
+            let file = data.join("audit-checkpoints.jsonl");
+            let text = fs::read_to_string(&file).unwrap();
+            let line = serde_json::from_str(text.lines().last().unwrap()).unwrap();
+            fs::write(&file, change(line)).unwrap();
+        }
+    };
+    let forged = rewrite(|mut line| {
+        line["seq"] = json!(2);
+        format!("{line}\n")
+    });
+    let (code, message) = verify_after(&home, forged).failure();
+    assert_eq!(code, "audit_broken");
+    assert!(message.contains("not signed by this server's key"), "{message}");
+    let (code, message) = verify_after(&home, rewrite(|_| "nonsense\n".to_owned())).failure();
+    assert_eq!(code, "audit_broken");
+    assert!(message.contains("line 1"), "{message}");
+}
+
+#[tokio::test]
+async fn a_call_that_ends_while_the_server_stops_is_below_the_last_checkpoint_too() {
+    let home = Home::with_agent(&format!(
+        "{SCRIPTED}{}",
+        shell_tool("gate", "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went")
+    ));
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("gate", true)]).await;
+    let live = client.stream(&session, json!([[call("c1", "gate", json!({}))], [{"text": "done"}]])).await;
+    until("the tool runs", async || home.path("begun").exists().then_some(())).await;
+    server.terminate();
+    until("it is stopping", async || client.reconnected().try_post("/sessions", &json!({})).await.err()).await;
+    fs::write(home.path("go"), "").unwrap();
+    live.rest().await;
+    assert_eq!(server.ended().0, Some(0));
+
+    assert_eq!(verify_after(&home, |_| {}).json()["records"], 1);
+    let (code, message) = verify_after(&home, sql("DELETE FROM audit_links WHERE seq = 1")).failure();
+    assert_eq!(code, "audit_broken");
+    assert!(message.contains("a signed checkpoint has seen record 1"), "{message}");
+}

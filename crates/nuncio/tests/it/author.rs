@@ -1,0 +1,113 @@
+//! What the author of an agent meets: `init`, `lint`, and how `serve` finds the file.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::json;
+
+use crate::client::{call, last_text};
+use crate::home::{Home, SCRIPT, SCRIPTED};
+
+#[tokio::test]
+async fn init_writes_an_agent_that_lint_accepts_and_serve_serves() {
+    let home = Home::hotel();
+    let written = home.desk(&["init", "my-agent"]).json();
+    assert_eq!(written["written"], "my-agent/agent.toml");
+    let linted = home.desk(&["lint", "my-agent"]).json();
+    assert_eq!(linted["agents"][0]["agent"], "my-agent");
+    assert_eq!(linted["agents"][0]["notes"], json!([]));
+
+    let server = home.serve().arg("my-agent").start();
+    assert_eq!(server.greeting["agents"], json!(["my-agent"]));
+    let session = server.aap().session("my-agent", &[("clock", true)]).await;
+    let answer = server.aap().say(&session, "What time is it in Europe/Paris?").await;
+    let text = last_text(answer["messages"].as_array().unwrap());
+    assert!(text.starts_with("In Europe/Paris it is ") && text.contains(':'), "{text}");
+}
+
+#[test]
+fn init_never_overwrites() {
+    let home = Home::hotel();
+    home.write_agent("mine");
+    let ran = home.nuncio(&["init"]).run();
+    assert_eq!(ran.status, Some(1));
+    assert!(ran.stderr.contains("exists already"), "{ran:?}");
+    assert_eq!(fs::read_to_string(home.path("agent.toml")).unwrap(), "mine");
+}
+
+#[test]
+fn lint_reports_every_fault_at_once_with_its_file_and_line() {
+    let home = Home::with_agent(
+        "[agent]\nname = \"Not A Name\"\nversion = \"one\"\ndescription = \"x\"\n\n[brain]\nkind = \"magic\"\n\n[[tool]]\nname = \"t\"\ndescription = \"d\"\nscope = \"nobody:knows\"\ninput = { type = \"object\" }\nrun = { command = [] }\n",
+    );
+    let ran = home.nuncio(&["lint", "agent.toml"]).run();
+    assert_eq!(ran.status, Some(1), "{ran:?}");
+    for place in ["agent.toml:2:", "agent.toml:3:", "agent.toml:7:", "agent.toml:12:", "agent.toml:14:"] {
+        assert!(ran.stderr.contains(place), "{place} in {}", ran.stderr);
+    }
+    let (code, message) = home.desk(&["lint", "agent.toml"]).failure();
+    assert_eq!(code, "agent_file_invalid");
+    assert!(message.contains("agent.toml:2:") && message.contains("agent.toml:14:"), "{message}");
+    let (code, served) = home.serve().run().failure();
+    assert_eq!(code, "agent_file_invalid");
+    assert_eq!(served.matches(".toml:").count(), message.matches(".toml:").count(), "serve says the same as lint");
+}
+
+#[test]
+fn the_examples_have_no_faults() {
+    let home = Home::hotel();
+    let linted = home.desk(&["lint", &format!("{SCRIPT}/..")]).json();
+    let agents = linted["agents"].as_array().unwrap();
+    assert!(agents.len() >= 2, "{linted}");
+    for agent in agents {
+        assert_eq!(agent["notes"], json!([]), "{}", agent["file"]);
+    }
+}
+
+#[test]
+fn two_agents_of_one_name_and_a_folder_without_agents_are_refused() {
+    let home = Home::hotel();
+    for folder in ["agents/a", "agents/b", "empty"] {
+        fs::create_dir_all(home.path(folder)).unwrap();
+    }
+    for folder in ["a", "b"] {
+        fs::write(home.path("agents").join(folder).join("agent.toml"), SCRIPTED).unwrap();
+    }
+    assert_eq!(home.desk(&["lint", "agents"]).failure().0, "agent_name_taken");
+    assert_eq!(home.serve().arg("agents").run().failure().0, "agent_name_taken");
+    let (code, message) = home.serve().arg("empty").run().failure();
+    assert_eq!(code, "agent_file_invalid");
+    assert!(message.contains("nuncio init empty"), "{message}");
+    assert_eq!(home.serve().arg("nowhere.toml").run().failure().0, "agent_file_invalid");
+}
+
+/// A program named with a slash, and every relative path, begins in the agent's folder.
+#[tokio::test]
+async fn a_program_beside_the_agent_file_is_found_however_the_file_is_named() {
+    let home = Home::hotel();
+    let folder = home.path("my-agent");
+    fs::create_dir(&folder).unwrap();
+    fs::write(
+        folder.join("agent.toml"),
+        format!("{SCRIPTED}\n[[tool]]\nname = \"beside\"\ndescription = \"d\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"./beside.sh\"] }}\n"),
+    )
+    .unwrap();
+    fs::write(folder.join("beside.sh"), "#!/bin/sh\ncat note\n").unwrap();
+    fs::set_permissions(folder.join("beside.sh"), Permissions::from_mode(0o755)).unwrap();
+    fs::write(folder.join("note"), "found").unwrap();
+
+    let absolute = folder.join("agent.toml").display().to_string();
+    let names = [
+        (".", "my-agent"),
+        (".", "my-agent/agent.toml"),
+        ("my-agent", "agent.toml"),
+        ("my-agent", "."),
+        (".", &absolute),
+    ];
+    for (from, name) in names {
+        let server = home.serve().arg(name).in_folder(&home.path(from)).start();
+        let session = server.aap().session("script", &[("beside", true)]).await;
+        let answer = server.aap().play(&session, json!([[call("c1", "beside", json!({}))], [{"text": "done"}]])).await;
+        assert_eq!(answer["messages"][1]["content"], "found", "`nuncio serve {name}` in {from}");
+    }
+}

@@ -1,0 +1,225 @@
+//! `nuncio chat` against `nuncio serve`, both as processes.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::process::{Ran, Server, until};
+
+const CLOCK: &str = "name = \"clock\"\ndescription = \"Says the time.\"\ncommand = [\"sh\", \"-c\", \"echo noon; cat\"]\n\n[parameters]\ntype = \"object\"\n";
+
+/// `nuncio chat` with these lines typed.
+fn chat(home: &Home, server: &Server, arguments: &[&str], lines: &[&str]) -> Ran {
+    chat_in(home, server, arguments, lines, &[])
+}
+
+fn chat_in(home: &Home, server: &Server, arguments: &[&str], lines: &[&str], env: &[(&str, &str)]) -> Ran {
+    let target = server.url().trim_start_matches("http://");
+    let command = home.nuncio(&[&["chat", target], arguments].concat());
+    let command = env.iter().fold(command, |command, (name, value)| command.env(name, value));
+    let mut typed = command.typed();
+    lines.iter().for_each(|line| typed.line(line));
+    typed.ended()
+}
+
+fn play(script: &Value) -> String {
+    json!({"script": script}).to_string()
+}
+
+fn call(id: &str, name: &str, input: &Value) -> Value {
+    json!({"tool": {"id": id, "name": name, "input": input}})
+}
+
+/// The session that a chat said could be gone on with.
+fn session_of(ran: &Ran) -> String {
+    ran.stdout.split("--session ").nth(1).unwrap_or_else(|| panic!("{ran:?}")).trim().to_owned()
+}
+
+#[test]
+fn lines_are_answered_and_commands_understood() {
+    let home = Home::script();
+    let server = home.start();
+    let ran = chat(
+        &home,
+        &server,
+        &[],
+        &["hello there", "/help", "/tools", "/session", "/nope", "/history", "/quit", "unheard"],
+    );
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    for said in [
+        "Talking to Script",
+        "You said: hello there",
+        "Ctrl-C stops the agent",
+        "add (asks first)",
+        "/nope is no command",
+        "you> hello there",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    assert!(!ran.stdout.contains("unheard"));
+    assert!(ran.stdout.contains(&format!("Session {}", session_of(&ran))));
+}
+
+#[test]
+fn calls_are_shown_asked_about_and_answered() {
+    let home = Home::script();
+    let server = home.start();
+    fs::write(home.path("clock.toml"), CLOCK).unwrap();
+    let script = json!([
+        [{"thinking": "let me see"}, call("c1", "add", &json!({"a": 1, "b": 2})), call("c2", "clock", &json!({"zone": "here"}))],
+        [{"echo": "results"}],
+    ]);
+    let lines = [play(&script), "perhaps".into(), "y".into(), "n too early".into()];
+    let ran = chat(&home, &server, &["--tool", "clock.toml"], &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    for said in
+        ["→ add {\"a\":1,\"b\":2}", "Allow add? [y]es once", "Please answer y", "← 3", "Tool call denied: too early"]
+    {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    let lines = [play(&script), "y".into(), "yes".into()];
+    let ran = chat(&home, &server, &["--tool", "clock.toml"], &lines.iter().map(String::as_str).collect::<Vec<_>>());
+    assert!(ran.stdout.contains("← noon\n{\"zone\":\"here\"}"), "{}", ran.stdout);
+}
+
+#[test]
+fn always_means_for_the_whole_session() {
+    let home = Home::script();
+    let server = home.start();
+    let script = play(
+        &json!([[call("c1", "lookup", &json!({"key": "k"}))], [call("c2", "lookup", &json!({"key": "l"}))], [{"text": "done"}]]),
+    );
+    let ran = chat(&home, &server, &[], &[&script, "a", &script]);
+    assert_eq!(ran.stdout.matches("Allow lookup?").count(), 1, "{}", ran.stdout);
+    assert_eq!(ran.stdout.matches("← value-of-l").count(), 2, "{}", ran.stdout);
+}
+
+#[test]
+fn an_old_session_shows_its_history_and_asks_about_what_waits() {
+    let home = Home::script();
+    let server = home.start();
+    let script =
+        play(&json!([[{"text": "one moment"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
+    let first = chat(&home, &server, &[], &[&script]);
+    assert!(first.stdout.contains("left unanswered"), "{}", first.stdout);
+    let second = chat(&home, &server, &["--session", &session_of(&first)], &["y", "and now?"]);
+    for said in ["agent> one moment", "→ add {\"a\":1,\"b\":2}", "← 3", "[\"3\"]", "You said: and now?"] {
+        assert!(second.stdout.contains(said), "{said}: {}", second.stdout);
+    }
+    assert_eq!(session_of(&second), session_of(&first));
+}
+
+#[test]
+fn programs_get_one_event_a_line_and_nothing_runs_unasked() {
+    let home = Home::script();
+    let server = home.start();
+    let script = play(&json!([[{"text": "a b"}, call("c1", "add", &json!({"a": 1, "b": 2}))], [{"echo": "results"}]]));
+    let events = |trust: &[&str]| -> Vec<Value> {
+        let ran = chat(&home, &server, &[&["--json"], trust].concat(), &[&script]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let results = |events: &[Value]| -> Vec<Value> {
+        events.iter().filter(|event| event["event"] == "tool_result").map(|event| event["content"].clone()).collect()
+    };
+    let denied = events(&[]);
+    assert_eq!(denied[0]["event"], "session");
+    assert_eq!(denied[1], json!({"event": "text_delta", "delta": "a "}));
+    assert_eq!(results(&denied), [json!("Tool call denied: nobody is there to be asked")]);
+    assert_eq!(denied.last().unwrap()["stopReason"], "end_turn");
+    assert_eq!(results(&events(&["--trust"])), [json!("3")]);
+}
+
+#[test]
+fn what_an_agent_says_cannot_steer_the_terminal() {
+    let home = Home::script();
+    let server = home.start();
+    let ran = chat(
+        &home,
+        &server,
+        &[],
+        &[&play(&json!([[{"text": "a\u{1b}[2Jb \u{202e}c"}, call("c1", "add\u{1b}", &json!({}))]]))],
+    );
+    assert!(!ran.stdout.contains('\u{1b}') && !ran.stdout.contains('\u{202e}'), "{}", ran.stdout);
+}
+
+#[test]
+fn lines_are_wrapped_and_texts_are_in_the_users_language() {
+    let home = Home::script();
+    let server = home.start();
+    let ran =
+        chat_in(&home, &server, &[], &[&"word ".repeat(60), "/help"], &[("COLUMNS", "40"), ("LANG", "zh_CN.UTF-8")]);
+    assert!(ran.stdout.contains("正在对话"), "{}", ran.stdout);
+    for line in ran.stdout.lines().filter(|line| line.contains("word")) {
+        assert!(line.len() <= 40, "{line:?}");
+    }
+}
+
+#[test]
+fn a_key_is_needed_where_keys_are_and_is_not_shown() {
+    let home = Home::script();
+    let server = home.start();
+    let key = home.key(&[]);
+    let without = chat(&home, &server, &[], &["hello"]);
+    assert_eq!(without.status, Some(1));
+    assert!(without.stderr.contains("401"), "{without:?}");
+    let with = chat_in(&home, &server, &[], &["hello"], &[("NUNCIO_KEY", &key)]);
+    assert!(with.stdout.contains("You said: hello"), "{with:?}");
+    assert!(!with.stdout.contains(&key) && !with.stderr.contains(&key));
+    let help = home.nuncio(&["chat", "--help"]).env("NUNCIO_KEY", &key).run();
+    assert!(!help.stdout.contains(&key), "{}", help.stdout);
+}
+
+#[test]
+fn a_target_that_is_none_is_said_to_be_none() {
+    let home = Home::script();
+    let server = home.start();
+    assert_eq!(home.nuncio(&["chat", "ftp://x"]).run().status, Some(2));
+    assert_eq!(chat(&home, &server, &["--agent", "nobody"], &[]).status, Some(1));
+    assert_eq!(chat(&home, &server, &["--session", "ses_none"], &[]).status, Some(1));
+    assert_eq!(chat(&home, &server, &["--tool", "missing.toml"], &[]).status, Some(1));
+    fs::write(home.path("bad.toml"), "name = 1").unwrap();
+    assert_eq!(chat(&home, &server, &["--tool", "bad.toml"], &[]).status, Some(2));
+}
+
+#[tokio::test]
+async fn ctrl_c_stops_the_turn_and_not_the_program() {
+    let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("mark", "touch begun; sleep 600")));
+    let server = home.start();
+    let target = server.url().trim_start_matches("http://").to_owned();
+    let script = play(&json!([[call("c1", "mark", &json!({}))], [{"text": "never"}]]));
+    let mut running = home.nuncio(&["chat", &target, "--trust"]).typed();
+    running.line(&script);
+    until("the tool runs", async || home.path("begun").exists().then_some(())).await;
+    running.interrupt();
+    until("the turn is stopped", async || running.stdout().contains("Stopped.").then_some(())).await;
+    running.line("still there?");
+    until("the chat goes on", async || running.stdout().contains("You said: still there?").then_some(())).await;
+    running.interrupt();
+    until("it asks back", async || running.stdout().contains("Ctrl-C again to leave.").then_some(())).await;
+    running.interrupt();
+    let ran = running.ended();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(!ran.stdout.contains("never"));
+}
+
+#[tokio::test]
+async fn in_a_terminal_it_prompts_dims_thinking_and_obeys_the_keys() {
+    let home = Home::script();
+    let server = home.start();
+    let target = server.url().trim_start_matches("http://").to_owned();
+    let Some(command) = home.nuncio(&["chat", &target]).in_terminal() else {
+        return eprintln!("skipped: `script` is not installed");
+    };
+    let mut terminal = command.typed();
+    until("it prompts", async || terminal.stdout().contains("you> ").then_some(())).await;
+    terminal.line(&play(&json!([[{"thinking": "hm"}, {"text": "slowly "}, {"sleep": 600_000}, {"text": "never"}]])));
+    until("it speaks", async || terminal.stdout().contains("\u{1b}[2mhm").then_some(())).await;
+    // The word that may still grow is held back until it is complete.
+    terminal.keys("\u{3}");
+    until("the turn is stopped", async || terminal.stdout().contains("Stopped.").then_some(())).await;
+    terminal.keys("\u{4}");
+    let ran = terminal.ended();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(ran.stdout.contains("Go on later with:"), "{ran:?}");
+}

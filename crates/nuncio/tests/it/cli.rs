@@ -1,0 +1,136 @@
+//! The command line as people and programs meet it: help, exit statuses, errors.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use crate::home::{Home, SCRIPT};
+use crate::process::nuncio;
+
+#[test]
+fn the_help_of_every_command_fits_eighty_columns() {
+    let mut commands = vec![Vec::new()];
+    let mut seen = 0;
+    while let Some(command) = commands.pop() {
+        let arguments: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+        let ran = nuncio(&arguments).env("COLUMNS", "80").run();
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{arguments:?}");
+        for line in ran.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{arguments:?}: {line:?}");
+        }
+        seen += 1;
+        let listed =
+            ran.stdout.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+        // A word two spaces in is a command; further in, a line that goes on.
+        let names = listed.filter(|line| !line.starts_with("   ")).filter_map(|line| line.split_whitespace().next());
+        commands.extend(names.filter(|name| *name != "help").map(|name| [&command[..], &[name.to_owned()]].concat()));
+    }
+    assert!(seen >= 20, "only {seen} commands were found");
+    println!("{seen} pages of help");
+}
+
+#[test]
+fn wrong_usage_is_status_two_and_says_so_on_standard_error() {
+    let wrong: [&[&str]; 10] = [
+        &["nonsense"],
+        &["serve", "--nonsense"],
+        &["serve", "--tls-cert", "cert.pem"],
+        &["serve", "--public-url", "not a url"],
+        &["key"],
+        &["key", "create", "--scope", "not a scope"],
+        &["grant", "create", "anonymous", "hotel"],
+        &["grant", "create", "nobody", "hotel", "rooms:read"],
+        &["grant", "create", "anonymous", "hotel", "rooms:read", "--until", "some day"],
+        &["audit", "list", "--limit", "many"],
+    ];
+    let home = Home::hotel();
+    for arguments in wrong {
+        let ran = home.nuncio(arguments).run();
+        assert_eq!(ran.status, Some(2), "{arguments:?}: {ran:?}");
+        assert!(ran.stdout.is_empty() && !ran.stderr.is_empty(), "{arguments:?}: {ran:?}");
+    }
+    assert!(!home.data().exists(), "nothing was touched");
+    assert_eq!(nuncio(&[]).run().status, Some(2));
+    assert_eq!(nuncio(&["--version"]).run().status, Some(0));
+}
+
+#[test]
+fn explain_knows_every_code_it_lists_and_helps_with_one_it_does_not_know() {
+    let listed: Value = nuncio(&["--json", "explain"]).run().json();
+    let codes = listed["codes"].as_array().unwrap();
+    assert!(codes.len() > 50);
+    let listing = nuncio(&["explain"]).run();
+    for code in codes.iter().map(|code| code.as_str().unwrap()) {
+        assert!(listing.stdout.lines().any(|line| line.split_whitespace().next() == Some(code)), "{code} is listed");
+    }
+    assert!(listing.stdout.lines().all(|line| line.chars().count() <= 80), "{}", listing.stdout);
+    let page = nuncio(&["explain", "data_dir_in_use"]).run();
+    assert_eq!(page.status, Some(0));
+    assert!(page.stdout.starts_with("data_dir_in_use\n") && page.stdout.contains("What to do"), "{page:?}");
+    assert_eq!(nuncio(&["--json", "explain", "turn_running"]).run().json()["code"], "turn_running");
+
+    let unknown = nuncio(&["explain", "data_directory"]).run();
+    assert_eq!(unknown.status, Some(1));
+    assert!(unknown.stderr.contains("data_dir_in_use"), "{unknown:?}");
+    assert_eq!(nuncio(&["--json", "explain", "zzz"]).run().failure().0, "not_found");
+}
+
+#[test]
+fn an_error_names_the_page_that_explains_it() {
+    let home = Home::hotel();
+    assert_eq!(home.nuncio(&["key", "create"]).run().status, Some(0));
+    let ran = home.nuncio(&["approve", "allow", "apr_none"]).run();
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.contains("error: ") && ran.stderr.contains("nuncio explain approval_not_found"), "{ran:?}");
+}
+
+#[test]
+fn a_mistyped_data_directory_is_not_made_by_looking_into_it() {
+    let home = Home::hotel();
+    for command in [["audit", "verify"], ["key", "list"], ["approve", "list"], ["grant", "list"]] {
+        let (code, message) = home.nuncio(&["--json", command[0], command[1], "--data", "typo"]).run().failure();
+        assert_eq!(code, "data_dir_unusable");
+        assert!(message.contains("typo"), "{message}");
+        assert!(!home.path("typo").exists());
+    }
+}
+
+#[test]
+fn listening_beyond_this_machine_needs_a_key_or_an_open_mind() {
+    let home = Home::script();
+    let serve = || home.nuncio(&["--json", "serve", SCRIPT, "--listen", "0.0.0.0:0"]);
+    let (code, message) = serve().run().failure();
+    assert_eq!(code, "keys_required");
+    assert!(message.contains("nuncio key create") && message.contains("--open"), "{message}");
+    serve().arg("--open").start().stop();
+    home.key(&[]);
+    serve().start().stop();
+}
+
+#[test]
+fn an_address_that_cannot_be_listened_on_is_named() {
+    let home = Home::script();
+    let held = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = held.local_addr().unwrap().port();
+    let (taken, named) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
+    let addresses =
+        [(&*taken, &*named), ("7400", "HOST:PORT"), ("localhost:many", "HOST:PORT"), ("192.0.2.1:1", "192.0.2.1:1")];
+    for (listen, named) in addresses {
+        let (code, message) = home.nuncio(&["--json", "serve", "--listen", listen]).run().failure();
+        assert_eq!(code, "listen_failed", "{listen}");
+        assert!(message.contains(named), "{listen}: {message}");
+    }
+}
+
+#[test]
+fn a_wrong_setting_is_named_with_its_file() {
+    let home = Home::script();
+    std::fs::create_dir(home.data()).unwrap();
+    std::fs::write(home.data().join("nuncio.toml"), "[limits]\nturn_step = 3\n").unwrap();
+    let (code, message) = home.serve().run().failure();
+    assert_eq!(code, "config_invalid");
+    assert!(message.contains("nuncio.toml") && message.contains("turn_step"), "{message}");
+    let (code, message) = home.serve().arg("--config").arg("nowhere.toml").run().failure();
+    assert_eq!(code, "config_invalid");
+    assert!(message.contains("nowhere.toml"), "{message}");
+}

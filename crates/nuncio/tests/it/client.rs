@@ -1,0 +1,162 @@
+//! A client of the AAP side. The server may die under it, so whatever is sent may fail.
+
+use nuncio_testkit::Sse;
+use reqwest::{Method, RequestBuilder, Response};
+use serde_json::{Value, json};
+
+/// A client of one server.
+#[derive(Clone)]
+pub(crate) struct Client {
+    base: String,
+    key: Option<String>,
+    http: reqwest::Client,
+}
+
+/// A turn that is received as it goes on.
+pub(crate) struct Live {
+    response: Response,
+    text: String,
+}
+
+impl Client {
+    pub(crate) fn new(base: &str, key: Option<&str>) -> Self {
+        let http = builder().build().unwrap();
+        Self { base: base.to_owned(), key: key.map(str::to_owned), http }
+    }
+
+    /// The same client with no connection open yet.
+    pub(crate) fn reconnected(&self) -> Self {
+        Self::new(&self.base, self.key.as_deref())
+    }
+
+    /// A request to a path below AAP's base.
+    pub(crate) fn request(&self, method: Method, path: &str) -> RequestBuilder {
+        let request = self.http.request(method, format!("{}{path}", self.base));
+        match &self.key {
+            Some(key) => request.bearer_auth(key),
+            None => request,
+        }
+    }
+
+    pub(crate) async fn try_post(&self, path: &str, body: &Value) -> reqwest::Result<(u16, Value)> {
+        answer(self.request(Method::POST, path).json(body)).await
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> (u16, Value) {
+        answer(self.request(Method::GET, path)).await.unwrap()
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> (u16, Value) {
+        self.try_post(path, body).await.unwrap()
+    }
+
+    /// A new session with an agent; each tool with whether it is trusted.
+    pub(crate) async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
+        let (status, body) = self.post("/sessions", &new_session(agent, tools)).await;
+        assert_eq!(status, 201, "{body}");
+        body["sessionId"].as_str().unwrap().to_owned()
+    }
+
+    /// A turn with these messages, answered when it is over.
+    pub(crate) async fn turn(&self, session: &str, messages: Value) -> Value {
+        let (status, body) = self.post(&turns(session), &json!({"messages": messages})).await;
+        assert_eq!(status, 200, "{body}");
+        body
+    }
+
+    /// A turn with one user message, answered when it is over.
+    pub(crate) async fn say(&self, session: &str, text: &str) -> Value {
+        self.turn(session, json!([user(text)])).await
+    }
+
+    /// A turn with a script, answered when it is over.
+    pub(crate) async fn play(&self, session: &str, script: Value) -> Value {
+        self.turn(session, json!([play(&script)])).await
+    }
+
+    /// A turn with a script, received as it goes on.
+    pub(crate) async fn stream(&self, session: &str, script: Value) -> Live {
+        let body = json!({"stream": "delta", "messages": [play(&script)]});
+        let response = self.request(Method::POST, &turns(session)).json(&body).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        Live { response, text: String::new() }
+    }
+
+    /// Every event of the session's last turn.
+    pub(crate) async fn events(&self, session: &str) -> Vec<Sse> {
+        let response = self.request(Method::GET, &format!("/sessions/{session}/stream")).send().await.unwrap();
+        assert_eq!(response.status(), 200);
+        Live { response, text: String::new() }.rest().await
+    }
+
+    /// The full history.
+    pub(crate) async fn history(&self, session: &str) -> Vec<Value> {
+        let (status, body) = self.get(&format!("/sessions/{session}/history?type=full")).await;
+        assert_eq!(status, 200, "{body}");
+        body["history"]["full"].as_array().unwrap().clone()
+    }
+}
+
+impl Live {
+    /// Reads until an event of that name has come.
+    pub(crate) async fn until(&mut self, event: &str) {
+        while !self.text.contains(&format!("event: {event}\n")) {
+            let piece = self.response.chunk().await.unwrap().unwrap_or_else(|| panic!("no {event} in {}", self.text));
+            self.text.push_str(std::str::from_utf8(&piece).unwrap());
+        }
+    }
+
+    /// Every event, when the stream is over.
+    pub(crate) async fn rest(self) -> Vec<Sse> {
+        let rest = self.response.text().await.unwrap();
+        Sse::parse(&(self.text + &rest))
+    }
+}
+
+/// A client as any stranger would have one.
+pub(crate) fn builder() -> reqwest::ClientBuilder {
+    // Another test of this process may have been first; either one serves.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder().no_proxy()
+}
+
+/// The body that makes a session.
+pub(crate) fn new_session(agent: &str, tools: &[(&str, bool)]) -> Value {
+    let tools: Vec<_> = tools.iter().map(|(name, trust)| json!({"name": name, "trust": trust})).collect();
+    json!({"agent": {"name": agent, "tools": tools}})
+}
+
+/// The path of a session's turns.
+pub(crate) fn turns(session: &str) -> String {
+    format!("/sessions/{session}/turns")
+}
+
+/// A user message.
+pub(crate) fn user(text: &str) -> Value {
+    json!({"role": "user", "content": text})
+}
+
+/// A user message with a script.
+pub(crate) fn play(script: &Value) -> Value {
+    user(&json!({"script": script}).to_string())
+}
+
+/// A call in a script.
+pub(crate) fn call(id: &str, name: &str, input: Value) -> Value {
+    let mut call = json!({"tool": {"id": id, "name": name}});
+    call["tool"]["input"] = input;
+    call
+}
+
+/// The text of the last message.
+pub(crate) fn last_text(messages: &[Value]) -> String {
+    let blocks = messages.last().unwrap()["content"].as_array().unwrap();
+    blocks.iter().filter_map(|block| block["text"].as_str()).collect()
+}
+
+async fn answer(request: RequestBuilder) -> reqwest::Result<(u16, Value)> {
+    let response = request.send().await?;
+    let status = response.status().as_u16();
+    let text = response.text().await?;
+    Ok((status, if text.is_empty() { Value::Null } else { serde_json::from_str(&text).unwrap_or(Value::String(text)) }))
+}

@@ -1,0 +1,55 @@
+//! Every row of the AAP suite, on the program as it is shipped.
+
+use std::collections::BTreeSet;
+use std::fs;
+
+use nuncio_conformance::{Outcome, Report, Target, aap};
+
+use crate::home::{Home, SCRIPT};
+
+/// An agent that can do as little as one may, for the rows about what is not declared.
+const MODEST: &str = r#"
+[agent]
+name = "modest"
+version = "1.0.0"
+description = "Echoes."
+
+[brain]
+kind = "script"
+
+[capabilities]
+history = []
+stream = ["none"]
+application_tools = false
+images = []
+"#;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_row_of_aap_holds_on_the_script_example_without_keys_and_with_keys() {
+    let open = Home::script();
+    let server = open.start();
+    let without = aap().run(&Target::new(server.aap_url())).await;
+
+    let closed = Home::hotel();
+    fs::create_dir_all(closed.path("agents/modest")).unwrap();
+    fs::create_dir_all(closed.path("agents/script")).unwrap();
+    fs::write(closed.path("agents/modest/agent.toml"), MODEST).unwrap();
+    fs::copy(format!("{SCRIPT}/agent.toml"), closed.path("agents/script/agent.toml")).unwrap();
+    let (key, other) = (closed.key(&[]), closed.key(&[]));
+    // The suite is one eager client, not many.
+    let server = closed.serve().arg("agents").env("NUNCIO_LIMITS_REQUESTS_PER_MINUTE", "1000000").start();
+    let with = aap().run(&Target::new(server.aap_url()).with_key(key).with_other_key(other)).await;
+
+    print!("without keys: {without}with keys:    {with}");
+    assert_eq!((without.failed(), with.failed()), (0, 0), "\n{without}\n{with}");
+    let proved: BTreeSet<_> = [passed(&without), passed(&with)].concat().into_iter().collect();
+    let unproved: Vec<_> = aap().rows().iter().filter(|row| row.check.is_some()).map(|row| row.id.clone()).collect();
+    let unproved: Vec<_> = unproved.into_iter().filter(|id| !proved.contains(id)).collect();
+    assert!(unproved.is_empty(), "rows that neither server could prove: {unproved:?}");
+    println!("{} rows proved, {} rows in all", proved.len(), aap().rows().len());
+}
+
+fn passed(report: &Report) -> Vec<String> {
+    let passed = report.rows.iter().filter(|row| row.outcome == Outcome::Passed);
+    passed.map(|row| row.row.id.clone()).collect()
+}

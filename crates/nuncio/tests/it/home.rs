@@ -1,0 +1,117 @@
+//! A folder of a test's own, with an agent and a data directory, and the commands run on it.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::process::{Nuncio, Ran, Server, nuncio};
+
+/// The script example, as it is in the repository.
+pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/script");
+
+/// The head of an agent file on the script brain; tools are put behind it.
+pub(crate) const SCRIPTED: &str =
+    "[agent]\nname = \"script\"\nversion = \"1.0.0\"\ndescription = \"Plays scripts.\"\n\n[brain]\nkind = \"script\"\n";
+
+/// A tool of an agent file that runs a shell line in the agent's folder.
+pub(crate) fn shell_tool(name: &str, line: &str) -> String {
+    format!(
+        "\n[[tool]]\nname = {name:?}\ndescription = \"Runs a line.\"\ninput = {{ type = \"object\" }}\ntimeout_ms = 600000\nrun = {{ command = [\"sh\", \"-c\", {line:?}] }}\n"
+    )
+}
+
+/// A folder with what a server needs.
+pub(crate) struct Home {
+    folder: TempDir,
+    agents: Option<String>,
+}
+
+impl Home {
+    /// With the Grand Hotel, which is served when no agent is named.
+    pub(crate) fn hotel() -> Self {
+        Self { folder: tempfile::tempdir().unwrap(), agents: None }
+    }
+
+    /// With the script example.
+    pub(crate) fn script() -> Self {
+        Self { agents: Some(SCRIPT.to_owned()), ..Self::hotel() }
+    }
+
+    /// With an agent file of that text.
+    pub(crate) fn with_agent(text: &str) -> Self {
+        let mut home = Self::hotel();
+        home.write_agent(text);
+        home.agents = Some(home.path("agent.toml").display().to_string());
+        home
+    }
+
+    /// Writes the agent file anew, whole at once.
+    pub(crate) fn write_agent(&self, text: &str) {
+        fs::write(self.path("agent.toml.new"), text).unwrap();
+        fs::rename(self.path("agent.toml.new"), self.path("agent.toml")).unwrap();
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The data directory: where it is when nothing is said.
+    pub(crate) fn data(&self) -> PathBuf {
+        self.path("nuncio-data")
+    }
+
+    /// `nuncio ARGUMENTS` in the folder.
+    pub(crate) fn nuncio(&self, arguments: &[&str]) -> Nuncio {
+        nuncio(arguments).in_folder(self.folder.path())
+    }
+
+    /// `nuncio --json serve` on a free port.
+    pub(crate) fn serve(&self) -> Nuncio {
+        let serve = self.nuncio(&["--json", "serve", "--listen", "localhost:0"]);
+        match &self.agents {
+            Some(agents) => serve.arg(agents),
+            None => serve,
+        }
+    }
+
+    /// A server on a free port.
+    pub(crate) fn start(&self) -> Server {
+        self.serve().start()
+    }
+
+    /// An operator's command, with its answer as JSON.
+    pub(crate) fn desk(&self, arguments: &[&str]) -> Ran {
+        self.nuncio(&[&["--json"], arguments].concat()).run()
+    }
+
+    /// Makes an API key.
+    pub(crate) fn key(&self, arguments: &[&str]) -> String {
+        let made = self.desk(&[&["key", "create"], arguments].concat()).json();
+        made["key"].as_str().unwrap().to_owned()
+    }
+
+    /// The audit records, oldest first, after the chain was proved.
+    pub(crate) fn audit(&self) -> Vec<Value> {
+        let proof = self.desk(&["audit", "verify"]).json();
+        let mut records: Vec<Value> = Vec::new();
+        loop {
+            let after = records.len().to_string();
+            let page = self.desk(&["audit", "list", "--after", &after, "--limit", "1000"]).json();
+            match page["records"].as_array().unwrap().as_slice() {
+                [] => break,
+                page => records.extend(page.iter().map(|link| link["record"].clone())),
+            }
+        }
+        assert_eq!(proof["records"], records.len(), "{proof}");
+        records
+    }
+}
+
+/// A file's permissions.
+pub(crate) fn mode(path: &Path) -> u32 {
+    fs::metadata(path).unwrap().permissions().mode() & 0o777
+}

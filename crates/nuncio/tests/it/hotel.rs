@@ -1,0 +1,214 @@
+//! The Grand Hotel, served by `nuncio serve` alone: people find rooms, book, look up and cancel,
+//! through a real MCP server with a real inventory.
+
+use serde_json::{Value, json};
+
+use crate::client::Client;
+use crate::home::Home;
+
+const TOOLS: [&str; 4] = ["search_rooms", "make_reservation", "get_reservation", "cancel_reservation"];
+
+/// A guest at the desk.
+struct Guest {
+    client: Client,
+    session: String,
+}
+
+/// What came of one thing a guest said.
+struct Heard {
+    /// The tools that were called, with their arguments.
+    calls: Vec<(String, Value)>,
+    /// What they answered, as JSON where it is.
+    results: Vec<Value>,
+    /// What the guest was told.
+    text: String,
+    /// How often the guest was asked for a permission.
+    asked: usize,
+}
+
+impl Guest {
+    async fn arrives(client: Client, trust: bool) -> Self {
+        let session = client.session("hotel-assistant", &TOOLS.map(|tool| (tool, trust))).await;
+        Self { client, session }
+    }
+
+    /// Says something, and allows whatever the desk asks to do.
+    async fn says(&self, text: &str) -> Heard {
+        self.answers(text, true).await
+    }
+
+    async fn answers(&self, text: &str, granted: bool) -> Heard {
+        let mut heard = Heard { calls: Vec::new(), results: Vec::new(), text: String::new(), asked: 0 };
+        let mut answer = self.client.say(&self.session, text).await;
+        loop {
+            let mut waiting = Vec::new();
+            for message in answer["messages"].as_array().unwrap() {
+                if message["role"] == "tool" {
+                    let content = message["content"].as_str().unwrap();
+                    heard.results.push(serde_json::from_str(content).unwrap_or_else(|_| json!(content)));
+                    continue;
+                }
+                for block in message["content"].as_array().unwrap() {
+                    heard.text.push_str(block["text"].as_str().unwrap_or_default());
+                    if block["type"] == "tool_use" {
+                        heard.calls.push((block["name"].as_str().unwrap().to_owned(), block["input"].clone()));
+                        waiting.push(
+                            json!({"role": "tool_permission", "toolCallId": block["toolCallId"], "granted": granted}),
+                        );
+                    }
+                }
+            }
+            if answer["stopReason"] != "tool_use" {
+                assert_eq!(answer["stopReason"], "end_turn", "{answer}");
+                return heard;
+            }
+            heard.asked += 1;
+            answer = self.client.turn(&self.session, json!(waiting)).await;
+        }
+    }
+}
+
+impl Heard {
+    /// The reservation in the only result.
+    fn reservation(&self) -> &Value {
+        assert_eq!(self.results.len(), 1, "{:?}", self.results);
+        let reservation = &self.results[0]["reservation"];
+        assert!(reservation.is_object(), "{:?}", self.results);
+        reservation
+    }
+}
+
+#[tokio::test]
+async fn a_guest_finds_books_looks_up_and_cancels_a_room_in_english() {
+    let home = Home::hotel();
+    let server = home.start();
+    assert_eq!(server.greeting["agents"], json!(["hotel-assistant"]));
+    let guest = Guest::arrives(server.aap(), true).await;
+    books_a_room(
+        &guest,
+        [
+            "Find a room from 2031-12-24 to 2031-12-26 for 2 guests",
+            "203 please",
+            "Ada Lovelace",
+            "Show my reservation",
+            "Cancel it",
+        ],
+        0,
+    )
+    .await;
+    assert_eq!(home.audit().len(), 6);
+}
+
+#[tokio::test]
+async fn a_guest_who_trusts_no_tool_is_asked_each_time_in_chinese() {
+    let home = Home::hotel();
+    let server = home.start();
+    let guest = Guest::arrives(server.aap(), false).await;
+    books_a_room(&guest, ["2031年12月24日到26日有空房吗？两个人", "预订 203", "王小明", "查看我的预订", "取消预订"], 1)
+        .await;
+    let records = home.audit();
+    assert_eq!(records.len(), 6);
+    assert!(records.iter().all(|record| record["decision"]["by"] == json!(["client"])), "{records:?}");
+}
+
+/// Finds, chooses, gives a name, looks up and cancels; each call asked for `asked` times.
+async fn books_a_room(guest: &Guest, [find, choose, name, look, cancel]: [&str; 5], asked: usize) {
+    let stay = json!({"check_in": "2031-12-24", "check_out": "2031-12-26", "guests": 2});
+    let found = guest.says(find).await;
+    assert_eq!(found.calls, [("search_rooms".to_owned(), stay)]);
+    assert_eq!(found.asked, asked);
+    let rooms = found.results[0]["rooms"].as_array().unwrap();
+    assert!(rooms.len() > 5 && rooms.iter().any(|room| room["room_id"] == "room-203"), "{rooms:?}");
+    assert!(rooms.iter().all(|room| found.text.contains(room["room_id"].as_str().unwrap())), "{}", found.text);
+
+    let chosen = guest.says(choose).await;
+    assert!(chosen.calls.is_empty() && !chosen.text.is_empty(), "the name is asked for: {}", chosen.text);
+    let booked = guest.says(name).await;
+    assert_eq!((booked.calls[0].0.as_str(), booked.asked), ("make_reservation", asked));
+    let reservation = booked.reservation().clone();
+    let id = reservation["reservation_id"].as_str().unwrap();
+    assert_eq!((&reservation["room_id"], &reservation["guest_name"]), (&json!("room-203"), &json!(name)));
+    assert_eq!((&reservation["check_in"], &reservation["check_out"]), (&json!("2031-12-24"), &json!("2031-12-26")));
+    assert!(booked.text.contains(id) && booked.text.contains(name), "{}", booked.text);
+
+    let looked = guest.says(look).await;
+    assert_eq!(looked.calls, [("get_reservation".to_owned(), json!({"reservation_id": id}))]);
+    assert_eq!(looked.reservation(), &reservation);
+    assert!(looked.text.contains(id), "{}", looked.text);
+
+    let again = guest.says(find).await;
+    assert!(!again.text.contains("room-203"), "it is taken: {}", again.text);
+    let cancelled = guest.says(cancel).await;
+    assert_eq!(cancelled.calls, [("cancel_reservation".to_owned(), json!({"reservation_id": id}))]);
+    assert_eq!(cancelled.reservation()["status"], "cancelled");
+    assert!(guest.says(find).await.text.contains("room-203"), "it is free again");
+}
+
+#[tokio::test]
+async fn a_guest_who_says_no_books_nothing() {
+    let home = Home::hotel();
+    let server = home.start();
+    let guest = Guest::arrives(server.aap(), false).await;
+    guest.says("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;
+    guest.says("203 please").await;
+    let refused = guest.answers("Ada Lovelace", false).await;
+    assert_eq!(refused.results, [json!("Tool call denied")]);
+    assert!(!refused.text.contains("GH-"), "{}", refused.text);
+    let found = guest.says("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;
+    assert!(found.text.contains("room-203"), "{}", found.text);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_guests_who_want_the_last_room_at_once_exactly_one_gets_it() {
+    let home = Home::hotel();
+    let server = home.start();
+    let mut guests = Vec::new();
+    for _ in 0..4 {
+        let guest = Guest::arrives(server.aap(), true).await;
+        let found = guest.says("Find a room from 2031-07-01 to 2031-07-04 for 5 guests").await;
+        assert_eq!(found.results[0]["rooms"].as_array().unwrap().len(), 1, "only one room sleeps five");
+        guest.says("303 please").await;
+        guests.push(guest);
+    }
+    let booking: Vec<_> = guests
+        .into_iter()
+        .enumerate()
+        .map(|(number, guest)| {
+            tokio::spawn(async move { guest.says(["Ada", "Grace", "Barbara", "Radia"][number]).await })
+        })
+        .collect();
+    let mut booked = 0;
+    for guest in booking {
+        let heard = guest.await.unwrap();
+        assert_eq!(heard.calls.len(), 1);
+        if heard.results[0]["reservation"]["status"] == "confirmed" {
+            booked += 1;
+        } else {
+            assert!(!heard.text.contains("GH-") && !heard.text.is_empty(), "{}", heard.text);
+        }
+    }
+    assert_eq!(booked, 1);
+    let late =
+        Guest::arrives(server.aap(), true).await.says("Find a room from 2031-07-03 to 2031-07-05 for 5 guests").await;
+    assert_eq!(late.results[0]["rooms"], json!([]));
+}
+
+#[tokio::test]
+async fn a_reservation_outlives_the_server() {
+    let home = Home::hotel();
+    let server = home.start();
+    let guest = Guest::arrives(server.aap(), true).await;
+    guest.says("Find a room from 2031-12-24 to 2031-12-26 for 2 guests").await;
+    guest.says("203 please").await;
+    let reservation = guest.says("Ada Lovelace").await.reservation().clone();
+    let Guest { session, .. } = guest;
+    server.kill9();
+
+    let server = home.start();
+    let guest = Guest { client: server.aap(), session };
+    let looked = guest.says("Show my reservation").await;
+    assert_eq!(looked.reservation(), &reservation, "also what the guest need not repeat is still known");
+    let id = reservation["reservation_id"].as_str().unwrap();
+    let stranger = Guest::arrives(server.aap(), true).await;
+    assert_eq!(stranger.says(&format!("Show my reservation {id}")).await.reservation(), &reservation);
+}

@@ -1,0 +1,80 @@
+//! `nuncio init --from-mcp` and `--model`: agent files made from what is there.
+
+use std::fs;
+use std::path::PathBuf;
+
+use serde_json::{Value, json};
+
+use crate::client::last_text;
+use crate::home::Home;
+
+fn linted(home: &Home, folder: &str) -> Value {
+    home.desk(&["lint", folder]).json()["agents"][0].clone()
+}
+
+#[tokio::test]
+async fn the_hotels_tools_become_an_agent_that_serves_them() {
+    let home = Home::hotel();
+    let written = home.desk(&["init", "desk", "--from-mcp", "nuncio demo hotel"]).json();
+    assert_eq!(written, json!({"written": "desk/agent.toml", "skipped": []}));
+    assert_eq!(linted(&home, "desk")["notes"], json!([]));
+    let entries: Vec<_> = fs::read_dir(home.path("desk")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(entries, ["agent.toml"], "asking leaves nothing else behind");
+    let text = fs::read_to_string(home.path("desk/agent.toml")).unwrap();
+    assert!(text.contains("[[mcp]]\nname = \"hotel\"\ncommand = [\"nuncio\", \"demo\", \"hotel\"]\n"), "{text}");
+    assert!(text.contains("run = { mcp = \"hotel\" }"), "{text}");
+
+    let server = home.serve().arg("desk").start();
+    assert_eq!(server.greeting["agents"], json!(["desk"]));
+    let session = server.aap().session("desk", &[]).await;
+    let answer = server.aap().say(&session, "help").await;
+    let said = last_text(answer["messages"].as_array().unwrap());
+    assert!(said.starts_with("I can: ") && said.contains("search_rooms"), "{said}");
+}
+
+#[test]
+fn the_reference_server_and_a_model_make_an_agent() {
+    let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING").map(PathBuf::from);
+    let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
+    let home = Home::hotel();
+    let command = format!("node '{}'", script.display());
+    home.desk(&["init", "all", "--from-mcp", &command, "--model", "anthropic/claude-sonnet-4-5"]).json();
+    let agent = linted(&home, "all");
+    assert_eq!((&agent["agent"], &agent["notes"]), (&json!("all"), &json!([])));
+    let text = fs::read_to_string(home.path("all/agent.toml")).unwrap();
+    for part in [
+        "kind = \"model\"\nprovider = \"anthropic\"\nmodel = \"claude-sonnet-4-5\"\nkey = \"ANTHROPIC_API_KEY\"\n",
+        "[secrets]\nANTHROPIC_API_KEY = { env = \"ANTHROPIC_API_KEY\" }",
+        "name = \"get-sum\"\n",
+        "[tool.input.properties]\n",
+        "[tool.output.properties]\n",
+    ] {
+        assert!(text.contains(part), "{part} in\n{text}");
+    }
+}
+
+#[test]
+fn a_model_alone_makes_an_agent() {
+    let home = Home::hotel();
+    home.desk(&["init", "local", "--model", "ollama/qwen3:8b"]).json();
+    assert_eq!(linted(&home, "local")["notes"], json!([]));
+    let text = fs::read_to_string(home.path("local/agent.toml")).unwrap();
+    assert!(text.contains("provider = \"ollama\"\nmodel = \"qwen3:8b\"\n") && !text.contains("[secrets]"), "{text}");
+    let shown = home.nuncio(&["init", "far", "--model", "openai/gpt-5"]).run();
+    assert!(shown.stdout.contains("export OPENAI_API_KEY="), "{shown:?}");
+}
+
+#[test]
+fn what_cannot_be_asked_writes_nothing() {
+    let home = Home::hotel();
+    let (code, message) = home.desk(&["init", "gone", "--from-mcp", "./no-such-server"]).failure();
+    assert_eq!(code, "tool_unavailable");
+    assert!(message.contains("./no-such-server"), "{message}");
+    let (_, message) = home.desk(&["init", "gone", "--from-mcp", "http://127.0.0.1:9/mcp"]).failure();
+    assert!(message.contains("MCP server `127`"), "{message}");
+    for arguments in [["--model", "gpt-5"], ["--from-mcp", "'open"], ["--from-mcp", ""]] {
+        let ran = home.nuncio(&["init", "gone"]).arg(arguments[0]).arg(arguments[1]).run();
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+    }
+    assert!(!home.path("gone/agent.toml").exists());
+}

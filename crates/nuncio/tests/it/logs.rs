@@ -1,0 +1,100 @@
+//! What is written down: a request can be found in the logs, and no secret can be found anywhere.
+
+use std::fs;
+use std::path::Path;
+
+use serde_json::{Value, json};
+
+use crate::client::call;
+use crate::home::Home;
+
+const SECRET: &str = "sk-live-f3a9c2d7e1b84650";
+const SAID: &str = "the-whale-is-white-7361";
+const ARGUMENT: &str = "a-key-nobody-logs-5582";
+const REQUEST: &str = "req-from-the-client-42";
+
+#[tokio::test]
+async fn no_secret_no_key_and_nothing_that_was_said_is_in_the_logs() {
+    let home = Home::script();
+    let key = home.key(&[]);
+    let server = home.serve().env("NUNCIO_LOG_LEVEL", "debug").env("NUNCIO_LOG_FORMAT", "json").start();
+    let client = server.aap_with_key(&key);
+    let body = json!({"agent": {
+        "name": "script",
+        "options": {"apiKey": SECRET},
+        "tools": [{"name": "lookup", "trust": true}, {"name": "add", "trust": true}],
+    }});
+    let made = client
+        .request(reqwest::Method::POST, "/sessions")
+        .header("X-Request-Id", REQUEST)
+        .json(&body)
+        .send()
+        .await
+        .unwrap();
+    assert_eq!(made.headers()["x-request-id"], REQUEST);
+    let session = made.json::<Value>().await.unwrap()["sessionId"].as_str().unwrap().to_owned();
+    client.say(&session, SAID).await;
+    let script = json!([
+        [{"thinking": SAID}, call("c1", "lookup", json!({"key": ARGUMENT})), call("c2", "add", json!({"a": ARGUMENT}))],
+        [{"echo": "results"}],
+    ]);
+    client.play(&session, script).await;
+    client.play(&session, json!([[{"text": SAID}, {"throw": "the brain is out of order"}]])).await;
+    // Wrong on purpose: what is refused may be quoted in an answer, not in a log.
+    client.post("/sessions", &json!({"agent": {"name": "script", "options": {"apiKey": [SECRET]}}})).await;
+    client.get(&format!("/sessions?after={SECRET}")).await;
+    server.aap_with_key(SECRET).get("/sessions").await;
+    server.terminate();
+    let (status, log) = server.ended();
+    assert_eq!(status, Some(0));
+
+    for line in log.lines() {
+        let parsed: Result<Value, _> = serde_json::from_str(line);
+        assert!(parsed.is_ok_and(|entry| entry["level"].is_string()), "not an entry: {line}");
+    }
+    assert!(log.contains(REQUEST), "the client's request id is in the log");
+    assert!(log.contains(&session) && log.contains("brain_failed"), "what went wrong, and where, is in the log");
+    for (what, text) in [("secret option", SECRET), ("key", &key), ("message", SAID), ("argument", ARGUMENT)] {
+        let found: Vec<_> = log.lines().filter(|line| line.contains(text)).collect();
+        assert!(found.is_empty(), "the {what} is in the log: {found:#?}");
+    }
+}
+
+#[tokio::test]
+async fn neither_a_secret_option_nor_a_key_is_on_disk_in_clear() {
+    let home = Home::script();
+    let key = home.key(&[]);
+    let server = home.start();
+    let client = server.aap_with_key(&key);
+    let body = json!({"agent": {"name": "script", "options": {"apiKey": SECRET}}});
+    let (_, made) = client.post("/sessions", &body).await;
+    let session = made["sessionId"].as_str().unwrap();
+    client.say(session, SAID).await;
+    let change = json!({"messages": [{"role": "user", "content": "again"}], "agent": {"options": {"apiKey": SECRET.to_uppercase()}}});
+    client.post(&format!("/sessions/{session}/turns"), &change).await;
+    assert_eq!(client.get(&format!("/sessions/{session}")).await.1["agent"]["options"]["apiKey"], "***");
+
+    let secrets = [SECRET, &SECRET.to_uppercase(), &key];
+    search(&home.data(), &secrets);
+    assert!(holds(&home.data(), SAID), "the search finds what is there");
+    server.kill9();
+    search(&home.data(), &secrets);
+    home.start().stop();
+    search(&home.data(), &secrets);
+}
+
+fn search(folder: &Path, secrets: &[&str]) {
+    for secret in secrets {
+        assert!(!holds(folder, secret), "{secret} is on disk in clear");
+    }
+}
+
+/// Whether any file of the folder holds the text, in any byte.
+fn holds(folder: &Path, text: &str) -> bool {
+    fs::read_dir(folder).unwrap().map(Result::unwrap).filter(|entry| entry.file_type().unwrap().is_file()).any(
+        |entry| {
+            let bytes = fs::read(entry.path()).unwrap();
+            bytes.windows(text.len()).any(|window| window == text.as_bytes())
+        },
+    )
+}

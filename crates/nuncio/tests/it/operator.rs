@@ -1,0 +1,109 @@
+//! Keys and grants: made, listed, taken back, and what they open.
+
+use serde_json::{Value, json};
+
+use crate::client::call;
+use crate::home::{Home, SCRIPTED, shell_tool};
+
+#[test]
+fn a_new_key_stands_alone_on_standard_output_and_is_never_shown_again() {
+    let home = Home::script();
+    let made = home.nuncio(&["key", "create", "--name", "phone", "--person", "ada", "--scope", "rooms:read"]).run();
+    assert_eq!(made.status, Some(0), "{made:?}");
+    let key = made.stdout.strip_suffix('\n').unwrap();
+    assert!(key.len() >= 32 && key.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'), "{key:?}");
+    assert!(!made.stderr.is_empty(), "what to do with it is said beside");
+
+    let listed = home.desk(&["key", "list"]);
+    let shown = home.nuncio(&["key", "list"]).run();
+    for output in [&listed.stdout, &shown.stdout, &shown.stderr] {
+        assert!(!output.contains(key), "{output}");
+    }
+    let entry = &listed.json()["keys"][0];
+    assert_eq!((&entry["name"], &entry["person"]), (&json!("phone"), &json!("ada")));
+    assert_eq!(entry["scopes"], json!({"only": ["rooms:read"]}));
+    assert!(
+        shown.stdout.contains("phone") && shown.stdout.contains("valid") && shown.stdout.contains("rooms:read"),
+        "{shown:?}"
+    );
+}
+
+#[tokio::test]
+async fn a_key_opens_until_it_is_revoked() {
+    let home = Home::script();
+    let (phone, tablet) = (home.key(&["--name", "phone"]), home.key(&["--name", "tablet"]));
+    let server = home.start();
+    let session = server.aap_with_key(&phone).session("script", &[]).await;
+    assert_eq!(server.aap_with_key(&tablet).get(&format!("/sessions/{session}")).await.0, 404, "another key's");
+    assert_eq!(server.aap_with_key("nk_wrong").get("/sessions").await.0, 401);
+
+    let revoked = home.desk(&["key", "revoke", "phone"]).json();
+    assert_eq!(revoked["revoked"]["name"], "phone");
+    let (status, body) = server.aap_with_key(&phone).get(&format!("/sessions/{session}")).await;
+    assert_eq!((status, &body["code"]), (401, &json!("unauthorized")));
+    assert_eq!(server.aap_with_key(&tablet).get("/sessions").await.0, 200);
+    assert_eq!(home.desk(&["key", "revoke", "phone"]).failure().0, "key_not_found");
+    let shown = home.nuncio(&["key", "list"]).run();
+    assert!(shown.stdout.lines().any(|line| line.contains("phone") && line.contains("revoked")), "{shown:?}");
+}
+
+/// An agent with a tool behind a scope.
+fn scoped() -> Home {
+    let scope = "\n[[scope]]\nid = \"notes:write\"\nlabel = { en = \"Write\" }\ndescription = { en = \"Writes.\" }\nsensitivity = \"low\"\n";
+    let tool = shell_tool("note", "echo noted").replace("timeout_ms", "scope = \"notes:write\"\ntimeout_ms");
+    Home::with_agent(&format!("{SCRIPTED}{scope}{tool}"))
+}
+
+#[tokio::test]
+async fn a_key_without_the_scope_gets_it_by_a_grant_and_loses_it_again() {
+    let home = scoped();
+    let made = home.desk(&["key", "create", "--scope", "rooms:read"]).json();
+    let caller = format!("key:{}", made["id"].as_str().unwrap());
+    let server = home.start();
+    let client = server.aap_with_key(made["key"].as_str().unwrap());
+    let session = client.session("script", &[("note", true)]).await;
+    let note = async || -> Value {
+        let answer = client.play(&session, json!([[call("c1", "note", json!({}))], [{"text": "done"}]])).await;
+        answer["messages"][1]["content"].clone()
+    };
+    assert!(note().await.as_str().unwrap().contains("notes:write"), "it is told what it lacks");
+
+    let granted = home.desk(&["grant", "create", &caller, "script", "notes:write"]).json();
+    assert_eq!(note().await, "noted");
+    let listed = home.desk(&["grant", "list"]).json();
+    assert_eq!(listed["grants"][0]["principal"], json!(caller));
+    assert_eq!(listed["grants"][0]["scopes"], json!(["notes:write"]));
+    let shown = home.nuncio(&["grant", "list"]).run();
+    assert!(shown.stdout.contains(&caller) && shown.stdout.contains("until revoked"), "{shown:?}");
+
+    let id = granted["grant"]["id"].as_str().unwrap();
+    home.desk(&["grant", "revoke", id]).json();
+    assert_eq!(home.desk(&["grant", "revoke", id]).failure().0, "grant_not_found");
+    assert_ne!(note().await, "noted");
+
+    home.desk(&["grant", "create", &caller, "script", "notes:write", "--until", "2001-01-01T00:00:00Z"]).json();
+    assert_ne!(note().await, "noted", "what has ended has ended");
+    let codes: Vec<_> = home.audit().iter().map(|record| record["decision"]["code"].clone()).collect();
+    let refused = || json!("scope_not_granted");
+    assert_eq!(codes, [refused(), Value::Null, refused(), refused()]);
+}
+
+#[tokio::test]
+async fn a_grant_for_once_is_good_for_one_call_and_two_for_two() {
+    let home = scoped();
+    let made = home.desk(&["key", "create", "--scope", "rooms:read"]).json();
+    let caller = format!("key:{}", made["id"].as_str().unwrap());
+    for _ in 0..2 {
+        home.desk(&["grant", "create", &caller, "script", "notes:write", "--once"]).json();
+    }
+    let server = home.start();
+    let client = server.aap_with_key(made["key"].as_str().unwrap());
+    let session = client.session("script", &[("note", true)]).await;
+    let mut answers = Vec::new();
+    for _ in 0..3 {
+        let answer = client.play(&session, json!([[call("c1", "note", json!({}))], [{"text": "done"}]])).await;
+        answers.push(answer["messages"][1]["content"] == "noted");
+    }
+    assert_eq!(answers, [true, true, false]);
+    assert_eq!(home.audit()[2]["decision"]["code"], "scope_not_granted");
+}

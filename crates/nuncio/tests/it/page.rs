@@ -1,0 +1,84 @@
+//! The first page, in a real browser, served by the real program.
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::process::Server;
+use crate::webdriver::{Browser, ENTER, Reader};
+
+#[path = "page/approve.rs"]
+mod approve;
+#[path = "page/converse.rs"]
+mod converse;
+#[path = "page/everyone.rs"]
+mod everyone;
+#[path = "page/guard.rs"]
+mod guard;
+#[path = "page/keys.rs"]
+mod keys;
+
+/// A page that is open in a browser.
+struct Visit {
+    browser: Browser,
+    server: Server,
+    home: Home,
+}
+
+/// A tool that answers once a file named `go` is there.
+const GATE: &str = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
+
+impl Visit {
+    /// The script example, in an ordinary window.
+    async fn script() -> Self {
+        Self::to(Home::script(), Reader::default()).await
+    }
+
+    /// An agent with a tool that waits to be let go on.
+    async fn gated() -> Self {
+        Self::to(Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", GATE))), Reader::default()).await
+    }
+
+    async fn to(home: Home, reader: Reader) -> Self {
+        let server = home.start();
+        let browser = Browser::open(reader).await;
+        browser.go(server.url()).await;
+        Self { browser, server, home }
+    }
+
+    /// Writes a message and sends it.
+    async fn say(&self, text: &str) {
+        self.browser.write("#message", &format!("{text}{ENTER}")).await;
+    }
+
+    /// Sends a script for the agent to play.
+    async fn play(&self, script: Value) {
+        self.say(&json!({"script": script}).to_string()).await;
+    }
+
+    /// Waits until the agent's words hold a text.
+    async fn hears(&self, text: &str) {
+        let said = "[...document.querySelectorAll('.agent')].map(part => part.innerText).join('\\n')";
+        self.browser.until(&format!("({said}).includes({})", json!(text))).await;
+    }
+
+    /// Waits until the conversation is in a state: `idle`, `running`, `waiting`.
+    async fn is(&self, state: &str) {
+        self.browser.until(&format!("document.body.dataset.state === {state:?}")).await;
+    }
+
+    /// Everything that was said, as it is seen.
+    async fn transcript(&self) -> String {
+        self.browser.eval("document.getElementById('transcript').innerText").await.as_str().unwrap().to_owned()
+    }
+
+    /// The conversation the address names.
+    async fn session(&self) -> String {
+        let hash = self.browser.until("location.hash.startsWith('#ses_') && location.hash").await;
+        hash.as_str().unwrap()[1..].to_owned()
+    }
+
+    /// Nothing went wrong that a developer would see.
+    async fn no_complaints(&self) {
+        assert_eq!(self.browser.complaints().await, Vec::<String>::new());
+    }
+}

@@ -1,0 +1,118 @@
+//! What a browser lets the page do, and what it lets others do to it.
+
+use serde_json::json;
+
+use super::Visit;
+use crate::client::{builder, call};
+
+#[tokio::test]
+async fn what_agents_people_and_tools_say_is_text_and_never_markup() {
+    let visit = Visit::script().await;
+    let hostile = "<img src=x onerror=\"window.hurt = 1\"><script>window.hurt = 2</script><b>bold</b>";
+    visit
+        .play(json!([
+            [{"thinking": hostile}, {"text": hostile}, call("c1", "lookup", json!({"key": hostile}))],
+            [{"text": hostile}],
+        ]))
+        .await;
+    visit.browser.click(".ask .primary").await;
+    visit.is("idle").await;
+    visit.say(hostile).await;
+    visit.hears(&format!("You said: {hostile}")).await;
+    visit.is("idle").await;
+    assert!(visit.transcript().await.contains(hostile));
+    visit.browser.reload().await;
+    visit.hears(&format!("You said: {hostile}")).await;
+    let marked = "document.querySelectorAll('#transcript :is(img, script, b), #sessions :is(img, script, b)').length";
+    assert_eq!(visit.browser.eval(marked).await, 0);
+    assert_eq!(visit.browser.eval("window.hurt ?? null").await, json!(null));
+    visit.no_complaints().await;
+}
+
+#[tokio::test]
+async fn the_policy_is_strict_and_nothing_comes_from_elsewhere() {
+    let visit = Visit::script().await;
+    visit.say("hello").await;
+    visit.hears("You said: hello").await;
+    let elsewhere = "performance.getEntriesByType('resource').map(entry => entry.name).filter(name => !name.startsWith(location.origin + '/'))";
+    assert_eq!(visit.browser.eval(elsewhere).await, json!([]));
+    // What the policy forbids does not happen, whoever asks for it.
+    let tried = "try { document.body.insertAdjacentHTML('beforeend', '<p id=slipped></p>') } catch {} return document.getElementById('slipped')";
+    visit.no_complaints().await;
+    assert_eq!(visit.browser.run(tried, &[]).await, json!(null));
+
+    let http = builder().build().unwrap();
+    let page = http.get(visit.server.url()).send().await.unwrap();
+    let policy = page.headers()["content-security-policy"].to_str().unwrap().to_owned();
+    for part in [
+        "default-src 'none'",
+        "script-src 'self'",
+        "style-src 'self'",
+        "connect-src 'self'",
+        "img-src 'self' data:",
+        "form-action 'none'",
+        "base-uri 'none'",
+        "frame-ancestors 'none'",
+    ] {
+        assert!(policy.split("; ").any(|directive| directive == part), "{part} in {policy}");
+    }
+    assert!(!policy.contains("unsafe"), "{policy}");
+    assert_eq!(page.headers()["x-content-type-options"], "nosniff");
+    assert_eq!(page.headers()["referrer-policy"], "no-referrer");
+}
+
+#[tokio::test]
+async fn files_are_kept_for_ever_and_the_page_is_asked_for_again() {
+    let visit = Visit::script().await;
+    let http = builder().build().unwrap();
+    let page = http.get(visit.server.url()).send().await.unwrap();
+    assert_eq!(page.headers()["cache-control"], "no-cache");
+    let tag = page.headers()["etag"].clone();
+    let again = http.get(visit.server.url()).header("if-none-match", &tag).send().await.unwrap();
+    assert_eq!(again.status(), 304);
+    let chinese = http.get(visit.server.url()).header("accept-language", "zh").header("if-none-match", &tag);
+    assert_eq!(chinese.send().await.unwrap().status(), 200);
+
+    let script = visit.browser.eval("document.querySelector('script[type=module]').src").await;
+    let script = script.as_str().unwrap();
+    let file = http.get(script).send().await.unwrap();
+    assert_eq!(file.headers()["cache-control"], "public, max-age=31536000, immutable");
+    assert_eq!(file.headers()["content-type"], "text/javascript; charset=utf-8");
+    assert!(file.headers().contains_key("content-security-policy"));
+    let again = http.get(script).header("if-none-match", &file.headers()["etag"]).send().await.unwrap();
+    assert_eq!(again.status(), 304);
+    for nothing in [script.replace("main.js", "nothing.js"), script.replace("/assets/", "/assets/0")] {
+        assert_eq!(http.get(nothing).send().await.unwrap().status(), 404);
+    }
+    let posted = http.post(visit.server.url()).send().await.unwrap();
+    assert_eq!(posted.status(), 405);
+}
+
+#[tokio::test]
+async fn a_link_from_elsewhere_opens_the_page_but_a_frame_does_not_show_it() {
+    let visit = Visit::script().await;
+    let url = visit.server.url();
+    visit.browser.go("data:text/html,<title>elsewhere</title>").await;
+    visit.browser.run(&format!("location.href = '{url}'"), &[]).await;
+    visit.browser.until("document.getElementById('message') !== null && document.body.dataset.state !== null").await;
+    visit.no_complaints().await;
+    // The browser has the page then, and shows an error in its place.
+    visit.browser.go(&format!("data:text/html,<iframe src='{url}'></iframe>")).await;
+    visit.browser.enter_frame().await;
+    assert_eq!(visit.browser.eval("document.getElementById('message')").await, json!(null));
+}
+
+#[tokio::test]
+async fn a_command_that_is_copied_works_as_it_is() {
+    let visit = Visit::script().await;
+    let commands =
+        visit.browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent)").await;
+    let commands = commands.as_array().unwrap();
+    assert_eq!(commands.len(), 2, "{commands:?}");
+    for (command, expected) in commands.iter().zip(["\"agents\"", "\"sessionId\""]) {
+        let command = command.as_str().unwrap();
+        let ran = std::process::Command::new("sh").args(["-c", &format!("{command} --noproxy '*'")]).output().unwrap();
+        let said = String::from_utf8(ran.stdout).unwrap();
+        assert!(said.contains(expected), "{command}\n{said}{}", String::from_utf8_lossy(&ran.stderr));
+    }
+}

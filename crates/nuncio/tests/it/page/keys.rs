@@ -1,0 +1,65 @@
+//! A server that asks for a key.
+
+use serde_json::json;
+
+use super::Visit;
+use super::everyone::accessible;
+use crate::home::Home;
+use crate::webdriver::{ENTER, ESCAPE, Reader};
+
+#[tokio::test]
+async fn the_page_asks_for_a_key_and_keeps_it_in_its_tab_alone() {
+    let home = Home::script();
+    let key = home.key(&[]);
+    let visit = Visit::to(home, Reader::default()).await;
+    let browser = &visit.browser;
+    browser.until("document.getElementById('key-dialog').open").await;
+    assert_eq!(browser.eval("document.activeElement.type").await, "password");
+    accessible(browser, "asking for a key").await;
+    visit.no_complaints().await;
+
+    browser.write("#key", &format!("wrong{ENTER}")).await;
+    browser.until("document.getElementById('key-error').innerText === 'This key is not valid.'").await;
+    assert_eq!(browser.eval("sessionStorage.length").await, 0);
+    assert!(browser.complaints().await.iter().all(|complaint| complaint.contains("401")));
+
+    browser.run("document.getElementById('key').value = ''", &[]).await;
+    browser.write("#key", &format!("{key}{ENTER}")).await;
+    browser.until("!document.getElementById('key-dialog').open").await;
+    visit.say("with a key").await;
+    visit.hears("You said: with a key").await;
+    let kept = browser.eval("[Object.values(sessionStorage), Object.values(localStorage), document.cookie]").await;
+    assert_eq!(kept, json!([[key], [], ""]));
+    // The commands name the key without telling it.
+    let commands =
+        browser.eval("[...document.querySelectorAll('[data-command]')].map(part => part.textContent).join(' ')").await;
+    let commands = commands.as_str().unwrap();
+    assert!(commands.contains("Bearer $NUNCIO_KEY") && !commands.contains(&key), "{commands}");
+
+    visit.is("idle").await;
+    browser.reload().await;
+    visit.hears("You said: with a key").await;
+    browser.click("#forget-key").await;
+    browser.until("document.getElementById('key-dialog').open").await;
+    assert_eq!(browser.eval("sessionStorage.length").await, 0);
+    assert_eq!(browser.eval("document.getElementById('transcript').childElementCount").await, 0);
+}
+
+#[tokio::test]
+async fn a_key_made_meanwhile_is_asked_for_and_what_was_written_is_not_lost() {
+    let visit = Visit::script().await;
+    let browser = &visit.browser;
+    browser.until("document.activeElement.id === 'message'").await;
+    let key = visit.home.key(&[]);
+    visit.say("do not lose me").await;
+    browser.until("document.getElementById('key-dialog').open").await;
+    browser.press(None, &[ESCAPE]).await;
+    browser.until("!document.getElementById('key-dialog').open").await;
+    assert_eq!(browser.eval("document.getElementById('message').value").await, "do not lose me");
+    browser.write("#message", ENTER).await;
+    browser.until("document.getElementById('key-dialog').open").await;
+    browser.write("#key", &format!("{key}{ENTER}")).await;
+    browser.until("!document.getElementById('key-dialog').open").await;
+    browser.write("#message", ENTER).await;
+    visit.hears("You said: do not lose me").await;
+}

@@ -1,0 +1,308 @@
+//! The program as a child process, in an environment of its own. Nothing it does can hang a test:
+//! every wait has an end.
+
+use std::ffi::OsStr;
+use std::io::{BufRead as _, BufReader, Read, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
+use std::sync::mpsc;
+use std::sync::{Arc, Mutex};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+use serde_json::Value;
+
+use crate::client::Client;
+
+/// How long anything may take before it counts as never.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// How often a test looks again.
+const LOOK: Duration = Duration::from_millis(10);
+
+/// Looks until there is something to see.
+pub(crate) async fn until<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
+    let began = Instant::now();
+    loop {
+        if let Some(seen) = look().await {
+            return seen;
+        }
+        assert!(began.elapsed() < PATIENCE, "waited in vain: {what}");
+        tokio::time::sleep(LOOK).await;
+    }
+}
+
+/// A call of the program, not made yet.
+pub(crate) struct Nuncio(Command);
+
+/// `nuncio ARGUMENTS`, with none of our own environment but where programs are found.
+pub(crate) fn nuncio(arguments: &[&str]) -> Nuncio {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_nuncio"));
+    command.args(arguments).env_clear().stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command.envs(["PATH", "HOME"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
+    Nuncio(command)
+}
+
+impl Nuncio {
+    pub(crate) fn arg(mut self, argument: impl AsRef<OsStr>) -> Self {
+        self.0.arg(argument);
+        self
+    }
+
+    pub(crate) fn env(mut self, name: &str, value: &str) -> Self {
+        self.0.env(name, value);
+        self
+    }
+
+    pub(crate) fn in_folder(mut self, folder: &Path) -> Self {
+        self.0.current_dir(folder);
+        self
+    }
+
+    /// Runs it to its end.
+    pub(crate) fn run(mut self) -> Ran {
+        let mut child = self.0.spawn().unwrap();
+        let out = collect(child.stdout.take().unwrap());
+        let err = collect(child.stderr.take().unwrap());
+        let status = end_of(&mut child).unwrap_or_else(|| {
+            child.kill().unwrap();
+            panic!("it does not end: {:?}", self.0)
+        });
+        Ran { status: status.code(), stdout: out.whole(), stderr: err.whole() }
+    }
+
+    /// The same call in a terminal of 80 columns, where `script` is installed.
+    pub(crate) fn in_terminal(self) -> Option<Self> {
+        let quoted = |part: &OsStr| format!("'{}'", part.to_str().unwrap().replace('\'', "'\\''"));
+        let parts: Vec<_> = std::iter::once(self.0.get_program()).chain(self.0.get_args()).map(quoted).collect();
+        let mut command = Command::new("script");
+        command.args(["-qfec", &format!("stty cols 80; exec {}", parts.join(" ")), "/dev/null"]);
+        command.env_clear().stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(self.0.get_envs().filter_map(|(name, value)| Some((name, value?)))).env("TERM", "xterm");
+        if let Some(folder) = self.0.get_current_dir() {
+            command.current_dir(folder);
+        }
+        let installed = Command::new("script").arg("--version").stdout(Stdio::null()).status().is_ok();
+        installed.then_some(Self(command))
+    }
+
+    /// Starts it with someone typing.
+    pub(crate) fn typed(mut self) -> Typed {
+        let mut child = self.0.stdin(Stdio::piped()).spawn().unwrap();
+        let stdin = child.stdin.take();
+        let stdout = collect(child.stdout.take().unwrap());
+        let stderr = collect(child.stderr.take().unwrap());
+        Typed { child, stdin, stdout, stderr }
+    }
+
+    /// Starts a server, which says on one line of JSON where it listens.
+    pub(crate) fn start(mut self) -> Server {
+        let mut child = self.0.spawn().unwrap();
+        let stdout = child.stdout.take().unwrap();
+        let stderr = collect(child.stderr.take().unwrap());
+        let (tell, told) = mpsc::channel();
+        std::thread::spawn(move || {
+            for line in BufReader::new(stdout).lines().map_while(Result::ok) {
+                let _ = tell.send(line);
+            }
+        });
+        let Ok(line) = told.recv_timeout(PATIENCE) else {
+            child.kill().unwrap();
+            panic!("it does not start: {}", stderr.whole());
+        };
+        let greeting: Value = serde_json::from_str(&line).unwrap();
+        assert!(greeting["url"].is_string(), "{line}\n{}", stderr.text());
+        Server { child, stderr, greeting }
+    }
+}
+
+/// What came of a call.
+#[derive(Debug)]
+pub(crate) struct Ran {
+    /// The exit status; none when a signal ended it.
+    pub(crate) status: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Ran {
+    /// What it printed for programs; it must have succeeded.
+    pub(crate) fn json(&self) -> Value {
+        assert_eq!(self.status, Some(0), "{self:?}");
+        self.printed()
+    }
+
+    /// The code and the message it failed with, as printed for programs.
+    pub(crate) fn failure(&self) -> (String, String) {
+        assert_eq!(self.status, Some(1), "{self:?}");
+        let printed = self.printed();
+        let text = |key: &str| printed[key].as_str().unwrap_or_else(|| panic!("no {key}: {self:?}")).to_owned();
+        (text("code"), text("error"))
+    }
+
+    fn printed(&self) -> Value {
+        serde_json::from_str(&self.stdout).unwrap_or_else(|error| panic!("{error}: {self:?}"))
+    }
+}
+
+/// A program that someone types to. It is killed when it is dropped.
+pub(crate) struct Typed {
+    child: Child,
+    stdin: Option<ChildStdin>,
+    stdout: Collected,
+    stderr: Collected,
+}
+
+impl Typed {
+    pub(crate) fn line(&mut self, line: &str) {
+        // It may have seen enough and ended.
+        let _ = writeln!(self.stdin.as_ref().unwrap(), "{line}");
+    }
+
+    /// Types keys that are no line.
+    pub(crate) fn keys(&mut self, keys: &str) {
+        self.stdin.as_ref().unwrap().write_all(keys.as_bytes()).unwrap();
+    }
+
+    /// Sends what Ctrl-C sends.
+    pub(crate) fn interrupt(&self) {
+        let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(process, Signal::INT).unwrap();
+    }
+
+    /// What it has printed so far.
+    pub(crate) fn stdout(&self) -> String {
+        self.stdout.text()
+    }
+
+    /// Types no more and waits until it has ended.
+    pub(crate) fn ended(mut self) -> Ran {
+        drop(self.stdin.take());
+        let status = end_of(&mut self.child).expect("it ends");
+        Ran { status: status.code(), stdout: self.stdout.whole(), stderr: self.stderr.whole() }
+    }
+}
+
+impl Drop for Typed {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// A server that runs. It is killed when it is dropped.
+pub(crate) struct Server {
+    child: Child,
+    stderr: Collected,
+    /// The line it began with.
+    pub(crate) greeting: Value,
+}
+
+impl Server {
+    /// Its address.
+    pub(crate) fn url(&self) -> &str {
+        self.greeting["url"].as_str().unwrap()
+    }
+
+    /// The address of its AAP side.
+    pub(crate) fn aap_url(&self) -> &str {
+        self.greeting["aap"].as_str().unwrap()
+    }
+
+    /// A client of its AAP side, without a key.
+    pub(crate) fn aap(&self) -> Client {
+        Client::new(self.aap_url(), None)
+    }
+
+    /// A client of its AAP side, with a key.
+    pub(crate) fn aap_with_key(&self, key: &str) -> Client {
+        Client::new(self.aap_url(), Some(key))
+    }
+
+    /// What it has written to standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Ends it as `kill -9` does, and returns what it had written to standard error.
+    pub(crate) fn kill9(mut self) -> String {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.stderr.whole()
+    }
+
+    /// Asks it to stop.
+    pub(crate) fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        let process = Pid::from_raw(i32::try_from(self.child.id()).unwrap()).unwrap();
+        kill_process(process, signal).unwrap();
+    }
+
+    /// Waits until it has ended by itself; its exit status and all of its standard error.
+    pub(crate) fn ended(mut self) -> (Option<i32>, String) {
+        let status = end_of(&mut self.child).expect("it ends");
+        (status.code(), self.stderr.whole())
+    }
+
+    /// Asks it to stop and waits until it has.
+    pub(crate) fn stop(self) {
+        self.terminate();
+        let (status, stderr) = self.ended();
+        assert_eq!(status, Some(0), "{stderr}");
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        // It may have ended already; then there is nothing to kill.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn end_of(child: &mut Child) -> Option<ExitStatus> {
+    let began = Instant::now();
+    while began.elapsed() < PATIENCE {
+        if let Some(status) = child.try_wait().unwrap() {
+            return Some(status);
+        }
+        std::thread::sleep(LOOK);
+    }
+    None
+}
+
+/// What a process writes, read as it comes so that it is never held up.
+struct Collected {
+    text: Arc<Mutex<Vec<u8>>>,
+    reader: Mutex<Option<JoinHandle<()>>>,
+}
+
+fn collect(mut pipe: impl Read + Send + 'static) -> Collected {
+    let text = Arc::new(Mutex::new(Vec::new()));
+    let shared = Arc::clone(&text);
+    let reader = std::thread::spawn(move || {
+        let mut piece = [0; 8192];
+        while let Ok(count @ 1..) = pipe.read(&mut piece) {
+            shared.lock().unwrap().extend_from_slice(&piece[..count]);
+        }
+    });
+    Collected { text, reader: Mutex::new(Some(reader)) }
+}
+
+impl Collected {
+    /// What has come so far.
+    fn text(&self) -> String {
+        String::from_utf8_lossy(&self.text.lock().unwrap()).into_owned()
+    }
+
+    /// Everything; the process has ended.
+    fn whole(&self) -> String {
+        if let Some(reader) = self.reader.lock().unwrap().take() {
+            reader.join().unwrap();
+        }
+        self.text()
+    }
+}

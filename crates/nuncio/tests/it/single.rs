@@ -1,0 +1,95 @@
+//! One process a data directory, and nobody else may look into it.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _};
+
+use crate::home::{Home, mode};
+
+#[tokio::test]
+async fn a_second_server_is_refused_and_the_first_goes_on() {
+    let home = Home::script();
+    let first = home.start();
+    let (code, message) = home.serve().run().failure();
+    assert_eq!(code, "data_dir_in_use");
+    assert!(message.contains(home.data().canonicalize().unwrap().to_str().unwrap()), "{message}");
+
+    let session = first.aap().session("script", &[]).await;
+    first.aap().say(&session, "still here").await;
+    first.kill9();
+    let second = home.start();
+    assert_eq!(second.aap().history(&session).await.len(), 2);
+}
+
+#[tokio::test]
+async fn commands_reach_a_running_server_through_a_socket_of_its_owner() {
+    let home = Home::script();
+    let server = home.start();
+    let socket = fs::metadata(home.data().join("admin.sock")).unwrap();
+    assert!(socket.file_type().is_socket());
+    assert_eq!(socket.permissions().mode() & 0o777, 0o600);
+
+    let key = home.key(&["--name", "phone"]);
+    assert_eq!(server.aap().get("/sessions").await.0, 401, "the key counts at once");
+    assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 200);
+    home.desk(&["key", "revoke", "phone"]).json();
+    assert_eq!(server.aap().get("/sessions").await.0, 401, "taking back the last key opens nothing");
+    assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 401);
+    server.stop();
+    assert!(!home.data().join("admin.sock").exists());
+}
+
+#[tokio::test]
+async fn commands_open_the_directory_themselves_when_no_server_runs_or_it_was_killed() {
+    let home = Home::script();
+    let key = home.key(&["--name", "phone"]);
+    home.start().kill9();
+    assert!(home.data().join("admin.sock").exists(), "nobody tidied up");
+    let listed = home.desk(&["key", "list"]).json();
+    assert_eq!(listed["keys"][0]["name"], "phone");
+    home.key(&["--name", "tablet"]);
+
+    let server = home.start();
+    assert_eq!(server.aap().get("/sessions").await.0, 401);
+    assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 200);
+    assert_eq!(home.desk(&["key", "list"]).json()["keys"].as_array().unwrap().len(), 2);
+}
+
+#[tokio::test]
+async fn the_data_directory_and_what_is_in_it_are_its_owners_alone() {
+    let home = Home::script();
+    fs::create_dir(home.data()).unwrap();
+    fs::set_permissions(home.data(), Permissions::from_mode(0o755)).unwrap();
+    let server = home.start();
+    let session = server.aap().session("script", &[("add", true)]).await;
+    server.aap().say(&session, "hello").await;
+    assert_eq!(mode(&home.data()), 0o700);
+    for name in ["secret.key", "audit.key", "nuncio.db", "nuncio.db-wal", "lock", "admin.sock"] {
+        assert_eq!(mode(&home.data().join(name)), 0o600, "{name}");
+    }
+}
+
+#[test]
+fn a_key_file_that_others_may_read_is_refused() {
+    for name in ["secret.key", "audit.key"] {
+        let home = Home::script();
+        home.start().stop();
+        let file = home.data().join(name);
+        fs::set_permissions(&file, Permissions::from_mode(0o640)).unwrap();
+        let (code, message) = home.serve().run().failure();
+        assert_eq!(code, "data_dir_unusable");
+        assert!(message.contains(name) && message.contains("640") && message.contains("chmod 600"), "{message}");
+        fs::set_permissions(&file, Permissions::from_mode(0o600)).unwrap();
+        home.start().stop();
+    }
+}
+
+#[test]
+fn a_key_file_that_holds_no_key_is_refused_and_left_alone() {
+    let home = Home::script();
+    home.start().stop();
+    fs::write(home.data().join("secret.key"), "short").unwrap();
+    let (code, message) = home.serve().run().failure();
+    assert_eq!(code, "data_dir_unusable");
+    assert!(message.contains("secret.key"), "{message}");
+    assert_eq!(fs::read_to_string(home.data().join("secret.key")).unwrap(), "short");
+}

@@ -1,0 +1,282 @@
+//! `kill -9` in the middle of many commits, again and again on the same data directory: whatever a
+//! client was told, is there; whatever it was not told, is there whole or not at all.
+
+use std::collections::{BTreeMap, HashSet};
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nuncio_testkit::Sse;
+use reqwest::Method;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::client::{Client, call, last_text, new_session, play, turns, user};
+use crate::home::Home;
+
+const KILLS: usize = 24;
+const CLIENTS: usize = 6;
+const TURNS: usize = 3;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_was_acknowledged_survives_two_dozen_kills() {
+    let home = Home::script();
+    let mut survived = Survived::default();
+    let mut server = home.start();
+    for round in 0..KILLS {
+        let storm = Arc::new(Storm {
+            round,
+            kill_after: random(40) + 1,
+            acknowledged: AtomicUsize::new(0),
+            enough: Notify::new(),
+        });
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (storm, client) = (Arc::clone(&storm), server.aap());
+                tokio::spawn(async move { storm.talk(&client, number).await })
+            })
+            .collect();
+        storm.enough.notified().await;
+        server.kill9();
+        let mut told = Vec::new();
+        for client in clients {
+            told.extend(client.await.unwrap());
+        }
+
+        server = home.start();
+        home.desk(&["audit", "verify"]).json();
+        let there = every_session(&server.aap()).await;
+        for session in &told {
+            assert!(there.contains(&session.id), "session {} was acknowledged and is gone", session.id);
+            survived.count(session);
+            check(&server.aap(), session).await;
+        }
+    }
+    // Also those that nobody was told of, and after all the kills that followed.
+    for id in every_session(&server.aap()).await {
+        survived.sessions_there += 1;
+        whole(&server.aap().history(&id).await);
+    }
+    survived.audit_records = home.audit().len();
+    println!("{survived:?} after {KILLS} kills");
+    assert!(survived.sessions > 0 && survived.turns > 0 && survived.cut_short > 0, "{survived:?}");
+}
+
+/// What outlived the kills.
+#[derive(Debug, Default)]
+struct Survived {
+    /// Sessions acknowledged, and all of them there.
+    sessions: usize,
+    /// Turns whose end was received, and all of them there.
+    turns: usize,
+    /// Turns of which no end was received.
+    cut_short: usize,
+    sessions_there: usize,
+    audit_records: usize,
+}
+
+impl Survived {
+    fn count(&mut self, session: &Told) {
+        self.sessions += 1;
+        self.turns += session.turns.iter().filter(|turn| turn.messages.is_some()).count();
+        self.cut_short += session.turns.iter().filter(|turn| turn.messages.is_none()).count();
+    }
+}
+
+/// What one client was told about a session.
+struct Told {
+    id: String,
+    turns: Vec<ToldTurn>,
+}
+
+struct ToldTurn {
+    body: Value,
+    key: String,
+    /// What the turn said, when its end was received.
+    messages: Option<Vec<Value>>,
+}
+
+struct Storm {
+    round: usize,
+    kill_after: usize,
+    acknowledged: AtomicUsize,
+    enough: Notify,
+}
+
+impl Storm {
+    /// Talks until the server dies.
+    async fn talk(&self, client: &Client, number: usize) -> Vec<Told> {
+        let mut told = Vec::new();
+        loop {
+            let made = client.try_post("/sessions", &new_session("script", &[("add", true), ("lookup", false)])).await;
+            let Ok((201, body)) = made else { return told };
+            self.acknowledge();
+            let id = body["sessionId"].as_str().unwrap().to_owned();
+            told.push(Told { id, turns: Vec::new() });
+            let session = told.last_mut().unwrap();
+            for turn in 0..TURNS {
+                let name = format!("{}-{number}-{}-{turn}", self.round, session.id);
+                let mode = if turn % 2 == 0 { "none" } else { "message" };
+                let body = json!({"messages": [play(&script(&name, turn))], "stream": mode});
+                session.turns.push(ToldTurn { body, key: name, messages: None });
+                let begun = session.turns.last_mut().unwrap();
+                begun.messages = begun.send(client, &session.id).await;
+                if begun.messages.is_none() {
+                    return told;
+                }
+                self.acknowledge();
+            }
+        }
+    }
+
+    fn acknowledge(&self) {
+        if self.acknowledged.fetch_add(1, Ordering::Relaxed) + 1 == self.kill_after {
+            self.enough.notify_one();
+        }
+    }
+}
+
+/// Two tools side by side and an answer; the last turn of a session ends with a call that waits.
+fn script(name: &str, turn: usize) -> Value {
+    let sums = [1, 2].map(|n| call(&format!("{name}-{n}"), "add", json!({"a": n, "b": turn})));
+    if turn == TURNS - 1 {
+        return json!([sums, [call(&format!("{name}-w"), "lookup", json!({"key": name}))]]);
+    }
+    json!([sums, [{"text": name}, {"echo": "results"}]])
+}
+
+impl ToldTurn {
+    /// The messages of the turn, if its end comes.
+    async fn send(&self, client: &Client, session: &str) -> Option<Vec<Value>> {
+        let request =
+            client.request(Method::POST, &turns(session)).header("Idempotency-Key", &self.key).json(&self.body);
+        let response = request.send().await.ok()?;
+        assert_eq!(response.status(), 200);
+        let streamed = self.body["stream"] != "none";
+        let text = response.text().await.ok()?;
+        if !streamed {
+            let answer: Value = serde_json::from_str(&text).unwrap();
+            return Some(answer["messages"].as_array().unwrap().clone());
+        }
+        let events = Sse::parse(&text);
+        events.last().filter(|event| event.event == "turn_stop").map(|_| from_events(&events))
+    }
+}
+
+/// The messages that a stream of whole blocks tells.
+fn from_events(events: &[Sse]) -> Vec<Value> {
+    let mut messages: Vec<Value> = Vec::new();
+    let mut blocks: Vec<Value> = Vec::new();
+    let close = |blocks: &mut Vec<Value>, messages: &mut Vec<Value>| {
+        if !blocks.is_empty() {
+            messages.push(json!({"role": "assistant", "content": std::mem::take(blocks)}));
+        }
+    };
+    for event in events {
+        let data = &event.data;
+        match event.event.as_str() {
+            "text" => blocks.push(json!({"type": "text", "text": data["text"]})),
+            "tool_call" => blocks.push(
+                json!({"type": "tool_use", "toolCallId": data["toolCallId"], "name": data["name"], "input": data["input"]}),
+            ),
+            "tool_result" => {
+                close(&mut blocks, &mut messages);
+                messages.push(json!({"role": "tool", "toolCallId": data["toolCallId"], "content": data["content"]}));
+            }
+            _ => {}
+        }
+    }
+    close(&mut blocks, &mut messages);
+    messages
+}
+
+/// Holds a session against what its client was told, then talks to it again.
+async fn check(client: &Client, told: &Told) {
+    let history = client.history(&told.id).await;
+    whole(&history);
+    let by_turn = split(&history);
+    for turn in &told.turns {
+        let found = by_turn.get(&turn.key);
+        if let Some(messages) = &turn.messages {
+            assert_eq!(found, Some(messages), "turn {} of session {}", turn.key, told.id);
+        }
+    }
+    if let Some(unsure) = told.turns.last().filter(|turn| turn.messages.is_none()) {
+        // The client asks again, as it should: the turn is found, or run for the first time.
+        let answered = unsure.send(client, &told.id).await.unwrap();
+        let history = client.history(&told.id).await;
+        whole(&history);
+        assert_eq!(split(&history).get(&unsure.key), Some(&answered), "turn {} was begun once", unsure.key);
+        assert_eq!(client.events(&told.id).await.last().unwrap().event, "turn_stop");
+    }
+    let answer = client.turn(&told.id, json!([user("and now?")])).await;
+    assert_eq!(last_text(answer["messages"].as_array().unwrap()), "You said: and now?");
+    whole(&client.history(&told.id).await);
+}
+
+/// What each scripted turn said, by the name in its calls; a name that begins two turns is a fault.
+fn split(history: &[Value]) -> BTreeMap<String, Vec<Value>> {
+    let mut turns: BTreeMap<String, Vec<Value>> = BTreeMap::new();
+    let mut current = None;
+    for message in history {
+        if message["role"] == "user" {
+            let name = named(message["content"].as_str().unwrap());
+            if let Some(name) = &name {
+                assert!(turns.insert(name.clone(), Vec::new()).is_none(), "turn {name} was begun twice");
+            }
+            current = name;
+        } else if let Some(name) = &current {
+            // A call given up for the next message belongs to what follows.
+            if !message["content"].to_string().contains("the conversation went on without it") {
+                turns.get_mut(name).unwrap().push(message.clone());
+            }
+        }
+    }
+    turns
+}
+
+fn named(content: &str) -> Option<String> {
+    let script: Value = serde_json::from_str(content).ok()?;
+    let id = script["script"][0][0]["tool"]["id"].as_str()?;
+    id.strip_suffix("-1").map(str::to_owned)
+}
+
+/// No half a turn: every call is answered exactly once before anyone else speaks, unless it is at
+/// the very end, where it may wait for its app.
+fn whole(history: &[Value]) {
+    let mut open: Vec<&str> = Vec::new();
+    for message in history {
+        if message["role"] == "tool" {
+            let id = message["toolCallId"].as_str().unwrap();
+            let place = open.iter().position(|call| *call == id);
+            open.remove(place.unwrap_or_else(|| panic!("{id} was answered but not called: {history:#?}")));
+            continue;
+        }
+        assert!(open.is_empty(), "{open:?} were called and not answered: {history:#?}");
+        if let Some(blocks) = message["content"].as_array() {
+            open.extend(blocks.iter().filter_map(|block| block["toolCallId"].as_str()));
+        }
+    }
+    assert!(open.iter().all(|call| call.ends_with("-w")), "{open:?} are open at the end: {history:#?}");
+}
+
+async fn every_session(client: &Client) -> HashSet<String> {
+    let mut ids = HashSet::new();
+    let mut path = "/sessions".to_owned();
+    loop {
+        let (status, page) = client.get(&path).await;
+        assert_eq!(status, 200, "{page}");
+        ids.extend(
+            page["sessions"].as_array().unwrap().iter().map(|info| info["sessionId"].as_str().unwrap().to_owned()),
+        );
+        match page["next"].as_str() {
+            Some(next) => path = format!("/sessions?after={next}"),
+            None => return ids,
+        }
+    }
+}
+
+/// A number below `limit`, another one each time.
+fn random(limit: usize) -> usize {
+    usize::try_from(RandomState::new().hash_one(limit) % limit as u64).unwrap()
+}

@@ -1,0 +1,62 @@
+//! TLS by flags.
+
+use std::fs;
+
+use rcgen::{CertifiedKey, KeyPair, generate_simple_self_signed};
+use reqwest::{Certificate, Version};
+
+use crate::client::builder;
+use crate::home::Home;
+use crate::process::Nuncio;
+
+/// A certificate for `localhost` and its key, in files; returns the certificate.
+fn certificate(home: &Home) -> Certificate {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(home.path("cert.pem"), cert.pem()).unwrap();
+    fs::write(home.path("key.pem"), signing_key.serialize_pem()).unwrap();
+    Certificate::from_pem(cert.pem().as_bytes()).unwrap()
+}
+
+fn serve(home: &Home) -> Nuncio {
+    home.serve().arg("--tls-cert").arg(home.path("cert.pem")).arg("--tls-key").arg(home.path("key.pem"))
+}
+
+#[tokio::test]
+async fn https_is_served_to_whoever_trusts_the_certificate_and_plain_http_is_not() {
+    let home = Home::script();
+    let trusted = certificate(&home);
+    let server = serve(&home).start();
+    let url = server.url();
+    assert!(url.starts_with("https://localhost:"), "{url}");
+    let client = builder().tls_certs_only([trusted.clone()]).build().unwrap();
+    let answer = client.get(format!("{url}/aap/meta")).send().await.unwrap();
+    assert_eq!((answer.status().as_u16(), answer.version()), (200, Version::HTTP_2));
+    let first = builder().tls_certs_only([trusted]).http1_only().build().unwrap();
+    assert_eq!(first.get(format!("{url}/healthz")).send().await.unwrap().version(), Version::HTTP_11);
+
+    let stranger = builder().tls_certs_only([]).build().unwrap();
+    assert!(stranger.get(format!("{url}/healthz")).send().await.is_err(), "a certificate nobody vouches for");
+    let plain = url.replace("https:", "http:");
+    assert!(client.get(format!("{plain}/healthz")).send().await.is_err(), "no plain http");
+    assert_eq!(client.get(format!("{url}/healthz")).send().await.unwrap().status(), 200, "it goes on");
+}
+
+#[test]
+fn a_wrong_certificate_or_key_is_refused_and_named() {
+    let home = Home::script();
+    certificate(&home);
+    let own = fs::read_to_string(home.path("key.pem")).unwrap();
+    let another = KeyPair::generate().unwrap().serialize_pem();
+    for (file, text) in [("key.pem", another.as_str()), ("key.pem", "no key"), ("cert.pem", ""), ("cert.pem", &own)] {
+        certificate(&home);
+        fs::write(home.path(file), text).unwrap();
+        let (code, message) = serve(&home).run().failure();
+        assert_eq!(code, "tls_invalid", "{file}: {text}");
+        assert!(message.contains(".pem"), "{message}");
+    }
+    certificate(&home);
+    fs::remove_file(home.path("key.pem")).unwrap();
+    let (code, message) = serve(&home).run().failure();
+    assert_eq!(code, "tls_invalid");
+    assert!(message.contains("key.pem"), "{message}");
+}
