@@ -119,6 +119,9 @@ pub struct PendingCall {
     pub arguments_digest: Digest,
     /// What kind of answer it takes.
     pub awaits: Awaits,
+    /// Whether the brain runs it itself, elsewhere, once it is allowed.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub elsewhere: bool,
 }
 
 /// What a pending call waits for.

@@ -219,7 +219,7 @@ impl RunningTurn {
             if self.settings.client_tool(call.name.as_str()).is_some() {
                 pending.push(pend(call, Awaits::Result));
             } else if asked.contains(&call.id) {
-                pending.push(pend(call, Awaits::Permission));
+                pending.push(PendingCall { elsewhere: true, ..pend(call, Awaits::Permission) });
             } else {
                 let place = self.place(&call.id);
                 placed.push((call, place));
@@ -341,7 +341,7 @@ fn spoken(voice: Voice, text: String, extra: Extra) -> Block {
 
 fn pend(call: ToolCall, awaits: Awaits) -> PendingCall {
     let arguments_digest = Digest::of_json(&Value::Object(call.input.clone()));
-    PendingCall { call, arguments_digest, awaits }
+    PendingCall { call, arguments_digest, awaits, elsewhere: false }
 }
 
 /// The ids of the calls since the last user message.

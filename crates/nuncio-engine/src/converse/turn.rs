@@ -93,7 +93,7 @@ impl RunningTurn {
 
     async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<Ending, EngineError> {
         for Permission { call, granted, reason } in std::mem::take(&mut self.permissions) {
-            if self.served.agent.tool(call.call.name.as_str()).is_none() {
+            if call.elsewhere {
                 self.asked.push(CallAnswer::Permission { call: call.call.id, granted, reason });
                 continue;
             }

@@ -423,6 +423,25 @@ async fn a_permission_holds_only_while_its_tool_is_switched_on() {
 }
 
 #[tokio::test]
+async fn a_permission_for_a_tool_that_is_gone_runs_nothing_and_is_recorded() {
+    let gateway = start(&[count(""), echo()]).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("count", false)]).await;
+    assert_eq!(aap.play(&session, call_once("c1", "count", json!({}))).await["stopReason"], "tool_use");
+    gateway.rewrite_agent(DESK, &desk(&[echo()]));
+    eventually("the tool is gone", async || {
+        let (_, meta) = aap.get("/meta").await;
+        (!meta.to_string().contains("\"count\"")).then_some(())
+    })
+    .await;
+    let grant = json!([{"role": "tool_permission", "toolCallId": "c1", "granted": true}]);
+    let (status, answer) = aap.turn(&session, grant).await;
+    assert_eq!((status, runs(&gateway)), (200, 0));
+    assert_eq!(result_of(messages(&answer), "c1"), "Tool not found: count");
+    assert_eq!(gateway.audit().await.last().map(|record| &record.outcome), Some(&Outcome::NotRun));
+}
+
+#[tokio::test]
 async fn a_secret_is_kept_sealed_and_never_shown() {
     let option = "[[option]]\nname = \"apiKey\"\ntype = \"secret\"\n".to_owned();
     let agent = desk(&[option]);

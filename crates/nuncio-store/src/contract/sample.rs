@@ -96,6 +96,7 @@ pub fn pending(call: &str) -> PendingCall {
         arguments_digest: Digest::of_json(&json!(input)),
         call: ToolCall { id: CallId::parse(call).unwrap(), name: ToolName::parse("book").unwrap(), input },
         awaits: Awaits::Permission,
+        elsewhere: false,
     }
 }
 
