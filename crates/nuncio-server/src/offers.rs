@@ -1,5 +1,7 @@
 //! What MCP servers offer, asked without serving anything.
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,9 +9,10 @@ use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_backend::runners::{Offer, Runners, RunnersConfig};
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
+use nuncio_engine::ports::entropy::random_name;
 
 use crate::error::StartError;
-use crate::system::SystemClock;
+use crate::system::{SystemClock, SystemEntropy};
 
 /// Asks the MCP servers of an agent whose file is or will be in `folder`. `executable` is what the
 /// command `nuncio` means there.
@@ -19,9 +22,11 @@ use crate::system::SystemClock;
 pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> Result<Vec<Offer>, StartError> {
     let wrong = |message: String| StartError::new(Code::ToolUnavailable, message);
     let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(wrong)?;
-    // What our own servers write goes where nobody minds it.
-    let scratch = std::env::temp_dir().join(format!("nuncio-offers-{}", std::process::id()));
-    std::fs::create_dir_all(&scratch)
+    // What our own servers write goes where nobody minds it: a new folder that only we can use.
+    let scratch = std::env::temp_dir().join(random_name(&SystemEntropy, "nuncio-offers-"));
+    DirBuilder::new()
+        .mode(0o700)
+        .create(&scratch)
         .map_err(|error| wrong(format!("{} cannot be made: {error}", scratch.display())))?;
     let runners = Runners::new(RunnersConfig {
         http: fetch.client_for_configured(),

@@ -126,6 +126,7 @@ impl Exposure {
 pub struct Server {
     engine: Engine,
     addresses: Vec<SocketAddr>,
+    exposure: Exposure,
     tls: bool,
     tasks: TaskTracker,
     /// No new connections, no new turns.
@@ -247,13 +248,19 @@ impl Server {
         tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
         tasks.spawn(publisher.follow(stop.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self { engine, addresses, tls, tasks, stop, done, closed, grace, _data: data })
+        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, _data: data })
     }
 
     /// The engine inside.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Who can reach it.
+    #[must_use]
+    pub fn exposure(&self) -> Exposure {
+        self.exposure
     }
 
     /// Where it listens.

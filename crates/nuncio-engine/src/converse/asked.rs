@@ -5,6 +5,7 @@ use nuncio_core::message::{Content, Message};
 use nuncio_core::turn::CallAnswer;
 
 use super::turn::{RunningTurn, too_large};
+use crate::call::denial;
 use crate::error::EngineError;
 
 impl RunningTurn {
@@ -26,8 +27,7 @@ impl RunningTurn {
 
 fn untold(answer: &CallAnswer) -> String {
     match answer {
-        CallAnswer::Permission { granted: false, reason: Some(reason), .. } => format!("Tool call denied: {reason}"),
-        CallAnswer::Permission { granted: false, reason: None, .. } => "Tool call denied".to_owned(),
+        CallAnswer::Permission { granted: false, reason, .. } => denial(reason.as_deref()),
         CallAnswer::Permission { granted: true, .. } | CallAnswer::Result { .. } => {
             "Tool call allowed; what it came to was not told".to_owned()
         }

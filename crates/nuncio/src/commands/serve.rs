@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anstream::{eprintln, println};
 use nuncio_core::Code;
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, ListenOn, ServeOptions, Server, SystemClock, Tls, telemetry};
+use nuncio_server::{AgentSource, Exposure, ListenOn, ServeOptions, Server, SystemClock, Tls, telemetry};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -77,10 +77,14 @@ fn greet(server: &Server, url: &str, json: bool) {
     println!("  agents   {}", format!("{url}/aap/meta").cyan());
     println!("  health   {}", format!("{url}/healthz").cyan());
     println!();
-    if server.engine().has_keys() {
-        println!("Requests need a key: Authorization: Bearer KEY");
-    } else {
-        println!("Open to this machine, no key needed. `nuncio key create` closes it.");
+    match server.exposure() {
+        exposure if exposure.asks_for_keys(server.engine().has_keys()) => {
+            println!("Requests need a key: Authorization: Bearer KEY");
+        }
+        Exposure::Open => println!("{} no key needed, as --open says.", "Open to anyone who reaches it:".yellow()),
+        Exposure::Loopback | Exposure::Network => {
+            println!("Open to this machine, no key needed. `nuncio key create` closes it.");
+        }
     }
     if let Some(agent) = agents.first() {
         let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name, "trust": true})).collect();
