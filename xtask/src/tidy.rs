@@ -13,21 +13,36 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
     ("nuncio-engine", &["nuncio-core"]),
     ("nuncio-aap", &["nuncio-core", "nuncio-engine"]),
-    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap"]),
+    ("nuncio-skill", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill"]),
     ("nuncio-store", &["nuncio-core", "nuncio-engine"]),
     ("nuncio-bus", &["nuncio-engine"]),
     ("nuncio-demo", &[]),
-    ("nuncio-server", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-backend", "nuncio-store", "nuncio-bus"]),
+    (
+        "nuncio-server",
+        &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-backend", "nuncio-store", "nuncio-bus"],
+    ),
     ("nuncio-testkit", &["nuncio-core", "nuncio-engine", "nuncio-server"]),
     ("nuncio-conformance", &[]),
-    ("nuncio", &["nuncio-core", "nuncio-server", "nuncio-aap", "nuncio-demo"]),
+    (
+        "nuncio",
+        &[
+            "nuncio-core",
+            "nuncio-engine",
+            "nuncio-server",
+            "nuncio-aap",
+            "nuncio-skill",
+            "nuncio-backend",
+            "nuncio-demo",
+        ],
+    ),
     ("nuncio-bench", &[]),
     ("xtask", &[]),
 ];
 
 /// Libraries that only some crates may name.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("axum", &["nuncio-server", "nuncio-aap", "nuncio-bench"]),
+    ("axum", &["nuncio-server", "nuncio-aap", "nuncio-skill", "nuncio-bench"]),
     ("rusqlite", &["nuncio-store", "nuncio-demo"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
@@ -38,7 +53,7 @@ const RESERVED: &[(&str, &[&str])] = &[
 
 /// The protocol crates, whose own rooms but these know nothing of HTTP: the room, and the library that
 /// only it may name.
-const PROTOCOLS: &[&str] = &["nuncio-aap"];
+const PROTOCOLS: &[&str] = &["nuncio-aap", "nuncio-skill"];
 const ROOMS: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {

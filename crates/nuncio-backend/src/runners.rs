@@ -97,6 +97,9 @@ impl Runners {
         match &call.tool.run {
             Run::Mcp { server, tool } => self.servers.call(call, server, tool).await,
             Run::Command(run) => command::run(&self.programs, &call.agent, run, &call.arguments).await,
+            // Work for people is the engine's own affair: it waits in the inbox.
+            Run::Human(_) => Err(RunError::Unavailable("nobody is there to do it".to_owned())),
+            Run::Skill(_) => Err(RunError::Unavailable("skills of other hosts cannot be called yet".to_owned())),
             Run::Http(run) => {
                 let base_dir = self.programs.base_dir(&call.agent.name);
                 let secrets =
@@ -120,7 +123,7 @@ impl Runners {
             match &tool.run {
                 Run::Http(run) => http::check(run).map_err(place)?,
                 // What its environment names of the call is known with the call.
-                Run::Command(_) => {}
+                Run::Command(_) | Run::Human(_) | Run::Skill(_) => {}
                 Run::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
                     return Err(place(format!("the agent file declares no MCP server `{server}`")));
                 }

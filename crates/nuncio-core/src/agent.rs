@@ -12,9 +12,14 @@ use crate::text::LocalText;
 
 mod brain;
 mod run;
+mod skill;
 
 pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
-pub use run::{CommandRun, HttpMethod, HttpRun, Import, McpServer, McpTransport, Run, SecretSource};
+pub use run::{
+    CommandRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, Run, SecretSource, SkillCredential,
+    SkillRun,
+};
+pub use skill::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod, SkillVersion};
 
 /// An agent as its author declared it. Built by [`crate::declaration`], which checks that every
 /// tool's scope and backend exist, that names are unique and that schemas compile.
@@ -44,6 +49,8 @@ pub struct Agent {
     pub mcp: Vec<McpServer>,
     /// The secrets its templates may name.
     pub secrets: Vec<(BackendName, SecretSource)>,
+    /// The agent as a whole as a skill: one text in, one answer out.
+    pub skill: Option<Box<Skill>>,
 }
 
 impl Agent {
@@ -197,4 +204,6 @@ pub struct Tool {
     pub human_authorization: bool,
     /// How long one call may take.
     pub timeout: Duration,
+    /// What strangers see of it, if it is offered to them.
+    pub skill: Option<Box<Skill>>,
 }

@@ -106,6 +106,7 @@ fn read(root: &Table<'_>) -> Option<Agent> {
         tools,
         mcp,
         secrets,
+        skill: None,
     };
     notes::unused(&agent, root);
     Some(agent)

@@ -171,6 +171,27 @@ name!(
     |text| !text.chars().any(char::is_control)
 );
 
+name!(
+    /// Names one skill on this host, such as `hotel/book`; safe in a path without encoding.
+    SkillId, "a skill id",
+    "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots", 200,
+    |text| all(text, |b| word(b) || b == b'.' || b == b'/')
+        && text.split('/').all(|part| !part.is_empty() && part.bytes().any(|b| b != b'.'))
+        && !text.ends_with(".json") && !text.ends_with("/invoke")
+);
+
+name!(
+    /// Names one execution; random, so that holding it shows that one was told it.
+    ExecutionId, "an execution id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one piece of work in people's inbox.
+    TaskId, "a task id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -26,13 +26,31 @@ pub struct Caller {
     pub person: Option<PersonName>,
     /// The request's id, for logs and records.
     pub request: Option<String>,
+    /// By what they are known.
+    pub credential: Credential,
+}
+
+/// By what a caller is known.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Credential {
+    /// By nothing they showed.
+    None,
+    /// By an API key.
+    Key,
+    /// By an access token of an issuer the operator trusts.
+    Token {
+        /// What the issuer says they may do.
+        scopes: Arc<[ScopeId]>,
+    },
+    /// By a signature over the request.
+    Signature,
 }
 
 impl Caller {
     /// A caller with nothing else known.
     #[must_use]
     pub fn new(principal: Principal) -> Self {
-        Self { principal, person: None, request: None }
+        Self { principal, person: None, request: None, credential: Credential::None }
     }
 }
 
@@ -175,7 +193,12 @@ impl Engine {
         // Looked up by digest: how long it takes tells nothing about the keys there are.
         let digest = Digest::of_bytes(key.as_bytes());
         let found = self.access_table().snapshot().keys.get(&digest).cloned()?;
-        Some(Caller { principal: Principal::Key(found.id.clone()), person: found.person.clone(), request: None })
+        Some(Caller {
+            principal: Principal::Key(found.id.clone()),
+            person: found.person.clone(),
+            request: None,
+            credential: Credential::Key,
+        })
     }
 
     /// Makes an API key. The key itself is returned here and nowhere else, ever.

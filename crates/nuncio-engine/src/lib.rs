@@ -15,6 +15,6 @@ pub mod publish;
 pub mod record;
 pub mod vault;
 
-pub use access::{Caller, Identity};
+pub use access::{Caller, Credential, Identity};
 pub use engine::{Engine, Limits, Load, Ports};
 pub use error::EngineError;

@@ -21,6 +21,10 @@ pub enum Run {
     Http(Box<HttpRun>),
     /// A program, started for each call.
     Command(CommandRun),
+    /// A person, who finds the work in the inbox.
+    Human(HumanRun),
+    /// Somebody else's skill.
+    Skill(Box<SkillRun>),
 }
 
 /// A request whose parts are templates over the arguments.
@@ -77,6 +81,40 @@ pub struct CommandRun {
     pub env: Vec<(String, Template)>,
 }
 
+/// Work for a person.
+#[derive(Debug, Clone, PartialEq)]
+pub struct HumanRun {
+    /// What the person is to do; a template over the arguments. The tool's description if absent.
+    pub instructions: Option<Template>,
+}
+
+/// A skill of another host.
+#[derive(Debug, Clone, PartialEq)]
+pub struct SkillRun {
+    /// Where: the address of its descriptor, or `skill-id@domain`.
+    pub target: String,
+    /// What it is called with.
+    pub credential: Option<SkillCredential>,
+}
+
+/// What another host's skill is called with; templates that may name secrets.
+#[derive(Debug, Clone, PartialEq)]
+pub enum SkillCredential {
+    /// An API key.
+    ApiKey(Template),
+    /// An access token that lasts.
+    Token(Template),
+    /// A client that fetches its access tokens by itself.
+    Client {
+        /// Its id.
+        id: Template,
+        /// Its secret.
+        secret: Template,
+    },
+    /// The shared secret of the reference signature.
+    Signature(Template),
+}
+
 /// An MCP server an agent may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpServer {
@@ -124,6 +162,20 @@ impl HttpRun {
     /// Every template of the request, for whoever checks that they parse.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         std::iter::once(&self.url).chain(self.headers.iter().map(|(_, value)| value)).chain(self.body.iter())
+    }
+}
+
+impl SkillRun {
+    /// Every template that may name a secret.
+    pub fn templates(&self) -> impl Iterator<Item = &Template> {
+        let (one, other) = match &self.credential {
+            None => (None, None),
+            Some(SkillCredential::ApiKey(it) | SkillCredential::Token(it) | SkillCredential::Signature(it)) => {
+                (Some(it), None)
+            }
+            Some(SkillCredential::Client { id, secret }) => (Some(id), Some(secret)),
+        };
+        one.into_iter().chain(other)
     }
 }
 

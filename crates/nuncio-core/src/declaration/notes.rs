@@ -33,7 +33,7 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
 
     let servers = agent.tools.iter().filter_map(|tool| match &tool.run {
         Run::Mcp { server, .. } => Some(server),
-        Run::Http(_) | Run::Command(_) => None,
+        Run::Http(_) | Run::Command(_) | Run::Human(_) | Run::Skill(_) => None,
     });
     let servers = servers.chain(imports().map(|(server, _)| &server.name));
     let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
@@ -68,7 +68,8 @@ fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {
         match &tool.run {
-            Run::Mcp { .. } => {}
+            Run::Mcp { .. } | Run::Human(_) => {}
+            Run::Skill(skill) => templates.extend(skill.templates()),
             Run::Http(http) => templates.extend(http.templates()),
             Run::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),
         }

@@ -45,5 +45,6 @@ fn tool(table: &Table<'_>, names: &Names<'_>) -> Option<Tool> {
         exposed,
         human_authorization,
         timeout: Duration::from_millis(timeout),
+        skill: None,
     })
 }

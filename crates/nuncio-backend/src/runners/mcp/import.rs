@@ -100,5 +100,6 @@ fn take_over(server: &BackendName, import: &Import, tool: &rmcp::model::Tool) ->
         exposed: import.exposed,
         human_authorization: import.human_authorization,
         timeout: TIMEOUT,
+        skill: None,
     })
 }
