@@ -199,7 +199,10 @@ async fn new_session(connection: &mut Connection) -> anyhow::Result<String> {
 }
 
 /// Runs the same work on every item at once.
-async fn in_parallel<T>(items: Vec<T>, work: impl AsyncFn(&mut T) -> anyhow::Result<()>) -> anyhow::Result<()> {
+pub(crate) async fn in_parallel<T>(
+    items: Vec<T>,
+    work: impl AsyncFn(&mut T) -> anyhow::Result<()>,
+) -> anyhow::Result<()> {
     let work = &work;
     let all = items.into_iter().map(|mut item| async move { work(&mut item).await });
     futures_util::future::try_join_all(all).await?;

@@ -19,25 +19,35 @@ impl Connection {
     }
 
     pub(crate) async fn get(&mut self, path: &str) -> anyhow::Result<Vec<u8>> {
-        let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n\r\n", self.host);
+        self.get_with(path, "").await
+    }
+
+    /// With more lines in its head, each with its end.
+    pub(crate) async fn get_with(&mut self, path: &str, lines: &str) -> anyhow::Result<Vec<u8>> {
+        let head = format!("GET {path} HTTP/1.1\r\nhost: {}\r\n{lines}\r\n", self.host);
         self.stream.write_all(head.as_bytes()).await?;
         self.answer().await
     }
 
     pub(crate) async fn post(&mut self, path: &str, body: &str) -> anyhow::Result<Vec<u8>> {
-        self.send_post(path, body).await?;
+        self.post_with(path, "", body).await
+    }
+
+    /// With more lines in its head, each with its end.
+    pub(crate) async fn post_with(&mut self, path: &str, lines: &str, body: &str) -> anyhow::Result<Vec<u8>> {
+        self.send_post(path, lines, body).await?;
         self.answer().await
     }
 
     /// Sends a request and reads only the head of the answer.
     pub(crate) async fn post_and_leave_open(&mut self, path: &str, body: &str) -> anyhow::Result<()> {
-        self.send_post(path, body).await?;
+        self.send_post(path, "", body).await?;
         self.head().await.map(|_| ())
     }
 
-    async fn send_post(&mut self, path: &str, body: &str) -> anyhow::Result<()> {
+    async fn send_post(&mut self, path: &str, lines: &str, body: &str) -> anyhow::Result<()> {
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{lines}\r\n{body}",
             self.host,
             body.len()
         );

@@ -5,6 +5,8 @@ mod bare;
 mod client;
 mod process;
 mod report;
+mod skill;
+mod sql;
 
 use std::path::PathBuf;
 
@@ -30,6 +32,23 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
+    /// Skill Sharing: executions, the index, a million finished ones
+    Skill {
+        /// The program to measure
+        #[arg(long)]
+        nuncio: PathBuf,
+        /// The examples of the workspace
+        #[arg(long)]
+        examples: PathBuf,
+        /// A tenth of everything, to see that it works
+        #[arg(long)]
+        quick: bool,
+    },
+    /// Executions as rows, written by hand
+    Sql {
+        /// How many
+        count: usize,
+    },
     /// The bare server that others are compared with
     Bare,
 }
@@ -38,6 +57,8 @@ enum What {
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().what {
         What::Aap { nuncio, examples, quick } => aap::run(&nuncio, &examples, quick).await,
+        What::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
+        What::Sql { count } => sql::run(count).await,
         What::Bare => bare::serve().await,
     }
 }

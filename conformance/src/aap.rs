@@ -89,7 +89,7 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
 pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<Offer, String>> {
     async move {
         match Api::connect(target).await {
-            Ok(api) => Ok(Offer { script: api.script_agent().is_some() }),
+            Ok(api) => Ok(Offer { script: api.script_agent().is_some(), probe: false }),
             Err(Stop::Failed(reason) | Stop::Skipped(reason)) => Err(reason),
         }
     }

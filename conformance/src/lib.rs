@@ -15,8 +15,10 @@
 //! ```
 
 mod aap;
+mod reply;
 mod report;
 mod row;
+mod skill;
 mod suite;
 mod target;
 mod verdict;
@@ -30,4 +32,10 @@ pub use target::Target;
 #[must_use]
 pub fn aap() -> Suite {
     Suite::new(include_str!("../aap.toml"), aap::checks(), aap::probe)
+}
+
+/// The rows of Skill Sharing, version 1.0.
+#[must_use]
+pub fn skill() -> Suite {
+    Suite::new(include_str!("../skill/requirements.toml"), skill::checks(), skill::probe)
 }

@@ -1,21 +1,28 @@
-//! Runs the AAP rows against a server: `nuncio-conformance http://127.0.0.1:7400/aap`.
+//! Runs the rows of a protocol against a server: `nuncio-conformance http://127.0.0.1:7400/aap`, or
+//! `nuncio-conformance --protocol skill http://127.0.0.1:7400`.
 
 use std::process::ExitCode;
 
-use clap::Parser;
-use nuncio_conformance::{Outcome, Source, Target, aap};
+use clap::{Parser, ValueEnum};
+use nuncio_conformance::{Outcome, Source, Target, aap, skill};
 
-/// Checks a server against the Agent Application Protocol v3, row by row.
+/// Checks a server against a protocol, row by row.
 #[derive(Parser)]
 struct Arguments {
-    /// The base address, such as http://127.0.0.1:7400/aap.
+    /// The base address, such as http://127.0.0.1:7400/aap; for Skill Sharing http://127.0.0.1:7400.
     base: String,
+    /// Which protocol.
+    #[arg(long, value_enum, default_value_t = Protocol::Aap)]
+    protocol: Protocol,
     /// The bearer key to send.
     #[arg(long, env = "AAP_KEY", hide_env_values = true)]
     key: Option<String>,
     /// A key of another owner, for the rows about ownership.
     #[arg(long, env = "AAP_OTHER_KEY", hide_env_values = true)]
     other_key: Option<String>,
+    /// A secret to sign requests with, for the rows of Skill Sharing about signatures.
+    #[arg(long, env = "SKILL_SECRET", hide_env_values = true)]
+    secret: Option<String>,
     /// Leave out what Nuncio chose where the protocol is silent.
     #[arg(long)]
     protocol_only: bool,
@@ -30,6 +37,15 @@ struct Arguments {
     all: bool,
 }
 
+/// The protocols there are rows of.
+#[derive(Clone, Copy, ValueEnum)]
+enum Protocol {
+    /// The Agent Application Protocol v3.
+    Aap,
+    /// Skill Sharing 1.0.
+    Skill,
+}
+
 #[tokio::main]
 async fn main() -> ExitCode {
     let arguments = Arguments::parse();
@@ -40,7 +56,13 @@ async fn main() -> ExitCode {
     if let Some(key) = arguments.other_key {
         target = target.with_other_key(key);
     }
-    let mut suite = aap();
+    if let Some(secret) = arguments.secret {
+        target = target.with_secret(secret);
+    }
+    let mut suite = match arguments.protocol {
+        Protocol::Aap => aap(),
+        Protocol::Skill => skill(),
+    };
     if arguments.protocol_only {
         suite = suite.without(Source::Ours);
     }

@@ -51,7 +51,7 @@ impl Source {
 
 /// What a check cannot do without; the row is skipped where it is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// An agent named `script` on the script brain, with its tools, options and all capabilities.
     Script,
@@ -63,6 +63,12 @@ pub enum Need {
     Open,
     /// A server that asks for no key, on a loopback address.
     Loopback,
+    /// The skills of `conformance/skill/agent.toml`.
+    Probe,
+    /// Those, on a server with keys: one with the scope `probe:use`, another without.
+    ProbeKeys,
+    /// Those, on a server with keys, and a secret to sign requests with.
+    ProbeSecret,
 }
 
 impl Need {
@@ -75,6 +81,11 @@ impl Need {
             Self::Keys => "needs two keys of different owners",
             Self::Open => "needs a server without keys",
             Self::Loopback => "needs a server without keys on a loopback address",
+            Self::Probe => "needs the skills of conformance/skill/agent.toml",
+            Self::ProbeKeys => {
+                "needs the skills of conformance/skill/agent.toml, a key with their scope and one without"
+            }
+            Self::ProbeSecret => "needs the skills of conformance/skill/agent.toml, and a secret with their scope",
         }
     }
 }

@@ -23,6 +23,8 @@ pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<Offer, St
 pub(crate) struct Offer {
     /// An agent named `script`.
     pub(crate) script: bool,
+    /// The skills of the suite's own agent.
+    pub(crate) probe: bool,
 }
 
 /// The rows of one protocol.
@@ -118,6 +120,9 @@ impl Suite {
             Need::Keys => target.key.is_some() && target.other_key.is_some(),
             Need::Open => target.key.is_none(),
             Need::Loopback => target.key.is_none() && target.is_loopback(),
+            Need::Probe => offer.probe,
+            Need::ProbeKeys => offer.probe && target.key.is_some() && target.other_key.is_some(),
+            Need::ProbeSecret => offer.probe && target.key.is_some() && target.secret.is_some(),
         };
         (!met).then_some(need)
     }
@@ -127,11 +132,16 @@ impl Suite {
 mod tests {
     use std::collections::HashSet;
 
-    use crate::{Target, aap};
+    use super::Suite;
+    use crate::{Target, aap, skill};
+
+    fn suites() -> [Suite; 2] {
+        [aap(), skill()]
+    }
 
     #[test]
     fn every_row_has_a_check_or_a_reason() {
-        for row in aap().rows() {
+        for row in suites().iter().flat_map(Suite::rows) {
             assert!(
                 row.check.is_some() != row.excluded.is_some(),
                 "{} must have either a check or the reason why it has none",
@@ -143,42 +153,47 @@ mod tests {
 
     #[test]
     fn every_named_check_exists_and_every_check_is_named() {
-        let suite = aap();
-        let named: HashSet<&str> = suite.rows().iter().filter_map(|row| row.check.as_deref()).collect();
-        let there: HashSet<&str> = suite.checks.keys().copied().collect();
-        let absent: Vec<_> = named.difference(&there).collect();
-        let idle: Vec<_> = there.difference(&named).collect();
-        assert!(absent.is_empty(), "rows name checks that do not exist: {absent:?}");
-        assert!(idle.is_empty(), "no row uses: {idle:?}");
+        for suite in suites() {
+            let named: HashSet<&str> = suite.rows().iter().filter_map(|row| row.check.as_deref()).collect();
+            let there: HashSet<&str> = suite.checks.keys().copied().collect();
+            let absent: Vec<_> = named.difference(&there).collect();
+            let idle: Vec<_> = there.difference(&named).collect();
+            assert!(absent.is_empty(), "rows name checks that do not exist: {absent:?}");
+            assert!(idle.is_empty(), "no row uses: {idle:?}");
+        }
     }
 
     #[test]
     fn no_two_checks_share_a_name() {
         assert_eq!(crate::aap::checks().count(), aap().checks.len());
+        assert_eq!(crate::skill::checks().count(), skill().checks.len());
     }
 
     #[test]
     fn ids_are_unique() {
         let mut seen = HashSet::new();
-        for row in aap().rows() {
+        for row in suites().iter().flat_map(Suite::rows) {
             assert!(seen.insert(row.id.clone()), "{} is there twice", row.id);
         }
     }
 
     #[test]
     fn rows_that_share_a_check_need_the_same() {
-        let suite = aap();
-        for a in suite.rows() {
-            for b in suite.rows().iter().filter(|b| a.check.is_some() && a.check == b.check) {
-                assert_eq!(a.needs, b.needs, "{} and {}", a.id, b.id);
+        for suite in suites() {
+            for a in suite.rows() {
+                for b in suite.rows().iter().filter(|b| a.check.is_some() && a.check == b.check) {
+                    assert_eq!(a.needs, b.needs, "{} and {}", a.id, b.id);
+                }
             }
         }
     }
 
     #[tokio::test]
     async fn a_server_that_is_not_there_fails_every_checked_row() {
-        let report = aap().run(&Target::new("http://127.0.0.1:9/aap")).await;
-        assert_eq!(report.passed(), 0);
-        assert!(report.failed() > 0);
+        for (suite, base) in suites().into_iter().zip(["http://127.0.0.1:9/aap", "http://127.0.0.1:9"]) {
+            let report = suite.run(&Target::new(base)).await;
+            assert_eq!(report.passed(), 0);
+            assert!(report.failed() > 0);
+        }
     }
 }

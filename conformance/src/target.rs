@@ -13,6 +13,8 @@ pub struct Target {
     pub(crate) key: Option<String>,
     /// A second key, of another owner, for what one owner must not see of the other.
     pub(crate) other_key: Option<String>,
+    /// A secret to sign requests with.
+    pub(crate) secret: Option<String>,
     /// How many checks run at once.
     pub(crate) parallel: usize,
     /// The longest a single check may take.
@@ -22,13 +24,15 @@ pub struct Target {
 }
 
 impl Target {
-    /// A server at `base`, for AAP usually `http://…/aap`, that asks for no key.
+    /// A server at `base`, for AAP usually `http://…/aap`, for Skill Sharing its bare origin, that asks
+    /// for no key.
     #[must_use]
     pub fn new(base: impl Into<String>) -> Self {
         Self {
             base: base.into().trim_end_matches('/').to_owned(),
             key: None,
             other_key: None,
+            secret: None,
             parallel: 8,
             patience: Duration::from_secs(90),
             http: client(),
@@ -46,6 +50,13 @@ impl Target {
     #[must_use]
     pub fn with_other_key(mut self, key: impl Into<String>) -> Self {
         self.other_key = Some(key.into());
+        self
+    }
+
+    /// Adds a secret; rows about signed requests are skipped without it.
+    #[must_use]
+    pub fn with_secret(mut self, secret: impl Into<String>) -> Self {
+        self.secret = Some(secret.into());
         self
     }
 

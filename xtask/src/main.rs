@@ -2,6 +2,7 @@
 
 mod bench;
 mod needs;
+mod schema;
 mod test;
 mod tidy;
 
@@ -26,6 +27,12 @@ enum Job {
     },
     /// Check the rules of the house: which crate may use which
     Tidy,
+    /// Write the schemas of Skill Sharing into `schema/`
+    Schema {
+        /// Write nothing; fail when they are not up to date
+        #[arg(long)]
+        check: bool,
+    },
     /// Measure the release binary beside a bare limit, in one run
     Bench {
         /// What to measure: aap
@@ -41,6 +48,7 @@ fn main() -> anyhow::Result<()> {
     match Cli::parse().job {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
+        Job::Schema { check } => schema::run(&root, check),
         Job::Bench { name, quick } => bench::run(&root, &name, quick),
     }
 }

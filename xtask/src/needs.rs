@@ -11,6 +11,18 @@ const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "20
 /// What finds barriers on a page, which the pages are tried with.
 const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
+/// Another validator of JSON Schema, which ours is held against.
+const AJV: (&str, &str) = ("ajv", "8.20.0");
+
+/// The TypeScript compiler, which the published types are tried with.
+const TYPESCRIPT: (&str, &str) = ("typescript", "7.0.2");
+
+/// A real OpenID provider, whose access tokens are tried on the server.
+const OIDC: (&str, &str) = ("oidc-provider", "9.13.3");
+
+/// ANP's own Python SDK, which is tried as a client of the server.
+const ANP: (&str, &str) = ("anp", "1.0.7");
+
 /// The reference server's program below `tools`, installed when it is not there.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "everything", EVERYTHING, "dist/index.js")
@@ -19,6 +31,21 @@ pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
 /// The script that looks for barriers, below `tools`, installed when it is not there.
 pub(crate) fn axe(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "axe", AXE, "axe.min.js")
+}
+
+/// Ajv for JSON Schema 2020-12, below `tools`, installed when it is not there.
+pub(crate) fn ajv(tools: &Path) -> anyhow::Result<PathBuf> {
+    npm(tools, "ajv", AJV, "dist/2020.js")
+}
+
+/// The TypeScript compiler below `tools`, installed when it is not there.
+pub(crate) fn typescript(tools: &Path) -> anyhow::Result<PathBuf> {
+    npm(tools, "typescript", TYPESCRIPT, "bin/tsc")
+}
+
+/// The OpenID provider's library below `tools`, installed when it is not there.
+pub(crate) fn oidc_provider(tools: &Path) -> anyhow::Result<PathBuf> {
+    npm(tools, "oidc-provider", OIDC, "lib/index.js")
 }
 
 /// A browser and what drives it, by apt where we may; fonts for both languages of the pages with them.
@@ -60,6 +87,31 @@ fn npm(tools: &Path, name: &str, (package, version): (&str, &str), file: &str) -
         }
     }
     Ok(wanted)
+}
+
+/// A Python below `tools` that has ANP's SDK, installed when it is not there.
+pub(crate) fn anp_python(tools: &Path) -> anyhow::Result<PathBuf> {
+    let (package, version) = ANP;
+    let folder = tools.join(format!("pip-{package}-{version}"));
+    let python = folder.join("bin/python");
+    let has_it = || succeeds(Command::new(&python).args(["-c", "import anp, fastapi"]).stderr(Stdio::null()));
+    if !has_it() {
+        if !succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null())) {
+            apt_install(&["python3", "python3-venv"])?;
+        }
+        println!("installing {package} {version}");
+        let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
+        let installed = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&folder))
+            && succeeds(Command::new(&python).args(pip).arg(format!("{package}[api]=={version}")));
+        if !installed || !has_it() {
+            bail!("pip could not install {package}=={version}: the tests need it");
+        }
+    }
+    Ok(python)
+}
+
+fn succeeds(command: &mut Command) -> bool {
+    command.stdout(Stdio::null()).status().is_ok_and(|status| status.success())
 }
 
 /// Node.js and npm, by apt where we may.

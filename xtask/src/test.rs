@@ -5,20 +5,28 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-use crate::{needs, tidy};
+use crate::{needs, schema, tidy};
 
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     let tools = root.join("target/tools");
     let everything = needs::mcp_everything(&tools)?;
+    let oidc = needs::oidc_provider(&tools)?;
+    let anp = needs::anp_python(&tools)?;
     let (browser, axe) = (needs::browser()?, needs::axe(&tools)?);
+    let (ajv, typescript) = (needs::ajv(&tools)?, needs::typescript(&tools)?);
     step("the rules of the house", || tidy::run(root))?;
+    step("the schemas", || schema::run(root, true))?;
     step("formatting", || cargo(root, &["fmt", "--all", "--check"], &[]))?;
     step("lints", || cargo(root, &["clippy", "--quiet", "--workspace", "--all-targets", "--", "-D", "warnings"], &[]))?;
     let environment = [
         ("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path()),
+        ("NUNCIO_TEST_OIDC_PROVIDER", oidc.as_path()),
+        ("NUNCIO_TEST_ANP_PYTHON", anp.as_path()),
         ("NUNCIO_TEST_CHROMIUM", browser.chromium.as_path()),
         ("NUNCIO_TEST_CHROMEDRIVER", browser.driver.as_path()),
         ("NUNCIO_TEST_AXE", axe.as_path()),
+        ("NUNCIO_TEST_AJV", ajv.as_path()),
+        ("NUNCIO_TEST_TYPESCRIPT", typescript.as_path()),
     ];
     let has_nextest =
         Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());

@@ -12,15 +12,29 @@ use toml::Table;
 const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
     ("nuncio-engine", &["nuncio-core"]),
-    ("nuncio-aap", &["nuncio-core", "nuncio-engine"]),
-    ("nuncio-skill", &["nuncio-core", "nuncio-engine"]),
-    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill"]),
+    ("nuncio-aap", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
+    ("nuncio-anp", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
+    ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
+    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-anp"]),
     ("nuncio-store", &["nuncio-core", "nuncio-engine"]),
     ("nuncio-bus", &["nuncio-engine"]),
+    ("nuncio-identity", &["nuncio-core"]),
     ("nuncio-demo", &[]),
     (
         "nuncio-server",
-        &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-backend", "nuncio-store", "nuncio-bus"],
+        &[
+            "nuncio-core",
+            "nuncio-identity",
+            "nuncio-engine",
+            "nuncio-http",
+            "nuncio-aap",
+            "nuncio-skill",
+            "nuncio-anp",
+            "nuncio-backend",
+            "nuncio-store",
+            "nuncio-bus",
+        ],
     ),
     ("nuncio-testkit", &["nuncio-core", "nuncio-engine", "nuncio-server"]),
     ("nuncio-conformance", &[]),
@@ -31,19 +45,22 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-engine",
             "nuncio-server",
             "nuncio-aap",
+            "nuncio-anp",
+            "nuncio-identity",
+            "nuncio-http",
             "nuncio-skill",
             "nuncio-backend",
             "nuncio-demo",
         ],
     ),
     ("nuncio-bench", &[]),
-    ("xtask", &[]),
+    ("xtask", &["nuncio-skill"]),
 ];
 
 /// Libraries that only some crates may name.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("axum", &["nuncio-server", "nuncio-aap", "nuncio-skill", "nuncio-bench"]),
-    ("rusqlite", &["nuncio-store", "nuncio-demo"]),
+    ("axum", &["nuncio-server", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-http", "nuncio-bench"]),
+    ("rusqlite", &["nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
     ("reqwest", &["nuncio-aap", "nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
@@ -53,7 +70,7 @@ const RESERVED: &[(&str, &[&str])] = &[
 
 /// The protocol crates, whose own rooms but these know nothing of HTTP: the room, and the library that
 /// only it may name.
-const PROTOCOLS: &[&str] = &["nuncio-aap", "nuncio-skill"];
+const PROTOCOLS: &[&str] = &["nuncio-aap", "nuncio-skill", "nuncio-anp"];
 const ROOMS: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {

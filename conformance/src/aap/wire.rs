@@ -1,14 +1,14 @@
 //! A tiny client of the protocol: it sends what it is told, right or wrong, and keeps what came.
 
 use std::sync::Mutex;
-use std::time::Duration;
 
-use reqwest::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap, RETRY_AFTER};
+use reqwest::header::{AUTHORIZATION, CONTENT_TYPE};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
+pub(super) use crate::reply::{Reply, chain, header, send};
 use crate::target::Target;
-use crate::verdict::{Stop, Verdict, ensure, equal, fail, short, skip};
+use crate::verdict::{Stop, Verdict, ensure, fail, short, skip};
 
 /// The agent that scripts are played on.
 pub(super) const SCRIPT: &str = "script";
@@ -97,30 +97,9 @@ impl Api {
         Reply::read(asked, response).await
     }
 
-    /// Sends a request and waits for the head of the reply. A server may limit anyone's rate: when
-    /// it says how long to wait, that is not the row's concern, and the request is sent again.
+    /// Sends a request and waits for the head of the reply.
     pub(super) async fn send(&self, request: RequestBuilder) -> Result<(String, Response), Stop> {
-        const ATTEMPTS: usize = 12;
-        let mut next = Some(request);
-        for _ in 0..ATTEMPTS {
-            let Some(request) = next.take() else { break };
-            next = request.try_clone();
-            let request = request.build().map_err(|error| fail(format!("not a request: {error}")))?;
-            let asked = format!("{} {}", request.method(), self.path_of(request.url().as_str()));
-            let response = self
-                .client()
-                .execute(request)
-                .await
-                .map_err(|error| fail(format!("{asked}: expected an answer, got {}", chain(&error))))?;
-            let wait = response.headers().get(RETRY_AFTER).and_then(|value| value.to_str().ok());
-            match wait.and_then(|seconds| seconds.parse::<u64>().ok()) {
-                Some(seconds @ ..=10) if response.status() == 429 && next.is_some() => {
-                    tokio::time::sleep(Duration::from_secs(seconds)).await;
-                }
-                _ => return Ok((asked, response)),
-            }
-        }
-        Err(skip("the server kept limiting the rate"))
+        send(&self.target, request).await
     }
 
     /// Makes a session from a whole body.
@@ -170,39 +149,9 @@ impl Api {
     fn client(&self) -> &Client {
         &self.target.http
     }
-
-    fn path_of<'a>(&self, url: &'a str) -> &'a str {
-        url.strip_prefix(&self.target.base).unwrap_or(url)
-    }
-}
-
-/// A whole reply.
-#[derive(Debug)]
-pub(super) struct Reply {
-    /// What was asked, for reasons.
-    pub(super) asked: String,
-    pub(super) code: u16,
-    pub(super) headers: HeaderMap,
-    pub(super) body: Vec<u8>,
 }
 
 impl Reply {
-    pub(super) async fn read(asked: String, response: Response) -> Result<Self, Stop> {
-        let (code, headers) = (response.status().as_u16(), response.headers().clone());
-        let body = response
-            .bytes()
-            .await
-            .map_err(|error| fail(format!("{asked}: expected a whole body, got {}", chain(&error))))?;
-        Ok(Self { asked, code, headers, body: body.to_vec() })
-    }
-
-    /// The status is this one.
-    pub(super) fn status(&self, expected: u16) -> Result<&Self, Stop> {
-        let Self { asked, code, .. } = self;
-        ensure(*code == expected, || format!("{asked}: expected {expected}, got {code} {}", short(&self.text())))?;
-        Ok(self)
-    }
-
     /// Refused with this status, and the body says why as all of ours do.
     pub(super) fn refused(&self, expected: u16) -> Verdict {
         self.status(expected)?.error_body()
@@ -219,29 +168,6 @@ impl Reply {
             format!("{asked} ({code}): expected {{\"error\":\"…\",\"code\":\"…\"}}, got {}", short(&self.text()))
         })
     }
-
-    /// The body, which is declared as JSON and is.
-    pub(super) fn json(&self) -> Result<Value, Stop> {
-        let kind = self.header("content-type");
-        let essence = kind.split(';').next().unwrap_or_default().trim();
-        equal(&format!("{} ({}): content-type", self.asked, self.code), "application/json", essence)?;
-        serde_json::from_slice(&self.body)
-            .map_err(|error| fail(format!("{}: expected JSON, got {:?}: {error}", self.asked, short(&self.text()))))
-    }
-
-    /// A header's text, empty when it is absent.
-    pub(super) fn header(&self, name: &str) -> &str {
-        header(&self.headers, name)
-    }
-
-    pub(super) fn text(&self) -> String {
-        String::from_utf8_lossy(&self.body).into_owned()
-    }
-}
-
-/// A header's text, empty when it is absent.
-pub(super) fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
-    headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// Adds the fields of one object to another.
@@ -249,15 +175,4 @@ fn merge(into: &mut Value, more: Value) {
     if let (Value::Object(into), Value::Object(more)) = (into, more) {
         into.extend(more);
     }
-}
-
-/// An error and what caused it; transport errors keep the news in their causes.
-pub(super) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text = format!("{text}: {cause}");
-        source = cause.source();
-    }
-    text
 }

@@ -160,10 +160,23 @@ impl Client {
     /// As for any request; 404 from a server that does not have it.
     pub async fn resume(&self, session: &str, last_event_id: Option<&str>) -> Result<TurnStream, ClientError> {
         let mut request = self.request(Method::GET, &["sessions", session, "stream"])?;
-        request = request.header(ACCEPT, "text/event-stream");
         if let Some(last) = last_event_id {
             request = request.header("Last-Event-ID", last);
         }
+        Self::stream(request).await
+    }
+
+    /// `GET /sessions/:id/stream?running=true`, Nuncio's own: the turn that runs, from its beginning.
+    ///
+    /// # Errors
+    /// As for any request; 404 when no turn runs, and from a server that does not have it.
+    pub async fn running(&self, session: &str) -> Result<TurnStream, ClientError> {
+        let request = self.request(Method::GET, &["sessions", session, "stream"])?;
+        Self::stream(request.query(&[("running", "true")])).await
+    }
+
+    async fn stream(request: RequestBuilder) -> Result<TurnStream, ClientError> {
+        let request = request.header(ACCEPT, "text/event-stream");
         let response = accepted(send(request).await?).await?;
         if is_stream(response.headers(), false) {
             return Ok(TurnStream::of_events(response));

@@ -27,7 +27,7 @@ pub(crate) fn status(code: Code) -> StatusCode {
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
         Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-        Code::ShuttingDown | Code::StoreUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::ShuttingDown | Code::StoreUnavailable | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }

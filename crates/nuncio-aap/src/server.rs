@@ -1,22 +1,23 @@
 //! AAP's routes. Each only translates: the request into a use-case, its outcome into an answer.
 
 use std::sync::{Arc, PoisonError, RwLock};
-use std::time::Duration;
 
 use axum::Router;
 use axum::extract::{FromRequestParts, Path, Query, Request, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, any, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::turn::StreamMode;
-use nuncio_engine::converse::{HistoryKind, LiveTurn};
+use nuncio_core::message::Message;
+use nuncio_core::turn::{Stop, StreamMode};
+use nuncio_engine::converse::HistoryKind;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
-use serde::Deserialize;
+use nuncio_http::BodyLimits;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::{lift, project};
 
@@ -33,16 +34,15 @@ use sse::EventId;
 #[derive(Debug, Clone)]
 pub struct Aap {
     engine: Engine,
-    max_body: usize,
-    body_time: Duration,
+    bodies: BodyLimits,
     meta: Arc<Meta>,
 }
 
 impl Aap {
-    /// AAP on that engine, with bodies of at most `max_body` bytes that take at most `body_time`.
+    /// AAP on that engine, with bodies within these limits.
     #[must_use]
-    pub fn new(engine: Engine, max_body: usize, body_time: Duration) -> Self {
-        Self { engine, max_body, body_time, meta: Arc::default() }
+    pub fn new(engine: Engine, bodies: BodyLimits) -> Self {
+        Self { engine, bodies, meta: Arc::default() }
     }
 }
 
@@ -66,13 +66,15 @@ impl Meta {
     }
 }
 
-/// The routes, relative to AAP's base. Whoever mounts them puts an [`Identity`] into each request.
-pub fn routes(aap: Aap) -> Router {
+/// The routes below `base`, and the answer to everything else there. Whoever serves them puts an
+/// [`Identity`] into each request. They carry the base in their paths, since a router inside another
+/// rewrites the address of every request.
+pub fn routes(base: &str, aap: Aap) -> Router {
     table()
         .into_iter()
-        .fold(Router::new(), |router, (path, methods)| router.route(path, methods))
+        .fold(Router::new(), |router, (path, methods)| router.route(&format!("{base}{path}"), methods))
         .method_not_allowed_fallback(method_not_allowed)
-        .fallback(not_found)
+        .route(&format!("{base}/{{*nowhere}}"), any(not_found))
         .with_state(aap)
 }
 
@@ -197,20 +199,24 @@ async fn begin_turn(
         return Ok(sse::response(turn, mode, 0, &aap.engine));
     }
     turn.finished().await;
-    Ok(axum::Json(outcome(&turn)).into_response())
+    let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
+    Ok(axum::Json(TurnResponse { stop, messages }).into_response())
 }
 
 /// `PostSessionTurnResponse`, with what our `turn_stop` says beside the reason.
-fn outcome(turn: &LiveTurn) -> Value {
-    let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
-    let mut answer = json!(stop);
-    answer["messages"] = json!(messages);
-    answer
+#[derive(Serialize)]
+struct TurnResponse {
+    #[serde(flatten)]
+    stop: Option<Stop>,
+    messages: Vec<Message>,
 }
 
 #[derive(Deserialize)]
 struct StreamQuery {
     stream: Option<String>,
+    /// Whether only a turn that still runs is meant.
+    #[serde(default)]
+    running: bool,
 }
 
 /// `GET /sessions/:id/stream`: ours. Continues the stream of the last turn, or behind `Last-Event-ID`.
@@ -223,6 +229,9 @@ async fn continue_stream(
     let caller = caller(&request)?;
     let last = last_event_id(request.headers())?;
     let turn = aap.engine.turn(&caller, &id, last.map(|id| id.turn)).await?;
+    if query.running && turn.read(nuncio_core::event::EventLog::stop).is_some() {
+        return Err(EngineError::new(Code::TurnNotFound, "no turn is running in this session").into());
+    }
     let mode = match query.stream.as_deref() {
         None if turn.mode == StreamMode::None => StreamMode::Delta,
         None => turn.mode,

@@ -139,7 +139,6 @@ impl GuardedFetch {
             Some(why) => refused(why),
             None => unreachable(cause(error)),
         };
-        let too_large = || FetchError::TooLarge { url: url.clone(), limit: request.max_bytes };
 
         let client = self.client(&request.url, request.trust).map_err(refused)?;
         let method = Method::from_bytes(request.method.as_bytes()).map_err(|_| refused("its method is none".into()))?;
@@ -150,6 +149,8 @@ impl GuardedFetch {
         }
         let mut response = call.send().await.map_err(|error| failed(&error))?;
 
+        let status = response.status().as_u16();
+        let too_large = || FetchError::TooLarge { url: url.clone(), status, limit: request.max_bytes };
         let headers = incoming_headers(response.headers()).map_err(unreachable)?;
         let announced = response.content_length();
         let is_head = request.method.eq_ignore_ascii_case("HEAD");
@@ -165,7 +166,7 @@ impl GuardedFetch {
             }
             body.extend_from_slice(&chunk);
         }
-        Ok(Incoming { status: response.status().as_u16(), headers, body: body.freeze() })
+        Ok(Incoming { status, headers, body: body.freeze() })
     }
 }
 

@@ -6,20 +6,27 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nuncio_anp::client::{LocalDids, Signers};
 use nuncio_core::agent::{Agent, BrainSpec, McpTransport, Run, Tool};
-use nuncio_core::ids::AgentName;
+use nuncio_core::ids::{AgentName, ExecutionId};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
-use nuncio_engine::ports::{Clock, Fetch, Runner};
+use nuncio_engine::ports::{Clock, Entropy, Fetch, Runner};
 
+mod anp;
+mod answer;
 mod command;
 mod http;
+mod leftovers;
 mod mcp;
 pub(crate) mod process;
 pub(crate) mod secrets;
+mod skill;
 
 use crate::brains::Means;
+use anp::Peers;
 use process::Programs;
 use secrets::Secrets;
+use skill::Skills;
 
 /// How long past its deadline a call is still let run. The chain drops a call at its deadline and
 /// says so properly; this is for whoever calls without a chain.
@@ -35,6 +42,10 @@ pub struct RunnersConfig {
     pub http: reqwest::Client,
     /// The time.
     pub clock: Arc<dyn Clock>,
+    /// Randomness, for what other hosts' skills are sent.
+    pub entropy: Arc<dyn Entropy>,
+    /// How DIDs of this machine are looked up.
+    pub local_dids: LocalDids,
     /// The program that a command named `nuncio` means.
     pub executable: PathBuf,
     /// Where relative paths of agents begin that have no folder of their own.
@@ -57,16 +68,20 @@ pub struct Runners {
     programs: Arc<Programs>,
     http: reqwest::Client,
     servers: mcp::Servers,
+    skills: Skills,
+    peers: Peers,
 }
 
 impl Runners {
     /// Runners with nothing running.
     #[must_use]
     pub fn new(config: RunnersConfig) -> Self {
-        let RunnersConfig { fetch, http, clock, executable, working_dir } = config;
+        let RunnersConfig { fetch, http, clock, entropy, local_dids, executable, working_dir } = config;
+        let skills = Skills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
+        let peers = Peers::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
         let programs = Arc::new(Programs::new(executable, working_dir));
         let world = mcp::World { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
-        Self { fetch, clock, programs, http, servers: mcp::Servers::new(world) }
+        Self { fetch, clock, programs, http, servers: mcp::Servers::new(world), skills, peers }
     }
 
     /// What brains need of what is here.
@@ -78,6 +93,12 @@ impl Runners {
     /// programs and of secrets, begin there. Say it before the agent is resolved.
     pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
         self.programs.set_base_dir(agent, folder);
+    }
+
+    /// Says who signs for which agent what it asks of others. Until then, agents call others as nobody. Only
+    /// the first word counts.
+    pub fn set_signers(&self, signers: Arc<dyn Signers>) {
+        self.peers.set_signers(signers);
     }
 
     /// Asks the MCP servers of an agent that is not served what they offer, and lets them go.
@@ -96,10 +117,17 @@ impl Runners {
     async fn dispatch(&self, call: &RunCall) -> Result<ToolOutput, RunError> {
         match &call.tool.run {
             Run::Mcp { server, tool } => self.servers.call(call, server, tool).await,
-            Run::Command(run) => command::run(&self.programs, &call.agent, run, &call.arguments).await,
+            Run::Answer(template) => answer::run(template, call),
+            Run::Command(run) => command::run(&self.programs, run, call).await,
             // Work for people is the engine's own affair: it waits in the inbox.
             Run::Human(_) => Err(RunError::Unavailable("nobody is there to do it".to_owned())),
-            Run::Skill(_) => Err(RunError::Unavailable("skills of other hosts cannot be called yet".to_owned())),
+            Run::Anp(run) => self.peers.run(run, call).await,
+            Run::Skill(run) => {
+                let base_dir = self.programs.base_dir(&call.agent.name);
+                let secrets =
+                    Secrets::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
+                self.skills.run(&secrets, run, call).await
+            }
             Run::Http(run) => {
                 let base_dir = self.programs.base_dir(&call.agent.name);
                 let secrets =
@@ -123,7 +151,9 @@ impl Runners {
             match &tool.run {
                 Run::Http(run) => http::check(run).map_err(place)?,
                 // What its environment names of the call is known with the call.
-                Run::Command(_) | Run::Human(_) | Run::Skill(_) => {}
+                Run::Command(_) | Run::Human(_) | Run::Answer(_) => {}
+                Run::Skill(run) => skill::check(run).map_err(place)?,
+                Run::Anp(run) => anp::check(run).map_err(place)?,
                 Run::Mcp { server, .. } if agent.mcp_server(server).is_none() => {
                     return Err(place(format!("the agent file declares no MCP server `{server}`")));
                 }
@@ -158,6 +188,10 @@ impl Runner for Runners {
 
     async fn release(&self, agent: &Agent) {
         self.servers.release(agent).await;
+    }
+
+    async fn end_leftovers(&self, executions: &[ExecutionId]) {
+        leftovers::end(executions).await;
     }
 }
 

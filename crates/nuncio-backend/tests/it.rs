@@ -3,6 +3,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 
+#[path = "it/anp.rs"]
+mod anp;
 #[path = "it/command.rs"]
 mod command;
 #[path = "it/everything.rs"]
@@ -23,6 +25,8 @@ mod model;
 mod process_brain;
 #[path = "it/processes.rs"]
 mod processes;
+#[path = "it/skill.rs"]
+mod skill;
 #[path = "it/thinking.rs"]
 mod thinking;
 #[path = "it/tiny.rs"]

@@ -9,15 +9,20 @@ use url::Url;
 use crate::ids::{AgentName, BackendName, OptionName, ScopeId, ToolName};
 use crate::schema::Schema;
 use crate::text::LocalText;
+use crate::time::Timestamp;
 
 mod brain;
+mod published;
 mod run;
 mod skill;
 
 pub use brain::{AapSpec, BrainSpec, Intent, ModelOptions, ModelSpec, Provider, RulesSpec, Slot, SlotKind};
+pub use published::{
+    Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, OwnerKind, Presence,
+};
 pub use run::{
-    CommandRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, Run, SecretSource, SkillCredential,
-    SkillRun,
+    AnpRun, CommandRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, Run, SecretSource,
+    SkillCredential, SkillRun,
 };
 pub use skill::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod, SkillVersion};
 
@@ -51,6 +56,16 @@ pub struct Agent {
     pub secrets: Vec<(BackendName, SecretSource)>,
     /// The agent as a whole as a skill: one text in, one answer out.
     pub skill: Option<Box<Skill>>,
+    /// Since when it exists.
+    pub created: Option<Timestamp>,
+    /// How it shows itself to strangers who look around.
+    pub presence: Presence,
+    /// What it publishes to read.
+    pub information: Vec<Information>,
+    /// What its author says it can do for others; [`Agent::abilities`] is never empty where there are tools.
+    pub abilities: Vec<Capability>,
+    /// Its interfaces that somebody else serves.
+    pub interfaces: Vec<ElsewhereInterface>,
 }
 
 impl Agent {
@@ -87,10 +102,14 @@ impl Agent {
 /// Who answers for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
+    /// What sort of owner it is.
+    pub kind: OwnerKind,
     /// A person or an organisation.
     pub name: String,
     /// Their page.
     pub url: Option<Url>,
+    /// Where to write to them.
+    pub email: Option<String>,
 }
 
 /// What an agent accepts from and shows to the apps that talk to it.

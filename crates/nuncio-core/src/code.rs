@@ -87,7 +87,23 @@ codes! {
     RateLimited = "rate_limited",
     /// The request took too long to arrive.
     RequestTimeout = "request_timeout",
+    /// No such skill exists for the caller.
+    SkillNotFound = "skill_not_found",
+    /// The skill wants its callers to say who they are, in its own way.
+    SkillAuthRequired = "skill_auth_required",
+    /// No such execution exists for the caller.
+    ExecutionNotFound = "execution_not_found",
+    /// Another process runs the execution now.
+    LeaseLost = "lease_lost",
+    /// There are too many executions that are not over.
+    QueueFull = "queue_full",
+    /// There is no such task.
+    TaskNotFound = "task_not_found",
+    /// The task is over, or somebody else's.
+    TaskClosed = "task_closed",
     // What became of a tool call.
+    /// A person said that they will not do it.
+    Refused = "refused",
     /// The brain called a tool that nobody has.
     ToolNotFound = "tool_not_found",
     /// The caller has not been granted the tool's scope.
@@ -118,6 +134,21 @@ codes! {
     Cancelled = "cancelled",
     /// The call was waiting for an answer and was given up.
     Abandoned = "abandoned",
+    // What became of somebody else's skill, by the protocol's own words.
+    /// A document, an input or an answer is not as it must be.
+    ValidationError = "validation_error",
+    /// The skill wants a credential.
+    AuthRequired = "auth_required",
+    /// The credential does not allow it.
+    PermissionDenied = "permission_denied",
+    /// The skill did not end in time.
+    InvocationTimeout = "invocation_timeout",
+    /// The provider cannot be reached, or may not be.
+    EndpointUnreachable = "endpoint_unreachable",
+    /// The skill follows a version of the protocol we cannot read.
+    VersionIncompatible = "version_incompatible",
+    /// The skill ran and failed.
+    ExecutionFailed = "execution_failed",
     // What became of a turn.
     /// The brain failed.
     BrainFailed = "brain_failed",
@@ -132,6 +163,8 @@ codes! {
     ShuttingDown = "shutting_down",
     /// The store cannot be read or written.
     StoreUnavailable = "store_unavailable",
+    /// An issuer of access tokens does not answer.
+    IssuerUnavailable = "issuer_unavailable",
     /// A fault of ours.
     Internal = "internal",
     /// An outgoing request went where it may not go.
@@ -157,6 +190,16 @@ codes! {
     KeyNotFound = "key_not_found",
     /// No such grant.
     GrantNotFound = "grant_not_found",
+    /// The domain is not followed.
+    NotFollowed = "not_followed",
+    /// The public address is not the one the DIDs were made under.
+    PublicUrlChanged = "public_url_changed",
+    /// There is no DID to show or to sign with.
+    DidUnavailable = "did_unavailable",
+    /// What another agent says of itself was checked and does not hold.
+    PeerUntrusted = "peer_untrusted",
+    /// No interface of another agent was agreed upon that could be used.
+    NegotiationFailed = "negotiation_failed",
     /// The audit chain is broken.
     AuditBroken = "audit_broken",
 }

@@ -13,12 +13,14 @@ mod mcp;
 mod names;
 mod notes;
 mod options;
+mod published;
 mod reader;
 mod run;
 mod schemas;
 mod scopes;
 mod secrets;
 mod similar;
+mod skill;
 mod slots;
 mod source;
 mod templates;
@@ -34,6 +36,7 @@ pub use fault::{Fault, Faults};
 
 use names::Names;
 use reader::Table;
+use skill::Publisher;
 use source::Source;
 
 /// How many bytes an agent file may have.
@@ -81,15 +84,18 @@ pub fn parse(file: &str, text: &str) -> Result<Declared, Faults> {
 /// Every section in turn; a section that is wrong does not keep the others from being read.
 fn read(root: &Table<'_>) -> Option<Agent> {
     let names = Names::collect(root);
-    let identity = agent::read(root);
+    let publisher = Publisher::of(root);
+    let identity = agent::read(root, &publisher);
     let capabilities = capabilities::read(root);
     let brain = brain::read(root, &names);
     let options = options::read(root);
     let scopes = scopes::read(root);
-    let tools = tools::read(root, &names);
+    let tools = tools::read(root, &names, &publisher);
     let mcp = mcp::read(root, &names);
     let secrets = secrets::read(root);
-    notes::later_protocols(root);
+    let information = published::information(root);
+    let abilities = published::abilities(root, &names, &tools);
+    let interfaces = published::interfaces(root);
     root.finish();
 
     let identity = identity?;
@@ -106,7 +112,12 @@ fn read(root: &Table<'_>) -> Option<Agent> {
         tools,
         mcp,
         secrets,
-        skill: None,
+        skill: identity.skill.map(Box::new),
+        created: identity.created,
+        presence: identity.presence,
+        information,
+        abilities,
+        interfaces,
     };
     notes::unused(&agent, root);
     Some(agent)

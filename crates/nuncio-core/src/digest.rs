@@ -49,7 +49,7 @@ impl Digest {
 
 /// The RFC 8785 form of a value.
 #[must_use]
-pub fn canonical(value: &Value) -> Vec<u8> {
+pub fn canonical(value: &impl Serialize) -> Vec<u8> {
     serde_json_canonicalizer::to_vec(value).expect("a JSON value always has a canonical form")
 }
 

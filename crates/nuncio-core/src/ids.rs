@@ -174,11 +174,36 @@ name!(
 name!(
     /// Names one skill on this host, such as `hotel/book`; safe in a path without encoding.
     SkillId, "a skill id",
-    "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots", 200,
+    "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'", 200,
     |text| all(text, |b| word(b) || b == b'.' || b == b'/')
         && text.split('/').all(|part| !part.is_empty() && part.bytes().any(|b| b != b'.'))
         && !text.ends_with(".json") && !text.ends_with("/invoke")
 );
+
+name!(
+    /// Something an agent can do, such as `cap.hotel.booking`: parts from the general to the particular.
+    CapabilityId, "a capability id",
+    "1 to 200 letters, digits, '_' and '-', in parts between dots", 200,
+    |text| all(text, |b| word(b) || b == b'.') && text.split('.').all(|part| !part.is_empty())
+);
+
+name!(
+    /// A JSON file in an agent's folder: it cannot leave the folder, and nothing in it is hidden.
+    InformationPath, "a file to publish",
+    "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that do not begin with '.', ending in '.json'", 200,
+    |text| all(text, |b| word(b) || b == b'.' || b == b'/')
+        && text.split('/').all(|part| !part.is_empty() && !part.starts_with('.'))
+        && text.ends_with(".json")
+);
+
+impl InformationPath {
+    /// The file's name without folders and `.json`; what it is called in its address.
+    #[must_use]
+    pub fn stem(&self) -> &str {
+        let name = self.0.rsplit('/').next().unwrap_or(&self.0);
+        name.strip_suffix(".json").unwrap_or(name)
+    }
+}
 
 name!(
     /// Names one execution; random, so that holding it shows that one was told it.
@@ -204,6 +229,31 @@ mod tests {
         assert!(AgentName::parse("hotel-assistant").is_ok());
         assert!(CallId::parse("调用 1").is_ok());
         assert!(CallId::parse("a\nb").is_err());
+    }
+
+    #[test]
+    fn a_published_file_stays_in_its_folder() {
+        for bad in [
+            "",
+            "/a.json",
+            "../a.json",
+            "a/../b.json",
+            "./a.json",
+            ".json",
+            "a/.json",
+            "a//b.json",
+            "a.toml",
+            "a\\b.json",
+            "a%2f.json",
+            "房.json",
+        ] {
+            assert!(InformationPath::parse(bad).is_err(), "{bad:?}");
+        }
+        assert_eq!(InformationPath::parse("products/luxury-rooms.v2.json").unwrap().stem(), "luxury-rooms.v2");
+        assert!(CapabilityId::parse("cap.hotel.booking").is_ok());
+        for bad in ["cap..x", ".cap", "cap.", "cap hotel"] {
+            assert!(CapabilityId::parse(bad).is_err(), "{bad:?}");
+        }
     }
 
     #[test]

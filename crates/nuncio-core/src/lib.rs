@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+pub mod address;
 pub mod agent;
 pub mod approval;
 pub mod audit;
@@ -11,14 +12,18 @@ pub mod code;
 pub mod declaration;
 pub mod digest;
 pub mod event;
+pub mod execution;
 pub mod grant;
 pub mod ids;
+pub mod json;
 pub mod message;
+pub mod negotiation;
 pub mod policy;
 pub mod principal;
 pub mod schema;
 pub mod session;
 pub mod sse;
+pub mod task;
 pub mod template;
 pub mod text;
 pub mod time;

@@ -44,6 +44,12 @@ impl Template {
         &self.0
     }
 
+    /// Whether there is nothing to fill in.
+    #[must_use]
+    pub fn is_plain(&self) -> bool {
+        !["{{", "{%", "{#"].iter().any(|mark| self.0.contains(mark))
+    }
+
     /// Fills in the places from `context`. In prose a missing value is left out; elsewhere it is
     /// an error.
     ///

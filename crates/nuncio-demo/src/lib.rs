@@ -3,7 +3,7 @@
 //!
 //! - `nuncio demo hotel` – [`hotel()`]: the Grand Hotel. Twelve rooms in a
 //!   SQLite file, and tools to find, book, look up and cancel.
-//! - `nuncio demo script` – [`script()`]: `add` and `lookup`, two tools whose
+//! - `nuncio demo script` – [`script()`]: `add`, `lookup`, `echo` and `fail`, whose
 //!   answers are known in advance, for scripted agents and conformance runs.
 //!
 //! Standard output belongs to the protocol: nothing here prints to it.

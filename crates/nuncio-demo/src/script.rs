@@ -1,6 +1,7 @@
-//! The script demo: two tools whose answers are known in advance.
+//! The script demo: tools whose answers are known in advance.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use rmcp::{
     ErrorData, RoleServer, ServerHandler,
@@ -15,7 +16,7 @@ use serde_json::{Number, json};
 
 use crate::mcp::{arguments, refusal, schema, unknown_tool};
 
-/// Serves `add` and `lookup`. It keeps no state.
+/// Serves `add`, `lookup`, `echo` and `fail`. It keeps no state.
 #[derive(Clone, Debug)]
 pub struct ScriptServer {
     tools: Arc<[Tool]>,
@@ -25,7 +26,7 @@ impl ScriptServer {
     /// The server, ready for a transport.
     #[must_use]
     pub fn new() -> Self {
-        Self { tools: [add_tool(), lookup_tool()].into() }
+        Self { tools: [add_tool(), lookup_tool(), echo_tool(), fail_tool()].into() }
     }
 }
 
@@ -53,18 +54,21 @@ impl ServerHandler for ScriptServer {
     async fn call_tool(
         &self,
         request: CallToolRequestParams,
-        _context: RequestContext<RoleServer>,
+        context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
+        let said = |text: String| CallToolResult::success(vec![ContentBlock::text(text)]);
         let outcome = match request.name.as_ref() {
-            "add" => arguments(request.arguments).and_then(add),
-            "lookup" => arguments(request.arguments).map(lookup),
+            "add" => arguments(request.arguments).and_then(add).map(said),
+            "lookup" => arguments(request.arguments).map(lookup).map(said),
+            "echo" => match arguments(request.arguments) {
+                // Nobody waits any more for a call that was cancelled.
+                Ok(told) => context.ct.run_until_cancelled(echo(told)).await.ok_or_else(|| refusal("Cancelled.")),
+                Err(refused) => Err(refused),
+            },
+            "fail" => arguments(request.arguments).map(fail),
             other => return Err(unknown_tool(other)),
         };
-        Ok(match outcome {
-            Ok(text) => CallToolResult::success(vec![ContentBlock::text(text)]),
-            Err(refused) => refused,
-        }
-        .into())
+        Ok(outcome.unwrap_or_else(|refused| refused).into())
     }
 
     fn get_tool(&self, name: &str) -> Option<Tool> {
@@ -85,6 +89,21 @@ struct Lookup {
     key: String,
 }
 
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Echo {
+    text: String,
+    #[serde(default)]
+    delay_ms: f64,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Fail {
+    code: String,
+    message: String,
+}
+
 /// The sum as the shortest JSON number: whole numbers exactly, however large;
 /// others as RFC 8785 writes a double.
 fn add(Add { a, b }: Add) -> Result<String, CallToolResult> {
@@ -99,6 +118,20 @@ fn add(Add { a, b }: Add) -> Result<String, CallToolResult> {
 
 fn lookup(Lookup { key }: Lookup) -> String {
     format!("value-of-{key}")
+}
+
+async fn echo(Echo { text, delay_ms }: Echo) -> CallToolResult {
+    if delay_ms > 0.0 {
+        tokio::time::sleep(Duration::try_from_secs_f64(delay_ms / 1_000.0).unwrap_or(Duration::MAX)).await;
+    }
+    CallToolResult::structured(json!({ "text": text }))
+}
+
+/// An error of the tool: `CODE: message`, and both apart.
+fn fail(Fail { code, message }: Fail) -> CallToolResult {
+    let mut failed = CallToolResult::structured_error(json!({ "code": code, "message": message }));
+    failed.content = vec![ContentBlock::text(format!("{code}: {message}"))];
+    failed
 }
 
 fn add_tool() -> Tool {
@@ -125,6 +158,39 @@ fn lookup_tool() -> Tool {
     });
     let description = "Look a key up and answer with its value, `value-of-<key>`.";
     pure(Tool::new("lookup", description, schema(input)), "Look up")
+}
+
+fn echo_tool() -> Tool {
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "text": { "type": "string", "description": "What to say." },
+            "delay_ms": { "type": "number", "minimum": 0, "description": "How long to wait first, in milliseconds." }
+        },
+        "required": ["text"],
+        "additionalProperties": false
+    });
+    let output = json!({
+        "type": "object",
+        "properties": { "text": { "type": "string", "description": "What was said." } },
+        "required": ["text"],
+        "additionalProperties": false
+    });
+    let tool = Tool::new("echo", "Wait as long as it is told, and say the text back.", schema(input));
+    pure(tool.with_raw_output_schema(schema(output)), "Echo")
+}
+
+fn fail_tool() -> Tool {
+    let input = json!({
+        "type": "object",
+        "properties": {
+            "code": { "type": "string", "description": "The code of the failure." },
+            "message": { "type": "string", "description": "What went wrong." }
+        },
+        "required": ["code", "message"],
+        "additionalProperties": false
+    });
+    pure(Tool::new("fail", "Fail with that code and message.", schema(input)), "Fail")
 }
 
 fn pure(tool: Tool, title: &str) -> Tool {

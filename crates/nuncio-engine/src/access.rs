@@ -15,7 +15,15 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::bus::Notice;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{ApiKey, Change, Conflict, StoreError};
+use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, StoreError};
+use crate::vault::Vault;
+
+mod signing;
+
+pub use signing::SigningKey;
+
+/// How many signing keys may be valid at once: a signature names no key, so each is tried.
+const MAX_SIGNING_KEYS: usize = 64;
 
 /// Who is asking, and what is known about the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -44,6 +52,8 @@ pub enum Credential {
     },
     /// By a signature over the request.
     Signature,
+    /// By a signature with a key of their DID, or a token that one earned here.
+    Did,
 }
 
 impl Caller {
@@ -98,6 +108,7 @@ pub(crate) struct AccessTable {
 struct Snapshot {
     keys: HashMap<Digest, Arc<ApiKey>>,
     keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
+    signing: Arc<[SigningKey]>,
     /// Whether any key was ever made. A server whose last key was taken back does not open again.
     any: bool,
     grants: HashMap<Principal, Vec<Grant>>,
@@ -118,13 +129,20 @@ impl AccessTable {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>) {
+    fn replace(&self, keys: Vec<ApiKey>, grants: Vec<Grant>, vault: &Vault) {
         let mut next = Snapshot { any: !keys.is_empty(), ..Snapshot::default() };
+        let mut signing = Vec::new();
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             let key = Arc::new(key);
-            next.keys.insert(key.digest, Arc::clone(&key));
+            match &key.kind {
+                KeyKind::Bearer => {
+                    next.keys.insert(key.digest, Arc::clone(&key));
+                }
+                KeyKind::Signing { sealed } => signing.extend(SigningKey::open(vault, &key, sealed)),
+            }
             next.keys_by_id.insert(key.id.clone(), key);
         }
+        next.signing = signing.into();
         for grant in grants {
             next.grants.entry(grant.principal.clone()).or_default().push(grant);
         }
@@ -132,22 +150,25 @@ impl AccessTable {
     }
 
     /// Whether the caller has `scope` of `agent` at that moment.
-    pub(crate) fn hold(&self, caller: &Principal, agent: &AgentName, scope: &ScopeId, now: Timestamp) -> Hold {
+    pub(crate) fn hold(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId, now: Timestamp) -> Hold {
         let snapshot = self.snapshot();
-        let by_key = match caller {
-            Principal::Local | Principal::Operator => true,
-            Principal::Key(id) => snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)),
+        let principal = &caller.principal;
+        let by_itself = match (principal, &caller.credential) {
+            (Principal::Local | Principal::Operator, _) => true,
+            (Principal::Key(id), _) => snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)),
+            // The operator trusts the issuer to say what its subjects may do.
+            (Principal::OAuth { .. }, Credential::Token { scopes }) => scopes.contains(scope),
             _ => false,
         };
         let standing = self.standing.iter().any(|grant| {
-            grant.principal == *caller
+            grant.principal == *principal
                 && grant.agent.as_ref().is_none_or(|name| name == agent)
                 && grant.scopes.gives(scope)
         });
-        if by_key || standing {
+        if by_itself || standing {
             return Hold::Lasting;
         }
-        let grants = snapshot.grants.get(caller).map_or(&[][..], Vec::as_slice);
+        let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
         let once = giving.peek().map(|grant| grant.id.clone());
         match (giving.any(|grant| grant.term != Term::Once), once) {
@@ -177,7 +198,7 @@ impl Engine {
     pub async fn reload_access(&self) -> Result<(), EngineError> {
         let keys = self.store().keys().await?;
         let grants = self.store().grants().await?;
-        self.access_table().replace(keys, grants);
+        self.access_table().replace(keys, grants, self.vault());
         Ok(())
     }
 
@@ -201,6 +222,18 @@ impl Engine {
         })
     }
 
+    /// The key of that id, if it is valid.
+    #[must_use]
+    pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
+        self.access_table().snapshot().keys_by_id.get(id).cloned()
+    }
+
+    /// The keys that sign requests and are valid.
+    #[must_use]
+    pub fn signing_keys(&self) -> Arc<[SigningKey]> {
+        Arc::clone(&self.access_table().snapshot().signing)
+    }
+
     /// Makes an API key. The key itself is returned here and nowhere else, ever.
     ///
     /// # Errors
@@ -208,8 +241,36 @@ impl Engine {
     pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
         let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
         let secret = random_name(self.entropy(), "nk_") + &random_name(self.entropy(), "");
+        self.keep_key(id, KeyKind::Bearer, new, secret).await
+    }
+
+    /// Makes a key that signs requests. Its secret is returned here and nowhere else, ever.
+    ///
+    /// # Errors
+    /// There are too many already, or the store cannot be written.
+    pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+        if self.signing_keys().len() >= MAX_SIGNING_KEYS {
+            let message = format!(
+                "there are {MAX_SIGNING_KEYS} valid signing keys, and no more are tried; revoke one with `nuncio key revoke`"
+            );
+            return Err(EngineError::new(Code::BadRequest, message));
+        }
+        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
+        let secret = random_name(self.entropy(), "nsk_") + &random_name(self.entropy(), "");
+        let sealed = SigningKey::seal(self.vault(), self.entropy(), &id, &secret);
+        self.keep_key(id, KeyKind::Signing { sealed }, new, secret).await
+    }
+
+    async fn keep_key(
+        &self,
+        id: KeyId,
+        kind: KeyKind,
+        new: NewKey,
+        secret: String,
+    ) -> Result<(ApiKey, String), EngineError> {
         let key = ApiKey {
             id,
+            kind,
             name: new.name,
             digest: Digest::of_bytes(secret.as_bytes()),
             scopes: new.scopes,
@@ -316,6 +377,7 @@ impl Engine {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::vault::KEY_BYTES;
 
     fn scope(text: &str) -> ScopeId {
         ScopeId::parse(text).unwrap()
@@ -335,9 +397,9 @@ mod tests {
 
     fn hold(grants: Vec<Grant>, scope_id: &str, now: i64) -> Hold {
         let table = AccessTable::new(Vec::new());
-        table.replace(Vec::new(), grants);
+        table.replace(Vec::new(), grants, &Vault::new(&[1; KEY_BYTES]));
         table.hold(
-            &Principal::Anonymous,
+            &Caller::new(Principal::Anonymous),
             &AgentName::parse("hotel").unwrap(),
             &scope(scope_id),
             Timestamp::from_millis(now),
@@ -358,5 +420,25 @@ mod tests {
         let once = grant("g1", Term::Once);
         assert_eq!(hold(vec![once.clone()], "rooms:read", 0), Hold::Once(once.id.clone()));
         assert_eq!(hold(vec![once, grant("g2", Term::UntilRevoked)], "rooms:read", 0), Hold::Lasting);
+    }
+
+    #[test]
+    fn a_token_holds_the_scopes_it_names_and_what_its_subject_was_granted() {
+        let table = AccessTable::new(Vec::new());
+        let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
+        let given = Grant { principal: ada.clone(), ..grant("g1", Term::UntilRevoked) };
+        table.replace(Vec::new(), vec![given], &Vault::new(&[1; KEY_BYTES]));
+        let hold = |principal: &Principal, credential: Credential, scope_id: &str| {
+            let caller = Caller { credential, ..Caller::new(principal.clone()) };
+            table.hold(&caller, &AgentName::parse("hotel").unwrap(), &scope(scope_id), Timestamp::from_millis(0))
+        };
+        let token = || Credential::Token { scopes: [scope("booking:write")].into() };
+        assert_eq!(hold(&ada, token(), "booking:write"), Hold::Lasting);
+        assert_eq!(hold(&ada, token(), "rooms:read"), Hold::Lasting, "by the grant");
+        assert_eq!(hold(&ada, token(), "rooms:write"), Hold::No);
+        let bob = Principal::OAuth { issuer: "https://id.example".into(), subject: "bob".into() };
+        assert_eq!(hold(&bob, token(), "rooms:read"), Hold::No);
+        assert_eq!(hold(&bob, Credential::None, "booking:write"), Hold::No);
+        assert_eq!(hold(&Principal::Anonymous, token(), "booking:write"), Hold::No, "a token speaks for its subject");
     }
 }

@@ -6,10 +6,12 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::agent::Tool;
+use nuncio_core::agent::{HumanRun, Run, Tool};
 use nuncio_core::approval::{Approver, Question};
 use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
 use nuncio_core::digest::Digest;
+pub use nuncio_core::execution::Failure;
+use nuncio_core::execution::Trace;
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::policy::{ClientConsent, Decision, Facts, Protocol, decide};
@@ -23,13 +25,14 @@ use crate::Engine;
 use crate::access::{Caller, Hold};
 use crate::approve::{Permit, Reply};
 use crate::error::EngineError;
+use crate::invoke::ending;
 use crate::ports::entropy::random_name;
 use crate::ports::runner::{RunCall, ToolOutput};
 use crate::ports::store::{Change, Conflict, Place, StoreError};
 use crate::publish::Served;
+use crate::tasks::Work;
 
 /// A wish to have a tool run.
-#[derive(Debug, Clone)]
 pub struct Call<'a> {
     /// Who wishes it.
     pub caller: &'a Caller,
@@ -49,8 +52,12 @@ pub struct Call<'a> {
     pub client: ClientSays,
     /// The conversation and turn it belongs to.
     pub turn: Option<(SessionId, u64)>,
-    /// Where its result goes in the history, in the same commit as its record.
+    /// Where its result goes, in the same commit as its record.
     pub place: Option<Place>,
+    /// Identifiers to pass on.
+    pub trace: &'a Trace,
+    /// Told when its start is on disk, before it runs.
+    pub began: Option<&'a (dyn Fn(Timestamp) + Sync)>,
     /// When it must be over.
     pub deadline: Timestamp,
     /// Stops it.
@@ -89,15 +96,8 @@ pub enum Called {
 pub struct Ended {
     /// What the tool answered, or why it did not.
     pub result: Result<ToolOutput, Failure>,
-}
-
-/// Why a call did not answer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Failure {
-    /// For programs.
-    pub code: Code,
-    /// For the brain and for people.
-    pub message: String,
+    /// When.
+    pub at: Timestamp,
 }
 
 impl Ended {
@@ -281,12 +281,19 @@ impl<'a> Walk<'a> {
         let Admitted { tool, allowed_by, spends } = admitted;
         let decision = Verdict::Allowed { by: allowed_by };
         let gate = self.call.served.gate(&tool.name);
+        let pass = async {
+            match tool.run {
+                // People work in their own time, and not in anyone's way.
+                Run::Human(_) => None,
+                _ => Some(gate.acquire_owned().await.expect("gates are never closed")),
+            }
+        };
         let _pass = tokio::select! {
             biased;
             () = self.call.cancel.cancelled() => {
                 return self.finish(None, decision, None, Err(cancelled())).await;
             }
-            pass = gate.acquire_owned() => pass.expect("gates are never closed"),
+            pass = pass => pass,
             () = self.engine.clock().sleep_until(self.call.deadline) => {
                 let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
                 return self.finish(None, decision, None, Err(Failure { code: Code::ToolBusy, message })).await;
@@ -296,13 +303,27 @@ impl<'a> Walk<'a> {
         let started_at = self.engine.now();
         let key = random_name(self.engine.entropy(), "call_");
         let record = self.record(Some(&tool), decision.clone(), Outcome::NotRun, Some(started_at));
-        let start = Change::StartCall { key: key.clone(), record, place: self.call.place.clone() };
+        let mut start = vec![Change::StartCall { key: key.clone(), record, place: self.call.place.clone() }];
+        if let Some(Place::Execution(place)) = &self.call.place {
+            start.push(Change::StartExecution {
+                id: place.execution.clone(),
+                owner: self.engine.process().to_owned(),
+                attempt: place.attempt,
+                at: started_at,
+            });
+        }
         if let Err(refusal) = self.begin(&tool, spends, start).await? {
             return self.refuse(refusal).await;
         }
+        if let Some(began) = self.call.began {
+            began(started_at);
+        }
 
         let deadline = self.call.deadline.min(started_at.after(tool.timeout));
-        let result = self.run_until(&tool, deadline).await;
+        let result = self.run_until(&tool, deadline).await?;
+        if result.is_ok() {
+            self.call.served.took(&tool.name, started_at.until(self.engine.now()));
+        }
         self.finish(Some(key), decision, Some((&tool, started_at)), result).await
     }
 
@@ -312,11 +333,11 @@ impl<'a> Walk<'a> {
         &self,
         tool: &Tool,
         mut spends: Vec<Change>,
-        start: Change,
+        start: Vec<Change>,
     ) -> Result<Result<(), Refusal>, EngineError> {
         loop {
             let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
-            let changes = spends.iter().cloned().chain([start.clone()]).collect();
+            let changes = spends.iter().chain(&start).cloned().collect();
             match self.engine.store().commit(changes).await {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
                     self.engine.access_changed().await?;
@@ -347,16 +368,55 @@ impl<'a> Walk<'a> {
     fn hold(&self, tool: &Tool) -> Hold {
         tool.scope.as_ref().map_or(Hold::Lasting, |scope| {
             let agent = &self.call.served.agent.name;
-            self.engine.access_table().hold(&self.call.caller.principal, agent, scope, self.engine.now())
+            self.engine.access_table().hold(self.call.caller, agent, scope, self.engine.now())
         })
     }
 
-    async fn run_until(&self, tool: &Arc<Tool>, deadline: Timestamp) -> Result<ToolOutput, Failure> {
+    /// Runs the tool. Work for people that a stopping server leaves open is no outcome: it goes on
+    /// with the next start.
+    async fn run_until(
+        &self,
+        tool: &Arc<Tool>,
+        deadline: Timestamp,
+    ) -> Result<Result<ToolOutput, Failure>, EngineError> {
+        let result = match &tool.run {
+            Run::Human(run) => self.have_done(tool, run, deadline).await?,
+            _ => self.run_by_machine(tool, deadline).await,
+        };
+        Ok(result.and_then(|output| check_output(tool, &output).map(|()| output)))
+    }
+
+    /// Puts the work into people's inbox, and waits.
+    async fn have_done(
+        &self,
+        tool: &Arc<Tool>,
+        run: &HumanRun,
+        due: Timestamp,
+    ) -> Result<Result<ToolOutput, Failure>, EngineError> {
+        let call = &self.call;
+        let execution = match &call.place {
+            Some(Place::Execution(place)) => Some(place.execution.clone()),
+            Some(Place::Message(_)) | None => None,
+        };
+        let work = Work {
+            agent: &call.served.agent.name,
+            tool,
+            run,
+            arguments: &self.arguments,
+            asked_by: &call.caller.principal,
+            call: &call.id,
+            execution,
+            due,
+        };
+        self.engine.have_done(work, call.cancel).await
+    }
+
+    async fn run_by_machine(&self, tool: &Arc<Tool>, deadline: Timestamp) -> Result<ToolOutput, Failure> {
         let call = &self.call;
         let Value::Object(arguments) = self.arguments.clone() else {
             unreachable!("the arguments were made from a map");
         };
-        let trace = call.caller.request.iter().map(|id| ("request_id", id.clone())).collect::<BTreeMap<_, _>>();
+        let trace = self.trace();
         let run = self.engine.runner().run(RunCall {
             agent: Arc::clone(&call.served.agent),
             tool: Arc::clone(tool),
@@ -378,8 +438,21 @@ impl<'a> Walk<'a> {
                 return Err(Failure { code: Code::ToolTimeout, message });
             }
         };
-        check_output(tool, &output)?;
         Ok(output)
+    }
+
+    /// What travels along to where the tool runs.
+    fn trace(&self) -> BTreeMap<&'static str, String> {
+        let call = &self.call;
+        let mut trace = BTreeMap::new();
+        trace.extend(call.caller.request.clone().map(|id| ("request_id", id)));
+        trace.extend(call.trace.trace_id.clone().map(|id| ("trace_id", id)));
+        trace.extend(call.trace.traceparent.clone().map(|context| ("traceparent", context)));
+        if let Some(Place::Execution(place)) = &call.place {
+            trace.insert("execution_id", place.execution.to_string());
+            trace.insert("attempt", place.attempt.to_string());
+        }
+        trace
     }
 
     async fn refuse(&self, refusal: Refusal) -> Result<Ended, EngineError> {
@@ -400,19 +473,27 @@ impl<'a> Walk<'a> {
             Err(failure) if ran.is_some() => Outcome::Failed { code: failure.code },
             Err(_) => Outcome::NotRun,
         };
-        let ended = Ended { result };
+        let ended = Ended { result, at: self.engine.now() };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
         let record = self.record(tool, decision, outcome, ran.map(|(_, at)| at));
         self.engine.meter().call_ended(&record, tool.is_some());
         let mut changes = vec![Change::Audit(record)];
         changes.extend(started.map(Change::FinishCall));
-        if let Some(place) = &self.call.place {
-            changes.push(Change::AppendMessage {
+        match &self.call.place {
+            Some(Place::Message(place)) => changes.push(Change::AppendMessage {
                 session: place.session.clone(),
                 turn: place.turn,
                 number: place.number,
                 message: Message::tool(place.call.clone(), ended.content()),
-            });
+            }),
+            Some(Place::Execution(place)) => {
+                let (late, stops) = (ended.at >= self.call.deadline, self.engine.closed().is_cancelled());
+                let attempt = if ran.is_some() { place.attempt } else { place.attempt - 1 };
+                let end = ending(place, &ended.result, late, stops)
+                    .map(|state| self.engine.end_of_execution(place, attempt, state, ended.at));
+                changes.extend(end.into_iter().flatten());
+            }
+            None => {}
         }
         self.engine.record_end(changes).await?;
         Ok(ended)
@@ -455,6 +536,10 @@ fn ungranted(tool: &Tool) -> Refusal {
 pub(crate) fn cancelled() -> Failure {
     let message = "Tool execution failed: it was cancelled and may or may not have had an effect".to_owned();
     Failure { code: Code::Cancelled, message }
+}
+
+pub(crate) fn cancelled_unbegun() -> Failure {
+    Failure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
 }
 
 fn check_output(tool: &Tool, output: &ToolOutput) -> Result<(), Failure> {

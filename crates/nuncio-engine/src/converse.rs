@@ -12,6 +12,7 @@ mod begin;
 mod history;
 mod images;
 mod live;
+mod recent;
 mod recover;
 mod sessions;
 mod settings;
@@ -21,6 +22,7 @@ mod turn;
 pub use begin::TurnRequest;
 pub use history::HistoryKind;
 pub use live::LiveTurn;
+pub(crate) use recent::Recent;
 pub use recover::Recovered;
 pub use sessions::{Idempotency, NewSession, Page};
 pub use settings::{REDACTED, SettingsPatch};
@@ -31,7 +33,7 @@ pub(crate) struct LiveTurns {
     turns: Mutex<HashMap<SessionId, Arc<LiveTurn>>>,
     /// Held while a turn begins, so that nobody sees it begun in the store and not yet here. Many
     /// sessions share a lock, which costs them nothing but order.
-    beginnings: Vec<tokio::sync::Mutex<()>>,
+    beginnings: Vec<Arc<tokio::sync::Mutex<()>>>,
     hasher: RandomState,
 }
 
@@ -39,16 +41,16 @@ const BEGINNINGS: usize = 1024;
 
 impl Default for LiveTurns {
     fn default() -> Self {
-        let beginnings = (0..BEGINNINGS).map(|_| tokio::sync::Mutex::new(())).collect();
+        let beginnings = (0..BEGINNINGS).map(|_| Arc::default()).collect();
         Self { turns: Mutex::default(), beginnings, hasher: RandomState::new() }
     }
 }
 
 impl LiveTurns {
     /// Waits until no turn is just beginning in that session, and keeps it so.
-    pub(crate) async fn settle(&self, session: &str) -> tokio::sync::MutexGuard<'_, ()> {
+    pub(crate) async fn settle(&self, session: &str) -> tokio::sync::OwnedMutexGuard<()> {
         let place = usize::try_from(self.hasher.hash_one(session) % BEGINNINGS as u64).expect("it is below 1024");
-        self.beginnings[place].lock().await
+        Arc::clone(&self.beginnings[place]).lock_owned().await
     }
 
     pub(crate) fn find(&self, session: &SessionId) -> Option<Arc<LiveTurn>> {

@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use nuncio_core::time::Timestamp;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{AccessTable, StandingGrant};
-use crate::converse::LiveTurns;
+use crate::converse::{LiveTurns, Recent};
+use crate::invoke::{ExecutionLimits, Queue};
 use crate::ports::brain::Brains;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
@@ -49,11 +51,19 @@ pub struct Limits {
     pub approval: Duration,
     /// How many calls of one tool run at once.
     pub calls_per_tool: usize,
+    /// How many executions.
+    pub executions: ExecutionLimits,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { turn: Duration::from_secs(600), steps: 32, approval: Duration::from_secs(300), calls_per_tool: 32 }
+        Self {
+            turn: Duration::from_secs(600),
+            steps: 32,
+            approval: Duration::from_secs(300),
+            calls_per_tool: 32,
+            executions: ExecutionLimits::default(),
+        }
     }
 }
 
@@ -64,6 +74,8 @@ pub struct Load {
     pub running_turns: usize,
     /// Commits that wait for the store.
     pub queued_commits: usize,
+    /// Executions that are not over.
+    pub open_executions: usize,
 }
 
 /// The engine. Cheap to clone; all clones are one.
@@ -78,6 +90,12 @@ struct Inner {
     access: AccessTable,
     agents: ServedAgents,
     live: LiveTurns,
+    recent: Recent,
+    queue: Queue,
+    /// Told when someone is owed a callback.
+    owed: Notify,
+    /// Names this process where it holds something.
+    process: String,
     tasks: TaskTracker,
     request_prefix: String,
     requests: AtomicU64,
@@ -94,14 +112,18 @@ impl Engine {
         let inner = Inner {
             request_prefix: random_name(&*ports.entropy, "req_")[..16].to_owned(),
             requests: AtomicU64::new(1),
-            ports,
-            limits,
             access: AccessTable::new(standing_grants),
             agents: ServedAgents::default(),
             live: LiveTurns::default(),
+            recent: Recent::default(),
+            queue: Queue::new(limits.executions.clone()),
+            owed: Notify::new(),
+            process: random_name(&*ports.entropy, "proc_"),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
+            ports,
+            limits,
         };
         Self { inner: Arc::new(inner) }
     }
@@ -129,16 +151,30 @@ impl Engine {
         self.inner.closing.is_cancelled()
     }
 
+    /// Waits until the server is stopping.
+    pub async fn until_closing(&self) {
+        self.inner.closing.cancelled().await;
+    }
+
     /// How much is going on at this moment.
     #[must_use]
     pub fn load(&self) -> Load {
-        Load { running_turns: self.inner.live.count(), queued_commits: self.store().queued() }
+        Load {
+            running_turns: self.inner.live.count(),
+            queued_commits: self.store().queued(),
+            open_executions: self.queue().open(),
+        }
     }
 
     /// Counts a stream as open until the guard is dropped.
     #[must_use]
     pub fn open_stream(&self) -> OpenStream {
         OpenStream::new(&self.inner.ports.meter)
+    }
+
+    /// Runs something that belongs to the engine's work: the server does not stop before it is over.
+    pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.inner.tasks.spawn(work);
     }
 
     /// The time.
@@ -205,8 +241,29 @@ impl Engine {
         &self.inner.live
     }
 
+    pub(crate) fn recent(&self) -> &Recent {
+        &self.inner.recent
+    }
+
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.inner.queue
+    }
+
+    pub(crate) fn owed(&self) -> &Notify {
+        &self.inner.owed
+    }
+
+    /// The name of this process where it holds something.
+    pub(crate) fn process(&self) -> &str {
+        &self.inner.process
+    }
+
     pub(crate) fn tasks(&self) -> &TaskTracker {
         &self.inner.tasks
+    }
+
+    pub(crate) fn closing(&self) -> &CancellationToken {
+        &self.inner.closing
     }
 
     pub(crate) fn closed(&self) -> &CancellationToken {

@@ -29,6 +29,7 @@ impl From<StoreError> for EngineError {
         let code = match &error {
             StoreError::Conflict(Conflict::NoSession) => Code::SessionNotFound,
             StoreError::Conflict(Conflict::TurnRunning) => Code::TurnRunning,
+            StoreError::Conflict(Conflict::LeaseLost) => Code::LeaseLost,
             StoreError::Conflict(_) | StoreError::Damaged(_) => Code::Internal,
             StoreError::Unavailable(_) => Code::StoreUnavailable,
         };

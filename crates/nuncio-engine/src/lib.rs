@@ -7,12 +7,18 @@
 pub mod access;
 pub mod approve;
 pub mod call;
+pub mod callbacks;
 pub mod converse;
 mod engine;
 mod error;
+pub mod follow;
+pub mod invoke;
+pub mod perform;
 pub mod ports;
 pub mod publish;
 pub mod record;
+pub mod skills;
+pub mod tasks;
 pub mod vault;
 
 pub use access::{Caller, Credential, Identity};

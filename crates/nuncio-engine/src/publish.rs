@@ -2,17 +2,19 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
+use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
-use nuncio_core::ids::{AgentName, ToolName};
+use nuncio_core::ids::{AgentName, SkillId, ToolName};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
 
 use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::{Brain, Runner};
+use crate::skills::Offered;
 
 /// An agent with what it needs to think and to be held back. A turn keeps the one it began with.
 #[derive(Debug)]
@@ -20,8 +22,22 @@ pub struct Served {
     /// The agent.
     pub agent: Arc<Agent>,
     pub(crate) brain: Arc<dyn Brain>,
-    gates: HashMap<ToolName, Arc<Semaphore>>,
+    gates: HashMap<ToolName, Gate>,
     _lease: Lease,
+}
+
+/// What holds the calls of a tool back, and what is known of them.
+#[derive(Debug)]
+struct Gate {
+    places: Arc<Semaphore>,
+    /// In microseconds; none yet is zero.
+    latency: AtomicU64,
+}
+
+impl Gate {
+    fn new(places: usize) -> Self {
+        Self { places: Arc::new(Semaphore::new(places)), latency: AtomicU64::new(0) }
+    }
 }
 
 /// What the runner holds for a served agent. Let go of when the last turn that uses it is over.
@@ -44,40 +60,84 @@ impl Drop for Lease {
 impl Served {
     /// The gate that limits how many calls of a tool run at once.
     pub(crate) fn gate(&self, tool: &ToolName) -> Arc<Semaphore> {
-        Arc::clone(self.gates.get(tool).expect("every tool of a served agent has a gate"))
+        Arc::clone(&self.gates.get(tool).expect("every tool of a served agent has a gate").places)
+    }
+
+    /// Whether one more call of a tool could run now.
+    pub(crate) fn has_room(&self, tool: &ToolName) -> bool {
+        self.gates.get(tool).is_some_and(|gate| gate.places.available_permits() > 0)
+    }
+
+    /// Remembers how long a call took.
+    pub(crate) fn took(&self, tool: &ToolName, span: Duration) {
+        if let Some(gate) = self.gates.get(tool) {
+            let micros = u64::try_from(span.as_micros()).unwrap_or(u64::MAX).max(1);
+            let before = gate.latency.load(Ordering::Relaxed);
+            // The last few count most. Two calls that end at once may count as one; nobody minds.
+            let now = if before == 0 { micros } else { before - before / 8 + micros / 8 };
+            gate.latency.store(now, Ordering::Relaxed);
+        }
+    }
+
+    /// How long calls of a tool took lately.
+    pub(crate) fn latency(&self, tool: &ToolName) -> Option<Duration> {
+        let micros = self.gates.get(tool)?.latency.load(Ordering::Relaxed);
+        (micros > 0).then(|| Duration::from_micros(micros))
     }
 }
 
-/// The agents served now.
+/// The agents served now, and the skills they offer.
 #[derive(Debug, Default)]
 pub(crate) struct ServedAgents {
-    by_name: RwLock<BTreeMap<AgentName, Arc<Served>>>,
+    current: RwLock<Current>,
     /// Counts the changes, so that whoever keeps a document of them knows when it is old.
     edition: AtomicU64,
 }
 
+#[derive(Debug, Default)]
+struct Current {
+    agents: BTreeMap<AgentName, Arc<Served>>,
+    skills: BTreeMap<SkillId, Arc<Offered>>,
+}
+
 impl ServedAgents {
-    fn all(&self) -> Vec<Arc<Served>> {
-        self.by_name.read().unwrap_or_else(PoisonError::into_inner).values().cloned().collect()
+    fn read(&self) -> RwLockReadGuard<'_, Current> {
+        self.current.read().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn find(&self, name: &str) -> Option<Arc<Served>> {
-        self.by_name.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
-    }
-
-    fn put(&self, served: Arc<Served>) {
-        let name = served.agent.name.clone();
-        self.by_name.write().unwrap_or_else(PoisonError::into_inner).insert(name, served);
+    /// Changes what is served, all at once for whoever looks.
+    fn change(&self, change: impl FnOnce(&mut Current)) {
+        change(&mut self.current.write().unwrap_or_else(PoisonError::into_inner));
         self.edition.fetch_add(1, Ordering::Release);
+    }
+
+    fn put(&self, served: &Arc<Served>) {
+        self.change(|current| {
+            let name = &served.agent.name;
+            current.skills.retain(|_, offered| offered.served.agent.name != *name);
+            let offered = Offered::all(served).map(|offered| (offered.skill().id.clone(), Arc::new(offered)));
+            current.skills.extend(offered);
+            current.agents.insert(name.clone(), Arc::clone(served));
+        });
     }
 
     fn remove(&self, name: &AgentName) {
-        self.by_name.write().unwrap_or_else(PoisonError::into_inner).remove(name);
-        self.edition.fetch_add(1, Ordering::Release);
+        self.change(|current| {
+            current.skills.retain(|_, offered| offered.served.agent.name != *name);
+            current.agents.remove(name);
+        });
     }
 
     pub(crate) fn clear(&self) {
-        self.by_name.write().unwrap_or_else(PoisonError::into_inner).clear();
+        self.change(|current| *current = Current::default());
+    }
+
+    pub(crate) fn skill(&self, id: &str) -> Option<Arc<Offered>> {
+        self.read().skills.get(id).cloned()
+    }
+
+    pub(crate) fn skills(&self) -> Vec<Arc<Offered>> {
+        self.read().skills.values().cloned().collect()
     }
 }
 
@@ -92,10 +152,27 @@ impl Engine {
         let agent = Arc::new(self.runner().resolve(agent).await.map_err(unusable)?);
         let lease = Lease { runner: Arc::clone(self.runner()), agent: Arc::clone(&agent), tasks: self.tasks().clone() };
         let brain = self.brains().brain(&agent).map_err(unusable)?;
+        self.check_skill_ids(&agent)?;
         let limit = self.limits().calls_per_tool;
-        let gates = agent.tools.iter().map(|tool| (tool.name.clone(), Arc::new(Semaphore::new(limit)))).collect();
-        self.served().put(Arc::new(Served { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
+        let gates = agent.tools.iter().map(|tool| (tool.name.clone(), Gate::new(limit))).collect();
+        self.served().put(&Arc::new(Served { agent: Arc::clone(&agent), brain, gates, _lease: lease }));
         Ok(agent)
+    }
+
+    /// Skill ids are unique across all agents here.
+    fn check_skill_ids(&self, agent: &Agent) -> Result<(), EngineError> {
+        let tools = agent.tools.iter().filter_map(|tool| tool.skill.as_deref());
+        for skill in tools.chain(agent.skill.as_deref()) {
+            let taken = self.served().skill(skill.id.as_str()).filter(|other| other.served.agent.name != agent.name);
+            if let Some(other) = taken {
+                let message = format!(
+                    "agent {}: the skill id {} is already used by agent {}; give one of them another `id`",
+                    agent.name, skill.id, other.served.agent.name
+                );
+                return Err(EngineError::new(Code::AgentFileInvalid, message));
+            }
+        }
+        Ok(())
     }
 
     /// Stops serving an agent. Its sessions stay and can be read.
@@ -106,7 +183,7 @@ impl Engine {
     /// The agents served now, by name.
     #[must_use]
     pub fn agents(&self) -> Vec<Arc<Agent>> {
-        self.served().all().into_iter().map(|served| Arc::clone(&served.agent)).collect()
+        self.served().read().agents.values().map(|served| Arc::clone(&served.agent)).collect()
     }
 
     /// A number that changes whenever the agents served here do.
@@ -120,7 +197,8 @@ impl Engine {
     /// # Errors
     /// None is served.
     pub fn agent(&self, name: &str) -> Result<Arc<Served>, EngineError> {
-        self.served().find(name).ok_or_else(|| {
+        let found = self.served().read().agents.get(name).cloned();
+        found.ok_or_else(|| {
             let names: Vec<_> = self.agents().iter().map(|agent| agent.name.to_string()).collect();
             let message = format!("no agent named {name:?} is served here; there are: {}", names.join(", "));
             EngineError::new(Code::UnknownAgent, message)

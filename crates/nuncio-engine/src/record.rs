@@ -119,13 +119,18 @@ impl Engine {
         Ok(Ok(AuditProof { head, checkpoints: checkpoints.len() }))
     }
 
-    /// Commits the end of a call. Where its conversation was deleted meanwhile, its record is kept
-    /// all the same.
+    /// Commits the end of a call. Where its conversation was deleted meanwhile, or its execution is
+    /// another process's now, its record is kept all the same.
     pub(crate) async fn record_end(&self, changes: Vec<Change>) -> Result<(), EngineError> {
         match self.store().commit(changes.clone()).await {
-            Err(StoreError::Conflict(Conflict::NoSession)) => {
-                let record = changes.into_iter().filter(|change| !matches!(change, Change::AppendMessage { .. }));
-                Ok(self.store().commit(record.collect()).await?)
+            Err(StoreError::Conflict(Conflict::NoSession | Conflict::LeaseLost)) => {
+                let result = |change: &Change| {
+                    matches!(
+                        change,
+                        Change::AppendMessage { .. } | Change::EndExecution { .. } | Change::PutCallback(_)
+                    )
+                };
+                Ok(self.store().commit(changes.into_iter().filter(|change| !result(change)).collect()).await?)
             }
             other => Ok(other?),
         }

@@ -5,29 +5,9 @@ import { announce } from "./announce.js";
 import { byId } from "./dom.js";
 import { forgetKey, show } from "./key.js";
 import { page, say } from "./page.js";
+import { switches } from "./switches.js";
 
-/** Keeps a choice for the next visit, where that is possible. */
-function keep(name, value) {
-  try {
-    localStorage.setItem(name, value);
-  } catch {
-    // Then it holds for this visit.
-  }
-}
-
-byId("theme").addEventListener("click", () => {
-  const root = document.documentElement;
-  const system = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
-  root.dataset.theme = (root.dataset.theme ?? system) === "dark" ? "light" : "dark";
-  keep("nuncio-theme", root.dataset.theme);
-});
-
-for (const link of document.querySelectorAll("[data-language]")) {
-  link.addEventListener("click", () => {
-    keep("nuncio-language", link.dataset.language);
-    link.hash = location.hash;
-  });
-}
+switches();
 
 byId("skip").addEventListener("click", (event) => {
   // The address holds the conversation; a jump must not replace it.

@@ -7,20 +7,25 @@ use nuncio_core::Code;
 use nuncio_core::approval::Answer;
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::grant::{KeyScopes, Term};
-use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId};
+use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
+use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError};
+use nuncio_skill::crawl::Crawler;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
+use crate::dids::{Dids, Subject};
 use crate::error::StartError;
+use crate::registry;
 
 mod socket;
 
+pub use nuncio_engine::follow::Domain;
 pub use socket::ask;
 pub(crate) use socket::listen;
 
@@ -36,6 +41,9 @@ pub enum Order {
         person: Option<PersonName>,
         /// What it may do; all when empty.
         scopes: Vec<ScopeId>,
+        /// Whether it signs requests rather than being sent with them.
+        #[serde(default)]
+        signing: bool,
     },
     /// List the keys.
     KeyList,
@@ -78,6 +86,74 @@ pub enum Order {
         /// Why.
         reason: Option<String>,
     },
+    /// List the work that waits for people.
+    TaskList,
+    /// Show one piece of it.
+    TaskShow {
+        /// Which.
+        id: TaskId,
+    },
+    /// Somebody takes it.
+    TaskTake {
+        /// Which.
+        id: TaskId,
+        /// Who.
+        by: String,
+        /// Also from somebody else.
+        over: bool,
+    },
+    /// Somebody gives it back.
+    TaskGiveBack {
+        /// Which.
+        id: TaskId,
+        /// Who.
+        by: String,
+    },
+    /// Somebody has done it.
+    TaskFinish {
+        /// Which.
+        id: TaskId,
+        /// Who.
+        by: String,
+        /// The result.
+        output: Value,
+    },
+    /// Somebody will not do it.
+    TaskRefuse {
+        /// Which.
+        id: TaskId,
+        /// Who.
+        by: String,
+        /// Why; may be empty.
+        reason: String,
+    },
+    /// List the skills of a domain beside our own.
+    RegistryFollow {
+        /// Which.
+        domain: Domain,
+    },
+    /// List them no more.
+    RegistryUnfollow {
+        /// Which.
+        domain: Domain,
+    },
+    /// List the domains that are followed.
+    RegistryList,
+    /// Show DIDs.
+    DidShow {
+        /// Of this agent; of the service and all agents when absent.
+        agent: Option<AgentName>,
+    },
+    /// Give a new key.
+    DidRotate {
+        /// To whom.
+        subject: Subject,
+    },
+    /// Move all DIDs to another address.
+    DidMove {
+        /// What every address begins with from then on.
+        to: String,
+    },
     /// List audit records.
     AuditList {
         /// Those behind this number.
@@ -94,12 +170,21 @@ pub enum Order {
 pub struct Desk {
     engine: Engine,
     checkpoints: Arc<Checkpoints>,
-    _data: Option<Arc<DataDir>>,
+    /// Who reads followed domains; none while no server runs.
+    crawler: Option<Crawler>,
+    dids: Dids,
+    /// The directory, where no server runs in it.
+    data: Option<Arc<DataDir>>,
 }
 
 impl Desk {
-    pub(crate) fn new(engine: Engine, checkpoints: Checkpoints, data: Option<DataDir>) -> Self {
-        Self { engine, checkpoints: Arc::new(checkpoints), _data: data.map(Arc::new) }
+    pub(crate) fn new(engine: Engine, checkpoints: Checkpoints, dids: Dids, data: Option<DataDir>) -> Self {
+        Self { engine, checkpoints: Arc::new(checkpoints), crawler: None, dids, data: data.map(Arc::new) }
+    }
+
+    pub(crate) fn with_crawler(mut self, crawler: Crawler) -> Self {
+        self.crawler = Some(crawler);
+        self
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -117,10 +202,14 @@ impl Desk {
     pub async fn carry_out(&self, order: Order) -> Result<Value, StartError> {
         let engine = &self.engine;
         Ok(match order {
-            Order::KeyCreate { name, person, scopes } => {
+            Order::KeyCreate { name, person, scopes, signing } => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
-                let (key, secret) = engine.create_key(NewKey { name, person, scopes }).await?;
-                json!({"key": secret, "id": key.id, "name": key.name, "person": key.person, "scopes": key.scopes})
+                let new = NewKey { name, person, scopes };
+                let (key, secret) =
+                    if signing { engine.create_signing_key(new).await? } else { engine.create_key(new).await? };
+                let mut made = json!(key);
+                made["key"] = secret.into();
+                made
             }
             Order::KeyList => json!({"keys": engine.keys().await?}),
             Order::KeyRevoke { which } => json!({"revoked": engine.revoke_key(&which).await?}),
@@ -151,6 +240,22 @@ impl Desk {
             Order::ApproveDeny { id, reason } => {
                 json!({"approval": engine.decide_approval(&id, Answer::Deny { reason }, Principal::Operator).await?})
             }
+            Order::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().await?}),
+            Order::TaskShow { id } => json!({"now": engine.now(), "task": engine.task(&id).await?}),
+            Order::TaskTake { id, by, over } => self.step(&id, TaskStep::Take { over }, &by).await?,
+            Order::TaskGiveBack { id, by } => self.step(&id, TaskStep::GiveBack, &by).await?,
+            Order::TaskFinish { id, by, output } => self.step(&id, TaskStep::Finish(output), &by).await?,
+            Order::TaskRefuse { id, by, reason } => self.step(&id, TaskStep::Refuse(reason), &by).await?,
+            Order::RegistryFollow { domain } => registry::follow(engine, self.crawler.as_ref(), domain).await?,
+            Order::RegistryUnfollow { domain } => registry::unfollow(engine, self.crawler.as_ref(), &domain).await?,
+            Order::RegistryList => registry::list(engine).await?,
+            Order::DidShow { agent } => self.dids.show(agent.as_ref())?,
+            Order::DidRotate { subject } => self.dids.rotate(&subject)?,
+            Order::DidMove { .. } if self.data.is_none() => {
+                let message = "the server runs under its old address: stop it, move the DIDs, and start it with the new --public-url";
+                return Err(StartError::new(Code::DataDirInUse, message));
+            }
+            Order::DidMove { to } => self.dids.move_to(&to)?,
             Order::AuditList { after, limit } => {
                 let links = engine.audit_links(after, limit).await?;
                 let records = links.iter().map(|link| {
@@ -161,6 +266,10 @@ impl Desk {
             }
             Order::AuditVerify => self.verify().await?,
         })
+    }
+
+    async fn step(&self, id: &TaskId, step: TaskStep, by: &str) -> Result<Value, StartError> {
+        Ok(json!({"task": self.engine.step_task(id, step, by).await?}))
     }
 
     async fn verify(&self) -> Result<Value, StartError> {

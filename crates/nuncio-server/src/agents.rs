@@ -14,6 +14,7 @@ use nuncio_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
 use crate::error::StartError;
+use crate::hosting::Hosting;
 
 const FILE: &str = "agent.toml";
 const EVERY: Duration = Duration::from_millis(500);
@@ -133,6 +134,8 @@ pub(crate) struct Publisher {
     pub(crate) engine: Engine,
     pub(crate) runners: Arc<Runners>,
     pub(crate) source: AgentSource,
+    /// Says whether what an agent offers can be described.
+    pub(crate) hosting: Hosting,
     /// What is served now: each file's agent and the digest of its text.
     served: BTreeMap<PathBuf, (AgentName, Digest)>,
     /// What the files said when they were last looked at, so that each state is judged once.
@@ -142,8 +145,8 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(engine: Engine, runners: Arc<Runners>, source: AgentSource) -> Self {
-        Self { engine, runners, source, served: BTreeMap::new(), seen: None, missing: None }
+    pub(crate) fn new(engine: Engine, runners: Arc<Runners>, source: AgentSource, hosting: Hosting) -> Self {
+        Self { engine, runners, source, hosting, served: BTreeMap::new(), seen: None, missing: None }
     }
 
     /// Publishes what changed since last time. When something is wrong, what is served stays.
@@ -168,6 +171,7 @@ impl Publisher {
                 for note in &declared.notes {
                     tracing::info!("{note}");
                 }
+                self.hosting.admit(&declared.agent, place.as_deref().and_then(Path::parent)).await?;
                 self.engine.publish(declared.agent).await?;
                 self.served.insert(file.path.clone(), (name.clone(), digest));
                 changed += 1;

@@ -1,11 +1,13 @@
 //! Pages for people. `/` is the first of them: the agents here, what each can do, and a conversation.
 //!
-//! The page talks to the server over AAP like any other app and is given no way of its own. What is
-//! here is what a page needs beside that: the words, the agents as people read them, the files.
+//! The first page talks to the server over AAP like any other app and is given no way of its own. What
+//! is here is what a page needs beside that: the words, the agents as people read them, the files. The
+//! pages of the console are for those who run the agents, and ask the engine.
 //!
 //! | room | what |
 //! |---|---|
-//! | `page` | what a page shows, as its template wants it |
+//! | `page` | what the first page shows, as its template wants it |
+//! | `inbox` | `/console/tasks`: the work that agents hand to people, and signing in |
 //! | `texts` | the words, one catalog a language in `locales/` |
 //! | `language` | which of them a reader wants |
 //! | `documents` | what each protocol publishes about an agent |
@@ -16,19 +18,22 @@
 use std::sync::Arc;
 
 use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
-use axum::Router;
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::middleware;
 use axum::response::{IntoResponse, Response};
 use axum::routing::get;
-use nuncio_engine::Engine;
+use axum::{Extension, Router};
+use nuncio_core::agent::Run;
+use nuncio_core::principal::Principal;
+use nuncio_engine::{Engine, Identity};
 use serde::Deserialize;
 
 use crate::serve::Exposure;
 
 mod assets;
 pub(crate) mod documents;
+mod inbox;
 mod language;
 mod page;
 mod texts;
@@ -54,7 +59,8 @@ pub(crate) fn routes(console: Console) -> Router {
         .route("/", get(home))
         .route(assets::ROUTE, get(assets::serve))
         .layer(middleware::map_response(guarded))
-        .with_state(console)
+        .with_state(console.clone())
+        .merge(inbox::routes(console.engine))
 }
 
 #[derive(Default, Deserialize)]
@@ -66,6 +72,7 @@ struct HomeQuery {
 /// `GET /`
 async fn home(
     State(console): State<Console>,
+    identity: Option<Extension<Identity>>,
     headers: HeaderMap,
     query: Result<Query<HomeQuery>, QueryRejection>,
 ) -> Response {
@@ -76,6 +83,7 @@ async fn home(
         language_was_chosen: query.lang.is_some(),
         agent: query.agent.as_deref(),
         host: headers.get(header::HOST).and_then(|host| host.to_str().ok()),
+        waiting: waiting(&console, identity).await,
     };
     match Page::new(&console, &asked).html() {
         Ok(html) => document(&headers, html),
@@ -84,6 +92,16 @@ async fn home(
             StatusCode::INTERNAL_SERVER_ERROR.into_response()
         }
     }
+}
+
+/// Whether there is an inbox to go to, and how many tasks wait in it, if the reader may know.
+async fn waiting(console: &Console, identity: Option<Extension<Identity>>) -> Option<usize> {
+    let is_local = matches!(identity, Some(Extension(Identity::Known(caller))) if caller.principal == Principal::Local);
+    let waiting = if is_local { inbox::waiting(&console.engine).await } else { 0 };
+    let by_people = |run: &Run| matches!(run, Run::Human(_));
+    let agents = console.engine.agents();
+    let is_used = waiting > 0 || agents.iter().any(|agent| agent.tools.iter().any(|tool| by_people(&tool.run)));
+    is_used.then_some(waiting)
 }
 
 /// A page as an answer: always asked for again, sent again only when it changed.
@@ -108,14 +126,20 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
     require-trusted-types-for 'script'; trusted-types 'none'";
 
 async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
+    guard(headers);
+    response
+}
+
+/// What holds for every page.
+fn guard(headers: &mut HeaderMap) {
     for (name, value) in [
-        (header::CONTENT_SECURITY_POLICY, POLICY),
         (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (header::REFERRER_POLICY, "no-referrer"),
         (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
         (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
     ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        headers.insert(name, HeaderValue::from_static(value));
     }
-    response
 }

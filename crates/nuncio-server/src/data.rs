@@ -1,7 +1,6 @@
 //! The data directory: one process at a time, files that only their owner may read.
 
 use std::fs::{self, File, OpenOptions, Permissions};
-use std::io::{ErrorKind, Read as _, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
@@ -12,11 +11,22 @@ use ring::signature::Ed25519KeyPair;
 
 use crate::error::StartError;
 
+mod files;
+
+pub(crate) use files::PrivateFiles;
+
 /// An opened data directory. The lock is held until it is dropped, or the process dies.
 #[derive(Debug)]
 pub struct DataDir {
     path: PathBuf,
-    _lock: File,
+    lock: File,
+}
+
+impl Drop for DataDir {
+    fn drop(&mut self) {
+        // A program that is just being started has a copy of the file, which would hold the lock.
+        let _ = self.lock.unlock();
+    }
 }
 
 impl DataDir {
@@ -39,7 +49,7 @@ impl DataDir {
             .open(path.join("lock"))
             .map_err(|error| unusable("the lock file", &error))?;
         match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
+            Ok(()) => Ok(Self { path, lock }),
             Err(fs::TryLockError::WouldBlock) => {
                 let message = format!(
                     "another process uses the data directory {}; stop it, or choose another with --data",
@@ -81,45 +91,42 @@ impl DataDir {
     /// # Errors
     /// The file cannot be used, or is open to others.
     pub fn audit_key(&self) -> Result<Ed25519KeyPair, StartError> {
+        self.signing_key("audit.key")
+    }
+
+    /// The key that signs what callers are told, made at first need.
+    ///
+    /// # Errors
+    /// The file cannot be used, or is open to others.
+    pub fn webhook_key(&self) -> Result<Ed25519KeyPair, StartError> {
+        self.signing_key("webhook.key")
+    }
+
+    fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, StartError> {
         let random = ring::rand::SystemRandom::new();
-        let bytes = self.key_file("audit.key", || {
+        let bytes = self.key_file(name, || {
             Ed25519KeyPair::generate_pkcs8(&random).expect("the system has randomness").as_ref().to_vec()
         })?;
-        Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| self.broken("audit.key", "it does not hold an Ed25519 key"))
+        Ed25519KeyPair::from_pkcs8(&bytes).map_err(|_| self.broken(name, "it does not hold an Ed25519 key"))
     }
 
     fn key_file(&self, name: &str, make: impl FnOnce() -> Vec<u8>) -> Result<Vec<u8>, StartError> {
-        let path = self.path.join(name);
-        let failed = |error: std::io::Error| self.broken(name, &error.to_string());
-        match File::open(&path) {
-            Ok(mut file) => {
-                let mode = file.metadata().map_err(failed)?.permissions().mode();
-                if mode & 0o077 != 0 {
-                    return Err(self.broken(
-                        name,
-                        &format!("others may read it (mode {:o}); run `chmod 600` on it", mode & 0o777),
-                    ));
-                }
-                let mut bytes = Vec::new();
-                file.read_to_end(&mut bytes).map_err(failed)?;
-                Ok(bytes)
-            }
-            Err(error) if error.kind() == ErrorKind::NotFound => {
-                // Written beside and moved into place, so that a crash leaves no half a key.
-                let bytes = make();
-                let fresh = self.path.join(format!("{name}.new"));
-                let mut file = private().create(true).truncate(true).open(&fresh).map_err(failed)?;
-                file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(failed)?;
-                fs::rename(&fresh, &path).map_err(failed)?;
-                File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)?;
-                Ok(bytes)
-            }
-            Err(error) => Err(failed(error)),
+        let files = self.private_files();
+        if let Some(bytes) = files.read(name)? {
+            return Ok(bytes);
         }
+        let bytes = make();
+        files.write(name, &bytes)?;
+        Ok(bytes)
+    }
+
+    /// The files in it that only their owner may read.
+    pub(crate) fn private_files(&self) -> PrivateFiles {
+        PrivateFiles::new(&self.path)
     }
 
     fn broken(&self, name: &str, why: &str) -> StartError {
-        StartError::new(Code::DataDirUnusable, format!("{}: {why}", self.path.join(name).display()))
+        self.private_files().broken(name, why)
     }
 }
 

@@ -1,71 +1,49 @@
 //! The HTTP side: which protocol answers where, and the layers every request passes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::task::{Context, Poll};
 
+use ::http::Uri;
 use axum::Router;
-use axum::extract::{Request, State};
-use axum::middleware::{self, Next};
+use axum::extract::Request;
 use axum::response::Response;
-use nuncio_aap::server::Aap;
+use axum::routing::Route;
+use bytes::Bytes;
+use futures_util::future::{BoxFuture, Either, ready};
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
+use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
-use crate::console::documents::{self, DocumentsOf};
+use crate::auth::Auth;
 use crate::console::{self, Console};
+use crate::hosting::Hosting;
 use crate::metrics::Metrics;
 use crate::serve::Exposure;
 use crate::settings::Settings;
+use crate::webhooks::Signer;
 
+mod anp;
 mod door;
 mod identity;
 mod openapi;
 mod operators;
+mod protocols;
 mod rate;
 mod request_id;
+mod resource;
 
 use door::{Door, Visit};
-use openapi::Part;
 use operators::Operators;
+use protocols::Refuse;
 use rate::RateLimits;
 use request_id::Entry;
-
-/// How a protocol words an error.
-type Refuse = fn(&EngineError) -> Response;
-
-/// A protocol as the assembly sees it.
-struct Mounted {
-    /// The path its routes live below.
-    prefix: &'static str,
-    routes: Router,
-    /// How it words an error that arose before its own routes.
-    refuse: Refuse,
-    /// What it publishes about an agent, for the pages.
-    documents: DocumentsOf,
-}
-
-/// Adding a protocol is one crate and one entry here.
-fn protocols(engine: &Engine, settings: &Settings) -> Vec<Mounted> {
-    let limits = &settings.limits;
-    let body_time = std::time::Duration::from_secs(limits.body_seconds);
-    let aap = Aap::new(engine.clone(), limits.body_bytes, body_time);
-    vec![Mounted {
-        prefix: "/aap",
-        routes: nuncio_aap::server::routes(aap),
-        refuse: nuncio_aap::refuse,
-        documents: documents::aap,
-    }]
-}
-
-/// What each protocol adds to the OpenAPI document.
-fn parts() -> Vec<Part> {
-    use nuncio_aap::openapi::{COMPONENTS, PATHS};
-    vec![Part { prefix: "/aap", paths: PATHS, components: COMPONENTS }]
-}
 
 /// What the layers share.
 struct Shared {
     engine: Engine,
+    auth: Auth,
     exposure: Exposure,
     door: Door,
     rates: RateLimits,
@@ -85,61 +63,114 @@ impl Shared {
 }
 
 /// Everything this server answers, layer by layer.
-pub(crate) fn app(engine: &Engine, settings: &Settings, exposure: Exposure, metrics: Arc<Metrics>) -> Router {
-    let protocols = protocols(engine, settings);
+pub(crate) fn app(
+    engine: &Engine,
+    auth: &Auth,
+    hosting: &Hosting,
+    signer: &Signer,
+    settings: &Settings,
+    exposure: Exposure,
+    metrics: Arc<Metrics>,
+) -> Router {
+    let protocols = protocols::mounted(engine, auth, hosting, settings);
     let shared = Shared {
         engine: engine.clone(),
+        auth: auth.clone(),
         exposure,
         door: Door::new(&settings.cors.origins),
         rates: RateLimits::new(settings.limits.requests_per_minute),
-        refusals: protocols.iter().map(|protocol| (protocol.prefix, protocol.refuse)).collect(),
+        refusals: protocols
+            .iter()
+            .flat_map(|protocol| protocol.prefixes.iter().map(|prefix| (*prefix, protocol.refuse)))
+            .collect(),
         metrics: Arc::clone(&metrics),
     };
     let operators = Operators {
         engine: engine.clone(),
+        issuers: Arc::clone(&auth.issuers),
         metrics,
         metrics_open: settings.metrics.open,
-        openapi: openapi::document(&parts()),
+        openapi: openapi::document(&protocols::parts()),
+        base: hosting.host().base.as_str().into(),
+        jwks: Bytes::from(signer.jwks().to_string()),
     };
     let own = operators::table().into_iter().fold(Router::new(), |app, (path, methods)| app.route(path, methods));
     let documents = protocols.iter().map(|protocol| protocol.documents).collect();
-    let mut app = own
+    let shared = Arc::new(shared);
+    let owners = Arc::clone(&shared);
+    let app = own
         .with_state(operators)
         .merge(console::routes(Console { engine: engine.clone(), exposure, documents }))
-        .fallback(not_found)
+        .fallback(move |uri: Uri| async move { not_found(&owners, &uri) })
         .method_not_allowed_fallback(method_not_allowed);
-    for protocol in protocols {
-        app = app.nest(protocol.prefix, protocol.routes);
-    }
-    app.layer(middleware::from_fn_with_state(Arc::new(shared), stack))
+    let app = protocols.into_iter().fold(app, |app, protocol| app.merge(protocol.routes));
+    app.layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route }))
 }
 
 /// What every request passes before its route, and every answer on its way out. One layer for all of
 /// it, since each layer costs an allocation and a copy of what it shares.
-async fn stack(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response {
-    // Every request, also a refused one, can be found in the logs.
-    let entry = Entry::open(&shared, &mut request);
-    // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
-    let visit = Visit::of(&shared, &request);
-    let refusal = visit.refusal(&shared, &request).or_else(|| {
-        // Every request has exactly one identity.
-        identity::settle(&shared, &mut request);
-        // Nobody takes more than their share.
-        rate::refusal(&shared, &request)
-    });
-    let mut response = match refusal {
-        Some(refusal) => refusal,
-        None => next.run(request).instrument(entry.span().clone()).await,
-    };
-    visit.mark(&mut response);
-    entry.close(&shared, response)
+#[derive(Clone)]
+struct Stack {
+    shared: Arc<Shared>,
+    route: Route,
 }
 
-async fn not_found() -> Response {
-    nuncio_aap::refuse(&EngineError::new(
-        Code::NotFound,
-        "there is nothing at this address; AAP is served at /aap/meta",
-    ))
+impl Service<Request> for Stack {
+    type Response = Response;
+    type Error = Infallible;
+    type Future = BoxFuture<'static, Result<Response, Infallible>>;
+
+    fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), Infallible>> {
+        <Route as Service<Request>>::poll_ready(&mut self.route, context)
+    }
+
+    fn call(&mut self, mut request: Request) -> Self::Future {
+        let shared = Arc::clone(&self.shared);
+        // Every request, also a refused one, can be found in the logs.
+        let entry = Entry::open(&shared, &mut request);
+        // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
+        let visit = Visit::of(&shared, &request);
+        let outside = visit.refusal(&shared, &request);
+        // Every request has exactly one identity.
+        if outside.is_none() && !identity::settle_at_once(&shared, &mut request) {
+            let route = self.route.clone();
+            return Box::pin(ask_and_pass(shared, route, request, entry, visit));
+        }
+        // Nobody takes more than their share.
+        let answer = match outside.or_else(|| rate::refusal(&shared, &request)) {
+            Some(refusal) => Either::Left(ready(Ok(refusal))),
+            None => Either::Right(self.route.call(request).instrument(entry.span().clone())),
+        };
+        Box::pin(async move {
+            let mut response = answer.await?;
+            visit.mark(&mut response);
+            Ok(entry.close(&shared, response))
+        })
+    }
+}
+
+/// The same for a request of which others have to be asked who sends it.
+async fn ask_and_pass(
+    shared: Arc<Shared>,
+    mut route: Route,
+    mut request: Request,
+    entry: Entry,
+    visit: Visit,
+) -> Result<Response, Infallible> {
+    let settled = identity::settle(&shared, &mut request).await;
+    let refusal =
+        rate::refusal(&shared, &request).or_else(|| settled.err().map(|error| error.answer(&shared, &request)));
+    let mut response = match refusal {
+        Some(refusal) => refusal,
+        None => route.call(request).instrument(entry.span().clone()).await?,
+    };
+    visit.mark(&mut response);
+    Ok(entry.close(&shared, response))
+}
+
+fn not_found(shared: &Shared, uri: &Uri) -> Response {
+    let message = "there is nothing at this address; AAP is served at /aap/meta";
+    shared.refuse(uri.path(), &EngineError::new(Code::NotFound, message))
 }
 
 async fn method_not_allowed() -> Response {

@@ -4,18 +4,23 @@
 
 pub mod admin;
 mod agents;
+pub mod auth;
 mod checkpoints;
 mod console;
 mod data;
+pub mod dids;
 mod error;
+mod hosting;
 mod http;
 mod listen;
 mod metrics;
 mod offers;
+mod registry;
 mod serve;
 pub mod settings;
 mod system;
 pub mod telemetry;
+mod webhooks;
 
 pub use agents::{AgentSource, load as load_agents};
 pub use data::DataDir;

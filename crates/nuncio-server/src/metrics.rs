@@ -9,6 +9,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::turn::Stop;
 use nuncio_engine::Load;
@@ -71,6 +72,12 @@ struct ByRoute {
     route: String,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct ByState {
+    skill: String,
+    state: &'static str,
+}
+
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// Everything that is counted.
@@ -81,6 +88,8 @@ pub(crate) struct Metrics {
     turn_seconds: Histograms<ByAgent>,
     calls: Family<ByOutcome, Counter>,
     call_seconds: Histograms<ByTool>,
+    executions: Family<ByState, Counter>,
+    open_executions: Gauge,
     requests: Family<ByStatus, Counter>,
     request_seconds: Histograms<ByRoute>,
     commit_seconds: Histogram,
@@ -108,6 +117,8 @@ impl Metrics {
             turn_seconds: Family::new_with_constructor(long),
             calls: Family::default(),
             call_seconds: Family::new_with_constructor(long),
+            executions: Family::default(),
+            open_executions: Gauge::default(),
             requests: Family::default(),
             request_seconds: Family::new_with_constructor(short),
             commit_seconds: short(),
@@ -132,6 +143,10 @@ impl Metrics {
         registry.register("nuncio_tool_calls", "Tool calls, by what became of them", self.calls.clone());
         let help = "How long tool calls ran, those that ran at all";
         registry.register_with_unit("nuncio_tool_call_duration", help, seconds(), self.call_seconds.clone());
+        let help = "Executions that are over, by how they ended";
+        registry.register("nuncio_executions", help, self.executions.clone());
+        let help = "Executions that are accepted and not over";
+        registry.register("nuncio_executions_open", help, self.open_executions.clone());
         registry.register("nuncio_http_requests", "Requests answered", self.requests.clone());
         let help = "How long until a request's answer began";
         registry.register_with_unit("nuncio_http_request_duration", help, seconds(), self.request_seconds.clone());
@@ -161,6 +176,7 @@ impl Metrics {
         let count = |count: usize| i64::try_from(count).unwrap_or(i64::MAX);
         self.running_turns.set(count(load.running_turns));
         self.queued_commits.set(count(load.queued_commits));
+        self.open_executions.set(count(load.open_executions));
         if let Some(pending) = pending_approvals {
             self.pending_approvals.set(count(pending));
         }
@@ -199,6 +215,11 @@ impl Meter for Metrics {
             let labels = ByTool { agent: labels.agent, tool: labels.tool };
             self.call_seconds.get_or_create(&labels).observe(took.as_secs_f64());
         }
+    }
+
+    fn execution_ended(&self, execution: &Execution) {
+        let labels = ByState { skill: execution.order.skill.to_string(), state: execution.state.as_str() };
+        self.executions.get_or_create(&labels).inc();
     }
 
     fn stream_opened(&self) {

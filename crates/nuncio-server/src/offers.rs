@@ -5,6 +5,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use nuncio_anp::client::LocalDids;
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_backend::runners::{Offer, Runners, RunnersConfig};
 use nuncio_core::Code;
@@ -32,6 +33,8 @@ pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> 
         http: fetch.client_for_configured(),
         fetch: Arc::new(fetch),
         clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        local_dids: LocalDids::default(),
         executable,
         working_dir: scratch.clone(),
     });

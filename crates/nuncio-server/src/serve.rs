@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use nuncio_anp::client::LocalDids;
 use nuncio_backend::brains::LocalBrains;
 use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
@@ -23,17 +24,24 @@ use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
+use url::Url;
 
 use crate::admin;
 use crate::agents::{AgentSource, Publisher};
+use crate::auth::did::{LocalPeers, Resolver};
+use crate::auth::{Auth, DidAuth, Issuers, Signatures};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
+use crate::dids::{Chosen, Dids};
 use crate::error::StartError;
+use crate::hosting::Hosting;
 use crate::http;
 use crate::listen::{Acceptor, raise_descriptor_limit};
 use crate::metrics::Metrics;
+use crate::registry;
 use crate::settings::Settings;
 use crate::system::SystemEntropy;
+use crate::webhooks::{Signer, Webhooks};
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -54,6 +62,8 @@ pub struct ServeOptions {
     pub extra_ca: Option<PathBuf>,
     /// Plain http to loopback peers is fine.
     pub dev: bool,
+    /// What every address in our documents begins with; where we listen, if none.
+    pub public_url: Option<Url>,
     /// The time.
     pub clock: Arc<dyn Clock>,
     /// What the command `nuncio` in an agent file means.
@@ -136,6 +146,7 @@ pub struct Server {
     /// Nothing more at all.
     closed: CancellationToken,
     grace: Duration,
+    did_auth: Arc<DidAuth>,
     _data: DataDir,
 }
 
@@ -147,10 +158,11 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::De
     let data = DataDir::open(data)?;
     let settings = Settings::default();
     let meter = Arc::new(Uncounted);
-    let with = Assembly { clock, executable: PathBuf::new(), extra_ca: None, dev: false, meter };
-    let (engine, _) = assemble(&data, &settings, &with)?;
+    let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
+    let (engine, ..) = assemble(&data, &settings, &with)?;
     engine.reload_access().await?;
-    Ok(admin::Desk::new(engine, Checkpoints::open(&data)?, Some(data)))
+    let dids = Dids::left(data.private_files(), clock)?;
+    Ok(admin::Desk::new(engine, Checkpoints::open(&data)?, dids, Some(data)))
 }
 
 struct Assembly {
@@ -162,7 +174,11 @@ struct Assembly {
 }
 
 /// Puts the ports together.
-fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<(Engine, Arc<Runners>), StartError> {
+fn assemble(
+    data: &DataDir,
+    settings: &Settings,
+    with: &Assembly,
+) -> Result<(Engine, Arc<Runners>, Arc<GuardedFetch>), StartError> {
     install_crypto();
     let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
@@ -170,8 +186,10 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<(Eng
     let fetch = Arc::new(GuardedFetch::new(allow, with.dev, roots.as_deref()).map_err(wrong)?);
     let runners = Arc::new(Runners::new(RunnersConfig {
         http: fetch.client_for_configured(),
-        fetch,
+        fetch: Arc::clone(&fetch) as _,
         clock: Arc::clone(&with.clock),
+        entropy: Arc::new(SystemEntropy),
+        local_dids: if with.dev { LocalDids::Http } else { LocalDids::Https },
         executable: with.executable.clone(),
         working_dir: data.path().to_owned(),
     }));
@@ -187,7 +205,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<(Eng
         meter: Arc::clone(&with.meter),
     };
     let standing = settings.grant.iter().map(crate::settings::GrantSetting::standing).collect();
-    Ok((Engine::new(ports, settings.limits.engine(), standing), runners))
+    Ok((Engine::new(ports, settings.limits.engine(), standing), runners, fetch))
 }
 
 impl Server {
@@ -207,7 +225,7 @@ impl Server {
             dev: options.dev,
             meter: Arc::clone(&metrics) as _,
         };
-        let (engine, runners) = assemble(&data, settings, &with)?;
+        let (engine, runners, fetch) = assemble(&data, settings, &with)?;
         let recovered = engine.recover().await?;
         if recovered.turns + recovered.calls + recovered.approvals > 0 {
             tracing::warn!(
@@ -225,17 +243,41 @@ impl Server {
             .map(TcpListener::local_addr)
             .collect::<Result<Vec<_>, _>>()
             .map_err(|error| listen_failed(&error))?;
-        let exposure = exposure(&addresses, options.open, engine.has_keys())?;
+        let issuers = Issuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
+            .map_err(|why| StartError::new(Code::ConfigInvalid, why))?;
+        let exposure = exposure(&addresses, options.open, engine.has_keys() || !issuers.is_empty())?;
+        let signatures = Arc::new(Signatures::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
-        let mut publisher = Publisher::new(engine.clone(), runners, options.agents);
+        let chosen = if options.public_url.is_some() { Chosen::ByOperator } else { Chosen::ByListening };
+        let base = options.public_url.map_or_else(|| address(&addresses, tls.is_some()), |url| url.to_string());
+        let dids = Dids::open(data.private_files(), &base, chosen, Arc::clone(&with.clock))?;
+        runners.set_signers(Arc::new(dids.clone()));
+        let local = match (with.dev, &with.extra_ca) {
+            (true, Some(_)) => LocalPeers::Either,
+            (true, None) => LocalPeers::Http,
+            (false, Some(_)) => LocalPeers::Https,
+            (false, None) => LocalPeers::Refused,
+        };
+        let resolver = Resolver::new(dids.clone(), Arc::clone(&fetch) as _, Arc::clone(&with.clock), local);
+        let did_auth = Arc::new(DidAuth::new(dids.clone(), resolver, Arc::clone(&with.clock), &base));
+        let auth = Auth { issuers: Arc::new(issuers), signatures, dids: Arc::clone(&did_auth) };
+        let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
+        let hosting =
+            Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone()).with_catalogue(crawler.catalogue());
+        let mut publisher = Publisher::new(engine.clone(), runners, options.agents, hosting.clone());
         publisher.refresh().await?;
+        let resumed = engine.resume_executions().await?;
+        if resumed > 0 {
+            tracing::warn!(executions = resumed, "took up what was not over when the server stopped");
+        }
 
+        let signer = Arc::new(Signer::new(data.webhook_key()?, settings.webhooks.secret()?.as_deref()));
         let checkpoints = Checkpoints::open(&data)?;
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
         let tasks = TaskTracker::new();
         let acceptor = Acceptor {
-            app: http::app(&engine, settings, exposure, metrics),
+            app: http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics),
             tls,
             head_time: Duration::from_secs(settings.limits.header_seconds),
             places: Arc::new(Semaphore::new(settings.limits.connections)),
@@ -244,17 +286,25 @@ impl Server {
         for listener in listeners {
             tasks.spawn(acceptor.clone().run(listener, stop.clone(), closed.clone()));
         }
-        let desk = admin::Desk::new(engine.clone(), checkpoints, None);
+        let desk = admin::Desk::new(engine.clone(), checkpoints, dids, None).with_crawler(crawler.clone());
         tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
         tasks.spawn(publisher.follow(stop.clone()));
+        tasks.spawn(crawler.run(stop.clone().cancelled_owned()));
+        tasks.spawn(Webhooks { engine: engine.clone(), fetch, signer }.run(stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, _data: data })
+        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, _data: data })
     }
 
     /// The engine inside.
     #[must_use]
     pub fn engine(&self) -> &Engine {
         &self.engine
+    }
+
+    /// Who tells callers by their DIDs; the DIDs of this server are in it.
+    #[must_use]
+    pub fn did_auth(&self) -> &Arc<DidAuth> {
+        &self.did_auth
     }
 
     /// Who can reach it.
@@ -272,12 +322,7 @@ impl Server {
     /// The address to give to people on this machine.
     #[must_use]
     pub fn url(&self) -> String {
-        let scheme = if self.tls { "https" } else { "http" };
-        match self.addresses.first() {
-            Some(address) if address.ip().is_loopback() => format!("{scheme}://localhost:{}", address.port()),
-            Some(address) => format!("{scheme}://{address}"),
-            None => String::new(),
-        }
+        address(&self.addresses, self.tls)
     }
 
     /// Stops: no new requests, running turns finish within the limit, everything is on disk.
@@ -300,6 +345,16 @@ impl Server {
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
+    }
+}
+
+/// The address to give to people: by name where it is this machine's own.
+fn address(addresses: &[SocketAddr], tls: bool) -> String {
+    let scheme = if tls { "https" } else { "http" };
+    match addresses.first() {
+        Some(address) if address.ip().is_loopback() => format!("{scheme}://localhost:{}", address.port()),
+        Some(address) => format!("{scheme}://{address}"),
+        None => String::new(),
     }
 }
 
@@ -332,16 +387,16 @@ fn listen_failed(error: &std::io::Error) -> StartError {
     StartError::new(Code::ListenFailed, format!("cannot listen: {error}"))
 }
 
-fn exposure(addresses: &[SocketAddr], open: bool, has_keys: bool) -> Result<Exposure, StartError> {
+fn exposure(addresses: &[SocketAddr], open: bool, anyone_is_known: bool) -> Result<Exposure, StartError> {
     if addresses.iter().all(|address| address.ip().is_loopback()) {
         return Ok(Exposure::Loopback);
     }
-    match (open, has_keys) {
+    match (open, anyone_is_known) {
         (true, _) => Ok(Exposure::Open),
         (false, true) => Ok(Exposure::Network),
         (false, false) => Err(StartError::new(
             Code::KeysRequired,
-            "listening beyond this machine needs a key: make one with `nuncio key create`, or say --open to serve anyone",
+            "listening beyond this machine needs a key: make one with `nuncio key create`, name an [[issuer]] in nuncio.toml, or say --open to serve anyone",
         )),
     }
 }

@@ -12,11 +12,19 @@ use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::StandingGrant;
+use nuncio_engine::invoke::ExecutionLimits;
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use crate::error::StartError;
 use crate::telemetry::LogFormat;
+
+mod issuer;
+mod registry;
+
+pub(crate) use issuer::check_url;
+pub use issuer::{Algorithm, Audiences, IntrospectionSetting, IssuerSetting, IssuerUrl, SignatureSettings};
+pub use registry::RegistrySettings;
 
 /// Everything an operator may set.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -32,8 +40,18 @@ pub struct Settings {
     pub log: LogSettings,
     /// Numbers.
     pub metrics: MetricsSettings,
+    /// Telling callers that their executions are over.
+    pub webhooks: WebhookSettings,
+    /// Who provides what is served here.
+    pub provider: ProviderSettings,
     /// Permissions given here rather than by `nuncio grant`.
     pub grant: Vec<GrantSetting>,
+    /// Whose access tokens are believed.
+    pub issuer: Vec<IssuerSetting>,
+    /// Signatures over requests.
+    pub signatures: SignatureSettings,
+    /// Skills of other hosts.
+    pub registry: RegistrySettings,
 }
 
 /// `[limits]`
@@ -58,6 +76,18 @@ pub struct LimitSettings {
     pub approval_seconds: u64,
     /// How many calls of one tool run at once.
     pub calls_per_tool: usize,
+    /// How many executions may be unfinished on the whole server.
+    pub executions: usize,
+    /// How many of one skill.
+    pub executions_per_skill: usize,
+    /// How many of one caller.
+    pub executions_per_caller: usize,
+    /// How many of one caller run at once.
+    pub running_per_caller: usize,
+    /// How long an execution may take if its skill does not say.
+    pub execution_seconds: u64,
+    /// How long an execution is kept once it is over, if its skill does not say.
+    pub keep_hours: u64,
     /// How long running turns may go on when the server stops.
     pub shutdown_seconds: u64,
 }
@@ -69,11 +99,17 @@ impl Default for LimitSettings {
             body_seconds: 30,
             header_seconds: 10,
             connections: 16_384,
-            requests_per_minute: 1_200,
+            requests_per_minute: 12_000,
             turn_seconds: 600,
             turn_steps: 32,
             approval_seconds: 300,
             calls_per_tool: 32,
+            executions: 100_000,
+            executions_per_skill: 20_000,
+            executions_per_caller: 10_000,
+            running_per_caller: 256,
+            execution_seconds: 600,
+            keep_hours: 24,
             shutdown_seconds: 30,
         }
     }
@@ -88,8 +124,67 @@ impl LimitSettings {
             steps: self.turn_steps,
             approval: Duration::from_secs(self.approval_seconds),
             calls_per_tool: self.calls_per_tool,
+            executions: ExecutionLimits {
+                open: self.executions,
+                open_per_skill: self.executions_per_skill,
+                open_per_caller: self.executions_per_caller,
+                running_per_skill: self.calls_per_tool,
+                running_per_caller: self.running_per_caller,
+                timeout: Duration::from_secs(self.execution_seconds),
+                keep: Duration::from_secs(self.keep_hours * 3600),
+            },
         }
     }
+}
+
+/// `[webhooks]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct WebhookSettings {
+    /// The variable that holds the secret shared with those who are called back.
+    pub secret_env: Option<String>,
+    /// The file that holds it.
+    pub secret_file: Option<std::path::PathBuf>,
+}
+
+impl WebhookSettings {
+    /// The secret, if there is one.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn secret(&self) -> Result<Option<String>, StartError> {
+        let (key, secret) = match (&self.secret_env, &self.secret_file) {
+            (Some(name), _) => {
+                let secret = std::env::var(name).map_err(|_| format!("the variable {name} is not set"));
+                ("webhooks.secret_env", secret)
+            }
+            (None, Some(path)) => {
+                let secret = fs::read_to_string(path);
+                let secret = secret.map_err(|error| format!("{} cannot be read: {error}", path.display()));
+                ("webhooks.secret_file", secret)
+            }
+            (None, None) => return Ok(None),
+        };
+        let secret = secret.map(|secret| secret.trim_end().to_owned());
+        match secret {
+            Ok(secret) if secret.is_empty() => Err("it holds nothing".to_owned()),
+            other => other,
+        }
+        .map(Some)
+        .map_err(|message| StartError::new(Code::ConfigInvalid, format!("{key}: {message}")))
+    }
+}
+
+/// `[provider]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ProviderSettings {
+    /// Their name; the host's, if none.
+    pub name: Option<String>,
+    /// Their page.
+    pub url: Option<url::Url>,
+    /// How to reach them.
+    pub contact: Option<String>,
 }
 
 /// `[cors]`
@@ -167,13 +262,28 @@ const KEYS: &[&str] = &[
     "limits.turn_steps",
     "limits.approval_seconds",
     "limits.calls_per_tool",
+    "limits.executions",
+    "limits.executions_per_skill",
+    "limits.executions_per_caller",
+    "limits.running_per_caller",
+    "limits.execution_seconds",
+    "limits.keep_hours",
     "limits.shutdown_seconds",
+    "webhooks.secret_env",
+    "webhooks.secret_file",
+    "provider.name",
+    "provider.url",
+    "provider.contact",
     "cors.origins",
     "outbound.allow",
+    "registry.follow",
+    "registry.interval_seconds",
     "log.level",
     "log.format",
     "metrics.open",
     "grant",
+    "issuer",
+    "signatures.allow_bare",
 ];
 
 impl Settings {
@@ -202,7 +312,13 @@ impl Settings {
 
     fn check(&self) -> Result<(), String> {
         let limits = &self.limits;
-        let positive: [(&str, u64); 5] = [
+        let positive: [(&str, u64); 11] = [
+            ("limits.executions", limits.executions as u64),
+            ("limits.executions_per_skill", limits.executions_per_skill as u64),
+            ("limits.executions_per_caller", limits.executions_per_caller as u64),
+            ("limits.running_per_caller", limits.running_per_caller as u64),
+            ("limits.execution_seconds", limits.execution_seconds),
+            ("limits.keep_hours", limits.keep_hours),
             ("limits.body_bytes", limits.body_bytes as u64),
             ("limits.connections", limits.connections as u64),
             ("limits.requests_per_minute", u64::from(limits.requests_per_minute)),
@@ -211,8 +327,18 @@ impl Settings {
         ];
         match positive.iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => Err(format!("{key} must be at least 1")),
-            None => Ok(()),
+            None => self.registry.check().and_then(|()| self.check_issuers()),
         }
+    }
+
+    fn check_issuers(&self) -> Result<(), String> {
+        for (number, issuer) in self.issuer.iter().enumerate() {
+            issuer.check().map_err(|why| format!("issuer[{number}]: {why}"))?;
+            if self.issuer[..number].iter().any(|other| other.url == issuer.url) {
+                return Err(format!("issuer[{number}].url: {} is named twice", issuer.url.as_str()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -220,8 +346,8 @@ impl Settings {
 fn read_variable(key: &str, text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     match (key, parsed) {
-        ("cors.origins" | "outbound.allow", Some(list @ Value::Array(_))) => list,
-        ("cors.origins" | "outbound.allow", _) => {
+        ("cors.origins" | "outbound.allow" | "registry.follow", Some(list @ Value::Array(_))) => list,
+        ("cors.origins" | "outbound.allow" | "registry.follow", _) => {
             Value::Array(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
         }
         (_, Some(value)) => value,
@@ -247,7 +373,7 @@ fn put(table: &mut Table, key: &str, value: Value) {
 mod tests {
     use super::*;
 
-    fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, String> {
+    pub(super) fn load(text: &str, variables: &[(&str, &str)]) -> Result<Settings, String> {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("nuncio.toml");
         fs::write(&file, text).unwrap();

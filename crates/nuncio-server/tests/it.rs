@@ -6,24 +6,50 @@
 mod access;
 #[path = "it/agents.rs"]
 mod agents;
+#[path = "it/anp.rs"]
+mod anp;
 #[path = "it/approvals.rs"]
 mod approvals;
+#[path = "it/callbacks.rs"]
+mod callbacks;
 #[path = "it/chain.rs"]
 mod chain;
+#[path = "it/console_tasks.rs"]
+mod console_tasks;
+#[path = "it/deadlines.rs"]
+mod deadlines;
+#[path = "it/dids.rs"]
+mod dids;
 #[path = "it/door.rs"]
 mod door;
+#[path = "it/executions.rs"]
+mod executions;
 #[path = "it/golden.rs"]
 mod golden;
 #[path = "it/history.rs"]
 mod history;
+#[path = "it/inbox.rs"]
+mod inbox;
 #[path = "it/limits.rs"]
 mod limits;
+#[path = "it/lives.rs"]
+mod lives;
+#[path = "it/oauth.rs"]
+mod oauth;
 #[path = "it/openapi.rs"]
 mod openapi;
 #[path = "it/operators.rs"]
 mod operators;
+#[path = "it/recent.rs"]
+mod recent;
+#[path = "it/registry.rs"]
+mod registry;
+#[path = "it/restarts.rs"]
+mod restarts;
 #[path = "it/resume.rs"]
 mod resume;
+#[path = "it/signature.rs"]
+mod signature;
 #[path = "it/summary.rs"]
 mod summary;
 #[path = "it/turns.rs"]

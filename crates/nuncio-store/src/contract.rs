@@ -11,12 +11,16 @@ use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
 pub mod access;
 pub mod approvals;
 pub mod audit;
+pub mod callbacks;
 pub mod calls;
 pub mod commits;
+pub mod executions;
+pub mod followed;
 pub mod messages;
 pub mod remembered;
 pub mod sample;
 pub mod sessions;
+pub mod tasks;
 pub mod turns;
 
 /// Where a store is kept.
@@ -99,6 +103,49 @@ macro_rules! store_contract {
                 read_in_pages,
                 failed_units_leave_no_link,
                 holds_under_many_at_once,
+            }
+            executions {
+                read_back_whole,
+                every_end_is_read_back,
+                an_id_is_taken_once,
+                a_key_is_used_once,
+                keys_of_others_and_for_other_skills_differ,
+                claimed_only_from_the_named_holder,
+                begun_only_by_the_holder_and_in_order,
+                over_once_and_only_by_the_holder,
+                unfinished_ones_are_listed_oldest_first,
+                a_lease_is_renewed_by_its_holder,
+                times_never_go_back,
+                forgotten_when_kept_long_enough,
+                not_more_are_forgotten_than_asked_for,
+                of_many_with_one_key_one_wins,
+                of_many_who_go_on_with_it_one_wins,
+                kept_across_reopening,
+            }
+            callbacks {
+                the_first_to_be_told_come_first,
+                one_execution_is_owed_one,
+                an_unknown_execution_is_owed_none,
+                removed_and_removed_again,
+                owed_with_the_end_or_not_at_all,
+                forgotten_with_their_execution,
+                kept_across_reopening,
+            }
+            tasks {
+                read_back_as_created,
+                an_id_is_taken_once,
+                move_only_from_what_was_read,
+                an_unknown_one_cannot_move,
+                open_ones_are_listed_oldest_first,
+                of_many_who_take_one_wins,
+            }
+            followed {
+                read_back_whole,
+                listed_by_name,
+                a_domain_is_followed_once,
+                offers_stay_until_replaced,
+                an_unknown_one_stays_unknown,
+                kept_across_reopening,
             }
             commits {
                 nothing_is_something_too,

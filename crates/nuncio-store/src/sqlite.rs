@@ -6,9 +6,12 @@
 
 mod approvals;
 mod audit;
+mod callbacks;
 mod calls;
 mod changes;
 mod connection;
+mod executions;
+mod followed;
 mod grants;
 mod keys;
 mod messages;
@@ -19,6 +22,7 @@ mod readers;
 mod remembered;
 mod rows;
 mod sessions;
+mod tasks;
 mod turns;
 mod writer;
 

@@ -1,5 +1,6 @@
 //! A whole server in the test's own process, on a free port, with its own data directory.
 
+use std::fs::DirEntry;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -28,6 +29,9 @@ pub struct GatewayBuilder {
     data: Option<Arc<TempDir>>,
     settings: Settings,
     open: bool,
+    dev: bool,
+    public_url: Option<String>,
+    port: u16,
     clock: Arc<dyn Clock>,
     executable: PathBuf,
 }
@@ -62,6 +66,9 @@ impl Gateway {
             data: None,
             settings: Settings::default(),
             open: false,
+            dev: false,
+            public_url: None,
+            port: 0,
             clock: Arc::new(SystemClock),
             executable: PathBuf::from("nuncio"),
         }
@@ -168,10 +175,7 @@ impl Gateway {
     pub fn data_as_after_a_crash(&self) -> Arc<TempDir> {
         let copy = tempfile::tempdir().unwrap();
         for entry in std::fs::read_dir(self.data()).unwrap() {
-            let entry = entry.unwrap();
-            if entry.file_type().unwrap().is_file() {
-                std::fs::copy(entry.path(), copy.path().join(entry.file_name())).unwrap();
-            }
+            copy_into(copy.path(), &entry.unwrap());
         }
         Arc::new(copy)
     }
@@ -232,6 +236,27 @@ impl GatewayBuilder {
         self
     }
 
+    /// Developing: peers on this machine are reached over plain http.
+    #[must_use]
+    pub fn dev(mut self) -> Self {
+        self.dev = true;
+        self
+    }
+
+    /// With this address for others.
+    #[must_use]
+    pub fn public_url(mut self, url: &str) -> Self {
+        self.public_url = Some(url.to_owned());
+        self
+    }
+
+    /// On this port, such as one that a gateway had before.
+    #[must_use]
+    pub fn port(mut self, port: u16) -> Self {
+        self.port = port;
+        self
+    }
+
     /// With this clock.
     #[must_use]
     pub fn clock(mut self, clock: &(impl Clock + Clone)) -> Self {
@@ -262,16 +287,30 @@ impl GatewayBuilder {
         let server = Server::start(ServeOptions {
             agents: AgentSource::Path(source),
             data: data.path().to_owned(),
-            listen: ListenOn { host: host.to_owned(), port: 0 },
+            listen: ListenOn { host: host.to_owned(), port: self.port },
             settings: self.settings,
             open: self.open,
             tls: None,
             extra_ca: None,
-            dev: false,
+            dev: self.dev,
+            public_url: self.public_url.map(|url| url.parse().unwrap()),
             clock: self.clock,
             executable: self.executable,
         })
         .await?;
         Ok(Gateway { server, data, agents: self.agents })
+    }
+}
+
+/// Copies a file, or a folder with what is in it; sockets are not copied.
+fn copy_into(folder: &Path, entry: &DirEntry) {
+    let (kind, to) = (entry.file_type().unwrap(), folder.join(entry.file_name()));
+    if kind.is_file() {
+        std::fs::copy(entry.path(), to).unwrap();
+    } else if kind.is_dir() {
+        std::fs::create_dir(&to).unwrap();
+        for entry in std::fs::read_dir(entry.path()).unwrap() {
+            copy_into(&to, &entry.unwrap());
+        }
     }
 }

@@ -5,6 +5,10 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod skills;
+
+pub(crate) use skills::{Discover, DocumentKind, Invoke, Negotiate, Proof, Reach, Show, Validate};
+
 /// Puts an agent on the network: describe it once, serve it over every protocol.
 #[derive(Debug, Parser)]
 #[command(name = "nuncio", version, about, max_term_width = 100, arg_required_else_help = true)]
@@ -40,11 +44,30 @@ pub(crate) enum Command {
     /// Answer the calls that wait for an operator's approval
     #[command(subcommand)]
     Approve(Approve),
+    /// Do the work that agents hand to people
+    #[command(subcommand)]
+    Task(Task),
+    /// List skills of other domains beside our own
+    #[command(subcommand)]
+    Registry(Registry),
+    /// Show who this server and its agents are to others, and give them new keys
+    #[command(subcommand)]
+    Did(Did),
     /// Read and prove the record of every tool call
     #[command(subcommand)]
     Audit(Audit),
     /// Talk to an agent on any AAP server
     Chat(Chat),
+    /// List the skills and the agents that a host offers
+    Discover(Discover),
+    /// Show what a skill or an agent is, takes and answers, and what of it could be verified
+    Show(Show),
+    /// Ask an agent which of its interfaces to use for something
+    Negotiate(Negotiate),
+    /// Have somebody else's skill or agent do something, and wait for the result
+    Invoke(Invoke),
+    /// Check a document of Skill Sharing or ANP
+    Validate(Validate),
     /// Say what an error code means and what to do
     Explain {
         /// The code; all are listed when it is left out
@@ -162,6 +185,9 @@ pub(crate) enum Key {
         /// A scope it may use; all when left out, several by repeating
         #[arg(long = "scope", value_name = "SCOPE")]
         scopes: Vec<String>,
+        /// Make a secret that signs requests and is never sent with them
+        #[arg(long)]
+        signing: bool,
         #[command(flatten)]
         data: Data,
     },
@@ -240,6 +266,126 @@ pub(crate) enum Approve {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum Task {
+    /// List what waits
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Show a task: what to do, with what, and what the result must hold
+    Show {
+        /// The task's id
+        id: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Take a task, so that others see who is at it
+    Take {
+        /// The task's id
+        id: String,
+        /// Also when somebody else has it
+        #[arg(long)]
+        over: bool,
+        #[command(flatten)]
+        doer: Doer,
+    },
+    /// Give a task back to everyone
+    GiveBack {
+        /// The task's id
+        id: String,
+        #[command(flatten)]
+        doer: Doer,
+    },
+    /// Finish a task with its result
+    #[command(
+        after_help = "Examples:\n  nuncio task finish ID weight_kg=2.4 shelf=B7 damaged=false\n  nuncio task finish ID --output '{\"weight_kg\": 2.4, \"shelf\": \"B7\"}'\n  nuncio task finish ID --output - < result.json\n  nuncio task finish ID \"The parcel is at the desk.\"    where the result is one text"
+    )]
+    Finish {
+        /// The task's id
+        id: String,
+        /// The result, field by field: NAME=VALUE, PART.NAME=VALUE; or the text, where it is one
+        #[arg(value_name = "NAME=VALUE", conflicts_with = "output")]
+        fields: Vec<String>,
+        /// The result as JSON; `-` reads it from standard input
+        #[arg(long, value_name = "JSON")]
+        output: Option<String>,
+        #[command(flatten)]
+        doer: Doer,
+    },
+    /// Refuse a task; whoever asked for it is told
+    Refuse {
+        /// The task's id
+        id: String,
+        /// Why
+        #[arg(long, value_name = "TEXT")]
+        reason: Option<String>,
+        #[command(flatten)]
+        doer: Doer,
+    },
+}
+
+/// Who does something with a task, and where.
+#[derive(Debug, Args)]
+pub(crate) struct Doer {
+    /// Who you are to others [default: your login name]
+    #[arg(long = "as", value_name = "NAME")]
+    pub(crate) name: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: Data,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Registry {
+    /// Follow a domain: its skills are listed at /registry/skills, and read again from time to time
+    Follow {
+        /// The domain, such as example.com or localhost:7400
+        domain: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Follow a domain no more
+    Unfollow {
+        /// The domain
+        domain: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List the domains that are followed, and how they are
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Did {
+    /// Show the DIDs: the service's and every agent's
+    Show {
+        /// Only this agent's
+        agent: Option<String>,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Make a new key; an agent has a new DID then, and the old one says so
+    #[command(
+        after_help = "Examples:\n  nuncio did rotate hotel                          the agent's key leaked\n  nuncio did rotate --service                      the server's own; tokens it gave are worthless then\n  nuncio did rotate --to https://new.example.com   the address changed; while the server is stopped"
+    )]
+    Rotate {
+        /// The agent
+        #[arg(required_unless_present_any = ["service", "to"], conflicts_with_all = ["service", "to"])]
+        agent: Option<String>,
+        /// This server's own key
+        #[arg(long, conflicts_with = "to")]
+        service: bool,
+        /// All of them, moved to another public address
+        #[arg(long, value_name = "URL")]
+        to: Option<url::Url>,
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Audit {
     /// List the records, oldest first
     List {
@@ -267,6 +413,6 @@ pub(crate) enum Demo {
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
     },
-    /// `add` and `lookup`, for the script example
+    /// `add`, `lookup`, `echo` and `fail`, for the script example
     Script,
 }

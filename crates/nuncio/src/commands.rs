@@ -1,11 +1,21 @@
 //! One file a command.
 
-mod chat;
+pub(crate) mod chat;
+mod consumer;
 mod desk;
+mod did;
+mod discover;
 mod explain;
 mod files;
+mod invoke;
+mod negotiate;
+mod peer;
+mod registry;
 mod serve;
 mod shell;
+mod show;
+mod task;
+mod validate;
 
 use std::path::PathBuf;
 
@@ -21,8 +31,16 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Key(key) => desk::key(key, json).await,
         Command::Grant(grant) => desk::grant(grant, json).await,
         Command::Approve(approve) => desk::approve(approve, json).await,
+        Command::Task(task) => task::run(task, json).await,
+        Command::Registry(registry) => registry::run(registry, json).await,
+        Command::Did(did) => did::run(did, json).await,
         Command::Audit(audit) => desk::audit(audit, json).await,
         Command::Chat(options) => chat::run(options, json).await,
+        Command::Discover(options) => discover::run(&options, json).await,
+        Command::Show(options) => show::run(&options, json).await,
+        Command::Negotiate(options) => negotiate::run(&options, json).await,
+        Command::Invoke(options) => invoke::run(options, json).await,
+        Command::Validate(options) => validate::run(&options, json).await,
         Command::Explain { code } => explain::run(code.as_deref(), json),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { dir } => shell::man(dir.as_deref(), json),

@@ -3,10 +3,14 @@
 use std::process::ExitCode;
 
 use anstream::{eprintln, println};
+use nuncio_anp::client::{ClientError, Reason as PeerReason};
 use nuncio_core::Code;
 use nuncio_server::StartError;
+use nuncio_skill::client::{ConsumerError, Reason};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
+
+use crate::commands::chat::clean::clean;
 
 /// A mistake in how the command was called, found after its flags were read.
 #[derive(Debug)]
@@ -20,9 +24,30 @@ impl std::fmt::Display for WrongUsage {
 
 impl std::error::Error for WrongUsage {}
 
+/// Everything was said already; only the status is left.
+#[derive(Debug)]
+pub(crate) struct Told;
+
+impl std::fmt::Display for Told {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("see above")
+    }
+}
+
+impl std::error::Error for Told {}
+
 /// Says what failed. The status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     let code = error.downcast_ref::<StartError>().map(|error| error.code);
+    if error.is::<Told>() {
+        return ExitCode::FAILURE;
+    }
+    if let Some(failure) = error.downcast_ref::<ConsumerError>() {
+        return skill_failed(json, failure);
+    }
+    if let Some(failure) = error.downcast_ref::<ClientError>() {
+        return agent_failed(json, failure);
+    }
     if json {
         println!("{}", json!({"error": error.to_string(), "code": code}));
     } else {
@@ -32,6 +57,53 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
         }
     }
     ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
+}
+
+/// Says what another host's skill came to, by the protocol's own words.
+fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
+    if json {
+        let told = json!({
+            "error": failure.to_string(),
+            "code": failure.code.as_str(),
+            "reason": failure.reason.as_str(),
+            "details": failure.details,
+            "retry": failure.retry,
+            "execution_id": failure.execution,
+        });
+        println!("{told}");
+    } else {
+        eprintln!("{} {}", "error:".red().bold(), clean(&failure.message));
+        if let Some(advice) = &failure.advice {
+            eprintln!("{} {}", "try:".dimmed(), clean(advice));
+        }
+        if let Some(id) = &failure.execution {
+            eprintln!("{} {}", "execution:".dimmed(), clean(id));
+        }
+        eprintln!("{} nuncio explain {}", "more:".dimmed(), failure.code.as_str().to_lowercase());
+    }
+    ExitCode::from(if failure.reason == Reason::BadTarget { 2 } else { 1 })
+}
+
+/// Says what stopped us on the way to another agent.
+fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
+    let code = failure.reason.code();
+    if json {
+        let told = json!({
+            "error": failure.to_string(),
+            "code": code,
+            "reason": failure.reason.as_str(),
+            "details": failure.details,
+            "said": failure.said,
+        });
+        println!("{told}");
+    } else {
+        eprintln!("{} {}", "error:".red().bold(), clean(&failure.message));
+        if let Some(advice) = &failure.advice {
+            eprintln!("{} {}", "try:".dimmed(), clean(advice));
+        }
+        eprintln!("{} nuncio explain {code}", "more:".dimmed());
+    }
+    ExitCode::from(if failure.reason == PeerReason::BadTarget { 2 } else { 1 })
 }
 
 /// An error with a code.

@@ -9,9 +9,15 @@ mod client;
 mod home;
 #[path = "it/process.rs"]
 mod process;
+#[path = "it/skill_client.rs"]
+mod skill_client;
+#[path = "it/stub.rs"]
+mod stub;
 #[path = "it/webdriver.rs"]
 mod webdriver;
 
+#[path = "it/anp_sdk.rs"]
+mod anp_sdk;
 #[path = "it/approve.rs"]
 mod approve;
 #[path = "it/audit.rs"]
@@ -26,8 +32,12 @@ mod chat;
 mod cli;
 #[path = "it/conformance.rs"]
 mod conformance;
+#[path = "it/consume.rs"]
+mod consume;
 #[path = "it/crash.rs"]
 mod crash;
+#[path = "it/did.rs"]
+mod did;
 #[path = "it/hotel.rs"]
 mod hotel;
 #[path = "it/init.rs"]
@@ -38,15 +48,27 @@ mod logs;
 mod operator;
 #[path = "it/page.rs"]
 mod page;
+#[path = "it/peers.rs"]
+mod peers;
+#[path = "it/registry.rs"]
+mod registry;
 #[path = "it/reload.rs"]
 mod reload;
 #[path = "it/shell.rs"]
 mod shell;
 #[path = "it/single.rs"]
 mod single;
+#[path = "it/skill.rs"]
+mod skill;
+#[path = "it/skill_crash.rs"]
+mod skill_crash;
+#[path = "it/skill_stories.rs"]
+mod skill_stories;
 #[path = "it/stop.rs"]
 mod stop;
 #[path = "it/storm.rs"]
 mod storm;
+#[path = "it/task.rs"]
+mod task;
 #[path = "it/tls.rs"]
 mod tls;

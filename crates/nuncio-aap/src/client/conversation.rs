@@ -3,14 +3,19 @@
 //! What servers are known to do wrong is put right here: no or two `turn_stop`s, results that are
 //! missing or come twice, connections that end in the middle.
 
+use std::time::Duration;
+
+use futures_util::StreamExt as _;
+use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message, ToolCall};
 use nuncio_core::session::{Awaits, ToolRef};
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput};
 
 use super::error::ClientError;
-use super::event::TurnStop;
+use super::event::{TurnEvent, TurnStop};
 use super::meta::{AgentInfo, ToolSpec};
 use super::session::{HistoryKind, NewSession};
+use super::stream::Told;
 use super::turn::{AgentOverride, TurnBody};
 use super::{Client, tolerant};
 
@@ -19,6 +24,9 @@ mod fold;
 mod reconcile;
 
 pub use exchange::Exchange;
+
+/// How long what a turn has said so far may take to come.
+const AT_ONCE: Duration = Duration::from_millis(500);
 
 /// A conversation in one session.
 #[derive(Debug)]
@@ -226,6 +234,55 @@ impl Conversation {
             body.tools = Some(self.own_tools.clone());
         }
         Exchange::new(self, input, body)
+    }
+
+    /// Joins the turn that runs now, if one does, from its beginning: what the history had of it is
+    /// taken back, for it is told anew.
+    ///
+    /// # Errors
+    /// The server cannot be asked.
+    pub async fn join(&mut self) -> Result<Option<Exchange<'_>>, ClientError> {
+        let mut stream = match self.client.running(&self.session).await {
+            Ok(stream) => stream,
+            // Nothing runs, or the server does not have this.
+            Err(ClientError::Refused { status: 400..500, .. } | ClientError::NotAap(_)) => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        self.pending.clear();
+        // What it has said so far comes at once.
+        let first = tokio::time::timeout(AT_ONCE, async {
+            loop {
+                match stream.next().await {
+                    Some(Ok(Told { event: TurnEvent::TurnStart, .. })) => {}
+                    other => return other,
+                }
+            }
+        });
+        let first = first.await.ok().flatten();
+        Ok(Some(Exchange::joined(self, stream, first)))
+    }
+
+    /// Takes back what the history has of a turn that began with this event.
+    fn take_back(&mut self, first: &TurnEvent) {
+        let user = self.messages.len() - since_user(&self.messages).len();
+        let answers = |message: &Message, calls: &[&CallId]| matches!(message, Message::Tool { tool_call_id, .. } if calls.contains(&tool_call_id));
+        let begins = match first {
+            TurnEvent::TurnStop(_) => return,
+            // A turn that answers permissions begins with the result of one,
+            TurnEvent::ToolResult { call, .. } => {
+                let at = self.messages.iter().rposition(|message| answers(message, &[call]));
+                at.filter(|at| *at >= user).unwrap_or(self.messages.len())
+            }
+            // any other behind what was sent: a message, or the results of our tools.
+            _ => {
+                let calls = self.messages.iter().flat_map(Message::tool_calls);
+                let ours: Vec<_> =
+                    calls.filter(|call| self.awaits(call) == Awaits::Result).map(|call| &call.id).collect();
+                let at = self.messages.iter().rposition(|message| answers(message, &ours));
+                at.map_or(user, |at| user.max(at + 1))
+            }
+        };
+        self.messages.truncate(begins);
     }
 
     /// Deletes the session.

@@ -22,6 +22,15 @@ impl Clock for StoppedClock {
     }
 }
 
+#[derive(Debug)]
+struct Zeros;
+
+impl nuncio_engine::ports::Entropy for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
 fn declared(text: &str) -> Arc<Agent> {
     let declared = declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
     assert!(declared.notes.is_empty(), "an example gives no cause for notes: {:?}", declared.notes);
@@ -34,6 +43,8 @@ fn brains() -> LocalBrains {
         http: fetch.client_for_configured(),
         fetch: Arc::new(fetch),
         clock: Arc::new(StoppedClock),
+        entropy: Arc::new(Zeros),
+        local_dids: nuncio_anp::client::LocalDids::default(),
         executable: "/bin/true".into(),
         working_dir: "/".into(),
     }))
@@ -52,7 +63,10 @@ fn every_example_gets_the_brain_it_asks_for() {
 fn the_script_agent_offers_what_its_clients_expect() {
     let agent = declared(SCRIPT);
     assert_eq!(agent.name.as_str(), "script");
-    assert_eq!(agent.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(), ["add", "lookup"]);
+    assert_eq!(
+        agent.tools.iter().map(|tool| tool.name.as_str()).collect::<Vec<_>>(),
+        ["add", "lookup", "echo", "fail"]
+    );
     let options: Vec<_> = agent.options.iter().map(|option| (option.name.as_str(), option.default.as_str())).collect();
     assert_eq!(options, [("language", "English"), ("model", "small"), ("apiKey", "")]);
     let all = nuncio_core::agent::Capabilities { image_https: true, image_data: true, ..Default::default() };

@@ -1,12 +1,13 @@
 //! Tools that are programs, started for each call.
 
+use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, CommandRun};
-use nuncio_engine::ports::runner::{RunError, ToolOutput};
-use serde_json::{Map, Value};
+use nuncio_core::agent::CommandRun;
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
@@ -21,16 +22,14 @@ const DRAIN: Duration = Duration::from_secs(1);
 /// Runs a program: the arguments as one JSON object on its standard input, the answer on its
 /// standard output. When the program ends, or when this future is dropped, everything it started
 /// ends with it.
-pub(super) async fn run(
-    programs: &Programs,
-    agent: &Agent,
-    run: &CommandRun,
-    arguments: &Map<String, Value>,
-) -> Result<ToolOutput, RunError> {
+pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -> Result<ToolOutput, RunError> {
+    let RunCall { agent, arguments, .. } = call;
     let base_dir = programs.base_dir(&agent.name);
     let templates = run.env.iter().map(|(_, template)| template);
     let secrets = Secrets::read(agent, &base_dir, templates).await.map_err(RunError::Unavailable)?;
-    let env = secrets.lines_of_call(&run.env, arguments).map_err(RunError::Failed)?;
+    // What the file says comes last, so that it is what counts.
+    let mut env: Vec<_> = passed_on(&call.trace).collect();
+    env.extend(secrets.lines_of_call(&run.env, arguments).map_err(RunError::Failed)?);
     let input = Value::Object(arguments.clone()).to_string();
 
     let program = run.argv.first().map_or("", String::as_str);
@@ -56,6 +55,18 @@ pub(super) async fn run(
         }
         Err(Trouble::Io(error)) => Err(RunError::Unavailable(format!("`{program}` cannot be listened to: {error}"))),
     }
+}
+
+/// The identifiers of a call, as a program finds them in its environment.
+fn passed_on(trace: &BTreeMap<&'static str, String>) -> impl Iterator<Item = (String, String)> {
+    let usable = trace.iter().filter(|(_, value)| !value.contains('\0'));
+    usable.map(|(name, value)| {
+        let name = match *name {
+            "traceparent" => "TRACEPARENT".to_owned(),
+            other => format!("NUNCIO_{}", other.to_uppercase()),
+        };
+        (name, value.clone())
+    })
 }
 
 /// Why there is no answer to look at.

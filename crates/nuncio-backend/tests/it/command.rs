@@ -82,8 +82,33 @@ async fn the_environment_is_clean_but_for_what_is_declared() {
     let env = workshop.run(&agent, "env", json!({})).await.unwrap().message_content().text();
     let mut names: Vec<&str> = env.lines().filter_map(|line| line.split('=').next()).collect();
     names.retain(|name| !matches!(*name, "HOME" | "LANG" | "PATH"));
-    assert_eq!(names, ["KEY"], "{env}");
+    names.sort_unstable();
+    assert_eq!(names, ["KEY", "TRACEPARENT"], "{env}");
     assert!(env.contains("KEY=Bearer hunter22\n") || env.ends_with("KEY=Bearer hunter22"), "{env}");
+}
+
+#[tokio::test]
+async fn the_identifiers_of_a_call_are_in_the_environment_unless_the_file_says_otherwise() {
+    let workshop = Workshop::new();
+    let run = r#"{ command = ["env"], env = { NUNCIO_TRACE_ID = "mine" } }"#;
+    let agent = workshop.resolve(&tool("env", run)).await.unwrap();
+    let mut call = workshop.call(&agent, "env", json!({}));
+    let context = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+    call.trace = [
+        ("execution_id", "exe_1"),
+        ("attempt", "2"),
+        ("request_id", "nothing\0in it"),
+        ("trace_id", "theirs; $(id)"),
+        ("traceparent", context),
+    ]
+    .map(|(name, value)| (name, value.to_owned()))
+    .into();
+    let env = workshop.runners.run(call).await.unwrap().message_content().text();
+    let mut told: Vec<&str> =
+        env.lines().filter(|line| line.starts_with("NUNCIO_") || line.contains("TRACE")).collect();
+    told.sort_unstable();
+    let traceparent = format!("TRACEPARENT={context}");
+    assert_eq!(told, ["NUNCIO_ATTEMPT=2", "NUNCIO_EXECUTION_ID=exe_1", "NUNCIO_TRACE_ID=mine", &traceparent]);
 }
 
 #[tokio::test]

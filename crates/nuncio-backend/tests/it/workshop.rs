@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
+use nuncio_anp::client::LocalDids;
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_backend::runners::{Runners, RunnersConfig};
 use nuncio_core::agent::Agent;
@@ -13,7 +14,7 @@ use nuncio_core::ids::{AgentName, CallId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
-use nuncio_engine::ports::{Clock, Runner};
+use nuncio_engine::ports::{Clock, Entropy, Runner};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::watch;
@@ -44,6 +45,16 @@ impl Clock for ManualClock {
     }
 }
 
+/// No chance at all.
+#[derive(Debug)]
+pub(crate) struct Zeros;
+
+impl Entropy for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
 /// Runners, their clock, and a folder for the agent's files.
 pub(crate) struct Workshop {
     pub(crate) clock: Arc<ManualClock>,
@@ -60,6 +71,8 @@ impl Workshop {
             http: fetch.client_for_configured(),
             fetch: Arc::new(fetch),
             clock: Arc::clone(&clock) as Arc<dyn Clock>,
+            entropy: Arc::new(Zeros),
+            local_dids: LocalDids::Http,
             executable: PathBuf::from("/bin/echo"),
             working_dir: PathBuf::from("/"),
         });

@@ -25,6 +25,10 @@ pub enum Run {
     Human(HumanRun),
     /// Somebody else's skill.
     Skill(Box<SkillRun>),
+    /// A method of somebody else's agent.
+    Anp(Box<AnpRun>),
+    /// Nowhere: the answer is written in the agent file, a template over the arguments.
+    Answer(Template),
 }
 
 /// A request whose parts are templates over the arguments.
@@ -95,6 +99,15 @@ pub struct SkillRun {
     pub target: String,
     /// What it is called with.
     pub credential: Option<SkillCredential>,
+}
+
+/// A method of another host's agent, called over ANP and signed with the DID of the agent that declares it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AnpRun {
+    /// Whom: a did:wba, or the address of its description.
+    pub target: String,
+    /// The method.
+    pub method: String,
 }
 
 /// What another host's skill is called with; templates that may name secrets.

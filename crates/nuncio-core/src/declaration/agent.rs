@@ -4,9 +4,11 @@ use semver::Version;
 use url::Url;
 
 use super::reader::{Item, Table};
+use super::skill::{self, Publisher, Subject, moment};
 use super::source::cut;
-use crate::agent::Owner;
+use crate::agent::{Owner, OwnerKind, Presence, Skill};
 use crate::ids::AgentName;
+use crate::time::Timestamp;
 
 /// What `[agent]` says.
 pub(super) struct Identity {
@@ -15,17 +17,38 @@ pub(super) struct Identity {
     pub(super) version: Version,
     pub(super) description: Option<String>,
     pub(super) owner: Option<Owner>,
+    pub(super) skill: Option<Skill>,
+    pub(super) created: Option<Timestamp>,
+    pub(super) presence: Presence,
 }
 
-pub(super) fn read(root: &Table<'_>) -> Option<Identity> {
+/// The last part of the id of an agent that is a skill as a whole.
+const WHOLE: &str = "ask";
+
+pub(super) fn read(root: &Table<'_>, publisher: &Publisher) -> Option<Identity> {
     let table = root.required("agent", "[agent] with a name and a version")?.table()?;
     let name = table.name("name", AgentName::parse);
     let title = table.optional_text("title");
     let version = table.required("version", r#"a text such as "1.0.0""#).and_then(|item| version(&item));
     let description = table.optional_text("description");
     let owner = table.table("owner").and_then(|table| owner(&table));
+    let skill = table.table("skill").and_then(|skill| {
+        if !table.has("description") && !skill.has("description") {
+            skill.missing("description", "what it does, here or in [agent]");
+        }
+        let subject = Subject {
+            part: Some(WHOLE),
+            name: title.as_deref().or(name.as_ref().map(AgentName::as_str)),
+            description: description.as_deref(),
+            scope: None,
+            input: None,
+        };
+        skill::read(&skill, &subject, publisher)
+    });
+    let created = table.item("created").and_then(|item| moment(&item));
+    let presence = table.table("anp").map(|table| presence(&table)).unwrap_or_default();
     table.finish();
-    Some(Identity { name: name?, title, version: version?, description, owner })
+    Some(Identity { name: name?, title, version: version?, description, owner, skill, created, presence })
 }
 
 fn version(item: &Item<'_>) -> Option<Version> {
@@ -43,10 +66,31 @@ fn version(item: &Item<'_>) -> Option<Version> {
 }
 
 fn owner(table: &Table<'_>) -> Option<Owner> {
+    let kind = table.item("type").map(|item| item.choice(&OwnerKind::ALL.map(|kind| (kind.as_str(), kind))));
     let name = table.text("name");
     let url = table.item("url").and_then(|item| web_address(&item));
+    let email = table.item("email").and_then(|item| email(&item));
     table.finish();
-    Some(Owner { name: name?, url })
+    Some(Owner { kind: kind.flatten().unwrap_or_default(), name: name?, url, email })
+}
+
+fn email(item: &Item<'_>) -> Option<String> {
+    let text = item.any_text()?;
+    let parts = text.split_once('@').filter(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'));
+    if parts.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
+        item.spot.fault(format!("{:?} is not an e-mail address", cut(text)), "allowed: NAME@HOST");
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+/// `anp = { … }`: how it shows itself to strangers who look around.
+fn presence(table: &Table<'_>) -> Presence {
+    let default = Presence::default();
+    let listed = table.flag("listed").unwrap_or(default.listed);
+    let conversation = table.flag("conversation").unwrap_or(default.conversation);
+    table.finish();
+    Presence { listed, conversation }
 }
 
 /// An `http:` or `https:` address.

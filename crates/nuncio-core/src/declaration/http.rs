@@ -23,13 +23,17 @@ pub(super) fn read(table: &Table<'_>, input: &Input<'_>, names: &Names<'_>) -> O
 /// Headers to send.
 pub(super) fn headers(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
-        // RFC 9110, section 5.6.2: token.
-        let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-        if name.is_empty() || !name.bytes().all(token) {
+        if !is_header_name(name) {
             return Err("the name of a header");
         }
         Ok(())
     })
+}
+
+/// RFC 9110, section 5.6.2: token.
+pub(super) fn is_header_name(name: &str) -> bool {
+    let token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+    !name.is_empty() && name.bytes().all(token)
 }
 
 /// A template whose scheme is written out: a value filled in could never supply it, since values

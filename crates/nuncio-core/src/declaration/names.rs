@@ -52,6 +52,8 @@ impl<'a> Names<'a> {
         };
         let options = unique(root, "option", "name", "option");
         unique(root, "intent", "name", "intent");
+        unique(root, "capability", "id", "capability");
+        unique(root, "interface", "name", "interface");
         let servers = unique(root, "mcp", "name", "MCP server");
         let imports = || servers.values().filter_map(|server| server.peek("import"));
         let tools: BTreeMap<_, _> =

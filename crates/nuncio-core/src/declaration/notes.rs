@@ -8,16 +8,6 @@ use crate::agent::{Agent, BrainSpec, McpTransport, Run};
 use crate::ids::{BackendName, ScopeId};
 use crate::template::Template;
 
-/// Says that sections for protocols this version does not speak are not used. Once for each kind.
-pub(super) fn later_protocols(root: &Table<'_>) {
-    let information = root.tables("information", "type");
-    let tools = root.peek_named("tool", "name");
-    let skill = tools.iter().find_map(|(_, tool)| tool.key_spot("skill"));
-    for spot in information.first().map(|table| table.spot.clone()).into_iter().chain(skill) {
-        spot.note("not used yet", "it belongs to a protocol this version does not speak");
-    }
-}
-
 /// Says what is declared and never used.
 pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
     let imports = || agent.mcp.iter().filter_map(|server| Some((server, server.import.as_ref()?)));
@@ -33,7 +23,7 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
 
     let servers = agent.tools.iter().filter_map(|tool| match &tool.run {
         Run::Mcp { server, .. } => Some(server),
-        Run::Http(_) | Run::Command(_) | Run::Human(_) | Run::Skill(_) => None,
+        Run::Http(_) | Run::Command(_) | Run::Human(_) | Run::Skill(_) | Run::Anp(_) | Run::Answer(_) => None,
     });
     let servers = servers.chain(imports().map(|(server, _)| &server.name));
     let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
@@ -68,7 +58,7 @@ fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {
         match &tool.run {
-            Run::Mcp { .. } | Run::Human(_) => {}
+            Run::Mcp { .. } | Run::Human(_) | Run::Anp(_) | Run::Answer(_) => {}
             Run::Skill(skill) => templates.extend(skill.templates()),
             Run::Http(http) => templates.extend(http.templates()),
             Run::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),

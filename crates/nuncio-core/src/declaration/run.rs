@@ -1,10 +1,14 @@
 //! `run`: where a tool really runs.
 
+mod anp;
+mod human;
+mod skill;
+
 use super::http;
 use super::names::{Input, Names};
 use super::reader::{Item, Table};
 use super::templates::{self, Use};
-use crate::agent::{CommandRun, Run};
+use crate::agent::{AnpRun, CommandRun, Run};
 use crate::ids::ToolName;
 use crate::template::Template;
 
@@ -14,10 +18,14 @@ pub(super) fn read(
     input: &Input<'_>,
     names: &Names<'_>,
 ) -> Option<Run> {
-    let kind = table.one_of(&["mcp", "http", "command"]);
+    let kind = table.one_of(&["mcp", "http", "command", "human", "skill", "anp", "answer"]);
     let server = table.item("mcp").and_then(|item| names.server(&item));
     let http = table.table("http").and_then(|table| http::read(&table, input, names));
     let argv = table.item("command").and_then(|item| argv(&item));
+    let human = table.item("human").and_then(|item| human::read(&item, input, names));
+    let skill = table.item("skill").and_then(|item| skill::read(&item, names));
+    let agent = table.item("anp").and_then(|item| anp::target(&item));
+    let answer = table.item("answer").and_then(|item| templates::read(&item, Use::Shown(input), names));
     let tool = match kind {
         Some("mcp") => match table.item("tool") {
             Some(item) => item.name(ToolName::parse),
@@ -25,6 +33,16 @@ pub(super) fn read(
         },
         _ => {
             table.refuse("tool", "it names the tool of an MCP server: only beside \"mcp\"");
+            None
+        }
+    };
+    let method = match kind {
+        Some("anp") => match table.item("method") {
+            Some(item) => anp::method(&item),
+            None => own_name.map(ToString::to_string),
+        },
+        _ => {
+            table.refuse("method", "it names the method of another agent: only beside \"anp\"");
             None
         }
     };
@@ -39,6 +57,10 @@ pub(super) fn read(
     match kind? {
         "mcp" => Some(Run::Mcp { server: server?, tool: tool? }),
         "http" => Some(Run::Http(Box::new(http?))),
+        "human" => Some(Run::Human(human?)),
+        "skill" => Some(Run::Skill(Box::new(skill?))),
+        "anp" => Some(Run::Anp(Box::new(AnpRun { target: agent?, method: method? }))),
+        "answer" => Some(Run::Answer(answer?)),
         _ => Some(Run::Command(CommandRun { argv: argv?, env: env.unwrap_or_default() })),
     }
 }

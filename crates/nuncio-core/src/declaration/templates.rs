@@ -17,6 +17,10 @@ pub(super) enum Use<'n> {
     Said,
     /// Sent to where a tool runs: the call's `args`, and `secrets`.
     Sent(&'n Input<'n>),
+    /// Shown to whoever does the work: the call's `args`, and no secrets.
+    Shown(&'n Input<'n>),
+    /// Shown to another host, to be let in: `secrets`.
+    Credential,
     /// Used once, to reach a server: `secrets`.
     Started,
     /// Used to start a program that thinks: `secrets`.
@@ -47,16 +51,28 @@ pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<
                 "a secret would be said to people",
                 "allowed: secrets in headers, bodies, addresses and environment variables",
             ),
+            ("secrets", Use::Shown(_)) => {
+                item.spot.fault("a secret would be shown to whoever does the work", "allowed: {{ args.NAME }}");
+            }
             ("secrets", Use::Instructing) => {
                 item.spot.fault("a secret would be told to the model", "allowed: what may be said again");
             }
-            ("secrets", Use::Sent(_) | Use::Started | Use::Thinking) => check_secret(item, rest, names),
+            ("secrets", Use::Sent(_) | Use::Credential | Use::Started | Use::Thinking) => {
+                check_secret(item, rest, names);
+            }
             ("options", Use::Instructing) => note_option(item, rest, names),
-            ("args", Use::Sent(input)) => note_argument(item, rest, input),
+            ("args", Use::Sent(input) | Use::Shown(input)) => note_argument(item, rest, input),
             (_, Use::Said) => {}
             (_, Use::Sent(_)) => item.spot.note(
                 format!("{:?} will not be known, so that every call will fail", cut(root)),
                 "known here: args, secrets",
+            ),
+            (_, Use::Shown(_)) => {
+                item.spot.note(format!("{:?} will not be known, and be left out", cut(root)), "known here: args");
+            }
+            (_, Use::Credential) => item.spot.note(
+                format!("{:?} will not be known, so that every call will fail", cut(root)),
+                "known here: secrets",
             ),
             (_, Use::Started) => item.spot.note(
                 format!("{:?} will not be known, so that the server cannot be reached", cut(root)),

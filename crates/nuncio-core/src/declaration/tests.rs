@@ -8,7 +8,10 @@ mod brains;
 mod document;
 mod never_panics;
 mod notes;
+mod published;
+mod runners;
 mod settings;
+mod skills;
 mod tools;
 mod whole;
 

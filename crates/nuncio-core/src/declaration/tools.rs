@@ -5,19 +5,25 @@ use std::time::Duration;
 
 use super::names::{Input, Names};
 use super::reader::Table;
+use super::skill::{self, Publisher, Subject};
 use super::{run, schemas};
-use crate::agent::Tool;
+use crate::agent::{Skill, Tool};
 use crate::ids::ToolName;
+use crate::schema::Schema;
 
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Vec<Arc<Tool>> {
+/// People have a day, and may be given a month.
+const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
+const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
+
+pub(super) fn read(root: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Vec<Arc<Tool>> {
     let tables = root.tables("tool", "name");
-    tables.iter().filter_map(|table| tool(table, names)).map(Arc::new).collect()
+    tables.iter().filter_map(|table| tool(table, names, publisher)).map(Arc::new).collect()
 }
 
-fn tool(table: &Table<'_>, names: &Names<'_>) -> Option<Tool> {
+fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<Tool> {
     let name = table.name("name", ToolName::parse);
     let title = table.optional_text("title");
     let description = table.text("description");
@@ -30,9 +36,17 @@ fn tool(table: &Table<'_>, names: &Names<'_>) -> Option<Tool> {
     let run = run.and_then(|run| run::read(&run, name.as_ref(), &Input::of(table), names));
     let exposed = table.flag("expose").unwrap_or(true);
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
-    let timeout = table.whole_number("timeout_ms", 1..=MAX_TIMEOUT_MS).unwrap_or(DEFAULT_TIMEOUT_MS);
-    // For a protocol that comes later; only its shape is checked.
-    table.table("skill");
+    let timeout = timeout(table);
+    let skill = table.table("skill").and_then(|skill| {
+        let subject = Subject {
+            part: name.as_ref().map(ToolName::as_str),
+            name: title.as_deref().or(name.as_ref().map(ToolName::as_str)),
+            description: description.as_deref(),
+            scope: table.peek("scope").and_then(|item| item.value.as_str()),
+            input: input.as_ref().map(Schema::source),
+        };
+        read_skill(&skill, exposed, &subject, publisher)
+    });
     table.finish();
     Some(Tool {
         name: name?,
@@ -44,7 +58,32 @@ fn tool(table: &Table<'_>, names: &Names<'_>) -> Option<Tool> {
         run: run?,
         exposed,
         human_authorization,
-        timeout: Duration::from_millis(timeout),
-        skill: None,
+        timeout,
+        skill: skill.map(Box::new),
     })
+}
+
+fn read_skill(table: &Table<'_>, exposed: bool, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {
+    if !exposed {
+        table
+            .spot
+            .fault("nobody could call it, since the tool is hidden", "allowed: either the skill, or expose = false");
+    }
+    skill::read(table, subject, publisher)
+}
+
+fn timeout(table: &Table<'_>) -> Duration {
+    let run = table.peek("run").and_then(|item| item.value.as_table());
+    let millis = if run.is_some_and(|run| run.contains_key("human")) {
+        if !table.has("output") {
+            table.spot.here("output").note(
+                "missing, so that whoever does it answers in one field of text",
+                "describe the answer with a JSON Schema, and they get a form for it",
+            );
+        }
+        table.whole_number("timeout_ms", 1..=MAX_HUMAN_TIMEOUT_MS).unwrap_or(DEFAULT_HUMAN_TIMEOUT_MS)
+    } else {
+        table.whole_number("timeout_ms", 1..=MAX_TIMEOUT_MS).unwrap_or(DEFAULT_TIMEOUT_MS)
+    };
+    Duration::from_millis(millis)
 }

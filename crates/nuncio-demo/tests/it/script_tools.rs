@@ -15,8 +15,9 @@ async fn sum(client: &Client, a: Value, b: Value) -> String {
 async fn the_tools_are_listed_with_closed_schemas() {
     let tools = Client::in_memory(ScriptServer::new()).await.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
-    assert_eq!(names, ["add", "lookup"]);
-    for (tool, required) in tools.iter().zip([json!(["a", "b"]), json!(["key"])]) {
+    assert_eq!(names, ["add", "lookup", "echo", "fail"]);
+    let required = [json!(["a", "b"]), json!(["key"]), json!(["text"]), json!(["code", "message"])];
+    for (tool, required) in tools.iter().zip(required) {
         let schema = tool.schema_as_json_value();
         jsonschema::meta::validate(&schema).unwrap();
         assert_eq!((&schema["required"], &schema["additionalProperties"]), (&required, &json!(false)));
@@ -49,6 +50,31 @@ async fn a_key_has_the_value_of_its_name() {
 }
 
 #[tokio::test]
+async fn an_echo_is_structured_and_comes_after_its_delay() {
+    let client = Client::in_memory(ScriptServer::new()).await;
+    for arguments in [json!({ "text": "hé" }), json!({ "text": "hé", "delay_ms": 1.5 })] {
+        let result = client.call("echo", arguments).await;
+        assert_eq!(result.structured_content, Some(json!({ "text": "hé" })));
+        assert_eq!(text(&result), r#"{"text":"hé"}"#);
+    }
+    let forever = client.call("echo", json!({ "text": "late", "delay_ms": 1e300 }));
+    let soon = client.call("echo", json!({ "text": "soon" }));
+    tokio::select! {
+        biased;
+        late = forever => panic!("it did not wait: {late:?}"),
+        soon = soon => assert_eq!(soon.structured_content, Some(json!({ "text": "soon" }))),
+    }
+}
+
+#[tokio::test]
+async fn a_failure_carries_its_code_and_message() {
+    let client = Client::in_memory(ScriptServer::new()).await;
+    let result = client.call("fail", json!({ "code": "E_FULL", "message": "no room" })).await;
+    assert_eq!((result.is_error, text(&result)), (Some(true), "E_FULL: no room"));
+    assert_eq!(result.structured_content, Some(json!({ "code": "E_FULL", "message": "no room" })));
+}
+
+#[tokio::test]
 async fn bad_arguments_are_refused_by_name() {
     let client = Client::in_memory(ScriptServer::new()).await;
     for (tool, arguments, expected) in [
@@ -58,6 +84,9 @@ async fn bad_arguments_are_refused_by_name() {
         ("add", json!({ "a": 1e308, "b": 1e308 }), "too large"),
         ("lookup", json!({}), "missing field `key`"),
         ("lookup", json!({ "key": 7 }), "`key`"),
+        ("echo", json!({ "delay_ms": 1 }), "missing field `text`"),
+        ("echo", json!({ "text": "a", "delay_ms": "1" }), "`delay_ms`"),
+        ("fail", json!({ "code": "a" }), "missing field `message`"),
     ] {
         let said = client.refused(tool, arguments).await;
         assert!(said.contains(expected), "{said}");

@@ -6,21 +6,24 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::event::EventLog;
+use nuncio_core::ids::SessionId;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{Awaits, PendingCall, Session};
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput, TurnState};
+use tokio::sync::oneshot;
 use tracing::Instrument as _;
 
 use super::images;
 use super::live::LiveTurn;
+use super::recent::{Conversation, History};
 use super::sessions::{Idempotency, remember};
 use super::settings::SettingsPatch;
 use super::turn::{Permission, RunningTurn};
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
 
 /// A client's request for a turn.
 #[derive(Debug, Clone, PartialEq)]
@@ -54,8 +57,8 @@ impl Engine {
         if self.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
         }
-        let _settled = self.live().settle(session).await;
-        let session = self.session(caller, session).await?;
+        let settled = self.live().settle(session).await;
+        let (mut session, mut history) = self.conversation(caller, session).await?;
         let route = format!("turns/{}", session.id);
         if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
             return self.turn_of(&session, before.turn).await;
@@ -65,7 +68,7 @@ impl Engine {
         }
         let served = self.agent(session.agent.as_str())?;
         check_mode(&served.agent, request.mode)?;
-        let settings = self.patched(&served.agent, &session.id, session.settings.clone(), request.settings)?;
+        session.settings = self.patched(&served.agent, &session.id, session.settings, request.settings)?;
         let opening = open(&session, request.input)?;
         images::check(&served.agent, &opening.messages)?;
 
@@ -75,45 +78,56 @@ impl Engine {
             number,
             mode: request.mode,
             at: self.now(),
-            settings: settings.clone(),
+            settings: session.settings.clone(),
         }];
         if !session.pending.is_empty() {
             changes.push(Change::SetPending { session: session.id.clone(), pending: Vec::new() });
         }
-        let mut next_message = session.next_message;
         for message in opening.messages {
+            if let Some(history) = &mut history {
+                history.push(StoredMessage { number: session.next_message, turn: number, message: message.clone() });
+            }
             changes.push(Change::AppendMessage {
                 session: session.id.clone(),
                 turn: number,
-                number: next_message,
+                number: session.next_message,
                 message,
             });
-            next_message += 1;
+            session.next_message += 1;
         }
         changes.extend(idempotency.as_ref().map(|it| remember(caller, &route, it, &session.id, Some(number))));
 
         let turn = Arc::new(LiveTurn::new(session.id.clone(), number, request.mode).until(self.closed()));
-        self.store().commit(changes).await?;
-        self.live().put(&turn);
         let running = RunningTurn {
             engine: self.clone(),
             turn: Arc::clone(&turn),
             caller: caller.clone(),
             protocol: request.protocol,
             served,
-            settings,
-            summary: session.summary,
+            session: Session { pending: Vec::new(), turns: number, running: true, ..session },
+            history,
             permissions: opening.permissions,
             asked: Vec::new(),
-            next_message,
             began: self.now(),
             deadline: self.now().after(self.limits().turn),
         };
-        self.meter().turn_began(&running.served.agent.name);
         let span =
             tracing::debug_span!("turn", session = %turn.session, turn = number, agent = %running.served.agent.name);
-        self.tasks().spawn(running.run().instrument(span));
+        // In a task of its own from here on: what is on disk goes on even if whoever asked hangs up
+        // before they are answered.
+        let (answer, begun) = oneshot::channel();
+        self.tasks().spawn(running.begin(changes, settled, answer).instrument(span));
+        begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
+    }
+
+    /// The caller's session, and its history if that is at hand.
+    async fn conversation(&self, caller: &Caller, id: &str) -> Result<(Session, Option<History>), EngineError> {
+        let kept = SessionId::parse(id).ok().and_then(|id| self.recent().take(&id, &caller.principal));
+        match kept {
+            Some(Conversation { session, history }) => Ok((session, Some(history))),
+            None => Ok((self.session(caller, id).await?, None)),
+        }
     }
 
     /// A turn of the session's, going on or over: the one of that number, or the last.

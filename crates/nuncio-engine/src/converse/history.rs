@@ -5,8 +5,11 @@
 //! quarters of the brain's window. The newest exchange always stays. Where the brain can write a
 //! summary of what is left out, that summary stands in its place, and is carried on.
 
+use std::io;
+
 use nuncio_core::message::{Extra, Message};
 use nuncio_core::session::Summary;
+use serde::Serialize;
 
 use crate::ports::store::StoredMessage;
 
@@ -39,18 +42,18 @@ impl Compacted {
 }
 
 /// Cuts a history to a brain's window. A summary stands for what came before it.
-pub(crate) fn compact(messages: Vec<StoredMessage>, summary: Option<&Summary>, window: Option<usize>) -> Compacted {
+pub(crate) fn compact(messages: &[StoredMessage], summary: Option<&Summary>, window: Option<usize>) -> Compacted {
     let Some(window) = window else {
-        let newest = messages.into_iter().map(|stored| stored.message).collect();
+        let newest = messages.iter().map(|stored| stored.message.clone()).collect();
         return Compacted { system: Vec::new(), newest, left_out: None };
     };
     let (system, mut rest): (Vec<_>, Vec<_>) =
-        messages.into_iter().partition(|stored| matches!(stored.message, Message::System { .. }));
-    let system: Vec<Message> = system.into_iter().map(|stored| stored.message).collect();
+        messages.iter().partition(|stored| matches!(stored.message, Message::System { .. }));
+    let system: Vec<Message> = system.into_iter().map(|stored| stored.message.clone()).collect();
     let summarised = summary.map_or(0, |summary| summary.until);
     rest.retain(|stored| stored.number >= summarised);
-    let sizes: Vec<usize> = rest.iter().map(|stored| size(&stored.message)).collect();
-    let mut total = system.iter().map(size).sum::<usize>()
+    let sizes: Vec<usize> = rest.iter().map(|stored| json_size(&stored.message)).collect();
+    let mut total = system.iter().map(json_size).sum::<usize>()
         + summary.map_or(0, |summary| summary.text.len())
         + sizes.iter().sum::<usize>();
 
@@ -67,9 +70,9 @@ pub(crate) fn compact(messages: Vec<StoredMessage>, summary: Option<&Summary>, w
     }
     let newest = rest.split_off(first_kept);
     let until = newest.first().map_or(summarised, |stored| stored.number);
-    let plain = |messages: Vec<StoredMessage>| messages.into_iter().map(|stored| stored.message).collect();
-    let left_out = (!rest.is_empty()).then(|| (until, plain(rest)));
-    Compacted { system, newest: plain(newest), left_out }
+    let plain = |messages: &[&StoredMessage]| messages.iter().map(|stored| stored.message.clone()).collect();
+    let left_out = (!rest.is_empty()).then(|| (until, plain(&rest)));
+    Compacted { system, newest: plain(&newest), left_out }
 }
 
 /// The summary as the brain sees it.
@@ -78,9 +81,23 @@ pub(crate) fn told(summary: &Summary) -> Message {
     Message::System { content, extra: Extra::new() }
 }
 
-/// How many bytes a message takes, as JSON.
-fn size(message: &Message) -> usize {
-    serde_json::to_string(message).map_or(0, |json| json.len())
+/// How many bytes something takes, as JSON.
+pub(super) fn json_size(value: &impl Serialize) -> usize {
+    struct Count(usize);
+
+    impl io::Write for Count {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0 += bytes.len();
+            Ok(bytes.len())
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    let mut count = Count(0);
+    serde_json::to_writer(&mut count, value).map_or(0, |()| count.0)
 }
 
 #[cfg(test)]
@@ -104,7 +121,7 @@ mod tests {
     #[test]
     fn what_fits_stays_whole() {
         for window in [None, Some(100_000)] {
-            let compacted = compact(talk(3), None, window);
+            let compacted = compact(&talk(3), None, window);
             assert_eq!(compacted.left_out, None);
             assert_eq!(compacted.with(None).len(), 7);
         }
@@ -112,7 +129,7 @@ mod tests {
 
     #[test]
     fn the_oldest_exchanges_go_first_and_the_newest_always_stays() {
-        let mut compacted = compact(talk(10), None, Some(600));
+        let mut compacted = compact(&talk(10), None, Some(600));
         let (until, left_out) = compacted.left_out.take().unwrap();
         let seen = texts(&compacted.with(None));
         assert_eq!(seen.first().map(String::as_str), Some("be kind"));
@@ -120,13 +137,13 @@ mod tests {
         assert!(seen[1].starts_with("question"), "an exchange begins with its question: {seen:?}");
         assert_eq!(left_out.len() + seen.len(), 21, "nothing is lost between the two");
         assert_eq!(until, 1 + left_out.len() as u64);
-        assert_eq!(texts(&compact(talk(10), None, Some(1)).with(None)), ["be kind", "question 9", "answer 9"]);
+        assert_eq!(texts(&compact(&talk(10), None, Some(1)).with(None)), ["be kind", "question 9", "answer 9"]);
     }
 
     #[test]
     fn a_summary_stands_for_what_came_before_it() {
         let summary = Summary { until: 5, text: "two questions were answered".into() };
-        let compacted = compact(talk(4), Some(&summary), Some(100_000));
+        let compacted = compact(&talk(4), Some(&summary), Some(100_000));
         let seen = texts(&compacted.with(Some(&summary)));
         assert_eq!(seen[0], "be kind");
         assert!(seen[1].ends_with("two questions were answered"));

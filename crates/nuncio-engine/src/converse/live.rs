@@ -17,9 +17,17 @@ pub struct LiveTurn {
     pub number: u64,
     /// How its client asked to receive it.
     pub mode: StreamMode,
-    log: Mutex<EventLog>,
+    shared: Mutex<Shared>,
     written: Notify,
+    ended: Notify,
     cancel: CancellationToken,
+}
+
+#[derive(Debug)]
+struct Shared {
+    log: EventLog,
+    /// Whether a reader has seen all there is and sleeps.
+    awaited: bool,
 }
 
 impl LiveTurn {
@@ -37,19 +45,40 @@ impl LiveTurn {
     /// A turn that is over, as it was kept.
     #[must_use]
     pub fn with_log(session: SessionId, number: u64, mode: StreamMode, log: EventLog) -> Self {
-        Self { session, number, mode, log: Mutex::new(log), written: Notify::new(), cancel: CancellationToken::new() }
+        let (written, ended) = (Notify::new(), Notify::new());
+        let shared = Mutex::new(Shared { log, awaited: false });
+        Self { session, number, mode, shared, written, ended, cancel: CancellationToken::new() }
     }
 
     /// Writes to the log and wakes the readers.
     pub(crate) fn write<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
-        let outcome = write(&mut self.lock());
-        self.written.notify_waiters();
+        let outcome = self.write_quietly(write);
+        self.wake();
         outcome
+    }
+
+    /// Writes to the log. The readers sleep on until [`Self::wake`].
+    pub(crate) fn write_quietly<T>(&self, write: impl FnOnce(&mut EventLog) -> T) -> T {
+        write(&mut self.lock().log)
+    }
+
+    /// Wakes the readers, if any sleeps.
+    pub(crate) fn wake(&self) {
+        let (awaited, over) = {
+            let mut shared = self.lock();
+            (std::mem::take(&mut shared.awaited), shared.log.is_finished())
+        };
+        if awaited {
+            self.written.notify_waiters();
+        }
+        if over {
+            self.ended.notify_waiters();
+        }
     }
 
     /// Reads the log.
     pub fn read<T>(&self, read: impl FnOnce(&EventLog) -> T) -> T {
-        read(&self.lock())
+        read(&self.lock().log)
     }
 
     /// Ends when there is an event of that number, or when the turn is over.
@@ -59,16 +88,25 @@ impl LiveTurn {
             tokio::pin!(written);
             // Registered before looking, so that nothing written in between is missed.
             written.as_mut().enable();
-            if self.read(|log| log.len() > number || log.is_finished()) {
-                return;
+            {
+                let mut shared = self.lock();
+                if shared.log.len() > number || shared.log.is_finished() {
+                    return;
+                }
+                shared.awaited = true;
             }
             written.await;
         }
     }
 
-    /// Ends when the turn is over.
+    /// Ends when the turn is over. Wakes nobody for what is said until then.
     pub async fn finished(&self) {
-        self.wait_for(usize::MAX).await;
+        let ended = self.ended.notified();
+        tokio::pin!(ended);
+        ended.as_mut().enable();
+        if !self.read(EventLog::is_finished) {
+            ended.await;
+        }
     }
 
     /// Asks the turn to stop.
@@ -80,8 +118,8 @@ impl LiveTurn {
         &self.cancel
     }
 
-    fn lock(&self) -> MutexGuard<'_, EventLog> {
+    fn lock(&self) -> MutexGuard<'_, Shared> {
         // A panic while writing leaves at worst a missing event, never a torn one.
-        self.log.lock().unwrap_or_else(PoisonError::into_inner)
+        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -17,7 +17,7 @@ use serde_json::Value;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::store::{Change, StartedCall, StoredMessage};
+use crate::ports::store::{Change, Place, StartedCall, StoredMessage};
 
 const INTERRUPTED: &str =
     "Tool execution failed: the server stopped while it ran; it may or may not have had an effect";
@@ -60,7 +60,8 @@ impl Engine {
         let outcome = Outcome::Failed { code: Code::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.now(), ..call.record.clone() };
         let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
-        if let Some(place) = &call.place {
+        // An execution is begun again; a turn is not.
+        if let Some(place) = call.place.as_ref().and_then(Place::message) {
             changes.push(Change::AppendMessage {
                 session: place.session.clone(),
                 turn: place.turn,
@@ -97,7 +98,7 @@ impl Engine {
         let mut messages = self.store().messages(&turn.session, 0).await?;
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
         let mut next = session.next_message;
-        for place in started.iter().filter_map(|call| call.place.as_ref()) {
+        for place in started.iter().filter_map(|call| call.place.as_ref()?.message()) {
             let message = Message::tool(place.call.clone(), Content::from(INTERRUPTED));
             messages.push(StoredMessage { number: place.number, turn: turn.number, message });
             next = next.max(place.number + 1);

@@ -134,6 +134,7 @@ impl Engine {
         if let Some(turn) = self.live().find(&session.id) {
             turn.cancel();
         }
+        self.recent().forget(&session.id);
         Ok(())
     }
 
@@ -160,7 +161,7 @@ impl Engine {
             HistoryKind::Full => messages.into_iter().map(|stored| stored.message).collect(),
             HistoryKind::Compacted => {
                 let window = served.ok().and_then(|served| served.brain.window());
-                compact(messages, session.summary.as_ref(), window).with(session.summary.as_ref())
+                compact(&messages, session.summary.as_ref(), window).with(session.summary.as_ref())
             }
         })
     }

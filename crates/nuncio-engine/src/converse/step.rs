@@ -1,6 +1,7 @@
 //! One step of a turn: the brain thinks, its message is kept, its calls are run or left to the app.
 
 use std::collections::HashSet;
+use std::future::poll_fn;
 use std::sync::Arc;
 
 use futures_util::StreamExt as _;
@@ -8,6 +9,7 @@ use futures_util::stream::FuturesOrdered;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::event::Voice;
+use nuncio_core::execution::Trace;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
 use nuncio_core::session::{Awaits, PendingCall, Summary};
@@ -20,7 +22,7 @@ use crate::call::{Call, Called, ClientSays};
 use crate::error::EngineError;
 use crate::ports::brain::{BrainError, OfferedTool, Piece, Prompt, Said, Speaker, Thought};
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Change, Place};
+use crate::ports::store::{Change, MessagePlace, Place, StoredMessage};
 
 /// What follows a step.
 pub(super) enum StepEnd {
@@ -53,11 +55,18 @@ impl RunningTurn {
         let prompt = self.prompt(history);
         let mut speaker = Speaker::new(Arc::clone(&self.turn)).answered(self.asked.clone());
         let thought = {
-            let think = self.served.brain.think(prompt, &mut speaker);
+            let mut think = self.served.brain.think(prompt, &mut speaker);
+            let think = poll_fn(|context| {
+                let thought = think.as_mut().poll(context);
+                self.turn.wake();
+                thought
+            });
             tokio::select! {
+                // In this order a brain that answers at once needs no timer.
+                biased;
                 thought = think => Ok(thought),
                 () = self.turn.cancellation().cancelled() => Err(Ending::cancelled()),
-                () = self.engine.clock().sleep_until(self.deadline) => Err(self.out_of_time()),
+                () = async { self.engine.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };
         let mut said = speaker.into_said();
@@ -94,12 +103,16 @@ impl RunningTurn {
     /// and the summary is on disk before it is used.
     async fn history(&mut self) -> Result<Vec<Message>, EngineError> {
         let session = &self.turn.session;
-        let messages = self.engine.store().messages(session, 0).await?;
-        let mut compacted = compact(messages, self.summary.as_ref(), self.served.brain.window());
-        let Some((until, left_out)) = compacted.left_out.take() else {
-            return Ok(compacted.with(self.summary.as_ref()));
+        let history = match self.history.take() {
+            Some(history) => history,
+            None => self.engine.store().messages(session, 0).await?.into(),
         };
-        let mut earlier: Vec<Message> = self.summary.iter().map(told).collect();
+        let history = self.history.insert(history);
+        let mut compacted = compact(history.messages(), self.session.summary.as_ref(), self.served.brain.window());
+        let Some((until, left_out)) = compacted.left_out.take() else {
+            return Ok(compacted.with(self.session.summary.as_ref()));
+        };
+        let mut earlier: Vec<Message> = self.session.summary.iter().map(told).collect();
         earlier.extend(left_out);
         let asked = Prompt { tools: Vec::new(), ..self.prompt(earlier) };
         let summed_up = tokio::select! {
@@ -107,25 +120,26 @@ impl RunningTurn {
             () = self.cancel().cancelled() => None,
             () = self.engine.clock().sleep_until(self.deadline) => None,
         };
-        let Some(text) = summed_up else { return Ok(compacted.with(self.summary.as_ref())) };
+        let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
         let summary = Summary { until, text };
         let change = Change::SetSummary { session: session.clone(), summary: summary.clone() };
         self.engine.store().commit(vec![change]).await?;
-        self.summary = Some(summary);
-        Ok(compacted.with(self.summary.as_ref()))
+        self.session.summary = Some(summary);
+        Ok(compacted.with(self.session.summary.as_ref()))
     }
 
     fn prompt(&self, history: Vec<Message>) -> Prompt {
         let agent = &self.served.agent;
-        let own =
-            agent.tools.iter().filter(|tool| !tool.exposed || self.settings.tool(tool.name.as_str()).is_some()).map(
-                |tool| OfferedTool {
-                    name: tool.name.clone(),
-                    description: tool.description.clone(),
-                    parameters: tool.input.source().clone(),
-                },
-            );
-        let brought = self.settings.client_tools.iter().map(|tool| OfferedTool {
+        let own = agent
+            .tools
+            .iter()
+            .filter(|tool| !tool.exposed || self.session.settings.tool(tool.name.as_str()).is_some())
+            .map(|tool| OfferedTool {
+                name: tool.name.clone(),
+                description: tool.description.clone(),
+                parameters: tool.input.source().clone(),
+            });
+        let brought = self.session.settings.client_tools.iter().map(|tool| OfferedTool {
             name: tool.name.clone(),
             description: tool.description.clone(),
             parameters: tool.parameters.clone(),
@@ -134,7 +148,7 @@ impl RunningTurn {
             agent: Arc::clone(agent),
             history,
             tools: own.chain(brought).collect(),
-            options: self.engine.option_values(agent, &self.turn.session, &self.settings),
+            options: self.engine.option_values(agent, &self.turn.session, &self.session.settings),
         }
     }
 
@@ -154,7 +168,7 @@ impl RunningTurn {
         if calls.is_empty() {
             // A brain that wants tools but calls none has nothing more to say.
             let reason = if thought.stop == StopReason::ToolUse { StopReason::EndTurn } else { thought.stop };
-            let last = said_something.then(|| self.appending(message));
+            let last = said_something.then(|| self.placed(message));
             return Ok(StepEnd::Stop(Box::new(Ending { last, ..Ending::stop(reason) })));
         }
         self.append(message).await?;
@@ -216,7 +230,7 @@ impl RunningTurn {
         let mut pending = Vec::new();
         let mut placed = Vec::new();
         for call in calls {
-            if self.settings.client_tool(call.name.as_str()).is_some() {
+            if self.session.settings.client_tool(call.name.as_str()).is_some() {
                 pending.push(pend(call, Awaits::Result));
             } else if asked.contains(&call.id) {
                 pending.push(PendingCall { elsewhere: true, ..pend(call, Awaits::Permission) });
@@ -246,7 +260,7 @@ impl RunningTurn {
 
     /// What the app has said about a call beforehand, and whether the tool is within its reach.
     fn client_says(&self, call: &ToolCall) -> (ClientSays, bool) {
-        match (self.served.agent.tool(call.name.as_str()), self.settings.tool(call.name.as_str())) {
+        match (self.served.agent.tool(call.name.as_str()), self.session.settings.tool(call.name.as_str())) {
             (Some(tool), _) if !tool.exposed => (ClientSays::NotAsked, true),
             (Some(_), Some(switched_on)) if switched_on.trust == Some(true) => (ClientSays::Trusts, true),
             (Some(_), Some(_)) => (ClientSays::AskFirst, true),
@@ -261,23 +275,24 @@ impl RunningTurn {
         offered: bool,
         place: Option<Place>,
     ) -> Result<Answered, EngineError> {
-        let called = self
-            .engine
-            .call(Call {
-                caller: &self.caller,
-                protocol: self.protocol,
-                served: &self.served,
-                id: call.id.clone(),
-                tool: call.name.clone(),
-                arguments: call.input.clone(),
-                offered,
-                client: says,
-                turn: Some((self.turn.session.clone(), self.turn.number)),
-                place,
-                deadline: self.deadline,
-                cancel: self.turn.cancellation(),
-            })
-            .await?;
+        // Apart, or every turn would carry the room that a call takes.
+        let called = Box::pin(self.engine.call(Call {
+            caller: &self.caller,
+            protocol: self.protocol,
+            served: &self.served,
+            id: call.id.clone(),
+            tool: call.name.clone(),
+            arguments: call.input.clone(),
+            offered,
+            client: says,
+            turn: Some((self.turn.session.clone(), self.turn.number)),
+            place,
+            trace: &Trace::default(),
+            began: None,
+            deadline: self.deadline,
+            cancel: self.turn.cancellation(),
+        }))
+        .await?;
         Ok(match called {
             Called::Ended(ended) => Answered::Ended { content: ended.content(), call: call.id },
             Called::AskClient => Answered::AskClient(call),
@@ -299,22 +314,42 @@ impl RunningTurn {
         id
     }
 
-    /// The next place in the history, for the result of a call.
+    /// The next place in the history, for the result of a call. The call fills it by itself, so the
+    /// history has to be read again.
     pub(super) fn place(&mut self, call: &CallId) -> Place {
-        let number = self.next_message;
-        self.next_message += 1;
-        Place { session: self.turn.session.clone(), turn: self.turn.number, number, call: call.clone() }
+        self.history = None;
+        let number = self.session.next_message;
+        self.session.next_message += 1;
+        Place::Message(MessagePlace {
+            session: self.turn.session.clone(),
+            turn: self.turn.number,
+            number,
+            call: call.clone(),
+        })
     }
 
     pub(super) async fn append(&mut self, message: Message) -> Result<(), EngineError> {
-        let change = self.appending(message);
-        Ok(self.engine.store().commit(vec![change]).await?)
+        let stored = self.placed(message);
+        let change = self.appended(stored.clone());
+        // Until it is on disk, what is in memory is not the history.
+        let history = self.history.take();
+        self.engine.store().commit(vec![change]).await?;
+        self.history = history.map(|mut history| {
+            history.push(stored);
+            history
+        });
+        Ok(())
     }
 
-    fn appending(&mut self, message: Message) -> Change {
-        let number = self.next_message;
-        self.next_message += 1;
-        Change::AppendMessage { session: self.turn.session.clone(), turn: self.turn.number, number, message }
+    fn placed(&mut self, message: Message) -> StoredMessage {
+        let number = self.session.next_message;
+        self.session.next_message += 1;
+        StoredMessage { number, turn: self.turn.number, message }
+    }
+
+    pub(super) fn appended(&self, stored: StoredMessage) -> Change {
+        let StoredMessage { number, turn, message } = stored;
+        Change::AppendMessage { session: self.turn.session.clone(), turn, number, message }
     }
 
     async fn keep_spoken(&mut self, said: Said) -> Result<(), EngineError> {

@@ -7,19 +7,21 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::event::EventLog;
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::{PendingCall, Settings, Summary};
+use nuncio_core::session::{PendingCall, Session};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{CallAnswer, Stop, StopReason, TurnError, Usage, turn_id};
+use tokio::sync::{OwnedMutexGuard, oneshot};
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
 use super::live::LiveTurn;
+use super::recent::{Conversation, History};
 use super::step::{Answered, StepEnd};
 use crate::Engine;
 use crate::access::Caller;
 use crate::call::ClientSays;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Change, Conflict, StoreError, StoredMessage};
 use crate::publish::Served;
 
 /// A turn with everything it needs to go on by itself.
@@ -29,12 +31,13 @@ pub(super) struct RunningTurn {
     pub(super) caller: Caller,
     pub(super) protocol: Protocol,
     pub(super) served: Arc<Served>,
-    pub(super) settings: Settings,
-    pub(super) summary: Option<Summary>,
+    /// The session as it is now, but for what this turn's end changes.
+    pub(super) session: Session,
+    /// What was said in it; nothing when that has to be read.
+    pub(super) history: Option<History>,
     pub(super) permissions: Vec<Permission>,
     /// The app's word on calls that the brain runs itself.
     pub(super) asked: Vec<CallAnswer>,
-    pub(super) next_message: u64,
     pub(super) began: Timestamp,
     pub(super) deadline: Timestamp,
 }
@@ -54,7 +57,7 @@ pub(super) struct Ending {
     pub(super) error: Option<TurnError>,
     pub(super) pending: Vec<PendingCall>,
     /// The last message of the turn, put on disk together with its end.
-    pub(super) last: Option<Change>,
+    pub(super) last: Option<StoredMessage>,
 }
 
 impl Ending {
@@ -73,8 +76,30 @@ impl Ending {
 }
 
 impl RunningTurn {
+    /// Puts the beginning on disk, says so, and runs the turn. `settled` keeps others from looking
+    /// in between.
+    pub(super) async fn begin(
+        self,
+        changes: Vec<Change>,
+        settled: OwnedMutexGuard<()>,
+        answer: oneshot::Sender<Result<(), StoreError>>,
+    ) {
+        let begun = self.engine.store().commit(changes).await;
+        if begun.is_ok() {
+            self.engine.live().put(&self.turn);
+            self.engine.meter().turn_began(&self.served.agent.name);
+        }
+        drop(settled);
+        let runs = begun.is_ok();
+        // Whoever has hung up is not told.
+        let _ = answer.send(begun);
+        if runs {
+            self.run().await;
+        }
+    }
+
     /// Runs the turn to its end, whatever that is.
-    pub(super) async fn run(mut self) {
+    async fn run(mut self) {
         let mut usage = None;
         let ending = match self.steps(&mut usage).await {
             Ok(ending) => ending,
@@ -87,8 +112,9 @@ impl RunningTurn {
         } else {
             ending
         };
+        let (engine, turn) = (self.engine.clone(), Arc::clone(&self.turn));
         self.end(ending, usage).await;
-        self.engine.live().remove(&self.turn);
+        engine.live().remove(&turn);
     }
 
     async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<Ending, EngineError> {
@@ -98,7 +124,7 @@ impl RunningTurn {
                 continue;
             }
             let says = if granted { ClientSays::Yes } else { ClientSays::No { reason } };
-            let offered = self.settings.tool(call.call.name.as_str()).is_some();
+            let offered = self.session.settings.tool(call.call.name.as_str()).is_some();
             self.answer_permission(call, says, offered).await?;
         }
         for number in 0..self.engine.limits().steps {
@@ -149,7 +175,7 @@ impl RunningTurn {
     }
 
     /// Puts the end on disk, then tells everyone who reads.
-    async fn end(&self, ending: Ending, usage: Option<Usage>) {
+    async fn end(mut self, ending: Ending, usage: Option<Usage>) {
         let stop = Stop {
             stop_reason: ending.reason,
             turn_id: turn_id(&self.turn.session, self.turn.number),
@@ -162,9 +188,10 @@ impl RunningTurn {
             tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
         let events = self.turn.read(|log| stored_with(log, &stop));
-        let mut changes = Vec::from_iter(ending.last);
+        let mut changes: Vec<_> = ending.last.iter().cloned().map(|last| self.appended(last)).collect();
         if !ending.pending.is_empty() {
-            changes.push(Change::SetPending { session: self.turn.session.clone(), pending: ending.pending });
+            let pending = ending.pending.clone();
+            changes.push(Change::SetPending { session: self.turn.session.clone(), pending });
         }
         changes.push(Change::EndTurn {
             session: self.turn.session.clone(),
@@ -173,24 +200,40 @@ impl RunningTurn {
             stop: stop.clone(),
             events,
         });
-        self.commit_end(changes).await;
+        if self.commit_end(changes).await {
+            self.keep(ending.last, ending.pending);
+        }
         self.engine.meter().turn_ended(&self.served.agent.name, &stop, self.began.until(self.engine.now()));
         self.turn.write(|log| log.stopped(&stop));
     }
 
+    /// Keeps the conversation for its next turn, unless it has been deleted meanwhile.
+    fn keep(&mut self, last: Option<StoredMessage>, pending: Vec<PendingCall>) {
+        let Some(mut history) = self.history.take() else { return };
+        last.into_iter().for_each(|last| history.push(last));
+        let session = Session { pending, running: false, ..self.session.clone() };
+        self.engine.recent().put(Conversation { session, history });
+        // Whoever deletes the session cancels its turn before forgetting it: one of the two sees the other.
+        if self.cancel().is_cancelled() {
+            self.engine.recent().forget(&self.turn.session);
+        }
+    }
+
     /// Tries until it is on disk: a turn that never ends would lock its session. A crash ends it too.
-    async fn commit_end(&self, changes: Vec<Change>) {
+    /// Says whether it is.
+    async fn commit_end(&self, changes: Vec<Change>) -> bool {
         let mut pause = Duration::from_millis(100);
         loop {
             match self.engine.store().commit(changes.clone()).await {
-                Ok(()) | Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => return,
+                Ok(()) => return true,
+                Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => return false,
                 Err(error) => {
                     tracing::error!(%error, session = %self.turn.session, "the end of a turn is not on disk yet");
                 }
             }
             tokio::select! {
                 () = self.engine.clock().sleep_until(self.engine.now().after(pause)) => {}
-                () = self.engine.closed().cancelled() => return,
+                () = self.engine.closed().cancelled() => return false,
             }
             pause = (pause * 2).min(Duration::from_secs(30));
         }

@@ -138,7 +138,7 @@ pub(crate) enum Piece {
 }
 
 /// After how many pieces a fast brain lets others have the thread.
-const PAUSE_EVERY: u32 = 128;
+const PAUSE_EVERY: u32 = 256;
 
 impl Speaker {
     pub(crate) fn new(turn: Arc<LiveTurn>) -> Self {
@@ -244,7 +244,8 @@ impl Speaker {
         if piece.is_empty() {
             return Ok(());
         }
-        self.turn.write(|log: &mut EventLog| log.delta(voice, piece))?;
+        // The readers are woken when the brain pauses: once for all it said until then.
+        self.turn.write_quietly(|log: &mut EventLog| log.delta(voice, piece))?;
         match self.said.pieces.last_mut() {
             Some(Piece::Spoken { voice: last, text, .. }) if *last == voice => text.push_str(piece),
             _ => self.said.pieces.push(Piece::Spoken { voice, text: piece.to_owned(), extra: Extra::new() }),

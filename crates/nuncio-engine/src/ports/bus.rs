@@ -13,6 +13,8 @@ pub enum Notice {
     Approvals,
     /// Keys or grants changed.
     Access,
+    /// Work for people was added, taken, done or withdrawn.
+    Tasks,
 }
 
 /// A bus.

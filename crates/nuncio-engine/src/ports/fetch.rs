@@ -93,6 +93,8 @@ pub enum FetchError {
     TooLarge {
         /// The address.
         url: String,
+        /// The status it had.
+        status: u16,
         /// The limit.
         limit: usize,
     },

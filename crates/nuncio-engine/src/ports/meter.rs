@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::audit::AuditRecord;
+use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::turn::Stop;
 
@@ -18,6 +19,8 @@ pub trait Meter: fmt::Debug + Send + Sync {
     /// A call is over. A tool that the agent does not have is not `declared`: its name is the
     /// brain's invention, and there is no end to those.
     fn call_ended(&self, record: &AuditRecord, declared: bool);
+    /// An execution is over, and on disk.
+    fn execution_ended(&self, execution: &Execution);
     /// Someone began to read a turn as a stream.
     fn stream_opened(&self);
     /// And has stopped, or hung up.
@@ -34,6 +37,7 @@ impl Meter for Uncounted {
     fn turn_began(&self, _agent: &AgentName) {}
     fn turn_ended(&self, _agent: &AgentName, _stop: &Stop, _took: Duration) {}
     fn call_ended(&self, _record: &AuditRecord, _declared: bool) {}
+    fn execution_ended(&self, _execution: &Execution) {}
     fn stream_opened(&self) {}
     fn stream_closed(&self) {}
     fn committed(&self, _callers: usize, _took: Duration) {}

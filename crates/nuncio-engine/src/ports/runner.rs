@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Tool};
-use nuncio_core::ids::CallId;
+use nuncio_core::ids::{CallId, ExecutionId};
 use nuncio_core::message::{Block, Content};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -59,6 +59,16 @@ impl ToolOutput {
         Self { content: vec![Block::text(text)], structured: Some(value) }
     }
 
+    /// The answer as one value: the structured one, or else the text.
+    #[must_use]
+    pub fn value(&self) -> Value {
+        match (&self.structured, self.message_content()) {
+            (Some(value), _) => value.clone(),
+            (None, Content::Text(text)) => Value::String(text),
+            (None, blocks) => serde_json::to_value(blocks).unwrap_or_default(),
+        }
+    }
+
     /// The content as a message carries it: one text as plain text, anything else as blocks.
     #[must_use]
     pub fn message_content(&self) -> Content {
@@ -104,4 +114,10 @@ pub trait Runner: fmt::Debug + Send + Sync + 'static {
 
     /// Lets go of what was held for an agent that is no longer served in this form.
     async fn release(&self, agent: &Agent);
+
+    /// Ends what a process that is gone left running for these executions, so that they can be begun
+    /// again.
+    async fn end_leftovers(&self, executions: &[ExecutionId]) {
+        let _ = executions;
+    }
 }

@@ -7,13 +7,17 @@ use async_trait::async_trait;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{AuditRecord, Head, Link};
 use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Lease, State};
 use nuncio_core::grant::{Grant, KeyScopes};
-use nuncio_core::ids::{ApprovalId, CallId, GrantId, KeyId, PersonName, SessionId};
+use nuncio_core::ids::{ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{PendingCall, Session, Settings, Summary};
+use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn};
+
+use crate::follow::{Domain, Followed};
 
 /// Why the store did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -53,6 +57,12 @@ pub enum Conflict {
     /// There is nothing of that id.
     #[error("it does not exist")]
     Missing,
+    /// The execution is over, somebody else's, or at another attempt.
+    #[error("the execution is over or run by another process")]
+    LeaseLost,
+    /// The task has moved on since it was read.
+    #[error("the task was changed meanwhile")]
+    TaskMoved,
 }
 
 /// One change. A commit takes several and makes all or none.
@@ -161,6 +171,88 @@ pub enum Change {
         /// The word of the state it had.
         from: &'static str,
     },
+    /// An execution is accepted. `Exists` if the id is taken, or the caller has used the key for
+    /// that skill before.
+    CreateExecution {
+        /// The execution.
+        execution: Box<Execution>,
+        /// Who will run it.
+        lease: Lease,
+        /// The key that makes a repeated request the same execution, and the digest of its body.
+        idempotency: Option<(String, Digest)>,
+    },
+    /// Another process takes over an execution: `LeaseLost` unless it is unfinished, at that attempt
+    /// and last held by `from`.
+    ClaimExecution {
+        /// Which.
+        id: ExecutionId,
+        /// How often it was begun.
+        attempt: u32,
+        /// Who held it.
+        from: String,
+        /// Who holds it from now on.
+        lease: Lease,
+    },
+    /// An attempt begins: `LeaseLost` unless `owner` holds the execution, unfinished, at the attempt
+    /// before.
+    StartExecution {
+        /// Which.
+        id: ExecutionId,
+        /// Who.
+        owner: String,
+        /// The attempt that begins, from one.
+        attempt: u32,
+        /// When.
+        at: Timestamp,
+    },
+    /// It is over: `LeaseLost` unless `owner` holds it, unfinished, at that attempt.
+    EndExecution {
+        /// Which.
+        id: ExecutionId,
+        /// Who.
+        owner: String,
+        /// At which attempt.
+        attempt: u32,
+        /// How.
+        state: State,
+        /// When.
+        at: Timestamp,
+        /// Until when it is kept.
+        kept_until: Timestamp,
+    },
+    /// Everything unfinished that is held by `lease.owner` is held until `lease.until`.
+    RenewLeases(Lease),
+    /// At most `limit` executions that were kept long enough are forgotten, with their keys.
+    ForgetExecutions {
+        /// Now.
+        at: Timestamp,
+        /// How many at most.
+        limit: usize,
+    },
+    /// The caller of an execution is to be told, at that time. `Missing` when there is no such execution.
+    PutCallback(Callback),
+    /// The caller of an execution need not be told any more; no fault when nobody was to be.
+    RemoveCallback(ExecutionId),
+    /// Work for a person. `Exists`.
+    CreateTask(Box<Task>),
+    /// A task moves on: `Missing`, or `TaskMoved` unless it is stored as `from`.
+    MoveTask {
+        /// The task as it was read.
+        from: Box<Task>,
+        /// The task as it is to be.
+        to: Box<Task>,
+    },
+    /// A domain is followed. `Exists`.
+    Follow(Followed),
+    /// A followed domain is as given from now on. `Missing`.
+    UpdateFollowed {
+        /// The domain and how its last visit went.
+        followed: Followed,
+        /// What it offers; as before when it is none.
+        offers: Option<String>,
+    },
+    /// A domain is followed no more, and what it offered is forgotten. `Missing`.
+    Unfollow(Domain),
 }
 
 /// A request that was answered, and what it made.
@@ -180,6 +272,17 @@ pub struct Remembered {
     pub turn: Option<u64>,
 }
 
+/// Someone who wants to be told that an execution is over.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Callback {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// When to tell them.
+    pub due: Timestamp,
+    /// How often that was tried.
+    pub attempts: u32,
+}
+
 /// A message in its place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct StoredMessage {
@@ -191,9 +294,19 @@ pub struct StoredMessage {
     pub message: Message,
 }
 
-/// Where the result of a call belongs in a history.
+/// Where the result of a call belongs.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct Place {
+#[serde(untagged)]
+pub enum Place {
+    /// In a history.
+    Message(MessagePlace),
+    /// In an execution.
+    Execution(ExecutionPlace),
+}
+
+/// A place in a history.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct MessagePlace {
     /// The conversation.
     pub session: SessionId,
     /// The turn.
@@ -202,6 +315,33 @@ pub struct Place {
     pub number: u64,
     /// The call answered.
     pub call: CallId,
+}
+
+/// An attempt at an execution.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct ExecutionPlace {
+    /// The execution.
+    pub execution: ExecutionId,
+    /// The attempt, from one.
+    pub attempt: u32,
+    /// Whether another attempt follows when what it runs on cannot be reached.
+    pub may_retry: bool,
+    /// How long the execution is kept once it is over.
+    pub keep_ms: u64,
+    /// Whether its caller wants to be told.
+    #[serde(default)]
+    pub callback: bool,
+}
+
+impl Place {
+    /// The place in a history, if it is one.
+    #[must_use]
+    pub fn message(&self) -> Option<&MessagePlace> {
+        match self {
+            Self::Message(place) => Some(place),
+            Self::Execution(_) => None,
+        }
+    }
 }
 
 /// A call that was started and has not ended.
@@ -220,6 +360,9 @@ pub struct StartedCall {
 pub struct ApiKey {
     /// Its public id.
     pub id: KeyId,
+    /// How it is used.
+    #[serde(flatten)]
+    pub kind: KeyKind,
     /// What its owner calls it.
     pub name: Option<String>,
     /// The digest by which it is recognised.
@@ -233,6 +376,29 @@ pub struct ApiKey {
     pub created_at: Timestamp,
     /// Until when, if it was taken back.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// How a key is used. One kind is never taken for the other.
+#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case")]
+pub enum KeyKind {
+    /// It is sent with each request.
+    Bearer,
+    /// It signs requests and is never sent.
+    Signing {
+        /// The secret, sealed for this key by the vault.
+        #[serde(skip_serializing, default)]
+        sealed: String,
+    },
+}
+
+impl fmt::Debug for KeyKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Bearer => "Bearer",
+            Self::Signing { .. } => "Signing",
+        })
+    }
 }
 
 /// A place in the list of a principal's sessions, newest first.
@@ -292,9 +458,44 @@ pub trait Records {
     async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError>;
 }
 
+/// Executions, and the work of people.
+#[async_trait]
+pub trait Executions {
+    /// An execution.
+    async fn execution(&self, id: &ExecutionId) -> Result<Option<Execution>, StoreError>;
+    /// What a caller's request for a skill with that idempotency key made, and the digest of its body.
+    async fn execution_by_key(
+        &self,
+        caller: &Principal,
+        skill: &SkillId,
+        key: &str,
+    ) -> Result<Option<(ExecutionId, Digest)>, StoreError>;
+    /// Every execution that is not over, oldest first, and who holds it.
+    async fn unfinished_executions(&self) -> Result<Vec<(Execution, Lease)>, StoreError>;
+    /// Whether there is an execution that was kept long enough at that time.
+    async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError>;
+    /// Those to be told until then, the first first, at most `limit`.
+    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<Callback>, StoreError>;
+    /// A task.
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError>;
+    /// Every task that is not over, oldest first, at most `limit`.
+    async fn open_tasks(&self, limit: usize) -> Result<Vec<Task>, StoreError>;
+}
+
+/// Domains that are followed.
+#[async_trait]
+pub trait Following {
+    /// Every one, by name.
+    async fn followed(&self) -> Result<Vec<Followed>, StoreError>;
+    /// One, with what it offers as it was kept.
+    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, StoreError>;
+}
+
 /// Everything that is kept.
 #[async_trait]
-pub trait Store: Conversations + Access + Records + fmt::Debug + Send + Sync + 'static {
+pub trait Store:
+    Conversations + Access + Records + Executions + Following + fmt::Debug + Send + Sync + 'static
+{
     /// Makes the changes, in order, all or none; on disk when it returns.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;
 

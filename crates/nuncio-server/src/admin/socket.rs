@@ -17,8 +17,8 @@ use super::{Desk, Order};
 use crate::error::StartError;
 
 const NAME: &str = "admin.sock";
-/// How long an order may be.
-const MAX_ORDER: u64 = 64 * 1024;
+/// How long an order may be: the result of a task goes in one.
+const MAX_ORDER: u64 = 1024 * 1024;
 /// How long a command waits for the server.
 const PATIENCE: Duration = Duration::from_secs(60);
 

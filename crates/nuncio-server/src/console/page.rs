@@ -19,6 +19,8 @@ pub(super) struct Asked<'a> {
     pub(super) language_was_chosen: bool,
     pub(super) agent: Option<&'a str>,
     pub(super) host: Option<&'a str>,
+    /// How many tasks wait in the inbox, where there is one.
+    pub(super) waiting: Option<usize>,
 }
 
 /// `GET /`
@@ -34,16 +36,23 @@ pub(super) struct Page {
     /// How this server is reached, as far as it knows. The script knows better.
     origin: String,
     needs_key: bool,
+    inbox: Option<InboxLink>,
     agents: Vec<AgentLink>,
     agent: Option<AgentView>,
     /// What the scripts read.
     data: String,
 }
 
-struct LanguageLink {
-    language: Language,
-    current: bool,
+/// A link to the same page in a language.
+pub(super) struct LanguageLink {
+    pub(super) language: Language,
+    pub(super) current: bool,
+    pub(super) href: String,
+}
+
+struct InboxLink {
     href: String,
+    waiting: usize,
 }
 
 struct AgentLink {
@@ -61,7 +70,7 @@ struct AgentView {
     owner: Option<(String, Option<String>)>,
     tools: Vec<ToolView>,
     options: Vec<OptionView>,
-    documents: Vec<DocumentView>,
+    protocols: Vec<ProtocolView>,
 }
 
 struct ToolView {
@@ -96,11 +105,17 @@ struct OptionView {
     values: Vec<String>,
 }
 
+/// What one protocol publishes.
+struct ProtocolView {
+    name: &'static str,
+    documents: Vec<DocumentView>,
+}
+
 struct DocumentView {
-    protocol: &'static str,
     title: String,
     path: String,
     opens: bool,
+    request: String,
     arguments: String,
     sends_key: bool,
 }
@@ -132,6 +147,10 @@ impl Page {
             assets: assets::folder(),
             origin: origin(asked.host),
             needs_key,
+            inbox: asked.waiting.map(|waiting| InboxLink {
+                href: format!("/console/tasks{}", spoken.map(|it| format!("?lang={}", it.tag())).unwrap_or_default()),
+                waiting,
+            }),
             agents: links.collect(),
             agent: chosen.map(|agent| view(console, agent, language, needs_key)),
             data: script::data(chosen.map(|agent| &**agent), language, needs_key),
@@ -164,14 +183,21 @@ fn title(agent: &Agent) -> String {
 
 fn view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -> AgentView {
     let text = language.texts();
-    let documents = console.documents.iter().flat_map(|of| of(agent, text)).map(|document| DocumentView {
-        protocol: document.protocol,
-        title: document.title,
-        path: document.path,
-        opens: document.opens,
-        arguments: document.arguments,
-        sends_key: document.needs_key && needs_key,
-    });
+    let mut protocols: Vec<ProtocolView> = Vec::new();
+    for document in console.documents.iter().flat_map(|of| of(agent, text)) {
+        let view = DocumentView {
+            title: document.title,
+            request: document.request.unwrap_or_else(|| document.path.clone()),
+            path: document.path,
+            opens: document.opens,
+            arguments: document.arguments,
+            sends_key: document.needs_key && needs_key,
+        };
+        match protocols.last_mut().filter(|protocol| protocol.name == document.protocol) {
+            Some(protocol) => protocol.documents.push(view),
+            None => protocols.push(ProtocolView { name: document.protocol, documents: vec![view] }),
+        }
+    }
     AgentView {
         name: agent.name.to_string(),
         title: title(agent),
@@ -184,7 +210,7 @@ fn view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -
         }),
         tools: agent.exposed_tools().map(|tool| tool_view(agent, tool, language)).collect(),
         options: agent.options.iter().map(option_view).collect(),
-        documents: documents.collect(),
+        protocols,
     }
 }
 
@@ -251,7 +277,7 @@ fn option_view(option: &AgentOption) -> OptionView {
 }
 
 /// A text with its `commands` told apart from the words around them.
-fn coded(text: &str) -> impl Iterator<Item = (bool, &str)> {
+pub(super) fn coded(text: &str) -> impl Iterator<Item = (bool, &str)> {
     text.split('`').enumerate().map(|(place, part)| (place % 2 == 1, part))
 }
 

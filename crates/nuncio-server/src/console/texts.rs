@@ -20,6 +20,10 @@ pub(crate) struct Texts {
     pub(super) documents: DocumentTexts,
     pub(super) key: KeyTexts,
     pub(super) sensitivity: SensitivityTexts,
+    pub(super) sign_in: SignInTexts,
+    pub(super) inbox: InboxTexts,
+    pub(super) task: TaskTexts,
+    pub(super) form: FormTexts,
     /// What the scripts say, by the names they ask for.
     pub(super) script: BTreeMap<String, String>,
 }
@@ -32,6 +36,7 @@ pub(super) struct PageTexts {
     pub(super) languages: String,
     pub(super) theme: String,
     pub(super) forget_key: String,
+    pub(super) inbox: String,
     pub(super) views: String,
     pub(super) view_chat: String,
     pub(super) view_agent: String,
@@ -77,6 +82,11 @@ pub(super) struct DocumentTexts {
     pub(super) copy: String,
     pub(super) aap_meta: String,
     pub(super) aap_session: String,
+    pub(super) skill_index: String,
+    pub(super) anp_description: String,
+    pub(super) anp_did: String,
+    pub(super) anp_interface: String,
+    pub(super) anp_call: String,
 }
 
 /// Asking for a key.
@@ -97,6 +107,130 @@ pub(super) struct SensitivityTexts {
     low: String,
     medium: String,
     high: String,
+}
+
+/// Signing in to the console.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct SignInTexts {
+    pub(super) heading: String,
+    pub(super) why: String,
+    pub(super) label: String,
+    pub(super) kept: String,
+    pub(super) enter: String,
+    pub(super) wrong: String,
+    pub(super) empty: String,
+    pub(super) too_many: String,
+    pub(super) not_allowed: String,
+    pub(super) not_allowed_why: String,
+    pub(super) another: String,
+    pub(super) out: String,
+    pub(super) signed_in_as: String,
+    pub(super) elsewhere: String,
+    pub(super) elsewhere_go: String,
+    pub(super) refused: String,
+    pub(super) refused_why: String,
+    pub(super) unreadable: String,
+}
+
+/// The list of what waits.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct InboxTexts {
+    pub(super) heading: String,
+    pub(super) lede: String,
+    pub(super) skip: String,
+    pub(super) back: String,
+    pub(super) empty: String,
+    pub(super) empty_hint: String,
+    pub(super) yours: String,
+    pub(super) waiting: String,
+    pub(super) others: String,
+    pub(super) due: String,
+    pub(super) within: String,
+    pub(super) soon: String,
+    pub(super) late: String,
+    pub(super) minutes: String,
+    pub(super) hours: String,
+    pub(super) days: String,
+    pub(super) finished: String,
+    pub(super) refused: String,
+    pub(super) given_back: String,
+    pub(super) changed: String,
+    pub(super) reload: String,
+    pub(super) not_found: String,
+    pub(super) not_found_why: String,
+    pub(super) failed: String,
+}
+
+/// One piece of work.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct TaskTexts {
+    pub(super) what: String,
+    pub(super) with_what: String,
+    pub(super) result: String,
+    pub(super) agent: String,
+    pub(super) asked_by: String,
+    pub(super) since: String,
+    pub(super) held_by: String,
+    pub(super) nobody: String,
+    pub(super) you: String,
+    pub(super) take: String,
+    pub(super) take_hint: String,
+    pub(super) take_over: String,
+    pub(super) take_over_hint: String,
+    pub(super) give_back: String,
+    pub(super) finish: String,
+    pub(super) refuse: String,
+    pub(super) refuse_hint: String,
+    pub(super) reason: String,
+    pub(super) refuse_confirm: String,
+    pub(super) done_by: String,
+    pub(super) refused_by: String,
+    pub(super) withdrawn: String,
+    pub(super) withdrawn_why: String,
+    pub(super) late_why: String,
+    pub(super) no_reason: String,
+    pub(super) already_over: String,
+    pub(super) already_taken: String,
+    pub(super) not_yours: String,
+    pub(super) stale: String,
+    pub(super) changed: String,
+    pub(super) broken: String,
+}
+
+/// Filling in a result.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct FormTexts {
+    pub(super) result: String,
+    pub(super) required: String,
+    pub(super) problems_one: String,
+    pub(super) problems: String,
+    pub(super) choose: String,
+    pub(super) none: String,
+    pub(super) lines_hint: String,
+    pub(super) json_hint: String,
+    pub(super) zone_hint: String,
+    pub(super) missing: String,
+    pub(super) choose_one: String,
+    pub(super) not_whole: String,
+    pub(super) not_number: String,
+    pub(super) not_date: String,
+    pub(super) not_time: String,
+    pub(super) not_moment: String,
+    pub(super) not_json: String,
+    pub(super) at_least: String,
+    pub(super) at_most: String,
+    pub(super) more_than: String,
+    pub(super) less_than: String,
+    pub(super) too_short: String,
+    pub(super) too_long: String,
+    pub(super) too_few: String,
+    pub(super) too_many: String,
+    pub(super) not_like: String,
+    pub(super) schema_broken: String,
 }
 
 impl SensitivityTexts {

@@ -104,13 +104,13 @@ fn from_another_site(headers: &HeaderMap) -> bool {
     says("sec-fetch-site", &["cross-site", "same-site"]) && !says("sec-fetch-mode", &["navigate"])
 }
 
-fn host(request: &Request) -> Option<&str> {
+pub(super) fn host(request: &Request) -> Option<&str> {
     // HTTP/2 has it in the address instead of a header.
     let named = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
     named.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str))
 }
 
-fn is_loopback_name(host: &str) -> bool {
+pub(super) fn is_loopback_name(host: &str) -> bool {
     let (name, port) = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((name, port)) => (name, port),
         None => host.split_at(host.find(':').unwrap_or(host.len())),

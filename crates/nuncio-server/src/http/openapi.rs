@@ -13,7 +13,7 @@ pub(super) struct Part {
     /// `paths`, relative to that.
     pub(super) paths: &'static str,
     /// `components`.
-    pub(super) components: &'static str,
+    pub(super) components: String,
 }
 
 /// The whole document, as it is sent.
@@ -25,7 +25,7 @@ pub(super) fn document(parts: &[Part]) -> Bytes {
         for (path, item) in read(part.paths).as_object_mut().map(std::mem::take).unwrap_or_default() {
             paths.insert(format!("{}{path}", part.prefix), item);
         }
-        for (kind, members) in read(part.components).as_object_mut().map(std::mem::take).unwrap_or_default() {
+        for (kind, members) in read(&part.components).as_object_mut().map(std::mem::take).unwrap_or_default() {
             let components = object(&mut document, "components");
             let mine = components.entry(kind).or_insert_with(|| Value::Object(Map::new()));
             if let (Value::Object(mine), Value::Object(theirs)) = (mine, members) {
@@ -48,7 +48,8 @@ fn object<'a>(document: &'a mut Value, key: &str) -> &'a mut Map<String, Value> 
 mod tests {
     use std::collections::BTreeSet;
 
-    use super::super::{operators, parts};
+    use super::super::operators;
+    use super::super::protocols::parts;
     use super::*;
 
     #[test]
@@ -57,6 +58,13 @@ mod tests {
         let written: BTreeSet<_> = document["paths"].as_object().unwrap().keys().cloned().collect();
         let own = operators::table().into_iter().map(|(path, _)| path.to_owned());
         let aap = nuncio_aap::server::paths().map(|path| format!("/aap{path}"));
-        assert_eq!(written, own.chain(aap).collect());
+        let skill = nuncio_skill::server::paths().flat_map(|path| match path {
+            // One route for ids of any length; two things to ask for.
+            "/skills/{*path}" => vec!["/skills/{id}.json".to_owned(), "/skills/{id}/invoke".to_owned()],
+            path => vec![path.to_owned()],
+        });
+        let dids = crate::dids::paths().map(str::to_owned);
+        let anp = nuncio_anp::server::paths().map(str::to_owned);
+        assert_eq!(written, own.chain(aap).chain(skill).chain(anp).chain(dids).collect());
     }
 }

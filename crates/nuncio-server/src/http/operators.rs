@@ -12,17 +12,24 @@ use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Engine, EngineError, Identity};
 
+use super::resource;
+use crate::auth::Issuers;
 use crate::metrics::{CONTENT_TYPE, Metrics};
 
 /// What these routes need.
 #[derive(Clone)]
 pub(super) struct Operators {
     pub(super) engine: Engine,
+    pub(super) issuers: Arc<Issuers>,
     pub(super) metrics: Arc<Metrics>,
     /// Whether anyone may read the metrics.
     pub(super) metrics_open: bool,
     /// The OpenAPI document, as it is sent.
     pub(super) openapi: Bytes,
+    /// What every address of ours begins with.
+    pub(super) base: Arc<str>,
+    /// The keys that check what we sign, as they are sent.
+    pub(super) jwks: Bytes,
 }
 
 /// The routes, as data: the OpenAPI document is held against it.
@@ -32,7 +39,14 @@ pub(super) fn table() -> Vec<(&'static str, MethodRouter<Operators>)> {
         ("/readyz", get(readyz)),
         ("/metrics", get(metrics)),
         ("/openapi.json", get(openapi)),
+        ("/.well-known/jwks.json", get(jwks)),
+        (resource::PATH, get(resource::describe)),
     ]
+}
+
+/// The keys that check what this server signs.
+async fn jwks(State(operators): State<Operators>) -> Response {
+    ([(header::CONTENT_TYPE, HeaderValue::from_static("application/jwk-set+json"))], operators.jwks).into_response()
 }
 
 /// The process runs.

@@ -15,7 +15,7 @@ const HEADER: HeaderName = HeaderName::from_static("x-request-id");
 
 /// The id of a request.
 #[derive(Debug, Clone)]
-pub(super) struct RequestId(pub(super) String);
+pub(crate) struct RequestId(pub(crate) String);
 
 /// A request from its arrival to its answer.
 pub(super) struct Entry {

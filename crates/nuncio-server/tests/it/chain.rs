@@ -6,6 +6,7 @@ use std::time::Duration;
 use nuncio_core::approval::Answer;
 use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
 use nuncio_core::digest::Digest;
+use nuncio_core::execution::Trace;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -251,6 +252,8 @@ impl World {
             client,
             turn: None,
             place: None,
+            trace: &Trace::default(),
+            began: None,
             deadline: engine.now().after(10 * MINUTE),
             cancel: &CancellationToken::new(),
         };

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::audit::{Outcome, Verdict};
+use nuncio_core::execution::Trace;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -241,7 +242,7 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
         gateway(&[held("timeout_ms = 60000")], |limits| limits.calls_per_tool = 1).clock(&clock).start().await;
     let engine = gateway.engine();
     let (caller, served) = (Caller::new(Principal::Local), engine.agent(DESK).unwrap());
-    let cancel = CancellationToken::new();
+    let (cancel, trace) = (CancellationToken::new(), Trace::default());
     let call = |id: &str, seconds: u64| Call {
         caller: &caller,
         protocol: Protocol::Skill,
@@ -253,6 +254,8 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
         client: ClientSays::NotAsked,
         turn: None,
         place: None,
+        trace: &trace,
+        began: None,
         deadline: engine.now().after(Duration::from_secs(seconds)),
         cancel: &cancel,
     };

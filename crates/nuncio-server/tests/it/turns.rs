@@ -5,9 +5,13 @@ use std::time::Duration;
 
 use nuncio_core::audit::Outcome;
 use nuncio_core::ids::OptionName;
+use nuncio_core::message::Message;
+use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::OptionValue;
+use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
+use nuncio_engine::converse::{SettingsPatch, TurnRequest};
 use nuncio_engine::vault::Vault;
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method, eventually};
 use serde_json::{Value, json};
@@ -508,4 +512,34 @@ async fn a_crash_leaves_no_call_without_an_answer_even_when_its_id_came_before()
     let history = next.aap().history(&session).await;
     let roles: Vec<_> = history.iter().map(|message| message["role"].as_str().unwrap()).collect();
     assert_eq!(roles, ["user", "assistant", "tool", "assistant", "user", "assistant", "tool"]);
+}
+
+#[tokio::test]
+async fn a_client_that_hangs_up_while_its_turn_begins_does_not_lock_its_session() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let aap = gateway.aap();
+    let caller = Caller::new(Principal::Local);
+    for polls in 1..=8 {
+        let session = aap.session(DESK, &[]).await;
+        let request = TurnRequest {
+            input: TurnInput::User(Message::user("hello")),
+            mode: StreamMode::None,
+            settings: SettingsPatch::default(),
+            protocol: Protocol::Aap,
+        };
+        let mut begin = Box::pin(gateway.engine().begin_turn(&caller, &session, request, None));
+        for _ in 0..polls {
+            let hung_up = futures_util::poll!(begin.as_mut()).is_pending();
+            if !hung_up {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(begin);
+        eventually("another turn", async || {
+            let (status, answer) = aap.turn(&session, json!([{"role": "user", "content": "again"}])).await;
+            (status == 200).then_some(answer)
+        })
+        .await;
+    }
 }

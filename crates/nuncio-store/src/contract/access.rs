@@ -2,7 +2,7 @@
 
 use nuncio_core::grant::{Grant, KeyScopes, Term};
 use nuncio_core::ids::{GrantId, KeyId};
-use nuncio_engine::ports::store::{ApiKey, Change, Conflict};
+use nuncio_engine::ports::store::{ApiKey, Change, Conflict, KeyKind};
 
 use super::sample::{self, later};
 use super::{Place, assert_one_winner, made, race, refusal};
@@ -13,7 +13,8 @@ pub async fn keys_are_listed_oldest_first(place: &dyn Place) {
     assert_eq!(store.keys().await.unwrap(), []);
     let young = sample::key("a", later(2));
     let bare = ApiKey { name: None, person: None, scopes: KeyScopes::All, ..sample::key("b", later(1)) };
-    let old = ApiKey { revoked_at: Some(later(5)), ..sample::key("c", later(0)) };
+    let kind = KeyKind::Signing { sealed: "sealed".to_owned() };
+    let old = ApiKey { kind, revoked_at: Some(later(5)), ..sample::key("c", later(0)) };
     made(&*store, [&young, &bare, &old].map(|key| Change::CreateKey(key.clone()))).await;
     assert_eq!(store.keys().await.unwrap(), [old, bare, young]);
 }

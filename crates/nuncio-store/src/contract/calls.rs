@@ -2,7 +2,7 @@
 
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::ids::CallId;
-use nuncio_engine::ports::store::{Change, Conflict, Place as InHistory, StartedCall};
+use nuncio_engine::ports::store::{Change, Conflict, MessagePlace, Place as InHistory, StartedCall};
 
 use super::sample::{self, later, session_id};
 use super::{Place, made, refusal};
@@ -17,7 +17,12 @@ fn start(call: &StartedCall) -> Change {
 }
 
 fn in_history() -> InHistory {
-    InHistory { session: session_id("s"), turn: 2, number: 7, call: CallId::parse("c 1").unwrap() }
+    InHistory::Message(MessagePlace {
+        session: session_id("s"),
+        turn: 2,
+        number: 7,
+        call: CallId::parse("c 1").unwrap(),
+    })
 }
 
 /// A call is there with every field from its start to its end. Ending one that never started, or

@@ -4,7 +4,10 @@ use nuncio_engine::ports::store::Change;
 use rusqlite::Connection;
 
 use super::problem::Problem;
-use super::{approvals, audit, calls, grants, keys, messages, remembered, sessions, turns};
+use super::{
+    approvals, audit, callbacks, calls, executions, followed, grants, keys, messages, remembered, sessions, tasks,
+    turns,
+};
 
 /// Makes one change, inside the transaction that is open.
 pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Problem> {
@@ -33,5 +36,22 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Prob
         Change::UseGrant(id) => grants::use_up(connection, id),
         Change::CreateApproval(approval) => approvals::create(connection, approval),
         Change::MoveApproval { approval, from } => approvals::move_on(connection, approval, from),
+        Change::CreateExecution { execution, lease, idempotency } => {
+            executions::create(connection, execution, lease, idempotency.as_ref())
+        }
+        Change::ClaimExecution { id, attempt, from, lease } => executions::claim(connection, id, *attempt, from, lease),
+        Change::StartExecution { id, owner, attempt, at } => executions::start(connection, id, owner, *attempt, *at),
+        Change::EndExecution { id, owner, attempt, state, at, kept_until } => {
+            executions::end(connection, id, (owner, *attempt), state, *at, *kept_until)
+        }
+        Change::RenewLeases(lease) => executions::renew(connection, lease),
+        Change::ForgetExecutions { at, limit } => executions::forget(connection, *at, *limit),
+        Change::PutCallback(callback) => callbacks::put(connection, callback),
+        Change::RemoveCallback(execution) => callbacks::remove(connection, execution),
+        Change::CreateTask(task) => tasks::create(connection, task),
+        Change::MoveTask { from, to } => tasks::move_on(connection, from, to),
+        Change::Follow(domain) => followed::create(connection, domain),
+        Change::UpdateFollowed { followed: domain, offers } => followed::update(connection, domain, offers.as_deref()),
+        Change::Unfollow(domain) => followed::remove(connection, domain),
     }
 }

@@ -59,6 +59,8 @@ fn durable(connection: &Connection) -> Result<(), Problem> {
     // Pages that change often are then carried over once, not in every few commits.
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     connection.pragma_update(None, "foreign_keys", true)?;
+    // What a savepoint may have to undo is not worth a file.
+    connection.pragma_update(None, "temp_store", "memory")?;
     Ok(())
 }
 

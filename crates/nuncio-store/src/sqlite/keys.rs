@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{ApiKey, Conflict};
+use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
@@ -12,8 +12,8 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO api_keys (id, name, digest, scopes, person, created_at, revoked_at)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO api_keys (id, name, digest, scopes, person, created_at, revoked_at, sealed)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
         params![
             key.id.as_str(),
             key.name,
@@ -22,6 +22,10 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
             key.person.as_ref().map(PersonName::as_str),
             key.created_at.as_millis(),
             key.revoked_at.map(Timestamp::as_millis),
+            match &key.kind {
+                KeyKind::Bearer => None,
+                KeyKind::Signing { sealed } => Some(sealed),
+            },
         ],
     )
 }
@@ -38,7 +42,8 @@ pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Resu
 pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, Problem> {
     rows::all(
         connection,
-        "SELECT id, name, digest, scopes, person, created_at, revoked_at FROM api_keys ORDER BY created_at, id",
+        "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed
+         FROM api_keys ORDER BY created_at, id",
         [],
         read,
     )
@@ -53,5 +58,6 @@ fn read(row: &Row<'_>) -> Result<ApiKey, Problem> {
         person: rows::optional(row, 4, |row, column| rows::parsed(row, column, |text| PersonName::parse(text).ok()))?,
         created_at: rows::moment(row, 5)?,
         revoked_at: rows::optional(row, 6, rows::moment)?,
+        kind: row.get::<_, Option<String>>(7)?.map_or(KeyKind::Bearer, |sealed| KeyKind::Signing { sealed }),
     })
 }

@@ -16,30 +16,13 @@ pub(super) fn append(
     message: &Message,
 ) -> Result<(), Problem> {
     execute_or(
-        Conflict::NoSession,
-        connection,
-        "UPDATE sessions SET next_message = CASE WHEN next_message < ?2 THEN ?2 ELSE next_message END
-         WHERE id = ?1",
-        params![session.as_str(), to_integer(number.saturating_add(1))?],
-    )?;
-    insert(connection, session, turn, number, message)
-}
-
-/// Puts it in its place; the session must be there.
-pub(super) fn insert(
-    connection: &Connection,
-    session: &SessionId,
-    turn: u64,
-    number: u64,
-    message: &Message,
-) -> Result<(), Problem> {
-    execute_or(
         Conflict::Exists,
         connection,
         "INSERT INTO messages (session, number, turn, message) VALUES (?1, ?2, ?3, ?4)
          ON CONFLICT (session, number) DO NOTHING",
         params![session.as_str(), to_integer(number)?, to_integer(turn)?, to_json(message)?],
     )
+    .map_err(Problem::of_no_session)
 }
 
 pub(super) fn of(connection: &Connection, session: &SessionId, from: u64) -> Result<Vec<StoredMessage>, Problem> {

@@ -7,7 +7,14 @@ use rusqlite::Connection;
 use super::problem::Problem;
 
 /// Step `n` leads from version `n` to `n + 1`. The version is kept in `user_version`.
-const STEPS: [&str; 1] = [include_str!("migrations/0001_first.sql")];
+const STEPS: &[&str] = &[
+    include_str!("migrations/0001_first.sql"),
+    include_str!("migrations/0002_executions.sql"),
+    include_str!("migrations/0003_signing_keys.sql"),
+    include_str!("migrations/0004_callbacks.sql"),
+    include_str!("migrations/0005_followed.sql"),
+    include_str!("migrations/0006_turns_tell.sql"),
+];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.
 pub(super) fn run(connection: &Connection) -> Result<(), StoreError> {

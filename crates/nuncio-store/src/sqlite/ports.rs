@@ -3,17 +3,25 @@
 use async_trait::async_trait;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{Head, Link};
+use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Lease};
 use nuncio_core::grant::Grant;
-use nuncio_core::ids::{ApprovalId, SessionId};
+use nuncio_core::ids::{ApprovalId, ExecutionId, SessionId, SkillId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
+use nuncio_core::task::Task;
+use nuncio_core::time::Timestamp;
 use nuncio_core::turn::Turn;
+use nuncio_engine::follow::{Domain, Followed};
 use nuncio_engine::ports::store::{
-    Access, ApiKey, Change, Conversations, Records, Remembered, SessionCursor, StartedCall, Store, StoreError,
-    StoredMessage,
+    Access, ApiKey, Callback, Change, Conversations, Executions, Following, Records, Remembered, SessionCursor,
+    StartedCall, Store, StoreError, StoredMessage,
 };
 
-use super::{SqliteStore, approvals, audit, calls, grants, keys, messages, remembered, sessions, turns};
+use super::{
+    SqliteStore, approvals, audit, callbacks, calls, executions, followed, grants, keys, messages, remembered,
+    sessions, tasks, turns,
+};
 
 /// How many messages are read where they are asked for: most conversations, most of the time.
 const SHORT: usize = 32;
@@ -92,6 +100,54 @@ impl Records for SqliteStore {
 
     async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {
         self.readers.list(calls::all).await
+    }
+}
+
+#[async_trait]
+impl Executions for SqliteStore {
+    async fn execution(&self, id: &ExecutionId) -> Result<Option<Execution>, StoreError> {
+        self.readers.point(|connection| executions::one(connection, id))
+    }
+
+    async fn execution_by_key(
+        &self,
+        caller: &Principal,
+        skill: &SkillId,
+        key: &str,
+    ) -> Result<Option<(ExecutionId, Digest)>, StoreError> {
+        self.readers.point(|connection| executions::by_key(connection, caller, skill, key))
+    }
+
+    async fn unfinished_executions(&self) -> Result<Vec<(Execution, Lease)>, StoreError> {
+        self.readers.list(executions::unfinished).await
+    }
+
+    async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError> {
+        self.readers.point(|connection| executions::is_any_to_forget(connection, at))
+    }
+
+    async fn callbacks(&self, until: Timestamp, limit: usize) -> Result<Vec<Callback>, StoreError> {
+        self.readers.list(move |connection| callbacks::first(connection, until, limit)).await
+    }
+
+    async fn task(&self, id: &TaskId) -> Result<Option<Task>, StoreError> {
+        self.readers.point(|connection| tasks::one(connection, id))
+    }
+
+    async fn open_tasks(&self, limit: usize) -> Result<Vec<Task>, StoreError> {
+        self.readers.list(move |connection| tasks::open(connection, limit)).await
+    }
+}
+
+#[async_trait]
+impl Following for SqliteStore {
+    async fn followed(&self) -> Result<Vec<Followed>, StoreError> {
+        self.readers.list(followed::every).await
+    }
+
+    async fn followed_domain(&self, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, StoreError> {
+        let domain = domain.clone();
+        self.readers.list(move |connection| followed::one(connection, &domain)).await
     }
 }
 

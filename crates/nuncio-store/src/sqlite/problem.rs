@@ -16,6 +16,25 @@ pub(super) enum Problem {
     Unwritable(String),
 }
 
+impl Problem {
+    /// The problem of a row whose only foreign key is its session.
+    pub(super) fn of_no_session(self) -> Self {
+        self.of_no_owner(Conflict::NoSession)
+    }
+
+    /// The problem of a row with one foreign key, whose absence is that conflict.
+    pub(super) fn of_no_owner(self, conflict: Conflict) -> Self {
+        match self {
+            Self::Sqlite(rusqlite::Error::SqliteFailure(cause, _))
+                if cause.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY =>
+            {
+                conflict.into()
+            }
+            other => other,
+        }
+    }
+}
+
 impl From<Conflict> for Problem {
     fn from(conflict: Conflict) -> Self {
         Self::Conflict(conflict)

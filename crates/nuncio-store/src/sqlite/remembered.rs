@@ -23,19 +23,7 @@ pub(super) fn insert(connection: &Connection, remembered: &Remembered) -> Result
             remembered.turn.map(to_integer).transpose()?,
         ],
     )
-    .map_err(no_session)
-}
-
-/// The only foreign key of a remembered request is its session.
-fn no_session(problem: Problem) -> Problem {
-    match problem {
-        Problem::Sqlite(rusqlite::Error::SqliteFailure(cause, _))
-            if cause.extended_code == rusqlite::ffi::SQLITE_CONSTRAINT_FOREIGNKEY =>
-        {
-            Conflict::NoSession.into()
-        }
-        other => other,
-    }
+    .map_err(Problem::of_no_session)
 }
 
 pub(super) fn one(

@@ -3,34 +3,31 @@
 use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{PendingCall, Session, Summary};
+use nuncio_core::session::{PendingCall, Session, Settings, Summary};
 use nuncio_engine::ports::store::{Conflict, SessionCursor};
 use rusqlite::{Connection, Row, params};
 
 use super::messages;
 use super::problem::Problem;
-use super::rows::{self, all, execute_or, first, to_integer, to_json, to_limit};
+use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
 pub(super) fn create(connection: &Connection, session: &Session, messages: &[Message]) -> Result<(), Problem> {
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO sessions (id, owner, agent, turns, running, next_message, created_at, pending, settings, summary)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO sessions (id, owner, agent, created_at, pending, settings, summary)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
         params![
             session.id.as_str(),
             session.owner.to_string(),
             session.agent.as_str(),
-            to_integer(session.turns)?,
-            i64::from(session.running),
-            to_integer(session.next_message)?,
             session.created_at.as_millis(),
             to_json(&session.pending)?,
             to_json(&session.settings)?,
             session.summary.as_ref().map(to_json).transpose()?,
         ],
     )?;
-    (0..).zip(messages).try_for_each(|(number, message)| messages::insert(connection, &session.id, 0, number, message))
+    (0..).zip(messages).try_for_each(|(number, message)| messages::append(connection, &session.id, 0, number, message))
 }
 
 /// Its messages, turns and remembered requests go with it, by their foreign keys.
@@ -45,6 +42,16 @@ pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[Pe
         "UPDATE sessions SET pending = ?2 WHERE id = ?1",
         params![id.as_str(), to_json(pending)?],
     )
+}
+
+/// Writes nothing where nothing changes.
+pub(super) fn set_settings(connection: &Connection, id: &SessionId, settings: &Settings) -> Result<(), Problem> {
+    execute(
+        connection,
+        "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2",
+        params![id.as_str(), to_json(settings)?],
+    )?;
+    Ok(())
 }
 
 pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &Summary) -> Result<(), Problem> {
@@ -67,7 +74,7 @@ pub(super) fn one(connection: &Connection, id: &SessionId) -> Result<Option<Sess
     first(
         connection,
         "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
-         FROM sessions WHERE id = ?1",
+         FROM session_states WHERE id = ?1",
         [id.as_str()],
         read,
     )
@@ -84,7 +91,7 @@ pub(super) fn of(
         None => all(
             connection,
             "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
-             FROM sessions WHERE owner = ?1
+             FROM session_states WHERE owner = ?1
              ORDER BY created_at DESC, id DESC LIMIT ?2",
             params![owner, limit],
             read,
@@ -92,7 +99,7 @@ pub(super) fn of(
         Some(cursor) => all(
             connection,
             "SELECT id, owner, agent, turns, running, next_message, created_at, pending, settings, summary
-             FROM sessions WHERE owner = ?1 AND (created_at, id) < (?3, ?4)
+             FROM session_states WHERE owner = ?1 AND (created_at, id) < (?3, ?4)
              ORDER BY created_at DESC, id DESC LIMIT ?2",
             params![owner, limit, cursor.created_at.as_millis(), cursor.id.as_str()],
             read,

@@ -8,7 +8,7 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
-use super::rows::{self, all, execute, execute_or, first, to_integer, to_json};
+use super::rows::{self, all, execute, first, to_integer, to_json};
 use super::sessions;
 
 pub(super) fn begin(
@@ -19,23 +19,23 @@ pub(super) fn begin(
     at: Timestamp,
     settings: &Settings,
 ) -> Result<(), Problem> {
-    let number = to_integer(number)?;
-    let begun = execute(
+    let last = first(
         connection,
-        "UPDATE sessions SET turns = ?2, running = 1, settings = ?3
-         WHERE id = ?1 AND turns + 1 = ?2 AND running = 0",
-        params![session.as_str(), number, to_json(settings)?],
+        "SELECT number, ended_at IS NOT NULL FROM turns WHERE session = ?1 ORDER BY number DESC LIMIT 1",
+        [session.as_str()],
+        |row| Ok((rows::number(row, 0)?, row.get(1)?)),
     )?;
-    if begun == 0 {
+    let (before, idle) = last.unwrap_or((0, true));
+    if !idle || number != before + 1 {
         return Err(sessions::missing_or(connection, session, Conflict::TurnRunning)?);
     }
-    execute_or(
-        Conflict::TurnRunning,
+    execute(
         connection,
-        "INSERT INTO turns (session, number, mode, started_at) VALUES (?1, ?2, ?3, ?4)
-         ON CONFLICT (session, number) DO NOTHING",
-        params![session.as_str(), number, mode.as_str(), at.as_millis()],
+        "INSERT INTO turns (session, number, mode, started_at) VALUES (?1, ?2, ?3, ?4)",
+        params![session.as_str(), to_integer(number)?, mode.as_str(), at.as_millis()],
     )
+    .map_err(Problem::of_no_session)?;
+    sessions::set_settings(connection, session, settings)
 }
 
 pub(super) fn end(
@@ -55,7 +55,6 @@ pub(super) fn end(
     if ended == 0 {
         return Err(sessions::missing_or(connection, session, Conflict::TurnOver)?);
     }
-    execute(connection, "UPDATE sessions SET running = 0 WHERE id = ?1", [session.as_str()])?;
     Ok(())
 }
 

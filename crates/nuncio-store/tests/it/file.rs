@@ -100,12 +100,14 @@ async fn unreadable_content_names_its_column_and_shows_nothing_of_it() {
         ("settings = '{\"tools\": '", "column settings: not JSON, at line 1 column 10"),
         ("settings = '{\"tools\": \"a secret\"}'", "column settings: JSON of another shape, at line 1 column 20"),
         ("settings = '{}', owner = 'a secret'", "column owner: the text is not what belongs there"),
-        ("owner = 'local', turns = -1", "column turns: the number is negative"),
     ] {
         tamper(&file, &format!("UPDATE sessions SET {tampering}"));
         assert_eq!(damage(store.session(&id).await.unwrap_err()), said);
     }
-    tamper(&file, "UPDATE sessions SET turns = 0");
+    tamper(&file, "UPDATE sessions SET owner = 'local'");
+    tamper(&file, "UPDATE messages SET number = -2");
+    assert_eq!(damage(store.session(&id).await.unwrap_err()), "column next_message: the number is negative");
+    tamper(&file, "UPDATE messages SET number = 0");
     assert!(store.session(&id).await.unwrap().is_some());
 
     tamper(&file, "UPDATE messages SET message = '{\"role\": \"nobody\"}'");

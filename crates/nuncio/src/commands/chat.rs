@@ -10,14 +10,14 @@ use nuncio_core::session::ToolRef;
 use nuncio_core::turn::TurnInput;
 use nuncio_server::fetch::{Allow, GuardedFetch};
 
-mod clean;
+pub(crate) mod clean;
 mod input;
 mod screen;
 mod target;
 mod tool;
 mod turn;
 mod words;
-mod wrap;
+pub(crate) mod wrap;
 
 use crate::cli::Chat;
 use crate::output::WrongUsage;
@@ -42,8 +42,7 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
     let mut chat = Chatting { target: flags.target, conversation, answers, screen, input: Input::new(json)? };
     chat.screen.welcome(&chat.conversation);
     if flags.session.is_some() {
-        chat.screen.history(chat.conversation.messages());
-        chat.answer_pending(true).await?;
+        chat.take_up().await?;
     }
     chat.talk().await
 }
@@ -58,6 +57,21 @@ struct Chatting {
 }
 
 impl Chatting {
+    /// Shows what was said, goes on with a turn that still runs, and answers what waits.
+    async fn take_up(&mut self) -> anyhow::Result<()> {
+        let Self { conversation, screen, input, .. } = self;
+        if let Some(running) = conversation.join().await? {
+            screen.history(running.conversation().messages());
+            screen.note(screen.words().still_running);
+            if turn::watch(running, screen, input).await {
+                self.answer_pending(false).await?;
+            }
+            return Ok(());
+        }
+        screen.history(conversation.messages());
+        self.answer_pending(true).await
+    }
+
     async fn talk(&mut self) -> anyhow::Result<()> {
         let mut leaving = false;
         loop {
@@ -132,7 +146,7 @@ impl Chatting {
 
     /// Whether the turn came to an end of its own.
     async fn turn(&mut self, input: TurnInput) -> bool {
-        turn::run(&mut self.conversation, input, &mut self.screen, &mut self.input).await
+        turn::watch(self.conversation.send(input), &mut self.screen, &mut self.input).await
     }
 }
 
@@ -148,7 +162,7 @@ async fn connect(
         .map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())))
         .transpose()?;
     let way_out = GuardedFetch::new(Allow::default(), false, roots.as_deref()).map_err(anyhow::Error::msg)?;
-    if key.is_some() && candidates.iter().any(target::is_in_clear) {
+    if key.is_some() && candidates.iter().any(nuncio_core::address::is_in_clear) {
         screen.note(screen.words().key_in_clear);
     }
     let mut first = None;

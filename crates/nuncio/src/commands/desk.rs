@@ -16,11 +16,13 @@ use serde_json::Value;
 use crate::cli::{Approve, Audit, Grant, Key};
 use crate::output::{WrongUsage, cell, fault, table};
 
-async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value> {
+/// Has an order carried out: by the server that runs, or here.
+pub(super) async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value> {
     if let Some(answer) = admin::ask(data, &order).await? {
         return Ok(answer);
     }
-    if !data.exists() && !matches!(order, Order::KeyCreate { .. } | Order::GrantCreate { .. }) {
+    let begins = matches!(order, Order::KeyCreate { .. } | Order::GrantCreate { .. } | Order::RegistryFollow { .. });
+    if !data.exists() && !begins {
         let message = format!("there is no data directory {}; name one with --data", data.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
@@ -28,7 +30,7 @@ async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value> {
 }
 
 /// A value read from the command line; a wrong one is wrong usage.
-fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> anyhow::Result<T> {
+pub(super) fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> anyhow::Result<T> {
     result.map_err(|error| WrongUsage(error.to_string()).into())
 }
 
@@ -37,7 +39,7 @@ fn scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
 }
 
 /// Prints an answer: as it is for programs, through `people` otherwise.
-fn show(json: bool, answer: &Value, people: impl FnOnce(&Value)) {
+pub(super) fn show(json: bool, answer: &Value, people: impl FnOnce(&Value)) {
     if json { println!("{answer}") } else { people(answer) }
 }
 
@@ -47,9 +49,9 @@ fn rows(answer: &Value, list: &str, row: impl Fn(&Value) -> Vec<String>) -> Vec<
 
 pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
     match command {
-        Key::Create { name, person, scopes: wanted, data } => {
+        Key::Create { name, person, scopes: wanted, signing, data } => {
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
-            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)? };
+            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)?, signing };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 // The key alone on standard output, so that it can be piped.
@@ -69,6 +71,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                     vec![
                         cell(&key["id"]),
                         cell(&key["name"]),
+                        cell(&key["kind"]),
                         state,
                         scopes,
                         cell(&key["person"]),
@@ -79,7 +82,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                     println!("There are no keys: a server on this machine is open to this machine.");
                     return;
                 }
-                table(&["ID", "NAME", "STATE", "SCOPES", "PERSON", "CREATED"], &rows);
+                table(&["ID", "NAME", "KIND", "STATE", "SCOPES", "PERSON", "CREATED"], &rows);
             });
         }
         Key::Revoke { key, data } => {

@@ -38,6 +38,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         tls,
         extra_ca: flags.extra_ca,
         dev: flags.dev,
+        public_url: flags.public_url.clone(),
         clock: Arc::new(SystemClock),
         executable,
     })
@@ -64,7 +65,10 @@ fn greet(server: &Server, url: &str, json: bool) {
     let agents = server.engine().agents();
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
-        println!("{}", json!({"url": url, "aap": format!("{url}/aap"), "agents": names}));
+        println!(
+            "{}",
+            json!({"url": url, "aap": format!("{url}/aap"), "skills": format!("{url}/.well-known/skill-sharing"), "agents": names})
+        );
         return;
     }
     println!("{} serves", "Nuncio".bold());
@@ -74,6 +78,9 @@ fn greet(server: &Server, url: &str, json: bool) {
     println!();
     println!("  page     {}", format!("{url}/").cyan());
     println!("  AAP      {}", format!("{url}/aap").cyan());
+    if !server.engine().skills(None).is_empty() {
+        println!("  skills   {}", format!("{url}/.well-known/skill-sharing").cyan());
+    }
     println!("  agents   {}", format!("{url}/aap/meta").cyan());
     println!("  health   {}", format!("{url}/healthz").cyan());
     println!();

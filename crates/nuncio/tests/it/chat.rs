@@ -109,6 +109,46 @@ fn an_old_session_shows_its_history_and_asks_about_what_waits() {
     assert_eq!(session_of(&second), session_of(&first));
 }
 
+/// A turn that still runs is shown once, from its beginning, and followed to its end.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_turn_that_still_runs_is_joined() {
+    let gate = "touch begun; while [ ! -e go ]; do sleep 0.02; done; echo went";
+    let home = Home::with_agent(&format!("{SCRIPTED}{}", shell_tool("gate", gate)));
+    let server = home.start();
+    let session = server.aap().session("script", &[("gate", true)]).await;
+    server.aap().play(&session, json!([[{"text": "an earlier answer"}]])).await;
+    let script = json!([[{"text": "before it"}, call("c1", "gate", &json!({}))], [{"text": "after it"}]]);
+    let (client, name) = (server.aap(), session.clone());
+    let turn = tokio::spawn(async move { client.play(&name, script).await });
+    until("the tool runs", async || home.path("begun").exists().then_some(())).await;
+
+    let target = server.url().trim_start_matches("http://").to_owned();
+    let chat = |more: &[&str]| home.nuncio(&[&["chat", &target, "--session", &session], more].concat()).typed();
+    let (mut person, program) = (chat(&[]), chat(&["--json"]));
+    until("the call is shown", async || person.stdout().contains("→ gate").then_some(())).await;
+    until("the call is told", async || program.stdout().contains("\"tool_call\"").then_some(())).await;
+    // The questions are scripts, which have the answers in quotes.
+    let said = |out: &str, text: &str| out.matches(text).count() - out.matches(&format!("\"{text}\"")).count();
+    let so_far = person.stdout();
+    assert_eq!((said(&so_far, "before it"), said(&so_far, "after it")), (1, 0), "{so_far}");
+    assert!(so_far.contains("still runs") && !so_far.contains("Allow"), "nobody is asked about what runs: {so_far}");
+    fs::write(home.path("go"), "").unwrap();
+    until("its end", async || (said(&person.stdout(), "after it") == 1).then_some(())).await;
+    person.line("/history");
+    person.line(&play(&json!([[{"text": "and a new one"}]])));
+    let ran = person.ended();
+    turn.await.unwrap();
+    let times = [("an earlier answer", 2), ("before it", 2), ("← went", 2), ("after it", 2), ("and a new one", 1)];
+    for (text, times) in times {
+        assert_eq!(said(&ran.stdout, text), times, "{text}, once more by /history: {}", ran.stdout);
+    }
+    let program = program.ended();
+    let events: Vec<Value> = program.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let history = events.iter().find(|event| event["event"] == "history").unwrap();
+    assert_eq!(history["messages"].as_array().unwrap().len(), 3, "two questions and an answer: {history}");
+    assert_eq!(events.iter().filter(|event| event["event"] == "tool_result").count(), 1, "{events:?}");
+}
+
 #[test]
 fn programs_get_one_event_a_line_and_nothing_runs_unasked() {
     let home = Home::script();

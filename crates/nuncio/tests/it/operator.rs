@@ -107,3 +107,18 @@ async fn a_grant_for_once_is_good_for_one_call_and_two_for_two() {
     assert_eq!(answers, [true, true, false]);
     assert_eq!(home.audit()[2]["decision"]["code"], "scope_not_granted");
 }
+
+#[test]
+fn a_signing_key_is_told_apart_and_its_secret_shown_once() {
+    let home = Home::script();
+    let made = home.nuncio(&["key", "create", "--signing", "--name", "till"]).run();
+    assert_eq!(made.status, Some(0), "{made:?}");
+    let secret = made.stdout.strip_suffix('\n').unwrap();
+    assert!(secret.starts_with("nsk_") && secret.len() >= 32, "{secret:?}");
+    let listed = home.desk(&["key", "list"]);
+    assert_eq!(listed.json()["keys"][0]["kind"], "signing");
+    let shown = home.nuncio(&["key", "list"]).run();
+    assert!(shown.stdout.lines().any(|line| line.contains("till") && line.contains("signing")), "{shown:?}");
+    assert!(!listed.stdout.contains(secret) && !shown.stdout.contains(secret));
+    assert_eq!(home.desk(&["key", "revoke", "till"]).json()["revoked"]["kind"], "signing");
+}

@@ -14,8 +14,12 @@ mod converse;
 mod everyone;
 #[path = "page/guard.rs"]
 mod guard;
+#[path = "page/inbox.rs"]
+mod inbox;
 #[path = "page/keys.rs"]
 mod keys;
+#[path = "page/warehouse.rs"]
+mod warehouse;
 
 /// A page that is open in a browser.
 struct Visit {

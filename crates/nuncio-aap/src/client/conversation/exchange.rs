@@ -17,7 +17,7 @@ use super::reconcile::{self, Known};
 use super::{Conversation, Ended, Pending, Received, Update, history_kind};
 use crate::client::error::ClientError;
 use crate::client::event::{StopError, TurnEvent, TurnStop};
-use crate::client::stream::TurnStream;
+use crate::client::stream::{Told, TurnStream};
 use crate::client::turn::TurnBody;
 
 /// How often a stream is taken up again without anything new.
@@ -39,6 +39,8 @@ pub struct Exchange<'a> {
     interrupted: bool,
     /// Whether the last connection ended as it should, only without `turn_stop`.
     clean: bool,
+    /// Whether the turn was joined and nothing of it was seen yet.
+    joining: bool,
 }
 
 enum Phase {
@@ -67,6 +69,63 @@ impl<'a> Exchange<'a> {
             attempts: 0,
             interrupted: false,
             clean: false,
+            joining: false,
+        }
+    }
+
+    /// A turn that somebody began before us, with the first that came of it.
+    pub(super) fn joined(
+        conversation: &'a mut Conversation,
+        stream: TurnStream,
+        first: Option<Result<Told, ClientError>>,
+    ) -> Self {
+        let mut exchange = Self {
+            conversation,
+            input: None,
+            denied: Vec::new(),
+            phase: Phase::Reading(Box::new(stream)),
+            fold: Fold::default(),
+            ready: VecDeque::new(),
+            last_id: None,
+            attempts: 0,
+            interrupted: false,
+            clean: false,
+            joining: true,
+        };
+        if let Some(first) = first {
+            exchange.read(Some(first));
+        }
+        exchange
+    }
+
+    /// The conversation, without what this turn has brought.
+    #[must_use]
+    pub fn conversation(&self) -> &Conversation {
+        self.conversation
+    }
+
+    fn read(&mut self, told: Option<Result<Told, ClientError>>) {
+        match told {
+            Some(Ok(told)) => {
+                self.attempts = 0;
+                self.last_id = told.id.or(self.last_id.take());
+                if self.joining && told.event != TurnEvent::TurnStart {
+                    self.joining = false;
+                    self.conversation.take_back(&told.event);
+                }
+                match told.event {
+                    TurnEvent::TurnStop(stop) => {
+                        let received = if self.interrupted { Received::Continued } else { Received::Whole };
+                        self.end(stop, received);
+                    }
+                    event => self.ready.extend(self.fold.take(event)),
+                }
+            }
+            Some(Err(error @ (ClientError::NotAap(_) | ClientError::TooLarge(_)))) => {
+                self.end(failed(error.to_string()), Received::Incomplete);
+            }
+            Some(Err(_)) => self.broken(false),
+            None => self.broken(true),
         }
     }
 
@@ -81,24 +140,10 @@ impl<'a> Exchange<'a> {
                 }
                 self.phase = Phase::Reading(Box::new(stream));
             }
-            Phase::Reading(stream) => match ready!(stream.poll_next_unpin(context)) {
-                Some(Ok(told)) => {
-                    self.attempts = 0;
-                    self.last_id = told.id.or(self.last_id.take());
-                    match told.event {
-                        TurnEvent::TurnStop(stop) => {
-                            let received = if self.interrupted { Received::Continued } else { Received::Whole };
-                            self.end(stop, received);
-                        }
-                        event => self.ready.extend(self.fold.take(event)),
-                    }
-                }
-                Some(Err(error @ (ClientError::NotAap(_) | ClientError::TooLarge(_)))) => {
-                    self.end(failed(error.to_string()), Received::Incomplete);
-                }
-                Some(Err(_)) => self.broken(false),
-                None => self.broken(true),
-            },
+            Phase::Reading(stream) => {
+                let told = ready!(stream.poll_next_unpin(context));
+                self.read(told);
+            }
             Phase::Resuming(resuming) => match ready!(resuming.poll_unpin(context)) {
                 Ok(stream) => self.phase = Phase::Reading(Box::new(stream)),
                 Err(

@@ -59,7 +59,7 @@ r#"
 agent.toml:1:1: agent.name: missing
   needed: a text
 agent.toml:2:1: agent.nmae: unknown key
-  did you mean "name"? allowed: "name", "title", "version", "description", "owner"
+  did you mean "name"? allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
 "#;
 
 an_agent_with_numbers_for_texts:
@@ -155,7 +155,7 @@ agent.toml:2:8: agent.name: "Hotel" is not an agent name
 agent.toml:3:11: agent.version: "1" is not a version: unexpected end of input while parsing major version number
   allowed: MAJOR.MINOR.PATCH, such as "1.0.0"
 agent.toml:4:1: agent.colour: unknown key
-  allowed: "name", "title", "version", "description", "owner"
+  allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
 agent.toml:8:12: brain.fallback: not a template: unexpected end of input, expected expression
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 agent.toml:13:9: tool "book".scope: no [[scope]] is called "booking:wirte"
@@ -223,7 +223,7 @@ name = "x"
 =>
 r#"
 agent.toml:4:3: tools: unknown key
-  did you mean "tool"? allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "information"
+  did you mean "tool"? allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "information", "capability", "interface"
 "#;
 
 a_section_that_is_nothing_we_know:
@@ -233,7 +233,7 @@ r#"
 =>
 r#"
 agent.toml:4:2: weather: unknown key
-  allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "information"
+  allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "information", "capability", "interface"
 "#;
 
 one_section_where_several_are_meant:
@@ -265,7 +265,7 @@ r#"
 =>
 r#"
 agent.toml:4:1: agent."a b\nc": unknown key
-  allowed: "name", "title", "version", "description", "owner"
+  allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
 "#;
 }
 

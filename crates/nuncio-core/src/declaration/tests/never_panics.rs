@@ -52,6 +52,21 @@ const PIECES: &[&str] = &[
     "\"$ref\" = \"#\"\n",
     "import = [1]\n",
     "[secrets]\n",
+    "[agent.skill]\n",
+    "[[information]]\nfile = \"../x.json\"\n",
+    "[[capability]]\ntools = [1]\n",
+    "[[interface]]\n",
+    "anp = 1\n",
+    "[tool.skill]\n",
+    "skill = {}\n",
+    "skill = { id = \"{provider}/..\", type = \"task\" }\n",
+    "auth = { api_key = \"预\" }\n",
+    "created_at = 2026-01-01\n",
+    "updated_at = 07:32:00\n",
+    "run = { human = true }\n",
+    "run = { skill = \"a@[::1\" }\n",
+    "@",
+    "{provider}",
 ];
 
 /// One change to a text: at a place, take so much away and put something in.

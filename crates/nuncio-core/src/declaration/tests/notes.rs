@@ -93,27 +93,6 @@ agent.toml:11:1: scope "a".description: not given in "zh-CN"
   the label has these languages; give the description in them too
 "#;
 
-sections_of_later_protocols:
-r#"
-[[tool]]
-name = "find"
-description = "Finds."
-input = { type = "object", properties = { q = {} } }
-run = { command = ["true"] }
-skill = { type = "task" }
-[[information]]
-type = "Product"
-[[information]]
-type = "Product"
-"#
-=>
-r#"
-agent.toml:13:1: tool "find".skill: not used yet
-  it belongs to a protocol this version does not speak
-agent.toml:14:1: information "Product": not used yet
-  it belongs to a protocol this version does not speak
-"#;
-
 an_argument_without_a_slot:
 r#"
 [[intent]]

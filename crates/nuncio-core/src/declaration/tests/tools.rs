@@ -281,6 +281,21 @@ agent.toml:9:9: tool "find".skill: found true
   allowed: a table
 "#;
 
+timeouts_of_people:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { human = true }
+timeout_ms = 2592000001
+"#
+=>
+r#"
+agent.toml:9:14: tool "find".timeout_ms: found 2592000001
+  allowed: a whole number from 1 to 2592000000
+"#;
+
 an_empty_description:
 r#"
 [[tool]]

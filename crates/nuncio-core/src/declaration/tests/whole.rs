@@ -5,7 +5,10 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::agent::{Agent, BrainSpec, HttpMethod, McpTransport, OptionKind, Run, SecretSource, Sensitivity, SlotKind};
+use crate::agent::{
+    Access, Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionKind, Retry, Run, SecretSource,
+    Sensitivity, SkillAuth, SkillCredential, SkillMethod, SlotKind,
+};
 use crate::declaration::{MAX_BYTES, STARTER, parse};
 use crate::ids::ToolName;
 
@@ -117,6 +120,56 @@ fn what_its_tools_take_and_where_they_run() {
 }
 
 #[test]
+fn what_people_and_other_hosts_do_for_it() {
+    let agent = hotel();
+    let human = |tool: &str| {
+        let tool = agent.tool(tool).unwrap();
+        let Run::Human(run) = &tool.run else { panic!("{:?}", tool.run) };
+        (run.instructions.as_ref().map(|template| template.as_str().to_owned()), tool.timeout)
+    };
+    assert_eq!(human("carry"), (Some("Carry it to {{ args.room }}.".into()), Duration::from_secs(30 * 86_400)));
+    assert_eq!(human("sweep"), (None, Duration::from_secs(86_400)));
+
+    let remote = |tool: &str| match &agent.tool(tool).unwrap().run {
+        Run::Skill(run) => run.clone(),
+        other => panic!("{other:?}"),
+    };
+    let taxi = remote("taxi");
+    assert_eq!(taxi.target, "taxi/call@rides.example:8443");
+    let Some(SkillCredential::Client { id, secret }) = &taxi.credential else { panic!("{taxi:?}") };
+    assert_eq!((id.as_str(), secret.as_str()), ("hotel", "{{ secrets.TOKEN }}"));
+    let tickets = remote("tickets");
+    assert_eq!((tickets.target.as_str(), tickets.credential), ("https://shows.example/skills/buy.json", None));
+}
+
+#[test]
+fn what_strangers_see_of_it() {
+    let agent = hotel();
+    let search = agent.tool("search").unwrap().skill.as_deref().unwrap();
+    assert_eq!(search.id.as_str(), "grand/hotel-assistant/find");
+    assert_eq!((search.name.as_str(), search.description.as_str()), ("Find a room", "Finds free rooms."));
+    assert_eq!((search.version.to_string().as_str(), search.kind), ("2.0.1", CapabilityType::Api));
+    assert_eq!((search.access, search.method), (Access::Private, SkillMethod::Get));
+    assert_eq!(search.auth, SkillAuth::OAuth2 { issuer: Some("https://login.example/realm".parse().unwrap()) });
+    assert_eq!(search.tags, ["hotel", "客房"]);
+    assert_eq!(search.documentation.as_ref().unwrap().as_str(), "https://grand-hotel.example/find");
+    assert_eq!(search.created_at.unwrap().to_string(), "2026-01-15T08:00:00.000Z");
+    assert_eq!(search.updated_at.unwrap().to_string(), "2026-02-01T00:00:00.000Z");
+    assert_eq!(search.retry, Some(Retry { max_attempts: 3, backoff: Duration::from_millis(250) }));
+    assert_eq!((search.retention, search.concurrency), (Some(Duration::from_secs(48 * 3_600)), Some(4)));
+
+    let carry = agent.tool("carry").unwrap().skill.as_deref().unwrap();
+    assert_eq!((carry.id.as_str(), carry.access), ("hotel-assistant/carry", Access::Public));
+    assert_eq!(carry.auth, SkillAuth::ApiKey { header: "X-Hotel-Key".into() });
+
+    let whole = agent.skill.as_deref().unwrap();
+    assert_eq!((whole.id.as_str(), whole.name.as_str()), ("hotel-assistant/ask", "Grand Hotel Assistant"));
+    assert_eq!(whole.description, "Books rooms and answers guests.");
+    assert_eq!((whole.access, &whole.auth, whole.method), (Access::Public, &SkillAuth::None, SkillMethod::Post));
+    assert_eq!((whole.retry, whole.retention, whole.concurrency), (None, None, None));
+}
+
+#[test]
 fn its_servers_and_secrets() {
     let agent = hotel();
     let [hotel, sky, everything] = agent.mcp.as_slice() else { panic!("{:?}", agent.mcp) };
@@ -179,9 +232,23 @@ fn the_starter_is_right_with_every_example_switched_on() {
     assert_eq!(declared.notes, []);
     let agent = declared.agent;
     assert!(agent.owner.is_some());
-    assert_eq!((agent.scopes.len(), agent.tools.len(), agent.secrets.len()), (1, 2, 1));
+    assert_eq!((agent.scopes.len(), agent.tools.len(), agent.secrets.len()), (1, 5, 2));
     assert_eq!((agent.mcp.len(), agent.options.len()), (1, 1));
     assert_eq!(agent.capabilities, crate::agent::Capabilities::default());
+}
+
+#[test]
+fn what_the_authors_page_on_skills_shows_is_right() {
+    let page = include_str!("../../../../../docs/skills.md");
+    let examples: Vec<_> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert_eq!(examples.len(), 4);
+    for example in examples {
+        let agent = if example.contains("[agent]") { "" } else { super::AGENT };
+        let server = "[[mcp]]\nname = \"hotel\"\ncommand = [\"hotel\"]\nimport = true\n";
+        let text = format!("{agent}{}{example}{server}", super::GREETING);
+        let declared = parse("skills.md", &text).unwrap_or_else(|faults| panic!("{faults}"));
+        assert_eq!(declared.notes, [], "{text}");
+    }
 }
 
 #[test]

@@ -9,7 +9,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::KeyId;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{ApiKey, Conflict};
+use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind};
 use tempfile::TempDir;
 
 use super::super::{connection, keys, migrations};
@@ -26,6 +26,7 @@ fn store() -> (TempDir, PathBuf, Connection) {
 fn create(id: &str, name_bytes: usize) -> Vec<Change> {
     vec![Change::CreateKey(ApiKey {
         id: KeyId::parse(id).unwrap(),
+        kind: KeyKind::Bearer,
         name: Some("n".repeat(name_bytes)),
         digest: Digest::ZERO,
         scopes: KeyScopes::All,

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 
 /// The text without what a terminal would obey.
-pub(super) fn clean(text: &str) -> Cow<'_, str> {
+pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
         return Cow::Borrowed(text);
     }
@@ -20,7 +20,7 @@ pub(super) fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// How many columns a character takes.
-pub(super) fn columns(c: char) -> usize {
+pub(in crate::commands) fn columns(c: char) -> usize {
     match c {
         '\u{0300}'..='\u{036F}' | '\u{200B}'..='\u{200D}' | '\u{FE00}'..='\u{FE0F}' => 0,
         _ if is_wide(c) => 2,

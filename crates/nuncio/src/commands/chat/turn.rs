@@ -4,25 +4,20 @@ use std::collections::HashSet;
 
 use futures_util::StreamExt as _;
 use futures_util::future::{BoxFuture, FutureExt as _};
-use nuncio_aap::client::{ClientError, Conversation, Pending, Update};
+use nuncio_aap::client::{ClientError, Conversation, Exchange, Pending, Update};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra};
 use nuncio_core::session::Awaits;
-use nuncio_core::turn::{CallAnswer, TurnInput};
+use nuncio_core::turn::CallAnswer;
 
 use super::input::{Heard, Input};
 use super::screen::Screen;
 use super::tool::LocalTool;
 
-/// Runs a turn; whether it came to its end. Ctrl-C stops it, and a second one stops listening.
-pub(super) async fn run(
-    conversation: &mut Conversation,
-    input: TurnInput,
-    screen: &mut Screen,
-    user: &mut Input,
-) -> bool {
+/// Watches a turn; whether it came to its end. Ctrl-C stops it, and a second one stops listening.
+pub(super) async fn watch(mut exchange: Exchange<'_>, screen: &mut Screen, user: &mut Input) -> bool {
+    let conversation = exchange.conversation();
     let (client, session) = (conversation.client().clone(), conversation.session().to_owned());
-    let mut exchange = conversation.send(input);
     let mut stopping: Option<BoxFuture<'static, Result<(), ClientError>>> = None;
     let mut stopped = false;
     loop {

@@ -4,7 +4,7 @@ use super::clean::{columns, is_wide};
 
 /// Puts words on lines. A word is held back until it is known to fit.
 #[derive(Debug)]
-pub(super) struct Wrap {
+pub(crate) struct Wrap {
     /// How many columns there are; none for any number.
     width: Option<usize>,
     column: usize,
@@ -15,12 +15,12 @@ pub(super) struct Wrap {
 }
 
 impl Wrap {
-    pub(super) fn new(width: Option<usize>) -> Self {
+    pub(crate) fn new(width: Option<usize>) -> Self {
         Self { width: width.map(|width| width.max(20)), column: 0, word: String::new(), word_columns: 0, spaces: 0 }
     }
 
     /// Takes a piece of text; what can be printed now.
-    pub(super) fn push(&mut self, piece: &str) -> String {
+    pub(crate) fn push(&mut self, piece: &str) -> String {
         let mut out = String::new();
         for c in piece.chars() {
             match c {
@@ -53,14 +53,14 @@ impl Wrap {
     }
 
     /// What is held back; the line goes on after it.
-    pub(super) fn flush(&mut self) -> String {
+    pub(crate) fn flush(&mut self) -> String {
         let mut out = String::new();
         self.put_word(&mut out);
         out
     }
 
     /// What is held back, and the end of the line if one has begun.
-    pub(super) fn end(&mut self) -> String {
+    pub(crate) fn end(&mut self) -> String {
         let mut out = self.flush();
         if self.column > 0 {
             out.push('\n');

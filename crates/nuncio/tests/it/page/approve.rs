@@ -101,16 +101,17 @@ async fn tools_and_settings_chosen_at_the_side_reach_the_agent() {
     visit.browser.run("const model = document.querySelector('[data-option=model]'); model.value = 'large'", &[]).await;
     visit.browser.write("[data-option=apiKey]", "s3cret").await;
     visit.play(json!([[{"echo": "tools"}]])).await;
-    visit.hears("[\"add\"]").await;
+    visit.hears("[\"add\",\"echo\",\"fail\"]").await;
     let session = visit.session().await;
     let (_, shown) = visit.server.aap().get(&format!("/sessions/{session}")).await;
     assert_eq!(shown["agent"]["options"], json!({"model": "large", "apiKey": "***"}));
-    assert_eq!(shown["agent"]["tools"], json!([{"name": "add", "trust": false}]));
+    let chosen = ["add", "echo", "fail"].map(|name| json!({"name": name, "trust": false}));
+    assert_eq!(shown["agent"]["tools"], json!(chosen));
     assert_eq!(visit.browser.eval("document.querySelector('[data-option=apiKey]').value").await, "");
 
     visit.is("idle").await;
     visit.browser.click("[data-tool=lookup] [data-on]").await;
     visit.play(json!([[{"text": "now "}, {"echo": "tools"}]])).await;
-    visit.hears("now [\"add\",\"lookup\"]").await;
+    visit.hears("now [\"add\",\"lookup\",\"echo\",\"fail\"]").await;
     visit.no_complaints().await;
 }

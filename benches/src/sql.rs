@@ -1,0 +1,137 @@
+//! The limit for executions: the same rows, written by hand. One thread writes with group commit, and
+//! whoever asked reads back what is there. No HTTP, no schema, no record, no one to ask.
+
+use std::path::{Path, PathBuf};
+use std::sync::mpsc;
+use std::thread;
+use std::time::Instant;
+
+use anyhow::Context as _;
+use rusqlite::{Connection, params};
+use tokio::sync::oneshot;
+
+const SCHEMA: &str = "CREATE TABLE executions (
+    id TEXT NOT NULL PRIMARY KEY, state TEXT NOT NULL, attempt INTEGER NOT NULL, owner TEXT, output TEXT,
+    content TEXT NOT NULL) STRICT;
+    CREATE INDEX unfinished ON executions (id) WHERE owner IS NOT NULL;";
+
+enum Step {
+    Accept,
+    Start,
+    Finish,
+}
+
+struct Unit {
+    step: Step,
+    id: String,
+    done: oneshot::Sender<()>,
+}
+
+/// Runs `count` executions by 64 clients in this process, and prints the rate and the CPU of each.
+pub(crate) async fn run(count: usize) -> anyhow::Result<()> {
+    let folder = tempfile::tempdir()?;
+    let path = folder.path().join("bare.db");
+    let connection = open(&path)?;
+    connection.execute_batch(SCHEMA)?;
+    let (send, receive) = mpsc::channel::<Unit>();
+    let writer = thread::spawn(move || write(&connection, &receive));
+    let (cpu, began) = (cpu_micros()?, Instant::now());
+    let clients: Vec<_> =
+        (0..64).map(|client| tokio::spawn(client_of(client, count / 64, send.clone(), path.clone()))).collect();
+    drop(send);
+    for client in clients {
+        client.await??;
+    }
+    let seconds = began.elapsed().as_secs_f64();
+    let each = (cpu_micros()? - cpu) / count as f64;
+    println!("{}", serde_json::json!({"rate": count as f64 / seconds, "cpu": each}));
+    writer.join().map_err(|_| anyhow::anyhow!("the writer stopped"))?
+}
+
+async fn client_of(client: usize, rounds: usize, send: mpsc::Sender<Unit>, path: PathBuf) -> anyhow::Result<()> {
+    let reader = open(&path)?;
+    for round in 0..rounds {
+        let id = format!("exe_{round:012}_{client:03}_0123456789abcdef");
+        for step in [Step::Accept, Step::Start, Step::Finish] {
+            let (done, written) = oneshot::channel();
+            send.send(Unit { step, id: id.clone(), done }).ok().context("the writer stopped")?;
+            written.await?;
+        }
+        let mut statement = reader.prepare_cached("SELECT state, output, content FROM executions WHERE id = ?1")?;
+        let state: String = statement.query_row([&id], |row| row.get(0))?;
+        anyhow::ensure!(state == "completed");
+    }
+    Ok(())
+}
+
+fn write(connection: &Connection, queue: &mpsc::Receiver<Unit>) -> anyhow::Result<()> {
+    let content =
+        r#"{"skill":"bench/instant","version":"1.0.0","agent":"bench","caller":"local","inputs":{"text":"hello"}}"#;
+    while let Ok(first) = queue.recv() {
+        let group: Vec<Unit> = std::iter::once(first).chain(queue.try_iter().take(255)).collect();
+        connection.execute_batch("BEGIN IMMEDIATE")?;
+        for unit in &group {
+            match unit.step {
+                Step::Accept => connection
+                    .prepare_cached("INSERT INTO executions (id, state, attempt, owner, content) VALUES (?1, 'accepted', 0, 'me', ?2)")?
+                    .execute(params![unit.id, content])?,
+                Step::Start => connection
+                    .prepare_cached("UPDATE executions SET state = 'running', attempt = 1 WHERE id = ?1 AND owner = 'me' AND attempt = 0")?
+                    .execute([&unit.id])?,
+                Step::Finish => connection
+                    .prepare_cached("UPDATE executions SET state = 'completed', owner = NULL, output = ?2 WHERE id = ?1 AND owner = 'me' AND attempt = 1")?
+                    .execute(params![unit.id, r#"{"text":"hello"}"#])?,
+            };
+        }
+        connection.execute_batch("COMMIT")?;
+        for unit in group {
+            let _ = unit.done.send(());
+        }
+    }
+    Ok(())
+}
+
+fn open(path: &Path) -> anyhow::Result<Connection> {
+    let connection = Connection::open(path)?;
+    connection.busy_timeout(std::time::Duration::from_secs(5))?;
+    connection.pragma_update(None, "journal_mode", "wal")?;
+    connection.pragma_update(None, "synchronous", "full")?;
+    connection.pragma_update(None, "wal_autocheckpoint", 8192)?;
+    Ok(connection)
+}
+
+/// CPU time of this process so far, threads that are gone included.
+fn cpu_micros() -> anyhow::Result<f64> {
+    let stat = std::fs::read_to_string("/proc/self/stat")?;
+    let fields: Vec<&str> = stat.rsplit(')').next().context("no stat")?.split_whitespace().collect();
+    let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);
+    // Ticks of 10 ms, user and system.
+    Ok((ticks(11) + ticks(12)) * 10_000.0)
+}
+
+/// Fills a server's database with executions that are over, and their records, as they would be there.
+pub(crate) fn fill(database: &Path, count: usize) -> anyhow::Result<()> {
+    let mut connection = open(database)?;
+    let content: String = connection.query_row("SELECT content FROM executions LIMIT 1", [], |row| row.get(0))?;
+    let outcome: String = connection.query_row("SELECT outcome FROM executions LIMIT 1", [], |row| row.get(0))?;
+    let (record, previous, hash, seq): (String, String, String, i64) = connection.query_row(
+        "SELECT record, previous, hash, seq FROM audit_links ORDER BY seq DESC LIMIT 1",
+        [],
+        |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?, row.get(3)?)),
+    )?;
+    let all = connection.transaction()?;
+    {
+        let mut execution = all.prepare(
+            "INSERT INTO executions (id, state, attempt, updated_at, kept_until, outcome, content)
+             VALUES (?1, 'completed', 1, 1, 9000000000000, ?2, ?3)",
+        )?;
+        let mut link = all.prepare("INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)")?;
+        for number in 0..count {
+            // Random in its end as real ones are, in order by its beginning.
+            let random = (number as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            execution.execute(params![format!("exe_0{number:08}{random:020x}"), outcome, content])?;
+            link.execute(params![seq + 1 + number as i64, previous, hash, record])?;
+        }
+    }
+    Ok(all.commit()?)
+}

@@ -1,0 +1,85 @@
+//! The checks of Skill Sharing 1.0, grouped by what they look at.
+//!
+//! A check is an `async fn(&Api) -> Verdict`; its name is how a row of `skill/requirements.toml` refers
+//! to it. What it starts it also waits for or stops, so that checks may run side by side.
+
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+
+use crate::suite::{Check, Offer};
+use crate::target::Target;
+use crate::verdict::Stop;
+use wire::Api;
+
+mod form;
+mod wire;
+
+/// Names the checks of a module: `checks![first_check, second_check]`.
+macro_rules! checks {
+    ($($name:ident),* $(,)?) => {
+        /// The checks of this module, by name.
+        pub(super) const CHECKS: &[(&str, crate::suite::Check)] = &[$(
+            (stringify!($name), |target| {
+                Box::pin(async move {
+                    let api = Api::connect(target).await?;
+                    $name(&api).await
+                })
+            }),
+        )*];
+    };
+}
+
+mod auth;
+mod cancel;
+mod context;
+mod descriptor;
+mod errors;
+mod idempotency;
+mod index;
+mod inputs;
+mod kinds;
+mod methods;
+mod owners;
+mod private;
+mod signature;
+mod states;
+mod submit;
+mod wait;
+
+/// All checks, by name.
+pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
+    [
+        auth::CHECKS,
+        cancel::CHECKS,
+        context::CHECKS,
+        descriptor::CHECKS,
+        errors::CHECKS,
+        idempotency::CHECKS,
+        index::CHECKS,
+        inputs::CHECKS,
+        kinds::CHECKS,
+        methods::CHECKS,
+        owners::CHECKS,
+        private::CHECKS,
+        signature::CHECKS,
+        states::CHECKS,
+        submit::CHECKS,
+        wait::CHECKS,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+/// Whether the server answers, and with which skills.
+pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<Offer, String>> {
+    async move {
+        match Api::connect(target).await {
+            Ok(api) => {
+                Ok(Offer { script: api.has("script/echo") && api.has("script/fail"), probe: api.has(wire::ALL) })
+            }
+            Err(Stop::Failed(reason) | Stop::Skipped(reason)) => Err(reason),
+        }
+    }
+    .boxed()
+}

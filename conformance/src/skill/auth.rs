@@ -1,0 +1,166 @@
+//! Who may call (§7, §8.3.2, §8.3.3): keys where the skill says, 401 and 403 that say what is missing.
+
+use serde_json::json;
+
+use super::wire::{ALL, Api, wish};
+use crate::verdict::{Verdict, ensure, equal};
+
+checks![
+    auth_none_needs_nothing,
+    auth_missing_is_401,
+    auth_wrong_is_401,
+    auth_401_says_how,
+    auth_401_has_a_challenge,
+    auth_key_in_the_named_header,
+    auth_header_names_have_no_case,
+    auth_key_in_another_header_is_401,
+    auth_bearer_key,
+    auth_key_in_the_body,
+    auth_header_goes_before_body,
+    auth_without_scope_is_403,
+    auth_public_with_key_needs_no_scope,
+    auth_comes_before_faults,
+    auth_id_in_the_body_is_no_identity,
+];
+
+/// The skills that take keys, with the header.
+const KEYED: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
+
+async fn auth_none_needs_nothing(api: &Api) -> Verdict {
+    api.invoke(ALL, json!({ "text": "x" })).await?.status(202).map(drop)
+}
+
+async fn auth_missing_is_401(api: &Api) -> Verdict {
+    for skill in ["probe/keyed", "probe/restricted", "probe/signed", "probe/signed-public"] {
+        api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}
+
+async fn auth_wrong_is_401(api: &Api) -> Verdict {
+    for (skill, header) in KEYED {
+        for key in ["nk_wrong", "", "Bearer x"] {
+            api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[(header, key)])
+                .await?
+                .refused_as(401, "AUTH_REQUIRED")?;
+        }
+        let bearer = [("authorization", "Bearer nk_wrong")];
+        let error = api
+            .invoke_with(skill, &wish(skill, json!({ "text": "x" })), &bearer)
+            .await?
+            .refused_as(401, "AUTH_REQUIRED")?;
+        equal("details.required_auth_type", json!("api_key"), error["details"]["required_auth_type"].clone())?;
+    }
+    Ok(())
+}
+
+async fn auth_401_says_how(api: &Api) -> Verdict {
+    for (skill, header) in KEYED {
+        let error = api.invoke(skill, json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
+        equal("details", json!({ "required_auth_type": "api_key", "header": header }), error["details"].clone())?;
+        equal("retry", json!({ "suggested_delay_ms": 0, "max_attempts": 1 }), error["retry"].clone())?;
+    }
+    let error = api.invoke("probe/signed", json!({ "text": "x" })).await?.refused_as(401, "AUTH_REQUIRED")?;
+    equal("details.required_auth_type", json!("custom"), error["details"]["required_auth_type"].clone())
+}
+
+async fn auth_401_has_a_challenge(api: &Api) -> Verdict {
+    for skill in ["probe/keyed", "probe/restricted", "probe/signed"] {
+        let reply = api.invoke(skill, json!({ "text": "x" })).await?;
+        ensure(!reply.header("www-authenticate").is_empty(), || format!("{skill}: expected WWW-Authenticate"))?;
+    }
+    Ok(())
+}
+
+async fn auth_key_in_the_named_header(api: &Api) -> Verdict {
+    let (_, key) = api.key()?;
+    for (skill, header) in KEYED {
+        api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[(header, key)]).await?.status(202)?;
+    }
+    Ok(())
+}
+
+async fn auth_header_names_have_no_case(api: &Api) -> Verdict {
+    let (_, key) = api.key()?;
+    for header in ["x-probe-key", "X-PROBE-KEY"] {
+        let body = wish("probe/restricted", json!({ "text": "x" }));
+        api.invoke_with("probe/restricted", &body, &[(header, key)]).await?.status(202)?;
+    }
+    Ok(())
+}
+
+async fn auth_key_in_another_header_is_401(api: &Api) -> Verdict {
+    let (_, key) = api.key()?;
+    let body = wish("probe/keyed", json!({ "text": "x" }));
+    for header in ["x-probe-key", "x-key", "cookie"] {
+        api.invoke_with("probe/keyed", &body, &[(header, key)]).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}
+
+async fn auth_bearer_key(api: &Api) -> Verdict {
+    let bearer = format!("Bearer {}", api.key()?.1);
+    for (skill, _) in KEYED {
+        api.invoke_with(skill, &wish(skill, json!({ "text": "x" })), &[("authorization", &bearer)])
+            .await?
+            .status(202)?;
+    }
+    Ok(())
+}
+
+async fn auth_key_in_the_body(api: &Api) -> Verdict {
+    for (skill, _) in KEYED {
+        let mut body = wish(skill, json!({ "text": "x" }));
+        body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
+        let reply = api.invoke_with(skill, &body, &[("prefer", "wait=30")]).await?;
+        // It is for the door alone: what the skill gets has nothing of it.
+        equal("output", json!({ "text": "x" }), reply.status(200)?.json()?["output"].clone())?;
+        ensure(!reply.text().contains(api.key()?.1), || "expected no key in the answer".to_owned())?;
+        body["caller"]["credentials"] = json!({ "api_key": "nk_wrong" });
+        api.invoke_with(skill, &body, &[]).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}
+
+async fn auth_header_goes_before_body(api: &Api) -> Verdict {
+    for (skill, header) in KEYED {
+        let mut body = wish(skill, json!({ "text": "x" }));
+        body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
+        api.invoke_with(skill, &body, &[(header, "nk_wrong")]).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}
+
+async fn auth_without_scope_is_403(api: &Api) -> Verdict {
+    let body = wish("probe/restricted", json!({ "text": "x" }));
+    let error =
+        api.invoke_with("probe/restricted", &body, &[api.other_key()?]).await?.refused_as(403, "PERMISSION_DENIED")?;
+    let details = &error["details"];
+    equal("required_scopes", json!(["probe:use"]), details["required_scopes"].clone())?;
+    ensure(details["granted_scopes"].is_array(), || format!("expected granted_scopes, got {details}"))
+}
+
+async fn auth_public_with_key_needs_no_scope(api: &Api) -> Verdict {
+    let body = wish("probe/keyed", json!({ "text": "x" }));
+    api.invoke_with("probe/keyed", &body, &[api.other_key()?]).await?.status(202).map(drop)
+}
+
+async fn auth_comes_before_faults(api: &Api) -> Verdict {
+    // Strangers learn nothing of what is behind the door.
+    for body in ["{", "{}", "[]"] {
+        api.post("probe/restricted", body).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    let body = wish("probe/restricted", json!({ "text": 7 }));
+    api.invoke_with("probe/restricted", &body, &[]).await?.refused_as(401, "AUTH_REQUIRED")?;
+    api.invoke_with("probe/restricted", &body, &[api.other_key()?]).await?.refused_as(403, "PERMISSION_DENIED")?;
+    api.invoke_with("probe/restricted", &body, &[api.key()?]).await?.refused_as(400, "VALIDATION_ERROR").map(drop)
+}
+
+async fn auth_id_in_the_body_is_no_identity(api: &Api) -> Verdict {
+    for id in ["operator", "local", "admin", "probe:use"] {
+        let mut body = wish("probe/restricted", json!({ "text": "x" }));
+        body["caller"] = json!({ "id": id, "type": "user" });
+        api.invoke_with("probe/restricted", &body, &[]).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}

@@ -1,0 +1,79 @@
+//! Stopping an execution: asked politely, seen as `failed`, and never too late to be asked again.
+
+use reqwest::Method;
+use serde_json::json;
+
+use super::form;
+use super::wire::{ALL, Api, WAIT, ended, status_path};
+use crate::verdict::{Stop, Verdict, equal};
+
+checks![
+    cancel_by_delete,
+    cancel_by_post,
+    cancel_twice,
+    cancel_what_is_over,
+    cancel_what_waits_for_people,
+    cancel_against_the_end
+];
+
+async fn cancel(api: &Api, id: &str, method: Method) -> Result<(), Stop> {
+    let path = match method {
+        Method::POST => format!("{}/cancel", status_path(id)),
+        _ => status_path(id),
+    };
+    form::response(&api.call(api.request(method, &path)).await?.status(202)?.json()?)
+}
+
+async fn cancelled(api: &Api, id: &str) -> Verdict {
+    let over = api.over(id).await?;
+    ended(&over, "failed")?;
+    form::response(&over)?;
+    equal("details.reason", json!("cancelled"), over["error"]["details"]["reason"].clone())
+}
+
+async fn cancel_by_delete(api: &Api) -> Verdict {
+    let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 60_000 })).await?;
+    cancel(api, &id, Method::DELETE).await?;
+    cancelled(api, &id).await
+}
+
+async fn cancel_by_post(api: &Api) -> Verdict {
+    let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 60_000 })).await?;
+    cancel(api, &id, Method::POST).await?;
+    cancelled(api, &id).await
+}
+
+async fn cancel_twice(api: &Api) -> Verdict {
+    let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 60_000 })).await?;
+    for method in [Method::DELETE, Method::POST, Method::DELETE] {
+        cancel(api, &id, method).await?;
+    }
+    cancelled(api, &id).await?;
+    cancel(api, &id, Method::DELETE).await?;
+    cancelled(api, &id).await
+}
+
+async fn cancel_what_is_over(api: &Api) -> Verdict {
+    let id = api.accepted(ALL, json!({ "text": "x" })).await?;
+    let over = api.over(&id).await?;
+    cancel(api, &id, Method::DELETE).await?;
+    equal("the end", over, api.over(&id).await?)
+}
+
+async fn cancel_what_waits_for_people(api: &Api) -> Verdict {
+    let id = api.accepted("probe/person", json!({ "text": "carry it" })).await?;
+    cancel(api, &id, Method::DELETE).await?;
+    cancelled(api, &id).await
+}
+
+async fn cancel_against_the_end(api: &Api) -> Verdict {
+    for delay in 0..12 {
+        let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": delay })).await?;
+        cancel(api, &id, Method::DELETE).await?;
+        let over = api.over(&id).await?;
+        form::response(&over)?;
+        // Whichever came first, it stays.
+        equal("the end, later", over, api.over(&id).await?)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,153 @@
+//! What documents of the protocol look like, by the tables of the seed.
+
+use serde_json::Value;
+
+use crate::verdict::{Stop, Verdict, ensure, fail, short};
+
+pub(super) const CAPABILITIES: [&str; 4] = ["plugin", "api", "knowledge", "task"];
+pub(super) const ACCESS: [&str; 3] = ["public", "restricted", "private"];
+pub(super) const AUTH: [&str; 4] = ["api_key", "oauth2", "custom", "none"];
+pub(super) const STATUS: [&str; 5] = ["accepted", "running", "completed", "failed", "timeout"];
+pub(super) const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
+
+/// A text that is there.
+pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
+    value[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| fail(expected(value, name, "a text")))
+}
+
+/// One of those words.
+pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> Verdict {
+    let found = text(value, name)?;
+    ensure(words.contains(&found), || expected(value, name, &words.join(", ")))
+}
+
+/// A text, if it is there.
+pub(super) fn optional_text(value: &Value, name: &str) -> Verdict {
+    match value.get(name) {
+        None => Ok(()),
+        Some(_) => text(value, name).map(drop),
+    }
+}
+
+/// A number of zero or more, if it is there.
+pub(super) fn optional_number(value: &Value, name: &str) -> Verdict {
+    let fits = value.get(name).is_none_or(|number| number.as_f64().is_some_and(|number| number >= 0.0));
+    ensure(fits, || expected(value, name, "a number"))
+}
+
+/// Three numbers and two dots (§6.1).
+pub(super) fn version(value: &Value, name: &str) -> Verdict {
+    let found = text(value, name)?;
+    let parts: Vec<&str> = found.split('.').collect();
+    let number = |part: &&str| {
+        !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit()) && (*part == "0" || !part.starts_with('0'))
+    };
+    ensure(parts.len() == 3 && parts.iter().all(number), || expected(value, name, "MAJOR.MINOR.PATCH"))
+}
+
+/// An absolute http(s) address.
+pub(super) fn url(value: &Value, name: &str) -> Verdict {
+    let found = text(value, name)?.replace("{execution_id}", "x");
+    let parsed = reqwest::Url::parse(&found);
+    ensure(parsed.is_ok_and(|url| matches!(url.scheme(), "http" | "https")), || {
+        expected(value, name, "an absolute URL")
+    })
+}
+
+/// A time in ISO 8601, in a form whose texts sort as the times do.
+pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
+    let found = text(value, name)?;
+    let form: String = found.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
+    let fits = form.strip_prefix("0000-00-00T00:00:00").is_some_and(|rest| {
+        let zone = rest.trim_start_matches(['.', '0']);
+        matches!(zone, "Z") || rest.ends_with("+00:00") || rest.ends_with("-00:00")
+    });
+    ensure(fits, || expected(value, name, "a time in ISO 8601"))?;
+    Ok(found)
+}
+
+/// An answer about an execution (§5.4).
+pub(super) fn response(execution: &Value) -> Verdict {
+    text(execution, "execution_id")?;
+    text(execution, "skill_id")?;
+    word(execution, "status", &STATUS)?;
+    let status = execution["status"].as_str().unwrap_or_default();
+    let (output, error) = (execution.get("output"), execution.get("error"));
+    ensure(output.is_some() == (status == "completed"), || expected(execution, "output", "it exactly when completed"))?;
+    let unhappy = matches!(status, "failed" | "timeout");
+    ensure(error.is_some() == unhappy, || expected(execution, "error", "it exactly when failed or timeout"))?;
+    if let Some(error) = error {
+        text(error, "code")?;
+        text(error, "message")?;
+        if let Some(retry) = error.get("retry") {
+            ensure(retry["suggested_delay_ms"].is_number() && retry["max_attempts"].is_number(), || {
+                expected(error, "retry", "both numbers")
+            })?;
+        }
+    }
+    timestamps(execution, output.is_some() || unhappy)
+}
+
+/// `created_at` ≤ `updated_at` ≤ `completed_at`, the last exactly at the end.
+fn timestamps(execution: &Value, over: bool) -> Verdict {
+    let times = &execution["timestamps"];
+    let (created, updated) = (time(times, "created_at")?, time(times, "updated_at")?);
+    ensure(created <= updated, || format!("expected times in order, got {times}"))?;
+    ensure(times.get("completed_at").is_some() == over, || expected(times, "completed_at", "it exactly at the end"))?;
+    if over {
+        let completed = time(times, "completed_at")?;
+        ensure(created <= completed && completed <= updated, || format!("expected times in order, got {times}"))?;
+    }
+    Ok(())
+}
+
+fn expected(value: &Value, name: &str, what: &str) -> String {
+    format!("`{name}`: expected {what}, got {}", short(&value.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::{response, time, version};
+
+    #[test]
+    fn forms_are_told_apart() {
+        for (text, good) in [
+            ("1.0.0", true),
+            ("0.10.3", true),
+            ("v1.0.0", false),
+            ("1.0", false),
+            ("01.0.0", false),
+            ("1.0.0-rc.1", false),
+            ("1..0", false),
+        ] {
+            assert_eq!(version(&json!({ "v": text }), "v").is_ok(), good, "{text}");
+        }
+        for (text, good) in [
+            ("2025-07-01T10:00:00Z", true),
+            ("2025-07-01T10:00:00.123Z", true),
+            ("2025-07-01 10:00:00Z", false),
+            ("yesterday", false),
+            ("2025-07-01T10:00:00", false),
+        ] {
+            assert_eq!(time(&json!({ "t": text }), "t").is_ok(), good, "{text}");
+        }
+    }
+
+    #[test]
+    fn an_answer_without_its_output_is_seen() {
+        let times = json!({ "created_at": "2025-07-01T10:00:00Z", "updated_at": "2025-07-01T10:00:05Z", "completed_at": "2025-07-01T10:00:05Z" });
+        let whole =
+            json!({ "execution_id": "e", "status": "completed", "skill_id": "s", "output": null, "timestamps": times });
+        assert!(response(&whole).is_ok());
+        for name in ["execution_id", "status", "skill_id", "output", "timestamps"] {
+            let mut part = whole.clone();
+            part.as_object_mut().expect("an object").remove(name);
+            assert!(response(&part).is_err(), "{name}");
+        }
+        let mut early = whole;
+        early["status"] = json!("running");
+        assert!(response(&early).is_err());
+    }
+}

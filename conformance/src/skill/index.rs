@@ -1,0 +1,246 @@
+//! Discovery (§4): the index, its entries, its filter, and its copies in caches.
+
+use std::collections::BTreeSet;
+
+use reqwest::Method;
+use serde_json::Value;
+
+use super::form::{ACCESS, CAPABILITIES, text, url, version, word};
+use super::wire::{Api, WELL_KNOWN, entries, ids};
+use crate::verdict::{Stop, Verdict, ensure, equal, fail, skip};
+
+checks![
+    index_answers,
+    index_is_json,
+    index_form,
+    index_entry_form,
+    index_ids_unique,
+    index_head,
+    index_descriptors_agree,
+    index_filter_sound,
+    index_filter_complete,
+    index_filter_unknown_is_400,
+    index_ignores_other_queries,
+    index_pages,
+    index_limit_wrong_is_400,
+    index_unchanged_is_304,
+    index_can_be_cached,
+    index_without_private,
+    index_with_private_for_those_who_may,
+    index_without_private_for_others,
+    index_wrong_key_is_401,
+    index_with_private_is_not_cached,
+];
+
+async fn index_answers(api: &Api) -> Verdict {
+    api.get(WELL_KNOWN).await?.status(200).map(drop)
+}
+
+async fn index_is_json(api: &Api) -> Verdict {
+    api.get(WELL_KNOWN).await?.status(200)?.json().map(drop)
+}
+
+async fn index_form(api: &Api) -> Verdict {
+    version(&api.index["protocol"], "version")?;
+    text(&api.index["provider"], "name")?;
+    if api.index["provider"].get("url").is_some() {
+        url(&api.index["provider"], "url")?;
+    }
+    ensure(api.index["skills"].is_array(), || format!("expected `skills` as a list, got {}", api.index["skills"]))
+}
+
+async fn index_entry_form(api: &Api) -> Verdict {
+    for entry in api.entries() {
+        for name in ["id", "name", "description"] {
+            text(entry, name)?;
+        }
+        word(entry, "capability_type", &CAPABILITIES)?;
+        word(entry, "access", &ACCESS)?;
+        version(entry, "version")?;
+        url(entry, "descriptor_url")?;
+    }
+    Ok(())
+}
+
+async fn index_ids_unique(api: &Api) -> Verdict {
+    let all = ids(&api.index);
+    let different: BTreeSet<_> = all.iter().collect();
+    equal("different ids", all.len(), different.len())
+}
+
+async fn index_head(api: &Api) -> Verdict {
+    let (get, head) = (api.get(WELL_KNOWN).await?, api.call(api.request(Method::HEAD, WELL_KNOWN)).await?);
+    head.status(200)?;
+    equal("length of the body", 0, head.body.len())?;
+    for name in ["content-type", "etag", "cache-control"] {
+        equal(name, get.header(name), head.header(name))?;
+    }
+    Ok(())
+}
+
+async fn index_descriptors_agree(api: &Api) -> Verdict {
+    for entry in api.entries() {
+        let descriptor = api.get(text(entry, "descriptor_url")?).await?.status(200)?.json()?;
+        for name in ["id", "name", "version", "access", "capability_type", "description"] {
+            equal(&format!("{}: {name}", entry["id"]), &entry[name], &descriptor[name])?;
+        }
+    }
+    Ok(())
+}
+
+async fn filtered(api: &Api, kind: &str) -> Result<Value, Stop> {
+    api.get(&format!("{WELL_KNOWN}?type={kind}")).await?.status(200)?.json()
+}
+
+async fn index_filter_sound(api: &Api) -> Verdict {
+    for kind in CAPABILITIES {
+        for entry in entries(&filtered(api, kind).await?) {
+            equal(
+                &format!("{}: capability_type", entry["id"]),
+                kind,
+                entry["capability_type"].as_str().unwrap_or_default(),
+            )?;
+        }
+    }
+    Ok(())
+}
+
+async fn index_filter_complete(api: &Api) -> Verdict {
+    for kind in CAPABILITIES {
+        let wanted: Vec<_> = api.entries().iter().filter(|entry| entry["capability_type"] == kind).cloned().collect();
+        equal(&format!("entries of type {kind}"), wanted.as_slice(), entries(&filtered(api, kind).await?))?;
+    }
+    Ok(())
+}
+
+async fn index_filter_unknown_is_400(api: &Api) -> Verdict {
+    for kind in ["", "API", "service", "api%00", "api,task"] {
+        api.get(&format!("{WELL_KNOWN}?type={kind}")).await?.refused_as(400, "VALIDATION_ERROR")?;
+    }
+    Ok(())
+}
+
+async fn index_ignores_other_queries(api: &Api) -> Verdict {
+    let other = api.get(&format!("{WELL_KNOWN}?utm_source=x&v=2")).await?.status(200)?.json()?;
+    equal("index", &api.index, &other)
+}
+
+/// Every page, by the links; the ids on each.
+async fn pages(api: &Api, first: &str) -> Result<Vec<Vec<String>>, Stop> {
+    let mut pages = Vec::new();
+    let mut next = Some(first.to_owned());
+    while let Some(path) = next {
+        let reply = api.get(&path).await?;
+        let page = reply.status(200)?.json()?;
+        pages.push(ids(&page).into_iter().map(str::to_owned).collect());
+        ensure(pages.len() <= api.entries().len() + 1, || "expected the pages to end".to_owned())?;
+        next = match reply.header("link") {
+            "" => None,
+            link => {
+                let target = link.strip_prefix('<').and_then(|link| link.strip_suffix(">; rel=\"next\""));
+                Some(target.ok_or_else(|| fail(format!("expected a link to the next page, got {link}")))?.to_owned())
+            }
+        };
+    }
+    Ok(pages)
+}
+
+async fn index_pages(api: &Api) -> Verdict {
+    for limit in [1, 2, 7] {
+        let pages = pages(api, &format!("{WELL_KNOWN}?limit={limit}")).await?;
+        ensure(pages.iter().all(|page| page.len() <= limit), || {
+            format!("expected at most {limit} a page, got {pages:?}")
+        })?;
+        equal("ids over all pages", ids(&api.index), pages.concat())?;
+        let tasks = self::pages(api, &format!("{WELL_KNOWN}?type=task&limit={limit}")).await?;
+        equal("ids of tasks over all pages", ids(&filtered(api, "task").await?), tasks.concat())?;
+    }
+    Ok(())
+}
+
+async fn index_limit_wrong_is_400(api: &Api) -> Verdict {
+    for limit in ["0", "-1", "many", "1.5", "99999999999999999999"] {
+        api.get(&format!("{WELL_KNOWN}?limit={limit}")).await?.refused_as(400, "VALIDATION_ERROR")?;
+    }
+    Ok(())
+}
+
+async fn index_unchanged_is_304(api: &Api) -> Verdict {
+    let first = api.get(WELL_KNOWN).await?;
+    let tag = first.header("etag");
+    ensure(tag.starts_with('"'), || format!("expected a strong ETag, got {tag:?}"))?;
+    for known in [tag.to_owned(), format!("W/{tag}"), format!("\"other\", {tag}")] {
+        let again = api.get_with(WELL_KNOWN, &[("if-none-match", &known)]).await?;
+        equal("body", 0, again.status(304)?.body.len())?;
+        equal("etag", tag, again.header("etag"))?;
+    }
+    api.get_with(WELL_KNOWN, &[("if-none-match", "\"other\"")]).await?.status(200).map(drop)
+}
+
+async fn index_can_be_cached(api: &Api) -> Verdict {
+    if api.entries().iter().any(|entry| entry["access"] == "private") {
+        return Err(skip("here everyone sees what is private"));
+    }
+    let reply = api.get(WELL_KNOWN).await?;
+    let caching = reply.header("cache-control");
+    ensure(caching.contains("max-age="), || format!("expected how long it keeps, got {caching:?}"))?;
+    let vary = reply.header("vary").to_lowercase();
+    ensure(vary.contains("authorization"), || format!("expected Vary with authorization, got {vary:?}"))
+}
+
+const PRIVATE: [&str; 2] = ["probe/private", "probe/signed-private"];
+
+async fn index_without_private(api: &Api) -> Verdict {
+    let all = ids(&api.index);
+    for entry in api.entries() {
+        ensure(entry["access"] != "private", || format!("expected nothing private, got {entry}"))?;
+    }
+    for id in PRIVATE {
+        ensure(!all.contains(&id), || format!("expected no {id}, got {all:?}"))?;
+        ensure(!api.index.to_string().contains(id), || format!("expected no word of {id}"))?;
+    }
+    for id in ["probe/all", "probe/keyed", "probe/restricted", "probe/signed", "probe/signed-public"] {
+        ensure(all.contains(&id), || format!("expected {id}, got {all:?}"))?;
+    }
+    for kind in CAPABILITIES {
+        let index = filtered(api, kind).await?;
+        ensure(entries(&index).iter().all(|entry| entry["access"] != "private"), || {
+            format!("expected none, got {index}")
+        })?;
+    }
+    Ok(())
+}
+
+async fn index_with_private_for_those_who_may(api: &Api) -> Verdict {
+    let (name, key) = api.key()?;
+    let bearer = format!("Bearer {key}");
+    for header in [(name, key), ("Authorization", &bearer)] {
+        let index = api.get_with(WELL_KNOWN, &[header]).await?.status(200)?.json()?;
+        for id in PRIVATE {
+            ensure(ids(&index).contains(&id), || format!("expected {id}, got {:?}", ids(&index)))?;
+        }
+        let public = ids(&api.index);
+        ensure(public.iter().all(|id| ids(&index).contains(id)), || "expected all that everyone sees".to_owned())?;
+    }
+    Ok(())
+}
+
+async fn index_without_private_for_others(api: &Api) -> Verdict {
+    let (everyone, theirs) = (api.get(WELL_KNOWN).await?, api.get_with(WELL_KNOWN, &[api.other_key()?]).await?);
+    equal("the answer", everyone.fingerprint("-"), theirs.fingerprint("-"))
+}
+
+async fn index_wrong_key_is_401(api: &Api) -> Verdict {
+    for header in [("Authorization", "Bearer nk_wrong"), ("X-API-Key", "nk_wrong"), ("X-API-Key", "")] {
+        let reply = api.get_with(WELL_KNOWN, &[header]).await?;
+        reply.refused_as(401, "AUTH_REQUIRED")?;
+        ensure(!reply.header("www-authenticate").is_empty(), || "expected WWW-Authenticate".to_owned())?;
+    }
+    Ok(())
+}
+
+async fn index_with_private_is_not_cached(api: &Api) -> Verdict {
+    let reply = api.get_with(WELL_KNOWN, &[api.key()?]).await?;
+    let caching = reply.status(200)?.header("cache-control");
+    ensure(caching.contains("no-store"), || format!("expected no-store, got {caching:?}"))
+}

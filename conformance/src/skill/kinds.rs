@@ -1,0 +1,41 @@
+//! The four kinds of skill (§3.4.1): each is found, described and called the same way.
+
+use serde_json::json;
+
+use super::form::CAPABILITIES;
+use super::wire::{Api, ended, status_path};
+use crate::verdict::{Verdict, ensure, equal};
+
+checks![kinds_are_all_called_alike, kinds_an_agent_answers, kinds_people_are_waited_for];
+
+async fn kinds_are_all_called_alike(api: &Api) -> Verdict {
+    let mut seen = Vec::new();
+    for skill in ["probe/all", "probe/delete", "probe/get", "probe/put"] {
+        let descriptor = api.descriptor(skill).await?;
+        seen.push(descriptor["capability_type"].as_str().unwrap_or_default().to_owned());
+        ended(&api.done(skill, json!({ "text": "x" })).await?, "completed")?;
+    }
+    for kind in CAPABILITIES {
+        ensure(seen.iter().any(|seen| seen == kind), || format!("expected one of kind {kind}, got {seen:?}"))?;
+    }
+    Ok(())
+}
+
+async fn kinds_an_agent_answers(api: &Api) -> Verdict {
+    let over = api.done("probe/ask", json!({ "text": "hello" })).await?;
+    ended(&over, "completed")?;
+    equal("output", json!({ "text": "You said: hello" }), over["output"].clone())?;
+    for inputs in [json!({}), json!({ "text": "" }), json!({ "text": 7 }), json!({ "text": "x", "more": 1 })] {
+        api.invoke("probe/ask", inputs).await?.refused_as(400, "VALIDATION_ERROR")?;
+    }
+    Ok(())
+}
+
+async fn kinds_people_are_waited_for(api: &Api) -> Verdict {
+    let id = api.accepted("probe/person", json!({ "text": "carry it" })).await?;
+    let reply = api.get_with(&status_path(&id), &[("prefer", "wait=1")]).await?;
+    let seen = reply.status(200)?.json()?;
+    ended(&seen, "running")?;
+    ensure(!reply.header("retry-after").is_empty(), || "expected Retry-After".to_owned())?;
+    api.call(api.request(reqwest::Method::DELETE, &status_path(&id))).await?.status(202).map(drop)
+}

@@ -1,0 +1,102 @@
+//! Private skills do not exist for those who may not see them: not by their documents, not by what an
+//! answer says, not by what it leaves out (§3.4.2, §4.4, §7.3).
+
+use reqwest::Method;
+use reqwest::header::CONTENT_TYPE;
+use serde_json::json;
+
+use super::wire::{Api, descriptor_path, invoke_path, wish, with};
+use crate::verdict::{Stop, Verdict, equal};
+
+checks![private_descriptor_shown, private_descriptor_hidden, private_invoke_hidden, private_invoked_by_those_who_may];
+
+/// A private skill, and one of the same length that nobody has.
+const PAIRS: [(&str, &str); 2] = [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
+
+async fn private_descriptor_shown(api: &Api) -> Verdict {
+    for (private, _) in PAIRS {
+        let reply = api.get_with(&descriptor_path(private), &[api.key()?]).await?;
+        let descriptor = reply.status(200)?.json()?;
+        equal("access", json!("private"), descriptor["access"].clone())?;
+        equal("cache-control", "private, no-store", reply.header("cache-control"))?;
+    }
+    Ok(())
+}
+
+/// What strangers may say about themselves.
+fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, Stop> {
+    let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
+    Ok(vec![
+        vec![],
+        vec![api.other_key()?],
+        vec![("x-api-key", "nk_wrong")],
+        vec![("authorization", "Bearer nk_wrong")],
+        vec![("authorization", "Basic bm9ib2R5Og==")],
+        signature.to_vec(),
+    ])
+}
+
+async fn private_descriptor_hidden(api: &Api) -> Verdict {
+    for (private, unknown) in PAIRS {
+        for headers in strangers(api)? {
+            for method in [Method::GET, Method::HEAD, Method::POST, Method::PUT, Method::DELETE, Method::OPTIONS] {
+                let ask = |id| api.call(with(api.request(method.clone(), &descriptor_path(id)), &headers));
+                let (hidden, absent) = (ask(private).await?, ask(unknown).await?);
+                equal(&hidden.asked, absent.fingerprint(unknown), hidden.fingerprint(private))?;
+            }
+        }
+        api.get(&descriptor_path(private)).await?.refused_as(404, "SKILL_NOT_FOUND")?;
+    }
+    Ok(())
+}
+
+/// A method, what the body is declared as, the body, and more headers.
+type Case<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
+
+async fn private_invoke_hidden(api: &Api) -> Verdict {
+    let json = "application/json";
+    for (private, unknown) in PAIRS {
+        for headers in strangers(api)? {
+            let good = wish("ID", json!({ "text": "hello" })).to_string();
+            let cases: [Case<'_>; 14] = [
+                (Method::POST, json, good.clone(), &[]),
+                (Method::POST, json, good.clone(), &[("prefer", "wait=1")]),
+                (Method::POST, json, good.clone(), &[("idempotency-key", "")]),
+                (Method::POST, json, good.clone(), &[("x-skill-priority", "no such")]),
+                (Method::POST, json, good.replace("hello", &"x".repeat(2 << 20)), &[]),
+                (Method::POST, json, good.replace("\"text\"", "\"other\""), &[]),
+                (Method::POST, json, "{".to_owned(), &[]),
+                (Method::POST, json, String::new(), &[]),
+                (Method::POST, "text/plain", good.clone(), &[]),
+                (Method::PUT, json, good.clone(), &[]),
+                (Method::GET, json, String::new(), &[]),
+                (Method::DELETE, json, String::new(), &[]),
+                (Method::PATCH, json, good.clone(), &[]),
+                (Method::OPTIONS, json, String::new(), &[]),
+            ];
+            for (method, kind, body, more) in cases {
+                let ask = |id: &str| {
+                    let request = api.request(method.clone(), &invoke_path(id)).header(CONTENT_TYPE, kind);
+                    api.call(with(with(request.body(body.replace("ID", id)), &headers), more))
+                };
+                let (hidden, absent) = (ask(private).await?, ask(unknown).await?);
+                equal(
+                    &format!("{} with {headers:?} {more:?}", hidden.asked),
+                    absent.fingerprint(unknown),
+                    hidden.fingerprint(private),
+                )?;
+            }
+        }
+        api.invoke(private, json!({ "text": "hello" })).await?.refused_as(404, "SKILL_NOT_FOUND")?;
+    }
+    Ok(())
+}
+
+async fn private_invoked_by_those_who_may(api: &Api) -> Verdict {
+    let (private, _) = PAIRS[0];
+    let reply = api
+        .invoke_with(private, &wish(private, json!({ "text": "hello" })), &[api.key()?, ("prefer", "wait=30")])
+        .await?;
+    let execution = reply.status(200)?.json()?;
+    equal("output", json!({ "text": "hello" }), execution["output"].clone())
+}

@@ -1,0 +1,156 @@
+//! Signed requests, the reference `custom` scheme (§7.2.3): `hmac-sha256-v1`.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use reqwest::Method;
+use ring::{hmac, rand};
+use serde_json::json;
+
+use super::wire::{Api, Reply, WELL_KNOWN, descriptor_path, execution_id, ids, invoke_path, status_path, wish, with};
+use crate::verdict::{Stop, Verdict, ensure, equal, fail, skip};
+
+checks![
+    signature_is_accepted,
+    signature_of_another_body_is_401,
+    signature_again_is_401,
+    signature_of_another_time_is_401,
+    signature_in_parts_is_401,
+    signature_is_no_key,
+    signature_reads_what_it_asked_for,
+    signature_discovers,
+];
+
+struct Signed {
+    signature: String,
+    timestamp: String,
+    nonce: String,
+}
+
+impl Signed {
+    fn headers(&self) -> [(&str, &str); 4] {
+        [
+            ("x-signature", &self.signature),
+            ("x-signature-timestamp", &self.timestamp),
+            ("x-signature-nonce", &self.nonce),
+            ("content-type", "application/json"),
+        ]
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Signs a body, so many seconds from now.
+#[expect(clippy::disallowed_methods, reason = "a stranger has no clock but the machine's")]
+fn sign(api: &Api, body: &str, from_now: i64) -> Result<Signed, Stop> {
+    let secret = api.target.secret.as_deref().ok_or_else(|| skip("no secret was given"))?;
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| fail("the clock is before 1970"))?;
+    let timestamp = now.as_secs().saturating_add_signed(from_now).to_string();
+    let random = rand::generate::<[u8; 16]>(&rand::SystemRandom::new()).map_err(|_| fail("no random numbers"))?;
+    let nonce = hex(&random.expose());
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
+    let tag = hmac::sign(&key, format!("{timestamp}.{nonce}.{body}").as_bytes());
+    Ok(Signed { signature: format!("v1={}", hex(tag.as_ref())), timestamp, nonce })
+}
+
+/// Waits until the server takes signatures made now: times are in whole seconds, so one that has just
+/// started cannot know whether what was signed in its first second was used before.
+async fn settle(api: &Api) -> Verdict {
+    for _ in 0..3 {
+        let signed = sign(api, "", 0)?;
+        if api.get_with(&descriptor_path("probe/signed-private"), &signed.headers()[..3]).await?.code == 200 {
+            return Ok(());
+        }
+        tokio::time::sleep(Duration::from_secs(1)).await;
+    }
+    Err(fail("expected a signed request to be taken, got none that was"))
+}
+
+fn body(skill: &str) -> String {
+    wish(skill, json!({ "text": "signed" })).to_string()
+}
+
+async fn post(api: &Api, skill: &str, body: &str, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
+    api.call(with(api.request(Method::POST, &invoke_path(skill)).body(body.to_owned()), headers)).await
+}
+
+const SKILL: &str = "probe/signed";
+
+async fn signature_is_accepted(api: &Api) -> Verdict {
+    settle(api).await?;
+    for skill in [SKILL, "probe/signed-public", "probe/signed-private"] {
+        let body = body(skill);
+        post(api, skill, &body, &sign(api, &body, 0)?.headers()).await?.status(202)?;
+    }
+    Ok(())
+}
+
+async fn signature_of_another_body_is_401(api: &Api) -> Verdict {
+    let good = body(SKILL);
+    for other in [good.replace("signed\"", "forged\""), format!("{good} "), String::new()] {
+        post(api, SKILL, &other, &sign(api, &good, 0)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}
+
+async fn signature_again_is_401(api: &Api) -> Verdict {
+    settle(api).await?;
+    let body = body(SKILL);
+    let signed = sign(api, &body, 0)?;
+    post(api, SKILL, &body, &signed.headers()).await?.status(202)?;
+    post(api, SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
+}
+
+async fn signature_of_another_time_is_401(api: &Api) -> Verdict {
+    let body = body(SKILL);
+    for from_now in [-3600, 3600] {
+        post(api, SKILL, &body, &sign(api, &body, from_now)?.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    Ok(())
+}
+
+async fn signature_in_parts_is_401(api: &Api) -> Verdict {
+    let body = body(SKILL);
+    for left_out in 0..3 {
+        let signed = sign(api, &body, 0)?;
+        let headers: Vec<_> =
+            signed.headers().into_iter().enumerate().filter(|(n, _)| *n != left_out).map(|(_, h)| h).collect();
+        post(api, SKILL, &body, &headers).await?.refused_as(401, "AUTH_REQUIRED")?;
+    }
+    for signature in ["", "v1=", "v2=00", "v1=zz", "v1=00"] {
+        let mut signed = sign(api, &body, 0)?;
+        signature.clone_into(&mut signed.signature);
+        let error = post(api, SKILL, &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED")?;
+        equal("details.required_auth_type", json!("custom"), error["details"]["required_auth_type"].clone())?;
+    }
+    Ok(())
+}
+
+async fn signature_is_no_key(api: &Api) -> Verdict {
+    let secret = api.target.secret.as_deref().unwrap_or_default();
+    let body = body("probe/keyed");
+    let headers = [("content-type", "application/json"), ("x-api-key", secret)];
+    post(api, "probe/keyed", &body, &headers).await?.refused_as(401, "AUTH_REQUIRED")?;
+    let signed = sign(api, &body, 0)?;
+    post(api, "probe/keyed", &body, &signed.headers()).await?.refused_as(401, "AUTH_REQUIRED").map(drop)
+}
+
+async fn signature_reads_what_it_asked_for(api: &Api) -> Verdict {
+    settle(api).await?;
+    let body = body(SKILL);
+    let id = execution_id(&post(api, SKILL, &body, &sign(api, &body, 0)?.headers()).await?)?;
+    api.get_with(&status_path(&id), &sign(api, "", 0)?.headers()[..3]).await?.status(200)?;
+    api.get(&status_path(&id)).await?.refused_as(404, "SKILL_NOT_FOUND")?;
+    api.get_with(&status_path(&id), &[api.key()?]).await?.refused_as(404, "SKILL_NOT_FOUND").map(drop)
+}
+
+async fn signature_discovers(api: &Api) -> Verdict {
+    settle(api).await?;
+    let index = api.get_with(WELL_KNOWN, &sign(api, "", 0)?.headers()[..3]).await?.status(200)?.json()?;
+    ensure(ids(&index).contains(&"probe/signed-private"), || format!("expected it, got {:?}", ids(&index)))?;
+    api.get_with(&descriptor_path("probe/signed-private"), &sign(api, "", 0)?.headers()[..3])
+        .await?
+        .status(200)
+        .map(drop)
+}

@@ -1,0 +1,120 @@
+//! The five states and nothing else, one way (§3.4.4, §5.4).
+
+use serde_json::{Value, json};
+
+use super::form::{self, STATUS, text, time};
+use super::wire::{ALL, Api, WAIT, ended, is_over, result_path, wish_in};
+use crate::verdict::{Verdict, ensure, equal};
+
+checks![
+    states_only_go_on,
+    states_times_only_go_on,
+    states_the_end_stays,
+    states_completed_has_output,
+    states_failed_has_error,
+    states_timeout_by_the_descriptor,
+    states_timeout_by_the_caller,
+    states_timeout_says_so,
+    states_wrong_output_is_failed,
+    states_attempt_is_told,
+];
+
+fn rank(execution: &Value) -> usize {
+    // The three ends are equally far.
+    STATUS.iter().position(|status| execution["status"] == *status).map_or(0, |rank| rank.min(2))
+}
+
+async fn states_only_go_on(api: &Api) -> Verdict {
+    for (skill, inputs) in
+        [(WAIT, json!({ "text": "x", "delay_ms": 300 })), ("probe/hasty", json!({ "text": "x", "delay_ms": 5000 }))]
+    {
+        let id = api.accepted(skill, inputs).await?;
+        let seen = api.poll(&id, &[]).await?;
+        let ranks: Vec<_> = seen.iter().map(rank).collect();
+        ensure(ranks.is_sorted(), || format!("expected states one way, got {seen:?}"))?;
+        let running = seen.iter().any(|seen| seen["status"] == "running");
+        ensure(running, || format!("expected to see it running, got {seen:?}"))?;
+    }
+    Ok(())
+}
+
+async fn states_times_only_go_on(api: &Api) -> Verdict {
+    let id = api.accepted(WAIT, json!({ "text": "x", "delay_ms": 300 })).await?;
+    let seen = api.poll(&id, &[]).await?;
+    let mut before = String::new();
+    for state in &seen {
+        let updated = time(&state["timestamps"], "updated_at")?;
+        ensure(before.as_str() <= updated, || format!("expected times in order, got {seen:?}"))?;
+        equal("created_at", &seen[0]["timestamps"]["created_at"], &state["timestamps"]["created_at"])?;
+        before = updated.to_owned();
+    }
+    Ok(())
+}
+
+async fn states_the_end_stays(api: &Api) -> Verdict {
+    for (skill, inputs) in [(ALL, json!({ "text": "x" })), ("probe/fail", json!({ "code": "X", "message": "no" }))] {
+        let over = api.done(skill, inputs).await?;
+        let id = text(&over, "execution_id")?;
+        api.call(api.request(reqwest::Method::DELETE, &super::wire::status_path(id))).await?.status(202)?;
+        equal("the end, later", over.clone(), api.over(id).await?)?;
+    }
+    Ok(())
+}
+
+async fn states_completed_has_output(api: &Api) -> Verdict {
+    let over = api.done(ALL, json!({ "text": "x", "place": { "lat": 1.5, "lon": -2 } })).await?;
+    ended(&over, "completed")?;
+    form::response(&over)?;
+    equal(
+        "output",
+        json!({ "text": "x", "amount": 7, "flag": false, "place": { "lat": 1.5, "lon": -2 } }),
+        over["output"].clone(),
+    )
+}
+
+async fn states_failed_has_error(api: &Api) -> Verdict {
+    let over = api.done("probe/fail", json!({ "code": "E1", "message": "it broke" })).await?;
+    ended(&over, "failed")?;
+    form::response(&over)?;
+    let message = text(&over["error"], "message")?;
+    ensure(message.contains("it broke"), || format!("expected what went wrong, got {message}"))?;
+    equal("code", json!("EXECUTION_FAILED"), over["error"]["code"].clone())
+}
+
+async fn states_timeout_by_the_descriptor(api: &Api) -> Verdict {
+    equal("timeout_ms", json!(250), api.descriptor("probe/hasty").await?["endpoint"]["timeout_ms"].clone())?;
+    ended(&api.done("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?, "timeout")?;
+    // Asking for more time than there is changes nothing.
+    let body = wish_in("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 50_000 }));
+    let id = super::wire::execution_id(&api.invoke_with("probe/hasty", &body, &[]).await?)?;
+    ended(&api.over(&id).await?, "timeout")
+}
+
+async fn states_timeout_by_the_caller(api: &Api) -> Verdict {
+    let body = wish_in(WAIT, json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 200 }));
+    let id = super::wire::execution_id(&api.invoke_with(WAIT, &body, &[]).await?)?;
+    let over = api.over(&id).await?;
+    ended(&over, "timeout")?;
+    form::response(&over)
+}
+
+async fn states_timeout_says_so(api: &Api) -> Verdict {
+    let over = api.done("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?;
+    let error = &over["error"];
+    equal("code", json!("INVOCATION_TIMEOUT"), error["code"].clone())?;
+    equal("details.timeout_ms", json!(250), error["details"]["timeout_ms"].clone())?;
+    equal("details.execution_id", &over["execution_id"], &error["details"]["execution_id"])?;
+    ensure(error["retry"]["max_attempts"].is_number(), || format!("expected advice to try again, got {error}"))?;
+    equal("result", over.clone(), api.get(&result_path(text(&over, "execution_id")?)).await?.status(200)?.json()?)
+}
+
+async fn states_wrong_output_is_failed(api: &Api) -> Verdict {
+    let over = api.done("probe/liar", json!({ "text": "x" })).await?;
+    ended(&over, "failed")?;
+    ensure(over.get("output").is_none() && is_over(&over), || format!("expected no output, got {over}"))?;
+    equal("details.reason", json!("invalid_output"), over["error"]["details"]["reason"].clone())
+}
+
+async fn states_attempt_is_told(api: &Api) -> Verdict {
+    equal("attempt", json!(1), api.done(ALL, json!({ "text": "x" })).await?["attempt"].clone())
+}

@@ -1,0 +1,105 @@
+//! What an agent's message service can do at this moment (P1 §8): it beats what documents say.
+
+use nuncio_core::digest::Digest;
+use nuncio_engine::ports::entropy::random_name;
+use serde_json::json;
+use url::Url;
+
+use super::AnpClient;
+use super::describe::Described;
+use super::error::{ClientError, Reason, plain, shown};
+use super::exchange::Introduction;
+use crate::wire::{ServiceCapabilities, method, profile};
+
+/// A message service, and what it says of itself now.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Runtime {
+    /// Where it is.
+    pub endpoint: Url,
+    /// What it can do.
+    pub capabilities: ServiceCapabilities,
+}
+
+impl Runtime {
+    /// What tells one state from another.
+    pub(super) fn digest(&self) -> Digest {
+        Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))
+    }
+
+    /// Whether it speaks a profile.
+    #[must_use]
+    pub fn speaks(&self, profile: &str) -> bool {
+        self.capabilities.supported_profiles.iter().any(|it| it == profile)
+    }
+}
+
+impl AnpClient {
+    /// Where an agent's messages go: by the document of its DID; by its description, which is a hint, only
+    /// where the document says nothing. Together with what is odd about it.
+    pub(super) fn endpoint(&self, agent: &Described) -> Result<(Url, Vec<String>), ClientError> {
+        let mut notes = Vec::new();
+        let hint = agent.description.negotiation().and_then(|it| it.url.as_deref());
+        let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
+        let text = match (service, hint) {
+            (Some(service), hint) => {
+                if hint.is_some_and(|hint| hint != service.endpoint) {
+                    let (said, own) = (plain(hint.unwrap_or_default()), plain(&service.endpoint));
+                    notes.push(format!("the description negotiates at {said}, the DID document at {own}; it counts"));
+                }
+                service.endpoint.as_str()
+            }
+            (None, Some(hint)) => {
+                notes.push("no DID document vouches for where it negotiates".to_owned());
+                hint
+            }
+            (None, None) => {
+                let message = format!("{} does not say where it negotiates", shown(&agent.url));
+                return Err(ClientError::new(Reason::CannotUse, message));
+            }
+        };
+        let url = agent.url.join(text).map_err(|why| {
+            let message = format!("{} negotiates at {:?}: {why}", shown(&agent.url), plain(text));
+            ClientError::new(Reason::InvalidDocument, message)
+        })?;
+        if !agent.is_at_home(&url) {
+            notes.push(format!("it negotiates on another host: {}", shown(&url)));
+        }
+        Ok((url, notes))
+    }
+
+    /// Asks a message service what it can do, without saying who asks.
+    ///
+    /// # Errors
+    /// It does not say, or is not the service of the DID document.
+    pub(super) async fn runtime(&self, agent: &Described, endpoint: &Url) -> Result<Runtime, ClientError> {
+        let request = json!({
+            "jsonrpc": "2.0",
+            "id": random_name(&*self.entropy, "req-"),
+            "method": method::GET_CAPABILITIES,
+            "params": {
+                "meta": {
+                    "profile": profile::CORE_BINDING,
+                    "security_profile": "transport-protected",
+                    "operation_id": random_name(&*self.entropy, "op-"),
+                    "created_at": nuncio_identity::moment::write(self.clock.now()),
+                },
+                "body": {},
+            },
+        });
+        let result = self.post(endpoint, &agent.named, &request, Introduction::WhenAsked, None).await?;
+        let capabilities: ServiceCapabilities = serde_json::from_value(result).map_err(|why| {
+            let message = format!("{} does not say what it can do: {why}", shown(endpoint));
+            ClientError::new(Reason::InvalidDocument, message)
+        })?;
+        let service = agent.document.as_ref().and_then(|bound| bound.document().service("ANPMessageService"));
+        if let Some(expected) = service.and_then(|it| it.service_did.as_deref())
+            && !capabilities.service_did.is_empty()
+            && capabilities.service_did != expected
+        {
+            let found = plain(&capabilities.service_did);
+            let message = format!("{} is the service of {found}, and must be of {expected}", shown(endpoint));
+            return Err(ClientError::new(Reason::Untrusted, message).advice("nothing was sent to it"));
+        }
+        Ok(Runtime { endpoint: endpoint.clone(), capabilities })
+    }
+}

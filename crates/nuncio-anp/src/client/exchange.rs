@@ -1,0 +1,184 @@
+//! One request and its answer, and who we are in it.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nuncio_core::json;
+use nuncio_engine::ports::fetch::{Incoming, Outgoing};
+use nuncio_identity::challenge::{self, AccessGrant, Challenge};
+use serde_json::{Value, json};
+use url::Url;
+
+use super::AnpClient;
+use super::error::{ClientError, Reason, plain, shown};
+use super::target::Named;
+
+/// When we say who we are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Introduction {
+    /// Only to whoever asks.
+    WhenAsked,
+    /// At once.
+    AtOnce,
+}
+
+/// A request, not sent yet.
+#[derive(Debug)]
+pub(super) struct Ask<'a> {
+    pub(super) url: &'a Url,
+    pub(super) named: &'a Named,
+    /// None reads, some JSON is posted.
+    pub(super) body: Option<Bytes>,
+    pub(super) introduction: Introduction,
+    pub(super) max_bytes: usize,
+    pub(super) timeout: Duration,
+}
+
+impl AnpClient {
+    /// Sends a request, and once more where it is asked who we are and we can say. A redirect is an error, any
+    /// other status is the asker's to judge.
+    pub(super) async fn ask(&self, ask: &Ask<'_>) -> Result<Incoming, ClientError> {
+        let request = self.request(ask)?;
+        let kept = |name: &str| matches!(name, "authorization" | "signature");
+        let first = self.introduced(request.clone(), ask, ask.introduction)?;
+        let by_token = first.headers.iter().any(|(name, _)| name == "authorization");
+        let said = first.headers.iter().any(|(name, _)| kept(&name.to_ascii_lowercase()));
+        let answer = self.send(first).await?;
+        if answer.status != 401 {
+            return Ok(answer);
+        }
+        let Some(signer) = &self.signer else { return Ok(answer) };
+        if by_token && self.bearer.is_none() {
+            self.tokens.forget(ask.url, &signer.did());
+        }
+        let asked = answer.header("www-authenticate").and_then(Challenge::read);
+        // Who refused a signature must say that another one can help.
+        if said && !by_token && !asked.as_ref().is_some_and(Challenge::is_worth_a_retry) {
+            return Ok(answer);
+        }
+        let wanted = answer.header("accept-signature").map(challenge::accepted_components).unwrap_or_default();
+        let nonce = asked.and_then(|asked| asked.nonce);
+        let mut again = request;
+        signer.sign(&mut again, nonce.as_deref(), &wanted).map_err(|why| cannot_sign(ask.url, &why))?;
+        self.send(again).await
+    }
+
+    fn request(&self, ask: &Ask<'_>) -> Result<Outgoing, ClientError> {
+        let mut url = ask.url.clone();
+        url.set_fragment(None);
+        if !matches!(url.scheme(), "http" | "https") {
+            let message = format!("{} is not an http: or https: address", plain(url.as_str()));
+            return Err(ClientError::new(Reason::Refused, message));
+        }
+        let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
+        if ask.body.is_some() {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+        Ok(Outgoing {
+            method: if ask.body.is_some() { "POST" } else { "GET" },
+            trust: ask.named.trust(&url),
+            url,
+            headers,
+            body: ask.body.clone(),
+            timeout: ask.timeout,
+            max_bytes: ask.max_bytes,
+        })
+    }
+
+    /// The request with what shows who we are: a token of the user's for the named host, one that we earned
+    /// there, or a signature.
+    fn introduced(&self, mut request: Outgoing, ask: &Ask<'_>, when: Introduction) -> Result<Outgoing, ClientError> {
+        let bearer = |token: &str| ("authorization".to_owned(), format!("Bearer {token}"));
+        if let Some(token) = self.bearer.as_ref().filter(|_| ask.named.is_origin_of(ask.url)) {
+            request.headers.push(bearer(&token.0));
+            return Ok(request);
+        }
+        let Some(signer) = self.signer.as_ref().filter(|_| when == Introduction::AtOnce) else { return Ok(request) };
+        match self.tokens.get(ask.url, &signer.did(), self.clock.now()) {
+            Some(token) => request.headers.push(bearer(&token)),
+            None => signer.sign(&mut request, None, &[]).map_err(|why| cannot_sign(ask.url, &why))?,
+        }
+        Ok(request)
+    }
+
+    async fn send(&self, request: Outgoing) -> Result<Incoming, ClientError> {
+        let url = request.url.clone();
+        let answer = self.fetch.fetch(request).await.map_err(|error| ClientError::unfetched(&url, error))?;
+        if (300..400).contains(&answer.status) {
+            let location = answer.header("location").map(plain).unwrap_or_default();
+            let message = format!("{} answered {}: it says it is at {location:?}", shown(&url), answer.status);
+            let details = json!({"url": shown(&url), "status": answer.status, "location": location});
+            let error = ClientError::new(Reason::Redirected, message).details(details);
+            return Err(error.advice("redirects are not followed; name the final address if you trust it"));
+        }
+        if let (Some(signer), Some(grant)) =
+            (&self.signer, answer.header("authentication-info").and_then(AccessGrant::read))
+            && answer.status == 200
+        {
+            self.tokens.put(&url, &signer.did(), grant, self.clock.now());
+        }
+        Ok(answer)
+    }
+
+    /// Reads a document: bounded, of a JSON type, of no more depth than anyone needs.
+    pub(super) async fn document(&self, url: &Url, named: &Named, max_bytes: usize) -> Result<Value, ClientError> {
+        let timeout = self.options.exchange;
+        let introduction = Introduction::WhenAsked;
+        let answer = self.ask(&Ask { url, named, body: None, introduction, max_bytes, timeout }).await?;
+        let body = good(url, &answer, self.signer.is_some())?;
+        json::read(body, max_bytes).map_err(|unreadable| {
+            let message = format!("{} is no document: it {}", shown(url), plain(&unreadable.to_string()));
+            ClientError::new(Reason::InvalidDocument, message).advice("it is its publisher's to put right")
+        })
+    }
+}
+
+/// The body of an answer that must be a good one and JSON.
+pub(super) fn good<'a>(url: &Url, answer: &'a Incoming, signed: bool) -> Result<&'a [u8], ClientError> {
+    if answer.status != 200 {
+        return Err(turned_away(url, answer, signed));
+    }
+    let kind = answer.header("content-type").unwrap_or_default();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence != "application/json" && !(essence.starts_with("application/") && essence.ends_with("+json")) {
+        let said = if essence.is_empty() { "no type".to_owned() } else { plain(&essence) };
+        let message = format!("{} answered with {said}, where it must be application/json", shown(url));
+        return Err(ClientError::new(Reason::WrongType, message).details(json!({"content_type": said})));
+    }
+    Ok(&answer.body)
+}
+
+/// What a status other than 200 means.
+fn turned_away(url: &Url, answer: &Incoming, signed: bool) -> ClientError {
+    let (place, status) = (shown(url), answer.status);
+    let asked = answer.header("www-authenticate").and_then(Challenge::read);
+    let why = asked.and_then(|asked| asked.description.or(asked.error));
+    let why = why.map(|why| format!(": {}", plain(&why))).unwrap_or_default();
+    match status {
+        401 => {
+            let advice = if signed { "it does not take our signature" } else { "it wants a signature by a DID" };
+            ClientError::new(Reason::IdentityNeeded, format!("{place} wants to know who asks{why}")).advice(advice)
+        }
+        403 => ClientError::new(Reason::Forbidden, format!("{place} does not let us{why}")),
+        409 => superseded(&place, &answer.body),
+        _ => ClientError::new(Reason::Answered, format!("{place} answered {status}{why}")),
+    }
+    .answered(status)
+}
+
+/// Our own DID is out of use, by the word of whoever we asked.
+fn superseded(place: &str, body: &[u8]) -> ClientError {
+    let said: Value = serde_json::from_slice(body).unwrap_or_default();
+    let text = |name: &str| said.get(name).and_then(Value::as_str).map(plain);
+    match (text("code").as_deref(), text("requestedDid"), text("currentDid")) {
+        (Some("did_superseded"), Some(requested), Some(current)) => {
+            let message = format!("{place} says that {requested} has given way to {current}");
+            ClientError::new(Reason::Superseded, message).details(said)
+        }
+        _ => ClientError::new(Reason::Answered, format!("{place} answered 409")),
+    }
+}
+
+fn cannot_sign(url: &Url, why: &str) -> ClientError {
+    ClientError::new(Reason::CannotSign, format!("what goes to {} cannot be signed: {}", shown(url), plain(why)))
+}

@@ -1,0 +1,195 @@
+//! The whole way: from what was named to what came of the call.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use nuncio_core::negotiation::ExecutionMode;
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::AnpClient;
+use super::describe::Described;
+use super::error::{ClientError, Reason, plain};
+use super::negotiate::{Agreement, Wish};
+use super::operation::Operation;
+use super::target::Target;
+
+/// For how long a description counts without being read again.
+const FRESH: Duration = Duration::from_secs(60);
+/// How many descriptions are kept.
+const KEPT: usize = 256;
+
+/// How a method is found.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Way {
+    /// By its name.
+    Method(String),
+    /// By agreeing with the agent on what does this.
+    Wish(Wish),
+}
+
+/// One call to be made.
+#[derive(Debug, Clone)]
+pub struct Invocation {
+    /// Whom.
+    pub target: Target,
+    /// What.
+    pub way: Way,
+    /// With what.
+    pub arguments: Map<String, Value>,
+    /// How long it may take.
+    pub timeout: Option<Duration>,
+}
+
+/// The descriptions that were read a moment ago.
+#[derive(Debug, Default)]
+pub(super) struct Known(Mutex<HashMap<String, (Arc<Described>, Timestamp)>>);
+
+impl AnpClient {
+    /// Calls an agent. What was agreed upon before is used again without asking; where the agent refuses it as
+    /// out of date, it is read and agreed with anew, once.
+    ///
+    /// # Errors
+    /// Whatever stopped it.
+    pub async fn invoke(&self, invocation: &Invocation) -> Result<Value, ClientError> {
+        let Invocation { target, way, arguments, timeout } = invocation;
+        let (agent, read_now) = self.known_agent(target).await?;
+        let stale = match self.attempt(&agent, way, arguments, *timeout).await {
+            Err(error) if error.is_stale() => error,
+            outcome => return outcome,
+        };
+        let agreed = matches!(way, Way::Wish(_));
+        if read_now && !agreed {
+            return Err(stale);
+        }
+        self.disagree(&agent);
+        self.forget_agent(target);
+        let (agent, _) = self.known_agent(target).await?;
+        self.attempt(&agent, way, arguments, *timeout).await
+    }
+
+    async fn attempt(
+        &self,
+        agent: &Described,
+        way: &Way,
+        arguments: &Map<String, Value>,
+        timeout: Option<Duration>,
+    ) -> Result<Value, ClientError> {
+        let (operation, _) =
+            self.prepare(agent, way, &arguments.keys().map(String::as_str).collect::<Vec<_>>()).await?;
+        self.call(agent, &operation, arguments, timeout).await
+    }
+
+    /// Finds the method to call, agreeing on it where it is not named. `names` are those of the arguments there
+    /// will be.
+    ///
+    /// # Errors
+    /// The agent is not to be trusted, has no such method, or nothing was agreed upon.
+    pub async fn prepare(
+        &self,
+        agent: &Described,
+        way: &Way,
+        names: &[&str],
+    ) -> Result<(Operation, Option<Agreement>), ClientError> {
+        agent.checks.trusted()?;
+        match way {
+            Way::Method(name) => Ok((self.operation(agent, name).await?, None)),
+            Way::Wish(wish) => {
+                let agreement = self.agree(agent, wish).await?;
+                let operation = self.agreed_operation(agent, &agreement, names).await?;
+                Ok((operation, Some(agreement)))
+            }
+        }
+    }
+
+    async fn agreed_operation(
+        &self,
+        agent: &Described,
+        agreement: &Agreement,
+        names: &[&str],
+    ) -> Result<Operation, ClientError> {
+        let result = &agreement.result;
+        let selected = result.selected.as_ref();
+        let mode = result.execution.as_ref().map(|it| it.mode.as_str());
+        let speaks = selected.and_then(|it| it.protocol.as_deref()).unwrap_or("openrpc");
+        let is_call = mode.is_none_or(|mode| mode == ExecutionMode::DirectStructuredCall.as_str());
+        if !is_call || !speaks.eq_ignore_ascii_case("openrpc") {
+            let how = plain(mode.unwrap_or(speaks));
+            let message = format!("what was agreed upon is used by {how}, which cannot be done from here");
+            return Err(ClientError::new(Reason::CannotUse, message).advice("name a method instead"));
+        }
+        let url = selected.and_then(|it| it.url.as_deref()).and_then(|text| Url::parse(text).ok());
+        let id = selected.and_then(|it| it.interface.as_deref());
+        let all = self.operations_of(agent, id, url.as_ref()).await?;
+        chosen(agreement, &all, names)
+    }
+
+    /// The description of a target, kept or read now.
+    async fn known_agent(&self, target: &Target) -> Result<(Arc<Described>, bool), ClientError> {
+        let now = self.clock.now();
+        let key = self.known_key(target);
+        if let Some(agent) = self.known.get(&key, now) {
+            return Ok((agent, false));
+        }
+        let agent = Arc::new(self.describe(target).await?);
+        self.known.put(key, &agent, now);
+        Ok((agent, true))
+    }
+
+    fn forget_agent(&self, target: &Target) {
+        self.known.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.known_key(target));
+    }
+
+    /// What is shown to one may not be shown to another.
+    fn known_key(&self, target: &Target) -> String {
+        let who = self.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
+        format!("{who} {target}")
+    }
+}
+
+impl Known {
+    fn get(&self, key: &str, now: Timestamp) -> Option<Arc<Described>> {
+        let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        known.get(key).filter(|(_, until)| *until > now).map(|(agent, _)| Arc::clone(agent))
+    }
+
+    fn put(&self, key: String, agent: &Arc<Described>, now: Timestamp) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= KEPT {
+            known.retain(|_, (_, until)| *until > now);
+        }
+        if known.len() < KEPT {
+            known.insert(key, (Arc::clone(agent), now.after(FRESH)));
+        }
+    }
+}
+
+/// Which method of the chosen interface is meant: the one whose shape the result names, the one the capability
+/// is called after, the only one, or the only one that takes such arguments.
+fn chosen(agreement: &Agreement, all: &[Operation], names: &[&str]) -> Result<Operation, ClientError> {
+    let of_name = |name: &str| all.iter().find(|it| it.name == name);
+    let result = &agreement.result;
+    let schema = result.schemas.as_ref().and_then(|it| it.request_schema.as_ref()).and_then(Value::as_str);
+    let of_schema = schema.and_then(|text| text.rsplit(['/', '#']).next()?.strip_suffix(".input"));
+    let capability = result.selected.as_ref().and_then(|it| it.capability.as_deref());
+    let of_capability = capability.and_then(|id| id.rsplit('.').next());
+    let takes = |it: &&Operation| {
+        let known = it.input["properties"].as_object();
+        let needed = it.input["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        names.iter().all(|name| known.is_some_and(|known| known.contains_key(*name)))
+            && needed.into_iter().all(|name| names.contains(&name))
+    };
+    let only = |mut some: Vec<&Operation>| if some.len() == 1 { some.pop().cloned() } else { None };
+    let named = of_schema.and_then(of_name).or_else(|| of_capability.and_then(of_name)).cloned();
+    let found = named.or_else(|| only(all.iter().collect())).or_else(|| only(all.iter().filter(takes).collect()));
+    found.ok_or_else(|| {
+        let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
+        let message = format!(
+            "an interface was agreed upon, and which of its methods is meant is not clear: {}",
+            names.join(", ")
+        );
+        ClientError::new(Reason::WhichMethod, message).details(json!({"methods": names})).advice("name one of them")
+    })
+}

@@ -1,0 +1,291 @@
+//! Agreeing on how to use an agent, the caller's side (ANP-06): the DID document decides who and where,
+//! `anp.get_capabilities` what is possible now, and the description is a hint.
+
+mod cache;
+mod check;
+mod here;
+
+use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_identity::origin_proof::OriginRequest;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+pub(super) use cache::Agreements;
+
+use super::AnpClient;
+use super::capabilities::Runtime;
+use super::describe::Described;
+use super::error::{ClientError, Reason, plain, shown};
+use super::exchange::Introduction;
+use crate::wire::{
+    CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError, method, profile,
+};
+
+/// What a caller wants. It holds what is needed to choose an interface, and nothing of what will be sent on it.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct Wish {
+    /// What should be done, in words.
+    pub intent: Option<String>,
+    /// The same by tags, such as `hotel.booking`.
+    pub tags: Vec<String>,
+    /// What the interface must be able to do.
+    pub required: Vec<String>,
+    /// The one way it must be protected.
+    pub security: Option<SecurityProfile>,
+    /// Whether a person must, or must not, be asked.
+    pub human_authorization: Option<bool>,
+    /// How long an answer may take.
+    pub max_latency_ms: Option<u64>,
+    /// Whether only methods that can be called from here will do.
+    pub calls_only: bool,
+}
+
+/// What was agreed upon. It opens no door: the call that follows is authorised on its own.
+#[derive(Debug, Clone)]
+pub struct Agreement {
+    /// The choice, checked.
+    pub result: NegotiationResult,
+    /// Who chose.
+    pub decided: Decided,
+    /// What is odd about it.
+    pub notes: Vec<String>,
+    /// Whether it is one of before, used again without asking.
+    pub reused: bool,
+}
+
+/// Who chose an interface.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Decided {
+    /// The agent, at its endpoint.
+    There(Box<Runtime>),
+    /// We, by its description alone.
+    Here {
+        /// Why it was not asked.
+        why: String,
+    },
+}
+
+impl Wish {
+    /// The content types we write and read.
+    const CONTENT_TYPES: [&str; 2] = ["application/json", "text/plain"];
+
+    fn profiles(&self) -> Vec<&'static str> {
+        let talks = (!self.calls_only).then_some(profile::DIRECT);
+        [profile::CORE_BINDING, profile::RPC].into_iter().chain(talks).collect()
+    }
+
+    /// How we can protect what we say; what is asked for by name is taken too, or nobody could ask for it.
+    fn securities(&self) -> Vec<SecurityProfile> {
+        let usual = SecurityProfile::TransportProtected;
+        [Some(usual), self.security.filter(|it| *it != usual)].into_iter().flatten().collect()
+    }
+
+    fn body(&self, negotiation_id: String) -> NegotiateBody {
+        let texts = |words: &[&str]| Some(words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        let securities: Vec<_> = self.securities().iter().map(|it| it.as_str()).collect();
+        let modes = self.calls_only.then_some([ExecutionMode::DirectStructuredCall.as_str()]);
+        NegotiateBody {
+            negotiation_id: Some(negotiation_id),
+            mode: None,
+            intent: Intent {
+                name: None,
+                description: self.intent.clone(),
+                intent_tags: self.tags.clone(),
+                input_summary: None,
+                extra: Map::new(),
+            },
+            required_capabilities: self.required.clone(),
+            caller_capabilities: Some(CallerCapabilities {
+                supported_profiles: texts(&self.profiles()),
+                supported_security_profiles: texts(&securities),
+                supported_content_types: texts(&Self::CONTENT_TYPES),
+                supported_execution_modes: modes.and_then(|modes| texts(&modes)),
+                limits: None,
+                extra: Map::new(),
+            }),
+            constraints: Some(Constraints {
+                preferred_interface_types: Vec::new(),
+                requires_human_authorization: self.human_authorization,
+                max_latency_ms: self.max_latency_ms,
+                allow_natural_language_fallback: Some(!self.calls_only),
+                required_security_profile: self.security.map(|it| it.as_str().to_owned()),
+                preferred_content_types: Vec::new(),
+                extra: Map::new(),
+            }),
+            candidate_interface_refs: Vec::new(),
+            candidate_protocols: Vec::new(),
+            extra: Map::new(),
+        }
+    }
+}
+
+impl AnpClient {
+    /// Agrees on an interface: as before, if that still holds, without asking; else anew.
+    ///
+    /// # Errors
+    /// As [`AnpClient::negotiate`].
+    pub async fn agree(&self, agent: &Described, wish: &Wish) -> Result<Agreement, ClientError> {
+        agent.checks.trusted()?;
+        match self.agreements.get(self, agent, wish) {
+            Some(kept) => {
+                log(&kept);
+                Ok(kept)
+            }
+            None => self.negotiate(agent, wish).await,
+        }
+    }
+
+    /// Agrees on an interface anew. The choice and its digest are written to the log before anyone uses it.
+    ///
+    /// # Errors
+    /// The agent is not to be trusted, nothing does what is wanted, or what it chose does not hold.
+    pub async fn negotiate(&self, agent: &Described, wish: &Wish) -> Result<Agreement, ClientError> {
+        agent.checks.trusted()?;
+        self.agreements.forget(agent, wish, self);
+        let agreement = match self.partner(agent).await? {
+            Partner::Nobody(why) => here::choose(self, agent, wish, why)?,
+            Partner::Service(runtime, notes) => self.negotiate_there(agent, wish, runtime, notes).await?,
+        };
+        log(&agreement);
+        self.agreements.put(self, agent, wish, &agreement);
+        Ok(agreement)
+    }
+
+    /// Forgets what was agreed upon with an agent, for whatever wish: it turned out not to hold.
+    pub fn disagree(&self, agent: &Described) {
+        self.agreements.forget_all(agent);
+    }
+
+    /// Asks what an agent's service can do now. What was agreed upon when it could do something else is
+    /// forgotten.
+    ///
+    /// # Errors
+    /// It does not say.
+    pub async fn refresh(&self, agent: &Described) -> Result<Runtime, ClientError> {
+        let (endpoint, _) = self.endpoint(agent)?;
+        let runtime = self.runtime(agent, &endpoint).await?;
+        self.agreements.compare(agent, &runtime);
+        Ok(runtime)
+    }
+
+    /// With whom to negotiate; with nobody where the description or the runtime says so (ANP-06 §6.3).
+    async fn partner(&self, agent: &Described) -> Result<Partner, ClientError> {
+        if agent.description.negotiation().is_none() {
+            return Ok(Partner::Nobody("it declares no MetaProtocolInterface".to_owned()));
+        }
+        if agent.did().is_none() {
+            return Ok(Partner::Nobody("no DID that holds could be addressed".to_owned()));
+        }
+        let (endpoint, notes) = self.endpoint(agent)?;
+        let runtime = match self.runtime(agent, &endpoint).await {
+            Ok(runtime) => runtime,
+            Err(error) if error.said.as_ref().and_then(RpcError::known) == Some(ErrorCode::MethodNotFound) => {
+                return Ok(Partner::Nobody("its service does not say what it can do".to_owned()));
+            }
+            Err(error) => return Err(error),
+        };
+        self.agreements.compare(agent, &runtime);
+        if !runtime.speaks(profile::NEGOTIATION) {
+            return Ok(Partner::Nobody("its service does not negotiate at this moment".to_owned()));
+        }
+        Ok(Partner::Service(Box::new(runtime), notes))
+    }
+
+    async fn negotiate_there(
+        &self,
+        agent: &Described,
+        wish: &Wish,
+        runtime: Box<Runtime>,
+        mut notes: Vec<String>,
+    ) -> Result<Agreement, ClientError> {
+        let id = random_name(&*self.entropy, "neg-");
+        let request = self.negotiate_request(agent, wish, &id)?;
+        let endpoint = runtime.endpoint.clone();
+        let asked = self.post(&endpoint, &agent.named, &request, Introduction::WhenAsked, None).await;
+        let result = asked?;
+        let result: NegotiationResult = serde_json::from_value(result).map_err(|why| {
+            let message = format!("{} answered with no result of a negotiation: {why}", shown(&endpoint));
+            ClientError::new(Reason::BadAgreement, message)
+        })?;
+        notes.extend(check::check(&result, &id, wish, self.clock.now())?);
+        notes.extend(self.known_interface(agent, &result).await?);
+        Ok(Agreement { result, decided: Decided::There(runtime), notes, reused: false })
+    }
+
+    /// The request: least disclosure, and a proof of who asks where we say who we are (ANP-06 §12.1).
+    fn negotiate_request(&self, agent: &Described, wish: &Wish, id: &str) -> Result<Value, ClientError> {
+        let mut meta = json!({
+            "profile": profile::NEGOTIATION,
+            "security_profile": SecurityProfile::TransportProtected.as_str(),
+            "target": {"kind": "agent", "did": agent.did().map(nuncio_identity::Did::as_str)},
+            "operation_id": random_name(&*self.entropy, "op-"),
+            "created_at": nuncio_identity::moment::write(self.clock.now()),
+            "content_type": "application/json",
+        });
+        let body = json!(wish.body(id.to_owned()));
+        let mut params = json!({});
+        if let Some(signer) = &self.signer {
+            meta["sender_did"] = json!(signer.did().as_str());
+            let request = OriginRequest { method: method::NEGOTIATE, meta: &meta, body: &body };
+            let proof = signer.prove(&request).map_err(|why| {
+                ClientError::new(Reason::CannotSign, format!("the negotiation cannot be signed: {why}"))
+            })?;
+            params["auth"] = proof.to_auth();
+        }
+        params["meta"] = meta;
+        params["body"] = body;
+        let id = random_name(&*self.entropy, "req-");
+        Ok(json!({"jsonrpc": "2.0", "id": id, "method": method::NEGOTIATE, "params": params}))
+    }
+
+    /// That the chosen interface is one of the agent's: of its description, or of the newest edition of it, or
+    /// at an address that is shown.
+    async fn known_interface(&self, agent: &Described, result: &NegotiationResult) -> Result<Vec<String>, ClientError> {
+        let Some(selected) = &result.selected else { return Ok(Vec::new()) };
+        let mut notes = Vec::new();
+        if let Some(id) = selected.interface.as_deref()
+            && agent.description.interface(id).is_none()
+        {
+            let now = self.describe_at(&agent.url, agent.named.clone()).await?;
+            now.checks.trusted()?;
+            if now.description.interface(id).is_none() {
+                if selected.url.is_none() {
+                    let message = format!("the interface {:?} was chosen, which nobody describes", plain(id));
+                    return Err(ClientError::new(Reason::BadAgreement, message));
+                }
+                notes.push(format!("the description does not have the interface {:?}", plain(id)));
+            }
+        }
+        if let Some(text) = selected.url.as_deref() {
+            let url = Url::parse(text).map_err(|why| {
+                let message = format!("what was chosen is at {:?}: {why}", plain(text));
+                ClientError::new(Reason::BadAgreement, message)
+            })?;
+            if !agent.is_at_home(&url) {
+                notes.push(format!("what was chosen is on another host: {}", shown(&url)));
+            }
+        }
+        Ok(notes)
+    }
+}
+
+/// With whom to negotiate.
+enum Partner {
+    Service(Box<Runtime>, Vec<String>),
+    Nobody(String),
+}
+
+/// For whoever looks later why something was called (ANP-06 §14.4).
+fn log(agreement: &Agreement) {
+    let result = &agreement.result;
+    let selected = result.selected.as_ref().and_then(|it| it.interface.as_deref());
+    tracing::info!(
+        negotiation = %plain(&result.negotiation_id),
+        digest = result.negotiation_digest.as_deref().map(plain),
+        interface = selected.map(plain),
+        reused = agreement.reused,
+        here = matches!(agreement.decided, Decided::Here { .. }),
+        "agreed"
+    );
+}

@@ -1,0 +1,122 @@
+//! Whether the result of a negotiation may be used: whole, in time, and no weaker than what was asked for.
+
+use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::moment;
+use serde_json::Value;
+
+use super::Wish;
+use crate::client::error::{ClientError, Reason, plain};
+use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
+
+/// Checks a result; what is odd about it is told.
+pub(super) fn check(
+    result: &NegotiationResult,
+    id: &str,
+    wish: &Wish,
+    now: Timestamp,
+) -> Result<Vec<String>, ClientError> {
+    let mut notes = Vec::new();
+    let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
+    if result.negotiation_id != id {
+        let found = plain(&result.negotiation_id);
+        return Err(bad(format!("the result is of the negotiation {found:?}, and {id:?} was asked for")));
+    }
+    if !result.is_intact() {
+        return Err(bad("the digest of the result is not its own: it was changed on its way".to_owned()));
+    }
+    if result.negotiation_digest.is_none() {
+        notes.push("the result carries no digest".to_owned());
+    }
+    let why = result.reason.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
+    match result.status {
+        Status::Accepted => {}
+        Status::Rejected => {
+            return Err(ClientError::new(Reason::NotAgreed, format!("the agent does not want to{why}")));
+        }
+        Status::NeedsMoreInformation => {
+            let error = ClientError::new(Reason::NotAgreed, format!("the agent must know more{why}"));
+            return Err(error.advice("say more of what you want, or add tags"));
+        }
+    }
+    match result.valid_until.as_deref().map(|text| (text, moment::read(text))) {
+        Some((_, Some(until))) if until <= now => return Err(bad(format!("the result ran out at {until}"))),
+        Some((text, None)) => return Err(bad(format!("{:?} is no moment until which a result holds", plain(text)))),
+        Some((_, Some(_))) => {}
+        None => notes.push("the result does not say until when it holds".to_owned()),
+    }
+    let selected = result.selected.as_ref().ok_or_else(|| bad("it accepted and chose nothing".to_owned()))?;
+    protection(selected, wish)?;
+    fits(selected, wish)?;
+    artifact(selected, result, &mut notes)?;
+    Ok(notes)
+}
+
+/// What was asked for is what is got; nothing stronger is traded for something weaker (ANP-06 §12.4).
+fn protection(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
+    let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
+    let found = match selected.security_profile.as_deref() {
+        Some(text) => SecurityProfile::parse(text)
+            .ok_or_else(|| weaker(format!("{:?} is no security profile that is known", plain(text))))?,
+        None => match wish.security {
+            Some(wanted) => {
+                return Err(weaker(format!("{} was asked for, and the result does not say any", wanted.as_str())));
+            }
+            None => SecurityProfile::TransportProtected,
+        },
+    };
+    if let Some(wanted) = wish.security.filter(|wanted| *wanted != found) {
+        return Err(weaker(format!("{} was asked for, and {} was chosen", wanted.as_str(), found.as_str())));
+    }
+    if !wish.securities().contains(&found) {
+        return Err(weaker(format!("{} was chosen, which we did not offer", found.as_str())));
+    }
+    Ok(())
+}
+
+/// Nothing was chosen that we did not say we can do, or that does not do what was required.
+fn fits(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
+    let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
+    if let Some(profile) = selected.profile.as_deref().filter(|it| !wish.profiles().contains(it)) {
+        return Err(bad(format!("the profile {:?} was chosen, which we do not speak", plain(profile))));
+    }
+    let known = |kind: &str| Wish::CONTENT_TYPES.contains(&kind);
+    if let Some(kind) = selected.content_type.as_deref().filter(|kind| !known(kind)) {
+        return Err(bad(format!("the content type {:?} was chosen, which we do not write", plain(kind))));
+    }
+    let Some(capability) = selected.capability.as_deref() else { return Ok(()) };
+    let is_of = |wanted: &String| {
+        capability == wanted || capability.strip_prefix(wanted.as_str()).is_some_and(|rest| rest.starts_with('.'))
+    };
+    if !wish.required.is_empty() && !wish.required.iter().any(is_of) {
+        let wanted = wish.required.join(", ");
+        return Err(bad(format!("{:?} was chosen, and {wanted:?} was required", plain(capability))));
+    }
+    Ok(())
+}
+
+/// A protocol written down is data, and must be what its digest says. None was asked for, so none is used.
+fn artifact(selected: &Selected, result: &NegotiationResult, notes: &mut Vec<String>) -> Result<(), ClientError> {
+    let drafts = result.execution.as_ref().is_some_and(|it| it.mode == ExecutionMode::Drafting.as_str());
+    match &selected.protocol_artifact {
+        None if !drafts => Ok(()),
+        Some(Value::Object(_)) | None if drafts => {
+            let message = "a protocol was drafted, and nobody asked for one";
+            Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"))
+        }
+        Some(whole @ Value::Object(_)) => {
+            let read: Option<ProtocolArtifact> = serde_json::from_value(whole.clone()).ok();
+            match read.filter(ProtocolArtifact::is_intact) {
+                Some(_) => Ok(()),
+                None => {
+                    let message = "the protocol artifact is not what its digest says";
+                    Err(ClientError::new(Reason::BadAgreement, message).advice("nothing was called"))
+                }
+            }
+        }
+        _ => {
+            notes.push("it names a protocol artifact, which was not read".to_owned());
+            Ok(())
+        }
+    }
+}

@@ -1,0 +1,126 @@
+//! Choosing among an agent's interfaces without it (ANP-06 §6.3): by the same judge, from its description.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::agent::Capability as Known;
+use nuncio_core::ids::CapabilityId;
+use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceType, Offer, Offers, SecurityProfile, Verdict};
+use nuncio_engine::ports::entropy::random_name;
+
+use super::{Agreement, Decided, Wish};
+use crate::client::AnpClient;
+use crate::client::describe::Described;
+use crate::client::error::{ClientError, Reason};
+use crate::negotiate as translate;
+use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
+
+/// How long a choice of our own holds.
+const VALID: Duration = Duration::from_secs(600);
+/// How many interfaces and capabilities are looked at.
+const LOOKED_AT: usize = 256;
+
+pub(super) fn choose(
+    client: &AnpClient,
+    agent: &Described,
+    wish: &Wish,
+    why: String,
+) -> Result<Agreement, ClientError> {
+    let now = client.clock.now();
+    let id = random_name(&*client.entropy, "neg-");
+    let meta = Meta {
+        profile: profile::NEGOTIATION.to_owned(),
+        security_profile: SecurityProfile::TransportProtected,
+        sender_did: None,
+        target: None,
+        operation_id: None,
+        message_id: None,
+        content_type: None,
+        created_at: Some(now),
+    };
+    let offers = Offers::new(offers(agent));
+    let asked = translate::request(&wish.body(id.clone()), &meta);
+    let result = match offers.choose(&asked, now) {
+        Ok(Verdict::Accepted(accepted)) => translate::result(&accepted, id, now.after(VALID)),
+        Ok(Verdict::Draft(_)) => {
+            return Err(ClientError::new(Reason::NotAgreed, "nothing that is described does what is wanted"));
+        }
+        Err(refusal) => return Err(ClientError::said(&agent.url, RpcError::from(&refusal))),
+    };
+    let notes = vec![format!("chosen here, by its description alone: {why}")];
+    Ok(Agreement { result, decided: Decided::Here { why }, notes, reused: false })
+}
+
+/// The interfaces as their description has them. What it does not say is taken for the least.
+fn offers(agent: &Described) -> Vec<Offer> {
+    let description = &agent.description;
+    let mut offers: Vec<Offer> = Vec::new();
+    for (place, interface) in description.interfaces.iter().flatten().enumerate().take(LOOKED_AT) {
+        let kind = match interface.r#type.as_str() {
+            Interface::STRUCTURED => InterfaceType::Structured,
+            Interface::NATURAL_LANGUAGE => InterfaceType::NaturalLanguage,
+            _ => continue,
+        };
+        let id = interface.id.clone().unwrap_or_else(|| format!("interfaces/{place}"));
+        // Methods given inline are the same as those at the address beside them.
+        let is_copy = |other: &Offer| id.strip_suffix(".inline") == Some(other.id.as_str());
+        if offers.iter().any(is_copy) {
+            continue;
+        }
+        offers.push(offer(agent, interface, kind, id));
+    }
+    offers
+}
+
+fn offer(agent: &Described, interface: &Interface, kind: InterfaceType, id: String) -> Offer {
+    let description = &agent.description;
+    let protections = interface.security_profiles.iter().flatten().filter_map(|text| SecurityProfile::parse(text));
+    let mut security_profiles: Vec<_> = protections.collect();
+    if interface.security_profiles.is_none() {
+        security_profiles.push(SecurityProfile::TransportProtected);
+    }
+    let (content_types, execution_modes) = match kind {
+        InterfaceType::Structured => (vec!["application/json"], vec![ExecutionMode::DirectStructuredCall]),
+        InterfaceType::NaturalLanguage => {
+            (vec!["text/plain", "application/json"], vec![ExecutionMode::NaturalLanguage])
+        }
+    };
+    let url = interface.url.as_deref().and_then(|text| agent.url.join(text).ok());
+    let abilities = capabilities(description, interface).filter_map(known);
+    Offer {
+        id,
+        kind,
+        protocol: interface.protocol.clone().unwrap_or_default(),
+        profile: interface.profile.clone(),
+        security_profiles,
+        content_types: content_types.into_iter().map(str::to_owned).collect(),
+        execution_modes,
+        abilities: abilities.map(|it| Ability::from(Arc::new(it))).collect(),
+        human_authorization: interface.asks_a_person(),
+        latency_ms: None,
+        timeout_ms: None,
+        url: url.as_ref().unwrap_or(&agent.url).to_string(),
+        description: interface.description.clone().unwrap_or_default(),
+        granted: true,
+    }
+}
+
+/// The capabilities an interface gives; all, where it does not say.
+fn capabilities<'a>(
+    description: &'a AgentDescription,
+    interface: &'a Interface,
+) -> impl Iterator<Item = &'a Capability> {
+    let is_given = |it: &&Capability| interface.capability_refs.as_ref().is_none_or(|refs| refs.contains(&it.id));
+    description.capabilities.iter().flatten().filter(is_given).take(LOOKED_AT)
+}
+
+fn known(capability: &Capability) -> Option<Known> {
+    Some(Known {
+        id: CapabilityId::parse(&capability.id).ok()?,
+        name: capability.name.clone().unwrap_or_else(|| capability.id.clone()),
+        description: capability.description.clone().unwrap_or_default(),
+        intent_tags: capability.intent_tags.clone(),
+        tools: Vec::new(),
+        human_authorization: capability.requires_human_authorization.unwrap_or(false),
+    })
+}

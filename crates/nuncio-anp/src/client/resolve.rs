@@ -1,0 +1,67 @@
+//! From a DID to its document, found to be its own (ANP-03).
+
+use std::sync::Arc;
+
+use nuncio_identity::{Binding, BoundDocument, Did, DidDocument, K1Proof};
+use serde_json::Value;
+
+use super::AnpClient;
+use super::error::{ClientError, Reason, plain, shown};
+use super::target::{Named, did_url};
+
+/// How large a document may be.
+const MAX_BYTES: usize = 64 * 1024;
+/// How often a DID may have given way to another.
+const MAX_HOPS: usize = 8;
+
+impl AnpClient {
+    /// The document of a DID.
+    pub(super) async fn resolve(&self, did: &Did, named: &Named) -> Result<Arc<BoundDocument>, ClientError> {
+        // Whoever named this machine by http means its DIDs too.
+        let by_http = self.options.local.is_http() || named.is_local_http();
+        let url = did_url(did, by_http)?;
+        let value = self.document(&url, named, MAX_BYTES).await?;
+        let not_its_own = |why: String| {
+            let message = format!("{} is not the document of {did}: {}", shown(&url), plain(&why));
+            ClientError::new(Reason::BadDid, message).advice("do not call the agent; ask its operator")
+        };
+        let document = DidDocument::from_json(value).map_err(|fault| not_its_own(fault.to_string()))?;
+        let bound = document.bind(did, self.clock.now(), K1Proof::Optional);
+        bound.map(Arc::new).map_err(|fault| not_its_own(fault.to_string()))
+    }
+
+    /// The document of a DID that is in use: of one that gave way, of what took its place. Each step must be
+    /// signed by the key that gave way, and stay with the same subject.
+    pub(super) async fn current(
+        &self,
+        did: &Did,
+        named: &Named,
+        notes: &mut Vec<String>,
+    ) -> Result<Arc<BoundDocument>, ClientError> {
+        let mut bound = self.resolve(did, named).await?;
+        for _ in 0..MAX_HOPS {
+            if !bound.document().deactivated() {
+                return Ok(bound);
+            }
+            let old = bound.did().clone();
+            let gone = |message: String| ClientError::new(Reason::Superseded, message);
+            let Some(next) = bound.document().successor() else {
+                return Err(gone(format!("{old} is out of use, and nothing takes its place")));
+            };
+            let proven = matches!(bound.binding(), Binding::Ed25519) && bound.document().whole().contains_key("proof");
+            if !proven || next.stable_subject() != old.stable_subject() {
+                let why = if proven { "it is of another subject" } else { "only its host says so" };
+                let error = gone(format!("{old} is out of use; {next} is said to take its place, but {why}"));
+                return Err(error.advice("ask its operator, and name the new DID yourself if you trust it"));
+            }
+            notes.push(format!("{old} has given way to {next}"));
+            bound = self.resolve(&next.clone(), named).await?;
+        }
+        Err(ClientError::new(Reason::Superseded, format!("{did} has given way more than {MAX_HOPS} times")))
+    }
+}
+
+/// What tells one edition of a document from another.
+pub(super) fn digest(document: &BoundDocument) -> nuncio_core::digest::Digest {
+    nuncio_core::digest::Digest::of_json(&Value::Object(document.document().whole().clone()))
+}

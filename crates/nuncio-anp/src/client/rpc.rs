@@ -1,0 +1,64 @@
+//! Calls: JSON-RPC to a method's server, and requests of the core binding to an agent's message service.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nuncio_engine::ports::entropy::random_name;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::AnpClient;
+use super::describe::Described;
+use super::error::{ClientError, Reason, plain, shown};
+use super::exchange::{Ask, Introduction, good};
+use super::operation::Operation;
+use super::target::Named;
+use crate::wire::{MAX_REQUEST_BYTES, Response};
+
+/// How large an answer may be.
+const MAX_ANSWER: usize = 4 << 20;
+
+impl AnpClient {
+    /// Calls a method. What was found untrue about the agent stops it, and so do arguments that do not fit.
+    ///
+    /// # Errors
+    /// It was not called, or did not work.
+    pub async fn call(
+        &self,
+        agent: &Described,
+        operation: &Operation,
+        arguments: &Map<String, Value>,
+        timeout: Option<Duration>,
+    ) -> Result<Value, ClientError> {
+        agent.checks.trusted()?;
+        operation.check(arguments)?;
+        let id = random_name(&*self.entropy, "");
+        let request = json!({"jsonrpc": "2.0", "id": id, "method": operation.name, "params": arguments});
+        self.post(&operation.server, &agent.named, &request, Introduction::AtOnce, timeout).await
+    }
+
+    /// Posts a JSON-RPC request and reads the response to it.
+    pub(super) async fn post(
+        &self,
+        url: &Url,
+        named: &Named,
+        request: &Value,
+        introduction: Introduction,
+        timeout: Option<Duration>,
+    ) -> Result<Value, ClientError> {
+        let body = Bytes::from(request.to_string());
+        if body.len() > MAX_REQUEST_BYTES {
+            let message = format!("the request has more than {MAX_REQUEST_BYTES} bytes");
+            return Err(ClientError::new(Reason::BadArguments, message));
+        }
+        let timeout = timeout.unwrap_or(self.options.exchange);
+        let ask = Ask { url, named, body: Some(body), introduction, max_bytes: MAX_ANSWER, timeout };
+        let answer = self.ask(&ask).await?;
+        let body = good(url, &answer, self.signer.is_some())?;
+        match Response::read(body, MAX_ANSWER, &request["id"]) {
+            Ok(Response::Result { result, .. }) => Ok(result),
+            Ok(Response::Error { error, .. }) => Err(ClientError::said(url, error)),
+            Err(why) => Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", shown(url), plain(&why)))),
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Who we are to others: whoever signs requests and proofs for us.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::ids::AgentName;
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::fetch::Outgoing;
+use nuncio_engine::ports::{Clock, Entropy};
+use nuncio_identity::document::KEY_FRAGMENT;
+use nuncio_identity::http_signature::{self, SigningOptions};
+use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
+use nuncio_identity::{Did, SignedRequest, SigningKey, challenge};
+
+/// How long what is signed counts.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// What a signature brings along; what is there already of it is replaced.
+const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
+
+/// Signs with one DID.
+pub trait Signs: fmt::Debug + Send + Sync {
+    /// Who signs.
+    fn did(&self) -> Did;
+
+    /// Signs a request (ANP-02 §2): method, address, host and body, and of `components` what else it has. With
+    /// the server's nonce where it gave one. A signature of before is replaced.
+    ///
+    /// # Errors
+    /// The address cannot be signed for.
+    fn sign(&self, outgoing: &mut Outgoing, nonce: Option<&str>, components: &[String]) -> Result<(), String>;
+
+    /// Proves who made a JSON-RPC request (Core Binding, appendix A).
+    ///
+    /// # Errors
+    /// It names no target.
+    fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String>;
+}
+
+/// Knows who signs for which agent.
+pub trait Signers: fmt::Debug + Send + Sync {
+    /// Whoever signs for an agent, with the key it has now; none where it has no DID.
+    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn Signs>>;
+}
+
+/// [`Signs`] with a key at hand.
+#[derive(Clone)]
+pub struct KeySigner {
+    did: Did,
+    key_id: String,
+    key: SigningKey,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl KeySigner {
+    /// Signs with the first key of a DID.
+    #[must_use]
+    pub fn new(did: Did, key: SigningKey, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        Self { key_id: did.url(KEY_FRAGMENT), did, key, clock, entropy }
+    }
+}
+
+impl Signs for KeySigner {
+    fn did(&self) -> Did {
+        self.did.clone()
+    }
+
+    fn sign(&self, outgoing: &mut Outgoing, nonce: Option<&str>, components: &[String]) -> Result<(), String> {
+        outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
+        // What is sent is the address without its fragment.
+        let mut target = outgoing.url.clone();
+        target.set_fragment(None);
+        let made = random_name(&*self.entropy, "");
+        let now = self.clock.now();
+        let options = SigningOptions {
+            key_id: &self.key_id,
+            created: now,
+            expires: Some(now.after(LIFETIME)),
+            nonce: nonce.unwrap_or(&made),
+        };
+        let body = outgoing.body.as_deref().unwrap_or_default();
+        let request =
+            SignedRequest { method: outgoing.method, target_uri: target.as_str(), headers: &outgoing.headers, body };
+        let mut covered = http_signature::default_components(body).to_vec();
+        let more = challenge::satisfiable(components, &outgoing.headers, body);
+        let more: Vec<_> = more.iter().map(String::as_str).filter(|name| !covered.contains(name)).collect();
+        covered.extend(more);
+        let signed = http_signature::sign_covering(&request, &covered, &self.key, &options)?;
+        outgoing.headers.extend(signed.into_fields().map(|(name, value)| (name.to_owned(), value)));
+        Ok(())
+    }
+
+    fn prove(&self, request: &OriginRequest<'_>) -> Result<OriginProof, String> {
+        let (now, nonce) = (self.clock.now(), random_name(&*self.entropy, ""));
+        let options =
+            SigningOptions { key_id: &self.key_id, created: now, expires: Some(now.after(LIFETIME)), nonce: &nonce };
+        request.sign(&self.key, &options).map_err(|error| error.to_string())
+    }
+}
+
+impl fmt::Debug for KeySigner {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "KeySigner of {}", self.did)
+    }
+}

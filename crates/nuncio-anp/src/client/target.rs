@@ -1,0 +1,191 @@
+//! What is asked for, and whom its asker named.
+
+use std::fmt;
+
+use nuncio_core::address;
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_identity::Did;
+use url::Url;
+
+use super::error::{ClientError, Reason, plain};
+use crate::wire::WELL_KNOWN;
+
+/// What a user or an operator wrote.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Target {
+    /// An agent, by its DID.
+    Did(Did),
+    /// An agent, by the address of its description.
+    Description(Url),
+    /// A host.
+    Host(Url),
+}
+
+impl Target {
+    /// Reads a DID, the address of a description, or a host. A host without a scheme is asked by `https:`, and
+    /// this machine by `http:`.
+    ///
+    /// # Errors
+    /// It is none of these.
+    pub fn parse(text: &str) -> Result<Self, ClientError> {
+        let wrong = |why: &str| {
+            ClientError::new(Reason::BadTarget, format!("{:?} is no agent and no host: {why}", plain(text)))
+                .advice("write a did:wba, the address of a description, or a host")
+        };
+        if text.starts_with("did:") {
+            return Did::parse(text).map(Self::Did).map_err(|why| wrong(&why.to_string()));
+        }
+        let url = address::read(text).map_err(|why| wrong(&why))?;
+        if matches!(url.path(), "/" | WELL_KNOWN) && url.query().is_none() {
+            return Ok(Self::Host(root(&url)));
+        }
+        Ok(Self::Description(url))
+    }
+
+    /// Whom its asker named.
+    pub(super) fn named(&self, local: LocalDids) -> Result<Named, ClientError> {
+        match self {
+            Self::Description(url) | Self::Host(url) => Ok(Named(root(url))),
+            Self::Did(did) => Ok(Named(root(&did_url(did, local.is_http())?))),
+        }
+    }
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Did(did) => write!(f, "{did}"),
+            Self::Description(url) | Self::Host(url) => write!(f, "{url}"),
+        }
+    }
+}
+
+/// How DIDs of this machine are looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LocalDids {
+    /// Over https, as all others.
+    #[default]
+    Https,
+    /// Over plain http, for developing.
+    Http,
+}
+
+impl LocalDids {
+    pub(super) const fn is_http(self) -> bool {
+        matches!(self, Self::Http)
+    }
+}
+
+/// Where the document of a DID is.
+pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError> {
+    let text = match (did.host(), did.port()) {
+        ("localhost", Some(port)) if local_by_http => did.resolution_url_at(&format!("http://localhost:{port}")),
+        ("localhost", None) if local_by_http => did.resolution_url_at("http://localhost"),
+        _ => did.resolution_url(),
+    };
+    Url::parse(&text).map_err(|why| ClientError::new(Reason::BadDid, format!("{did} makes no address: {why}")))
+}
+
+/// Host and port, as people write them.
+pub(super) fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+fn root(url: &Url) -> Url {
+    let mut root = url.clone();
+    root.set_path("/");
+    root.set_query(None);
+    root.set_fragment(None);
+    root
+}
+
+/// The host that was named, which decides how far other addresses are trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Named(Url);
+
+impl Named {
+    /// The host of an address that was named.
+    pub(super) fn by(url: &Url) -> Self {
+        Self(root(url))
+    }
+
+    /// Addresses of the named host are trusted as it is; all others came from a stranger's document. From
+    /// `https:` nothing leads to `http:`.
+    pub(super) fn trust(&self, url: &Url) -> Trust {
+        let no_weaker = url.scheme() == "https" || self.0.scheme() == "http" || address::is_local(url);
+        if self.is_host_of(url) && no_weaker { Trust::Configured } else { Trust::Stranger }
+    }
+
+    /// Whether the address is on the named host. This machine has many names.
+    pub(super) fn is_host_of(&self, url: &Url) -> bool {
+        self.0.host() == url.host() || (address::is_local(&self.0) && address::is_local(url))
+    }
+
+    /// Whether the address is of the very origin that was named.
+    pub(super) fn is_origin_of(&self, url: &Url) -> bool {
+        self.0.origin() == url.origin()
+    }
+
+    /// Whether plain http on this machine was named.
+    pub(super) fn is_local_http(&self) -> bool {
+        self.0.scheme() == "http" && address::is_local(&self.0)
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&authority(&self.0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_are_what_people_write() {
+        let did = "did:wba:example.com:agents:hotel";
+        for (text, target) in [
+            (did, Target::Did(Did::parse(did).unwrap())),
+            ("localhost:7400", Target::Host(Url::parse("http://localhost:7400/").unwrap())),
+            (
+                "https://example.com/.well-known/agent-descriptions",
+                Target::Host(Url::parse("https://example.com/").unwrap()),
+            ),
+            (
+                "example.com/agents/a/ad.json",
+                Target::Description(Url::parse("https://example.com/agents/a/ad.json").unwrap()),
+            ),
+        ] {
+            assert_eq!(Target::parse(text).unwrap(), target);
+        }
+        for bad in ["", "did:web:example.com", "did:wba:127.0.0.1", "did:wba:EXAMPLE.com", "ftp://x", "a b"] {
+            assert_eq!(Target::parse(bad).unwrap_err().reason, Reason::BadTarget, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn only_the_named_host_is_trusted_and_never_more_weakly() {
+        let url = |text: &str| Url::parse(text).unwrap();
+        let named = Target::parse("did:wba:example.com:a").unwrap().named(LocalDids::Https).unwrap();
+        for (text, trust) in [
+            ("https://example.com/x", Trust::Configured),
+            ("http://example.com/x", Trust::Stranger),
+            ("https://example.com.evil.example/", Trust::Stranger),
+            ("https://examp1e.com/", Trust::Stranger),
+            ("http://127.0.0.1/", Trust::Stranger),
+        ] {
+            assert_eq!(named.trust(&url(text)), trust, "{text}");
+        }
+    }
+
+    #[test]
+    fn this_machine_is_looked_up_by_http_only_for_developing() {
+        let did = Did::parse("did:wba:localhost%3A7400:a").unwrap();
+        assert_eq!(did_url(&did, false).unwrap().as_str(), "https://localhost:7400/a/did.json");
+        assert_eq!(did_url(&did, true).unwrap().as_str(), "http://localhost:7400/a/did.json");
+        let other = Did::parse("did:wba:example.com:a").unwrap();
+        assert_eq!(did_url(&other, true).unwrap().scheme(), "https");
+    }
+}

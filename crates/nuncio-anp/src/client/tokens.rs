@@ -1,0 +1,87 @@
+//! The access tokens that good signatures earned: each for one origin, port included, and one DID.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use nuncio_core::time::Timestamp;
+use nuncio_identity::Did;
+use nuncio_identity::challenge::AccessGrant;
+use url::Url;
+
+/// How many are kept.
+const KEPT: usize = 1024;
+/// How long one counts whose server does not say, and at most.
+const USUAL: Duration = Duration::from_secs(3600);
+const LONGEST: Duration = Duration::from_secs(86_400);
+/// One that is about to end is not sent any more.
+const MARGIN: Duration = Duration::from_secs(10);
+
+/// The tokens.
+#[derive(Default)]
+pub(super) struct Tokens(Mutex<HashMap<Holder, Token>>);
+
+/// For whom a token is, and where it counts.
+type Holder = (String, Did);
+
+struct Token {
+    text: String,
+    until: Timestamp,
+}
+
+impl Tokens {
+    pub(super) fn get(&self, url: &Url, did: &Did, now: Timestamp) -> Option<String> {
+        let tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let token = tokens.get(&holder(url, did)).filter(|token| token.until > now)?;
+        Some(token.text.clone())
+    }
+
+    pub(super) fn put(&self, url: &Url, did: &Did, grant: AccessGrant, now: Timestamp) {
+        let span = grant.expires_in.map_or(USUAL, Duration::from_secs).min(LONGEST).saturating_sub(MARGIN);
+        let mut tokens = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if tokens.len() >= KEPT {
+            tokens.retain(|_, token| token.until > now);
+        }
+        if tokens.len() < KEPT {
+            tokens.insert(holder(url, did), Token { text: grant.access_token, until: now.after(span) });
+        }
+    }
+
+    pub(super) fn forget(&self, url: &Url, did: &Did) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&holder(url, did));
+    }
+}
+
+fn holder(url: &Url, did: &Did) -> Holder {
+    (url.origin().ascii_serialization(), did.clone())
+}
+
+impl fmt::Debug for Tokens {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Tokens")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_is_for_one_origin_and_one_did_and_for_a_while() {
+        let tokens = Tokens::default();
+        let url = |text: &str| Url::parse(text).unwrap();
+        let did = |text: &str| Did::parse(text).unwrap();
+        let (here, me, now) = (url("http://localhost:1/a"), did("did:wba:a.example"), Timestamp::from_millis(0));
+        let grant = AccessGrant { access_token: "t".to_owned(), expires_in: Some(60), scope: None };
+        tokens.put(&here, &me, grant, now);
+        assert_eq!(tokens.get(&url("http://localhost:1/b"), &me, now).as_deref(), Some("t"));
+        for elsewhere in ["http://localhost:2/a", "https://localhost:1/a", "http://127.0.0.1:1/a"] {
+            assert_eq!(tokens.get(&url(elsewhere), &me, now), None, "{elsewhere}");
+        }
+        assert_eq!(tokens.get(&here, &did("did:wba:b.example"), now), None);
+        assert_eq!(tokens.get(&here, &me, now.after(Duration::from_secs(50))), None);
+        tokens.forget(&here, &me);
+        assert_eq!(tokens.get(&here, &me, now), None);
+    }
+}

@@ -1,0 +1,189 @@
+//! Between the wire and the judge: what a caller asked, and what the judge said.
+
+use nuncio_core::negotiation as judge;
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::wire::{
+    Alternative, CallerCapabilities, CandidateProtocol, Constraints, ErrorCode, Execution, Meta, NegotiateBody,
+    NegotiationResult, RpcError, Schemas, Score, Selected, Status,
+};
+
+/// How many of anything a request may list.
+const MAX_LISTED: usize = 256;
+
+/// Reads the body of `anp.negotiate`.
+///
+/// # Errors
+/// It is not of that shape: what to answer.
+pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
+    let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).saying(message);
+    let body: NegotiateBody = serde_json::from_value(Value::Object(body.clone()))
+        .map_err(|error| wrong(format!("params.body is not of the shape of anp.negotiate: {error}")))?;
+    let lists = [
+        ("requiredCapabilities", body.required_capabilities.len()),
+        ("candidateInterfaceRefs", body.candidate_interface_refs.len()),
+        ("candidateProtocols", body.candidate_protocols.len()),
+        ("intent.intentTags", body.intent.intent_tags.len()),
+    ];
+    match lists.iter().find(|(_, length)| *length > MAX_LISTED) {
+        Some((name, length)) => Err(wrong(format!("{name} lists {length}; at most {MAX_LISTED} are read"))),
+        None => Ok(body),
+    }
+}
+
+/// What the judge is asked.
+#[must_use]
+pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
+    let caller = body.caller_capabilities.as_ref();
+    let list = |of: fn(&CallerCapabilities) -> &Option<Vec<String>>| caller.and_then(|caller| of(caller).clone());
+    judge::Request {
+        mode: body.mode.clone(),
+        intent: judge::Intent {
+            name: body.intent.name.clone(),
+            description: body.intent.description.clone(),
+            tags: body.intent.intent_tags.clone(),
+        },
+        required_capabilities: body.required_capabilities.clone(),
+        caller: judge::Caller {
+            profiles: list(|it| &it.supported_profiles),
+            security_profiles: list(|it| &it.supported_security_profiles),
+            content_types: list(|it| &it.supported_content_types),
+            execution_modes: list(|it| &it.supported_execution_modes),
+        },
+        wishes: body.constraints.as_ref().map(wishes).unwrap_or_default(),
+        candidate_interfaces: body.candidate_interface_refs.clone(),
+        candidate_protocols: body
+            .candidate_protocols
+            .iter()
+            .flat_map(CandidateProtocol::names)
+            .map(str::to_owned)
+            .collect(),
+        security_profile: Some(meta.security_profile),
+        created_at: meta.created_at,
+    }
+}
+
+fn wishes(constraints: &Constraints) -> judge::Wishes {
+    judge::Wishes {
+        interface_types: constraints.preferred_interface_types.clone(),
+        content_types: constraints.preferred_content_types.clone(),
+        human_authorization: constraints.requires_human_authorization,
+        max_latency_ms: constraints.max_latency_ms,
+        natural_language_fallback: constraints.allow_natural_language_fallback,
+        security_profile: constraints.required_security_profile.clone(),
+    }
+}
+
+/// What the judge said, with its digest.
+#[must_use]
+pub fn result(accepted: &judge::Accepted<'_>, negotiation_id: String, valid_until: Timestamp) -> NegotiationResult {
+    let offer = accepted.offer;
+    let schemas = Schemas {
+        request_schema: accepted.ability.and_then(|it| it.request_schema.clone()).map(Value::String),
+        response_schema: accepted.ability.and_then(|it| it.response_schema.clone()).map(Value::String),
+        extra: Map::new(),
+    };
+    let has_schemas = schemas.request_schema.is_some() || schemas.response_schema.is_some();
+    let result = NegotiationResult {
+        negotiation_id,
+        status: Status::Accepted,
+        selected: Some(Selected {
+            capability: accepted.ability.map(|it| it.capability.id.to_string()),
+            interface: Some(offer.id.clone()),
+            protocol: Some(offer.protocol.clone()),
+            profile: offer.profile.clone(),
+            security_profile: Some(accepted.security.as_str().to_owned()),
+            content_type: accepted.content_type.map(str::to_owned),
+            url: Some(offer.url.clone()),
+            protocol_artifact: None,
+            extra: Map::new(),
+        }),
+        execution: accepted.mode.map(|mode| Execution {
+            mode: mode.as_str().to_owned(),
+            requires_human_authorization: Some(accepted.human_authorization),
+            timeout_ms: accepted.timeout_ms,
+            extra: Map::new(),
+        }),
+        schemas: has_schemas.then_some(schemas),
+        valid_until: Some(valid_until.to_string()),
+        alternatives: accepted.alternatives.iter().map(alternative).collect(),
+        score: Some(score(accepted.score)),
+        reason: None,
+        negotiation_digest: None,
+        extra: Map::new(),
+    };
+    result.sealed()
+}
+
+/// What came of drafting, with its digest: an artifact that is a draft until both sides accepted it.
+#[must_use]
+pub fn drafted(
+    draft: &judge::Draft<'_>,
+    artifact: Value,
+    negotiation_id: String,
+    valid_until: Timestamp,
+) -> NegotiationResult {
+    let offer = draft.offer;
+    let result = NegotiationResult {
+        negotiation_id,
+        status: Status::Accepted,
+        selected: Some(Selected {
+            capability: None,
+            interface: Some(offer.id.clone()),
+            protocol: Some(offer.protocol.clone()),
+            profile: offer.profile.clone(),
+            security_profile: Some(draft.security.as_str().to_owned()),
+            content_type: offer.content_types.first().cloned(),
+            url: Some(offer.url.clone()),
+            protocol_artifact: Some(artifact),
+            extra: Map::new(),
+        }),
+        execution: Some(Execution {
+            mode: judge::ExecutionMode::Drafting.as_str().to_owned(),
+            requires_human_authorization: Some(offer.human_authorization),
+            timeout_ms: offer.timeout_ms,
+            extra: Map::new(),
+        }),
+        schemas: None,
+        valid_until: Some(valid_until.to_string()),
+        alternatives: draft.alternatives.iter().map(alternative).collect(),
+        score: None,
+        reason: None,
+        negotiation_digest: None,
+        extra: Map::new(),
+    };
+    result.sealed()
+}
+
+/// What was not chosen, and why.
+#[must_use]
+pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
+    let unsupported = match other.lost {
+        judge::Lost::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
+        _ => Vec::new(),
+    };
+    Alternative {
+        interface: Some(other.offer.id.clone()),
+        capability: other.ability.map(|it| it.capability.id.to_string()),
+        protocol: Some(other.offer.protocol.clone()),
+        profile: other.offer.profile.clone(),
+        url: Some(other.offer.url.clone()),
+        score: Some(score(other.score)),
+        unsupported_constraints: unsupported,
+        reason: Some(other.lost.to_string()),
+        extra: Map::new(),
+    }
+}
+
+fn score(score: judge::Score) -> Score {
+    Score {
+        intent: score.intent,
+        intent_by: score.intent_by.as_str().to_owned(),
+        interface_type: score.interface_type,
+        content_type: score.content_type,
+        latency: score.latency,
+        total: score.total,
+        extra: Map::new(),
+    }
+}

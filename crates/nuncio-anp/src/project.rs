@@ -1,0 +1,337 @@
+//! Our own documents, from declared agents. It always succeeds; what ANP has no words for is told by
+//! [`unsaid`].
+//!
+//! Documents are made without a proof and without asking the time: the same agent on the same host is
+//! always the same bytes ([`crate::wire::canonical`]).
+
+mod offers;
+mod openrpc;
+mod published;
+mod refs;
+mod unsaid;
+
+use std::collections::BTreeMap;
+
+use nuncio_core::agent::{Agent, ElsewhereInterface, InterfaceKind, Owner, Tool};
+use nuncio_core::ids::AgentName;
+use nuncio_core::negotiation::SecurityProfile;
+use serde_json::{Map, Value};
+
+pub use offers::{ConversationState, Moment, ToolState};
+pub use openrpc::{CHAT, chat_method};
+pub use unsaid::unsaid;
+
+use crate::wire::{
+    AgentDescription, Capability, CollectionItem, CollectionPage, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION, Security,
+    SecurityDefinition, WELL_KNOWN, method, profile,
+};
+
+/// The name of the definition by which callers show who they are.
+pub const DIDWBA: &str = "didwba_sc";
+/// The name of the definition of what is for everyone.
+pub const NOSEC: &str = "nosec_sc";
+/// How many agents one page of the host's list has.
+pub const PAGE: usize = 100;
+
+const INTERFACE_VERSION: &str = "1.0";
+
+/// What a host says about itself in its documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// The address every URL begins with, without a slash at the end.
+    pub base: String,
+    /// Whether protocols are drafted here where nothing structured fits.
+    pub drafts: bool,
+}
+
+/// The documents of an agent's tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum ToolSet {
+    /// Those that run when they are called.
+    Tools,
+    /// Those that a person must agree to, each time.
+    Authorized,
+}
+
+impl ToolSet {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Tools, Self::Authorized];
+
+    /// Its word, in ids and addresses.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Authorized => "authorized",
+        }
+    }
+
+    /// The set of that word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|set| set.as_str() == word)
+    }
+
+    /// Whether a person must agree to its tools.
+    #[must_use]
+    pub const fn asks_a_person(self) -> bool {
+        matches!(self, Self::Authorized)
+    }
+
+    /// Whether a tool is in it.
+    #[must_use]
+    pub fn has(self, tool: &Tool) -> bool {
+        tool.exposed && tool.human_authorization == self.asks_a_person()
+    }
+
+    /// Whether an agent has such a document. What runs by itself has one where there is anything to call.
+    #[must_use]
+    pub fn is_of(self, agent: &Agent) -> bool {
+        let talks = self == Self::Tools && agent.presence.conversation;
+        talks || agent.tools.iter().any(|tool| self.has(tool))
+    }
+}
+
+/// The id of an agent's interface.
+#[must_use]
+pub fn interface_id(agent: &AgentName, word: &str) -> String {
+    format!("interface.{agent}.{word}")
+}
+
+impl Host {
+    /// A host whose addresses begin so, and that drafts no protocols.
+    #[must_use]
+    pub fn new(base: &str) -> Self {
+        Self { base: base.trim_end_matches('/').to_owned(), drafts: false }
+    }
+
+    /// Where an agent's description is.
+    #[must_use]
+    pub fn description_url(&self, agent: &AgentName) -> String {
+        format!("{}/agents/{agent}/ad.json", self.base)
+    }
+
+    /// Where the document of a set of tools is.
+    #[must_use]
+    pub fn interface_url(&self, agent: &AgentName, set: ToolSet) -> String {
+        format!("{}/agents/{agent}/interfaces/{}.json", self.base, set.as_str())
+    }
+
+    /// Where a published file is.
+    #[must_use]
+    pub fn information_url(&self, agent: &AgentName, stem: &str) -> String {
+        format!("{}/agents/{agent}/information/{stem}.json", self.base)
+    }
+
+    /// Where an agent's methods are called.
+    #[must_use]
+    pub fn rpc_url(&self, agent: &AgentName) -> String {
+        format!("{}/agents/{agent}/rpc", self.base)
+    }
+
+    /// Where messages and negotiations go.
+    #[must_use]
+    pub fn anp_url(&self) -> String {
+        format!("{}/anp", self.base)
+    }
+
+    /// A page of the host's list, counted from 1, of the agents that are listed; nothing past the last one.
+    /// The first is there even when it is empty.
+    #[must_use]
+    pub fn page<'a>(&self, agents: impl Iterator<Item = &'a Agent>, page: usize) -> Option<CollectionPage> {
+        let mut listed: Vec<_> = agents.filter(|agent| agent.presence.listed).collect();
+        listed.sort_by(|one, other| one.name.cmp(&other.name));
+        let first = page.checked_sub(1)?.checked_mul(PAGE)?;
+        if page > 1 && first >= listed.len() {
+            return None;
+        }
+        let url = |page: usize| match page {
+            1 => format!("{}{WELL_KNOWN}", self.base),
+            _ => format!("{}{WELL_KNOWN}?page={page}", self.base),
+        };
+        let here = listed.iter().skip(first).take(PAGE);
+        let items = here.map(|agent| CollectionItem::new(name_of(agent).to_owned(), self.description_url(&agent.name)));
+        let next = (listed.len() > first + PAGE).then(|| url(page + 1));
+        Some(CollectionPage::new(url(page), items.collect(), next))
+    }
+
+    /// An agent's description, without a proof.
+    #[must_use]
+    pub fn description(&self, agent: &Agent, did: Option<&str>) -> AgentDescription {
+        let information: Vec<_> = agent.information.iter().map(|it| self.information(agent, it)).collect();
+        AgentDescription {
+            protocol_type: PROTOCOL_TYPE.to_owned(),
+            protocol_version: PROTOCOL_VERSION.to_owned(),
+            r#type: AgentDescription::TYPE.to_owned(),
+            url: Some(self.description_url(&agent.name)),
+            name: name_of(agent).to_owned(),
+            did: did.map(str::to_owned),
+            owner: agent.owner.as_ref().map(owner),
+            description: Some(description_of(agent)),
+            created: agent.created.map(|at| at.to_string()),
+            security_definitions: BTreeMap::from([
+                (DIDWBA.to_owned(), SecurityDefinition::didwba()),
+                (NOSEC.to_owned(), SecurityDefinition::nosec()),
+            ]),
+            security: Security::Name(DIDWBA.to_owned()),
+            information: (!information.is_empty()).then_some(information),
+            capabilities: Some(agent.abilities().iter().map(capability).collect()),
+            interfaces: Some(self.interfaces(agent)),
+            proof: None,
+            extra: Map::new(),
+        }
+    }
+
+    fn interfaces(&self, agent: &Agent) -> Vec<Interface> {
+        let mut interfaces = vec![self.negotiation(agent)];
+        if agent.presence.conversation {
+            interfaces.push(self.conversation(agent));
+        }
+        for set in ToolSet::ALL.into_iter().filter(|set| set.is_of(agent)) {
+            interfaces.push(self.structured(agent, set));
+            interfaces.push(self.inline(agent, set));
+        }
+        interfaces.extend(agent.interfaces.iter().map(|it| elsewhere(agent, it)));
+        interfaces
+    }
+
+    /// ANP-06 §5.4.
+    fn negotiation(&self, agent: &Agent) -> Interface {
+        let about = "Endpoint for runtime capabilities and for choosing the best interface.".to_owned();
+        let mut negotiates =
+            texts(&["profiles", "interfaces", "schemas", "security_profiles", "content_types", "execution_modes"]);
+        if self.drafts {
+            negotiates.push("protocol_artifacts".to_owned());
+        }
+        Interface {
+            version: Some(INTERFACE_VERSION.to_owned()),
+            profile: Some(profile::NEGOTIATION.to_owned()),
+            binding: Some("jsonrpc-2.0".to_owned()),
+            url: Some(self.anp_url()),
+            methods: Some(texts(&[method::GET_CAPABILITIES, method::NEGOTIATE])),
+            security: Some(Security::Names(vec![DIDWBA.to_owned()])),
+            security_profiles: Some(protection()),
+            negotiates: Some(negotiates),
+            ..Interface::new(interface_id(&agent.name, "negotiation"), Interface::META, "ANP", about)
+        }
+    }
+
+    fn conversation(&self, agent: &Agent) -> Interface {
+        let about = format!("Natural language conversation with {}.", name_of(agent));
+        let refs = agent.abilities().iter().map(|it| it.id.to_string()).collect();
+        Interface {
+            version: Some(INTERFACE_VERSION.to_owned()),
+            profile: Some(profile::DIRECT.to_owned()),
+            url: Some(self.anp_url()),
+            security: Some(Security::Name(DIDWBA.to_owned())),
+            security_profiles: Some(protection()),
+            capability_refs: some_list(refs),
+            ..Interface::new(interface_id(&agent.name, "conversation"), Interface::NATURAL_LANGUAGE, "ANP", about)
+        }
+    }
+
+    /// The methods, by the address of their document. Reading it needs nothing; its methods say what they need.
+    fn structured(&self, agent: &Agent, set: ToolSet) -> Interface {
+        let about = match set {
+            ToolSet::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
+            ToolSet::Authorized => {
+                format!("OpenRPC interface of {}, of what a person must agree to each time.", name_of(agent))
+            }
+        };
+        let refs = capabilities_of(agent, set).iter().map(|it| it.id.to_string()).collect();
+        Interface {
+            version: Some(agent.version.to_string()),
+            profile: Some(profile::RPC.to_owned()),
+            url: Some(self.interface_url(&agent.name, set)),
+            security: Some(Security::Name(NOSEC.to_owned())),
+            security_profiles: Some(protection()),
+            capability_refs: some_list(refs),
+            human_authorization: Some(set.asks_a_person()),
+            ..Interface::new(interface_id(&agent.name, set.as_str()), Interface::STRUCTURED, "openrpc", about)
+        }
+    }
+
+    /// The same methods, given right here for those who read no further.
+    fn inline(&self, agent: &Agent, set: ToolSet) -> Interface {
+        let document = self.openrpc(agent, set);
+        let by_url = self.structured(agent, set);
+        Interface {
+            id: Some(interface_id(&agent.name, &format!("{}.inline", set.as_str()))),
+            url: None,
+            content: serde_json::to_value(document).ok(),
+            security: Some(Security::Name(DIDWBA.to_owned())),
+            ..by_url
+        }
+    }
+}
+
+/// What a set of tools can do.
+fn capabilities_of(agent: &Agent, set: ToolSet) -> Vec<nuncio_core::agent::Capability> {
+    let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(tool)).collect();
+    let mut abilities = agent.abilities();
+    abilities.retain(|ability| tools.iter().any(|tool| ability.is_of(&tool.name)));
+    abilities
+}
+
+fn capability(ability: &nuncio_core::agent::Capability) -> Capability {
+    Capability {
+        id: ability.id.to_string(),
+        name: Some(ability.name.clone()),
+        description: Some(ability.description.clone()),
+        intent_tags: ability.intent_tags.clone(),
+        requires_human_authorization: Some(ability.human_authorization),
+        extra: Map::new(),
+    }
+}
+
+fn elsewhere(agent: &Agent, it: &ElsewhereInterface) -> Interface {
+    let kind = match it.kind {
+        InterfaceKind::Structured => Interface::STRUCTURED,
+        InterfaceKind::NaturalLanguage => Interface::NATURAL_LANGUAGE,
+    };
+    let id = interface_id(&agent.name, &format!("elsewhere.{}", it.name));
+    Interface {
+        version: it.version.clone(),
+        url: Some(it.url.to_string()),
+        human_authorization: it.human_authorization.then_some(true),
+        ..Interface::new(id, kind, &it.protocol, it.description.clone())
+    }
+}
+
+fn owner(owner: &Owner) -> crate::wire::Owner {
+    crate::wire::Owner {
+        r#type: Some(owner.kind.as_str().to_owned()),
+        name: Some(owner.name.clone()),
+        url: owner.url.as_ref().map(ToString::to_string),
+        email: owner.email.clone(),
+        extra: Map::new(),
+    }
+}
+
+/// What people call an agent.
+#[must_use]
+pub fn name_of(agent: &Agent) -> &str {
+    agent.title.as_deref().unwrap_or(agent.name.as_str())
+}
+
+/// What an agent is for; never empty, since some clients refuse a description that is.
+fn description_of(agent: &Agent) -> String {
+    agent.description.clone().unwrap_or_else(|| format!("The agent {}.", name_of(agent)))
+}
+
+fn protection() -> Vec<String> {
+    texts(&[SecurityProfile::TransportProtected.as_str()])
+}
+
+fn some_list(list: Vec<String>) -> Option<Vec<String>> {
+    (!list.is_empty()).then_some(list)
+}
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// A text of a schema with something in it.
+fn said<'a>(schema: &'a Value, key: &str) -> Option<&'a str> {
+    schema.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
+}

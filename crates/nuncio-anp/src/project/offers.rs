@@ -1,0 +1,142 @@
+//! An agent's interfaces as the judge is offered them: what is true of this moment, for this caller.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceType, Offer, SecurityProfile};
+
+use super::{Host, ToolSet, interface_id, name_of};
+use crate::wire::profile;
+
+/// What is true of one tool at this moment, for this caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ToolState {
+    /// Whether it runs. One that is switched off or overloaded does not.
+    pub available: bool,
+    /// Whether the caller may use it.
+    pub granted: bool,
+    /// How long it took lately.
+    pub latency_ms: Option<u64>,
+}
+
+/// What is true of talking to the agent at this moment, for this caller.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConversationState {
+    /// Whether it answers.
+    pub available: bool,
+    /// Whether the caller may.
+    pub granted: bool,
+    /// How long an answer took lately.
+    pub latency_ms: Option<u64>,
+    /// How long an answer may take.
+    pub timeout_ms: Option<u64>,
+    /// Whether it can draft protocols.
+    pub drafts: bool,
+}
+
+/// What is true at this moment, for this caller.
+pub struct Moment<'a> {
+    /// Of each tool.
+    pub tool: &'a dyn Fn(&Tool) -> ToolState,
+    /// Of talking.
+    pub conversation: ConversationState,
+}
+
+impl Host {
+    /// What an agent offers at this moment. Tools the caller may not use are offered as not granted, so that
+    /// the judge can say that knowing the caller would help; leave them unavailable where it would not.
+    #[must_use]
+    pub fn offers(&self, agent: &Agent, moment: &Moment<'_>) -> Vec<Offer> {
+        let mut offers = Vec::new();
+        for set in ToolSet::ALL {
+            for granted in [true, false] {
+                offers.extend(self.tools_offer(agent, set, granted, moment));
+            }
+        }
+        if agent.presence.conversation && moment.conversation.available {
+            offers.push(self.conversation_offer(agent, moment));
+        }
+        offers
+    }
+
+    /// The tools of one set that run, and that the caller may or may not use.
+    fn tools_offer(&self, agent: &Agent, set: ToolSet, granted: bool, moment: &Moment<'_>) -> Option<Offer> {
+        let tools: Vec<(&Tool, ToolState)> = agent
+            .tools
+            .iter()
+            .filter(|tool| set.has(tool))
+            .map(|tool| (&**tool, (moment.tool)(tool)))
+            .filter(|(_, state)| state.available && state.granted == granted)
+            .collect();
+        if tools.is_empty() {
+            return None;
+        }
+        let abilities: Vec<_> = agent.abilities().into_iter().map(Arc::new).collect();
+        let mut found: BTreeMap<_, Ability> = BTreeMap::new();
+        for capability in &abilities {
+            let of: Vec<_> = tools.iter().filter(|(tool, _)| capability.is_of(&tool.name)).collect();
+            let Some((tool, _)) = of.first() else { continue };
+            // Of several tools the slowest is promised; and only one has one shape.
+            let mut ability = Ability::from(capability.clone());
+            ability.latency_ms = of.iter().filter_map(|(_, state)| state.latency_ms).max();
+            ability.timeout_ms = of.iter().map(|(tool, _)| millis(tool)).max();
+            if of.len() == 1 {
+                ability.request_schema = Some(self.schema_url(agent, tool, "input"));
+                ability.response_schema = Some(self.schema_url(agent, tool, "output"));
+            }
+            found.insert(capability.id.clone(), ability);
+        }
+        Some(Offer {
+            id: interface_id(&agent.name, set.as_str()),
+            kind: InterfaceType::Structured,
+            protocol: "openrpc".to_owned(),
+            profile: Some(profile::RPC.to_owned()),
+            security_profiles: vec![SecurityProfile::TransportProtected],
+            content_types: vec!["application/json".to_owned()],
+            execution_modes: vec![ExecutionMode::DirectStructuredCall],
+            abilities: found.into_values().collect(),
+            human_authorization: set.asks_a_person(),
+            latency_ms: tools.iter().filter_map(|(_, state)| state.latency_ms).max(),
+            timeout_ms: tools.iter().map(|(tool, _)| millis(tool)).max(),
+            url: self.interface_url(&agent.name, set),
+            description: format!("OpenRPC interface of {}.", name_of(agent)),
+            granted,
+        })
+    }
+
+    fn conversation_offer(&self, agent: &Agent, moment: &Moment<'_>) -> Offer {
+        let state = moment.conversation;
+        let mut execution_modes = vec![ExecutionMode::NaturalLanguage, ExecutionMode::DirectMessage];
+        if state.drafts {
+            execution_modes.push(ExecutionMode::Drafting);
+        }
+        let usable = |tool: &Tool| {
+            let state = (moment.tool)(tool);
+            state.available && state.granted
+        };
+        let usable: Vec<_> = agent.exposed_tools().filter(|tool| usable(tool)).collect();
+        let mut abilities = agent.abilities();
+        abilities.retain(|it| it.tools.is_empty() || usable.iter().any(|tool| it.is_of(&tool.name)));
+        Offer {
+            id: interface_id(&agent.name, "conversation"),
+            kind: InterfaceType::NaturalLanguage,
+            protocol: "ANP".to_owned(),
+            profile: Some(profile::DIRECT.to_owned()),
+            security_profiles: vec![SecurityProfile::TransportProtected],
+            content_types: vec!["text/plain".to_owned(), "application/json".to_owned()],
+            execution_modes,
+            abilities: abilities.into_iter().map(|it| Arc::new(it).into()).collect(),
+            human_authorization: false,
+            latency_ms: state.latency_ms,
+            timeout_ms: state.timeout_ms,
+            url: self.anp_url(),
+            description: format!("Natural language conversation with {}.", name_of(agent)),
+            granted: state.granted,
+        }
+    }
+}
+
+fn millis(tool: &Tool) -> u64 {
+    u64::try_from(tool.timeout.as_millis()).unwrap_or(u64::MAX)
+}

@@ -1,0 +1,160 @@
+//! An agent's tools as OpenRPC documents.
+
+use nuncio_core::agent::{Agent, Tool};
+use serde_json::{Map, Value, json};
+
+use super::refs::Components;
+use super::{Host, ToolSet, description_of, name_of, said};
+use crate::wire::{
+    ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
+};
+
+/// The method by which an agent is talked to.
+pub const CHAT: &str = "chat";
+/// What that method is called where a tool has its name.
+const OTHER_CHAT: &str = "agent.chat";
+
+/// The method by which this agent is talked to; none when strangers may not.
+#[must_use]
+pub fn chat_method(agent: &Agent) -> Option<&'static str> {
+    let taken = agent.exposed_tools().any(|tool| tool.name.as_str() == CHAT);
+    agent.presence.conversation.then_some(if taken { OTHER_CHAT } else { CHAT })
+}
+
+impl Host {
+    /// The document of a set of tools.
+    #[must_use]
+    pub fn openrpc(&self, agent: &Agent, set: ToolSet) -> OpenRpc {
+        let mut components = Components::default();
+        let mut methods: Vec<_> =
+            agent.tools.iter().filter(|tool| set.has(tool)).map(|tool| method(tool, &mut components)).collect();
+        if set == ToolSet::Tools
+            && let Some(name) = chat_method(agent)
+        {
+            methods.push(chat(name, agent));
+        }
+        let title = match set {
+            ToolSet::Tools => name_of(agent).to_owned(),
+            ToolSet::Authorized => format!("{}, with a person's agreement", name_of(agent)),
+        };
+        OpenRpc {
+            openrpc: OPENRPC_VERSION.to_owned(),
+            info: Info {
+                title,
+                version: agent.version.to_string(),
+                description: Some(description_of(agent)),
+                protocol_type: Some(PROTOCOL_TYPE.to_owned()),
+                protocol_version: Some(PROTOCOL_VERSION.to_owned()),
+                extra: Map::new(),
+            },
+            security: Some(json!([{"didwba": []}])),
+            servers: Some(vec![Server {
+                name: Some(agent.name.to_string()),
+                url: self.rpc_url(&agent.name),
+                description: Some("JSON-RPC 2.0 over HTTP POST; arguments by name.".to_owned()),
+                extra: Map::new(),
+            }]),
+            methods,
+            components: Some(components.into_json(security_schemes())),
+            extra: Map::new(),
+        }
+    }
+
+    /// Where the whole schema of a tool's arguments, or of its answer, is.
+    pub(super) fn schema_url(&self, agent: &Agent, tool: &Tool, part: &str) -> String {
+        let set = if tool.human_authorization { ToolSet::Authorized } else { ToolSet::Tools };
+        format!("{}#/components/schemas/{}.{part}", self.interface_url(&agent.name, set), tool.name)
+    }
+}
+
+fn security_schemes() -> Value {
+    json!({"didwba": {
+        "type": "http",
+        "scheme": "bearer",
+        "bearerFormat": "DID-WBA",
+        "description": "DID-WBA authentication scheme",
+    }})
+}
+
+fn method(tool: &Tool, components: &mut Components) -> Method {
+    let name = tool.name.as_str();
+    let summary = tool.title.clone().unwrap_or_else(|| name.to_owned());
+    // Tools taken over from elsewhere may say nothing, and some clients refuse that.
+    let description = Some(&tool.description).filter(|text| !text.trim().is_empty()).unwrap_or(&summary).clone();
+    let input = components.take(&format!("{name}.input"), tool.input.source());
+    let text = json!({"type": "string", "description": "The answer, as text."});
+    let output = tool.output.as_ref().map_or(&text, |schema| schema.source());
+    let answer = components.take(&format!("{name}.output"), output);
+    Method {
+        name: name.to_owned(),
+        summary: Some(summary),
+        params: Some(params(&input)),
+        result: Some(ContentDescriptor {
+            name: format!("{name}_result"),
+            description: Some(said(&answer, "description").unwrap_or("What came of it.").to_owned()),
+            required: None,
+            schema: object(&answer),
+            extra: Map::new(),
+        }),
+        description: Some(description),
+        param_structure: Some(ParamStructure::ByName),
+        extra: Map::new(),
+    }
+}
+
+/// The arguments a schema describes: those that must be given first, each part in the order of names.
+fn params(schema: &Value) -> Vec<ContentDescriptor> {
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let describe = |(name, property): (&String, &Value)| ContentDescriptor {
+        name: name.clone(),
+        description: Some(said(property, "description").or(said(property, "title")).unwrap_or(name).to_owned()),
+        required: Some(required.contains(&name.as_str())),
+        schema: object(property),
+        extra: Map::new(),
+    };
+    let mut params: Vec<_> = properties.into_iter().flatten().map(describe).collect();
+    params.sort_by_key(|param| param.required != Some(true));
+    params
+}
+
+/// A schema as an object; `true` and `false` are schemas too, which some clients do not know.
+fn object(schema: &Value) -> Value {
+    match schema {
+        Value::Bool(true) => json!({}),
+        Value::Bool(false) => json!({"not": {}}),
+        other => other.clone(),
+    }
+}
+
+fn chat(name: &str, agent: &Agent) -> Method {
+    let descriptor = |name: &str, description: &str, required: bool, schema: Value| ContentDescriptor {
+        name: name.to_owned(),
+        description: Some(description.to_owned()),
+        required: required.then_some(true),
+        schema,
+        extra: Map::new(),
+    };
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let session = "Goes on with the conversation whose answer named it; a new one when it is left out.";
+    let answer = json!({
+        "type": "object",
+        "properties": {
+            "text": text("What the agent says."),
+            "session": text("Names the conversation, to go on with it."),
+        },
+        "required": ["text", "session"],
+    });
+    Method {
+        name: name.to_owned(),
+        summary: Some("Talk to the agent".to_owned()),
+        description: Some(format!("Say something to {} in natural language; the reply is its answer.", name_of(agent))),
+        param_structure: Some(ParamStructure::ByName),
+        params: Some(vec![
+            descriptor("message", "What to say.", true, text("What to say.")),
+            descriptor("session", session, false, text(session)),
+        ]),
+        result: Some(descriptor("answer", "What the agent says, and in which conversation.", false, answer)),
+        extra: Map::new(),
+    }
+}

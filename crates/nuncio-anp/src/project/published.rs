@@ -1,0 +1,67 @@
+//! What an agent publishes to read: entries of its description, and the files themselves.
+
+use nuncio_core::agent::{Agent, Information, InformationSource};
+use nuncio_core::json;
+use serde_json::{Map, Value, json as value};
+
+use super::{Host, NOSEC};
+use crate::validate::{self, Fault, Kind, Report};
+use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
+
+impl Host {
+    pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::Information {
+        // What we serve is for everyone; what protects other people's addresses we do not know.
+        let (url, security) = match &information.source {
+            InformationSource::Url(url) => (url.to_string(), None),
+            InformationSource::File(path) => {
+                (self.information_url(&agent.name, path.stem()), Some(Security::Name(NOSEC.to_owned())))
+            }
+        };
+        wire::Information {
+            r#type: information.kind.clone(),
+            description: Some(information.description.clone()),
+            url: Some(url),
+            content: None,
+            security,
+            extra: Map::new(),
+        }
+    }
+
+    /// A file an agent publishes, as it is served. Products are completed with what the agent file knows of
+    /// them, and must then be valid.
+    ///
+    /// # Errors
+    /// What is wrong with it.
+    pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, Report> {
+        let InformationSource::File(path) = &information.source else {
+            let fault = Fault::new("", "is not a file of ours", "a file", "an address");
+            return Err(Report::new(Kind::Product, vec![fault], Vec::new()));
+        };
+        let document = json::read(bytes, Information::MAX_BYTES)
+            .map_err(|unreadable| Report::new(Kind::Product, validate::unreadable(&unreadable), Vec::new()))?;
+        let Value::Object(mut document) = document else {
+            if information.is_product() {
+                return Err(validate::check(Kind::Product, &document));
+            }
+            return Ok(document);
+        };
+        if !information.is_product() {
+            return Ok(Value::Object(document));
+        }
+        let known = [
+            ("protocolType", value!(PROTOCOL_TYPE)),
+            ("protocolVersion", value!(PROTOCOL_VERSION)),
+            ("type", value!(Product::TYPE)),
+            ("url", value!(self.information_url(&agent.name, path.stem()))),
+            ("name", value!(path.stem())),
+            ("description", value!(information.description)),
+            ("security", value!({NOSEC: SecurityDefinition::nosec()})),
+        ];
+        for (key, known) in known {
+            document.entry(key).or_insert(known);
+        }
+        let document = Value::Object(document);
+        let report = validate::check(Kind::Product, &document);
+        if report.valid { Ok(document) } else { Err(report) }
+    }
+}

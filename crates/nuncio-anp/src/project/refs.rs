@@ -1,0 +1,176 @@
+//! Schemas moved into one document's components, with their references rewritten to where they are then.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value};
+
+const PREFIX: &str = "#/components/schemas/";
+/// Where a schema keeps what it refers to.
+const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
+/// What holds values, not schemas.
+const VALUES: [&str; 5] = ["const", "enum", "default", "examples", "example"];
+/// What holds schemas by name.
+const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
+
+/// The schemas of a document, by name.
+#[derive(Debug, Default)]
+pub(super) struct Components {
+    schemas: BTreeMap<String, Value>,
+}
+
+impl Components {
+    /// Puts a schema and its definitions among the components, and gives it back rewritten.
+    pub(super) fn take(&mut self, name: &str, schema: &Value) -> Value {
+        let root = self.free(name);
+        self.schemas.insert(root.clone(), Value::Null);
+        let mut moved = Vec::new();
+        for section in DEFINITIONS {
+            for (own, definition) in schema.get(section).and_then(Value::as_object).into_iter().flatten() {
+                let key = self.free(&format!("{name}.{}", plain(own)));
+                self.schemas.insert(key.clone(), Value::Null);
+                moved.push((format!("#/{section}/{}", own.replace('~', "~0").replace('/', "~1")), key, definition));
+            }
+        }
+        let rewriter = Rewriter {
+            root: &root,
+            moved: moved.iter().map(|(pointer, key, _)| (pointer.as_str(), key.as_str())).collect(),
+        };
+        for (_, key, definition) in &moved {
+            self.schemas.insert(key.clone(), rewriter.schema(definition));
+        }
+        let mut schema = schema.clone();
+        if let Some(object) = schema.as_object_mut() {
+            DEFINITIONS.iter().for_each(|section| drop(object.remove(*section)));
+            // One document says once which dialect it is in.
+            object.remove("$schema");
+        }
+        let schema = rewriter.schema(&schema);
+        self.schemas.insert(root, schema.clone());
+        schema
+    }
+
+    fn free(&self, name: &str) -> String {
+        let numbered = (2..).map(|number| format!("{name}_{number}"));
+        let names = std::iter::once(name.to_owned()).chain(numbered);
+        names.into_iter().find(|name| !self.schemas.contains_key(name)).unwrap_or_default()
+    }
+
+    /// The components of the document.
+    pub(super) fn into_json(self, security_schemes: Value) -> Map<String, Value> {
+        let schemas: Map<String, Value> = self.schemas.into_iter().collect();
+        Map::from_iter([("schemas".to_owned(), schemas.into()), ("securitySchemes".to_owned(), security_schemes)])
+    }
+}
+
+/// A name that the components of OpenRPC may have.
+fn plain(name: &str) -> String {
+    let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
+    name.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
+}
+
+struct Rewriter<'a> {
+    root: &'a str,
+    /// Each definition's pointer, and its component.
+    moved: Vec<(&'a str, &'a str)>,
+}
+
+impl Rewriter<'_> {
+    fn schema(&self, schema: &Value) -> Value {
+        match schema {
+            // Inside a schema with an address of its own, references are to that.
+            Value::Object(object) if !object.contains_key("$id") => {
+                let rewrite = |(key, value): (&String, &Value)| {
+                    let value = match (key.as_str(), value) {
+                        ("$ref", Value::String(reference)) => Value::String(self.reference(reference)),
+                        (key, value) if VALUES.contains(&key) => value.clone(),
+                        (key, Value::Object(named)) if NAMED.contains(&key) => {
+                            named.iter().map(|(name, schema)| (name.clone(), self.schema(schema))).collect()
+                        }
+                        (_, value) => self.schema(value),
+                    };
+                    (key.clone(), value)
+                };
+                object.iter().map(rewrite).collect()
+            }
+            Value::Array(items) => items.iter().map(|item| self.schema(item)).collect(),
+            other => other.clone(),
+        }
+    }
+
+    fn reference(&self, reference: &str) -> String {
+        for (pointer, key) in &self.moved {
+            if let Some(rest) = reference.strip_prefix(pointer)
+                && (rest.is_empty() || rest.starts_with('/'))
+            {
+                return format!("{PREFIX}{key}{rest}");
+            }
+        }
+        match reference.strip_prefix('#') {
+            Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{PREFIX}{}{rest}", self.root),
+            _ => reference.to_owned(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn references_lead_to_the_components() {
+        let schema = json!({
+            "$schema": "https://json-schema.org/draft/2020-12/schema",
+            "type": "object",
+            "properties": {
+                "guest": {"$ref": "#/$defs/Guest"},
+                "city": {"$ref": "#/$defs/Guest/properties/city"},
+                "again": {"$ref": "#"},
+                "same": {"$ref": "#/properties/guest"},
+                "odd": {"$ref": "#/definitions/a~1b"},
+                "$ref": {"const": {"$ref": "#/$defs/Guest"}},
+                "const": {"$ref": "#/$defs/Guest"},
+            },
+            "$defs": {"Guest": {"properties": {"city": {}, "friend": {"$ref": "#/$defs/Guest"}}}},
+            "definitions": {"a/b": true},
+        });
+        let mut components = Components::default();
+        let taken = components.take("t.input", &schema);
+        assert_eq!(taken["properties"]["guest"]["$ref"], "#/components/schemas/t.input.Guest");
+        assert_eq!(taken["properties"]["city"]["$ref"], "#/components/schemas/t.input.Guest/properties/city");
+        assert_eq!(taken["properties"]["again"]["$ref"], "#/components/schemas/t.input");
+        assert_eq!(taken["properties"]["same"]["$ref"], "#/components/schemas/t.input/properties/guest");
+        assert_eq!(taken["properties"]["odd"]["$ref"], "#/components/schemas/t.input.a_b");
+        assert_eq!(taken["properties"]["$ref"]["const"]["$ref"], "#/$defs/Guest");
+        assert_eq!(taken["properties"]["const"]["$ref"], "#/components/schemas/t.input.Guest");
+        assert!(taken.get("$defs").is_none() && taken.get("$schema").is_none());
+        let all = components.into_json(json!({}));
+        let guest = &all["schemas"]["t.input.Guest"];
+        assert_eq!(guest["properties"]["friend"]["$ref"], "#/components/schemas/t.input.Guest");
+        // Every reference leads somewhere.
+        fn check(value: &Value, document: &Value) {
+            match value {
+                Value::Object(object) => object.iter().for_each(|(key, value)| match value.as_str() {
+                    Some(reference) if key == "$ref" && reference.starts_with(PREFIX) => {
+                        assert!(document.pointer(&reference[1..]).is_some(), "{reference}");
+                    }
+                    _ => check(value, document),
+                }),
+                Value::Array(items) => items.iter().for_each(|item| check(item, document)),
+                _ => {}
+            }
+        }
+        let document = json!({"components": all});
+        check(&document, &document);
+    }
+
+    #[test]
+    fn names_that_meet_are_told_apart() {
+        let mut components = Components::default();
+        components.take("a.input", &json!({"$defs": {"x y": {"const": 1}, "x_y": {"const": 2}}}));
+        components.take("a.input", &json!({}));
+        let all = components.into_json(json!({}));
+        let names: Vec<_> = all["schemas"].as_object().unwrap().keys().map(String::as_str).collect();
+        assert_eq!(names, ["a.input", "a.input.x_y", "a.input.x_y_2", "a.input_2"]);
+    }
+}

@@ -1,0 +1,45 @@
+//! What an agent's author wrote that ANP has no words for.
+
+use nuncio_core::agent::Agent;
+use nuncio_core::schema::Schema;
+use serde_json::Value;
+
+/// What an agent's author wrote that ANP has no words for, and what ANP could say that would not be true.
+#[must_use]
+pub fn unsaid(agent: &Agent) -> Vec<String> {
+    let mut unsaid = Vec::new();
+    for option in &agent.options {
+        unsaid.push(format!("option {}: callers cannot set it", option.name));
+    }
+    if !agent.scopes.is_empty() {
+        unsaid.push("scope: callers are not told which permission a tool needs, nor how sensitive it is".to_owned());
+    }
+    let speaks_mcp = agent.interfaces.iter().any(|it| it.protocol.eq_ignore_ascii_case("MCP"));
+    if agent.exposed_tools().next().is_some() && !speaks_mcp {
+        unsaid.push(
+            "tool: no MCP interface is described, since this server is no MCP server; [[interface]] names one elsewhere"
+                .to_owned(),
+        );
+    }
+    for tool in agent.exposed_tools() {
+        let schemas = std::iter::once(tool.input.source()).chain(tool.output.as_ref().map(Schema::source));
+        if schemas.into_iter().any(refers_by_anchor) {
+            unsaid
+                .push(format!("tool {}: references by $id, $anchor or $dynamicRef lead nowhere in OpenRPC", tool.name));
+        }
+    }
+    unsaid
+}
+
+fn refers_by_anchor(schema: &Value) -> bool {
+    match schema {
+        Value::Object(object) => {
+            let anchored = |key: &String, value: &Value| {
+                matches!(key.as_str(), "$id" | "$anchor" | "$dynamicRef" | "$dynamicAnchor") && value.is_string()
+            };
+            object.iter().any(|(key, value)| anchored(key, value) || refers_by_anchor(value))
+        }
+        Value::Array(items) => items.iter().any(refers_by_anchor),
+        _ => false,
+    }
+}

@@ -1,0 +1,120 @@
+//! What can be read: the agents here, their descriptions, their interfaces. Open to everyone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use axum::extract::rejection::QueryRejection;
+use axum::extract::{Path, Query, State};
+use axum::response::Response;
+use http::HeaderMap;
+use nuncio_core::Code;
+use nuncio_core::agent::Agent;
+use nuncio_engine::EngineError;
+use nuncio_http::{Caching, Document};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{Anp, refuse};
+use crate::project::ToolSet;
+use crate::wire::canonical;
+
+/// What another answer could depend on: nothing a reader says.
+const VARY: &str = "accept-encoding";
+
+/// The documents, written once for each change of the agents.
+#[derive(Debug, Default)]
+pub(super) struct Documents(RwLock<(u64, HashMap<String, Document>)>);
+
+impl Anp {
+    /// The document of that name, kept or written anew.
+    fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<Document> {
+        let edition = self.engine.agents_edition();
+        {
+            let kept = self.documents.0.read().unwrap_or_else(PoisonError::into_inner);
+            if kept.0 == edition
+                && let Some(document) = kept.1.get(name)
+            {
+                return Some(document.clone());
+            }
+        }
+        let document = Document::json(canonical(&write()?), Caching::Public);
+        let mut kept = self.documents.0.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.0 != edition {
+            *kept = (edition, HashMap::new());
+        }
+        kept.1.insert(name.to_owned(), document.clone());
+        Some(document)
+    }
+
+    fn agent(&self, name: &str) -> Option<Arc<Agent>> {
+        self.engine.agent(name).ok().map(|served| Arc::clone(&served.agent))
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Asked {
+    page: Option<usize>,
+}
+
+/// `GET /.well-known/agent-descriptions?page=`
+pub(super) async fn agents(
+    State(anp): State<Anp>,
+    asked: Result<Query<Asked>, QueryRejection>,
+    headers: HeaderMap,
+) -> Response {
+    let Ok(Query(Asked { page })) = asked else {
+        return refuse(&EngineError::new(Code::BadRequest, "page must be a number"));
+    };
+    let page = page.unwrap_or(1);
+    let agents = anp.engine.agents();
+    let document = anp.document(&format!("page {page}"), || {
+        anp.host.page(agents.iter().map(|agent| &**agent), page).map(|page| json!(page))
+    });
+    served(document, &headers, "there is no such page")
+}
+
+/// `GET /agents/{name}/ad.json`
+pub(super) async fn description(State(anp): State<Anp>, Path(name): Path<String>, headers: HeaderMap) -> Response {
+    // A new key makes a new DID, and with it a new description.
+    let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
+    let document = anp.document(&format!("ad {name} {did}"), || {
+        let agent = anp.agent(&name)?;
+        let did = Some(did.as_str()).filter(|did| !did.is_empty());
+        Some(anp.identities.prove(&agent.name, json!(anp.host.description(&agent, did))))
+    });
+    served(document, &headers, "there is no such agent here")
+}
+
+/// `GET /agents/{name}/interfaces/{set}.json`
+pub(super) async fn interface(
+    State(anp): State<Anp>,
+    Path((name, file)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let document = anp.document(&format!("interface {name} {file}"), || {
+        let agent = anp.agent(&name)?;
+        let set = ToolSet::parse(file.strip_suffix(".json")?).filter(|set| set.is_of(&agent))?;
+        Some(json!(anp.host.openrpc(&agent, set)))
+    });
+    served(document, &headers, "there is no such interface here")
+}
+
+/// `GET /agents/{name}/information/{stem}.json`
+pub(super) async fn information(
+    State(anp): State<Anp>,
+    Path((name, file)): Path<(String, String)>,
+    headers: HeaderMap,
+) -> Response {
+    let document = anp.document(&format!("information {name} {file}"), || {
+        let agent = anp.agent(&name)?;
+        anp.identities.information(&agent.name, file.strip_suffix(".json")?)
+    });
+    served(document, &headers, "there is nothing of that name to read here")
+}
+
+fn served(document: Option<Document>, headers: &HeaderMap, missing: &str) -> Response {
+    match document {
+        Some(document) => document.answer(headers, VARY),
+        None => refuse(&EngineError::new(Code::NotFound, missing)),
+    }
+}

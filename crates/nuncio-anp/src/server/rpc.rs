@@ -1,0 +1,170 @@
+//! An agent's own endpoint: its tools by name, over plain JSON-RPC 2.0. Numbers are ids too, and several
+//! requests may come at once; errors are answers.
+
+use std::sync::Arc;
+
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use nuncio_core::Code;
+use nuncio_core::execution::{Failure, Trace};
+use nuncio_core::ids::ToolName;
+use nuncio_core::message::Content;
+use nuncio_core::policy::Protocol;
+use nuncio_engine::perform::Performance;
+use nuncio_engine::publish::Served;
+use nuncio_engine::{Caller, EngineError};
+use serde_json::{Map, Value, json};
+
+use super::{Anp, refuse};
+use crate::project::chat_method;
+use crate::wire::{ErrorCode, RpcError};
+
+/// How many requests may come at once.
+const BATCH: usize = 32;
+
+/// The code of a tool that ran and failed, from the range JSON-RPC leaves to servers.
+const TOOL_FAILED: i64 = -32000;
+
+/// `POST /agents/{name}/rpc`
+pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> Response {
+    let mut asked = match anp.ask(request).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let Ok(served) = anp.engine.agent(&name) else {
+        return refuse(&EngineError::new(Code::NotFound, "there is no such agent here"));
+    };
+    let Some(caller) = asked.caller.clone() else {
+        let refused = || refuse(&EngineError::new(Code::Unauthorized, "say who you are"));
+        return asked.challenge.take().unwrap_or_else(refused);
+    };
+    let read = nuncio_core::json::read(&asked.body, crate::wire::MAX_REQUEST_BYTES);
+    let answer = match read {
+        Err(unreadable) => Some(error(
+            &Value::Null,
+            &RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}")),
+        )),
+        Ok(Value::Array(requests)) if requests.is_empty() || requests.len() > BATCH => {
+            let message = format!("a batch has 1 to {BATCH} requests");
+            Some(error(&Value::Null, &RpcError::new(ErrorCode::InvalidRequest).saying(message)))
+        }
+        Ok(Value::Array(requests)) => {
+            let calls = requests.into_iter().map(|request| one(&anp, &served, &caller, request));
+            let answers: Vec<_> = futures_util::future::join_all(calls).await.into_iter().flatten().collect();
+            (!answers.is_empty()).then_some(Value::Array(answers))
+        }
+        Ok(request) => one(&anp, &served, &caller, request).await,
+    };
+    asked.answer(answer.as_ref())
+}
+
+/// One request; none where it wants no answer.
+async fn one(anp: &Anp, served: &Arc<Served>, caller: &Caller, request: Value) -> Option<Value> {
+    let id = request.get("id").cloned();
+    let outcome = match read(request) {
+        Ok((method, Some(arguments))) => run(anp, served, caller, &method, arguments).await,
+        Ok((_, None)) => {
+            Err(RpcError::new(ErrorCode::InvalidParams).saying("Invalid params: send them by name, as an object"))
+        }
+        // What is no request has no id, and is told so all the same.
+        Err(fault) => {
+            let id = id.filter(|id| id.is_string() || id.is_number());
+            return Some(error(&id.unwrap_or_default(), &fault));
+        }
+    };
+    let id = id?;
+    Some(match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(fault) => error(&id, &fault),
+    })
+}
+
+/// The method and its arguments; none where they are not given by name.
+fn read(request: Value) -> Result<(String, Option<Map<String, Value>>), RpcError> {
+    let invalid =
+        |message: &str| RpcError::new(ErrorCode::InvalidRequest).saying(format!("Invalid request: {message}"));
+    let Value::Object(mut members) = request else { return Err(invalid("it is not an object")) };
+    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid("`jsonrpc` must be \"2.0\""));
+    }
+    if !matches!(members.get("id"), None | Some(Value::Null | Value::String(_) | Value::Number(_))) {
+        return Err(invalid("`id` must be a text or a number"));
+    }
+    let Some(Value::String(method)) = members.remove("method") else {
+        return Err(invalid("`method` must be a text"));
+    };
+    let arguments = match members.remove("params") {
+        None => Some(Map::new()),
+        Some(Value::Object(arguments)) => Some(arguments),
+        Some(_) => None,
+    };
+    Ok((method, arguments))
+}
+
+async fn run(
+    anp: &Anp,
+    served: &Arc<Served>,
+    caller: &Caller,
+    method: &str,
+    arguments: Map<String, Value>,
+) -> Result<Value, RpcError> {
+    if chat_method(&served.agent) == Some(method) {
+        return anp.chat(served, caller, arguments).await;
+    }
+    let unknown = || RpcError::new(ErrorCode::MethodNotFound);
+    let tool = ToolName::parse(method).map_err(|_| unknown())?;
+    let ended = anp
+        .engine
+        .perform(Performance {
+            caller: caller.clone(),
+            protocol: Protocol::Anp,
+            served: Arc::clone(served),
+            tool,
+            arguments,
+            trace: Trace::default(),
+        })
+        .await
+        .map_err(|error| of_engine(&error))?;
+    let output = ended.result.map_err(|failure| of_failure(&failure))?;
+    // What is published of a tool without an output schema is that it answers a text.
+    let declared = served.agent.tool(method).is_some_and(|tool| tool.output.is_some());
+    Ok(match output.message_content() {
+        _ if declared => output.value(),
+        Content::Text(text) => Value::String(text),
+        blocks @ Content::Blocks(_) => Value::String(json!(blocks).to_string()),
+    })
+}
+
+/// Why a tool gave no answer.
+fn of_failure(failure: &Failure) -> RpcError {
+    let message = failure.message.strip_prefix("Tool execution failed: ").unwrap_or(&failure.message).to_owned();
+    let code = match failure.code {
+        Code::ToolNotFound => ErrorCode::MethodNotFound,
+        Code::InvalidArguments => ErrorCode::InvalidParams,
+        Code::ScopeNotGranted | Code::Denied | Code::ApprovalExpired | Code::ApprovalClosed | Code::Refused => {
+            ErrorCode::Forbidden
+        }
+        Code::ToolTimeout | Code::ToolBusy | Code::ToolUnavailable => ErrorCode::TemporarilyUnavailable,
+        code => {
+            let data = json!({"retryable": false, "details": {"reason": code}});
+            return RpcError { code: TOOL_FAILED, message, data: Some(data) };
+        }
+    };
+    RpcError::new(code).saying(message).with_details(json!({"reason": failure.code}))
+}
+
+/// Why the engine did not even try.
+pub(super) fn of_engine(error: &EngineError) -> RpcError {
+    let code = match error.code {
+        Code::ShuttingDown | Code::StoreUnavailable | Code::TurnRunning => ErrorCode::TemporarilyUnavailable,
+        Code::Internal => ErrorCode::InternalError,
+        Code::Unauthorized => ErrorCode::Unauthorized,
+        Code::ScopeNotGranted | Code::Denied => ErrorCode::Forbidden,
+        _ => ErrorCode::InvalidParams,
+    };
+    RpcError::new(code).saying(error.message.clone()).with_details(json!({"reason": error.code}))
+}
+
+fn error(id: &Value, error: &RpcError) -> Value {
+    json!({"jsonrpc": "2.0", "id": id, "error": error})
+}

@@ -1,0 +1,110 @@
+//! The service's endpoint, `/anp`: requests of the core binding.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use nuncio_core::negotiation::SecurityProfile;
+use nuncio_engine::Caller;
+use serde_json::{Map, Value, json};
+
+use super::Anp;
+use crate::wire::{
+    ErrorCode, MAX_REQUEST_BYTES, Request as AnpRequest, Response as AnpResponse, RpcError, ServiceCapabilities,
+    method, profile,
+};
+
+/// `POST /anp`
+pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response {
+    let mut asked = match anp.ask(request).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    // Nobody need be known here to begin with.
+    asked.challenge = None;
+    let caller = asked.caller.take();
+    let request = match AnpRequest::read(&asked.body) {
+        Ok(request) => request,
+        Err(refused) => {
+            let (id, error) = *refused;
+            return asked.answer(Some(&AnpResponse::error(id, error).to_json()));
+        }
+    };
+    let id = request.id.clone();
+    let response = match anp.dispatch(caller, request).await {
+        Ok(result) => AnpResponse::result(id, result),
+        Err(error) => AnpResponse::error(Some(id), error),
+    };
+    asked.answer(Some(&response.to_json()))
+}
+
+impl Anp {
+    async fn dispatch(&self, caller: Option<Caller>, request: AnpRequest) -> Result<Value, RpcError> {
+        if self.engine.is_closing() {
+            return Err(RpcError::new(ErrorCode::TemporarilyUnavailable));
+        }
+        let expected = match request.method.as_str() {
+            method::GET_CAPABILITIES => profile::CORE_BINDING,
+            method::NEGOTIATE => profile::NEGOTIATION,
+            method::DIRECT_SEND => profile::DIRECT,
+            _ => return Err(RpcError::new(ErrorCode::MethodNotFound)),
+        };
+        if request.meta.profile != expected {
+            let details = json!({"supported": [expected]});
+            return Err(RpcError::new(ErrorCode::UnsupportedProfile).with_details(details));
+        }
+        // What is asked for stronger than we protect it is not answered weaker; a negotiation says so itself.
+        if expected != profile::NEGOTIATION && request.meta.security_profile != SecurityProfile::TransportProtected {
+            let details = json!({"supported": [SecurityProfile::TransportProtected.as_str()]});
+            return Err(RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(details));
+        }
+        let caller = self.sender(caller, &request).await?;
+        match request.method.as_str() {
+            method::GET_CAPABILITIES => Ok(json!(self.capabilities())),
+            method::DIRECT_SEND => self.direct(caller, &request).await,
+            _ => self.negotiate(caller.as_ref(), &request),
+        }
+    }
+
+    /// Who sends a request: by what is inside it, else by how it came. Both must agree.
+    async fn sender(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Option<Caller>, RpcError> {
+        let by_proof = match &request.auth {
+            Some(_) => Some(self.identities.check_origin(request).await?),
+            None => None,
+        };
+        let did = |caller: &Caller| match &caller.principal {
+            nuncio_core::principal::Principal::Did(did) => Some(did.clone()),
+            _ => None,
+        };
+        let by_request = caller.as_ref().and_then(did);
+        let shown = by_proof.clone().or(by_request);
+        if let (Some(claimed), Some(shown)) = (&request.meta.sender_did, &shown)
+            && claimed != shown
+        {
+            let message = "meta.sender_did is not who signed";
+            return Err(RpcError::new(ErrorCode::Unauthorized).saying(message));
+        }
+        Ok(match by_proof {
+            Some(did) => {
+                let request = caller.and_then(|caller| caller.request);
+                let principal = nuncio_core::principal::Principal::Did(did);
+                Some(Caller { request, ..Caller::new(principal) })
+            }
+            None => caller,
+        })
+    }
+
+    /// What is true of this moment.
+    fn capabilities(&self) -> ServiceCapabilities {
+        let mut profiles = vec![profile::CORE_BINDING, profile::NEGOTIATION, profile::RPC];
+        if self.engine.agents().iter().any(|agent| agent.presence.conversation) {
+            profiles.push(profile::DIRECT);
+        }
+        ServiceCapabilities {
+            service_did: self.identities.service_did().unwrap_or_default(),
+            supported_profiles: profiles.into_iter().map(str::to_owned).collect(),
+            supported_security_profiles: vec![SecurityProfile::TransportProtected.as_str().to_owned()],
+            supported_content_types: vec!["application/json".to_owned(), "text/plain".to_owned()],
+            limits: [("max_request_bytes".to_owned(), MAX_REQUEST_BYTES.to_string())].into(),
+            extra: Map::new(),
+        }
+    }
+}

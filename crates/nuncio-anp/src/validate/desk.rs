@@ -1,0 +1,208 @@
+//! The desk every check sits at: places in a document, and what was found there.
+
+use jiff::Timestamp;
+use nuncio_core::json::pointer;
+use serde_json::{Map, Value};
+use url::Url;
+
+use super::report::{Fault, MAX_FAULTS};
+
+/// What was found.
+#[derive(Default)]
+pub(super) struct Desk {
+    pub(super) errors: Vec<Fault>,
+    pub(super) warnings: Vec<Fault>,
+}
+
+/// A value, and where it is.
+#[derive(Clone)]
+pub(super) struct Node<'a> {
+    pub(super) value: &'a Value,
+    pub(super) path: String,
+}
+
+impl<'a> Node<'a> {
+    pub(super) fn root(value: &'a Value) -> Self {
+        Self { value, path: String::new() }
+    }
+
+    /// What is under a name, if anything.
+    pub(super) fn get(&self, name: &str) -> Option<Self> {
+        Some(Self { value: self.value.get(name)?, path: self.at(name) })
+    }
+
+    /// The place of a name, whether there is anything or not.
+    pub(super) fn at(&self, name: &str) -> String {
+        pointer(&self.path, name)
+    }
+
+    pub(super) fn text(&self) -> Option<&'a str> {
+        self.value.as_str()
+    }
+
+    /// A text under a name.
+    pub(super) fn text_of(&self, name: &str) -> Option<&'a str> {
+        self.value.get(name)?.as_str()
+    }
+
+    /// Each member of an object.
+    pub(super) fn members(&self) -> impl Iterator<Item = (&'a str, Self)> {
+        let members = self.value.as_object().into_iter().flatten();
+        let path = self.path.clone();
+        members.map(move |(name, value)| (name.as_str(), Self { value, path: pointer(&path, name) }))
+    }
+
+    /// Each item of a list.
+    pub(super) fn items(&self) -> impl Iterator<Item = Self> {
+        let items = self.value.as_array().into_iter().flatten().enumerate();
+        let path = self.path.clone();
+        items.map(move |(number, value)| Self { value, path: format!("{path}/{number}") })
+    }
+}
+
+impl Desk {
+    /// Whether so much was found that nobody reads on.
+    pub(super) fn is_full(&self) -> bool {
+        self.errors.len() > MAX_FAULTS
+    }
+
+    pub(super) fn error(&mut self, node: &Node<'_>, message: impl Into<String>, expected: impl Into<Value>) {
+        if self.errors.len() <= MAX_FAULTS {
+            self.errors.push(Fault::new(&node.path, message, expected, shown(node.value)));
+        }
+    }
+
+    pub(super) fn warning(&mut self, node: &Node<'_>, message: impl Into<String>, expected: impl Into<Value>) {
+        if self.warnings.len() <= MAX_FAULTS {
+            self.warnings.push(Fault::new(&node.path, message, expected, shown(node.value)));
+        }
+    }
+
+    pub(super) fn missing(&mut self, node: &Node<'_>, name: &str, expected: &str) {
+        if self.errors.len() <= MAX_FAULTS {
+            let message = format!("is missing: {expected}");
+            self.errors.push(Fault::new(node.at(name), message, expected, Value::Null));
+        }
+    }
+
+    pub(super) fn better(&mut self, node: &Node<'_>, name: &str, why: &str) {
+        if self.warnings.len() <= MAX_FAULTS {
+            self.warnings.push(Fault::new(node.at(name), format!("is missing: {why}"), why, Value::Null));
+        }
+    }
+
+    /// Whether this is an object.
+    pub(super) fn object(&mut self, node: &Node<'_>) -> bool {
+        self.is(node, Value::is_object, "an object")
+    }
+
+    /// Whether this is a list.
+    pub(super) fn list(&mut self, node: &Node<'_>) -> bool {
+        self.is(node, Value::is_array, "a list")
+    }
+
+    fn is(&mut self, node: &Node<'_>, test: fn(&Value) -> bool, what: &str) -> bool {
+        let holds = test(node.value);
+        if !holds {
+            self.error(node, format!("must be {what}"), what);
+        }
+        holds
+    }
+
+    /// A text that must be there, and not be empty.
+    pub(super) fn need_text<'a>(&mut self, node: &Node<'a>, name: &str, what: &str) -> Option<&'a str> {
+        match node.get(name) {
+            Some(text) => self.filled(&text),
+            None => {
+                self.missing(node, name, what);
+                None
+            }
+        }
+    }
+
+    /// A text that may be there, and is then not empty.
+    pub(super) fn may_text<'a>(&mut self, node: &Node<'a>, name: &str) -> Option<&'a str> {
+        node.get(name).and_then(|text| self.filled(&text))
+    }
+
+    pub(super) fn filled<'a>(&mut self, node: &Node<'a>) -> Option<&'a str> {
+        match node.text() {
+            None => self.error(node, "must be a text", "a text"),
+            Some(text) if text.trim().is_empty() => self.error(node, "must not be empty", "some text"),
+            Some(text) => return Some(text),
+        }
+        None
+    }
+
+    /// A text that must be there and be this.
+    pub(super) fn need_word(&mut self, node: &Node<'_>, name: &str, word: &str) {
+        let Some(found) = node.get(name) else {
+            self.missing(node, name, &format!("{word:?}"));
+            return;
+        };
+        if found.text() != Some(word) {
+            self.error(&found, format!("must be {word:?}"), word);
+        }
+    }
+
+    /// `true` or `false`, if it is there.
+    pub(super) fn may_flag(&mut self, node: &Node<'_>, name: &str) {
+        if let Some(flag) = node.get(name) {
+            self.is(&flag, Value::is_boolean, "true or false");
+        }
+    }
+
+    /// A list of texts, if it is there.
+    pub(super) fn may_texts(&mut self, node: &Node<'_>, name: &str) {
+        if let Some(list) = node.get(name)
+            && self.list(&list)
+        {
+            for item in list.items() {
+                self.filled(&item);
+            }
+        }
+    }
+
+    /// An http or https address, if it is there.
+    pub(super) fn may_url(&mut self, node: &Node<'_>, name: &str) {
+        if let Some(url) = node.get(name)
+            && let Some(text) = self.filled(&url)
+            && !is_web_address(text)
+        {
+            self.error(&url, "must be an absolute http or https URL", "http or https URL");
+        }
+    }
+
+    /// A time with an offset, if it is there.
+    pub(super) fn may_time(&mut self, node: &Node<'_>, name: &str) {
+        if let Some(time) = node.get(name)
+            && let Some(text) = self.filled(&time)
+            && text.parse::<Timestamp>().is_err()
+        {
+            self.error(&time, "must be an ISO 8601 time with its offset", "2024-12-31T12:00:00Z");
+        }
+    }
+}
+
+pub(super) fn is_web_address(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
+}
+
+/// The value itself where it is short and plain, else what sort of value it is.
+fn shown(value: &Value) -> Value {
+    const LONG: usize = 120;
+    match value {
+        Value::String(text) if text.chars().count() > LONG => {
+            text.chars().take(LONG).chain(['…']).collect::<String>().into()
+        }
+        Value::Array(_) => "a list".into(),
+        Value::Object(_) => "an object".into(),
+        Value::Null => "null".into(),
+        plain => plain.clone(),
+    }
+}
+
+/// The names of an object, for whoever looks them up.
+pub(super) fn object_of<'a>(node: &Node<'a>, name: &str) -> Option<&'a Map<String, Value>> {
+    node.value.get(name)?.as_object()
+}

@@ -1,0 +1,91 @@
+//! Security definitions, and who refers to them.
+
+use serde_json::{Map, Value};
+
+use super::desk::{Desk, Node};
+use crate::wire::Place;
+
+/// Names under which people put what must never be published.
+const SECRETS: [&str; 10] = [
+    "password",
+    "secret",
+    "clientsecret",
+    "token",
+    "accesstoken",
+    "refreshtoken",
+    "apikey",
+    "privatekey",
+    "privatekeyjwk",
+    "credential",
+];
+
+/// Definitions by name.
+pub(super) fn definitions(desk: &mut Desk, node: &Node<'_>) {
+    if !desk.object(node) {
+        return;
+    }
+    for (_, definition) in node.members() {
+        if desk.object(&definition) {
+            check(desk, &definition);
+        }
+    }
+}
+
+fn check(desk: &mut Desk, node: &Node<'_>) {
+    let scheme = desk.need_text(node, "scheme", "which mechanism it is");
+    desk.may_text(node, "type");
+    desk.may_text(node, "description");
+    let words = Place::ALL.map(Place::as_str);
+    let place = match node.get("in") {
+        Some(place) if place.text().is_some_and(|text| words.contains(&text)) => place.text(),
+        Some(place) => {
+            desk.error(&place, format!("must be one of {}", words.join(", ")), words.to_vec());
+            None
+        }
+        None if scheme == Some("nosec") => {
+            desk.better(node, "in", "the table of definitions asks for it, even here: \"auto\"");
+            None
+        }
+        None => {
+            desk.missing(node, "in", &format!("one of {}", words.join(", ")));
+            None
+        }
+    };
+    match (place, node.get("name")) {
+        (Some("auto"), Some(name)) => desk.warning(&name, "should not be said where \"in\" is \"auto\"", Value::Null),
+        (Some("auto") | None, None) => {}
+        (Some(_), None) => desk.missing(node, "name", "what the parameter is called"),
+        (_, Some(name)) => {
+            desk.filled(&name);
+        }
+    }
+    for (name, member) in node.members() {
+        let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
+        if SECRETS.contains(&plain.as_str()) {
+            // What was found is not repeated: it may really be one.
+            let hidden = Node { value: &Value::Null, path: member.path };
+            desk.error(&hidden, "must not be here: a description never holds what opens a door", Value::Null);
+        }
+    }
+}
+
+/// What protects something: names of definitions, or definitions right here.
+pub(super) fn reference(desk: &mut Desk, node: &Node<'_>, known: Option<&Map<String, Value>>) {
+    let mut named = |node: &Node<'_>| {
+        if let Some(name) = desk.filled(node)
+            && known.is_some_and(|known| !known.contains_key(name))
+        {
+            desk.error(node, "must be the name of one of securityDefinitions", known_names(known));
+        }
+    };
+    match node.value {
+        Value::String(_) => named(node),
+        Value::Array(_) => node.items().for_each(|item| named(&item)),
+        Value::Object(_) => definitions(desk, node),
+        _ => desk.error(node, "must be the name of a definition, a list of such names, or definitions", "a name"),
+    }
+}
+
+fn known_names(known: Option<&Map<String, Value>>) -> Vec<String> {
+    known.into_iter().flat_map(|known| known.keys().take(16).cloned()).collect()
+}

@@ -1,0 +1,116 @@
+//! What travels: descriptions (ANP-07), discovery (ANP-08), the core binding (P1) and negotiation (ANP-06).
+//!
+//! Documents are open: fields we do not know are kept in `extra` and written back. Requests are closed where
+//! the core binding says so. Read documents of strangers with [`crate::validate`]; the types alone do not
+//! check what the specifications ask for.
+
+mod artifact;
+mod capabilities;
+mod description;
+mod discovery;
+mod error;
+mod negotiation;
+mod openrpc;
+mod product;
+mod rpc;
+mod security;
+
+pub use artifact::{ArtifactMethod, ProtocolArtifact};
+pub use capabilities::ServiceCapabilities;
+pub use description::{AgentDescription, Capability, Information, Interface, Owner};
+pub use discovery::{CollectionItem, CollectionPage};
+pub use error::{ErrorCode, RpcError};
+pub use negotiation::{
+    Alternative, CallerCapabilities, CandidateProtocol, Constraints, Execution, Intent, NegotiateBody,
+    NegotiationResult, Schemas, Score, Selected, Status,
+};
+pub use openrpc::{ContentDescriptor, Info, Method, OpenRpc, ParamStructure, Server};
+pub use product::Product;
+pub use rpc::{Auth, MAX_REQUEST_BYTES, Meta, Refused, Request, Response, Target, TargetKind};
+pub use security::{Place, Security, SecurityDefinition};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nuncio_core::digest::Digest;
+use serde_json::Value;
+
+/// The version of descriptions we write.
+pub const PROTOCOL_VERSION: &str = "1.0.0";
+/// What every document of the protocol says it is.
+pub const PROTOCOL_TYPE: &str = "ANP";
+/// The version of OpenRPC we write.
+pub const OPENRPC_VERSION: &str = "1.3.2";
+/// Where a host lists its agents.
+pub const WELL_KNOWN: &str = "/.well-known/agent-descriptions";
+
+/// The profiles, by name.
+pub mod profile {
+    /// How requests are shaped.
+    pub const CORE_BINDING: &str = "anp.core.binding.v1";
+    /// Which interface to use.
+    pub const NEGOTIATION: &str = "anp.meta.negotiation.v1";
+    /// Messages between two agents.
+    pub const DIRECT: &str = "anp.direct.base.v1";
+    /// Calls by OpenRPC, as ANP-06 names them in its examples.
+    pub const RPC: &str = "anp.rpc.v1";
+}
+
+/// The methods, by name.
+pub mod method {
+    /// What an endpoint can do at this moment.
+    pub const GET_CAPABILITIES: &str = "anp.get_capabilities";
+    /// Which interface to use.
+    pub const NEGOTIATE: &str = "anp.negotiate";
+    /// A message to one agent.
+    pub const DIRECT_SEND: &str = "direct.send";
+}
+
+/// Defines an object that is open: what it says beyond its fields is kept and written back. Its names are
+/// written as `camelCase`, unless another case is said.
+macro_rules! open {
+    ($(#[$meta:meta])* struct $name:ident $fields:tt) => {
+        open! { $(#[$meta])* "camelCase" struct $name $fields }
+    };
+    (
+        $(#[$meta:meta])*
+        $case:literal struct $name:ident {
+            $(
+                $(#[$field_meta:meta])*
+                $field:ident: $type:ty,
+            )*
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+        #[serde(rename_all = $case)]
+        pub struct $name {
+            $(
+                $(#[$field_meta])*
+                pub $field: $type,
+            )*
+            /// What else it says, as it is.
+            #[serde(flatten)]
+            pub extra: serde_json::Map<String, serde_json::Value>,
+        }
+    };
+}
+
+use open;
+
+/// A document's bytes: canonical JSON, the same for the same content on every machine.
+///
+/// # Panics
+/// Never: what these types hold can be written as JSON.
+#[must_use]
+pub fn canonical(document: &impl serde::Serialize) -> Vec<u8> {
+    let value = serde_json::to_value(document).expect("a document's names are texts and its values JSON");
+    nuncio_core::digest::canonical(&value)
+}
+
+/// `sha-256:` and the base64url SHA-256 of the canonical form of everything but the digest itself.
+fn digest_without(mut document: Value, name: &str) -> String {
+    if let Some(object) = document.as_object_mut() {
+        object.remove(name);
+    }
+    format!("sha-256:{}", URL_SAFE_NO_PAD.encode(Digest::of_json(&document).as_bytes()))
+}

@@ -1,0 +1,353 @@
+//! Requests and responses of the core binding (P1): JSON-RPC 2.0 with `params` of `{meta, auth?, body}`.
+//!
+//! Closed where P1 says so: unknown members of the request, `params`, `meta` (but `x_…`) and `auth` are
+//! refused. What a body may hold is for its profile to say.
+
+use nuncio_core::json::{self, Unreadable};
+use nuncio_core::negotiation::SecurityProfile;
+use nuncio_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{ErrorCode, RpcError, method, profile};
+
+/// How many bytes a request may have.
+pub const MAX_REQUEST_BYTES: usize = 1 << 20;
+const MAX_ID: usize = 256;
+const MAX_METHOD: usize = 128;
+
+/// A request that keeps the rules.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Request {
+    /// What its response is recognised by.
+    pub id: String,
+    /// What is asked.
+    pub method: String,
+    /// The circumstances.
+    pub meta: Meta,
+    /// What shows who asks.
+    pub auth: Option<Auth>,
+    /// What the method takes.
+    pub body: Map<String, Value>,
+    /// `meta` as it was sent: what a proof covers.
+    pub raw_meta: Map<String, Value>,
+}
+
+/// The circumstances of a request (P1 §6.2).
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meta {
+    /// By which profile the body is read.
+    pub profile: String,
+    /// How the request is protected.
+    pub security_profile: SecurityProfile,
+    /// Who asks, by their own word.
+    pub sender_did: Option<String>,
+    /// Whom it is for.
+    pub target: Option<Target>,
+    /// What makes a repeated request the same.
+    pub operation_id: Option<String>,
+    /// Names the message it carries.
+    pub message_id: Option<String>,
+    /// The type of the message it carries.
+    pub content_type: Option<String>,
+    /// When it was made.
+    pub created_at: Option<Timestamp>,
+}
+
+/// Whom a request is for.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Target {
+    /// What sort of target.
+    pub kind: TargetKind,
+    /// Its DID.
+    pub did: String,
+}
+
+/// What sort of target a request has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum TargetKind {
+    /// One agent.
+    Agent,
+    /// A group.
+    Group,
+    /// An endpoint.
+    Service,
+}
+
+/// What shows who asks: a proof whose meaning its scheme says.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Auth {
+    /// By which rules the proof is made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scheme: Option<String>,
+    /// The proof.
+    pub origin_proof: Value,
+}
+
+/// What is wrong with a request, and which one it was, as far as that could be read.
+pub type Refused = (Option<String>, RpcError);
+
+impl Request {
+    /// Reads a request.
+    ///
+    /// # Errors
+    /// What is wrong with it: the error to answer with.
+    pub fn read(bytes: &[u8]) -> Result<Self, Box<Refused>> {
+        let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
+        let Value::Object(mut members) = value else {
+            let code = if value.is_array() { ErrorCode::BatchNotSupported } else { ErrorCode::InvalidRequest };
+            return Err(Box::new((None, RpcError::new(code))));
+        };
+        let id = read_id(&members).map_err(|error| Box::new((None, error)))?;
+        match read_members(&id, &mut members) {
+            Ok(request) => Ok(request),
+            Err(error) => Err(Box::new((Some(id), error))),
+        }
+    }
+
+    /// What an origin proof covers: exactly method, meta and body.
+    #[must_use]
+    pub fn signed_object(&self) -> Value {
+        json!({"method": self.method, "meta": self.raw_meta, "body": self.body})
+    }
+
+    /// The request as it travels.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut params = json!({"meta": self.raw_meta, "body": self.body});
+        if let Some(auth) = &self.auth {
+            params["auth"] = json!(auth);
+        }
+        json!({"jsonrpc": "2.0", "id": self.id, "method": self.method, "params": params})
+    }
+}
+
+fn unread(unreadable: &Unreadable) -> RpcError {
+    match unreadable {
+        Unreadable::NotJson(_) => RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}")),
+        _ => RpcError::new(ErrorCode::InvalidRequest).saying(format!("Invalid request: {unreadable}")),
+    }
+}
+
+fn read_id(members: &Map<String, Value>) -> Result<String, RpcError> {
+    match members.get("id") {
+        Some(Value::String(id)) if !id.is_empty() && id.len() <= MAX_ID => Ok(id.clone()),
+        _ => Err(RpcError::new(ErrorCode::InvalidRequestId)
+            .with_details(json!({"expected": format!("a string of 1 to {MAX_ID} bytes")}))),
+    }
+}
+
+fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<Request, RpcError> {
+    let invalid = |message: &str| RpcError::new(ErrorCode::InvalidRequest).saying(message);
+    if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+        return Err(invalid("jsonrpc must be \"2.0\""));
+    }
+    if let Some(name) = members.keys().find(|name| !["jsonrpc", "id", "method", "params"].contains(&name.as_str())) {
+        return Err(invalid(&format!("A request has no member {:?}", cut(name))));
+    }
+    let asked = members.get("method").and_then(Value::as_str).filter(|name| is_method(name));
+    let Some(asked) = asked.map(str::to_owned) else {
+        return Err(invalid("The method must be lower-case parts between dots, and not begin with \"rpc.\""));
+    };
+    let params = members.remove("params");
+    // Some callers ask what we can do without saying more.
+    let says_nothing = params.as_ref().is_none_or(|params| params.as_object().is_some_and(Map::is_empty));
+    if asked == method::GET_CAPABILITIES && says_nothing {
+        return Ok(anonymous(id, asked));
+    }
+    let Some(Value::Object(mut params)) = params else {
+        return Err(shape("params", "an object of meta, auth and body"));
+    };
+    only(&params, &["meta", "auth", "body"], "params", |_| false)?;
+    let Some(Value::Object(raw_meta)) = params.remove("meta") else {
+        return Err(shape("params.meta", "an object"));
+    };
+    let Some(Value::Object(body)) = params.remove("body") else {
+        return Err(shape("params.body", "an object"));
+    };
+    let meta = Meta::read(&raw_meta)?;
+    let auth = params.remove("auth").map(|auth| {
+        let auth: Result<Auth, _> = serde_json::from_value(auth);
+        auth.map_err(|error| shape("params.auth", &format!("scheme and origin_proof ({error})")))
+    });
+    Ok(Request { id: id.to_owned(), method: asked, meta, auth: auth.transpose()?, body, raw_meta })
+}
+
+fn anonymous(id: &str, asked: String) -> Request {
+    let raw_meta = json!({
+        "profile": profile::CORE_BINDING,
+        "security_profile": SecurityProfile::TransportProtected.as_str(),
+    });
+    let meta = Meta {
+        profile: profile::CORE_BINDING.to_owned(),
+        security_profile: SecurityProfile::TransportProtected,
+        sender_did: None,
+        target: None,
+        operation_id: None,
+        message_id: None,
+        content_type: None,
+        created_at: None,
+    };
+    let raw_meta = raw_meta.as_object().cloned().unwrap_or_default();
+    Request { id: id.to_owned(), method: asked, meta, auth: None, body: Map::new(), raw_meta }
+}
+
+impl Meta {
+    /// What we read; the two for devices belong to overlays we do not speak, the last two to older versions.
+    const KNOWN: [&str; 12] = [
+        "profile",
+        "security_profile",
+        "sender_did",
+        "target",
+        "operation_id",
+        "message_id",
+        "content_type",
+        "created_at",
+        "sender_device_id",
+        "recipient_device_id",
+        "anp_version",
+        "trace_id",
+    ];
+
+    fn read(meta: &Map<String, Value>) -> Result<Self, RpcError> {
+        only(meta, &Self::KNOWN, "params.meta", |name| name.starts_with("x_"))?;
+        let text = |name: &str| match meta.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) if !text.is_empty() => Ok(Some(text.clone())),
+            Some(_) => Err(shape(&format!("params.meta.{name}"), "a string with something in it")),
+        };
+        for older in ["sender_device_id", "recipient_device_id", "anp_version", "trace_id"] {
+            text(older)?;
+        }
+        let profile = text("profile")?.ok_or_else(|| shape("params.meta.profile", "a profile"))?;
+        let security = text("security_profile")?.ok_or_else(|| shape("params.meta.security_profile", "a profile"))?;
+        let security_profile = SecurityProfile::parse(&security).ok_or_else(|| {
+            RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(json!({
+                "field": "params.meta.security_profile",
+                "expected": SecurityProfile::ALL.map(SecurityProfile::as_str),
+            }))
+        })?;
+        let target = meta.get("target").map(|target| {
+            let target = serde_json::from_value(target.clone()).ok().filter(|it: &Target| it.did.starts_with("did:"));
+            target.ok_or_else(|| shape("params.meta.target", "kind (agent, group or service) and did"))
+        });
+        let sender_did = text("sender_did")?;
+        if sender_did.as_deref().is_some_and(|did| !did.starts_with("did:")) {
+            return Err(shape("params.meta.sender_did", "a DID"));
+        }
+        let created_at = text("created_at")?.map(|text| {
+            Timestamp::try_from(text)
+                .map_err(|_| shape("params.meta.created_at", "a time such as 2026-06-27T12:00:00Z"))
+        });
+        Ok(Self {
+            profile,
+            security_profile,
+            sender_did,
+            target: target.transpose()?,
+            operation_id: text("operation_id")?,
+            message_id: text("message_id")?,
+            content_type: text("content_type")?,
+            created_at: created_at.transpose()?,
+        })
+    }
+}
+
+fn only(object: &Map<String, Value>, known: &[&str], place: &str, ignored: fn(&str) -> bool) -> Result<(), RpcError> {
+    let unknown = |name: &&String| !known.contains(&name.as_str()) && !ignored(name);
+    let unknown: Vec<_> = object.keys().filter(unknown).map(|name| cut(name)).take(16).collect();
+    if unknown.is_empty() {
+        return Ok(());
+    }
+    let error = RpcError::new(ErrorCode::InvalidParamsShape).saying(format!("{place} has unknown fields"));
+    Err(error.with_details(json!({"field": place, "unexpected_fields": unknown})))
+}
+
+fn shape(field: &str, expected: &str) -> RpcError {
+    let error = RpcError::new(ErrorCode::InvalidParamsShape).saying(format!("{field} must be {expected}"));
+    error.with_details(json!({"field": field, "expected": expected}))
+}
+
+/// Lower-case parts between dots.
+fn is_method(name: &str) -> bool {
+    let is_part = |part: &str| {
+        part.starts_with(|first: char| first.is_ascii_lowercase())
+            && part.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    name.len() <= MAX_METHOD && !name.starts_with("rpc.") && name.split('.').all(is_part)
+}
+
+fn cut(text: &str) -> String {
+    text.chars().take(80).collect()
+}
+
+/// A response: exactly one of a result and an error.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Response {
+    /// It worked.
+    Result {
+        /// Of which request.
+        id: Value,
+        /// What came of it.
+        result: Value,
+    },
+    /// It did not.
+    Error {
+        /// Of which request; null when that could not be read.
+        id: Value,
+        /// Why.
+        error: RpcError,
+    },
+}
+
+impl Response {
+    /// A response that worked.
+    #[must_use]
+    pub fn result(id: impl Into<Value>, result: Value) -> Self {
+        Self::Result { id: id.into(), result }
+    }
+
+    /// A response that did not.
+    #[must_use]
+    pub fn error(id: Option<impl Into<Value>>, error: RpcError) -> Self {
+        Self::Error { id: id.map_or(Value::Null, Into::into), error }
+    }
+
+    /// As it travels.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        match self {
+            Self::Result { id, result } => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+            Self::Error { id, error } => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+        }
+    }
+
+    /// Reads the response to the request of that id.
+    ///
+    /// # Errors
+    /// It is no response, or one to another request.
+    pub fn read(bytes: &[u8], max_bytes: usize, id: &Value) -> Result<Self, String> {
+        let value = json::read(bytes, max_bytes).map_err(|unreadable| format!("the response {unreadable}"))?;
+        let Value::Object(mut members) = value else {
+            return Err("the response must be an object".to_owned());
+        };
+        if members.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            return Err("the response must say jsonrpc \"2.0\"".to_owned());
+        }
+        let found = members.remove("id").unwrap_or(Value::Null);
+        match (members.remove("result"), members.remove("error")) {
+            (Some(result), None) if found == *id => Ok(Self::Result { id: found, result }),
+            // Who could not read the id says null.
+            (None, Some(error)) if found == *id || found.is_null() => {
+                let error =
+                    serde_json::from_value(error).map_err(|error| format!("the error cannot be read: {error}"))?;
+                Ok(Self::Error { id: found, error })
+            }
+            (Some(_), Some(_)) => Err("the response has both a result and an error".to_owned()),
+            (None, None) => Err("the response has neither a result nor an error".to_owned()),
+            _ => Err("the response is to another request".to_owned()),
+        }
+    }
+}

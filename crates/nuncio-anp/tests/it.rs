@@ -1,0 +1,45 @@
+//! ANP documents and requests, held against the seeds, against other software's habits, and against laws.
+
+#![expect(clippy::unwrap_used, reason = "a test may panic")]
+
+#[path = "it/client_call.rs"]
+mod client_call;
+#[path = "it/client_negotiate.rs"]
+mod client_negotiate;
+#[path = "it/client_read.rs"]
+mod client_read;
+#[path = "it/client_world.rs"]
+mod client_world;
+#[path = "it/documents.rs"]
+mod documents;
+#[path = "it/files.rs"]
+mod files;
+#[path = "it/laws.rs"]
+mod laws;
+#[path = "it/negotiation.rs"]
+mod negotiation;
+#[path = "it/requests.rs"]
+mod requests;
+#[path = "it/seed.rs"]
+mod seed;
+#[path = "it/validator.rs"]
+mod validator;
+
+use nuncio_core::agent::Agent;
+use serde_json::Value;
+
+/// An example of the seeds.
+fn example(name: &str) -> Value {
+    let path = format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
+}
+
+fn agent(text: &str) -> Agent {
+    nuncio_core::declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}")).agent
+}
+
+/// The agent of that example.
+fn example_agent(name: &str) -> Agent {
+    let path = format!("{}/../../examples/{name}/agent.toml", env!("CARGO_MANIFEST_DIR"));
+    agent(&std::fs::read_to_string(path).unwrap())
+}

@@ -1,0 +1,357 @@
+//! Our client negotiates: with the right one, disclosing little, believing nothing weaker, and not twice.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nuncio_anp::client::{Decided, Described, Invocation, Reason, Target, Way, Wish};
+use nuncio_anp::wire::{ErrorCode, NegotiationResult, RpcError};
+use nuncio_core::negotiation::SecurityProfile;
+use nuncio_identity::origin_proof::{OriginProof, OriginRequest, verify_origin};
+use nuncio_identity::{DidDocument, K1Proof, NewDocument, Policy};
+use serde_json::{Value, json};
+
+use crate::client_world::{
+    AD, NOW, Received, Reply, Server, World, arguments, caller_did, caller_key, capabilities, description,
+    did_document, did_line, grand_hotel, hotel_did, negotiated, rpc,
+};
+
+const NEGOTIATE: &str = "anp.negotiate";
+const CAPABILITIES: &str = "anp.get_capabilities";
+const RPC: &str = "POST /agents/hotel-assistant/rpc";
+
+fn wish() -> Wish {
+    Wish { intent: Some("search for free rooms".to_owned()), calls_only: true, ..Wish::default() }
+}
+
+async fn hotel_of(world: &World) -> Described {
+    world.client.describe(&Target::parse(AD).unwrap()).await.unwrap()
+}
+
+fn is(request: &Received, method: &str) -> bool {
+    request.line() == "POST /anp" && request.json()["method"] == method
+}
+
+/// A hotel whose results are changed on their way; its digest is made anew if `sealed`.
+async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Server {
+    grand_hotel(move |request, _| {
+        is(request, NEGOTIATE).then(|| {
+            let mut result = negotiated(request).unwrap();
+            change(&mut result);
+            if sealed {
+                let read: NegotiationResult = serde_json::from_value(result).unwrap();
+                result = json!(read.sealed());
+            }
+            rpc(request, Ok(result))
+        })
+    })
+    .await
+}
+
+#[tokio::test]
+async fn the_whole_way_from_an_intent_to_a_result() {
+    let hotel = grand_hotel(|_, _| None).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
+    let selected = agreement.result.selected.clone().unwrap();
+    assert_eq!(selected.capability.as_deref(), Some("cap.hotel-assistant.search_rooms"));
+    assert!(matches!(&agreement.decided, Decided::There(it) if it.endpoint.path() == "/anp"));
+    assert_eq!(agreement.notes, Vec::<String>::new());
+
+    // What is told: what is needed to choose, and nobody's name.
+    let asked = hotel.got("POST /anp").into_iter().find(|it| is(it, NEGOTIATE)).unwrap().json();
+    let expected = json!({"description": "search for free rooms"});
+    assert_eq!(asked["params"]["body"]["intent"], expected);
+    let meta = &asked["params"]["meta"];
+    assert_eq!(meta["target"], json!({"kind": "agent", "did": hotel_did().as_str()}));
+    assert_eq!((&meta["sender_did"], &asked["params"]["auth"]), (&Value::Null, &Value::Null));
+
+    let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
+    let target = Target::parse(AD).unwrap();
+    let invocation = Invocation { target, way: Way::Wish(wish()), arguments: stay, timeout: None };
+    let answer = world.client.invoke(&invocation).await.unwrap();
+    assert_eq!(answer["called"], "search_rooms");
+}
+
+#[tokio::test]
+async fn whoever_says_who_they_are_proves_it() {
+    let hotel = grand_hotel(|_, _| None).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let agent = hotel_of(&world).await;
+    world.client.negotiate(&agent, &wish()).await.unwrap();
+    let of = |method| hotel.got("POST /anp").into_iter().find(|it| is(it, method)).unwrap().json();
+    assert_eq!(of(CAPABILITIES)["params"]["meta"]["sender_did"], Value::Null, "that needs no name");
+    let asked = of(NEGOTIATE);
+    let params = &asked["params"];
+    assert_eq!(params["meta"]["sender_did"], json!(caller_did().as_str()));
+    let did = caller_did();
+    let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
+    let document = document.bind(&did, NOW, K1Proof::Optional).unwrap();
+    let proof = OriginProof::from_auth(&params["auth"]).unwrap();
+    let request = OriginRequest { method: NEGOTIATE, meta: &params["meta"], body: &params["body"] };
+    assert_eq!(verify_origin(&proof, &request, &document, NOW, &Policy::default()).unwrap().did, did);
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_hold_is_never_used() {
+    type Change = fn(&mut Value);
+    let rows: [(&str, bool, Change, Reason); 12] = [
+        (
+            "changed on its way",
+            false,
+            |it| it["selected"]["url"] = json!("https://evil.example/x"),
+            Reason::BadAgreement,
+        ),
+        ("of another negotiation", true, |it| it["negotiationId"] = json!("neg-other"), Reason::BadAgreement),
+        ("over", true, |it| it["validUntil"] = json!("2020-01-01T00:00:00Z"), Reason::BadAgreement),
+        ("until no moment", true, |it| it["validUntil"] = json!("tomorrow"), Reason::BadAgreement),
+        ("rejected", true, |it| it["status"] = json!("rejected"), Reason::NotAgreed),
+        ("a question", true, |it| it["status"] = json!("needs_more_information"), Reason::NotAgreed),
+        ("nothing chosen", true, |it| drop(it.as_object_mut().unwrap().remove("selected")), Reason::BadAgreement),
+        ("a profile we do not speak", true, |it| it["selected"]["profile"] = json!("x.v1"), Reason::BadAgreement),
+        ("an unknown protection", true, |it| it["selected"]["securityProfile"] = json!("none"), Reason::Downgrade),
+        (
+            "a protection we did not offer",
+            true,
+            |it| it["selected"]["securityProfile"] = json!("group-e2ee"),
+            Reason::Downgrade,
+        ),
+        (
+            "an interface nobody has",
+            true,
+            |it| it["selected"] = json!({"interface": "interface.none", "profile": "anp.rpc.v1"}),
+            Reason::BadAgreement,
+        ),
+        (
+            "an artifact that is another",
+            true,
+            |it| it["selected"]["protocolArtifact"] = json!({"digest": "sha-256:x"}),
+            Reason::BadAgreement,
+        ),
+    ];
+    for (what, sealed, change, reason) in rows {
+        let hotel = tampered(sealed, change).await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let agent = hotel_of(&world).await;
+        let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
+        assert_eq!(error.reason, reason, "{what}: {error}");
+        assert_eq!(hotel.hits(RPC), 0, "{what}");
+    }
+}
+
+#[tokio::test]
+async fn protection_is_never_traded_away() {
+    use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
+    for (wanted, given) in [
+        (DirectE2ee, Some("transport-protected")),
+        (DirectE2ee, Some("group-e2ee")),
+        (DirectE2ee, None),
+        (GroupE2ee, Some("transport-protected")),
+        (GroupE2ee, Some("direct-e2ee")),
+        (TransportProtected, Some("direct-e2ee")),
+        (DirectE2ee, Some("DIRECT-E2EE")),
+    ] {
+        // A service that says yes to whatever is wanted, and gives something else.
+        let hotel = grand_hotel(move |request, _| {
+            is(request, NEGOTIATE).then(|| {
+                let id = request.json()["params"]["body"]["negotiation_id"].clone();
+                let mut selected = json!({"interface": "interface.hotel-assistant.tools", "profile": "anp.rpc.v1"});
+                if let Some(given) = given {
+                    selected["securityProfile"] = json!(given);
+                }
+                rpc(request, Ok(json!({"negotiationId": id, "status": "accepted", "selected": selected})))
+            })
+        })
+        .await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let agent = hotel_of(&world).await;
+        let wish = Wish { security: Some(wanted), ..wish() };
+        let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
+        assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
+    }
+    // An honest one says that it cannot.
+    let hotel = grand_hotel(|_, _| None).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    let error = world.client.negotiate(&agent, &Wish { security: Some(DirectE2ee), ..wish() }).await.unwrap_err();
+    assert_eq!((error.reason, error.said.as_ref().unwrap().code), (Reason::NotAgreed, 1604));
+}
+
+#[tokio::test]
+async fn the_did_document_decides_where_and_the_runtime_what() {
+    // The description points elsewhere; the DID document counts, and its service must be the one that answers.
+    let hotel = grand_hotel(|request, _| {
+        (request.line() == "GET /agents/hotel-assistant/ad.json")
+            .then(|| Reply::json(&description(|it| it["interfaces"][0]["url"] = json!("https://evil.example/anp"))))
+    })
+    .await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
+    assert!(agreement.notes[0].contains("evil.example"), "{:?}", agreement.notes);
+    assert_eq!(hotel.asked(NEGOTIATE), 1);
+
+    let other = grand_hotel(|request, _| {
+        is(request, CAPABILITIES).then(|| {
+            let mut said = capabilities();
+            said["service_did"] = json!("did:wba:evil.example");
+            rpc(request, Ok(said))
+        })
+    })
+    .await;
+    let world = World::new(&[("grand-hotel.example", &other)]);
+    let agent = hotel_of(&world).await;
+    let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
+    assert_eq!((error.reason, other.asked(NEGOTIATE)), (Reason::Untrusted, 0));
+}
+
+#[tokio::test]
+async fn without_a_negotiation_we_choose_by_the_description() {
+    let silent = grand_hotel(|request, _| {
+        (request.line() == "GET /agents/hotel-assistant/ad.json")
+            .then(|| Reply::json(&description(|it| drop(it["interfaces"].as_array_mut().unwrap().remove(0)))))
+    })
+    .await;
+    let switched_off = grand_hotel(|request, _| {
+        is(request, CAPABILITIES).then(|| {
+            let mut said = capabilities();
+            said["supported_profiles"] = json!(["anp.core.binding.v1"]);
+            rpc(request, Ok(said))
+        })
+    })
+    .await;
+    let mute = grand_hotel(|request, _| {
+        is(request, CAPABILITIES).then(|| rpc(request, Err(RpcError::new(ErrorCode::MethodNotFound))))
+    })
+    .await;
+    let rows = [(&silent, "declares no"), (&switched_off, "at this moment"), (&mute, "does not say what it can do")];
+    for (server, said) in rows {
+        let world = World::new(&[("grand-hotel.example", server)]);
+        let agent = hotel_of(&world).await;
+        let agreement = world.client.negotiate(&agent, &wish()).await.unwrap();
+        assert!(matches!(&agreement.decided, Decided::Here { why } if why.contains(said)), "{:?}", agreement.decided);
+        let selected = agreement.result.selected.unwrap();
+        assert_eq!(selected.interface.as_deref(), Some("interface.hotel-assistant.tools"));
+        assert_eq!((server.asked(NEGOTIATE), agreement.notes.len()), (0, 1));
+        let refused = Wish { security: Some(SecurityProfile::DirectE2ee), ..wish() };
+        assert_eq!(world.client.negotiate(&agent, &refused).await.unwrap_err().reason, Reason::NotAgreed);
+    }
+}
+
+#[tokio::test]
+async fn an_agreement_is_used_again_until_something_changes() {
+    let hotel = grand_hotel(|_, _| None).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    let first = world.client.agree(&agent, &wish()).await.unwrap();
+    let again = world.client.agree(&agent, &Wish { intent: Some("Search  for FREE rooms".to_owned()), ..wish() }).await;
+    let again = again.unwrap();
+    assert!(!first.reused && again.reused, "the same words are the same wish");
+    assert_eq!(again.result, first.result);
+    assert_eq!((hotel.asked(NEGOTIATE), hotel.asked(CAPABILITIES)), (1, 1), "without a round trip");
+
+    // Another wish, another need of protection, or another caller is another agreement.
+    let others = [
+        Wish { tags: vec!["rooms".to_owned()], ..wish() },
+        Wish { security: Some(SecurityProfile::TransportProtected), ..wish() },
+        Wish { human_authorization: Some(false), ..wish() },
+    ];
+    for other in &others {
+        assert!(!world.client.agree(&agent, other).await.unwrap().reused, "{other:?}");
+    }
+    let signed = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    assert!(!signed.client.agree(&agent, &wish()).await.unwrap().reused);
+
+    // Time passes.
+    world.clock.advance(Duration::from_secs(599));
+    assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
+    let before = hotel.asked(NEGOTIATE);
+    world.clock.advance(Duration::from_secs(1));
+    // The stub's own clock stands still, so that it refuses; but it was asked.
+    assert!(world.client.agree(&agent, &wish()).await.is_err());
+    assert_eq!(hotel.asked(NEGOTIATE), before + 1);
+}
+
+#[tokio::test]
+async fn what_the_service_can_do_now_beats_what_was_agreed() {
+    let asked = Arc::new(AtomicUsize::new(0));
+    let counter = Arc::clone(&asked);
+    let hotel = grand_hotel(move |request, _| {
+        is(request, CAPABILITIES).then(|| {
+            let mut said = capabilities();
+            if counter.fetch_add(1, Ordering::Relaxed) == 1 {
+                said["supported_content_types"] = json!(["application/json"]);
+            }
+            rpc(request, Ok(said))
+        })
+    })
+    .await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    world.client.agree(&agent, &wish()).await.unwrap();
+    world.client.refresh(&agent).await.unwrap();
+    assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
+}
+
+#[tokio::test]
+async fn another_did_document_ends_an_agreement() {
+    let line = did_line();
+    let hotel = grand_hotel(move |request, before| {
+        let services = [("AgentDescription", AD), ("ANPMessageService", "https://grand-hotel.example/anp")];
+        let more = [("ANPMessageService", "https://grand-hotel.example/other")];
+        (request.line() == line && before > 0).then(|| Reply::json(&did_document(&[&services[..], &more].concat())))
+    })
+    .await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    world.client.agree(&agent, &wish()).await.unwrap();
+    assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
+    let changed = hotel_of(&world).await;
+    assert!(!world.client.agree(&changed, &wish()).await.unwrap().reused);
+}
+
+#[tokio::test]
+async fn what_is_refused_as_out_of_date_is_agreed_anew_once() {
+    for code in [
+        ErrorCode::MethodNotFound,
+        ErrorCode::UnsupportedProfile,
+        ErrorCode::UnsupportedSecurityProfile,
+        ErrorCode::UnsupportedContentType,
+        ErrorCode::NegotiationExpired,
+    ] {
+        // The first call works, the second is refused, and so on.
+        let hotel = grand_hotel(move |request, before| {
+            (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
+        })
+        .await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
+        let target = Target::parse(AD).unwrap();
+        let invocation = Invocation { target, way: Way::Wish(wish()), arguments: stay, timeout: None };
+        world.client.invoke(&invocation).await.unwrap();
+        assert_eq!(hotel.asked(NEGOTIATE), 1);
+        world.client.invoke(&invocation).await.unwrap();
+        assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (2, 3), "{code:?}");
+    }
+    // What failed for another reason is not tried again: it may have been done.
+    let failing = grand_hotel(|request, _| {
+        (request.line() == RPC).then(|| rpc(request, Err(RpcError::new(ErrorCode::InternalError))))
+    })
+    .await;
+    let world = World::new(&[("grand-hotel.example", &failing)]);
+    let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
+    let target = Target::parse(AD).unwrap();
+    let invocation = Invocation { target, way: Way::Wish(wish()), arguments: stay, timeout: None };
+    assert_eq!(world.client.invoke(&invocation).await.unwrap_err().reason, Reason::Failed);
+    assert_eq!(failing.hits(RPC), 1);
+}
+
+#[tokio::test]
+async fn what_cannot_be_called_from_here_is_said() {
+    let hotel = tampered(true, |it| it["execution"]["mode"] = json!("stream")).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = hotel_of(&world).await;
+    let error = world.client.prepare(&agent, &Way::Wish(wish()), &[]).await.unwrap_err();
+    assert_eq!(error.reason, Reason::CannotUse);
+}

@@ -1,0 +1,361 @@
+//! Our client reads agents: what holds is verified, what does not is told, and hostile hosts change nothing.
+
+use nuncio_anp::client::{AnpClient, Described, Outcome, Reason, Subject, Target};
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_identity::{NewDocument, SigningKey};
+use serde_json::{Value, json};
+
+use crate::client_world::{
+    AD, NOW, Reply, Server, World, arguments, description, did_document, did_line, grand_hotel, hotel_did, hotel_key,
+    prove, usual_document,
+};
+
+const AD_LINE: &str = "GET /agents/hotel-assistant/ad.json";
+
+fn target(text: &str) -> Target {
+    Target::parse(text).unwrap()
+}
+
+async fn described(client: &AnpClient) -> Described {
+    client.describe(&target(AD)).await.unwrap()
+}
+
+fn outcomes(agent: &Described) -> Vec<(Subject, &'static str)> {
+    let word = |outcome: &Outcome| match outcome {
+        Outcome::Verified { .. } => "verified",
+        Outcome::Unverified { .. } => "unverified",
+        Outcome::Refuted { .. } => "refuted",
+    };
+    agent.checks.iter().map(|check| (check.subject, word(&check.outcome))).collect()
+}
+
+/// A hotel with another description.
+async fn describing(value: impl Fn() -> Value + Send + Sync + 'static) -> Server {
+    grand_hotel(move |request, _| (request.line() == AD_LINE).then(|| Reply::json(&value()))).await
+}
+
+/// A hotel with another DID document.
+async fn identified(value: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
+    let line = did_line();
+    grand_hotel(move |request, _| (request.line() == line).then(&value)).await
+}
+
+#[tokio::test]
+async fn an_agent_is_found_by_address_by_did_and_by_host() {
+    let hotel = grand_hotel(|_, _| None).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    for named in [AD, hotel_did().as_str(), "grand-hotel.example"] {
+        let agent = world.client.describe(&target(named)).await.unwrap();
+        assert_eq!(agent.description.name, "Grand Hotel Assistant");
+        assert_eq!(agent.did(), Some(&hotel_did()));
+        use Subject::{Address, Challenge, Did, Domain, Proof, Service};
+        let all = [(Did, "verified"), (Service, "verified"), (Proof, "verified"), (Domain, "verified")];
+        let rest = [(Challenge, "unverified"), (Address, "verified")];
+        assert_eq!(outcomes(&agent), [&all[..], &rest].concat(), "{named}");
+        assert_eq!(agent.notes, Vec::<String>::new());
+        agent.checks.trusted().unwrap();
+        let (methods, notes) = world.client.operations(&agent).await.unwrap();
+        assert_eq!((methods.len(), notes.len()), (5, 0), "inline and by address are the same methods");
+        assert!(methods.iter().any(|it| it.name == "search_rooms" && it.type_of("check_in") == Some("string")));
+    }
+    assert_eq!(world.trust_of(AD), Some(Trust::Configured), "the host was named");
+}
+
+#[tokio::test]
+async fn what_cannot_be_checked_is_told_and_stops_nothing() {
+    let bare = describing(|| {
+        let mut value = description(|_| {});
+        value.as_object_mut().unwrap().remove("proof");
+        value
+    })
+    .await;
+    let unknown = identified(|| Reply::status(404)).await;
+    let nameless = describing(|| {
+        let mut value = description(|_| {});
+        value.as_object_mut().unwrap().remove("did");
+        value
+    })
+    .await;
+    let elsewhere = identified(|| Reply::json(&did_document(&[]))).await;
+    let rows = [
+        (&bare, Subject::Proof, "no proof"),
+        (&unknown, Subject::Did, "answered 404"),
+        (&unknown, Subject::Proof, "not known without the document"),
+        (&nameless, Subject::Did, "no DID"),
+        (&elsewhere, Subject::Service, "names no description"),
+    ];
+    for (server, subject, said) in rows {
+        let world = World::new(&[("grand-hotel.example", server)]);
+        let agent = described(&world.client).await;
+        match agent.checks.of(subject) {
+            Some(Outcome::Unverified { why }) => assert!(why.contains(said), "{why}"),
+            other => panic!("{subject:?}: {other:?}"),
+        }
+        agent.checks.trusted().unwrap();
+    }
+}
+
+#[tokio::test]
+async fn what_does_not_hold_is_told_and_nothing_is_called() {
+    let changed = describing(|| {
+        let mut value = description(|_| {});
+        value["name"] = json!("Grander Hotel");
+        value
+    })
+    .await;
+    let strange = describing(|| {
+        let value = description(|it| it["did"] = json!("did:wba:grand-hotel.example:agents:other"));
+        prove(value, None)
+    })
+    .await;
+    let abroad = describing(|| prove(description(|_| {}), Some("other.example"))).await;
+    let moved = identified(|| {
+        let url = "https://grand-hotel.example/agents/other/ad.json";
+        Reply::json(&did_document(&[("AgentDescription", url)]))
+    })
+    .await;
+    let forged = identified(|| {
+        let did = hotel_did();
+        Reply::json(&NewDocument::new(&did, NOW).sign(&SigningKey::from_seed(&[1; 32])))
+    })
+    .await;
+    let mismatched = identified(|| {
+        let mut document = usual_document();
+        document["id"] = json!("did:wba:grand-hotel.example:agents:other");
+        Reply::json(&document)
+    })
+    .await;
+    let gone = identified(|| {
+        let (did, next) = (hotel_did(), nuncio_identity::Did::parse("did:wba:grand-hotel.example:b").unwrap());
+        let mut document = NewDocument::new(&did, NOW);
+        document.successor = Some(&next);
+        Reply::json(&document.sign(&hotel_key()))
+    })
+    .await;
+    for (server, subject, said) in [
+        (&changed, Subject::Proof, "does not fit the document"),
+        (&abroad, Subject::Domain, "not the host"),
+        (&moved, Subject::Service, "is described at https://grand-hotel.example/agents/other/ad.json"),
+        (&forged, Subject::Did, "not the document of"),
+        (&mismatched, Subject::Did, "not the document of"),
+        (&gone, Subject::Did, "out of use"),
+        (&strange, Subject::Did, "cannot be had"),
+    ] {
+        let world = World::new(&[("grand-hotel.example", server)]);
+        let agent = described(&world.client).await;
+        let Some(Outcome::Refuted { why } | Outcome::Unverified { why }) = agent.checks.of(subject) else {
+            panic!("{subject:?}: {:?}", agent.checks)
+        };
+        assert!(why.contains(said), "{why}");
+        if subject == Subject::Did && said == "cannot be had" {
+            continue;
+        }
+        let stopped = agent.checks.trusted().unwrap_err();
+        assert_eq!(stopped.reason, Reason::Untrusted);
+        // Its methods can still be listed, and none of them is called.
+        let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
+        let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
+        let error = world.client.call(&agent, &operation, &stay, None).await.unwrap_err();
+        assert_eq!(error.reason, Reason::Untrusted);
+        assert_eq!(server.hits("POST /agents/hotel-assistant/rpc"), 0);
+    }
+}
+
+#[tokio::test]
+async fn a_look_alike_domain_is_found_out() {
+    let hotel = grand_hotel(|_, _| None).await;
+    // The very same documents, under another name.
+    let copy = grand_hotel(|_, _| None).await;
+    let world = World::new(&[("grand-hotel.example", &hotel), ("grand-hotei.example", &copy)]);
+    let named = target("https://grand-hotei.example/agents/hotel-assistant/ad.json");
+    let agent = world.client.describe(&named).await.unwrap();
+    assert!(matches!(agent.checks.of(Subject::Service), Some(Outcome::Refuted { .. })), "{:?}", agent.checks);
+    assert!(matches!(agent.checks.of(Subject::Domain), Some(Outcome::Refuted { .. })), "{:?}", agent.checks);
+    assert_eq!(world.client.negotiate(&agent, &Default::default()).await.unwrap_err().reason, Reason::Untrusted);
+    assert_eq!((copy.hits("POST /anp"), hotel.hits("POST /anp")), (0, 0));
+}
+
+#[tokio::test]
+async fn a_did_that_gave_way_is_followed_only_by_its_own_word() {
+    let old = hotel_did();
+    let path = |did: &nuncio_identity::Did| {
+        let url = url::Url::parse(&did.resolution_url()).unwrap();
+        format!("GET {}", url.path())
+    };
+    let key = SigningKey::from_seed(&[5; 32]);
+    let make = |segments: &[&str]| nuncio_identity::Did::for_key("grand-hotel.example", None, segments, &key).unwrap();
+    let (same, other) = (make(&["agents", "hotel-assistant"]), make(&["agents", "other"]));
+    for (next, said) in [(same, None), (other, Some("another subject"))] {
+        let (old_line, next_line) = (path(&old), path(&next));
+        let (was, is, signing) = (old.clone(), next.clone(), key.clone());
+        let hotel = grand_hotel(move |request, _| match request.line() {
+            line if line == old_line => {
+                let mut document = NewDocument::new(&was, NOW);
+                document.successor = Some(&is);
+                Some(Reply::json(&document.sign(&hotel_key())))
+            }
+            line if line == next_line => {
+                let mut document = NewDocument::new(&is, NOW);
+                document.services.push(nuncio_identity::Service::agent_description(&is, AD));
+                Some(Reply::json(&document.sign(&signing)))
+            }
+            AD_LINE => {
+                let mut value = description(|_| {});
+                value.as_object_mut().unwrap().remove("proof");
+                value["did"] = json!(is.as_str());
+                Some(Reply::json(&value))
+            }
+            _ => None,
+        })
+        .await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let found = world.client.describe(&target(old.as_str())).await;
+        match said {
+            None => {
+                let agent = found.unwrap();
+                assert_eq!(agent.did(), Some(&next));
+                assert!(agent.notes.iter().any(|note| note.contains("has given way")), "{:?}", agent.notes);
+            }
+            Some(said) => {
+                let error = found.unwrap_err();
+                assert_eq!(error.reason, Reason::Superseded);
+                assert!(error.message.contains(said), "{error}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn pages_are_followed_on_the_host_and_to_an_end() {
+    let item = |name: &str| json!({"@type": "ad:AgentDescription", "name": name, "@id": format!("https://many.example/{name}/ad.json")});
+    let page = move |items: Value, next: Option<&str>| {
+        let mut page = json!({"@type": "CollectionPage", "items": items});
+        if let Some(next) = next {
+            page["next"] = json!(next);
+        }
+        Reply::json(&page)
+    };
+    let first = "GET /.well-known/agent-descriptions";
+    let good = Server::start(move |request, _| match request.line() {
+        line if line == first => page(json!([item("a")]), Some("https://many.example/2")),
+        "GET /2" => page(json!([item("b"), item("a"), {"@id": "https://other.example/ad.json"}]), None),
+        _ => Reply::status(404),
+    })
+    .await;
+    let world = World::new(&[("many.example", &good)]);
+    let host = url::Url::parse("https://many.example/").unwrap();
+    let listing = world.client.list(&host).await.unwrap();
+    let urls: Vec<_> = listing.agents.iter().map(|agent| agent.url.as_str()).collect();
+    assert_eq!(
+        urls,
+        ["https://many.example/a/ad.json", "https://many.example/b/ad.json", "https://other.example/ad.json"]
+    );
+    assert!(listing.notes[0].contains("twice") && listing.notes[1].contains("another host"), "{:?}", listing.notes);
+    let error = world.client.describe(&target("many.example")).await.unwrap_err();
+    assert_eq!(error.reason, Reason::WhichAgent);
+
+    let elsewhere = Server::start(move |_, _| page(json!([]), Some("https://other.example/2"))).await;
+    let circle =
+        Server::start(move |_, _| page(json!([]), Some("https://many.example/.well-known/agent-descriptions"))).await;
+    let endless = Server::start(move |request, _| {
+        let next = format!("https://many.example{}0", request.line().trim_start_matches("GET "));
+        page(json!([]), Some(&next))
+    })
+    .await;
+    for (server, said) in [(&elsewhere, "another host"), (&circle, "no end"), (&endless, "no end: 5 pages")] {
+        let world = World::new(&[("many.example", server)]);
+        let error = world.client.list(&host).await.unwrap_err();
+        assert_eq!(error.reason, Reason::InvalidDocument);
+        assert!(error.message.contains(said), "{error}");
+    }
+}
+
+#[tokio::test]
+async fn hostile_hosts_get_a_clear_error_and_nothing_else() {
+    let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
+    let whole = |status: u16, kind: &str, body: &str| {
+        Reply::Whole(status, vec![("content-type", kind.to_owned())], body.to_owned())
+    };
+    let rows = [
+        (Reply::Endless, Reason::TooLarge),
+        (Reply::Silent, Reason::TooSlow),
+        (Reply::status(302).with("location", "https://evil.example/"), Reason::Redirected),
+        (Reply::status(404), Reason::Answered),
+        (Reply::status(401), Reason::IdentityNeeded),
+        (whole(200, "application/json", &deep), Reason::InvalidDocument),
+        (whole(200, "application/json", "{\"name\":1,\"name\":2}"), Reason::InvalidDocument),
+        (whole(200, "application/json", "[]"), Reason::InvalidDocument),
+        (whole(200, "application/json", "{}"), Reason::InvalidDocument),
+        (whole(200, "text/html", "{}"), Reason::WrongType),
+    ];
+    for (reply, reason) in rows {
+        let shown = format!("{reply:?}");
+        let server = Server::start(move |_, _| reply.clone()).await;
+        let world = World::hurried(
+            &[("grand-hotel.example", &server)],
+            matches!(reason, Reason::TooSlow).then_some("/agents/hotel-assistant/ad.json"),
+        );
+        let error = world.client.describe(&target(AD)).await.unwrap_err();
+        assert_eq!(error.reason, reason, "{shown:.80}: {error}");
+    }
+}
+
+#[tokio::test]
+async fn documents_lead_nowhere_inside() {
+    for (url, why) in [
+        ("http://127.0.0.1:9/tools.json", "https"),
+        ("https://127.0.0.1:9/tools.json", "127.0.0.1"),
+        ("https://10.0.0.1/tools.json", "10.0.0.1"),
+        ("https://localhost/tools.json", "this machine"),
+        ("file:///etc/passwd", "http"),
+    ] {
+        let hotel = describing(move || {
+            description(|it| {
+                it["interfaces"] =
+                    json!([{"id": "a", "type": "StructuredInterface", "protocol": "openrpc", "url": url}]);
+            })
+        })
+        .await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let agent = described(&world.client).await;
+        let error = world.client.operations(&agent).await.unwrap_err();
+        assert_eq!(error.reason, Reason::Refused, "{url}: {error}");
+        assert!(error.message.contains(why), "{error}");
+    }
+    // A DID of this machine in a stranger's description is not looked up there.
+    let inside = describing(|| description(|it| it["did"] = json!("did:wba:localhost%3A9:agents:a"))).await;
+    let world = World::new(&[("grand-hotel.example", &inside)]);
+    let agent = described(&world.client).await;
+    assert!(matches!(agent.checks.of(Subject::Did), Some(Outcome::Unverified { .. })), "{:?}", agent.checks);
+}
+
+#[tokio::test]
+async fn what_other_software_writes_is_read_and_its_faults_are_told() {
+    let openrpc = json!({
+        "openrpc": "1.3.2", "info": {"title": "t", "version": "1"}, "servers": [{"url": "/rpc"}],
+        "methods": [
+            {"name": "ask", "params": [{"name": "q", "required": true, "schema": {"$ref": "#/components/schemas/Q"}}],
+             "result": {"name": "r", "schema": {"type": "string"}}},
+            {"$ref": "#/components/methods/other"},
+        ],
+        "components": {"schemas": {"Q": {"type": "string"}}, "methods": {"other": {"name": "other", "params": []}}},
+    });
+    let described = json!({
+        "@context": {}, "type": "Product", "name": "Agent", "description": "d", "identifier": hotel_did().as_str(),
+        "security": {"didwba": {"scheme": "didwba", "in": "header", "name": "Authorization"}},
+        "interfaces": [{"type": "InlineOpenRPC", "protocol": "openrpc", "definition": openrpc}],
+    });
+    let hotel = describing(move || described.clone()).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]);
+    let agent = world.client.describe(&target(AD)).await.unwrap();
+    assert!(agent.notes[0].contains("breaks the specification"), "{:?}", agent.notes);
+    assert_eq!(agent.did(), Some(&hotel_did()), "its DID is said in another place");
+    let (methods, _) = world.client.operations(&agent).await.unwrap();
+    let names: Vec<_> = methods.iter().map(|it| it.name.as_str()).collect();
+    assert_eq!(names, ["ask", "other"]);
+    assert_eq!(methods[0].server.as_str(), "https://grand-hotel.example/rpc");
+    methods[0].check(&arguments(json!({"q": "hi"}))).unwrap();
+    for wrong in [json!({}), json!({"q": 1}), json!({"q": "hi", "more": 1})] {
+        assert_eq!(methods[0].check(&arguments(wrong)).unwrap_err().reason, Reason::BadArguments);
+    }
+}

@@ -1,0 +1,395 @@
+//! Hosts that do as they are told, well or badly, and a world in which they have names.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nuncio_anp::client::{AnpClient, KeySigner, Options, Signs};
+use nuncio_anp::project::{ConversationState, Host as Published, Moment, ToolSet, ToolState};
+use nuncio_anp::wire::{Request, RpcError};
+use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_core::agent::Agent;
+use nuncio_core::negotiation::{Offers, Verdict};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::{Clock, Entropy, Fetch};
+use nuncio_identity::proof::{self, Encoding, ProofOptions};
+use nuncio_identity::{Did, NewDocument, Service, SigningKey};
+use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use url::Url;
+
+use crate::example_agent;
+
+pub(crate) const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
+pub(crate) const HOTEL: &str = "https://grand-hotel.example";
+pub(crate) const AD: &str = "https://grand-hotel.example/agents/hotel-assistant/ad.json";
+
+/// What a client sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Received {
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Received {
+    pub(crate) fn line(&self) -> &str {
+        self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
+    }
+
+    pub(crate) fn headers(&self) -> Vec<(String, String)> {
+        let pairs = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        pairs.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect()
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<String> {
+        self.headers().into_iter().find(|(key, _)| key == name).map(|(_, value)| value)
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// What a host answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    Whole(u16, Vec<(&'static str, String)>, String),
+    /// A body without end.
+    Endless,
+    /// Nothing, ever.
+    Silent,
+}
+
+impl Reply {
+    pub(crate) fn json(body: &Value) -> Self {
+        Self::Whole(200, vec![("content-type", "application/json".to_owned())], body.to_string())
+    }
+
+    pub(crate) fn status(status: u16) -> Self {
+        Self::Whole(status, Vec::new(), String::new())
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        if let Self::Whole(_, headers, _) = &mut self {
+            headers.retain(|(key, _)| *key != name);
+            headers.push((name, value.into()));
+        }
+        self
+    }
+}
+
+/// A server that answers as a function says: the request, and how many of the same line came before.
+pub(crate) struct Server {
+    pub(crate) port: u16,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+impl Server {
+    pub(crate) async fn start(answer: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let (log, answer) = (Arc::clone(&received), Arc::new(answer));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+                tokio::spawn(async move {
+                    let Some(request) = read(&mut stream).await else { return };
+                    let before = {
+                        let mut log = log.lock().unwrap();
+                        let before = log.iter().filter(|one| one.line() == request.line()).count();
+                        log.push(request.clone());
+                        before
+                    };
+                    write(&mut stream, answer(&request, before)).await;
+                });
+            }
+        });
+        Self { port, received }
+    }
+
+    pub(crate) fn got(&self, line: &str) -> Vec<Received> {
+        self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
+    }
+
+    pub(crate) fn hits(&self, line: &str) -> usize {
+        self.got(line).len()
+    }
+
+    /// How often a method of the core binding was asked for.
+    pub(crate) fn asked(&self, method: &str) -> usize {
+        self.got("POST /anp").iter().filter(|one| one.json()["method"] == method).count()
+    }
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Received> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+    };
+    let mut received = Received { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
+    let mut body = bytes.split_off(end + 4);
+    while body.len() < length {
+        stream.read_buf(&mut body).await.ok()?;
+    }
+    received.body = String::from_utf8(body).ok()?;
+    Some(received)
+}
+
+async fn write(stream: &mut TcpStream, reply: Reply) {
+    match reply {
+        Reply::Whole(status, headers, body) => {
+            let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let head =
+                format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(body.as_bytes()).await;
+        }
+        Reply::Endless => {
+            let head = "HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n[";
+            let _ = stream.write_all(head.as_bytes()).await;
+            while stream.write_all(&[b' '; 64 * 1024]).await.is_ok() {}
+        }
+        Reply::Silent => std::future::pending().await,
+    }
+}
+
+/// The real way out, with names for hosts on this machine: `https://NAME` is one of them.
+#[derive(Debug)]
+struct Names {
+    out: GuardedFetch,
+    ports: BTreeMap<String, u16>,
+    /// The path that is given hardly any time.
+    hurried: Option<&'static str>,
+    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+}
+
+#[async_trait::async_trait]
+impl Fetch for Names {
+    async fn fetch(&self, mut request: Outgoing) -> Result<Incoming, FetchError> {
+        self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
+        if self.hurried == Some(request.url.path()) {
+            request.timeout = Duration::from_millis(50);
+        }
+        if let Some(port) = request.url.host_str().and_then(|host| self.ports.get(host)) {
+            let rest = request.url[url::Position::BeforePath..].to_owned();
+            request.url = Url::parse(&format!("http://127.0.0.1:{port}{rest}")).unwrap();
+            request.trust = Trust::Configured;
+        }
+        self.out.fetch(request).await
+    }
+}
+
+/// A clock that is moved by hand.
+#[derive(Debug)]
+pub(crate) struct Hand(Mutex<Timestamp>);
+
+impl Hand {
+    pub(crate) fn advance(&self, span: Duration) {
+        let mut now = self.0.lock().unwrap();
+        *now = now.after(span);
+    }
+}
+
+impl Clock for Hand {
+    fn now(&self) -> Timestamp {
+        *self.0.lock().unwrap()
+    }
+
+    fn sleep_until(&self, _: Timestamp) -> futures_util::future::BoxFuture<'static, ()> {
+        Box::pin(std::future::pending())
+    }
+}
+
+/// Numbers, each once.
+#[derive(Debug, Default)]
+struct Counted(Mutex<u8>);
+
+impl Entropy for Counted {
+    fn fill(&self, bytes: &mut [u8]) {
+        let mut next = self.0.lock().unwrap();
+        *next = next.wrapping_add(1);
+        bytes.fill(*next);
+    }
+}
+
+/// A client in a world of named hosts.
+pub(crate) struct World {
+    pub(crate) client: AnpClient,
+    pub(crate) clock: Arc<Hand>,
+    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+}
+
+impl World {
+    pub(crate) fn new(names: &[(&str, &Server)]) -> Self {
+        Self::hurried(names, None)
+    }
+
+    /// With hardly any time for one path, and enough for all others.
+    pub(crate) fn hurried(names: &[(&str, &Server)], hurried: Option<&'static str>) -> Self {
+        let ports = names.iter().map(|(name, server)| ((*name).to_owned(), server.port)).collect();
+        let trusts = Arc::<Mutex<Vec<_>>>::default();
+        let out = GuardedFetch::new(Allow::none(), false, None).unwrap();
+        let fetch = Names { out, ports, hurried, trusts: Arc::clone(&trusts) };
+        let clock = Arc::new(Hand(Mutex::new(NOW)));
+        let options = Options { pages: 5, ..Options::default() };
+        let client = AnpClient::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::<Counted>::default(), options);
+        Self { client, clock, trusts }
+    }
+
+    /// The same with a DID to sign with.
+    pub(crate) fn signed(mut self) -> Self {
+        let signer: Arc<dyn Signs> = Arc::new(KeySigner::new(
+            caller_did(),
+            caller_key(),
+            Arc::clone(&self.clock) as _,
+            Arc::<Counted>::default(),
+        ));
+        self.client = self.client.signed_by(Some(signer));
+        self
+    }
+
+    pub(crate) fn trust_of(&self, url: &str) -> Option<Trust> {
+        self.trusts.lock().unwrap().iter().find(|(asked, _)| asked == url).map(|(_, trust)| *trust)
+    }
+}
+
+pub(crate) fn caller_key() -> SigningKey {
+    SigningKey::from_seed(&[9; 32])
+}
+
+pub(crate) fn caller_did() -> Did {
+    Did::for_key("caller.example", None, &["agents", "me"], &caller_key()).unwrap()
+}
+
+pub(crate) fn hotel_key() -> SigningKey {
+    SigningKey::from_seed(&[7; 32])
+}
+
+pub(crate) fn hotel_did() -> Did {
+    Did::for_key("grand-hotel.example", None, &["agents", "hotel-assistant"], &hotel_key()).unwrap()
+}
+
+/// Where the hotel's DID document is.
+pub(crate) fn did_line() -> String {
+    let url = Url::parse(&hotel_did().resolution_url()).unwrap();
+    format!("GET {}", url.path())
+}
+
+pub(crate) fn hotel() -> Agent {
+    example_agent("hotel")
+}
+
+pub(crate) fn service_did() -> Did {
+    Did::parse("did:wba:grand-hotel.example").unwrap()
+}
+
+/// The hotel's DID document, with its services as said.
+pub(crate) fn did_document(services: &[(&str, &str)]) -> Value {
+    let did = hotel_did();
+    let mut document = NewDocument::new(&did, NOW);
+    for (kind, url) in services {
+        document.services.push(match *kind {
+            "AgentDescription" => Service::agent_description(&did, *url),
+            _ => Service::messages(&did, *url, &service_did(), &[], &[]),
+        });
+    }
+    document.sign(&hotel_key())
+}
+
+pub(crate) fn usual_document() -> Value {
+    did_document(&[("AgentDescription", AD), ("ANPMessageService", "https://grand-hotel.example/anp")])
+}
+
+/// The hotel's description, changed, then signed.
+pub(crate) fn description(change: impl Fn(&mut Value)) -> Value {
+    let mut value = json!(Published::new(HOTEL).description(&hotel(), Some(hotel_did().as_str())));
+    change(&mut value);
+    prove(value, Some("grand-hotel.example"))
+}
+
+pub(crate) fn prove(value: Value, domain: Option<&str>) -> Value {
+    let Value::Object(mut members) = value else { panic!("an object") };
+    let key = hotel_did().url("key-1");
+    let challenge = domain.map(|_| "c-1");
+    let options = ProofOptions { verification_method: &key, created: NOW, domain, challenge };
+    proof::sign(&mut members, &hotel_key(), &options, Encoding::Multibase);
+    Value::Object(members)
+}
+
+/// What the hotel's service can do.
+pub(crate) fn capabilities() -> Value {
+    json!({
+        "service_did": service_did().as_str(),
+        "supported_profiles": ["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.rpc.v1"],
+        "supported_security_profiles": ["transport-protected"],
+        "limits": {"max_request_bytes": "1048576"},
+    })
+}
+
+/// What the hotel's service answers to a negotiation, judged as ours judges.
+pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
+    let request = Request::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
+    let open = |_: &nuncio_core::agent::Tool| ToolState { available: true, granted: true, latency_ms: None };
+    let conversation =
+        ConversationState { available: true, granted: true, latency_ms: None, timeout_ms: None, drafts: false };
+    let moment = Moment { tool: &open, conversation };
+    let offers = Offers::new(Published::new(HOTEL).offers(&hotel(), &moment));
+    let body = nuncio_anp::negotiate::read(&request.body)?;
+    match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
+        Ok(Verdict::Accepted(accepted)) => {
+            let id = body.negotiation_id.unwrap();
+            Ok(json!(nuncio_anp::negotiate::result(&accepted, id, NOW.after(Duration::from_secs(600)))))
+        }
+        Ok(Verdict::Draft(_)) => panic!("nobody drafts"),
+        Err(refusal) => Err(RpcError::from(&refusal)),
+    }
+}
+
+/// A JSON-RPC answer to a request.
+pub(crate) fn rpc(request: &Received, outcome: Result<Value, RpcError>) -> Reply {
+    let id = request.json()["id"].clone();
+    Reply::json(&match outcome {
+        Ok(result) => json!({"jsonrpc": "2.0", "id": id, "result": result}),
+        Err(error) => json!({"jsonrpc": "2.0", "id": id, "error": error}),
+    })
+}
+
+/// A hotel that behaves, unless `odd` has another answer to a request.
+pub(crate) async fn grand_hotel(odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Server {
+    let published = Published::new(HOTEL);
+    let (agent, did_line) = (hotel(), did_line());
+    let page = json!(published.page([&agent].into_iter(), 1));
+    let tools = json!(published.openrpc(&agent, ToolSet::Tools));
+    Server::start(move |request, before| {
+        odd(request, before).unwrap_or_else(|| match request.line() {
+            "GET /.well-known/agent-descriptions" => Reply::json(&page),
+            "GET /agents/hotel-assistant/ad.json" => Reply::json(&description(|_| {})),
+            "GET /agents/hotel-assistant/interfaces/tools.json" => Reply::json(&tools),
+            "POST /agents/hotel-assistant/rpc" => {
+                let asked = request.json();
+                rpc(request, Ok(json!({"called": asked["method"], "with": asked["params"]})))
+            }
+            "POST /anp" => match request.json()["method"].as_str() {
+                Some("anp.get_capabilities") => rpc(request, Ok(capabilities())),
+                _ => rpc(request, negotiated(request)),
+            },
+            line if line == did_line => Reply::json(&usual_document()),
+            _ => Reply::status(404),
+        })
+    })
+    .await
+}
+
+pub(crate) fn arguments(value: Value) -> Map<String, Value> {
+    let Value::Object(arguments) = value else { panic!("an object") };
+    arguments
+}

@@ -1,0 +1,227 @@
+//! The examples' documents as they are published, byte for byte, and what clients in use ask of them.
+//!
+//! `NUNCIO_BLESS=1 cargo test -p nuncio-anp documents` writes the snapshots anew.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use nuncio_anp::project::{Host, ToolSet, chat_method, unsaid};
+use nuncio_anp::validate::{self, Kind};
+use nuncio_anp::wire::canonical;
+use nuncio_core::agent::Agent;
+use serde_json::Value;
+
+use crate::{agent, example_agent};
+
+const EXAMPLES: [&str; 4] = ["hotel", "process-python", "process-shell", "script"];
+const DID: &str = "did:wba:grand-hotel.example:agents:hotel-assistant:e1_kx4vqS1PBWzGBbLNbmqQPXvzHNTfoMoG5ym3hVjTjNw";
+
+fn host() -> Host {
+    Host::new("https://grand-hotel.example/")
+}
+
+fn golden() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
+}
+
+/// Compares with the snapshot of that name, or writes it when told to bless. Snapshots of JSON are indented
+/// for whoever reads them; that the bytes are stable is compared apart.
+fn assert_golden(name: &str, found: &str) {
+    let path = golden().join(name);
+    if std::env::var_os("NUNCIO_BLESS").is_some() {
+        std::fs::write(&path, found).unwrap();
+    }
+    let kept = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(found, kept, "{name} is not as it was; if that is right, run the tests with NUNCIO_BLESS=1");
+}
+
+fn indented(bytes: &[u8]) -> String {
+    let value: Value = serde_json::from_slice(bytes).unwrap();
+    serde_json::to_string_pretty(&value).unwrap() + "\n"
+}
+
+fn documents(agent: &Agent) -> Vec<(&'static str, Kind, Vec<u8>)> {
+    let mut found = vec![("ad.json", Kind::AgentDescription, canonical(&host().description(agent, Some(DID))))];
+    for set in ToolSet::ALL.into_iter().filter(|set| set.is_of(agent)) {
+        let name = if set == ToolSet::Tools { "tools.json" } else { "authorized.json" };
+        found.push((name, Kind::OpenRpc, canonical(&host().openrpc(agent, set))));
+    }
+    found
+}
+
+#[test]
+fn every_example_is_shown_as_it_was() {
+    for name in EXAMPLES {
+        let agent = example_agent(name);
+        for (file, kind, bytes) in documents(&agent) {
+            let report = validate::validate(kind, &bytes);
+            assert!(report.valid && report.warnings.is_empty(), "{name} {file}: {report}");
+            assert_golden(&format!("{name}.{file}"), &indented(&bytes));
+        }
+        let unsaid: String = unsaid(&agent).into_iter().map(|line| line + "\n").collect();
+        assert_golden(&format!("{name}.unsaid.txt"), &unsaid);
+    }
+}
+
+#[test]
+fn every_snapshot_belongs_to_an_example() {
+    for entry in std::fs::read_dir(golden()).unwrap() {
+        let file = entry.unwrap().file_name().into_string().unwrap();
+        let name = file.split('.').next().unwrap();
+        assert!(EXAMPLES.contains(&name), "{file} is left over");
+    }
+}
+
+#[test]
+fn the_bytes_are_canonical_and_the_same_each_time() {
+    let agent = example_agent("hotel");
+    for ((_, _, once), (_, _, again)) in documents(&agent).into_iter().zip(documents(&agent)) {
+        assert_eq!(once, again);
+        let value: Value = serde_json::from_slice(&once).unwrap();
+        assert_eq!(nuncio_core::digest::canonical(&value), once);
+    }
+}
+
+/// What the Python SDK's `RemoteAgent.discover` and `convert_to_openai_tool` ask for.
+fn assert_usable_by_sdk(description: &Value) {
+    let text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
+    assert!(text(&description["name"]) && text(&description["description"]));
+    let interfaces = description["interfaces"].as_array().unwrap();
+    let openrpc = |it: &&Value| it["type"] == "StructuredInterface" && it["protocol"] == "openrpc";
+    let inline: Vec<_> = interfaces.iter().filter(openrpc).filter_map(|it| it.get("content")).collect();
+    assert!(!inline.is_empty());
+    for document in inline {
+        assert!(text(&document["servers"][0]["url"]));
+        for method in document["methods"].as_array().unwrap() {
+            assert!(text(&method["name"]) && text(&method["description"]), "{method}");
+            assert!(method["result"].is_object() && document["components"].is_object());
+            for param in method["params"].as_array().unwrap() {
+                assert!(text(&param["name"]) && param["schema"].is_object(), "{param}");
+            }
+        }
+    }
+}
+
+#[test]
+fn clients_in_use_can_use_every_example() {
+    for name in EXAMPLES {
+        let description = host().description(&example_agent(name), Some(DID));
+        assert_usable_by_sdk(&serde_json::to_value(description).unwrap());
+    }
+}
+
+const BUSY: &str = r##"
+[agent]
+name = "busy"
+version = "2.0.0"
+owner = { name = "Busy", email = "busy@example.com" }
+created = "2026-01-15T08:00:00Z"
+[[information]]
+type = "Product"
+description = "Rooms."
+file = "products/rooms.json"
+[[information]]
+type = "VideoObject"
+description = "A tour."
+url = "https://example.com/tour.mp4"
+[[interface]]
+name = "mcp"
+protocol = "MCP"
+version = "2025-06-18"
+url = "https://example.com/mcp.json"
+description = "The same tools, over MCP."
+[[tool]]
+name = "chat"
+description = "Chats."
+input = { type = "object", properties = { any = {}, b = { type = "string", title = "Bee" }, a = { "$ref" = "#/$defs/A" } }, required = ["b"], "$defs" = { A = { type = "integer" } } }
+run = { command = ["true"] }
+[[tool]]
+name = "pay"
+description = "Pays."
+input = { type = "object" }
+output = { type = "object", properties = { receipt = { type = "string" } } }
+run = { command = ["true"] }
+human_authorization = true
+[[tool]]
+name = "secret"
+description = "Hides."
+input = { type = "object" }
+run = { command = ["true"] }
+expose = false
+"##;
+
+#[test]
+fn tools_a_person_must_agree_to_have_an_interface_of_their_own() {
+    let busy = agent(BUSY);
+    let description = serde_json::to_value(host().description(&busy, None)).unwrap();
+    assert_usable_by_sdk(&description);
+    let interfaces = description["interfaces"].as_array().unwrap();
+    let shown: Vec<_> = interfaces
+        .iter()
+        .map(|it| (it["id"].as_str().unwrap(), it["humanAuthorization"].as_bool(), it["security"].to_string()))
+        .collect();
+    let expected = [
+        ("interface.busy.negotiation", None, r#"["didwba_sc"]"#),
+        ("interface.busy.conversation", None, r#""didwba_sc""#),
+        ("interface.busy.tools", Some(false), r#""nosec_sc""#),
+        ("interface.busy.tools.inline", Some(false), r#""didwba_sc""#),
+        ("interface.busy.authorized", Some(true), r#""nosec_sc""#),
+        ("interface.busy.authorized.inline", Some(true), r#""didwba_sc""#),
+        ("interface.busy.elsewhere.mcp", None, "null"),
+    ];
+    assert_eq!(shown, expected.map(|(id, human, security)| (id, human, security.to_owned())));
+    let methods = |set| -> Vec<String> { host().openrpc(&busy, set).methods.into_iter().map(|it| it.name).collect() };
+    assert_eq!(methods(ToolSet::Tools), ["chat", "agent.chat"]);
+    assert_eq!(methods(ToolSet::Authorized), ["pay"]);
+    assert_eq!(chat_method(&busy), Some("agent.chat"));
+    assert_eq!(description["owner"]["email"], "busy@example.com");
+    assert_eq!(description["created"], "2026-01-15T08:00:00.000Z");
+    assert!(!description.to_string().contains("secret"));
+    assert!(unsaid(&busy).is_empty(), "{:?}", unsaid(&busy));
+}
+
+#[test]
+fn arguments_are_told_by_name_with_those_that_must_be_given_first() {
+    let document = serde_json::to_value(host().openrpc(&agent(BUSY), ToolSet::Tools)).unwrap();
+    let params = document["methods"][0]["params"].as_array().unwrap();
+    let shown: Vec<_> = params.iter().map(|it| (it["name"].as_str().unwrap(), it["required"].as_bool())).collect();
+    assert_eq!(shown, [("b", Some(true)), ("a", Some(false)), ("any", Some(false))]);
+    assert_eq!(params[0]["description"], "Bee");
+    assert_eq!(params[1]["schema"]["$ref"], "#/components/schemas/chat.input.A");
+    assert_eq!(document["components"]["schemas"]["chat.input.A"]["type"], "integer");
+    assert_eq!(document["servers"][0]["url"], "https://grand-hotel.example/agents/busy/rpc");
+    assert_eq!(document["methods"][0]["result"]["schema"]["type"], "string");
+}
+
+#[test]
+fn an_agent_that_does_not_talk_says_so_nowhere() {
+    let quiet = agent(&BUSY.replace(
+        "[[information]]\ntype = \"Product\"",
+        "anp = { conversation = false }\n[[information]]\ntype = \"Product\"",
+    ));
+    let description = serde_json::to_value(host().description(&quiet, None)).unwrap();
+    assert!(!description.to_string().contains("NaturalLanguageInterface"));
+    assert_eq!(chat_method(&quiet), None);
+}
+
+#[test]
+fn the_hosts_list_comes_in_pages() {
+    let named = |n: usize, more: &str| agent(&format!("[agent]\nname = \"a{n:03}\"\nversion = \"1.0.0\"\n{more}"));
+    let mut agents: Vec<_> = (0..250).rev().map(|n| named(n, "")).collect();
+    agents.push(named(999, "anp = { listed = false }\n"));
+    let page = |n| host().page(agents.iter(), n);
+    let mut seen = BTreeSet::new();
+    for n in 1..=3 {
+        let found = page(n).unwrap();
+        let report = validate::check(Kind::CollectionPage, &serde_json::to_value(&found).unwrap());
+        assert!(report.valid, "{report}");
+        seen.extend(found.items.iter().map(|item| item.id.clone()));
+        let next =
+            (n < 3).then(|| format!("https://grand-hotel.example/.well-known/agent-descriptions?page={}", n + 1));
+        assert_eq!(found.next, next);
+    }
+    assert_eq!(seen.len(), 250);
+    assert!(seen.contains("https://grand-hotel.example/agents/a007/ad.json"));
+    assert!(page(0).is_none() && page(4).is_none() && page(usize::MAX).is_none());
+    assert_eq!(host().page(std::iter::empty(), 1).unwrap().items, []);
+}

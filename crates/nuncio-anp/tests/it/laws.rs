@@ -1,0 +1,150 @@
+//! What holds of any document and any request.
+
+use nuncio_anp::validate::{self, Document, Kind};
+use nuncio_anp::wire::{AgentDescription, CollectionPage, OpenRpc, Product, Request};
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use crate::example;
+
+/// Every place in a document but the whole.
+fn places(value: &Value, path: &str, found: &mut Vec<String>) {
+    let members: Vec<(String, &Value)> = match value {
+        Value::Object(object) => {
+            object.iter().map(|(name, value)| (nuncio_core::json::pointer(path, name), value)).collect()
+        }
+        Value::Array(items) => items.iter().enumerate().map(|(n, value)| (format!("{path}/{n}"), value)).collect(),
+        _ => Vec::new(),
+    };
+    for (path, value) in members {
+        found.push(path.clone());
+        places(value, &path, found);
+    }
+}
+
+fn wrong() -> Vec<Option<Value>> {
+    let values = [
+        json!(null),
+        json!(true),
+        json!(-7),
+        json!(0.5),
+        json!(""),
+        json!("x"),
+        json!("https://a.example/"),
+        json!([]),
+        json!([1]),
+        json!(["didwba_sc"]),
+        json!([{}]),
+        json!({}),
+        json!({"a": 1}),
+        json!("auto"),
+        json!("Product"),
+    ];
+    values.into_iter().map(Some).chain([None]).collect()
+}
+
+fn set(document: &mut Value, path: &str, value: Option<Value>) {
+    let Some((above, name)) = path.rsplit_once('/') else { return };
+    let name = name.replace("~1", "/").replace("~0", "~");
+    match (document.pointer_mut(above), value) {
+        (Some(Value::Object(object)), Some(value)) => drop(object.insert(name, value)),
+        (Some(Value::Object(object)), None) => drop(object.remove(&name)),
+        (Some(Value::Array(items)), Some(value)) => {
+            if let Some(item) = name.parse::<usize>().ok().and_then(|at| items.get_mut(at)) {
+                *item = value;
+            }
+        }
+        _ => {}
+    }
+}
+
+/// A document of the seeds with a few things changed.
+fn any_document() -> impl Strategy<Value = (Kind, Value)> {
+    let page = json!({
+        "@type": "CollectionPage", "url": "https://a.example/x", "next": "https://a.example/y",
+        "items": [{"@type": "ad:AgentDescription", "name": "A", "@id": "https://a.example/ad.json"}],
+    });
+    let mut whole = example("description");
+    whole["interfaces"][3]["content"] = example("openrpc");
+    let documents = vec![
+        (Kind::AgentDescription, whole),
+        (Kind::AgentDescription, example("negotiating_description")),
+        (Kind::OpenRpc, example("openrpc")),
+        (Kind::Product, example("product")),
+        (Kind::CollectionPage, page),
+    ];
+    let changed = |(kind, document): (Kind, Value)| {
+        let mut found = Vec::new();
+        places(&document, "", &mut found);
+        let change = (proptest::sample::select(found), proptest::sample::select(wrong()));
+        (Just(kind), Just(document), proptest::collection::vec(change, 0..4))
+    };
+    proptest::sample::select(documents).prop_flat_map(changed).prop_map(|(kind, mut document, changes)| {
+        changes.into_iter().for_each(|(path, value)| set(&mut document, &path, value));
+        (kind, document)
+    })
+}
+
+fn reads(kind: Kind, document: &Value) -> bool {
+    fn as_type<T: Document>(document: &Value) -> bool {
+        let read = validate::parse::<T>(document.to_string().as_bytes());
+        read.is_ok_and(|read| {
+            serde_json::to_value(read).is_ok_and(|written| {
+                // Nothing is lost; only the other spellings of one name change.
+                written.as_object().map(serde_json::Map::len) == document.as_object().map(serde_json::Map::len)
+            })
+        })
+    }
+    match kind {
+        Kind::AgentDescription => as_type::<AgentDescription>(document),
+        Kind::OpenRpc => as_type::<OpenRpc>(document),
+        Kind::Product => as_type::<Product>(document),
+        Kind::CollectionPage => as_type::<CollectionPage>(document),
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2000))]
+
+    #[test]
+    fn what_is_called_valid_can_be_read_and_faults_are_where_they_say((kind, document) in any_document()) {
+        let report = validate::check(kind, &document);
+        prop_assert_eq!(report.valid, reads(kind, &document), "{}\n{}", report, document);
+        for fault in report.errors.iter().chain(&report.warnings).filter(|fault| !fault.message.starts_with("is missing")) {
+            prop_assert!(document.pointer(&fault.path).is_some(), "{} is nowhere: {}", fault.path, fault.message);
+        }
+    }
+
+    #[test]
+    fn whatever_is_sent_is_read_or_refused(
+        path in 0..64_usize,
+        value in proptest::sample::select(wrong()),
+        cut in 0..2000_usize,
+    ) {
+        let mut request = example("negotiate_request");
+        let mut found = Vec::new();
+        places(&request, "", &mut found);
+        let path = found[path % found.len()].clone();
+        set(&mut request, &path, value);
+        let text = request.to_string();
+        if let Ok(read) = Request::read(text.as_bytes()) {
+            prop_assert_eq!(read.to_json(), request);
+        }
+        let end = cut.min(text.len());
+        if end < text.len() {
+            prop_assert!(Request::read(&text.as_bytes()[..end]).is_err());
+        }
+    }
+}
+
+#[test]
+fn the_documents_made_are_of_both_sorts() {
+    use proptest::strategy::{Strategy as _, ValueTree as _};
+    let mut runner = proptest::test_runner::TestRunner::deterministic();
+    let valid = (0..300).filter(|_| {
+        let (kind, document) = any_document().new_tree(&mut runner).unwrap().current();
+        validate::check(kind, &document).valid
+    });
+    let valid = valid.count();
+    assert!((50..250).contains(&valid), "{valid} of 300 are valid");
+}

@@ -1,0 +1,167 @@
+//! A declared agent, negotiated with as the wire has it.
+
+use nuncio_anp::negotiate;
+use nuncio_anp::project::{ConversationState, Host, Moment, ToolState};
+use nuncio_anp::wire::{NegotiationResult, Request, RpcError};
+use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::negotiation::{Offers, Verdict};
+use nuncio_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::example_agent;
+
+const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
+const OPEN: ToolState = ToolState { available: true, granted: true, latency_ms: Some(40) };
+
+fn hotel() -> Agent {
+    example_agent("hotel")
+}
+
+fn offers(tool: impl Fn(&Tool) -> ToolState) -> Offers {
+    let conversation =
+        ConversationState { available: true, granted: true, latency_ms: None, timeout_ms: Some(60_000), drafts: false };
+    let moment = Moment { tool: &tool, conversation };
+    Offers::new(Host::new("https://grand-hotel.example").offers(&hotel(), &moment))
+}
+
+fn negotiate(offers: &Offers, body: &Value) -> Result<NegotiationResult, RpcError> {
+    let request = json!({
+        "jsonrpc": "2.0", "id": "1", "method": "anp.negotiate",
+        "params": {
+            "meta": {"profile": "anp.meta.negotiation.v1", "security_profile": "transport-protected"},
+            "body": body,
+        },
+    });
+    let request = Request::read(request.to_string().as_bytes()).unwrap();
+    let body = negotiate::read(&request.body)?;
+    match offers.choose(&negotiate::request(&body, &request.meta), NOW) {
+        Ok(Verdict::Accepted(accepted)) => Ok(negotiate::result(&accepted, "neg-1".to_owned(), NOW)),
+        Ok(Verdict::Draft(draft)) => panic!("{draft:?}"),
+        Err(refusal) => Err(RpcError::from(&refusal)),
+    }
+}
+
+#[test]
+fn the_hotel_is_found_by_what_is_wanted() {
+    let offers = offers(|_| OPEN);
+    for (intent, capability) in [
+        (
+            json!({"intentTags": ["hotel.booking"], "description": "Book a room"}),
+            "cap.hotel-assistant.make_reservation",
+        ),
+        (json!({"description": "Which rooms are free? Search"}), "cap.hotel-assistant.search_rooms"),
+        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation"),
+    ] {
+        let result = negotiate(&offers, &json!({"intent": intent})).unwrap();
+        let selected = result.selected.unwrap();
+        assert_eq!(selected.interface.as_deref(), Some("interface.hotel-assistant.tools"), "{intent}");
+        assert_eq!(selected.capability.as_deref(), Some(capability), "{intent}");
+        assert_eq!(
+            selected.url.as_deref(),
+            Some("https://grand-hotel.example/agents/hotel-assistant/interfaces/tools.json")
+        );
+        let schemas = result.schemas.unwrap();
+        let name = capability.rsplit('.').next().unwrap();
+        let document = "https://grand-hotel.example/agents/hotel-assistant/interfaces/tools.json";
+        assert_eq!(schemas.request_schema, Some(json!(format!("{document}#/components/schemas/{name}.input"))));
+    }
+    // What nobody has a tool for can still be said.
+    let result = negotiate(&offers, &json!({"intent": {"name": "天气"}})).unwrap();
+    assert_eq!(result.selected.unwrap().interface.as_deref(), Some("interface.hotel-assistant.conversation"));
+}
+
+#[test]
+fn a_result_carries_its_digest() {
+    let result = negotiate(&offers(|_| OPEN), &json!({"intent": {"intentTags": ["booking"]}})).unwrap();
+    assert!(result.is_intact());
+    let digest = result.negotiation_digest.clone().unwrap();
+    assert!(digest.starts_with("sha-256:") && digest.len() == "sha-256:".len() + 43, "{digest}");
+    // Read back from other bytes, it is the same; changed in anything, it is not.
+    let mut value = serde_json::to_value(&result).unwrap();
+    let read: NegotiationResult = serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
+    assert!(read.is_intact());
+    for (path, other) in [
+        ("/selected/securityProfile", json!("direct-e2ee")),
+        ("/selected/url", json!("https://evil.example")),
+        ("/execution/requiresHumanAuthorization", json!(true)),
+        ("/validUntil", json!("2099-01-01T00:00:00Z")),
+        ("/alternatives/0/reason", json!("")),
+    ] {
+        let kept = value.clone();
+        *value.pointer_mut(path).unwrap() = other;
+        let read: NegotiationResult = serde_json::from_value(value).unwrap();
+        assert!(!read.is_intact(), "{path}");
+        value = kept;
+    }
+    value["added"] = json!(1);
+    assert!(!serde_json::from_value::<NegotiationResult>(value).unwrap().is_intact());
+}
+
+#[test]
+fn what_is_switched_off_is_not_there() {
+    let off = offers(|tool| ToolState { available: tool.name.as_str() != "make_reservation", ..OPEN });
+    let body = json!({
+        "intent": {"name": "book"},
+        "requiredCapabilities": ["cap.hotel-assistant.make_reservation"],
+        "constraints": {"allowNaturalLanguageFallback": false},
+    });
+    let error = negotiate(&off, &body).unwrap_err();
+    assert_eq!(error.code, 1601);
+    let details = &error.data.unwrap()["details"];
+    assert_eq!(details["unsupportedConstraints"], json!(["requiredCapabilities"]));
+}
+
+#[test]
+fn what_is_not_granted_asks_who_the_caller_is() {
+    let anonymous = offers(|tool| ToolState { granted: tool.scope.is_none(), ..OPEN });
+    let body = |capability: &str| {
+        json!({
+            "intent": {"name": "book"},
+            "requiredCapabilities": [capability],
+            "constraints": {"allowNaturalLanguageFallback": false},
+        })
+    };
+    let error = negotiate(&anonymous, &body("cap.hotel-assistant.make_reservation")).unwrap_err();
+    assert_eq!((error.code, error.anp_code()), (1607, Some("meta.authorization_required")));
+    assert!(negotiate(&anonymous, &body("cap.hotel-assistant.search_rooms")).is_ok());
+}
+
+#[test]
+fn a_draft_says_what_it_is() {
+    let conversation =
+        ConversationState { available: true, granted: true, latency_ms: None, timeout_ms: None, drafts: true };
+    let moment = Moment { tool: &|_| OPEN, conversation };
+    let host = Host { drafts: true, ..Host::new("https://grand-hotel.example") };
+    let offers = Offers::new(host.offers(&hotel(), &moment));
+    let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
+    let body = negotiate::read(body.as_object().unwrap()).unwrap();
+    let asked = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities"});
+    let meta = Request::read(asked.to_string().as_bytes()).unwrap().meta;
+    let Ok(Verdict::Draft(draft)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
+        panic!("nothing was drafted");
+    };
+    let result = negotiate::drafted(&draft, json!("sha-256:x"), "neg-1".to_owned(), NOW);
+    assert!(result.is_intact());
+    assert_eq!(result.execution.unwrap().mode, "natural_language_protocol_drafting");
+    assert_eq!(result.selected.unwrap().protocol_artifact, Some(json!("sha-256:x")));
+    let description = host.description(&hotel(), None);
+    assert!(description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned()));
+}
+
+#[test]
+fn a_body_of_another_shape_is_refused() {
+    let offers = offers(|_| OPEN);
+    for body in [
+        json!({}),
+        json!({"intent": "book"}),
+        json!({"intent": {}, "constraints": {"maxLatencyMs": -1}}),
+        json!({"intent": {}, "constraints": {"maxLatencyMs": 1.5}}),
+        json!({"intent": {}, "candidateProtocols": [7]}),
+        json!({"intent": {"intentTags": vec!["a"; 1000]}}),
+    ] {
+        assert_eq!(negotiate(&offers, &body).unwrap_err().code, -32602, "{body}");
+    }
+    assert_eq!(negotiate(&offers, &json!({"intent": {}})).unwrap_err().code, 1606);
+    let protocols = json!({"intent": {"name": "book"}, "candidateProtocols": ["x", {"profile": "anp.rpc.v1"}]});
+    assert_eq!(negotiate(&offers, &protocols).unwrap().selected.unwrap().profile.as_deref(), Some("anp.rpc.v1"));
+}

@@ -1,0 +1,134 @@
+//! The examples of both seeds are read, valid, and written back as they are.
+
+use nuncio_anp::validate::{self, Kind};
+use nuncio_anp::wire::{
+    AgentDescription, ErrorCode, Intent, Interface, NegotiateBody, NegotiationResult, OpenRpc, Place, Product,
+    ProtocolArtifact, Request, Response, Security, SecurityDefinition, ServiceCapabilities, Status,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use crate::example;
+
+fn round_trip<T: Serialize + DeserializeOwned>(document: &Value) -> T {
+    let read: T = serde_json::from_value(document.clone()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), *document);
+    read
+}
+
+fn assert_valid(kind: Kind, document: &Value, warnings: &[&str]) {
+    let report = validate::validate(kind, document.to_string().as_bytes());
+    assert!(report.valid, "{report}");
+    let paths: Vec<_> = report.warnings.iter().map(|fault| fault.path.as_str()).collect();
+    assert_eq!(paths, warnings, "{report}");
+    assert_eq!(Kind::of(document), Some(kind));
+}
+
+#[test]
+fn the_description() {
+    let document = example("description");
+    // Its inline interface is left empty by the seed ("see below"), which no OpenRPC document may be.
+    let report = validate::check(Kind::AgentDescription, &document);
+    let paths: Vec<_> = report.errors.iter().map(|fault| fault.path.as_str()).collect();
+    assert_eq!(paths, ["/interfaces/3/content/info", "/interfaces/3/content/methods", "/interfaces/3/content/openrpc"]);
+    let mut whole = document.clone();
+    whole["interfaces"][3]["content"] = example("openrpc");
+    assert_valid(Kind::AgentDescription, &whole, &[]);
+    let read: AgentDescription = round_trip(&document);
+    assert_eq!(read.information.unwrap().len(), 4);
+    let interfaces = read.interfaces.unwrap();
+    assert_eq!(interfaces.len(), 6);
+    assert!(interfaces[1].asks_a_person() && !interfaces[0].asks_a_person());
+    assert_eq!(read.security_definitions["didwba_sc"], SecurityDefinition::didwba());
+}
+
+#[test]
+fn what_there_is_to_read_is_read_in_every_spelling() {
+    for name in ["Infomations", "Informations", "informations"] {
+        let mut document = example("description");
+        let list = document.as_object_mut().unwrap().remove("Infomations").unwrap();
+        document[name] = list.clone();
+        let read: AgentDescription = serde_json::from_value(document).unwrap();
+        assert_eq!(read.information.as_ref().unwrap().len(), 4, "{name}");
+        assert_eq!(serde_json::to_value(&read).unwrap()["Infomations"], list);
+    }
+}
+
+#[test]
+fn the_product_and_the_methods() {
+    let product = example("product");
+    assert_valid(Kind::Product, &product, &[]);
+    let read: Product = round_trip(&product);
+    assert!(matches!(read.security, Some(Security::Inline(_))));
+    assert_eq!(read.extra["brand"]["name"], "Grand Hotel");
+    let methods = example("openrpc");
+    assert_valid(Kind::OpenRpc, &methods, &[]);
+    let read: OpenRpc = round_trip(&methods);
+    assert_eq!(read.methods[0].params.as_ref().unwrap()[0].required, Some(true));
+}
+
+#[test]
+fn all_six_places_are_read() {
+    let definitions = &example("security")["securityDefinitions"];
+    round_trip::<SecurityDefinition>(&definitions["didwba_sc"]);
+    for place in Place::ALL {
+        let mut definition = json!({"scheme": "didwba", "in": place.as_str()});
+        if place != Place::Auto {
+            definition["name"] = json!("x");
+        }
+        assert_eq!(round_trip::<SecurityDefinition>(&definition).r#in, place);
+    }
+    assert!(serde_json::from_value::<SecurityDefinition>(json!({"scheme": "x", "in": "trailer"})).is_err());
+}
+
+#[test]
+fn the_negotiation() {
+    let interface: Interface = round_trip(&example("negotiation_interface"));
+    assert_eq!(interface.r#type, Interface::META);
+    let description = example("negotiating_description");
+    assert_valid(Kind::AgentDescription, &description, &["/description"]);
+    let read: AgentDescription = round_trip(&description);
+    assert_eq!(read.negotiation().unwrap().id.as_deref(), Some("interface.negotiation.default"));
+    assert!(read.interface("interface.booking.structured.v1").unwrap().asks_a_person());
+    assert_eq!(read.capabilities.unwrap()[0].intent_tags.len(), 3);
+    let wanted = example("interface_to_look_for");
+    assert_eq!(wanted, json!({"type": Interface::META, "profile": "anp.meta.negotiation.v1"}));
+    round_trip::<Intent>(&example("intent"));
+    let mut drafting = example("drafting");
+    drafting["intent"] = example("intent");
+    let body: NegotiateBody = round_trip(&drafting);
+    assert_eq!(body.mode.as_deref(), Some("natural_language_protocol_drafting"));
+    let artifact: ProtocolArtifact = round_trip(&example("artifact"));
+    assert!(!artifact.is_intact(), "its digest is a placeholder");
+    let artifact = artifact.sealed();
+    assert!(artifact.is_intact());
+    assert!(!ProtocolArtifact { version: Some("1.1".to_owned()), ..artifact.clone() }.is_intact());
+    assert!(!ProtocolArtifact { digest: None, ..artifact }.is_intact());
+    let response = example("negotiate_response");
+    let result: NegotiationResult = round_trip(&response["result"]);
+    assert_eq!((result.status, result.execution.unwrap().timeout_ms), (Status::Accepted, Some(3000)));
+}
+
+#[test]
+fn the_requests() {
+    let request = example("negotiate_request");
+    let body: NegotiateBody = round_trip(&request["params"]["body"]);
+    assert_eq!(body.candidate_interface_refs.len(), 2);
+    // Its proof is of a form nobody can check; to read it is not to believe it.
+    let read = Request::read(request.to_string().as_bytes()).unwrap();
+    assert_eq!(read.to_json(), request);
+    assert_eq!(read.auth.unwrap().scheme, None);
+    let request = example("capabilities_request");
+    let read = Request::read(request.to_string().as_bytes()).unwrap();
+    assert_eq!(read.to_json(), request);
+    assert_eq!(read.meta.created_at.unwrap().to_string(), "2026-06-27T12:00:00.000Z");
+    let response = example("capabilities_response");
+    round_trip::<ServiceCapabilities>(&response["result"]);
+    let error = example("error_response");
+    let read = Response::read(error.to_string().as_bytes(), 10_000, &json!("req-neg-001")).unwrap();
+    assert_eq!(read.to_json(), error);
+    let Response::Error { error, .. } = read else { panic!("{read:?}") };
+    assert_eq!(error.known(), Some(ErrorCode::NoMatchingInterface));
+    assert_eq!(error.anp_code(), Some("meta.no_matching_interface"));
+}

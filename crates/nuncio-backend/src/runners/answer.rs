@@ -1,0 +1,21 @@
+//! Answers that are written in the agent file.
+
+use nuncio_core::template::{Place, Template};
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use serde_json::{Value, json};
+
+/// Fills in the arguments. Where the tool declares its output, the answer is read as JSON.
+pub(super) fn run(template: &Template, call: &RunCall) -> Result<ToolOutput, RunError> {
+    let text = if template.is_plain() {
+        template.as_str().to_owned()
+    } else {
+        let failed = |error| RunError::Failed(format!("its answer: {error}"));
+        template.render(Place::Text, json!({ "args": call.arguments })).map_err(failed)?
+    };
+    if call.tool.output.is_none() {
+        return Ok(ToolOutput::text(text));
+    }
+    let value: Value = serde_json::from_str(&text)
+        .map_err(|error| RunError::Failed(format!("its answer is to be JSON, and is not: {error}")))?;
+    Ok(ToolOutput::json(value))
+}

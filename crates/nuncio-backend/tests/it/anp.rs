@@ -1,0 +1,117 @@
+//! Tools that are methods of other hosts' agents.
+
+use std::sync::{Arc, Mutex};
+
+use nuncio_anp::client::{KeySigner, Signers, Signs};
+use nuncio_core::ids::AgentName;
+use nuncio_engine::ports::Clock;
+use nuncio_identity::{Did, SigningKey};
+use serde_json::{Value, json};
+
+use crate::tiny::{self, Received};
+use crate::workshop::{Workshop, Zeros, failed, tool, unavailable};
+
+/// A host with one agent that can `find`, and what it was asked.
+async fn host(status: &'static str, answer: fn(&Value) -> Value) -> (String, Arc<Mutex<Vec<Received>>>) {
+    let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+    let log = Arc::clone(&received);
+    let address = tiny::serve_whole(move |request| {
+        log.lock().unwrap().push(request.clone());
+        let origin = format!("http://{}", request.header("host").unwrap());
+        let json = "content-type: application/json\r\n";
+        match request.line() {
+            "GET /ad.json HTTP/1.1" => tiny::answer("200 OK", json, &description(&origin).to_string()),
+            "POST /rpc HTTP/1.1" => {
+                let asked: Value = serde_json::from_str(&request.body).unwrap();
+                let mut body = answer(&asked);
+                body["jsonrpc"] = json!("2.0");
+                body["id"] = asked["id"].clone();
+                tiny::answer(status, json, &body.to_string())
+            }
+            _ => tiny::answer("404 Not Found", "", ""),
+        }
+    })
+    .await;
+    (format!("http://{address}/ad.json"), received)
+}
+
+fn description(origin: &str) -> Value {
+    let schema = json!({"type": "string"});
+    json!({
+        "protocolType": "ANP", "protocolVersion": "1.0.0", "type": "AgentDescription", "name": "Finder",
+        "description": "Finds.", "securityDefinitions": {"s": {"scheme": "didwba", "in": "header", "name": "Authorization"}},
+        "security": "s",
+        "interfaces": [{"type": "StructuredInterface", "protocol": "openrpc", "content": {
+            "openrpc": "1.3.2", "info": {"title": "t", "version": "1"}, "servers": [{"url": format!("{origin}/rpc")}],
+            "methods": [{"name": "find", "description": "d", "params": [{"name": "q", "required": true, "schema": schema}],
+                "result": {"name": "r", "schema": {}}}],
+        }}],
+    })
+}
+
+#[derive(Debug)]
+struct Own(Arc<dyn Clock>);
+
+impl Signers for Own {
+    fn signer(&self, agent: &AgentName) -> Option<Arc<dyn Signs>> {
+        let did = Did::parse(&format!("did:wba:own.example:{agent}")).unwrap();
+        Some(Arc::new(KeySigner::new(did, SigningKey::from_seed(&[3; 32]), Arc::clone(&self.0), Arc::new(Zeros))))
+    }
+}
+
+#[tokio::test]
+async fn a_method_elsewhere_is_a_tool_here_and_signed_by_its_agent() {
+    let (url, received) = host("200 OK", |asked| json!({"result": {"found": asked["params"]["q"]}})).await;
+    let workshop = Workshop::new();
+    let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
+    let output = workshop.run(&agent, "find", json!({"q": "x"})).await.unwrap();
+    assert_eq!(output.structured, Some(json!({"found": "x"})));
+    workshop.runners.set_signers(Arc::new(Own(Arc::clone(&workshop.clock) as _)));
+    workshop.run(&agent, "find", json!({"q": "y"})).await.unwrap();
+    let calls: Vec<_> = received.lock().unwrap().iter().filter(|it| it.line().starts_with("POST")).cloned().collect();
+    assert_eq!(calls[0].header("signature-input"), None, "nobody signs yet");
+    let input = calls[1].header("signature-input").unwrap();
+    assert!(input.contains("keyid=\"did:wba:own.example:hotel#key-1\""), "{input}");
+}
+
+#[tokio::test]
+async fn what_does_not_fit_or_answer_is_told_apart() {
+    let (url, received) = host("200 OK", |_| json!({"error": {"code": -32000, "message": "no luck"}})).await;
+    let workshop = Workshop::new();
+    let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
+    let why = failed(workshop.run(&agent, "find", json!({"town": "x"})).await);
+    assert!(why.starts_with("bad_arguments: "), "{why}");
+    assert!(received.lock().unwrap().iter().all(|it| !it.line().starts_with("POST")), "nothing was called");
+    let why = failed(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    assert!(why.starts_with("failed: ") && why.contains("no luck"), "{why}");
+
+    let (url, _) = host("503 Busy", |_| json!({})).await;
+    let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
+    let why = unavailable(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    assert!(why.starts_with("answered: ") && why.contains("503"), "{why}");
+    let gone = { tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap() };
+    let agent = workshop.resolve(&tool("find", &format!("{{ anp = \"http://{gone}/ad.json\" }}"))).await.unwrap();
+    let why = unavailable(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    assert!(why.starts_with("unreachable: "), "{why}");
+}
+
+#[tokio::test]
+async fn a_method_that_is_not_there_is_looked_for_once_more() {
+    let (url, received) = host("200 OK", |_| json!({"error": {"code": -32601, "message": "gone"}})).await;
+    let workshop = Workshop::new();
+    let agent = workshop.resolve(&tool("find", &format!("{{ anp = {url:?} }}"))).await.unwrap();
+    let hits = |line: &str| received.lock().unwrap().iter().filter(|it| it.line().starts_with(line)).count();
+    failed(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    assert_eq!((hits("GET /ad.json"), hits("POST")), (1, 1), "it was read just now");
+    failed(workshop.run(&agent, "find", json!({"q": "x"})).await);
+    assert_eq!((hits("GET /ad.json"), hits("POST")), (2, 3), "what was kept is read anew");
+}
+
+#[tokio::test]
+async fn a_did_that_is_none_is_found_before_the_agent_is_served() {
+    let workshop = Workshop::new();
+    for target in ["did:wba:UPPER.example:a", "did:wba:127.0.0.1:a"] {
+        let why = workshop.resolve(&tool("find", &format!("{{ anp = {target:?} }}"))).await.unwrap_err();
+        assert!(why.contains("is no agent and no host"), "{why}");
+    }
+}

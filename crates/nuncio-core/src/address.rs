@@ -1,0 +1,78 @@
+//! Addresses of servers, as people write them.
+
+use url::{Host, Url};
+
+/// Reads where a server is: an `http:` or `https:` address, or a domain with or without a port and a path,
+/// which means `https:`, and `http:` on this machine.
+///
+/// # Errors
+/// What is wrong with it, as the end of a sentence.
+pub fn read(text: &str) -> Result<Url, String> {
+    let has_scheme = text.contains("://");
+    let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
+    let url = Url::parse(&whole).map_err(|error| error.to_string())?;
+    if !matches!(url.scheme(), "http" | "https") {
+        return Err("only http: and https: are spoken".to_owned());
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        return Err("it carries a user name or password".to_owned());
+    }
+    if has_scheme || !is_local(&url) {
+        return Ok(url);
+    }
+    // Parsed anew, so that the port stays as it was written.
+    Url::parse(&format!("http://{text}")).map_err(|error| error.to_string())
+}
+
+/// Whether it is on this machine.
+#[must_use]
+pub fn is_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    }
+}
+
+/// Whether what is sent there can be read on the way.
+#[must_use]
+pub fn is_in_clear(url: &Url) -> bool {
+    url.scheme() == "http" && !is_local(url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_domain_is_https_and_this_machine_http() {
+        for (text, url) in [
+            ("localhost:7400", "http://localhost:7400/"),
+            ("localhost", "http://localhost/"),
+            ("[::1]:7400", "http://[::1]:7400/"),
+            ("127.0.0.1:80", "http://127.0.0.1/"),
+            ("localhost:443/x", "http://localhost:443/x"),
+            ("agents.example", "https://agents.example/"),
+            ("agents.example:8443/x?y", "https://agents.example:8443/x?y"),
+            ("https://localhost:1/", "https://localhost:1/"),
+            ("http://agents.example", "http://agents.example/"),
+        ] {
+            assert_eq!(read(text).unwrap().as_str(), url);
+        }
+    }
+
+    #[test]
+    fn what_is_no_address_is_refused() {
+        for bad in ["", "ftp://a", "https://user:word@a", "a b", "https://", "user@a"] {
+            assert!(read(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn plain_http_beyond_this_machine_is_noticed() {
+        assert!(is_in_clear(&"http://agents.example".parse().unwrap()));
+        assert!(!is_in_clear(&"http://localhost:1".parse().unwrap()));
+        assert!(!is_in_clear(&"https://agents.example".parse().unwrap()));
+    }
+}

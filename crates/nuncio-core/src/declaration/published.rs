@@ -1,0 +1,122 @@
+//! `[[information]]`, `[[capability]]` and `[[interface]]`: what strangers find beside the tools.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use super::agent::web_address;
+use super::names::Names;
+use super::reader::{Item, Table};
+use super::source::cut;
+use crate::agent::{Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, Tool};
+use crate::ids::{BackendName, CapabilityId, InformationPath, ToolName};
+
+/// How many sections of one kind an agent may have.
+const MAX_SECTIONS: usize = 256;
+
+/// What the agent publishes to read.
+pub(super) fn information(root: &Table<'_>) -> Vec<Information> {
+    let tables = root.tables("information", "description");
+    bounded(&tables, "information");
+    let mut taken = BTreeMap::new();
+    tables.iter().filter_map(|table| one_information(table, &mut taken)).collect()
+}
+
+fn one_information(table: &Table<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Information> {
+    let kind = table.text("type");
+    let description = table.text("description");
+    let given = table.one_of(&["url", "file"]);
+    let url = table.item("url").and_then(|item| web_address(&item)).map(InformationSource::Url);
+    let file = table.item("file").and_then(|item| file(&item, taken)).map(InformationSource::File);
+    table.finish();
+    let source = match given? {
+        "url" => url,
+        _ => file,
+    };
+    Some(Information { kind: kind?, description: description?, source: source? })
+}
+
+/// A file whose name no other has: its folder is not in its address.
+fn file(item: &Item<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
+    let path = item.name(InformationPath::parse)?;
+    if let Some(line) = taken.get(path.stem()) {
+        item.spot.fault(
+            format!("the file at line {line} is called {:?} already", path.stem()),
+            "allowed: a name that no other file has, whatever its folder",
+        );
+    } else {
+        taken.insert(path.stem().to_owned(), item.spot.line());
+    }
+    Some(path)
+}
+
+/// What the agent can do for others, as its author puts it.
+pub(super) fn abilities(root: &Table<'_>, names: &Names<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
+    let tables = root.tables("capability", "id");
+    bounded(&tables, "capability");
+    tables.iter().filter_map(|table| ability(table, names, tools)).collect()
+}
+
+fn ability(table: &Table<'_>, names: &Names<'_>, declared: &[Arc<Tool>]) -> Option<Capability> {
+    let id = table.name("id", CapabilityId::parse);
+    let name = table.text("name");
+    let description = table.text("description");
+    let tags = table.item("tags").map(|item| item.distinct_texts());
+    let tools = table.item("tools").map(|item| tools(&item, names));
+    table.finish();
+    let tools = tools.unwrap_or(Some(Vec::new()))?;
+    let is_one = |tool: &Tool| tools.is_empty() || tools.contains(&tool.name);
+    let human_authorization = declared.iter().any(|tool| tool.exposed && tool.human_authorization && is_one(tool));
+    Some(Capability {
+        id: id?,
+        name: name?,
+        description: description?,
+        intent_tags: tags.unwrap_or(Some(Vec::new()))?,
+        tools,
+        human_authorization,
+    })
+}
+
+fn tools(item: &Item<'_>, names: &Names<'_>) -> Option<Vec<ToolName>> {
+    // Every item is read, so that each one's fault is said.
+    let tools: Vec<_> = item.some_list("a list of tools")?.iter().map(|item| names.tool(item)).collect();
+    tools.into_iter().collect()
+}
+
+/// The agent's interfaces that somebody else serves.
+pub(super) fn interfaces(root: &Table<'_>) -> Vec<ElsewhereInterface> {
+    let tables = root.tables("interface", "name");
+    bounded(&tables, "interface");
+    tables.iter().filter_map(interface).collect()
+}
+
+fn interface(table: &Table<'_>) -> Option<ElsewhereInterface> {
+    let name = table.name("name", BackendName::parse);
+    let kind = match table.item("type") {
+        Some(item) => item.choice(&InterfaceKind::ALL.map(|kind| (kind.as_str(), kind))),
+        None => Some(InterfaceKind::Structured),
+    };
+    let protocol = table.text("protocol");
+    let version = table.optional_text("version");
+    let url = table.required("url", "the address of its description").and_then(|item| web_address(&item));
+    let description = table.text("description");
+    let human_authorization = table.flag("human_authorization").unwrap_or(false);
+    table.finish();
+    Some(ElsewhereInterface {
+        name: name?,
+        kind: kind?,
+        protocol: protocol?,
+        version,
+        url: url?,
+        description: description?,
+        human_authorization,
+    })
+}
+
+fn bounded(tables: &[Table<'_>], section: &str) {
+    if let Some(one_more) = tables.get(MAX_SECTIONS) {
+        one_more.spot.fault(
+            format!("one of {} sections [[{}]]", tables.len(), cut(section)),
+            format!("allowed: at most {MAX_SECTIONS}"),
+        );
+    }
+}

@@ -1,0 +1,74 @@
+//! `run = { anp = … }`: a tool that is a method of another host's agent.
+
+use url::Url;
+
+use crate::declaration::reader::Item;
+use crate::declaration::source::cut;
+
+/// The longest name of a method.
+const MAX_METHOD: usize = 128;
+
+/// A did:wba, or the address of a description.
+pub(super) fn target(item: &Item<'_>) -> Option<String> {
+    let text = item.text()?;
+    match checked(text) {
+        Ok(()) => Some(text.to_owned()),
+        Err(problem) => {
+            // An address with a user may hold a password, which is not repeated.
+            let shown = if text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
+            item.spot.fault(
+                format!("{shown} is not where an agent is: {problem}"),
+                r#"allowed: a DID such as "did:wba:example.com:agents:hotel:e1_…", or the "https://" address of its description"#,
+            );
+            None
+        }
+    }
+}
+
+/// The name of a method.
+pub(super) fn method(item: &Item<'_>) -> Option<String> {
+    let text = item.text()?;
+    if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
+        item.spot.fault(
+            format!("{:?} is not the name of a method", cut(text)),
+            format!("allowed: up to {MAX_METHOD} bytes without spaces"),
+        );
+        return None;
+    }
+    Some(text.to_owned())
+}
+
+fn checked(text: &str) -> Result<(), String> {
+    if text.contains("{{") {
+        return Err("it is not a template".to_owned());
+    }
+    if let Some(rest) = text.strip_prefix("did:") {
+        return did(rest);
+    }
+    if !text.contains("://") {
+        return Err("it is neither a DID nor an address".to_owned());
+    }
+    let url = Url::parse(text).map_err(|error| error.to_string())?;
+    match url.scheme() {
+        "http" | "https" if !url.username().is_empty() || url.password().is_some() => Err("it names a user".to_owned()),
+        "http" | "https" if url.path() == "/" => Err("it names a host and no description".to_owned()),
+        "http" | "https" => Ok(()),
+        other => Err(format!("its scheme is {other:?}")),
+    }
+}
+
+/// The rest of a DID, as far as it can be judged without looking it up.
+fn did(rest: &str) -> Result<(), String> {
+    let Some(name) = rest.strip_prefix("wba:") else {
+        return Err("only did:wba is spoken".to_owned());
+    };
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.' | '%');
+    let is_part = |part: &str| !matches!(part, "" | "." | "..") && part.chars().all(is_letter);
+    if !name.split(':').all(is_part) {
+        return Err("its parts are letters, digits, '-', '_' and '.' between colons".to_owned());
+    }
+    if !name.contains(':') {
+        return Err("it names a host and no agent".to_owned());
+    }
+    Ok(())
+}

@@ -1,0 +1,133 @@
+//! `run = { skill = … }`: a tool that is a skill of another host.
+
+use toml::de::DeValue;
+use url::Url;
+
+use crate::agent::{SkillCredential, SkillRun};
+use crate::declaration::names::Names;
+use crate::declaration::reader::{Item, Table};
+use crate::declaration::source::cut;
+use crate::declaration::templates::{self, Use};
+use crate::ids::SkillId;
+use crate::template::Template;
+
+const CREDENTIALS: [&str; 4] = ["api_key", "token", "client", "signature"];
+
+pub(super) fn read(item: &Item<'_>, names: &Names<'_>) -> Option<SkillRun> {
+    match item.value {
+        DeValue::String(_) => Some(SkillRun { target: target(item)?, credential: None }),
+        DeValue::Table(_) => {
+            let table = item.table()?;
+            let where_it_is = table.required("target", "the address of its descriptor, or SKILL-ID@HOST");
+            let target = where_it_is.as_ref().and_then(target);
+            let credential = credential(&table, names);
+            table.finish();
+            if let (Some(target), Some(_), Some(item)) = (&target, &credential, where_it_is) {
+                note_in_the_clear(&item, target);
+            }
+            Some(SkillRun { target: target?, credential })
+        }
+        _ => {
+            item.wrong_kind(r#"a text such as "hotel/find@example.com", or a table with a target"#);
+            None
+        }
+    }
+}
+
+/// The address of a descriptor, or `SKILL-ID@HOST[:PORT]`.
+fn target(item: &Item<'_>) -> Option<String> {
+    let text = item.text()?;
+    match checked(text) {
+        Ok(()) => Some(text.to_owned()),
+        Err(problem) => {
+            // An address with a user may hold a password, which is not repeated.
+            let shown =
+                if text.contains("://") && text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
+            item.spot.fault(
+                format!("{shown} is not where a skill is: {problem}"),
+                r#"allowed: the "https://" address of its descriptor, or SKILL-ID@HOST such as "hotel/find@example.com""#,
+            );
+            None
+        }
+    }
+}
+
+fn checked(text: &str) -> Result<(), String> {
+    if text.contains("{{") {
+        return Err("it is not a template".to_owned());
+    }
+    if text.contains("://") {
+        let url = Url::parse(text).map_err(|error| error.to_string())?;
+        return match url.scheme() {
+            "http" | "https" if url.username().is_empty() && url.password().is_none() => Ok(()),
+            "http" | "https" => Err("it names a user".to_owned()),
+            other => Err(format!("its scheme is {other:?}")),
+        };
+    }
+    let Some((id, host)) = text.split_once('@') else {
+        return Err("it names no host".to_owned());
+    };
+    SkillId::parse(id).map_err(|_| format!("{:?} is not a skill id", cut(id)))?;
+    let is_host = |url: &Url| url.path() == "/" && !host.contains(['/', '?', '#', '@', '\\']) && url.host().is_some();
+    match Url::parse(&format!("https://{host}/")) {
+        Ok(url) if is_host(&url) => Ok(()),
+        _ => Err(format!("{:?} is not a host", cut(host))),
+    }
+}
+
+/// What it is called with, if the author says so.
+fn credential(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
+    if CREDENTIALS.into_iter().filter_map(|key| table.item(key)).count() == 0 {
+        return None;
+    }
+    let kind = table.one_of(&CREDENTIALS);
+    let own = |key: &'static str| table.item(key).and_then(|item| secret(&item, names));
+    let (api_key, token, signature) = (own("api_key"), own("token"), own("signature"));
+    let client = table.table("client").and_then(|table| client(&table, names));
+    match kind? {
+        "api_key" => api_key.map(SkillCredential::ApiKey),
+        "token" => token.map(SkillCredential::Token),
+        "client" => client,
+        _ => signature.map(SkillCredential::Signature),
+    }
+}
+
+fn client(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
+    let id = table.required("id", "the client's id").filter(|item| item.text().is_some());
+    let id = id.and_then(|item| templates::read(&item, Use::Credential, names));
+    let secret = table.required("secret", "the client's secret").and_then(|item| secret(&item, names));
+    table.finish();
+    Some(SkillCredential::Client { id: id?, secret: secret? })
+}
+
+fn secret(item: &Item<'_>, names: &Names<'_>) -> Option<Template> {
+    // What was found is not repeated: it may really be the secret.
+    if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
+        item.spot.fault("is not a text with something in it", "allowed: one such as \"{{ secrets.NAME }}\"");
+        return None;
+    }
+    let template = templates::read(item, Use::Credential, names)?;
+    if templates::secrets_in(&template).next().is_none() {
+        item.spot.note(
+            "it is written out here, where whoever reads the file has it",
+            "write {{ secrets.NAME }}, and say in [secrets] where it comes from",
+        );
+    }
+    Some(template)
+}
+
+/// A credential should not be read on its way.
+fn note_in_the_clear(item: &Item<'_>, target: &str) {
+    let Some(url) = target.starts_with("http:").then(|| Url::parse(target).ok()).flatten() else {
+        return;
+    };
+    let here = match url.host() {
+        Some(url::Host::Domain(name)) => name == "localhost" || name.ends_with(".localhost"),
+        Some(url::Host::Ipv4(address)) => address.is_loopback(),
+        Some(url::Host::Ipv6(address)) => address.is_loopback(),
+        None => false,
+    };
+    if !here {
+        item.spot.note("the credential travels in the clear", "use an address that begins with \"https://\"");
+    }
+}

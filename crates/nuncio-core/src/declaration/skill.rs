@@ -1,0 +1,144 @@
+//! `skill = { … }`: what strangers see of a tool, or of the whole agent.
+
+mod auth;
+mod defaults;
+
+use std::time::Duration;
+
+use serde_json::Value;
+use toml::de::DeValue;
+
+use super::agent::web_address;
+use super::reader::{Item, Table};
+use super::similar;
+use super::source::cut;
+use crate::agent::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod};
+use crate::time::Timestamp;
+
+pub(super) use defaults::{Publisher, Subject};
+
+const MAX_ATTEMPTS: u64 = 10;
+const DEFAULT_BACKOFF_MS: u64 = 1_000;
+const MAX_BACKOFF_MS: u64 = 60_000;
+const MAX_KEEP_HOURS: u64 = 8_760;
+const MAX_CONCURRENCY: u64 = 1_024;
+
+pub(super) fn read(table: &Table<'_>, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {
+    let id = publisher.id(table, subject);
+    let name = own_text(table, "name", subject.name);
+    let description = own_text(table, "description", subject.description);
+    let version = publisher.version(table);
+    let kind = table.choice("type", &CapabilityType::ALL.map(|kind| (kind.as_str(), kind)));
+    let access = match table.item("access") {
+        Some(item) => item.choice(&Access::ALL.map(|access| (access.as_str(), access))),
+        None if subject.scope.is_some() => Some(Access::Restricted),
+        None => Some(Access::Public),
+    };
+    let auth = auth::read(table, access, subject.scope.is_some());
+    let method = match table.item("method") {
+        Some(item) => method(&item, subject),
+        None => Some(SkillMethod::Post),
+    };
+    let tags = table.item("tags").and_then(|item| item.distinct_texts());
+    let documentation = table.item("documentation_url").and_then(|item| web_address(&item));
+    let (created_at, updated_at) = history(table);
+    let retry = table.table("retry").and_then(|table| retry(&table));
+    let keep_hours = table.whole_number("keep_hours", 1..=MAX_KEEP_HOURS);
+    let concurrency = table.whole_number("concurrency", 1..=MAX_CONCURRENCY);
+    table.finish();
+    if let (Some(scope), Some(SkillAuth::None), Some(Access::Public)) = (subject.scope, &auth, access) {
+        note_anonymous(table, scope, publisher);
+    }
+    Some(Skill {
+        id: id?,
+        name: name?,
+        description: description?,
+        version: version?,
+        kind: kind?,
+        access: access?,
+        auth: auth?,
+        method: method?,
+        tags: tags.unwrap_or_default(),
+        documentation,
+        created_at,
+        updated_at,
+        retry,
+        retention: keep_hours.map(|hours| Duration::from_secs(hours * 3_600)),
+        concurrency: concurrency.and_then(|number| usize::try_from(number).ok()),
+    })
+}
+
+/// What the skill says itself, else what is known of its subject.
+fn own_text(table: &Table<'_>, key: &'static str, fallback: Option<&str>) -> Option<String> {
+    match table.item(key) {
+        Some(item) => item.text().map(str::to_owned),
+        None => fallback.map(str::to_owned),
+    }
+}
+
+fn method(item: &Item<'_>, subject: &Subject<'_>) -> Option<SkillMethod> {
+    let method = item.choice(&SkillMethod::ALL.map(|method| (method.as_str(), method)))?;
+    let nested = |schema: &Value| matches!(schema["type"].as_str(), Some("object" | "array"));
+    let properties = subject.input.and_then(|schema| schema["properties"].as_object());
+    let nested = properties.into_iter().flatten().filter(|(_, schema)| nested(schema));
+    let nested = similar::list(nested.map(|(key, _)| key.as_str()));
+    if method.has_query() && !nested.is_empty() {
+        item.spot.note(
+            format!("inputs travel in the query, and {nested} as JSON"),
+            r#""POST" and "PUT" take every input as it is"#,
+        );
+    }
+    Some(method)
+}
+
+/// Since when it exists, and when it last changed.
+fn history(table: &Table<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
+    let created_at = table.item("created_at").and_then(|item| moment(&item));
+    let updated = table.item("updated_at");
+    let updated_at = updated.as_ref().and_then(moment);
+    if let (Some(created_at), Some(updated_at), Some(item)) = (created_at, updated_at, updated)
+        && updated_at < created_at
+    {
+        item.spot.fault("is before \"created_at\"", "allowed: the same time, or a later one");
+    }
+    (created_at, updated_at)
+}
+
+/// A time as a text or as TOML writes it. A day alone begins at midnight, UTC.
+pub(super) fn moment(item: &Item<'_>) -> Option<Timestamp> {
+    const ALLOWED: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
+    let text = match item.value {
+        DeValue::String(text) => text.to_string(),
+        DeValue::Datetime(moment) => moment.to_string(),
+        _ => {
+            item.wrong_kind(ALLOWED);
+            return None;
+        }
+    };
+    let day_alone = text.len() == "2026-01-15".len();
+    let moment = Timestamp::try_from(if day_alone { format!("{text}T00:00:00Z") } else { text.clone() });
+    if moment.is_err() {
+        item.spot.fault(format!("found {:?}", cut(&text)), format!("allowed: {ALLOWED}"));
+    }
+    moment.ok()
+}
+
+fn retry(table: &Table<'_>) -> Option<Retry> {
+    let attempts = table.required("max_attempts", &format!("a whole number from 1 to {MAX_ATTEMPTS}"));
+    let attempts = attempts.and_then(|item| item.whole_number(1..=MAX_ATTEMPTS));
+    let backoff = match table.item("backoff_ms") {
+        Some(item) => item.whole_number(1..=MAX_BACKOFF_MS),
+        None => Some(DEFAULT_BACKOFF_MS),
+    };
+    table.finish();
+    Some(Retry { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
+}
+
+/// Callers nobody knows have only what everybody was given.
+fn note_anonymous(table: &Table<'_>, scope: &str, publisher: &Publisher) {
+    let spot = table.key_spot("auth").unwrap_or_else(|| table.spot.clone());
+    spot.note(
+        format!("its callers are \"anonymous\", and the tool needs {:?}", cut(scope)),
+        format!("until `nuncio grant create anonymous {} {}` they are refused", publisher.shown_name(), cut(scope)),
+    );
+}

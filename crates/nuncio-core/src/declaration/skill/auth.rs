@@ -1,0 +1,106 @@
+//! `auth`: how a skill's callers say who they are.
+
+use toml::de::DeValue;
+use url::Url;
+
+use crate::agent::{Access, SkillAuth};
+use crate::declaration::agent::web_address;
+use crate::declaration::http::is_header_name;
+use crate::declaration::reader::{Item, Table};
+use crate::declaration::source::cut;
+
+/// Headers that mean something else already; those that end in `-` stand for all that begin so.
+#[rustfmt::skip]
+const TAKEN: &[&str] = &[
+    "accept", "accept-", "access-control-", "authorization", "cache-control", "connection", "content-", "cookie",
+    "date", "expect", "forwarded", "host", "idempotency-key", "if-", "keep-alive", "origin", "prefer", "proxy-",
+    "range", "referer", "sec-", "set-cookie", "te", "traceparent", "tracestate", "trailer", "transfer-encoding",
+    "upgrade", "user-agent", "via", "x-forwarded-", "x-request-id", "x-signature", "x-signature-", "x-skill-caller-",
+];
+
+#[derive(Clone, Copy)]
+enum Kind {
+    None,
+    ApiKey,
+    OAuth2,
+    Custom,
+}
+
+const KINDS: [(&str, Kind); 4] =
+    [("none", Kind::None), ("api_key", Kind::ApiKey), ("oauth2", Kind::OAuth2), ("custom", Kind::Custom)];
+
+/// Without `auth`, whoever must be known sends a key.
+pub(super) fn read(skill: &Table<'_>, access: Option<Access>, needs_scope: bool) -> Option<SkillAuth> {
+    let Some(item) = skill.item("auth") else {
+        let anyone = access? == Access::Public && !needs_scope;
+        return Some(if anyone { SkillAuth::None } else { api_key() });
+    };
+    let auth = match item.value {
+        DeValue::String(_) => match item.choice(&KINDS)? {
+            Kind::None => SkillAuth::None,
+            Kind::ApiKey => api_key(),
+            Kind::OAuth2 => SkillAuth::OAuth2 { issuer: None },
+            Kind::Custom => SkillAuth::Custom,
+        },
+        DeValue::Table(_) => told(&item.table()?)?,
+        _ => {
+            item.wrong_kind(r#""none", "api_key", "oauth2", "custom", or a table such as { api_key = "X-API-Key" }"#);
+            return None;
+        }
+    };
+    if let (SkillAuth::None, Some(access @ (Access::Restricted | Access::Private))) = (&auth, access) {
+        item.spot.fault(
+            format!("a {} skill is for known callers, and nobody could say who they are", access.as_str()),
+            r#"allowed: "api_key", "oauth2" or "custom"; or access = "public""#,
+        );
+        return None;
+    }
+    Some(auth)
+}
+
+fn api_key() -> SkillAuth {
+    SkillAuth::ApiKey { header: SkillAuth::KEY_HEADER.to_owned() }
+}
+
+/// A kind with what it needs to know.
+fn told(table: &Table<'_>) -> Option<SkillAuth> {
+    let kind = table.one_of(&["api_key", "oauth2"]);
+    let header = table.item("api_key").and_then(|item| header(&item));
+    let issuer = table.item("oauth2").and_then(|item| issuer(&item));
+    table.finish();
+    match kind? {
+        "api_key" => Some(SkillAuth::ApiKey { header: header? }),
+        _ => Some(SkillAuth::OAuth2 { issuer: Some(issuer?) }),
+    }
+}
+
+fn header(item: &Item<'_>) -> Option<String> {
+    let name = item.text()?;
+    if !is_header_name(name) {
+        item.spot.fault(format!("{:?} is not the name of a header", cut(name)), r#"allowed: one such as "X-API-Key""#);
+        return None;
+    }
+    let lower = name.to_ascii_lowercase();
+    let means = |taken: &&str| if taken.ends_with('-') { lower.starts_with(*taken) } else { lower == **taken };
+    if TAKEN.iter().any(means) {
+        item.spot.fault(
+            format!("{:?} means something else already", cut(name)),
+            r#"allowed: a header of your own, such as "X-API-Key""#,
+        );
+        return None;
+    }
+    Some(name.to_owned())
+}
+
+/// An issuer as RFC 8414, section 2, has it.
+fn issuer(item: &Item<'_>) -> Option<Url> {
+    let url = web_address(item)?;
+    if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
+        item.spot.fault(
+            format!("{:?} is more than the address of an issuer", cut(url.as_str())),
+            r#"allowed: an address without user, query and fragment, such as "https://login.example.com""#,
+        );
+        return None;
+    }
+    Some(url)
+}

@@ -1,0 +1,262 @@
+//! Tools that people or other hosts do: which targets are right, and what is wrong with the others.
+
+use super::{AGENT, faults, noted, refused};
+use crate::agent::Run;
+use crate::declaration::parse;
+
+fn tool(run: &str) -> String {
+    format!(
+        "{AGENT}[[tool]]\nname = \"find\"\ndescription = \"Finds.\"\n\
+         input = {{ type = \"object\", properties = {{ q = {{}} }} }}\nrun = {{ {run} }}\n"
+    )
+}
+
+#[test]
+fn a_skill_is_at_an_address_or_at_a_host() {
+    for target in [
+        "https://weather.example/skills/forecast.json",
+        "http://localhost:7400/skills/script/echo",
+        "https://[::1]:7400/a?b=c",
+        "script/echo@localhost:7401",
+        "a@example.com",
+        "a.b/c-d@天气.example",
+        "a/b@127.0.0.1",
+        "a/b@[::1]:7400",
+    ] {
+        let declared =
+            parse("agent.toml", &tool(&format!("skill = {target:?}"))).unwrap_or_else(|said| panic!("{said}"));
+        let Run::Skill(run) = &declared.agent.tools[0].run else { panic!("not a skill") };
+        assert_eq!(run.target, target);
+    }
+    for (target, problem) in [
+        ("weather", "it names no host"),
+        ("weather.example/forecast.json", "it names no host"),
+        ("ftp://weather.example/a", "its scheme is \"ftp\""),
+        ("https://", "empty host"),
+        ("https://weather.example/{{ args.q }}", "it is not a template"),
+        ("a b@example.com", "\"a b\" is not a skill id"),
+        ("@example.com", "\"\" is not a skill id"),
+        ("a//b@example.com", "\"a//b\" is not a skill id"),
+        ("a@", "\"\" is not a host"),
+        ("a@b@example.com", "\"b@example.com\" is not a host"),
+        ("a@example.com/x", "\"example.com/x\" is not a host"),
+        ("a@example.com?x", "\"example.com?x\" is not a host"),
+        ("a@example.com:http", "\"example.com:http\" is not a host"),
+        ("a@example com", "\"example com\" is not a host"),
+        ("a@[::1", "\"[::1\" is not a host"),
+    ] {
+        let said = faults(&tool(&format!("skill = {target:?}")));
+        let expected =
+            format!("agent.toml:8:17: tool \"find\".run.skill: {target:?} is not where a skill is: {problem}\n");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+    let said = faults(&tool(r#"skill = "https://ada:hunter2@weather.example/a""#));
+    assert!(said.contains("run.skill: it is not where a skill is: it names a user\n"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+#[test]
+fn an_agent_is_known_by_its_did_or_where_it_is_described() {
+    let fingerprint = "e1_Hs6DWTRbRv1csGvLTRCtxMP67itGzrA-7zUwkqVC620";
+    let did = format!("did:wba:localhost%3A7400:agents:hotel:{fingerprint}");
+    for target in [did.as_str(), "did:wba:example.com:hotel", "https://example.com/agents/hotel/ad.json"] {
+        for (method, expected) in [("", "find"), (", method = \"rooms.search\"", "rooms.search")] {
+            let text = tool(&format!("anp = {target:?}{method}"));
+            let declared = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}"));
+            let Run::Anp(run) = &declared.agent.tools[0].run else { panic!("not an agent") };
+            assert_eq!((run.target.as_str(), run.method.as_str()), (target, expected));
+        }
+    }
+    for (target, problem) in [
+        ("hotel", "it is neither a DID nor an address"),
+        ("did:web:example.com:a", "only did:wba is spoken"),
+        ("did:wba:example.com", "it names a host and no agent"),
+        ("did:wba:example.com::a", "its parts are letters, digits, '-', '_' and '.' between colons"),
+        ("did:wba:example.com:a#key-1", "its parts are letters, digits, '-', '_' and '.' between colons"),
+        ("ftp://example.com/ad.json", "its scheme is \"ftp\""),
+        ("https://example.com", "it names a host and no description"),
+        ("https://example.com/{{ args.q }}", "it is not a template"),
+    ] {
+        let said = faults(&tool(&format!("anp = {target:?}")));
+        let expected =
+            format!("agent.toml:8:15: tool \"find\".run.anp: {target:?} is not where an agent is: {problem}\n");
+        assert!(said.starts_with(&expected), "{said}");
+    }
+    let said = faults(&tool(r#"anp = "https://ada:hunter2@example.com/ad.json""#));
+    assert!(said.contains("run.anp: it is not where an agent is: it names a user\n"), "{said}");
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+refused! {
+an_agent_called_wrongly:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { anp = "did:wba:a.example:b", method = "a b", env = {} }
+[[tool]]
+name = "b"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { anp = 7, methud = "a" }
+[[tool]]
+name = "c"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["x"], method = "a" }
+"#
+=>
+r#"
+agent.toml:8:47: tool "find".run.method: "a b" is not the name of a method
+  allowed: up to 128 bytes without spaces
+agent.toml:8:54: tool "find".run.env: not allowed here
+  only beside "command"
+agent.toml:13:15: tool "b".run.anp: found the number 7
+  allowed: a text
+agent.toml:13:18: tool "b".run.methud: unknown key
+  did you mean "method"? allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "method"
+agent.toml:18:26: tool "c".run.method: not allowed here
+  it names the method of another agent: only beside "anp"
+"#;
+
+people_who_are_told_wrongly:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { human = false }
+[[tool]]
+name = "b"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { human = { instructions = "Use {{ secrets.KEY }}.", due = 1 } }
+[[tool]]
+name = "c"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { human = { instructions = "" }, env = {} }
+[[tool]]
+name = "d"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { human = "Find it.", command = ["x"] }
+[secrets]
+KEY = { env = "KEY" }
+"#
+=>
+r#"
+agent.toml:8:17: tool "find".run.human: found false
+  allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
+agent.toml:13:34: tool "b".run.human.instructions: a secret would be shown to whoever does the work
+  allowed: {{ args.NAME }}
+agent.toml:13:60: tool "b".run.human.due: unknown key
+  allowed: "instructions"
+agent.toml:18:34: tool "c".run.human.instructions: found an empty text
+  allowed: a text with something in it
+agent.toml:18:40: tool "c".run.env: not allowed here
+  only beside "command"
+agent.toml:23:9: tool "d".run.human: stands beside "command"
+  allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer"
+agent.toml:23:17: tool "d".run.human: found the text "Find it."
+  allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
+"#;
+
+a_skill_called_wrongly:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = {} }
+[[tool]]
+name = "b"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = { target = "a@b.example", api_key = "{{ secrets.KYE }}", token = "{{ secrets.KEY }}" } }
+[[tool]]
+name = "c"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = { target = "a@b.example", client = { secret = 7, scope = "x" } } }
+[[tool]]
+name = "d"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = { target = "a@b.example", apikey = "x", signature = "{{" } }
+[[tool]]
+name = "e"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = true }
+[secrets]
+KEY = { env = "KEY" }
+"#
+=>
+r#"
+agent.toml:8:17: tool "find".run.skill.target: missing
+  needed: the address of its descriptor, or SKILL-ID@HOST
+agent.toml:13:53: tool "b".run.skill.api_key: no secret is called "KYE"
+  did you mean "KEY"? declared: "KEY"
+agent.toml:13:74: tool "b".run.skill.token: stands beside "api_key"
+  allowed: only one of "api_key", "token", "client", "signature"
+agent.toml:18:52: tool "c".run.skill.client.id: missing
+  needed: the client's id
+agent.toml:18:63: tool "c".run.skill.client.secret: is not a text with something in it
+  allowed: one such as "{{ secrets.NAME }}"
+agent.toml:18:66: tool "c".run.skill.client.scope: unknown key
+  allowed: "id", "secret"
+agent.toml:23:43: tool "d".run.skill.apikey: unknown key
+  did you mean "api_key"? allowed: "target", "api_key", "token", "client", "signature"
+agent.toml:23:69: tool "d".run.skill.signature: not a template: unexpected end of input, expected expression
+  allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
+agent.toml:28:17: tool "e".run.skill: found true
+  allowed: a text such as "hotel/find@example.com", or a table with a target
+"#;
+}
+
+noted! {
+people_without_a_form:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { human = { instructions = "Find {{ args.qq }} for {{ who }}." } }
+"#
+=>
+r#"
+agent.toml:8:1: tool "find".output: missing, so that whoever does it answers in one field of text
+  describe the answer with a JSON Schema, and they get a form for it
+agent.toml:12:34: tool "find".run.human.instructions: the input has no property "qq"
+  did you mean "q"? properties: "q"
+agent.toml:12:34: tool "find".run.human.instructions: "who" will not be known, and be left out
+  known here: args
+"#;
+
+credentials_that_may_be_read:
+r#"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = { target = "http://b.example/a", api_key = "hunter2" } }
+[[tool]]
+name = "b"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { skill = { target = "http://127.0.0.1:7400/a", token = "{{ secrets.KEY }}{{ args.q }}" } }
+[secrets]
+KEY = { env = "KEY" }
+"#
+=>
+r#"
+agent.toml:12:28: tool "find".run.skill.target: the credential travels in the clear
+  use an address that begins with "https://"
+agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where whoever reads the file has it
+  write {{ secrets.NAME }}, and say in [secrets] where it comes from
+agent.toml:17:63: tool "b".run.skill.token: "args" will not be known, so that every call will fail
+  known here: secrets
+"#;
+}

@@ -1,0 +1,99 @@
+use proptest::prelude::*;
+use serde_json::json;
+
+use super::*;
+
+fn order() -> Order {
+    Order {
+        skill: SkillId::parse("hotel/book").unwrap(),
+        version: SkillVersion { major: 1, minor: 0, patch: 0 },
+        agent: AgentName::parse("hotel").unwrap(),
+        target: Target::Tool(ToolName::parse("book").unwrap()),
+        caller: Principal::Anonymous,
+        person: None,
+        scopes: Vec::new(),
+        protocol: Protocol::Skill,
+        request: None,
+        inputs: Map::new(),
+        priority: Priority::Normal,
+        trace: Trace::default(),
+        callback: None,
+        created_at: Timestamp::from_millis(1000),
+        timeout_ms: 500,
+        keep_ms: 2000,
+    }
+}
+
+fn failure(code: Code) -> Failure {
+    Failure { code, message: "it broke".to_owned() }
+}
+
+#[derive(Debug, Clone)]
+enum Step {
+    Begin,
+    Complete,
+    Fail,
+    TimeOut,
+    GoBack,
+}
+
+fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
+    let step =
+        prop_oneof![Just(Step::Begin), Just(Step::Complete), Just(Step::Fail), Just(Step::TimeOut), Just(Step::GoBack)];
+    prop::collection::vec((step, 0_i64..5000), 0..12)
+}
+
+proptest! {
+    /// Whatever is tried, in whatever order, by whatever clock: states go one way, times never go
+    /// back, and what is over stays as it is.
+    #[test]
+    fn states_go_one_way(steps in steps()) {
+        let mut execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), order());
+        for (step, at) in steps {
+            let before = execution.clone();
+            let at = Timestamp::from_millis(at);
+            let done = match step {
+                Step::Begin => execution.begin(at),
+                Step::Complete => execution.end(State::Completed { output: json!(1) }, at),
+                Step::Fail => execution.end(State::Failed { failure: failure(Code::ToolFailed) }, at),
+                Step::TimeOut => execution.end(State::TimedOut { failure: failure(Code::ToolTimeout) }, at),
+                Step::GoBack => execution.end(State::Accepted, at),
+            };
+            prop_assert!(execution.updated_at >= before.updated_at);
+            prop_assert_eq!(done.is_err(), execution == before || matches!(step, Step::GoBack));
+            if before.state.is_over() {
+                prop_assert_eq!(&execution, &before);
+            }
+            if let State::Completed { .. } = &execution.state {
+                prop_assert!(execution.attempt > 0);
+            }
+            prop_assert_eq!(execution.completed_at().is_some(), execution.state.is_over());
+        }
+    }
+}
+
+#[test]
+fn an_order_is_read_back_as_written() {
+    let mut order = order();
+    order.trace.trace_id = Some("trace-1".to_owned());
+    order.scopes = vec![ScopeId::parse("book:write").unwrap()];
+    let text = serde_json::to_string(&order).unwrap();
+    assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+}
+
+#[test]
+fn what_waited_long_enough_goes_before_anything_new() {
+    let low = Timestamp::from_millis(0).after(Priority::Low.handicap());
+    let high = Timestamp::from_millis(300_001).after(Priority::High.handicap());
+    assert!(low < high);
+}
+
+#[test]
+fn only_a_time_limit_ends_in_timeout() {
+    for code in [Code::ToolTimeout, Code::TurnDeadline] {
+        assert_eq!(State::of_failure(failure(code)).as_str(), "timeout");
+    }
+    for code in [Code::Cancelled, Code::ToolFailed, Code::Denied, Code::ApprovalExpired] {
+        assert_eq!(State::of_failure(failure(code)).as_str(), "failed");
+    }
+}

@@ -1,0 +1,211 @@
+//! JSON from a stranger: bounded before it is parsed, no name twice in an object.
+
+use std::cell::RefCell;
+use std::fmt;
+
+use serde::de::{DeserializeSeed, Deserializer, Error, MapAccess, SeqAccess, Visitor};
+use serde_json::{Map, Number, Value};
+
+use crate::schema::MAX_DEPTH;
+
+/// How many repeated names of one document are told.
+const MAX_REPEATED: usize = 200;
+
+/// Why some bytes are no JSON document we read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Unreadable {
+    /// It is too large.
+    #[error("must not have more than {most} bytes")]
+    TooLarge {
+        /// How many bytes it may have.
+        most: usize,
+        /// How many it has.
+        found: usize,
+    },
+    /// It nests deeper than [`MAX_DEPTH`].
+    #[error("must not nest deeper than {MAX_DEPTH} levels")]
+    TooDeep,
+    /// It is not JSON at all.
+    #[error("must be JSON: {0}")]
+    NotJson(String),
+    /// Names that stand twice in their object, as JSON pointers.
+    #[error("{} must not be repeated", .0.join(", "))]
+    Repeated(Vec<String>),
+}
+
+/// Reads a document.
+///
+/// # Errors
+/// It is too large, too deep, no JSON, or has a name twice in one object.
+pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, Unreadable> {
+    if document.len() > max_bytes {
+        return Err(Unreadable::TooLarge { most: max_bytes, found: document.len() });
+    }
+    if is_too_deep(document) {
+        return Err(Unreadable::TooDeep);
+    }
+    let repeated = RefCell::new(Vec::new());
+    let mut reader = serde_json::Deserializer::from_slice(document);
+    let read = Strict { place: Place::Root, repeated: &repeated }.deserialize(&mut reader);
+    let read = read.and_then(|value| reader.end().map(|()| value));
+    let value = read.map_err(|error| Unreadable::NotJson(error.to_string()))?;
+    let repeated = repeated.into_inner();
+    if repeated.is_empty() { Ok(value) } else { Err(Unreadable::Repeated(repeated)) }
+}
+
+/// A JSON pointer to `name` in what `path` points to.
+#[must_use]
+pub fn pointer(path: &str, name: &str) -> String {
+    format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
+}
+
+/// A place in a document, written as a pointer only when it is told.
+#[derive(Clone, Copy)]
+enum Place<'a> {
+    Root,
+    Field(&'a Place<'a>, &'a str),
+    Item(&'a Place<'a>, usize),
+}
+
+impl Place<'_> {
+    fn pointer(&self) -> String {
+        match self {
+            Self::Root => String::new(),
+            Self::Field(above, name) => pointer(&above.pointer(), name),
+            Self::Item(above, number) => format!("{}/{number}", above.pointer()),
+        }
+    }
+}
+
+/// Whether brackets outside of strings nest too deep; said without recursion, before anything is parsed.
+fn is_too_deep(document: &[u8]) -> bool {
+    let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
+    for byte in document {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' if !in_string => {
+                depth += 1;
+                // A scalar inside is one level more.
+                if depth >= MAX_DEPTH {
+                    return true;
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+/// Builds a value and notes every repeated name with its place.
+struct Strict<'a> {
+    place: Place<'a>,
+    repeated: &'a RefCell<Vec<String>>,
+}
+
+impl<'de> DeserializeSeed<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Value, D::Error> {
+        reader.deserialize_any(self)
+    }
+}
+
+impl<'de> Visitor<'de> for Strict<'_> {
+    type Value = Value;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_unit<E>(self) -> Result<Value, E> {
+        Ok(Value::Null)
+    }
+
+    fn visit_bool<E>(self, value: bool) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_i64<E>(self, value: i64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_u64<E>(self, value: u64) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_f64<E: Error>(self, value: f64) -> Result<Value, E> {
+        Number::from_f64(value).map(Value::Number).ok_or_else(|| E::custom("a number is out of range"))
+    }
+
+    fn visit_str<E>(self, value: &str) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_string<E>(self, value: String) -> Result<Value, E> {
+        Ok(value.into())
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
+        let mut list = Vec::new();
+        while let Some(item) =
+            items.next_element_seed(Strict { place: Place::Item(&self.place, list.len()), repeated: self.repeated })?
+        {
+            list.push(item);
+        }
+        Ok(list.into())
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
+        let mut map = Map::new();
+        while let Some(name) = members.next_key::<String>()? {
+            let place = Place::Field(&self.place, &name);
+            let value = members.next_value_seed(Strict { place, repeated: self.repeated })?;
+            if map.contains_key(&name) && self.repeated.borrow().len() < MAX_REPEATED {
+                self.repeated.borrow_mut().push(place.pointer());
+            }
+            map.insert(name, value);
+        }
+        Ok(map.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn wrong(document: &str) -> Unreadable {
+        read(document.as_bytes(), 1000).unwrap_err()
+    }
+
+    #[test]
+    fn repeated_names_are_all_told_with_their_place() {
+        let found = wrong(r#"{"a":1,"a":2,"b":[{"x/y":1,"x/y":2}],"c~":{"d":0,"e":{},"d":1}}"#);
+        assert_eq!(found, Unreadable::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
+        // The same name written another way is the same name.
+        assert_eq!(wrong(r#"{"a":1,"\u0061":2}"#).to_string(), "/a must not be repeated");
+    }
+
+    #[test]
+    fn size_and_depth_are_bounded_before_parsing() {
+        assert_eq!(wrong(&"x".repeat(1001)), Unreadable::TooLarge { most: 1000, found: 1001 });
+        assert_eq!(wrong(&"[".repeat(200)), Unreadable::TooDeep);
+        let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+        assert!(read(deep(MAX_DEPTH - 1).as_bytes(), 1000).is_ok());
+        assert!(read(deep(MAX_DEPTH).as_bytes(), 1000).is_err());
+        let brackets_in_text = format!(r#"["\"{}"]"#, "[".repeat(100));
+        assert!(read(brackets_in_text.as_bytes(), 1000).is_ok());
+    }
+
+    #[test]
+    fn what_is_not_json_is_told_where() {
+        for bad in ["", "{", "{\"a\":}", "[1,]", "nul", "1 2", "\u{feff}{}", "1e999", "\"\\ud800\""] {
+            assert!(matches!(wrong(bad), Unreadable::NotJson(_)), "{bad}");
+        }
+        assert!(read(b"\"\xff\"", 1000).is_err());
+        let big = read(b"[18446744073709551615, -9223372036854775808, 9007199254740993]", 1000).unwrap();
+        assert_eq!(big.to_string(), "[18446744073709551615,-9223372036854775808,9007199254740993]");
+    }
+}

@@ -1,0 +1,200 @@
+//! Each of the nine causes, attempts to talk security down, and laws over any market.
+
+mod causes;
+mod downgrade;
+mod laws;
+
+use std::sync::Arc;
+
+use super::*;
+use crate::agent::Capability;
+use crate::ids::CapabilityId;
+
+const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
+
+fn capability(id: &str, name: &str, tags: &[&str]) -> Arc<Capability> {
+    Arc::new(Capability {
+        id: CapabilityId::parse(id).unwrap(),
+        name: name.to_owned(),
+        description: String::new(),
+        intent_tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        tools: Vec::new(),
+        human_authorization: false,
+    })
+}
+
+fn booking() -> Arc<Capability> {
+    capability("cap.hotel.booking", "Hotel room booking", &["hotel.booking", "reservation.create"])
+}
+
+/// The structured interface of the seed's example.
+fn structured() -> Offer {
+    Offer {
+        id: "interface.booking.structured.v1".to_owned(),
+        kind: InterfaceType::Structured,
+        protocol: "openrpc".to_owned(),
+        profile: Some("anp.rpc.v1".to_owned()),
+        security_profiles: vec![SecurityProfile::TransportProtected],
+        content_types: vec!["application/json".to_owned()],
+        execution_modes: vec![ExecutionMode::DirectStructuredCall],
+        abilities: vec![booking().into()],
+        human_authorization: true,
+        latency_ms: Some(120),
+        timeout_ms: Some(30_000),
+        url: "https://grand-hotel.com/api/booking.openrpc.json".to_owned(),
+        description: "Structured booking interface for room reservation.".to_owned(),
+        granted: true,
+    }
+}
+
+/// The conversation of the seed's example.
+fn conversation() -> Offer {
+    Offer {
+        id: "interface.conversation.nl.v1".to_owned(),
+        kind: InterfaceType::NaturalLanguage,
+        protocol: "ANP".to_owned(),
+        profile: Some("anp.direct.base.v1".to_owned()),
+        content_types: vec!["text/plain".to_owned(), "application/json".to_owned()],
+        execution_modes: vec![ExecutionMode::DirectMessage, ExecutionMode::NaturalLanguage],
+        human_authorization: false,
+        latency_ms: None,
+        url: "https://grand-hotel.com/anp".to_owned(),
+        description: "Natural language conversation interface.".to_owned(),
+        ..structured()
+    }
+}
+
+fn texts(words: &[&str]) -> Vec<String> {
+    words.iter().map(|word| (*word).to_owned()).collect()
+}
+
+/// The request of the seed's example (§7.2), without its wish for a person.
+fn request() -> Request {
+    Request {
+        mode: Some("structured_selection".to_owned()),
+        intent: Intent {
+            name: Some("book_hotel_room".to_owned()),
+            description: Some("Book a hotel room for two people next Friday.".to_owned()),
+            tags: texts(&["hotel.booking", "reservation.create"]),
+        },
+        required_capabilities: texts(&["cap.hotel.booking"]),
+        caller: Caller {
+            profiles: Some(texts(&["anp.core.binding.v1", "anp.direct.base.v1", "anp.rpc.v1"])),
+            security_profiles: Some(texts(&["transport-protected", "direct-e2ee"])),
+            content_types: Some(texts(&["application/json", "text/plain"])),
+            execution_modes: None,
+        },
+        wishes: Wishes {
+            interface_types: texts(&["StructuredInterface", "NaturalLanguageInterface"]),
+            max_latency_ms: Some(3000),
+            natural_language_fallback: Some(true),
+            ..Wishes::default()
+        },
+        candidate_interfaces: texts(&["interface.booking.structured.v1", "interface.conversation.nl.v1"]),
+        created_at: Some(NOW),
+        ..Request::default()
+    }
+}
+
+fn accepted<'a>(offers: &'a Offers, request: &Request) -> Accepted<'a> {
+    match offers.choose(request, NOW) {
+        Ok(Verdict::Accepted(accepted)) => accepted,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn refused(offers: &Offers, request: &Request) -> (Cause, Vec<&'static str>) {
+    let refusal = offers.choose(request, NOW).unwrap_err();
+    assert!(!refusal.message.is_empty());
+    (refusal.cause, refusal.unsupported.names())
+}
+
+#[test]
+fn the_seeds_example_is_decided_as_the_seed_says() {
+    let offers = Offers::new(vec![conversation(), structured()]);
+    let mut wanted = request();
+    wanted.wishes.human_authorization = Some(true);
+    let it = accepted(&offers, &wanted);
+    assert_eq!(it.offer.id, "interface.booking.structured.v1");
+    assert_eq!(it.ability.unwrap().capability.id.as_str(), "cap.hotel.booking");
+    assert_eq!((it.security, it.content_type), (SecurityProfile::TransportProtected, Some("application/json")));
+    assert_eq!((it.mode, it.timeout_ms), (Some(ExecutionMode::DirectStructuredCall), Some(3000)));
+    assert!(it.human_authorization);
+    let score = Score {
+        intent: 1000,
+        intent_by: IntentBy::Tags,
+        interface_type: 300,
+        content_type: 0,
+        latency: 44,
+        total: 1344,
+    };
+    assert_eq!(it.score, score);
+    let [other] = it.alternatives.as_slice() else { panic!("{:?}", it.alternatives) };
+    assert_eq!(other.offer.id, "interface.conversation.nl.v1");
+    assert_eq!(other.lost.to_string(), "does not satisfy requiresHumanAuthorization");
+    assert_eq!(other.score.total, 1150);
+}
+
+#[test]
+fn what_the_caller_prefers_decides_between_equals() {
+    let offers = Offers::new(vec![structured(), conversation()]);
+    let mut wanted = request();
+    wanted.wishes.interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
+    let it = accepted(&offers, &wanted);
+    assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
+    assert_eq!(it.alternatives[0].lost, Lost::FewerPoints(106));
+    // Content types too, in order; and the offer's own liking where the caller has none.
+    wanted.wishes.content_types = texts(&["application/*", "text/plain"]);
+    assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));
+    wanted.wishes.content_types.clear();
+    assert_eq!(accepted(&offers, &wanted).content_type, Some("text/plain"));
+}
+
+#[test]
+fn tags_say_which_capability_and_words_where_there_are_none() {
+    let rooms = |id: &str, capabilities: Vec<Arc<Capability>>| {
+        let abilities = capabilities.into_iter().map(Ability::from).collect();
+        Offer { id: id.to_owned(), abilities, ..structured() }
+    };
+    let search = capability("cap.search", "查找空房", &[]);
+    let book = capability("cap.book", "预订客房", &[]);
+    let create = capability("cap.create", "Create", &["hotel.booking.create"]);
+    let offers = Offers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
+    let ask = |intent| Request { intent, ..Request::default() };
+    let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
+    let it = accepted(&offers, &by_words);
+    assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentBy::Words));
+    let by_tags = ask(Intent { tags: texts(&["hotel.booking"]), ..Intent::default() });
+    let it = accepted(&offers, &by_tags);
+    assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent), ("cap.create", 900));
+    assert_eq!(it.alternatives[0].lost.to_string(), "does not satisfy intent");
+}
+
+#[test]
+fn where_nothing_structured_fits_a_protocol_may_be_drafted() {
+    let mut drafting = conversation();
+    drafting.execution_modes.push(ExecutionMode::Drafting);
+    let offers = Offers::new(vec![drafting, structured()]);
+    let mut wanted = request();
+    wanted.mode = Some("natural_language_protocol_drafting".to_owned());
+    assert_eq!(accepted(&offers, &wanted).offer.kind, InterfaceType::Structured);
+    wanted.required_capabilities.clear();
+    wanted.intent = Intent { name: Some("forecast weather".to_owned()), ..Intent::default() };
+    let Ok(Verdict::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
+    assert_eq!(draft.offer.kind, InterfaceType::NaturalLanguage);
+    let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
+    assert_eq!(lost, ["is natural language, and a protocol was asked for", "does not satisfy intent"]);
+    wanted.wishes.natural_language_fallback = Some(false);
+    assert_eq!(refused(&offers, &wanted).0, Cause::NoMatchingInterface);
+    // A caller who cannot draft is told so.
+    let talks = texts(&["direct_message", "direct_structured_call"]);
+    let mut cannot = wanted.clone();
+    cannot.wishes.natural_language_fallback = None;
+    cannot.caller.execution_modes = Some(talks);
+    assert_eq!(refused(&offers, &cannot), (Cause::NoMatchingInterface, vec!["supportedExecutionModes"]));
+    // And where it is only a choice, talking is chosen.
+    wanted.wishes.natural_language_fallback = Some(true);
+    wanted.mode = None;
+    let it = accepted(&offers, &wanted);
+    assert_eq!((it.offer.kind, it.mode), (InterfaceType::NaturalLanguage, Some(ExecutionMode::DirectMessage)));
+}

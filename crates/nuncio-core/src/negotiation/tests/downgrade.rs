@@ -1,0 +1,93 @@
+//! Attempts to get less protection than was asked for. All are refused, or do not succeed.
+
+use super::*;
+use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
+
+fn offer(id: &str, profiles: &[SecurityProfile]) -> Offer {
+    Offer { id: id.to_owned(), security_profiles: profiles.to_vec(), ..structured() }
+}
+
+fn plain() -> Request {
+    Request { candidate_interfaces: Vec::new(), ..request() }
+}
+
+#[test]
+fn a_required_profile_is_that_one_or_nothing() {
+    let weak = Offers::new(vec![offer("a", &[TransportProtected]), offer("b", &[TransportProtected])]);
+    for required in [
+        "direct-e2ee",
+        "group-e2ee",
+        "Direct-E2EE",
+        "direct-e2ee ",
+        " transport-protected",
+        "TRANSPORT-PROTECTED",
+        "transport-protected\u{200b}",
+        "direct-e2ee,transport-protected",
+        "transport-protected;direct-e2ee",
+        "none",
+        "*",
+        "",
+        "null",
+        "direct-е2ее",
+    ] {
+        let mut request = plain();
+        request.wishes.security_profile = Some(required.to_owned());
+        let (cause, unsupported) = refused(&weak, &request);
+        assert_eq!(cause, Cause::UnsupportedSecurityProfile, "{required:?}");
+        assert!(unsupported.contains(&"requiredSecurityProfile"), "{required:?}");
+    }
+}
+
+#[test]
+fn what_the_caller_cannot_do_is_not_done_for_it() {
+    let strong = Offers::new(vec![offer("a", &[DirectE2ee])]);
+    let weak = Offers::new(vec![offer("a", &[TransportProtected])]);
+    for (offers, known, required, least) in [
+        // Required, and not known to the caller itself.
+        (&strong, &["transport-protected"][..], Some("direct-e2ee"), None),
+        // Known to both, and not what is required.
+        (&weak, &["transport-protected", "direct-e2ee"], Some("direct-e2ee"), None),
+        (&strong, &["transport-protected", "direct-e2ee"], Some("transport-protected"), None),
+        // No words in common.
+        (&weak, &["direct-e2ee"], None, None),
+        (&weak, &[], None, None),
+        (&weak, &["transport"], None, None),
+        // Asked under a strong profile, to go on under a weak one.
+        (&weak, &["transport-protected", "direct-e2ee"], None, Some(DirectE2ee)),
+        (&weak, &["transport-protected"], Some("transport-protected"), Some(DirectE2ee)),
+        (&weak, &["transport-protected"], None, Some(GroupE2ee)),
+    ] {
+        let mut request = plain();
+        request.caller.security_profiles = Some(texts(known));
+        request.wishes.security_profile = required.map(str::to_owned);
+        request.security_profile = least;
+        let (cause, _) = refused(offers, &request);
+        assert_eq!(cause, Cause::UnsupportedSecurityProfile, "{known:?} {required:?} {least:?}");
+    }
+}
+
+#[test]
+fn the_strongest_that_both_know_is_taken() {
+    let both = Offers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
+    assert_eq!(accepted(&both, &plain()).security, DirectE2ee);
+    let mut request = plain();
+    request.caller.security_profiles = None;
+    assert_eq!(accepted(&both, &request).security, DirectE2ee);
+    request.wishes.security_profile = Some("transport-protected".to_owned());
+    assert_eq!(accepted(&both, &request).security, TransportProtected);
+}
+
+#[test]
+fn no_number_of_points_buys_a_weaker_profile() {
+    let weak = Offer { latency_ms: Some(0), ..offer("a-weak", &[TransportProtected]) };
+    let strong = Offer {
+        abilities: vec![capability("cap.hotel.booking", "x", &["hotel"]).into()],
+        latency_ms: None,
+        ..offer("z-strong", &[TransportProtected, DirectE2ee])
+    };
+    let offers = Offers::new(vec![weak, strong]);
+    let it = accepted(&offers, &plain());
+    assert_eq!((it.offer.id.as_str(), it.security), ("z-strong", DirectE2ee));
+    assert!(it.score.total < it.alternatives[0].score.total);
+    assert_eq!(it.alternatives[0].lost.to_string(), "would only be transport-protected");
+}

@@ -1,0 +1,73 @@
+//! Keys that sign requests. The secret is sealed at rest and opened when the keys are read.
+
+use std::fmt;
+use std::sync::Arc;
+
+use nuncio_core::ids::KeyId;
+use nuncio_core::principal::Principal;
+use ring::hmac;
+use subtle::ConstantTimeEq as _;
+
+use super::{Caller, Credential};
+use crate::ports::Entropy;
+use crate::ports::store::ApiKey;
+use crate::vault::Vault;
+
+/// A valid signing key, ready to check signatures with.
+pub struct SigningKey {
+    key: Arc<ApiKey>,
+    mac: hmac::Key,
+}
+
+impl SigningKey {
+    /// Seals the secret of a key for that key.
+    pub(super) fn seal(vault: &Vault, entropy: &dyn Entropy, id: &KeyId, secret: &str) -> String {
+        vault.seal(entropy, &place(id), secret)
+    }
+
+    /// Opens a key; nothing when it was sealed under another server's key.
+    pub(super) fn open(vault: &Vault, key: &Arc<ApiKey>, sealed: &str) -> Option<Self> {
+        let Some(secret) = vault.open(&place(&key.id), sealed) else {
+            tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");
+            return None;
+        };
+        Some(Self { key: Arc::clone(key), mac: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()) })
+    }
+
+    /// Which key it is.
+    #[must_use]
+    pub fn id(&self) -> &KeyId {
+        &self.key.id
+    }
+
+    /// Whoever signs with it.
+    #[must_use]
+    pub fn caller(&self) -> Caller {
+        Caller {
+            principal: Principal::Key(self.key.id.clone()),
+            person: self.key.person.clone(),
+            request: None,
+            credential: Credential::Signature,
+        }
+    }
+
+    /// Whether one of `tags` is this key's HMAC-SHA256 over the parts, one behind the other. How long it
+    /// takes tells nothing about the right tag.
+    #[must_use]
+    pub fn made(&self, tags: &[[u8; 32]], parts: &[&[u8]]) -> bool {
+        let mut context = hmac::Context::with_key(&self.mac);
+        parts.iter().for_each(|part| context.update(part));
+        let right = context.sign();
+        tags.iter().fold(false, |found, tag| found | bool::from(tag.as_slice().ct_eq(right.as_ref())))
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey({})", self.key.id)
+    }
+}
+
+fn place(id: &KeyId) -> String {
+    format!("keys/{id}")
+}

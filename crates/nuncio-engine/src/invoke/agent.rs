@@ -1,0 +1,120 @@
+//! A whole agent as a skill: one text in, one answer out. A conversation of one turn that nobody sees
+//! is held for it; its tools are called through the chain like any others.
+
+use nuncio_core::Code;
+use nuncio_core::agent::Run;
+use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Failure};
+use nuncio_core::message::Message;
+use nuncio_core::policy::Protocol;
+use nuncio_core::schema::Fault;
+use nuncio_core::session::ToolRef;
+use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
+use serde_json::{Map, Value, json};
+
+use super::queue::Live;
+use crate::Engine;
+use crate::access::Caller;
+use crate::converse::{Idempotency, NewSession, SettingsPatch, TurnRequest};
+use crate::error::EngineError;
+use crate::skills::Offered;
+
+/// The name of the one input.
+pub(super) const TEXT: &str = "text";
+
+/// The inputs of an agent as a skill: a text and nothing else.
+pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Value>, Vec<Fault>> {
+    let fault = |pointer: &str, message: &str| Fault { pointer: pointer.to_owned(), message: message.to_owned() };
+    let mut faults: Vec<_> = inputs
+        .keys()
+        .filter(|name| *name != TEXT)
+        .map(|name| fault(&format!("/{name}"), "there is no such input; the only one is text"))
+        .collect();
+    match inputs.get(TEXT) {
+        Some(Value::String(text)) if !text.is_empty() => {}
+        Some(Value::String(_)) => faults.push(fault("/text", "it is empty")),
+        Some(_) => faults.push(fault("/text", "it is not a string")),
+        None => faults.push(fault("", "\"text\" is a required property")),
+    }
+    if faults.is_empty() { Ok(inputs) } else { Err(faults) }
+}
+
+impl Engine {
+    /// Deletes the conversation that a process that is gone held for it.
+    pub(super) async fn delete_left_conversation(&self, execution: &Execution) -> Result<(), EngineError> {
+        let owner = &execution.order.caller;
+        match self.store().remembered(owner, "sessions", execution.id.as_str()).await? {
+            Some(left) => self.delete_session(&Caller::new(owner.clone()), left.session.as_str()).await,
+            None => Ok(()),
+        }
+    }
+
+    /// Asks the agent, and waits for its answer.
+    pub(super) async fn ask_agent(
+        &self,
+        live: &Live,
+        execution: &Execution,
+        offered: &Offered,
+        caller: &Caller,
+    ) -> Result<Result<Value, Failure>, EngineError> {
+        let text = execution.order.inputs.get(TEXT).and_then(Value::as_str).unwrap_or_default();
+        let agent = &offered.served.agent;
+        // Nobody is there to be asked about each call, so what the agent may use here is decided by
+        // the grants of the caller and by people, as everywhere outside AAP.
+        let usable = agent.exposed_tools().filter(|tool| !matches!(tool.run, Run::Human(_)));
+        let tools = usable.map(|tool| ToolRef { name: tool.name.clone(), trust: Some(true) }).collect();
+        let new = NewSession {
+            agent: agent.name.to_string(),
+            settings: SettingsPatch { tools: Some(tools), ..SettingsPatch::default() },
+            messages: Vec::new(),
+        };
+        // Remembered under the execution's id, so that it is found should this process die.
+        let idempotency = Idempotency { key: execution.id.to_string(), body: Digest::ZERO };
+        let session = self.create_session(caller, new, Some(idempotency)).await?;
+        let request = TurnRequest {
+            input: TurnInput::User(Message::user(text)),
+            mode: StreamMode::None,
+            settings: SettingsPatch::default(),
+            protocol: Protocol::Skill,
+        };
+        let answer = async {
+            let turn = self.begin_turn(caller, session.as_str(), request, None).await?;
+            let failure = |code, message: String| Ok(Err(Failure { code, message }));
+            tokio::select! {
+                () = turn.finished() => {}
+                () = live.cancel.cancelled() => {
+                    turn.cancel();
+                    turn.finished().await;
+                    return Ok(Err(crate::call::cancelled()));
+                }
+                () = self.clock().sleep_until(execution.order.deadline()) => {
+                    turn.cancel();
+                    turn.finished().await;
+                    return failure(Code::ToolTimeout, "the agent did not answer in time".to_owned());
+                }
+            }
+            let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
+            match stop {
+                Some(stop) if stop.stop_reason == StopReason::EndTurn => {
+                    let said = messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));
+                    let said = said.map(Message::text).unwrap_or_default();
+                    Ok(Ok(json!({ TEXT: said })))
+                }
+                Some(stop) => {
+                    let why = stop.error.map_or_else(
+                        || (Code::BrainFailed, format!("the agent stopped: {}", stop.stop_reason.as_str())),
+                        |error| (error.code, error.message),
+                    );
+                    failure(why.0, why.1)
+                }
+                None => failure(Code::BrainFailed, "the agent did not come to an end".to_owned()),
+            }
+        }
+        .await;
+        // Its outcome is kept with the execution; the conversation was only a means.
+        if let Err(error) = self.delete_session(caller, session.as_str()).await {
+            tracing::warn!(%error, %session, "the conversation of an execution is left over");
+        }
+        answer
+    }
+}

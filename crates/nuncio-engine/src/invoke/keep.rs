@@ -1,0 +1,121 @@
+//! Keeping house: leases are renewed, what is late ends, what was kept long enough is forgotten, and
+//! what a process that is gone left behind is taken up.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::execution::{Execution, Failure, Lease, Target};
+use nuncio_core::time::Timestamp;
+
+use super::queue::Live;
+use super::run::{MAX_ATTEMPTS, late};
+use super::submit::LEASE;
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::store::Change;
+
+/// How often what was kept long enough is looked for.
+const FORGET_EVERY: Duration = Duration::from_secs(60);
+
+/// How many are taken up, or forgotten, in one commit.
+const AT_ONCE: usize = 500;
+
+impl Engine {
+    /// Takes up the executions that no process runs any more, and keeps house from now on. Called
+    /// once, when the agents are served. Says how many were taken up.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub async fn resume_executions(&self) -> Result<usize, EngineError> {
+        let left = self.store().unfinished_executions().await?;
+        let resumed = left.len();
+        // One process at a time uses a data directory, so whoever held them is gone.
+        let begun = left.iter().filter(|(execution, _)| execution.attempt > 0);
+        let begun: Vec<_> = begun.map(|(execution, _)| execution.id.clone()).collect();
+        if !begun.is_empty() {
+            self.runner().end_leftovers(&begun).await;
+        }
+        for some in left.chunks(AT_ONCE) {
+            let claim = |(execution, held): &(Execution, Lease)| Change::ClaimExecution {
+                id: execution.id.clone(),
+                attempt: execution.attempt,
+                from: held.owner.clone(),
+                lease: self.lease(),
+            };
+            self.store().commit(some.iter().map(claim).collect()).await?;
+            for (execution, _) in some {
+                self.take_up(execution.clone()).await?;
+            }
+        }
+        self.withdraw_stale_tasks().await?;
+        let engine = self.clone();
+        self.tasks().spawn(async move { engine.keep_house().await });
+        Ok(resumed)
+    }
+
+    async fn take_up(&self, execution: Execution) -> Result<(), EngineError> {
+        let order = &execution.order;
+        if order.target == Target::Agent && execution.attempt > 0 {
+            self.delete_left_conversation(&execution).await?;
+        }
+        let offered = self.served().skill(order.skill.as_str());
+        // What its author has tried again was not cut short.
+        let retry = offered.as_ref().and_then(|offered| offered.skill().retry);
+        let most = retry.map_or(MAX_ATTEMPTS, |retry| retry.max_attempts.max(MAX_ATTEMPTS));
+        if execution.attempt >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
+            let message = format!("it was begun {most} times, the last time cut short, and is not tried again");
+            let live = Live::new(execution, offered, self.closed());
+            return self.end_unbegun(&live, Failure { code: Code::Interrupted, message }).await;
+        }
+        self.queue().take_back(&order.caller, &order.skill);
+        let live = Live::new(execution, offered, self.closed());
+        self.tasks().spawn(self.run_here(self.queue().enter(&live)));
+        Ok(())
+    }
+
+    async fn keep_house(&self) {
+        let mut renew = self.now().after(LEASE / 3);
+        let mut forget = self.now();
+        loop {
+            let now = self.now();
+            for live in self.queue().expired(now) {
+                let failure = late(&live.now());
+                if let Err(error) = self.end_unbegun(&live, failure).await {
+                    tracing::error!(%error, "the end of an execution is not on disk; it comes with the next start");
+                }
+            }
+            if now >= renew {
+                renew = now.after(LEASE / 3);
+                if self.queue().open() > 0 {
+                    self.quietly(Change::RenewLeases(self.lease())).await;
+                }
+            }
+            if now >= forget {
+                forget = now.after(FORGET_EVERY);
+                if let Err(error) = self.forget_executions(now).await {
+                    tracing::error!(%error, "keeping house");
+                }
+            }
+            let next = self.queue().next_deadline().unwrap_or(Timestamp::LAST).min(renew).min(forget);
+            tokio::select! {
+                () = self.clock().sleep_until(next) => {}
+                () = self.queue().entered.notified() => {}
+                () = self.closing().cancelled() => return,
+            }
+        }
+    }
+
+    /// Forgets everything that was kept long enough, some at a time so that nobody has to wait long.
+    pub(super) async fn forget_executions(&self, now: Timestamp) -> Result<(), EngineError> {
+        while self.store().is_any_execution_to_forget(now).await? {
+            self.store().commit(vec![Change::ForgetExecutions { at: now, limit: AT_ONCE }]).await?;
+        }
+        Ok(())
+    }
+
+    async fn quietly(&self, change: Change) {
+        if let Err(error) = self.store().commit(vec![change]).await {
+            tracing::error!(%error, "keeping house");
+        }
+    }
+}

@@ -1,0 +1,415 @@
+//! Which execution runs next, here. Held in memory; the store holds the truth.
+//!
+//! Each skill is a lane with so many places. In a lane the one with the earliest rank goes first: the
+//! time it was accepted, with a handicap for what is less urgent, so that urgent ones overtake and
+//! nobody waits for ever. A caller who has enough running is passed over until one of theirs is done.
+
+use std::collections::{BTreeSet, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nuncio_core::execution::{Execution, State};
+use nuncio_core::ids::{ExecutionId, SkillId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use crate::skills::Offered;
+
+/// How many executions at most.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ExecutionLimits {
+    /// Unfinished, on the whole server.
+    pub open: usize,
+    /// Unfinished, of one skill.
+    pub open_per_skill: usize,
+    /// Unfinished, of one caller.
+    pub open_per_caller: usize,
+    /// Running at once, of one skill that does not say itself.
+    pub running_per_skill: usize,
+    /// Running at once, of one caller.
+    pub running_per_caller: usize,
+    /// How long one may take if its skill does not say.
+    pub timeout: Duration,
+    /// How long one is kept once it is over, if its skill does not say.
+    pub keep: Duration,
+}
+
+impl Default for ExecutionLimits {
+    fn default() -> Self {
+        Self {
+            open: 100_000,
+            open_per_skill: 20_000,
+            open_per_caller: 10_000,
+            running_per_skill: 32,
+            running_per_caller: 256,
+            timeout: Duration::from_secs(600),
+            keep: Duration::from_secs(24 * 3600),
+        }
+    }
+}
+
+/// As many places as anyone could want: people work in their own time.
+const PEOPLE: usize = usize::MAX;
+
+/// How many of a skill's executions run at once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Room {
+    /// People do it, or it is over at once: it takes no place.
+    Endless,
+    /// As many as its author says.
+    Places(usize),
+    /// As many as the operator says.
+    Usual,
+}
+
+impl Room {
+    fn of(offered: Option<&Offered>) -> Self {
+        match offered {
+            Some(offered) if !offered.is_for_people() => offered.skill().concurrency.map_or(Self::Usual, Self::Places),
+            _ => Self::Endless,
+        }
+    }
+}
+
+/// An execution that is not over, held by this process. Whoever waits for it keeps it beyond that.
+#[derive(Debug)]
+pub(crate) struct Live {
+    execution: Mutex<Execution>,
+    /// What it runs; none if that is no longer served.
+    pub(crate) offered: Option<Arc<Offered>>,
+    pub(crate) cancel: CancellationToken,
+    room: Room,
+    moved: Notify,
+}
+
+impl Live {
+    pub(crate) fn new(execution: Execution, offered: Option<Arc<Offered>>, closed: &CancellationToken) -> Arc<Self> {
+        let room = Room::of(offered.as_deref());
+        let (execution, cancel) = (Mutex::new(execution), closed.child_token());
+        Arc::new(Self { execution, offered, cancel, room, moved: Notify::new() })
+    }
+
+    /// How it is now, on disk.
+    pub(crate) fn now(&self) -> Execution {
+        lock(&self.execution).clone()
+    }
+
+    /// Shows what is on disk now.
+    pub(crate) fn show(&self, change: impl FnOnce(&mut Execution)) {
+        change(&mut lock(&self.execution));
+        self.moved.notify_waiters();
+    }
+
+    /// Ends when the execution is over.
+    pub(crate) async fn over(&self) {
+        loop {
+            let moved = self.moved.notified();
+            tokio::pin!(moved);
+            // Registered before looking, so that nothing is missed in between.
+            moved.as_mut().enable();
+            if lock(&self.execution).state.is_over() {
+                return;
+            }
+            moved.await;
+        }
+    }
+
+    fn key(&self) -> Key {
+        let execution = lock(&self.execution);
+        let order = &execution.order;
+        Key {
+            id: execution.id.clone(),
+            skill: order.skill.clone(),
+            caller: order.caller.clone(),
+            rank: order.created_at.after(order.priority.handicap()),
+            deadline: order.deadline(),
+        }
+    }
+}
+
+/// What the queue needs to know of an execution.
+struct Key {
+    id: ExecutionId,
+    skill: SkillId,
+    caller: Principal,
+    rank: Timestamp,
+    deadline: Timestamp,
+}
+
+/// Why one more cannot be accepted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Full {
+    /// The caller has enough.
+    Caller,
+    /// The skill has enough.
+    Skill,
+    /// The server has enough.
+    Server,
+}
+
+#[derive(Debug)]
+pub(crate) struct Queue {
+    limits: ExecutionLimits,
+    inner: Mutex<Inner>,
+    /// Told when something new waits.
+    pub(crate) entered: Notify,
+}
+
+#[derive(Debug, Default)]
+struct Inner {
+    live: HashMap<ExecutionId, Arc<Live>>,
+    /// Accepted or about to be, not over.
+    open: usize,
+    lanes: HashMap<SkillId, Lane>,
+    callers: HashMap<Principal, Share>,
+    /// What waits, by the time it must be over.
+    deadlines: BTreeSet<(Timestamp, ExecutionId)>,
+}
+
+#[derive(Debug, Default)]
+struct Lane {
+    open: usize,
+    running: usize,
+    places: usize,
+    waiting: HashMap<Principal, BTreeSet<(Timestamp, ExecutionId)>>,
+}
+
+#[derive(Debug, Default)]
+struct Share {
+    open: usize,
+    running: usize,
+}
+
+impl Queue {
+    pub(crate) fn new(limits: ExecutionLimits) -> Self {
+        Self { limits, inner: Mutex::default(), entered: Notify::new() }
+    }
+
+    pub(crate) fn limits(&self) -> &ExecutionLimits {
+        &self.limits
+    }
+
+    /// Keeps room for one more, before it is accepted. Given back by [`Queue::give_up`], by
+    /// [`Queue::withdraw`], or by [`Queue::leave`] once it is over.
+    pub(crate) fn reserve(&self, caller: &Principal, skill: &SkillId) -> Result<(), Full> {
+        let mut inner = lock(&self.inner);
+        let of_caller = inner.callers.get(caller).map_or(0, |share| share.open);
+        let of_skill = inner.lanes.get(skill).map_or(0, |lane| lane.open);
+        match () {
+            () if inner.open >= self.limits.open => Err(Full::Server),
+            () if of_skill >= self.limits.open_per_skill => Err(Full::Skill),
+            () if of_caller >= self.limits.open_per_caller => Err(Full::Caller),
+            () => {
+                inner.take(caller, skill);
+                Ok(())
+            }
+        }
+    }
+
+    /// Keeps room for one that was accepted before, whatever the limits say now.
+    pub(crate) fn take_back(&self, caller: &Principal, skill: &SkillId) {
+        lock(&self.inner).take(caller, skill);
+    }
+
+    /// It is about to be accepted: whoever finds it on disk finds it here too.
+    pub(crate) fn announce(&self, live: &Arc<Live>) {
+        lock(&self.inner).live.insert(live.key().id, Arc::clone(live));
+    }
+
+    /// It was not accepted after all.
+    pub(crate) fn give_up(&self, live: &Live) {
+        let key = live.key();
+        let mut inner = lock(&self.inner);
+        inner.live.remove(&key.id);
+        inner.free(&key.caller, &key.skill);
+    }
+
+    /// It is accepted: it waits, or is among those returned, which are to run now.
+    #[must_use]
+    pub(crate) fn enter(&self, live: &Arc<Live>) -> Vec<Arc<Live>> {
+        let key = live.key();
+        let mut inner = lock(&self.inner);
+        let lane = inner.lanes.entry(key.skill.clone()).or_default();
+        lane.places = self.places(live.room);
+        lane.waiting.entry(key.caller).or_default().insert((key.rank, key.id.clone()));
+        inner.deadlines.insert((key.deadline, key.id.clone()));
+        inner.live.insert(key.id, Arc::clone(live));
+        let ready = inner.next_of(&key.skill, self.limits.running_per_caller);
+        drop(inner);
+        if ready.is_empty() {
+            self.entered.notify_one();
+        }
+        ready
+    }
+
+    /// It is over and was running, or left to another process: those returned are to run now.
+    #[must_use]
+    pub(crate) fn leave(&self, live: &Live) -> Vec<Arc<Live>> {
+        let key = live.key();
+        let mut inner = lock(&self.inner);
+        inner.live.remove(&key.id);
+        if let Some(lane) = inner.lanes.get_mut(&key.skill) {
+            lane.running = lane.running.saturating_sub(1);
+        }
+        if let Some(share) = inner.callers.get_mut(&key.caller).filter(|_| live.room != Room::Endless) {
+            share.running = share.running.saturating_sub(1);
+        }
+        inner.free(&key.caller, &key.skill);
+        inner.next(self.limits.running_per_caller)
+    }
+
+    /// Takes one that waits out of the queue; false if it does not wait (any more). It is still found
+    /// until [`Queue::forget`].
+    pub(crate) fn withdraw(&self, live: &Live) -> bool {
+        let key = live.key();
+        let mut inner = lock(&self.inner);
+        let waited = inner.stop_waiting(&key);
+        if waited {
+            inner.free(&key.caller, &key.skill);
+        }
+        waited
+    }
+
+    /// What was taken out is over, and on disk.
+    pub(crate) fn forget(&self, live: &Live) {
+        lock(&self.inner).live.remove(&live.key().id);
+    }
+
+    /// Takes out everything that waits and has no time left. It is still found until
+    /// [`Queue::forget`].
+    pub(crate) fn expired(&self, now: Timestamp) -> Vec<Arc<Live>> {
+        let mut inner = lock(&self.inner);
+        let mut late = Vec::new();
+        while let Some((deadline, id)) = inner.deadlines.first().cloned() {
+            if deadline > now {
+                break;
+            }
+            inner.deadlines.remove(&(deadline, id.clone()));
+            let Some(live) = inner.live.get(&id).cloned() else { continue };
+            let key = live.key();
+            inner.stop_waiting(&key);
+            inner.free(&key.caller, &key.skill);
+            late.push(live);
+        }
+        late
+    }
+
+    /// The time at which the next one that waits must be over.
+    pub(crate) fn next_deadline(&self) -> Option<Timestamp> {
+        lock(&self.inner).deadlines.first().map(|(deadline, _)| *deadline)
+    }
+
+    pub(crate) fn find(&self, id: &ExecutionId) -> Option<Arc<Live>> {
+        lock(&self.inner).live.get(id).cloned()
+    }
+
+    /// How many are not over.
+    pub(crate) fn open(&self) -> usize {
+        lock(&self.inner).open
+    }
+
+    /// How many run at once.
+    fn places(&self, room: Room) -> usize {
+        match room {
+            Room::Endless => PEOPLE,
+            Room::Places(places) => places,
+            Room::Usual => self.limits.running_per_skill,
+        }
+    }
+}
+
+impl Inner {
+    fn take(&mut self, caller: &Principal, skill: &SkillId) {
+        self.open += 1;
+        self.callers.entry(caller.clone()).or_default().open += 1;
+        self.lanes.entry(skill.clone()).or_default().open += 1;
+    }
+
+    fn free(&mut self, caller: &Principal, skill: &SkillId) {
+        self.open = self.open.saturating_sub(1);
+        if let Some(share) = self.callers.get_mut(caller) {
+            share.open = share.open.saturating_sub(1);
+            if share.open == 0 {
+                self.callers.remove(caller);
+            }
+        }
+        if let Some(lane) = self.lanes.get_mut(skill) {
+            lane.open = lane.open.saturating_sub(1);
+            if lane.open == 0 {
+                self.lanes.remove(skill);
+            }
+        }
+    }
+
+    fn stop_waiting(&mut self, key: &Key) -> bool {
+        self.deadlines.remove(&(key.deadline, key.id.clone()));
+        let Some(lane) = self.lanes.get_mut(&key.skill) else { return false };
+        let Some(waiting) = lane.waiting.get_mut(&key.caller) else { return false };
+        let waited = waiting.remove(&(key.rank, key.id.clone()));
+        if waiting.is_empty() {
+            lane.waiting.remove(&key.caller);
+        }
+        waited
+    }
+
+    /// Everything that can run now, in every lane. A caller whose last place was free uses it for
+    /// what has waited longest, in whichever lane that is.
+    fn next(&mut self, per_caller: usize) -> Vec<Arc<Live>> {
+        let mut ready = Vec::new();
+        loop {
+            let lanes = self.lanes.iter().filter(|(_, lane)| !lane.waiting.is_empty());
+            let heads = lanes.filter_map(|(skill, _)| self.first_of(skill, per_caller));
+            let Some((_, id)) = heads.min() else { return ready };
+            ready.push(self.begin(&id));
+        }
+    }
+
+    fn next_of(&mut self, skill: &SkillId, per_caller: usize) -> Vec<Arc<Live>> {
+        let mut ready = Vec::new();
+        while let Some((_, id)) = self.first_of(skill, per_caller) {
+            ready.push(self.begin(&id));
+        }
+        ready
+    }
+
+    /// One that waits takes its places.
+    fn begin(&mut self, id: &ExecutionId) -> Arc<Live> {
+        let live = Arc::clone(self.live.get(id).expect("what waits is there"));
+        let key = live.key();
+        self.stop_waiting(&key);
+        if let Some(lane) = self.lanes.get_mut(&key.skill) {
+            lane.running += 1;
+        }
+        if live.room != Room::Endless {
+            self.callers.entry(key.caller).or_default().running += 1;
+        }
+        live
+    }
+
+    /// The first in a lane that has a free place, of a caller who has.
+    fn first_of(&self, skill: &SkillId, per_caller: usize) -> Option<(Timestamp, ExecutionId)> {
+        let lane = self.lanes.get(skill).filter(|lane| lane.running < lane.places)?;
+        let callers = lane.waiting.iter().filter(|(caller, _)| {
+            // People's work takes no place of its caller's either.
+            lane.places == PEOPLE || self.callers.get(*caller).is_none_or(|share| share.running < per_caller)
+        });
+        callers.filter_map(|(_, waiting)| waiting.first()).min().cloned()
+    }
+}
+
+/// Whether an execution may be shown as over.
+pub(crate) fn ends(execution: &mut Execution, state: State, at: Timestamp) {
+    if let Err(illegal) = execution.end(state, at) {
+        tracing::error!(execution = %execution.id, %illegal, "an execution was to end twice");
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    // Counts and sets are whole between any two statements that could panic.
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,479 @@
+use std::collections::HashMap;
+
+use nuncio_core::agent::SkillVersion;
+use nuncio_core::execution::{Order, Priority, Target, Trace};
+use nuncio_core::ids::{AgentName, KeyId, ToolName};
+use nuncio_core::policy::Protocol;
+use proptest::prelude::*;
+use serde_json::Map;
+
+use super::*;
+
+/// How long everything may take unless it matters.
+const TIMEOUT: u64 = 600_000;
+
+fn at(millis: u64) -> Timestamp {
+    Timestamp::from_millis(0).after(Duration::from_millis(millis))
+}
+
+fn caller(name: &str) -> Principal {
+    Principal::Key(KeyId::parse(&format!("key_{name}")).unwrap())
+}
+
+fn skill(name: &str) -> SkillId {
+    SkillId::parse(&format!("depot/{name}")).unwrap()
+}
+
+/// One that asks for the skill, accepted so many milliseconds after the beginning.
+fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: Room) -> Arc<Live> {
+    let order = Order {
+        skill: skill(of),
+        version: SkillVersion { major: 1, minor: 0, patch: 0 },
+        agent: AgentName::parse("depot").unwrap(),
+        target: Target::Tool(ToolName::parse("pickup").unwrap()),
+        caller: caller(by),
+        person: None,
+        scopes: Vec::new(),
+        protocol: Protocol::Skill,
+        request: None,
+        inputs: Map::new(),
+        priority,
+        trace: Trace::default(),
+        callback: None,
+        created_at: at(accepted),
+        timeout_ms: TIMEOUT,
+        keep_ms: 0,
+    };
+    let execution = Execution::accepted(ExecutionId::parse(id).unwrap(), order);
+    Arc::new(Live {
+        execution: Mutex::new(execution),
+        offered: None,
+        cancel: CancellationToken::new(),
+        room,
+        moved: Notify::new(),
+    })
+}
+
+fn normal(id: &str, of: &str, by: &str, accepted: u64) -> Arc<Live> {
+    live(id, of, by, Priority::Normal, accepted, Room::Usual)
+}
+
+/// A queue whose skills have so many places.
+fn queue(places: usize) -> Queue {
+    Queue::new(ExecutionLimits { running_per_skill: places, ..ExecutionLimits::default() })
+}
+
+/// Reserves and enters; the ids of those that are to run now.
+fn enter(queue: &Queue, live: &Arc<Live>) -> Vec<String> {
+    let key = live.key();
+    queue.reserve(&key.caller, &key.skill).unwrap();
+    ids(&queue.enter(live))
+}
+
+fn ids(lives: &[Arc<Live>]) -> Vec<String> {
+    lives.iter().map(|live| live.key().id.to_string()).collect()
+}
+
+/// It was reserved, announced and not accepted.
+fn give_up(queue: &Queue, by: &str, of: &str) {
+    let refused = normal("exe_refused", of, by, 0);
+    queue.announce(&refused);
+    assert!(queue.find(&refused.key().id).is_some() && !queue.withdraw(&refused), "it does not wait yet");
+    queue.give_up(&refused);
+    assert!(queue.find(&refused.key().id).is_none());
+}
+
+/// Nothing is left: no count, no lane, no caller, no deadline.
+fn assert_empty(queue: &Queue) {
+    let inner = lock(&queue.inner);
+    assert_eq!(inner.open, 0);
+    assert!(inner.live.is_empty() && inner.lanes.is_empty(), "{inner:?}");
+    assert!(inner.callers.is_empty() && inner.deadlines.is_empty(), "{inner:?}");
+}
+
+#[test]
+fn a_lane_has_so_many_places_and_the_first_to_come_goes_first() {
+    let queue = queue(2);
+    let lives: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
+    assert_eq!(enter(&queue, &lives[0]), ["exe_0"]);
+    assert_eq!(enter(&queue, &lives[1]), ["exe_1"]);
+    assert_eq!(enter(&queue, &lives[3]), [] as [&str; 0]);
+    assert_eq!(enter(&queue, &lives[2]), [] as [&str; 0]);
+    assert_eq!(ids(&queue.leave(&lives[1])), ["exe_2"]);
+    assert_eq!(ids(&queue.leave(&lives[0])), ["exe_3"]);
+    assert_eq!(queue.open(), 2);
+    assert!(queue.leave(&lives[2]).is_empty() && queue.leave(&lives[3]).is_empty());
+    assert_empty(&queue);
+}
+
+#[test]
+fn lanes_do_not_hold_each_other_up_and_an_author_may_say_how_wide_theirs_is() {
+    let queue = queue(1);
+    let slow = normal("exe_0", "slow", "ada", 0);
+    assert_eq!(enter(&queue, &slow), ["exe_0"]);
+    assert_eq!(enter(&queue, &normal("exe_1", "slow", "ada", 0)), [] as [&str; 0]);
+    assert_eq!(enter(&queue, &normal("exe_2", "quick", "ada", 0)), ["exe_2"]);
+    for id in ["exe_3", "exe_4", "exe_5"] {
+        let wide = live(id, "wide", "ada", Priority::Normal, 0, Room::Places(3));
+        assert_eq!(enter(&queue, &wide), [id]);
+    }
+    let fourth = live("exe_6", "wide", "ada", Priority::Normal, 0, Room::Places(3));
+    assert_eq!(enter(&queue, &fourth), [] as [&str; 0]);
+}
+
+#[test]
+fn what_is_urgent_overtakes_what_waits() {
+    let queue = queue(1);
+    let first = normal("exe_0", "a", "ada", 0);
+    enter(&queue, &first);
+    let [low, middle, high] = [(1, Priority::Low), (2, Priority::Normal), (3, Priority::High)]
+        .map(|(n, priority)| live(&format!("exe_{n}"), "a", "ada", priority, n, Room::Usual));
+    for waiting in [&low, &middle, &high] {
+        assert_eq!(enter(&queue, waiting), [] as [&str; 0]);
+    }
+    assert_eq!(ids(&queue.leave(&first)), ["exe_3"]);
+    assert_eq!(ids(&queue.leave(&high)), ["exe_2"]);
+    assert_eq!(ids(&queue.leave(&middle)), ["exe_1"]);
+}
+
+/// Urgent ones keep coming, as fast as they are done; what is not urgent waits its handicap and no longer.
+#[test]
+fn what_waited_longer_than_its_handicap_goes_before_anything_new() {
+    for priority in [Priority::Low, Priority::Normal] {
+        let queue = queue(1);
+        let patient = live("exe_patient", "a", "ada", priority, 1, Room::Usual);
+        let mut running = live("exe_0", "a", "eve", Priority::High, 0, Room::Usual);
+        enter(&queue, &running);
+        enter(&queue, &patient);
+        let mut second = 0;
+        loop {
+            second += 1;
+            let urgent = live(&format!("exe_{second}"), "a", "eve", Priority::High, second * 1000, Room::Usual);
+            enter(&queue, &urgent);
+            let next = queue.leave(&running).remove(0);
+            if next.key().id == patient.key().id {
+                break;
+            }
+            running = next;
+            assert!(second <= 1000, "{priority:?} waits for ever");
+        }
+        assert_eq!(second, priority.handicap().as_secs() + 1, "{priority:?}");
+    }
+}
+
+#[test]
+fn a_caller_with_enough_running_is_passed_over_and_comes_back() {
+    let limits = ExecutionLimits { running_per_caller: 2, running_per_skill: 3, ..ExecutionLimits::default() };
+    let queue = Queue::new(limits);
+    let ada: Vec<_> = (0..4).map(|n| normal(&format!("exe_{n}"), "a", "ada", n)).collect();
+    assert_eq!(enter(&queue, &ada[0]), ["exe_0"]);
+    assert_eq!(enter(&queue, &ada[1]), ["exe_1"]);
+    assert_eq!(enter(&queue, &ada[2]), [] as [&str; 0], "there is a place, but not for her");
+    assert_eq!(enter(&queue, &normal("exe_9", "b", "ada", 9)), [] as [&str; 0], "nor in another lane");
+    let eve = normal("exe_5", "a", "eve", 5);
+    assert_eq!(enter(&queue, &eve), ["exe_5"], "for someone else there is");
+    assert_eq!(ids(&queue.leave(&ada[1])), ["exe_2"]);
+    assert_eq!(ids(&queue.leave(&ada[0])), ["exe_9"]);
+}
+
+/// A caller's last place goes to what they asked for first, in whatever lane.
+#[test]
+fn no_lane_of_a_caller_starves_another_of_theirs() {
+    for lanes in [["a", "b"], ["b", "a"]] {
+        let limits = ExecutionLimits { running_per_caller: 1, ..ExecutionLimits::default() };
+        let queue = Queue::new(limits);
+        let mut running = normal("exe_00", lanes[0], "ada", 0);
+        enter(&queue, &running);
+        let patient = normal("exe_patient", lanes[1], "ada", 1);
+        enter(&queue, &patient);
+        enter(&queue, &normal("exe_01", lanes[0], "ada", 2));
+        running = queue.leave(&running).remove(0);
+        assert_eq!(running.key().id, patient.key().id, "{lanes:?}");
+    }
+}
+
+#[test]
+fn more_than_the_limits_allow_is_refused_and_room_comes_back() {
+    let limits = ExecutionLimits { open: 4, open_per_skill: 3, open_per_caller: 2, ..ExecutionLimits::default() };
+    let queue = Queue::new(limits);
+    let reserve = |by: &str, of: &str| queue.reserve(&caller(by), &skill(of));
+    assert_eq!((reserve("ada", "a"), reserve("ada", "b")), (Ok(()), Ok(())));
+    assert_eq!(reserve("ada", "c"), Err(Full::Caller));
+    assert_eq!((reserve("eve", "a"), reserve("bob", "a")), (Ok(()), Ok(())));
+    assert_eq!(queue.open(), 4);
+    assert_eq!(reserve("eve", "b"), Err(Full::Server));
+    give_up(&queue, "ada", "b");
+    assert_eq!(reserve("eve", "a"), Err(Full::Skill));
+    assert_eq!(reserve("eve", "b"), Ok(()));
+    assert_eq!(queue.open(), 4);
+    for (by, of) in [("ada", "a"), ("eve", "a"), ("bob", "a"), ("eve", "b")] {
+        give_up(&queue, by, of);
+    }
+    assert_empty(&queue);
+}
+
+#[test]
+fn what_waits_and_what_runs_counts_as_open_until_it_is_gone() {
+    let limits = ExecutionLimits { open_per_caller: 2, running_per_skill: 1, ..ExecutionLimits::default() };
+    let queue = Queue::new(limits);
+    let (running, waiting) = (normal("exe_0", "a", "ada", 0), normal("exe_1", "a", "ada", 1));
+    enter(&queue, &running);
+    enter(&queue, &waiting);
+    let full = || queue.reserve(&caller("ada"), &skill("a"));
+    assert_eq!(full(), Err(Full::Caller));
+    assert!(queue.withdraw(&waiting));
+    queue.forget(&waiting);
+    assert_eq!(full(), Ok(()));
+    give_up(&queue, "ada", "a");
+    assert!(queue.leave(&running).is_empty());
+    assert_empty(&queue);
+}
+
+/// What was accepted before a restart has its place whatever the limits say.
+#[test]
+fn what_was_accepted_before_is_taken_back_beyond_the_limits() {
+    let queue = Queue::new(ExecutionLimits { open: 1, open_per_caller: 1, ..ExecutionLimits::default() });
+    for _ in 0..3 {
+        queue.take_back(&caller("ada"), &skill("a"));
+    }
+    assert_eq!(queue.open(), 3);
+    assert_eq!(queue.reserve(&caller("eve"), &skill("b")), Err(Full::Server));
+}
+
+#[test]
+fn only_what_waits_is_withdrawn_and_only_once() {
+    let queue = queue(1);
+    let (running, waiting) = (normal("exe_0", "a", "ada", 0), normal("exe_1", "a", "ada", 1));
+    enter(&queue, &running);
+    enter(&queue, &waiting);
+    assert!(!queue.withdraw(&running), "it runs");
+    assert!(queue.find(&running.key().id).is_some());
+    assert!(queue.withdraw(&waiting));
+    assert!(!queue.withdraw(&waiting), "it waits no more");
+    assert!(queue.find(&waiting.key().id).is_some(), "but is found until its end is on disk");
+    queue.forget(&waiting);
+    assert!(queue.find(&waiting.key().id).is_none());
+    assert_eq!(queue.next_deadline(), None);
+    assert!(queue.leave(&running).is_empty(), "what was withdrawn does not run");
+    assert!(!queue.withdraw(&running), "it is over");
+    assert_empty(&queue);
+}
+
+#[test]
+fn what_waits_is_taken_out_when_its_time_is_up() {
+    let queue = queue(1);
+    let [running, soon, later] = [0, 5, 7].map(|n| normal(&format!("exe_{n}"), "a", "ada", n));
+    for live in [&running, &soon, &later] {
+        enter(&queue, live);
+    }
+    assert_eq!(queue.next_deadline(), Some(at(TIMEOUT + 5)), "what runs is not waited for");
+    assert!(queue.expired(at(TIMEOUT + 4)).is_empty());
+    assert_eq!(ids(&queue.expired(at(TIMEOUT + 5))), ["exe_5"]);
+    assert_eq!(queue.next_deadline(), Some(at(TIMEOUT + 7)));
+    assert_eq!(ids(&queue.expired(at(TIMEOUT + 1_000_000))), ["exe_7"]);
+    assert!(queue.expired(at(TIMEOUT + 1_000_000)).is_empty());
+    for late in [&soon, &later] {
+        assert!(queue.find(&late.key().id).is_some(), "found until its end is on disk");
+        queue.forget(late);
+        assert!(queue.find(&late.key().id).is_none());
+    }
+    assert!(queue.find(&running.key().id).is_some());
+    assert!(queue.leave(&running).is_empty());
+    assert_empty(&queue);
+}
+
+/// People work in their own time: any number of theirs runs, and takes nobody's place.
+#[test]
+fn peoples_work_takes_no_places() {
+    let limits = ExecutionLimits { running_per_skill: 1, running_per_caller: 1, ..ExecutionLimits::default() };
+    let queue = Queue::new(limits);
+    let people: Vec<_> =
+        (0..50).map(|n| live(&format!("exe_p{n:02}"), "people", "ada", Priority::Low, n, Room::Endless)).collect();
+    for live in &people {
+        assert_eq!(enter(&queue, live), ids(std::slice::from_ref(live)));
+    }
+    let machine = normal("exe_m", "machine", "ada", 9);
+    assert_eq!(enter(&queue, &machine), ["exe_m"], "her place is still free");
+    assert_eq!(enter(&queue, &normal("exe_n", "machine", "ada", 10)), [] as [&str; 0]);
+    let more = live("exe_more", "people", "ada", Priority::Low, 11, Room::Endless);
+    assert_eq!(enter(&queue, &more), ["exe_more"], "also while she has enough running");
+    for live in people.iter().chain([&more]) {
+        assert!(queue.leave(live).is_empty(), "nor does the end of theirs free one");
+    }
+    assert_eq!(ids(&queue.leave(&machine)), ["exe_n"]);
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_of_the_end() {
+    let live = normal("exe_0", "a", "ada", 0);
+    let waits = tokio::spawn({
+        let live = Arc::clone(&live);
+        async move { live.over().await }
+    });
+    live.show(|execution| execution.begin(at(1)).unwrap());
+    tokio::task::yield_now().await;
+    assert!(!waits.is_finished());
+    live.show(|execution| ends(execution, State::Completed { output: true.into() }, at(2)));
+    waits.await.unwrap();
+    live.over().await;
+    live.show(|execution| ends(execution, State::Completed { output: false.into() }, at(3)));
+    assert_eq!(live.now().state, State::Completed { output: true.into() }, "it ends once");
+}
+
+/// What may happen to a queue.
+#[derive(Debug, Clone)]
+enum Step {
+    Submit { of: usize, by: usize, priority: Priority },
+    Refuse { of: usize, by: usize },
+    Finish(usize),
+    Withdraw(usize),
+    Pass(u64),
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let priority = prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::High)];
+    let step = prop_oneof![
+        5 => (0..SKILLS.len(), 0..CALLERS.len(), priority).prop_map(|(of, by, priority)| Step::Submit { of, by, priority }),
+        1 => (0..SKILLS.len(), 0..CALLERS.len()).prop_map(|(of, by)| Step::Refuse { of, by }),
+        3 => any::<usize>().prop_map(Step::Finish),
+        1 => any::<usize>().prop_map(Step::Withdraw),
+        1 => (0_u64..TIMEOUT).prop_map(Step::Pass),
+    ];
+    prop::collection::vec(step, 0..120)
+}
+
+const SKILLS: [(&str, Room); 3] = [("one", Room::Places(1)), ("usual", Room::Usual), ("people", Room::Endless)];
+const CALLERS: [&str; 3] = ["ada", "bob", "eve"];
+const LIMITS: (usize, usize, usize) = (2, 3, 25);
+
+/// The queue as it should be, told in the simplest way.
+#[derive(Default)]
+struct Model {
+    now: u64,
+    made: usize,
+    waiting: Vec<Arc<Live>>,
+    running: Vec<Arc<Live>>,
+}
+
+impl Model {
+    fn begin(&mut self, ready: &[Arc<Live>]) {
+        for live in ready {
+            let id = live.key().id;
+            let place = self.waiting.iter().position(|other| other.key().id == id);
+            self.waiting.remove(place.unwrap_or_else(|| panic!("{id} began and did not wait")));
+            self.running.push(Arc::clone(live));
+        }
+    }
+
+    fn places(room: Room) -> usize {
+        match room {
+            Room::Endless => usize::MAX,
+            Room::Places(places) => places,
+            Room::Usual => LIMITS.0,
+        }
+    }
+
+    fn has_place(&self, live: &Live) -> bool {
+        let key = live.key();
+        let in_lane = self.running.iter().filter(|other| other.key().skill == key.skill).count();
+        let of_caller =
+            self.running.iter().filter(|other| other.room != Room::Endless && other.key().caller == key.caller);
+        in_lane < Self::places(live.room) && (live.room == Room::Endless || of_caller.count() < LIMITS.1)
+    }
+
+    fn check(&self, queue: &Queue) {
+        assert_eq!(queue.open(), self.waiting.len() + self.running.len());
+        let mut lanes: HashMap<SkillId, usize> = HashMap::new();
+        let mut callers: HashMap<Principal, usize> = HashMap::new();
+        for live in &self.running {
+            let key = live.key();
+            let lane = lanes.entry(key.skill).or_default();
+            *lane += 1;
+            assert!(*lane <= Self::places(live.room), "more run than there are places");
+            if live.room != Room::Endless {
+                let caller = callers.entry(key.caller).or_default();
+                *caller += 1;
+                assert!(*caller <= LIMITS.1, "more run of one caller than may");
+            }
+        }
+        for live in &self.waiting {
+            assert!(queue.find(&live.key().id).is_some(), "what waits is lost");
+            assert!(!self.has_place(live), "it waits although there is a place");
+        }
+        let next = self.waiting.iter().map(|live| live.key().deadline).min();
+        assert_eq!(queue.next_deadline(), next);
+    }
+}
+
+proptest! {
+    /// Whatever happens: never more run than there are places, nothing waits beside a free one,
+    /// nothing is lost, nothing begins twice, and in the end nothing is left.
+    #[test]
+    fn nothing_is_lost_and_nothing_runs_twice(steps in steps()) {
+        let queue = Queue::new(ExecutionLimits {
+            running_per_skill: LIMITS.0,
+            running_per_caller: LIMITS.1,
+            open: LIMITS.2,
+            ..ExecutionLimits::default()
+        });
+        let mut model = Model::default();
+        for step in steps {
+            match step {
+                Step::Submit { of, by, priority } => {
+                    let (of, room) = SKILLS[of];
+                    let reserved = queue.reserve(&caller(CALLERS[by]), &skill(of));
+                    let full = model.waiting.len() + model.running.len() == LIMITS.2;
+                    prop_assert_eq!(reserved, if full { Err(Full::Server) } else { Ok(()) });
+                    if full {
+                        continue;
+                    }
+                    model.made += 1;
+                    let new = live(&format!("exe_{}", model.made), of, CALLERS[by], priority, model.now, room);
+                    model.waiting.push(Arc::clone(&new));
+                    model.begin(&queue.enter(&new));
+                }
+                Step::Refuse { of, by } => {
+                    let (caller, skill) = (caller(CALLERS[by]), skill(SKILLS[of].0));
+                    if queue.reserve(&caller, &skill).is_ok() {
+                        give_up(&queue, CALLERS[by], SKILLS[of].0);
+                    }
+                }
+                Step::Finish(which) if !model.running.is_empty() => {
+                    let done = model.running.swap_remove(which % model.running.len());
+                    model.begin(&queue.leave(&done));
+                    prop_assert!(queue.find(&done.key().id).is_none());
+                }
+                Step::Withdraw(which) if model.made > 0 => {
+                    let all: Vec<_> = model.waiting.iter().chain(&model.running).cloned().collect();
+                    let Some(one) = all.get(which % model.made) else { continue };
+                    let waited = which % model.made < model.waiting.len();
+                    prop_assert_eq!(queue.withdraw(one), waited);
+                    if waited {
+                        queue.forget(&model.waiting.remove(which % model.made));
+                    }
+                }
+                Step::Finish(_) | Step::Withdraw(_) => {}
+                Step::Pass(millis) => {
+                    model.now += millis;
+                    let expired = queue.expired(at(model.now));
+                    expired.iter().for_each(|live| queue.forget(live));
+                    let mut expired = ids(&expired);
+                    expired.sort();
+                    let (late, left) =
+                        std::mem::take(&mut model.waiting).into_iter().partition(|live| live.key().deadline <= at(model.now));
+                    model.waiting = left;
+                    let mut late = ids(&late);
+                    late.sort();
+                    prop_assert_eq!(expired, late);
+                }
+            }
+            model.check(&queue);
+        }
+        while let Some(done) = model.running.pop() {
+            model.begin(&queue.leave(&done));
+            model.check(&queue);
+        }
+        prop_assert!(model.waiting.is_empty(), "something waits for ever");
+        assert_empty(&queue);
+    }
+}

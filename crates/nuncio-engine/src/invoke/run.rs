@@ -1,0 +1,318 @@
+//! Running what is next, through the call chain, until it is over.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nuncio_core::Code;
+use nuncio_core::execution::{Execution, Failure, State, Target};
+use nuncio_core::ids::{CallId, ToolName};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use tracing::Instrument as _;
+
+use super::queue::{Live, ends};
+use crate::Engine;
+use crate::access::{Caller, Credential};
+use crate::call::{Call, Called, ClientSays};
+use crate::error::EngineError;
+use crate::ports::runner::ToolOutput;
+use crate::ports::store::{Callback, Change, Conflict, ExecutionPlace, Place, StoreError};
+use crate::skills::Offered;
+
+/// How often an execution is begun at most when its process dies under it.
+pub(super) const MAX_ATTEMPTS: u32 = 3;
+
+/// How an attempt came out.
+enum Attempt {
+    /// The execution is over, and on disk.
+    Over(State, Timestamp),
+    /// What it runs on cannot be reached; it may be tried again after so long.
+    Again(Duration),
+    /// It is another process's now, or this one stops.
+    Left,
+}
+
+/// The state an attempt leads to; none if another attempt follows.
+pub(crate) fn ending(
+    place: &ExecutionPlace,
+    result: &Result<ToolOutput, Failure>,
+    late: bool,
+    stops: bool,
+) -> Option<State> {
+    match result {
+        Ok(output) => Some(State::Completed { output: output.value() }),
+        // Stopped by us, not by whoever asked for it: it is taken up again.
+        Err(failure) if stops && failure.code == Code::Cancelled => None,
+        Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
+        // Its time was up before anyone let it begin.
+        Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
+            Some(State::TimedOut { failure: failure.clone() })
+        }
+        Err(failure) => Some(State::of_failure(failure.clone())),
+    }
+}
+
+impl Engine {
+    /// Runs these, the first in the very task that awaits, and then whatever can run because of it.
+    pub(super) fn run_here(&self, ready: Vec<Arc<Live>>) -> BoxFuture<'static, ()> {
+        let engine = self.clone();
+        Box::pin(async move {
+            let mut ready = VecDeque::from(ready);
+            while let Some(live) = ready.pop_front() {
+                for other in ready.drain(..) {
+                    engine.tasks().spawn(engine.run_here(vec![other]));
+                }
+                ready.extend(engine.run_one(&live).await);
+            }
+        })
+    }
+
+    /// Runs one to its end; those returned can run now that it is over.
+    async fn run_one(&self, live: &Arc<Live>) -> Vec<Arc<Live>> {
+        let execution = live.now();
+        let trace = execution.order.trace.trace_id.as_deref();
+        let traceparent = execution.order.trace.traceparent.as_deref();
+        let span = tracing::info_span!("execution", id = %execution.id, skill = %execution.order.skill, trace_id = trace, traceparent);
+        async {
+            let mut pause = Duration::from_millis(100);
+            loop {
+                match self.attempt(live).await {
+                    Ok(Attempt::Over(state, at)) => {
+                        live.show(|execution| ends(execution, state, at));
+                        break;
+                    }
+                    Ok(Attempt::Left) => break,
+                    Ok(Attempt::Again(after)) => self.pause(live, after).await,
+                    Err(error) => {
+                        tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
+                        // Also for one that is cancelled or late: that has to be on disk as well.
+                        tokio::select! {
+                            () = self.clock().sleep_until(self.now().after(pause)) => {}
+                            () = self.closing().cancelled() => {}
+                        }
+                        pause = (pause * 2).min(Duration::from_secs(30));
+                    }
+                }
+                if self.is_closing() {
+                    break;
+                }
+            }
+            let over = live.now();
+            if over.state.is_over() {
+                self.execution_over(&over);
+                tracing::debug!(state = over.state.as_str(), attempt = over.attempt, "execution over");
+            }
+        }
+        .instrument(span)
+        .await;
+        self.queue().leave(live)
+    }
+
+    /// Tells whoever counts, and whoever tells callers.
+    fn execution_over(&self, execution: &Execution) {
+        self.meter().execution_ended(execution);
+        if execution.order.callback.is_some() {
+            self.owed().notify_one();
+        }
+    }
+
+    async fn pause(&self, live: &Live, span: Duration) {
+        let until = live.now().order.deadline().min(self.now().after(span));
+        tokio::select! {
+            () = self.clock().sleep_until(until) => {}
+            () = live.cancel.cancelled() => {}
+            () = self.closing().cancelled() => {}
+        }
+    }
+
+    async fn attempt(&self, live: &Live) -> Result<Attempt, EngineError> {
+        let execution = live.now();
+        if live.cancel.is_cancelled() {
+            return match self.closed().is_cancelled() {
+                true => Ok(Attempt::Left),
+                false => self.give_up(&execution, crate::call::cancelled()).await,
+            };
+        }
+        let deadline = execution.order.deadline();
+        if self.now() >= deadline {
+            return self.give_up(&execution, late(&execution)).await;
+        }
+        if self.is_closing() {
+            return Ok(Attempt::Left);
+        }
+        let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
+            let message = format!("the skill {} is no longer offered here", execution.order.skill);
+            return self.give_up(&execution, Failure { code: Code::SkillNotFound, message }).await;
+        };
+        let caller = caller_of(&execution);
+        match &execution.order.target {
+            Target::Tool(tool) => self.run_tool(live, &execution, offered, &caller, tool).await,
+            Target::Agent => self.run_agent(live, &execution, offered, &caller).await,
+        }
+    }
+
+    async fn run_tool(
+        &self,
+        live: &Live,
+        execution: &Execution,
+        offered: &Offered,
+        caller: &Caller,
+        tool: &ToolName,
+    ) -> Result<Attempt, EngineError> {
+        let attempt = execution.attempt + 1;
+        let retry = offered.skill().retry;
+        let place = ExecutionPlace {
+            execution: execution.id.clone(),
+            attempt,
+            may_retry: retry.is_some_and(|retry| attempt < retry.max_attempts),
+            keep_ms: execution.order.keep_ms,
+            callback: execution.order.callback.is_some(),
+        };
+        let began = |at| began(live, at);
+        let called = self
+            .call(Call {
+                caller,
+                protocol: execution.order.protocol,
+                served: &offered.served,
+                id: CallId::parse(&format!("{}.{attempt}", execution.id))?,
+                tool: tool.clone(),
+                arguments: execution.order.inputs.clone(),
+                offered: true,
+                client: ClientSays::NotAsked,
+                turn: None,
+                place: Some(Place::Execution(place.clone())),
+                trace: &execution.order.trace,
+                began: Some(&began),
+                deadline: execution.order.deadline(),
+                cancel: &live.cancel,
+            })
+            .await;
+        let ended = match called {
+            Ok(Called::Ended(ended)) => ended,
+            Ok(Called::AskClient) => return Err(EngineError::new(Code::Internal, "an execution has no app to ask")),
+            Err(error) if matches!(error.code, Code::LeaseLost | Code::ShuttingDown) => return Ok(Attempt::Left),
+            Err(error) => return Err(error),
+        };
+        let late = ended.at >= execution.order.deadline();
+        Ok(match ending(&place, &ended.result, late, self.closed().is_cancelled()) {
+            Some(state) => Attempt::Over(state, ended.at),
+            None if self.closed().is_cancelled() => Attempt::Left,
+            None => {
+                let backoff = retry.map_or(Duration::from_secs(1), |retry| retry.backoff);
+                Attempt::Again(backoff * 2_u32.saturating_pow(attempt - 1))
+            }
+        })
+    }
+
+    async fn run_agent(
+        &self,
+        live: &Live,
+        execution: &Execution,
+        offered: &Offered,
+        caller: &Caller,
+    ) -> Result<Attempt, EngineError> {
+        let attempt = execution.attempt + 1;
+        let at = self.now();
+        let start = Change::StartExecution { id: execution.id.clone(), owner: self.process().to_owned(), attempt, at };
+        match self.store().commit(vec![start]).await {
+            Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(Attempt::Left),
+            other => other?,
+        }
+        began(live, at);
+        let answer = self.ask_agent(live, execution, offered, caller).await;
+        if self.is_closing() && !matches!(answer, Ok(Ok(_))) {
+            return Ok(Attempt::Left);
+        }
+        let state = match answer {
+            Ok(Ok(output)) => State::Completed { output },
+            Ok(Err(failure)) => State::of_failure(failure),
+            Err(error) if error.code == Code::StoreUnavailable => return Err(error),
+            Err(error) => State::of_failure(Failure { code: error.code, message: error.message }),
+        };
+        self.end_execution(&live.now(), state).await
+    }
+
+    /// Ends an execution without another attempt.
+    async fn give_up(&self, execution: &Execution, failure: Failure) -> Result<Attempt, EngineError> {
+        self.end_execution(execution, State::of_failure(failure)).await
+    }
+
+    async fn end_execution(&self, execution: &Execution, state: State) -> Result<Attempt, EngineError> {
+        let at = self.now();
+        let place = ExecutionPlace {
+            execution: execution.id.clone(),
+            attempt: execution.attempt,
+            may_retry: false,
+            keep_ms: execution.order.keep_ms,
+            callback: execution.order.callback.is_some(),
+        };
+        match self.store().commit(self.end_of_execution(&place, execution.attempt, state.clone(), at)).await {
+            Err(StoreError::Conflict(Conflict::LeaseLost)) => Ok(Attempt::Left),
+            other => {
+                other?;
+                Ok(Attempt::Over(state, at))
+            }
+        }
+    }
+
+    /// The changes that end an execution: kept as long as it asks for, and its caller told.
+    pub(crate) fn end_of_execution(
+        &self,
+        place: &ExecutionPlace,
+        attempt: u32,
+        state: State,
+        at: Timestamp,
+    ) -> Vec<Change> {
+        let id = &place.execution;
+        let mut changes = vec![Change::EndExecution {
+            id: id.clone(),
+            owner: self.process().to_owned(),
+            attempt,
+            state,
+            at,
+            kept_until: at.after(Duration::from_millis(place.keep_ms)),
+        }];
+        if place.callback {
+            changes.push(Change::PutCallback(Callback { execution: id.clone(), due: at, attempts: 0 }));
+        }
+        changes
+    }
+
+    /// Ends one that was taken out of the queue before it began.
+    pub(super) async fn end_unbegun(&self, live: &Live, failure: Failure) -> Result<(), EngineError> {
+        let ended = self.give_up(&live.now(), failure).await;
+        if let Ok(Attempt::Over(state, at)) = &ended {
+            live.show(|execution| ends(execution, state.clone(), *at));
+            self.execution_over(&live.now());
+        }
+        self.queue().forget(live);
+        ended.map(|_| ())
+    }
+}
+
+/// Shows that an attempt has begun.
+fn began(live: &Live, at: Timestamp) {
+    live.show(|execution| {
+        if let Err(illegal) = execution.begin(at) {
+            tracing::error!(id = %execution.id, %illegal, "an execution that is over was begun");
+        }
+    });
+}
+
+/// Whoever asked, as far as it was kept.
+fn caller_of(execution: &Execution) -> Caller {
+    let order = &execution.order;
+    let credential = match &order.caller {
+        Principal::OAuth { .. } => Credential::Token { scopes: order.scopes.clone().into() },
+        Principal::Did(_) => Credential::Did,
+        _ => Credential::None,
+    };
+    Caller { principal: order.caller.clone(), person: order.person.clone(), request: order.request.clone(), credential }
+}
+
+pub(super) fn late(execution: &Execution) -> Failure {
+    let message = format!("it was not over within {} ms", execution.order.timeout_ms);
+    Failure { code: Code::ToolTimeout, message }
+}

@@ -1,0 +1,170 @@
+//! Skills: what strangers may discover, and what a caller may see and use of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::agent::{Access, Run, Skill, SkillAuth, Tool};
+use nuncio_core::execution::Target;
+use nuncio_core::ids::ScopeId;
+use nuncio_core::principal::Principal;
+
+use crate::Engine;
+use crate::access::{Caller, Credential, Hold};
+use crate::publish::Served;
+
+/// A skill with whom it belongs to.
+#[derive(Debug)]
+pub struct Offered {
+    /// The agent that offers it.
+    pub served: Arc<Served>,
+    /// Its tool; none for the agent as a whole.
+    pub tool: Option<Arc<Tool>>,
+}
+
+impl Offered {
+    /// Everything an agent offers.
+    pub(crate) fn all(served: &Arc<Served>) -> impl Iterator<Item = Self> {
+        let offered = |tool| Self { served: Arc::clone(served), tool };
+        let whole = served.agent.skill.iter().map(|_| None);
+        let tools = served.agent.tools.iter().filter(|tool| tool.skill.is_some()).map(|tool| Some(Arc::clone(tool)));
+        whole.chain(tools).map(offered)
+    }
+
+    /// What its author says about it.
+    #[must_use]
+    pub fn skill(&self) -> &Skill {
+        let skill = self.tool.as_ref().map_or(&self.served.agent.skill, |tool| &tool.skill);
+        skill.as_deref().expect("only what has a skill is offered")
+    }
+
+    /// What is run.
+    #[must_use]
+    pub fn target(&self) -> Target {
+        self.tool.as_ref().map_or(Target::Agent, |tool| Target::Tool(tool.name.clone()))
+    }
+
+    /// The permission it needs.
+    #[must_use]
+    pub fn scope(&self) -> Option<&ScopeId> {
+        self.tool.as_ref().and_then(|tool| tool.scope.as_ref())
+    }
+
+    /// How long one execution may take, if its author says.
+    #[must_use]
+    pub fn timeout(&self) -> Option<Duration> {
+        self.tool.as_ref().map(|tool| tool.timeout)
+    }
+
+    /// Whether people do it, in their own time.
+    pub(crate) fn is_for_people(&self) -> bool {
+        self.tool.as_ref().is_some_and(|tool| matches!(tool.run, Run::Human(_)))
+    }
+}
+
+/// Why a caller may not use a skill.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Barred {
+    /// It does not exist for them.
+    NotFound,
+    /// They have not said who they are in the way it asks for.
+    Unknown,
+    /// They may not.
+    Ungranted {
+        /// What they lack.
+        required: Vec<ScopeId>,
+        /// What they have of this agent.
+        granted: Vec<ScopeId>,
+    },
+}
+
+impl Engine {
+    /// The skills that exist for the caller, by id; none is nobody.
+    #[must_use]
+    pub fn skills(&self, caller: Option<&Caller>) -> Vec<Arc<Offered>> {
+        let mut skills = self.served().skills();
+        skills.retain(|offered| self.may_see(caller, offered));
+        skills
+    }
+
+    /// The skill of that id, if it exists for the caller.
+    #[must_use]
+    pub fn skill(&self, caller: Option<&Caller>, id: &str) -> Option<Arc<Offered>> {
+        self.served().skill(id).filter(|offered| self.may_see(caller, offered))
+    }
+
+    /// The skill of that id, whoever asks. What it is called and how its callers say who they are may be
+    /// read from it; whether it exists for a caller must not.
+    #[must_use]
+    pub fn any_skill(&self, id: &str) -> Option<Arc<Offered>> {
+        self.served().skill(id)
+    }
+
+    /// How long an execution may take where its skill does not say.
+    #[must_use]
+    pub fn execution_timeout(&self) -> Duration {
+        self.limits().executions.timeout
+    }
+
+    /// Whether any skill here is one that not everyone sees.
+    #[must_use]
+    pub fn has_private_skills(&self) -> bool {
+        self.served().skills().iter().any(|offered| offered.skill().access == Access::Private)
+    }
+
+    fn may_see(&self, caller: Option<&Caller>, offered: &Offered) -> bool {
+        match offered.skill().access {
+            Access::Public | Access::Restricted => true,
+            Access::Private => caller.is_some_and(|caller| is_known(caller) && self.holds(caller, offered)),
+        }
+    }
+
+    /// Whether the caller may use the skill.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn may_use(&self, caller: &Caller, offered: &Offered) -> Result<(), Barred> {
+        if !self.may_see(Some(caller), offered) {
+            return Err(Barred::NotFound);
+        }
+        if !identifies(&offered.skill().auth, caller) {
+            return Err(Barred::Unknown);
+        }
+        if self.holds(caller, offered) {
+            return Ok(());
+        }
+        let agent = &offered.served.agent;
+        let has = |scope: &&ScopeId| self.access_table().hold(caller, &agent.name, scope, self.now()) != Hold::No;
+        Err(Barred::Ungranted {
+            required: offered.scope().cloned().into_iter().collect(),
+            granted: agent.scopes.iter().map(|scope| &scope.id).filter(has).cloned().collect(),
+        })
+    }
+
+    fn holds(&self, caller: &Caller, offered: &Offered) -> bool {
+        let agent = &offered.served.agent.name;
+        offered.scope().is_none_or(|scope| self.access_table().hold(caller, agent, scope, self.now()) != Hold::No)
+    }
+}
+
+fn is_known(caller: &Caller) -> bool {
+    caller.principal != Principal::Anonymous
+}
+
+/// Whether the caller has said who they are in the way asked for. Whoever runs the server need not.
+fn identifies(auth: &SkillAuth, caller: &Caller) -> bool {
+    if matches!(caller.principal, Principal::Local | Principal::Operator) {
+        return true;
+    }
+    match (auth, &caller.credential) {
+        (SkillAuth::None, _)
+        | (SkillAuth::ApiKey { .. }, Credential::Key)
+        | (SkillAuth::Custom, Credential::Signature) => true,
+        (SkillAuth::OAuth2 { issuer }, Credential::Token { .. }) => match (&caller.principal, issuer) {
+            (Principal::OAuth { issuer: found, .. }, Some(wanted)) => {
+                found.trim_end_matches('/') == wanted.as_str().trim_end_matches('/')
+            }
+            _ => true,
+        },
+        _ => false,
+    }
+}

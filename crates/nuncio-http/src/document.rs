@@ -1,0 +1,91 @@
+//! Documents that are written once and asked for often.
+
+use axum::response::{IntoResponse, Response};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nuncio_core::digest::Digest;
+
+/// Who may keep a copy of a document.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Caching {
+    /// Anyone, for a minute.
+    Public,
+    /// Nobody: it is for one reader.
+    Private,
+}
+
+/// A JSON document with its tag.
+#[derive(Debug, Clone)]
+pub struct Document {
+    bytes: Bytes,
+    tag: HeaderValue,
+    caching: Caching,
+}
+
+impl Document {
+    /// A document of these bytes.
+    #[must_use]
+    pub fn json(bytes: impl Into<Bytes>, caching: Caching) -> Self {
+        let bytes = bytes.into();
+        let digest = Digest::of_bytes(&bytes).to_string();
+        let tag = HeaderValue::try_from(format!("\"{}\"", &digest[..32])).expect("hex digits make a header");
+        Self { bytes, tag, caching }
+    }
+
+    /// Its bytes.
+    #[must_use]
+    pub fn bytes(&self) -> &Bytes {
+        &self.bytes
+    }
+
+    /// The answer to a request with these headers: the document, or that the reader's copy is good.
+    /// `vary` names the headers that another answer could depend on.
+    #[must_use]
+    pub fn answer(&self, request: &HeaderMap, vary: &'static str) -> Response {
+        let unchanged = self.is_known_to(request);
+        let mut response = match unchanged {
+            true => StatusCode::NOT_MODIFIED.into_response(),
+            false => self.bytes.clone().into_response(),
+        };
+        let headers = response.headers_mut();
+        if !unchanged {
+            headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        }
+        headers.insert(header::ETAG, self.tag.clone());
+        headers.insert(header::VARY, HeaderValue::from_static(vary));
+        headers.insert(
+            header::CACHE_CONTROL,
+            HeaderValue::from_static(match self.caching {
+                Caching::Public => "public, max-age=60",
+                Caching::Private => "private, no-store",
+            }),
+        );
+        response
+    }
+
+    fn is_known_to(&self, request: &HeaderMap) -> bool {
+        let known = request.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
+        let mut tags = known.flat_map(|list| list.split(',')).map(str::trim);
+        tags.any(|tag| tag == "*" || tag.strip_prefix("W/").unwrap_or(tag).as_bytes() == self.tag.as_bytes())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_who_has_it_is_told_so() {
+        let document = Document::json("{}", Caching::Public);
+        let with = |value: &str| {
+            let headers = HeaderMap::from_iter([(header::IF_NONE_MATCH, value.parse().unwrap())]);
+            document.answer(&headers, "authorization").status().as_u16()
+        };
+        let tag = document.tag.to_str().unwrap();
+        assert_eq!(with(tag), 304);
+        assert_eq!(with(&format!("\"a\", W/{tag}")), 304);
+        assert_eq!(with("*"), 304);
+        assert_eq!(with("\"a\""), 200);
+        assert_eq!(document.answer(&HeaderMap::new(), "authorization").status(), 200);
+    }
+}

@@ -1,0 +1,108 @@
+//! Headers that mean the same in every protocol.
+
+use std::time::Duration;
+
+use http::{HeaderMap, header};
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+
+/// Whether the body is declared as JSON.
+///
+/// # Errors
+/// It is declared as something else, or not at all.
+pub fn is_json(headers: &HeaderMap) -> Result<(), EngineError> {
+    let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let essence = declared.split(';').next().unwrap_or_default().trim();
+    let (kind, subtype) = essence.split_once('/').unwrap_or_default();
+    let json = subtype.eq_ignore_ascii_case("json")
+        || subtype.len() > 5 && subtype.get(subtype.len() - 5..).is_some_and(|end| end.eq_ignore_ascii_case("+json"));
+    if kind.eq_ignore_ascii_case("application") && json {
+        return Ok(());
+    }
+    let found = if declared.is_empty() { "no Content-Type" } else { declared };
+    let message = format!("send the body as `Content-Type: application/json`; found {found}");
+    Err(EngineError::new(Code::UnsupportedMediaType, message))
+}
+
+/// The key by which a repeated request is known.
+///
+/// # Errors
+/// It is not one.
+pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError> {
+    let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
+    match value.to_str() {
+        Ok(key) if !key.is_empty() && key.len() <= 255 => Ok(Some(key)),
+        _ => Err(EngineError::new(Code::BadHeader, "Idempotency-Key must be 1 to 255 visible ASCII characters")),
+    }
+}
+
+/// How a client wants to wait (RFC 7240).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Preference {
+    /// It does not say.
+    None,
+    /// Not at all: an answer at once.
+    Async,
+    /// So long at most.
+    Wait(Duration),
+}
+
+/// Reads `Prefer`. What we do not know is ignored, as the RFC asks.
+#[must_use]
+pub fn preference(headers: &HeaderMap) -> Preference {
+    let mut found = Preference::None;
+    for value in headers.get_all("prefer") {
+        for part in value.to_str().unwrap_or_default().split(',') {
+            let part = part.split(';').next().unwrap_or_default().trim();
+            let (name, value) = part.split_once('=').unwrap_or((part, ""));
+            if name.trim().eq_ignore_ascii_case("respond-async") {
+                return Preference::Async;
+            }
+            if name.trim().eq_ignore_ascii_case("wait")
+                && found == Preference::None
+                && let Ok(seconds) = value.trim().trim_matches('"').parse::<u32>()
+            {
+                found = Preference::Wait(Duration::from_secs(seconds.into()));
+            }
+        }
+    }
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use http::HeaderValue;
+
+    use super::*;
+
+    fn headers(name: &'static str, value: &'static str) -> HeaderMap {
+        HeaderMap::from_iter([(name.parse().unwrap(), HeaderValue::from_static(value))])
+    }
+
+    #[test]
+    fn json_is_known_by_its_name() {
+        for good in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
+            assert!(is_json(&headers("content-type", good)).is_ok(), "{good}");
+        }
+        for bad in ["", "text/json", "application/jsonp", "application/+json", "json", "text/plain"] {
+            assert!(is_json(&headers("content-type", bad)).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn preferences_are_read_and_others_ignored() {
+        let wait = |seconds| Preference::Wait(Duration::from_secs(seconds));
+        for (value, meant) in [
+            ("wait=10", wait(10)),
+            ("handling=strict, wait=5; x=1", wait(5)),
+            ("wait=\"7\"", wait(7)),
+            ("wait=1, wait=9", wait(1)),
+            ("wait=10, respond-async", Preference::Async),
+            ("wait=-1", Preference::None),
+            ("wait=soon", Preference::None),
+            ("", Preference::None),
+        ] {
+            assert_eq!(preference(&headers("prefer", value)), meant, "{value}");
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What the servers of all protocols share: bodies of bounded size in bounded time, the headers that
+//! mean the same everywhere, and documents that caches may keep.
+
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
+mod body;
+mod document;
+mod headers;
+
+pub use body::BodyLimits;
+pub use document::{Caching, Document};
+pub use headers::{Preference, idempotency_key, is_json, preference};

@@ -1,0 +1,162 @@
+//! What a server asks of a caller and what it gives back (ANP-02 §3): `WWW-Authenticate`, `Accept-Signature`,
+//! `Authentication-Info`. Written for servers, read for clients.
+
+mod auth_params;
+
+pub use auth_params::AuthParams;
+
+use serde_json::{Map, Value, json};
+
+use crate::did::Did;
+use crate::error::AuthError;
+use crate::fields::Fields;
+use crate::http_signature::SignatureInput;
+
+/// What our servers want covered, in the words of RFC 9421 §5.
+pub const ACCEPT_SIGNATURE: &str =
+    "sig1=(\"@method\" \"@target-uri\" \"@authority\" \"content-digest\");created;expires;nonce;keyid";
+
+/// Why a request was turned away, and how to try again.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Challenge {
+    /// Where the caller is.
+    pub realm: Option<String>,
+    /// The word for what was wrong.
+    pub error: Option<String>,
+    /// The same in a sentence.
+    pub description: Option<String>,
+    /// The nonce to use next.
+    pub nonce: Option<String>,
+}
+
+impl Challenge {
+    /// The challenge that answers an error.
+    #[must_use]
+    pub fn new(realm: &str, error: &AuthError, nonce: Option<&str>) -> Self {
+        Self {
+            realm: Some(realm.to_owned()),
+            error: Some(error.word().to_owned()),
+            description: Some(error.to_string()),
+            nonce: nonce.map(str::to_owned),
+        }
+    }
+
+    /// The value of `WWW-Authenticate`.
+    #[must_use]
+    pub fn www_authenticate(&self) -> String {
+        let members = [
+            ("realm", &self.realm),
+            ("error", &self.error),
+            ("error_description", &self.description),
+            ("nonce", &self.nonce),
+        ];
+        let members = members.into_iter().filter_map(|(name, value)| Some((name, value.as_deref()?)));
+        format!("DIDWba {}", auth_params::write(members))
+    }
+
+    /// The body that says the same.
+    #[must_use]
+    pub fn to_json(&self, status: u16) -> Value {
+        let mut body = Map::new();
+        body.insert("code".to_owned(), json!(status));
+        for (name, value) in [("error", &self.error), ("error_description", &self.description), ("nonce", &self.nonce)]
+        {
+            if let Some(value) = value {
+                body.insert(name.to_owned(), json!(value));
+            }
+        }
+        Value::Object(body)
+    }
+
+    /// Reads the DIDWba challenge in `WWW-Authenticate`, where there is one.
+    #[must_use]
+    pub fn read(field: &str) -> Option<Self> {
+        let params = AuthParams::read_all(field);
+        let params = params.into_iter().find(|params| params.is_scheme("DIDWba"))?;
+        let text = |name| params.get(name).map(str::to_owned);
+        Some(Self {
+            realm: text("realm"),
+            error: text("error"),
+            description: text("error_description"),
+            nonce: text("nonce"),
+        })
+    }
+
+    /// Whether signing again can help: not if the server does not want this DID or key, unless it gave a nonce.
+    #[must_use]
+    pub fn is_worth_a_retry(&self) -> bool {
+        let hopeless = ["invalid_did", "invalid_verification_method", "forbidden_did"];
+        self.nonce.is_some() || !self.error.as_deref().is_some_and(|error| hopeless.contains(&error))
+    }
+}
+
+/// The components a server asks for in `Accept-Signature`; none where it is not well formed.
+#[must_use]
+pub fn accepted_components(field: &str) -> Vec<String> {
+    SignatureInput::read(field).map(|input| input.components).unwrap_or_default()
+}
+
+/// Of the components a server asks for those a request has, in the server's order.
+#[must_use]
+pub fn satisfiable<S: AsRef<str>>(components: &[S], headers: &dyn Fields, body: &[u8]) -> Vec<String> {
+    let has = |name: &str| match name {
+        "@method" | "@target-uri" | "@authority" | "@scheme" | "@path" | "@query" | "@request-target" => true,
+        "content-digest" => !body.is_empty(),
+        _ => !name.starts_with('@') && headers.field(name).is_some(),
+    };
+    components.iter().map(AsRef::as_ref).filter(|name| has(name)).map(str::to_owned).collect()
+}
+
+/// What `Authentication-Info` hands out after a good signature.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AccessGrant {
+    /// The token, for `Authorization: Bearer`.
+    pub access_token: String,
+    /// How many seconds it lasts.
+    pub expires_in: Option<u64>,
+    /// What it is good for.
+    pub scope: Option<String>,
+}
+
+impl AccessGrant {
+    /// The value of `Authentication-Info`.
+    #[must_use]
+    pub fn authentication_info(&self) -> String {
+        let mut text =
+            auth_params::write([("access_token", self.access_token.as_str()), ("token_type", "Bearer")].into_iter());
+        if let Some(seconds) = self.expires_in {
+            text.push_str(&format!(", expires_in={seconds}"));
+        }
+        if let Some(scope) = &self.scope {
+            text.push_str(", ");
+            text.push_str(&auth_params::write([("scope", scope.as_str())].into_iter()));
+        }
+        text
+    }
+
+    /// Reads `Authentication-Info`; nothing where it has no bearer token.
+    #[must_use]
+    pub fn read(field: &str) -> Option<Self> {
+        let params = AuthParams::read_info(field);
+        let access_token = params.get("access_token").filter(|token| !token.is_empty())?.to_owned();
+        if !params.get("token_type").is_none_or(|kind| kind.eq_ignore_ascii_case("bearer")) {
+            return None;
+        }
+        Some(Self {
+            access_token,
+            expires_in: params.get("expires_in").and_then(|seconds| seconds.parse().ok()),
+            scope: params.get("scope").map(str::to_owned),
+        })
+    }
+}
+
+/// The body of a 409: the DID that was used has given way to another (ANP-03 1.2).
+#[must_use]
+pub fn superseded_body(requested: &Did, current: &Did) -> Value {
+    json!({
+        "code": "did_superseded",
+        "requestedDid": requested.as_str(),
+        "currentDid": current.as_str(),
+        "stableSubjectId": requested.stable_subject(),
+    })
+}

@@ -1,0 +1,218 @@
+//! Whether a document belongs to its DID (ANP-03 §3), as a type: only a [`BoundDocument`] authenticates anyone.
+
+use nuncio_core::time::Timestamp;
+
+use super::DidDocument;
+use crate::did::{Did, DidUrl, Fingerprint};
+use crate::error::AuthError;
+use crate::keys::VerifyingKey;
+use crate::proof::{Proof, ProofError, Suite};
+
+/// A document that was fetched for a DID and found to be its own.
+#[derive(Debug, Clone)]
+pub struct BoundDocument {
+    document: DidDocument,
+    binding: Binding,
+}
+
+/// What ties a document to its DID.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Binding {
+    /// Only the domain it came from: a bare domain, or an old path DID.
+    Domain,
+    /// A proof by the key whose thumbprint is in the DID.
+    Ed25519,
+    /// A key for authentication whose thumbprint is in the DID.
+    Secp256k1,
+    /// Nothing but its publisher's word: a deactivated document without a proof.
+    Publisher,
+}
+
+/// Whether the proof of a `k1_` document must hold as well.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum K1Proof {
+    /// The thumbprint is enough, as ANP-03's appendix A says.
+    Optional,
+    /// The proof must be there and hold.
+    Required,
+}
+
+/// Why a document does not belong to a DID.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BindingError {
+    /// It is the document of another DID.
+    #[error("the document is of {found}, not of {asked}")]
+    OtherDid {
+        /// The DID that was asked for.
+        asked: Did,
+        /// The DID in the document.
+        found: Did,
+    },
+    /// There is no proof, and the DID needs one.
+    #[error("a document of an e1_ DID needs a proof")]
+    ProofMissing,
+    /// The proof does not hold.
+    #[error("the proof of the document does not hold: {0}")]
+    Proof(#[from] ProofError),
+    /// The proof is of another kind than the DID asks for.
+    #[error("the proof must be a DataIntegrityProof with {0} for assertionMethod")]
+    ProofKind(&'static str),
+    /// The key that binds is not listed where it must be.
+    #[error("the binding key is not listed under {0}")]
+    KeyNotListed(&'static str),
+    /// The key is not the one in the DID.
+    #[error("no key fits the fingerprint in the DID")]
+    Fingerprint,
+}
+
+impl BindingError {
+    /// The stable word for it.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::OtherDid { .. } => "did_mismatch",
+            Self::ProofMissing => "did_proof_missing",
+            Self::Proof(_) => "did_proof_invalid",
+            Self::ProofKind(_) => "did_proof_kind_invalid",
+            Self::KeyNotListed(_) => "did_key_not_listed",
+            Self::Fingerprint => "did_fingerprint_mismatch",
+        }
+    }
+}
+
+impl From<BindingError> for AuthError {
+    fn from(error: BindingError) -> Self {
+        Self::Did(error.to_string())
+    }
+}
+
+impl DidDocument {
+    /// Checks that the document is the one of the DID that was asked for.
+    ///
+    /// # Errors
+    /// Says what is missing between the two.
+    pub fn bind(self, asked: &Did, now: Timestamp, k1: K1Proof) -> Result<BoundDocument, BindingError> {
+        if self.id != *asked {
+            return Err(BindingError::OtherDid { asked: asked.clone(), found: self.id });
+        }
+        let binding = match asked.fingerprint() {
+            Fingerprint::None => Binding::Domain,
+            Fingerprint::E1(_) if self.deactivated && !self.whole.contains_key("proof") => Binding::Publisher,
+            Fingerprint::E1(thumbprint) => self.bind_e1(&thumbprint, now)?,
+            Fingerprint::K1(thumbprint) => self.bind_k1(&thumbprint, now, k1)?,
+        };
+        Ok(BoundDocument { document: self, binding })
+    }
+
+    fn bind_e1(&self, thumbprint: &[u8; 32], now: Timestamp) -> Result<Binding, BindingError> {
+        if !self.whole.contains_key("proof") {
+            return Err(BindingError::ProofMissing);
+        }
+        let proof = Proof::read(&self.whole)?;
+        if proof.suite != Suite::EddsaJcs2022 || proof.purpose != "assertionMethod" {
+            return Err(BindingError::ProofKind("eddsa-jcs-2022"));
+        }
+        let id = self.own_key_name(proof.verification_method).ok_or(BindingError::KeyNotListed("assertionMethod"))?;
+        if !self.may_assert(&id) {
+            return Err(BindingError::KeyNotListed("assertionMethod"));
+        }
+        if !self.may_authenticate(&id) {
+            return Err(BindingError::KeyNotListed("authentication"));
+        }
+        let key = self.verifying_key(&id).ok_or(BindingError::Fingerprint)?;
+        if key.thumbprint_bytes() != *thumbprint {
+            return Err(BindingError::Fingerprint);
+        }
+        proof.verify(&self.whole, key, now)?;
+        Ok(Binding::Ed25519)
+    }
+
+    fn bind_k1(&self, thumbprint: &[u8; 32], now: Timestamp, k1: K1Proof) -> Result<Binding, BindingError> {
+        let mut keys = self.methods.iter().filter_map(|method| Some((&method.id, method.verifying_key()?)));
+        let (id, key) = keys.find(|(_, key)| key.thumbprint_bytes() == *thumbprint).ok_or(BindingError::Fingerprint)?;
+        if !self.may_authenticate(id) {
+            return Err(BindingError::KeyNotListed("authentication"));
+        }
+        if k1 == K1Proof::Required {
+            let proof = Proof::read(&self.whole)?;
+            if proof.suite != Suite::Secp256k1Jcs2025 || proof.purpose != "assertionMethod" {
+                return Err(BindingError::ProofKind("didwba-jcs-ecdsa-secp256k1-2025"));
+            }
+            if self.own_key_name(proof.verification_method).as_ref() != Some(id) || !self.may_assert(id) {
+                return Err(BindingError::KeyNotListed("assertionMethod"));
+            }
+            proof.verify(&self.whole, key, now)?;
+        }
+        Ok(Binding::Secp256k1)
+    }
+
+    /// The name of one of this document's keys, from an absolute or a relative reference.
+    fn own_key_name(&self, reference: &str) -> Option<DidUrl> {
+        let id = match reference.strip_prefix('#') {
+            Some(fragment) => DidUrl::new(self.id.clone(), fragment),
+            None => DidUrl::parse(reference),
+        };
+        id.ok().filter(|id| *id.did() == self.id)
+    }
+}
+
+impl BoundDocument {
+    /// The document.
+    #[must_use]
+    pub const fn document(&self) -> &DidDocument {
+        &self.document
+    }
+
+    /// Whose document it is.
+    #[must_use]
+    pub const fn did(&self) -> &Did {
+        &self.document.id
+    }
+
+    /// What ties the two together.
+    #[must_use]
+    pub const fn binding(&self) -> Binding {
+        self.binding
+    }
+
+    /// The key a caller says it signed with, if it may authenticate with it.
+    ///
+    /// # Errors
+    /// The DID is out of use, or the key is not there, not usable, or not for authentication.
+    pub fn authentication_key(&self, id: &DidUrl) -> Result<&VerifyingKey, AuthError> {
+        let document = &self.document;
+        if *id.did() != document.id {
+            return Err(AuthError::Did(format!("the document is of {}, not of {}", document.id, id.did())));
+        }
+        match &document.successor {
+            Some(current) if document.deactivated => {
+                return Err(AuthError::Superseded { requested: document.id.clone(), current: current.clone() });
+            }
+            _ if document.deactivated => return Err(AuthError::Did(format!("{} is deactivated", document.id))),
+            _ => {}
+        }
+        let Some(method) = document.method(id) else {
+            return Err(AuthError::VerificationMethod(format!("the document has no key {id}")));
+        };
+        if !document.may_authenticate(id) {
+            return Err(AuthError::KeyNotAuthorised(id.to_string()));
+        }
+        let unusable = || AuthError::VerificationMethod(format!("the key {id} verifies no signatures here"));
+        method.verifying_key().ok_or_else(unusable)
+    }
+
+    /// The key behind a statement, if it may make statements.
+    ///
+    /// # Errors
+    /// The key is of another DID, not there, not usable, or not for statements.
+    pub fn assertion_key(&self, id: &DidUrl) -> Result<&VerifyingKey, ProofError> {
+        let document = &self.document;
+        if *id.did() != document.id {
+            return Err(ProofError::IssuerMismatch);
+        }
+        if !document.may_assert(id) {
+            return Err(ProofError::Unauthorised(id.to_string()));
+        }
+        document.verifying_key(id).ok_or_else(|| ProofError::KeyMissing(id.to_string()))
+    }
+}

@@ -1,0 +1,155 @@
+//! Making our own documents.
+
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::Service;
+use crate::did::{Did, DidError};
+use crate::keys::SigningKey;
+use crate::proof::{self, Encoding, ProofOptions};
+
+/// The fragment of the key that signs documents and requests.
+pub const KEY_FRAGMENT: &str = "key-1";
+
+/// A document to be made: one Ed25519 key for everything, services, a proof.
+#[derive(Debug, Clone)]
+pub struct NewDocument<'a> {
+    /// Whose document it is.
+    pub did: &'a Did,
+    /// What others find under it.
+    pub services: Vec<Service>,
+    /// Who takes its place; it is then deactivated.
+    pub successor: Option<&'a Did>,
+    /// When it is signed.
+    pub created: Timestamp,
+    /// How the proof is written.
+    pub encoding: Encoding,
+    /// The host the proof is meant for.
+    pub domain: Option<&'a str>,
+    /// What somebody asked to see in the proof.
+    pub challenge: Option<&'a str>,
+}
+
+impl<'a> NewDocument<'a> {
+    /// A document without services, signed now.
+    #[must_use]
+    pub const fn new(did: &'a Did, created: Timestamp) -> Self {
+        Self {
+            did,
+            services: Vec::new(),
+            successor: None,
+            created,
+            encoding: Encoding::Multibase,
+            domain: None,
+            challenge: None,
+        }
+    }
+
+    /// The document, signed.
+    #[must_use]
+    pub fn sign(&self, key: &SigningKey) -> Value {
+        let did = self.did.as_str();
+        let key_id = self.did.url(KEY_FRAGMENT);
+        let mut document = Map::new();
+        document.insert(
+            "@context".to_owned(),
+            json!([
+                "https://www.w3.org/ns/did/v1",
+                "https://w3id.org/security/data-integrity/v2",
+                "https://w3id.org/security/multikey/v1"
+            ]),
+        );
+        document.insert("id".to_owned(), json!(did));
+        document.insert(
+            "verificationMethod".to_owned(),
+            json!([{
+                "id": key_id, "type": "Multikey", "controller": did,
+                "publicKeyMultibase": key.public().to_multibase()
+            }]),
+        );
+        document.insert("authentication".to_owned(), json!([key_id]));
+        document.insert("assertionMethod".to_owned(), json!([key_id]));
+        if !self.services.is_empty() {
+            document.insert("service".to_owned(), self.services.iter().map(Service::to_json).collect());
+        }
+        if let Some(successor) = self.successor {
+            document.insert("deactivated".to_owned(), json!(true));
+            document.insert("successorDid".to_owned(), json!(successor.as_str()));
+        }
+        let options = ProofOptions {
+            verification_method: &key_id,
+            created: self.created,
+            domain: self.domain,
+            challenge: self.challenge,
+        };
+        proof::sign(&mut document, key, &options, self.encoding);
+        Value::Object(document)
+    }
+}
+
+impl Did {
+    /// The DID of an agent: its path, and the fingerprint of its key at the end.
+    ///
+    /// # Errors
+    /// As [`Did::parse`].
+    pub fn for_key(host: &str, port: Option<u16>, path: &[&str], key: &SigningKey) -> Result<Self, DidError> {
+        let fingerprint = key.fingerprint();
+        let segments: Vec<&str> = path.iter().copied().chain([fingerprint.as_str()]).collect();
+        Self::new(host, port, &segments)
+    }
+}
+
+impl Service {
+    /// Where the description of an agent is.
+    #[must_use]
+    pub fn agent_description(did: &Did, url: impl Into<String>) -> Self {
+        Self::of(did, "ad", "AgentDescription", url.into())
+    }
+
+    /// Where messages to an agent go, and the DID that signs what the service sends.
+    #[must_use]
+    pub fn messages(
+        did: &Did,
+        url: impl Into<String>,
+        service_did: &Did,
+        profiles: &[&str],
+        security_profiles: &[&str],
+    ) -> Self {
+        let texts = |texts: &[&str]| texts.iter().map(|text| (*text).to_owned()).collect();
+        Self {
+            service_did: Some(service_did.to_string()),
+            profiles: texts(profiles),
+            security_profiles: texts(security_profiles),
+            ..Self::of(did, "anp", "ANPMessageService", url.into())
+        }
+    }
+
+    fn of(did: &Did, fragment: &str, kind: &str, endpoint: String) -> Self {
+        Self {
+            id: did.url(fragment),
+            kind: kind.to_owned(),
+            endpoint,
+            service_did: None,
+            profiles: Vec::new(),
+            security_profiles: Vec::new(),
+        }
+    }
+
+    /// The service as it stands in a document.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        let mut service = Map::new();
+        service.insert("id".to_owned(), json!(self.id));
+        service.insert("type".to_owned(), json!(self.kind));
+        service.insert("serviceEndpoint".to_owned(), json!(self.endpoint));
+        if let Some(did) = &self.service_did {
+            service.insert("serviceDid".to_owned(), json!(did));
+        }
+        for (name, texts) in [("profiles", &self.profiles), ("securityProfiles", &self.security_profiles)] {
+            if !texts.is_empty() {
+                service.insert(name.to_owned(), json!(texts));
+            }
+        }
+        Value::Object(service)
+    }
+}

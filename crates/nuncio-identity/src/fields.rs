@@ -1,0 +1,48 @@
+//! Header fields, wherever they are kept.
+
+use std::borrow::Cow;
+
+/// Something that holds header fields.
+pub trait Fields {
+    /// The value of a field: the lines of that name, each trimmed, joined by a comma and a space. `None` where
+    /// there is no such line, or one that is not text.
+    fn field(&self, name: &str) -> Option<Cow<'_, str>>;
+}
+
+impl Fields for http::HeaderMap {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut lines = self.get_all(name).iter();
+        let first = std::str::from_utf8(lines.next()?.as_bytes()).ok()?.trim();
+        join(first, lines.map(|line| std::str::from_utf8(line.as_bytes()).ok()))
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<str>> Fields for [(N, V)] {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        let mut lines = self.iter().filter(|(given, _)| given.as_ref().eq_ignore_ascii_case(name));
+        let first = lines.next()?.1.as_ref().trim();
+        join(first, lines.map(|(_, value)| Some(value.as_ref())))
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<str>> Fields for Vec<(N, V)> {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.as_slice().field(name)
+    }
+}
+
+impl<N: AsRef<str>, V: AsRef<str>, const L: usize> Fields for [(N, V); L] {
+    fn field(&self, name: &str) -> Option<Cow<'_, str>> {
+        self.as_slice().field(name)
+    }
+}
+
+fn join<'a>(first: &'a str, rest: impl Iterator<Item = Option<&'a str>>) -> Option<Cow<'a, str>> {
+    let mut joined = Cow::Borrowed(first);
+    for line in rest {
+        let text = joined.to_mut();
+        text.push_str(", ");
+        text.push_str(line?.trim());
+    }
+    Some(joined)
+}

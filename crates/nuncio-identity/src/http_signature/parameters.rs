@@ -1,0 +1,290 @@
+//! `Signature-Input`, `Signature` and `Accept-Signature`: the part of RFC 8941 they need, read strictly and with
+//! the text kept, since that text is what was signed.
+
+use std::borrow::Cow;
+
+use crate::encoding::from_base64;
+
+/// The longest field that is read.
+const MAX_FIELD_BYTES: usize = 8 * 1024;
+const MAX_LABELS: usize = 8;
+const MAX_COMPONENTS: usize = 32;
+const MAX_PARAMETERS: usize = 16;
+
+/// One member of `Signature-Input`: what a signature covers, and its parameters.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct SignatureInput {
+    /// Its label.
+    pub label: String,
+    /// The text after `label=`, byte for byte.
+    pub raw: String,
+    /// What is covered, in order.
+    pub components: Vec<String>,
+    /// When it was made, in seconds since the epoch.
+    pub created: Option<i64>,
+    /// When it runs out, in seconds since the epoch.
+    pub expires: Option<i64>,
+    /// A text that is used once.
+    pub nonce: Option<String>,
+    /// The name of the key.
+    pub keyid: Option<String>,
+    /// The algorithm, where the signer names one.
+    pub alg: Option<String>,
+}
+
+/// What is wrong with a field.
+pub(crate) type Fault = &'static str;
+
+impl SignatureInput {
+    /// Reads `Signature-Input` or `Accept-Signature`: its members, in order.
+    ///
+    /// # Errors
+    /// Says what is not well formed. Components with parameters are refused: none that ANP uses has any.
+    pub fn read_all(text: &str) -> Result<Vec<Self>, &'static str> {
+        let mut members: Vec<Self> = Vec::new();
+        let mut parser = Parser::new(text)?;
+        loop {
+            let label = parser.key()?;
+            if members.iter().any(|member| member.label == label) {
+                return Err("a label is there twice");
+            }
+            if members.len() >= MAX_LABELS {
+                return Err("there are too many signatures");
+            }
+            parser.expect(b'=')?;
+            members.push(parser.inner_list(label)?);
+            if !parser.next_member()? {
+                return Ok(members);
+            }
+        }
+    }
+
+    /// The member a verifier looks at: `sig1`, or the only one.
+    ///
+    /// # Errors
+    /// The field is not well formed, or has several members and none is `sig1`.
+    pub(crate) fn read(text: &str) -> Result<Self, Fault> {
+        let mut members = Self::read_all(text)?;
+        if let Some(at) = members.iter().position(|member| member.label == super::LABEL) {
+            return Ok(members.swap_remove(at));
+        }
+        let only = members.pop().ok_or("there is no signature")?;
+        if members.is_empty() { Ok(only) } else { Err("of several signatures none is labelled sig1") }
+    }
+
+    /// Writes the parameters in the one order every verifier of ANP takes.
+    pub(crate) fn write(components: &[&str], created: i64, expires: Option<i64>, nonce: &str, keyid: &str) -> String {
+        let covered = components.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
+        let expires = expires.map(|expires| format!(";expires={expires}")).unwrap_or_default();
+        format!("({covered});created={created}{expires};nonce={};keyid={}", quoted(nonce), quoted(keyid))
+    }
+}
+
+/// Reads the signature under a label from `Signature`.
+pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, Fault> {
+    let mut parser = Parser::new(text)?;
+    let mut found = None;
+    let mut count = 0;
+    loop {
+        let key = parser.key()?;
+        parser.expect(b'=')?;
+        let bytes = parser.bytes()?;
+        count += 1;
+        if count > MAX_LABELS {
+            return Err("there are too many signatures");
+        }
+        if key == label && found.replace(bytes).is_some() {
+            return Err("a label is there twice");
+        }
+        if !parser.next_member()? {
+            return found.ok_or("Signature and Signature-Input have different labels");
+        }
+    }
+}
+
+/// A text in quotation marks.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
+}
+
+enum Item<'a> {
+    Integer(i64),
+    Text(Cow<'a, str>),
+    /// A token, a boolean or bytes: read over, since no parameter we use has one.
+    Other,
+}
+
+struct Parser<'a> {
+    text: &'a str,
+    at: usize,
+}
+
+impl<'a> Parser<'a> {
+    fn new(text: &'a str) -> Result<Self, Fault> {
+        if text.len() > MAX_FIELD_BYTES {
+            return Err("the field is too long");
+        }
+        if !text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) {
+            return Err("the field is not printable ASCII");
+        }
+        let mut parser = Self { text: text.trim(), at: 0 };
+        parser.spaces();
+        Ok(parser)
+    }
+
+    fn peek(&self) -> Option<u8> {
+        self.text.as_bytes().get(self.at).copied()
+    }
+
+    fn take(&mut self, byte: u8) -> bool {
+        let taken = self.peek() == Some(byte);
+        self.at += usize::from(taken);
+        taken
+    }
+
+    fn expect(&mut self, byte: u8) -> Result<(), Fault> {
+        if self.take(byte) { Ok(()) } else { Err("the field is not well formed") }
+    }
+
+    fn spaces(&mut self) {
+        while self.take(b' ') {}
+    }
+
+    fn take_while(&mut self, keep: impl Fn(u8) -> bool) -> &'a str {
+        let from = self.at;
+        while self.peek().is_some_and(&keep) {
+            self.at += 1;
+        }
+        &self.text[from..self.at]
+    }
+
+    /// Whether a comma and another member follow; nothing may follow otherwise.
+    fn next_member(&mut self) -> Result<bool, Fault> {
+        self.take_while(|byte| matches!(byte, b' ' | b'\t'));
+        if self.at == self.text.len() {
+            return Ok(false);
+        }
+        self.expect(b',')?;
+        self.take_while(|byte| matches!(byte, b' ' | b'\t'));
+        Ok(true)
+    }
+
+    fn key(&mut self) -> Result<String, Fault> {
+        if !self.peek().is_some_and(|byte| byte.is_ascii_lowercase() || byte == b'*') {
+            return Err("a name must begin with a lower-case letter");
+        }
+        let keep =
+            |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || matches!(byte, b'_' | b'-' | b'.' | b'*');
+        Ok(self.take_while(keep).to_owned())
+    }
+
+    fn inner_list(&mut self, label: String) -> Result<SignatureInput, Fault> {
+        let from = self.at;
+        let mut input = SignatureInput { label, ..SignatureInput::default() };
+        self.expect(b'(')?;
+        self.spaces();
+        while !self.take(b')') {
+            let name = self.text()?.into_owned();
+            if self.peek() == Some(b';') {
+                return Err("components with parameters are not supported");
+            }
+            if input.components.contains(&name) {
+                return Err("a component is covered twice");
+            }
+            if input.components.len() >= MAX_COMPONENTS {
+                return Err("too many components are covered");
+            }
+            input.components.push(name);
+            if self.peek() != Some(b')') && !self.take(b' ') {
+                return Err("components are separated by spaces");
+            }
+            self.spaces();
+        }
+        let mut seen: Vec<String> = Vec::new();
+        while self.take(b';') {
+            self.spaces();
+            let name = self.key()?;
+            if seen.contains(&name) || seen.len() >= MAX_PARAMETERS {
+                return Err("a parameter is there twice, or there are too many");
+            }
+            let value = if self.take(b'=') { Some(self.item()?) } else { None };
+            if let Some(value) = value {
+                input.set(&name, value)?;
+            }
+            seen.push(name);
+        }
+        input.raw = self.text[from..self.at].to_owned();
+        Ok(input)
+    }
+
+    fn item(&mut self) -> Result<Item<'a>, Fault> {
+        match self.peek() {
+            Some(b'"') => self.text().map(Item::Text),
+            Some(b':') => self.bytes().map(|_| Item::Other),
+            Some(b'-' | b'0'..=b'9') => {
+                let digits = self.take_while(|byte| byte == b'-' || byte.is_ascii_digit());
+                let fits = digits.trim_start_matches('-').len() <= 15;
+                digits.parse().ok().filter(|_| fits).map(Item::Integer).ok_or("a number is not well formed")
+            }
+            Some(b'?') => {
+                self.at += 1;
+                if self.take(b'0') || self.take(b'1') { Ok(Item::Other) } else { Err("a boolean is not well formed") }
+            }
+            Some(byte) if byte.is_ascii_alphabetic() || byte == b'*' => {
+                self.take_while(|byte| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~:/".contains(&byte));
+                Ok(Item::Other)
+            }
+            _ => Err("a parameter has no value after ="),
+        }
+    }
+
+    fn text(&mut self) -> Result<Cow<'a, str>, Fault> {
+        self.expect(b'"')?;
+        let plain = self.take_while(|byte| !matches!(byte, b'"' | b'\\' | b'\t'));
+        if self.take(b'"') {
+            return Ok(Cow::Borrowed(plain));
+        }
+        let mut text = plain.to_owned();
+        loop {
+            match self.peek() {
+                Some(b'\\') => {
+                    self.at += 1;
+                    let escaped = self.peek().filter(|byte| matches!(byte, b'"' | b'\\'));
+                    text.push(char::from(escaped.ok_or("only quotes and backslashes are escaped")?));
+                    self.at += 1;
+                }
+                Some(b'"') => {
+                    self.at += 1;
+                    return Ok(Cow::Owned(text));
+                }
+                Some(b'\t') | None => return Err("a text has no end"),
+                Some(byte) => {
+                    text.push(char::from(byte));
+                    self.at += 1;
+                }
+            }
+        }
+    }
+
+    fn bytes(&mut self) -> Result<Vec<u8>, Fault> {
+        self.expect(b':')?;
+        let text = self.take_while(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'='));
+        self.expect(b':')?;
+        from_base64(text).ok_or("bytes are not well formed base64")
+    }
+}
+
+impl SignatureInput {
+    fn set(&mut self, name: &str, value: Item<'_>) -> Result<(), Fault> {
+        match (name, value) {
+            ("created", Item::Integer(value)) => self.created = Some(value),
+            ("expires", Item::Integer(value)) => self.expires = Some(value),
+            ("nonce", Item::Text(value)) => self.nonce = Some(value.into_owned()),
+            ("keyid", Item::Text(value)) => self.keyid = Some(value.into_owned()),
+            ("alg", Item::Text(value)) => self.alg = Some(value.into_owned()),
+            ("created" | "expires" | "nonce" | "keyid" | "alg", _) => return Err("a parameter is of the wrong type"),
+            _ => {}
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,201 @@
+//! Verifying what others send.
+
+use std::time::Duration;
+
+use nuncio_core::time::Timestamp;
+
+use super::parameters::{SignatureInput, read_signature};
+use super::{Authority, SignedRequest, check_content_digest, signature_base};
+use crate::did::{Did, DidUrl};
+use crate::document::BoundDocument;
+use crate::error::AuthError;
+use crate::moment;
+
+/// How long a signature counts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Policy {
+    /// How old it may be.
+    pub max_age: Duration,
+    /// How far its clock may be ahead of ours.
+    pub ahead: Duration,
+    /// Whether it must have a nonce.
+    pub nonce_required: bool,
+}
+
+impl Default for Policy {
+    /// Five minutes back, one ahead, with a nonce: as ANP's software has it.
+    fn default() -> Self {
+        Self { max_age: Duration::from_secs(300), ahead: Duration::from_secs(60), nonce_required: true }
+    }
+}
+
+impl Policy {
+    /// Checks a signature's times, in seconds since the epoch.
+    pub(crate) fn check(&self, created: i64, expires: Option<i64>, now: Timestamp) -> Result<(), AuthError> {
+        let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
+        let now = moment::seconds(now);
+        if created > now.saturating_add(seconds(self.ahead)) {
+            return Err(AuthError::Timestamp("the signature was made in the future; check the clock"));
+        }
+        if now.saturating_sub(created) > seconds(self.max_age) {
+            return Err(AuthError::Timestamp("the signature is too old; sign again"));
+        }
+        if expires.is_some_and(|expires| expires < now || expires < created) {
+            return Err(AuthError::Timestamp("the signature has run out; sign again"));
+        }
+        Ok(())
+    }
+
+    /// Until when the nonce of something made then must be remembered.
+    #[must_use]
+    pub fn remember_until(&self, created: Timestamp) -> Timestamp {
+        created.after(self.max_age + Duration::from_secs(1))
+    }
+}
+
+/// Who signed a request. Its nonce is yet to be remembered.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Verified {
+    /// The caller.
+    pub did: Did,
+    /// The key it signed with.
+    pub key_id: DidUrl,
+    /// The nonce, for [`crate::ReplayMemory::remember`].
+    pub nonce: Option<String>,
+    /// When it signed.
+    pub created: Timestamp,
+    /// When its signature runs out.
+    pub expires: Option<Timestamp>,
+}
+
+/// A signature that was read and not believed yet. It says whose document is needed.
+#[derive(Debug, Clone)]
+pub struct Claim {
+    input: SignatureInput,
+    signature: Vec<u8>,
+    key_id: DidUrl,
+    created: i64,
+}
+
+impl Claim {
+    /// Reads the two fields of a signature.
+    ///
+    /// # Errors
+    /// One is missing or not well formed, or the key has no full name.
+    pub fn read(signature_input: &str, signature: &str) -> Result<Self, AuthError> {
+        let refused = |fault: &str| AuthError::Request(format!("the signature fields are not usable: {fault}"));
+        let input = SignatureInput::read(signature_input).map_err(refused)?;
+        let signature = read_signature(signature, &input.label).map_err(refused)?;
+        let unnamed = || AuthError::VerificationMethod("keyid must be a DID, '#' and the name of a key".to_owned());
+        let keyid = input.keyid.as_deref().filter(|keyid| keyid.contains('#')).ok_or_else(unnamed)?;
+        let key_id = DidUrl::parse(keyid).map_err(|fault| AuthError::Did(format!("keyid: {fault}")))?;
+        let created = input.created.ok_or_else(|| refused("created is missing"))?;
+        Ok(Self { input, signature, key_id, created })
+    }
+
+    /// Whose document is needed.
+    #[must_use]
+    pub const fn did(&self) -> &Did {
+        self.key_id.did()
+    }
+
+    /// The name of the key.
+    #[must_use]
+    pub const fn key_id(&self) -> &DidUrl {
+        &self.key_id
+    }
+
+    /// The parameters, as they came.
+    #[must_use]
+    pub const fn input(&self) -> &SignatureInput {
+        &self.input
+    }
+
+    /// Checks all that needs no document: coverage, times, the nonce's presence and the body's digest.
+    ///
+    /// # Errors
+    /// Says what is missing.
+    pub fn check(&self, request: &SignedRequest<'_>, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
+        let covers = |name: &str| self.input.components.iter().any(|component| component == name);
+        for name in ["@method", "@target-uri"] {
+            if !covers(name) {
+                return Err(AuthError::Request(format!("the signature must cover {name}")));
+            }
+        }
+        policy.check(self.created, self.input.expires, now)?;
+        match &self.input.nonce {
+            None if policy.nonce_required => return Err(AuthError::Nonce("a nonce is required")),
+            Some(nonce) if nonce.is_empty() || nonce.len() > 256 => {
+                return Err(AuthError::Nonce("a nonce has 1 to 256 characters"));
+            }
+            _ => {}
+        }
+        match request.headers.field("content-digest") {
+            Some(digest) => check_content_digest(&digest, request.body).map_err(AuthError::ContentDigest)?,
+            None if covers("content-digest") || !request.body.is_empty() => {
+                return Err(AuthError::ContentDigest("a body needs Content-Digest"));
+            }
+            None => {}
+        }
+        if !request.body.is_empty() && !covers("content-digest") {
+            return Err(AuthError::ContentDigest("the signature must cover content-digest"));
+        }
+        Ok(())
+    }
+
+    /// Checks the signature itself. What [`Claim::check`] checks is not checked again.
+    ///
+    /// # Errors
+    /// The document does not let the key authenticate, or the signature does not fit.
+    pub fn verify(&self, request: &SignedRequest<'_>, document: &BoundDocument) -> Result<Verified, AuthError> {
+        let key = document.authentication_key(&self.key_id)?;
+        if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
+            return Err(AuthError::Signature("alg is not what the key signs with"));
+        }
+        let fits = |authority| {
+            let base = signature_base(request, &self.input.components, &self.input.raw, authority)
+                .map_err(AuthError::Request)?;
+            key.verify(base.as_bytes(), &self.signature)
+                .map_err(|_| AuthError::Signature("the signature does not fit the request"))
+        };
+        // The target is covered byte for byte, so taking its host as it is written gives nothing away.
+        fits(Authority::Normal)
+            .or_else(|fault| if self.spells_authority(request) { fits(Authority::AsWritten) } else { Err(fault) })?;
+        Ok(Verified {
+            did: self.key_id.did().clone(),
+            key_id: self.key_id.clone(),
+            nonce: self.input.nonce.clone(),
+            created: moment::from_seconds(self.created),
+            expires: self.input.expires.map(moment::from_seconds),
+        })
+    }
+
+    /// Whether the host is covered and written in another than its normal form.
+    fn spells_authority(&self, request: &SignedRequest<'_>) -> bool {
+        let written = super::normal_authority(request.target_uri);
+        self.input.components.iter().any(|component| component == "@authority")
+            && written.is_some_and(|normal| {
+                let after = request.target_uri.split_once("://").map_or("", |(_, after)| after);
+                !after.strip_prefix(&*normal).is_some_and(|rest| rest.is_empty() || rest.starts_with(['/', '?', '#']))
+            })
+    }
+}
+
+/// Verifies a signed request against the document of its signer: the whole way in one step.
+///
+/// # Errors
+/// Says what does not hold. The nonce is handed back, not remembered: that comes after.
+pub fn verify_request(
+    request: &SignedRequest<'_>,
+    document: &BoundDocument,
+    now: Timestamp,
+    policy: &Policy,
+) -> Result<Verified, AuthError> {
+    let field = |name: &'static str| {
+        let missing = || AuthError::Request(format!("{name} is missing"));
+        request.headers.field(name).ok_or_else(missing)
+    };
+    let claim = Claim::read(&field("signature-input")?, &field("signature")?)?;
+    claim.check(request, now, policy)?;
+    claim.verify(request, document)
+}

@@ -1,0 +1,110 @@
+//! The key inside a verification method, for every type ANP's software writes (ANP-03 §2.3).
+
+use serde_json::{Map, Value};
+
+use super::{KeyError, VerifyingKey};
+use crate::encoding::{from_base58, from_multibase};
+
+/// What a verification method holds.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum MethodKey {
+    /// A key that verifies signatures.
+    Verifying(VerifyingKey),
+    /// An X25519 key to agree on secrets with.
+    Agreement([u8; 32]),
+    /// A key this software cannot use, and why. The rest of the document stays readable.
+    Unusable(KeyError),
+}
+
+impl MethodKey {
+    /// Reads the key of a verification method.
+    #[must_use]
+    pub fn read(kind: &str, method: &Map<String, Value>) -> Self {
+        if kind == "X25519KeyAgreementKey2019" {
+            return agreement(method).map_or_else(Self::Unusable, Self::Agreement);
+        }
+        verifying(kind, method).map_or_else(Self::Unusable, Self::Verifying)
+    }
+}
+
+/// The one field of a method that holds its key.
+enum KeyField<'a> {
+    Jwk(&'a Map<String, Value>),
+    Multibase(&'a str),
+    Base58(&'a str),
+}
+
+fn key_field(method: &Map<String, Value>) -> Result<KeyField<'_>, KeyError> {
+    let text = |name| method.get(name).map(|value| value.as_str().ok_or(KeyError::KeyFields)).transpose();
+    let jwk = method.get("publicKeyJwk").map(|value| value.as_object().ok_or(KeyError::KeyFields)).transpose()?;
+    match (jwk, text("publicKeyMultibase")?, text("publicKeyBase58")?) {
+        (Some(jwk), None, None) => Ok(KeyField::Jwk(jwk)),
+        (None, Some(text), None) => Ok(KeyField::Multibase(text)),
+        (None, None, Some(text)) => Ok(KeyField::Base58(text)),
+        _ => Err(KeyError::KeyFields),
+    }
+}
+
+fn verifying(kind: &str, method: &Map<String, Value>) -> Result<VerifyingKey, KeyError> {
+    let field = key_field(method)?;
+    match kind {
+        "Multikey" | "Ed25519VerificationKey2018" | "Ed25519VerificationKey2020" => ed25519_or_prefixed(kind, &field),
+        "JsonWebKey2020" => match field {
+            KeyField::Jwk(jwk) if jwk.get("kty").is_some_and(|kty| kty == "OKP") => VerifyingKey::from_jwk(jwk),
+            KeyField::Jwk(_) => Err(KeyError::Jwk("of a JsonWebKey2020 must be OKP/Ed25519")),
+            KeyField::Multibase(_) | KeyField::Base58(_) => Err(KeyError::KeyFields),
+        },
+        "EcdsaSecp256k1VerificationKey2019" => elliptic(&field, super::Algorithm::Secp256k1),
+        "EcdsaSecp256r1VerificationKey2019" => elliptic(&field, super::Algorithm::P256),
+        _ => Err(KeyError::Unsupported(kind.to_owned())),
+    }
+}
+
+/// Ed25519 keys come with their multicodec prefix or bare; a Multikey with a prefix may be of another curve.
+fn ed25519_or_prefixed(kind: &str, field: &KeyField<'_>) -> Result<VerifyingKey, KeyError> {
+    let key = match *field {
+        KeyField::Jwk(jwk) => VerifyingKey::from_jwk(jwk)?,
+        KeyField::Multibase(text) => match from_multibase(text, 67) {
+            Some(bytes) if bytes.len() == 32 => VerifyingKey::ed25519(&bytes)?,
+            _ => VerifyingKey::from_multibase(text)?,
+        },
+        KeyField::Base58(text) => {
+            VerifyingKey::ed25519(&from_base58(text, 32).ok_or(KeyError::Encoding("publicKeyBase58"))?)?
+        }
+    };
+    if kind != "Multikey" && key.algorithm() != super::Algorithm::Ed25519 {
+        return Err(KeyError::Point("Ed25519"));
+    }
+    Ok(key)
+}
+
+/// Keys of the two ECDSA curves: a JWK, or the point with or without its multicodec prefix.
+fn elliptic(field: &KeyField<'_>, curve: super::Algorithm) -> Result<VerifyingKey, KeyError> {
+    let bare = |bytes: &[u8]| match curve {
+        super::Algorithm::P256 => VerifyingKey::p256(bytes),
+        _ => VerifyingKey::secp256k1(bytes),
+    };
+    let key = match *field {
+        KeyField::Jwk(jwk) => VerifyingKey::from_jwk(jwk)?,
+        KeyField::Multibase(text) => match from_multibase(text, 67) {
+            Some(bytes) if matches!(bytes.len(), 33 | 65) => bare(&bytes)?,
+            _ => VerifyingKey::from_multibase(text)?,
+        },
+        KeyField::Base58(text) => bare(&from_base58(text, 65).ok_or(KeyError::Encoding("publicKeyBase58"))?)?,
+    };
+    if key.algorithm() != curve {
+        return Err(KeyError::Jwk("is of another curve than its type says"));
+    }
+    Ok(key)
+}
+
+/// X25519 keys are the bare 32 bytes, sometimes behind their multicodec prefix.
+fn agreement(method: &Map<String, Value>) -> Result<[u8; 32], KeyError> {
+    let bytes = match key_field(method)? {
+        KeyField::Jwk(_) => return Err(KeyError::Jwk("of an X25519KeyAgreementKey2019 is not read")),
+        KeyField::Multibase(text) => from_multibase(text, 34).ok_or(KeyError::Encoding("publicKeyMultibase"))?,
+        KeyField::Base58(text) => from_base58(text, 32).ok_or(KeyError::Encoding("publicKeyBase58"))?,
+    };
+    let key = if bytes.len() == 34 { bytes.strip_prefix(&[0xec, 0x01]).unwrap_or(&bytes) } else { &bytes };
+    key.try_into().map_err(|_| KeyError::Point("X25519"))
+}

@@ -1,0 +1,87 @@
+//! The private key of an agent or of this service.
+
+use std::fmt;
+use std::sync::Arc;
+
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+
+use super::{KeyError, VerifyingKey};
+use crate::encoding::{base64, from_base64};
+
+/// An Ed25519 private key. It shows only its public half.
+#[derive(Clone)]
+pub struct SigningKey {
+    pair: Arc<Ed25519KeyPair>,
+    seed: [u8; 32],
+    public: VerifyingKey,
+}
+
+/// What stands before the 32 bytes of the seed in PKCS #8, version 1 (RFC 8410).
+const PKCS8_HEAD: [u8; 16] =
+    [0x30, 0x2e, 0x02, 0x01, 0x00, 0x30, 0x05, 0x06, 0x03, 0x2b, 0x65, 0x70, 0x04, 0x22, 0x04, 0x20];
+const PEM_HEAD: &str = "-----BEGIN PRIVATE KEY-----";
+const PEM_FOOT: &str = "-----END PRIVATE KEY-----";
+
+impl SigningKey {
+    /// The key that belongs to a seed of 32 random bytes.
+    #[must_use]
+    pub fn from_seed(seed: &[u8; 32]) -> Self {
+        let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("every 32 bytes are a seed");
+        let public = VerifyingKey::ed25519(pair.public_key().as_ref()).expect("a pair's public key is a good point");
+        Self { pair: Arc::new(pair), seed: *seed, public }
+    }
+
+    /// Reads PKCS #8 in DER, with or without the public key in it.
+    ///
+    /// # Errors
+    /// It is something else, or its public key is not its own.
+    pub fn from_pkcs8(der: &[u8]) -> Result<Self, KeyError> {
+        let told = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| KeyError::Pkcs8)?;
+        let seed = der.get(16..48).and_then(|seed| <&[u8; 32]>::try_from(seed).ok()).ok_or(KeyError::Pkcs8)?;
+        let key = Self::from_seed(seed);
+        if key.pair.public_key().as_ref() != told.public_key().as_ref() {
+            return Err(KeyError::Pkcs8);
+        }
+        Ok(key)
+    }
+
+    /// Reads PKCS #8 in PEM.
+    ///
+    /// # Errors
+    /// As [`SigningKey::from_pkcs8`].
+    pub fn from_pem(pem: &str) -> Result<Self, KeyError> {
+        let inside = pem.trim().strip_prefix(PEM_HEAD).and_then(|rest| rest.strip_suffix(PEM_FOOT));
+        let text: String = inside.ok_or(KeyError::Pkcs8)?.split_ascii_whitespace().collect();
+        Self::from_pkcs8(&from_base64(&text).ok_or(KeyError::Pkcs8)?)
+    }
+
+    /// The key as PKCS #8 in PEM, to be stored where nobody else reads.
+    #[must_use]
+    pub fn to_pem(&self) -> String {
+        format!("{PEM_HEAD}\n{}\n{PEM_FOOT}\n", base64(&[PKCS8_HEAD.as_slice(), &self.seed].concat()))
+    }
+
+    /// The public half.
+    #[must_use]
+    pub const fn public(&self) -> &VerifyingKey {
+        &self.public
+    }
+
+    /// The segment that binds a DID to this key: `e1_…`.
+    #[must_use]
+    pub fn fingerprint(&self) -> String {
+        format!("e1_{}", self.public.thumbprint())
+    }
+
+    /// Signs a message.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> [u8; 64] {
+        self.pair.sign(message).as_ref().try_into().expect("an Ed25519 signature has 64 bytes")
+    }
+}
+
+impl fmt::Debug for SigningKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "SigningKey of {:?}", self.public)
+    }
+}

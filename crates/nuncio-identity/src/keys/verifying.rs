@@ -1,0 +1,204 @@
+//! Public keys, and what they say of a signature.
+
+use std::fmt;
+
+use p256::elliptic_curve::sec1::ToSec1Point as _;
+use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
+use serde_json::{Map, Value, json};
+
+use super::KeyError;
+use crate::encoding::{base64url, base64url_exact, from_multibase, multibase};
+use crate::jcs::sha256;
+
+/// A public key that verifies signatures: a point that was checked when it was read.
+#[derive(Clone, PartialEq, Eq)]
+pub struct VerifyingKey(Kind);
+
+#[derive(Clone, PartialEq, Eq)]
+enum Kind {
+    Ed25519([u8; 32]),
+    /// The uncompressed point, as ring wants it.
+    P256([u8; 65]),
+    Secp256k1(Box<k256::ecdsa::VerifyingKey>),
+}
+
+/// What a key signs with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Algorithm {
+    /// EdDSA on Curve25519.
+    Ed25519,
+    /// ECDSA on P-256 with SHA-256, as `r` and `s` of 32 bytes each.
+    P256,
+    /// ECDSA on secp256k1 with SHA-256, as `r` and `s` of 32 bytes each.
+    Secp256k1,
+}
+
+/// The signature is not this key's over this message.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[error("the signature does not fit")]
+pub struct BadSignature;
+
+/// The multicodec prefixes of public keys.
+const ED25519_CODEC: [u8; 2] = [0xed, 0x01];
+const P256_CODEC: [u8; 2] = [0x80, 0x24];
+const SECP256K1_CODEC: [u8; 2] = [0xe7, 0x01];
+
+impl VerifyingKey {
+    /// An Ed25519 key from its 32 bytes.
+    ///
+    /// # Errors
+    /// They are no point, or one of the few that verify nearly anything.
+    pub fn ed25519(bytes: &[u8]) -> Result<Self, KeyError> {
+        let refused = KeyError::Point("Ed25519");
+        let bytes: [u8; 32] = bytes.try_into().map_err(|_| refused.clone())?;
+        let point = ed25519_dalek::VerifyingKey::from_bytes(&bytes).map_err(|_| refused.clone())?;
+        if point.is_weak() {
+            return Err(refused);
+        }
+        Ok(Self(Kind::Ed25519(bytes)))
+    }
+
+    /// A P-256 key from its point, compressed or not.
+    ///
+    /// # Errors
+    /// It is no point of the curve.
+    pub fn p256(sec1: &[u8]) -> Result<Self, KeyError> {
+        let key = p256::PublicKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("P-256"))?;
+        let point = key.to_sec1_point(false);
+        Ok(Self(Kind::P256(point.as_bytes().try_into().map_err(|_| KeyError::Point("P-256"))?)))
+    }
+
+    /// A secp256k1 key from its point, compressed or not.
+    ///
+    /// # Errors
+    /// It is no point of the curve.
+    pub fn secp256k1(sec1: &[u8]) -> Result<Self, KeyError> {
+        let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("secp256k1"))?;
+        Ok(Self(Kind::Secp256k1(Box::new(key))))
+    }
+
+    /// Reads a JWK.
+    ///
+    /// # Errors
+    /// Its type or curve is another, a coordinate does not have exactly 32 bytes, or it holds a private key.
+    pub fn from_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
+        if jwk.contains_key("d") {
+            return Err(KeyError::Jwk("holds a private key (d)"));
+        }
+        let text = |name: &str| jwk.get(name).and_then(Value::as_str);
+        let coordinate = |name: &str, fault| text(name).and_then(base64url_exact::<32>).ok_or(KeyError::Jwk(fault));
+        let x = || coordinate("x", "needs x of 32 bytes in base64url");
+        let point = || {
+            let y = coordinate("y", "needs y of 32 bytes in base64url")?;
+            Ok([[4].as_slice(), &x()?, &y].concat())
+        };
+        match (text("kty"), text("crv")) {
+            (Some("OKP"), Some("Ed25519")) => Self::ed25519(&x()?),
+            (Some("EC"), Some("P-256")) => Self::p256(&point()?),
+            (Some("EC"), Some("secp256k1")) => Self::secp256k1(&point()?),
+            _ => Err(KeyError::Jwk("is neither OKP/Ed25519 nor EC/P-256 nor EC/secp256k1")),
+        }
+    }
+
+    /// Reads a Multikey: `z`, base58btc, a multicodec prefix and the key.
+    ///
+    /// # Errors
+    /// The text is not readable, or the prefix is of another kind of key.
+    pub fn from_multibase(text: &str) -> Result<Self, KeyError> {
+        let bytes = from_multibase(text, 67).ok_or(KeyError::Encoding("publicKeyMultibase"))?;
+        let (codec, key) = bytes.split_first_chunk::<2>().ok_or(KeyError::Encoding("publicKeyMultibase"))?;
+        match *codec {
+            ED25519_CODEC => Self::ed25519(key),
+            P256_CODEC => Self::p256(key),
+            SECP256K1_CODEC => Self::secp256k1(key),
+            _ => Err(KeyError::Unsupported(format!("multicodec {:02x}{:02x}", codec[0], codec[1]))),
+        }
+    }
+
+    /// The key as a Multikey.
+    #[must_use]
+    pub fn to_multibase(&self) -> String {
+        let compressed = |point: &[u8]| {
+            let sign = 2 + (point[64] & 1);
+            [[sign].as_slice(), &point[1..33]].concat()
+        };
+        let (codec, key) = match &self.0 {
+            Kind::Ed25519(bytes) => (ED25519_CODEC, bytes.to_vec()),
+            Kind::P256(point) => (P256_CODEC, compressed(point)),
+            Kind::Secp256k1(key) => (SECP256K1_CODEC, key.to_sec1_point(true).as_bytes().to_vec()),
+        };
+        multibase(&[codec.as_slice(), &key].concat())
+    }
+
+    /// The key as a JWK with the members a thumbprint is taken of.
+    #[must_use]
+    pub fn to_jwk(&self) -> Value {
+        let ec = |curve: &str, point: &[u8]| json!({ "crv": curve, "kty": "EC", "x": base64url(&point[1..33]), "y": base64url(&point[33..65]) });
+        match &self.0 {
+            Kind::Ed25519(bytes) => json!({ "crv": "Ed25519", "kty": "OKP", "x": base64url(bytes) }),
+            Kind::P256(point) => ec("P-256", point),
+            Kind::Secp256k1(key) => ec("secp256k1", key.to_sec1_point(false).as_bytes()),
+        }
+    }
+
+    /// The RFC 7638 thumbprint, in base64url.
+    #[must_use]
+    pub fn thumbprint(&self) -> String {
+        base64url(&self.thumbprint_bytes())
+    }
+
+    /// The RFC 7638 thumbprint.
+    #[must_use]
+    pub fn thumbprint_bytes(&self) -> [u8; 32] {
+        // Only these members, in this order and without spaces: the canonical form is the thumbprint's input.
+        sha256(&crate::jcs::canonical(&self.to_jwk()))
+    }
+
+    /// What it signs with.
+    #[must_use]
+    pub const fn algorithm(&self) -> Algorithm {
+        match self.0 {
+            Kind::Ed25519(_) => Algorithm::Ed25519,
+            Kind::P256(_) => Algorithm::P256,
+            Kind::Secp256k1(_) => Algorithm::Secp256k1,
+        }
+    }
+
+    /// Whether a signature is this key's over a message. Of ECDSA signatures both forms of `s` are taken, DER
+    /// is not.
+    ///
+    /// # Errors
+    /// It is not.
+    pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
+        match &self.0 {
+            Kind::Ed25519(key) => {
+                UnparsedPublicKey::new(&ED25519, key).verify(message, signature).map_err(|_| BadSignature)
+            }
+            Kind::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
+                .verify(message, signature)
+                .map_err(|_| BadSignature),
+            Kind::Secp256k1(key) => {
+                use k256::ecdsa::signature::Verifier as _;
+                let signature = k256::ecdsa::Signature::from_slice(signature).map_err(|_| BadSignature)?;
+                key.verify(message, &signature.normalize_s()).map_err(|_| BadSignature)
+            }
+        }
+    }
+}
+
+impl Algorithm {
+    /// Whether the `alg` of a signature's parameters may stand for it. secp256k1 has no registered name.
+    pub(crate) fn answers_to(self, name: &str) -> bool {
+        match self {
+            Self::Ed25519 => name == "ed25519",
+            Self::P256 => name == "ecdsa-p256-sha256",
+            Self::Secp256k1 => name.contains("secp256k1"),
+        }
+    }
+}
+
+impl fmt::Debug for VerifyingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.to_multibase())
+    }
+}

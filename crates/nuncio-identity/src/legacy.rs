@@ -1,0 +1,182 @@
+//! The `DIDWba` header of clients before ANP 1.1, and its JSON form. It covers neither method nor body: only who,
+//! where to, and when.
+
+use nuncio_core::time::Timestamp;
+use serde_json::{Value, json};
+
+use crate::challenge::AuthParams;
+use crate::did::{Did, DidUrl};
+use crate::document::BoundDocument;
+use crate::encoding::{base64url, from_base64url};
+use crate::error::AuthError;
+use crate::http_signature::{Policy, Verified};
+use crate::jcs;
+use crate::keys::SigningKey;
+use crate::moment;
+
+/// An old header that was read and not believed yet.
+#[derive(Debug, Clone)]
+pub struct LegacyClaim {
+    version: Version,
+    key_id: DidUrl,
+    nonce: String,
+    timestamp: String,
+    signature: String,
+}
+
+/// The version of the header: it decides under which name the host is signed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Version {
+    /// Before 1.1: `service`.
+    V1_0,
+    /// From 1.1 on, and where no version is given: `aud`.
+    V1_1,
+}
+
+impl Version {
+    fn parse(text: &str) -> Option<Self> {
+        let (major, minor) = text.split_once('.').unwrap_or((text, "0"));
+        let number = |digits: &str| digits.parse::<u16>().ok().filter(|_| digits.bytes().all(|b| b.is_ascii_digit()));
+        Some(if (number(major)?, number(minor)?) >= (1, 1) { Self::V1_1 } else { Self::V1_0 })
+    }
+
+    const fn as_str(self) -> &'static str {
+        match self {
+            Self::V1_0 => "1.0",
+            Self::V1_1 => "1.1",
+        }
+    }
+
+    const fn host_member(self) -> &'static str {
+        match self {
+            Self::V1_0 => "service",
+            Self::V1_1 => "aud",
+        }
+    }
+}
+
+/// What is signed: the hash of the canonical form of four members.
+fn signed_bytes(version: Version, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
+    let signed = json!({ "did": did.as_str(), "nonce": nonce, "timestamp": timestamp, version.host_member(): host });
+    jcs::sha256(&jcs::canonical(&signed))
+}
+
+impl LegacyClaim {
+    /// Makes the header for a host, which is named without its port.
+    #[must_use]
+    pub fn make(key_id: &DidUrl, key: &SigningKey, host: &str, nonce: &str, now: Timestamp, version: Version) -> Self {
+        let timestamp = moment::write(now);
+        let signature = key.sign(&signed_bytes(version, key_id.did(), nonce, &timestamp, host));
+        Self { version, key_id: key_id.clone(), nonce: nonce.to_owned(), timestamp, signature: base64url(&signature) }
+    }
+
+    /// Reads the value of `Authorization`.
+    ///
+    /// # Errors
+    /// It is another scheme, or a member is missing or not well formed.
+    pub fn from_header(field: &str) -> Result<Self, AuthError> {
+        let unreadable = || AuthError::Request("the DIDWba header is not well formed".to_owned());
+        let mut all = AuthParams::read_all(field);
+        let params = all.pop().filter(|params| all.is_empty() && params.is_scheme("DIDWba")).ok_or_else(unreadable)?;
+        for (at, (name, _)) in params.members.iter().enumerate() {
+            if params.members[..at].iter().any(|(before, _)| before == name) {
+                return Err(AuthError::Request(format!("the DIDWba header has {name} twice")));
+            }
+        }
+        Self::from_members(|name| params.get(name))
+    }
+
+    /// Reads the JSON form.
+    ///
+    /// # Errors
+    /// A member is missing or not well formed.
+    pub fn from_json(value: &Value) -> Result<Self, AuthError> {
+        Self::from_members(|name| value.get(name).and_then(Value::as_str))
+    }
+
+    fn from_members<'a>(member: impl Fn(&str) -> Option<&'a str>) -> Result<Self, AuthError> {
+        let text = |name: &str, most: usize| {
+            let missing = || AuthError::Request(format!("the DIDWba header has no usable {name}"));
+            member(name).filter(|text| !text.is_empty() && text.len() <= most).ok_or_else(missing)
+        };
+        let version = member("v").map_or(Some(Version::V1_1), Version::parse);
+        let version = version.ok_or_else(|| AuthError::Request("v is no version such as 1.1".to_owned()))?;
+        let nonce = text("nonce", 256)?;
+        let timestamp = text("timestamp", 40)?;
+        let fragment = text("verification_method", 128)?;
+        let signature = text("signature", 128)?;
+        let did = Did::parse(text("did", 512)?).map_err(|fault| AuthError::Did(fault.to_string()))?;
+        let key_id = DidUrl::new(did, fragment).map_err(|fault| AuthError::VerificationMethod(fault.to_string()))?;
+        Ok(Self {
+            version,
+            key_id,
+            nonce: nonce.to_owned(),
+            timestamp: timestamp.to_owned(),
+            signature: signature.to_owned(),
+        })
+    }
+
+    /// The value of `Authorization`.
+    #[must_use]
+    pub fn to_header(&self) -> String {
+        let Self { version, key_id, nonce, timestamp, signature } = self;
+        format!(
+            "DIDWba v=\"{}\", did=\"{}\", nonce=\"{nonce}\", timestamp=\"{timestamp}\", \
+             verification_method=\"{}\", signature=\"{signature}\"",
+            version.as_str(),
+            key_id.did(),
+            key_id.fragment(),
+        )
+    }
+
+    /// The JSON form.
+    #[must_use]
+    pub fn to_json(&self) -> Value {
+        json!({
+            "v": self.version.as_str(),
+            "did": self.key_id.did().as_str(),
+            "nonce": self.nonce,
+            "timestamp": self.timestamp,
+            "verification_method": self.key_id.fragment(),
+            "signature": self.signature,
+        })
+    }
+
+    /// Whose document is needed.
+    #[must_use]
+    pub const fn did(&self) -> &Did {
+        self.key_id.did()
+    }
+
+    /// Checks all that needs no document: the time.
+    ///
+    /// # Errors
+    /// It is too old, from the future, or no time.
+    pub fn check(&self, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
+        policy.check(moment::seconds(self.moment()?), None, now)
+    }
+
+    fn moment(&self) -> Result<Timestamp, AuthError> {
+        moment::read(&self.timestamp).ok_or(AuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
+    }
+
+    /// Checks the signature, for a host named without its port. What [`LegacyClaim::check`] checks is not
+    /// checked again.
+    ///
+    /// # Errors
+    /// The document does not let the key authenticate, or the signature does not fit.
+    pub fn verify(&self, host: &str, document: &BoundDocument) -> Result<Verified, AuthError> {
+        let key = document.authentication_key(&self.key_id)?;
+        let unfit = AuthError::Signature("the signature does not fit the DID, the host, the nonce and the time");
+        let signature = from_base64url(&self.signature).ok_or_else(|| unfit.clone())?;
+        let signed = signed_bytes(self.version, self.key_id.did(), &self.nonce, &self.timestamp, host);
+        key.verify(&signed, &signature).map_err(|_| unfit)?;
+        Ok(Verified {
+            did: self.key_id.did().clone(),
+            key_id: self.key_id.clone(),
+            nonce: Some(self.nonce.clone()),
+            created: self.moment()?,
+            expires: None,
+        })
+    }
+}

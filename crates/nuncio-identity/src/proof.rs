@@ -1,0 +1,241 @@
+//! Proofs inside documents (ANP-03 §3, ANP Core Binding appendix B, ANP-07): two hashes side by side, signed.
+
+mod description;
+mod object;
+mod sign;
+
+pub use description::{DescriptionRules, Signer, verify_description};
+pub use object::{sign_object, verify_object};
+pub use sign::{Encoding, ProofOptions, sign};
+
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value};
+
+use crate::encoding::{base64url_exact, from_multibase};
+use crate::jcs;
+use crate::keys::{Algorithm, VerifyingKey};
+use crate::moment;
+
+/// What a proof is made with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Suite {
+    /// `DataIntegrityProof` with `eddsa-jcs-2022`: what we write.
+    EddsaJcs2022,
+    /// `DataIntegrityProof` with `didwba-jcs-ecdsa-secp256k1-2025`.
+    Secp256k1Jcs2025,
+    /// `Ed25519Signature2020`, as ANP's software writes it.
+    Ed25519Signature2020,
+    /// `EcdsaSecp256k1Signature2019`, as ANP's software writes it.
+    EcdsaSecp256k1Signature2019,
+}
+
+/// Why a proof does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ProofError {
+    /// There is no proof, or it is no object.
+    #[error("there is no proof, or it is not one object")]
+    Missing,
+    /// A member is missing or no text.
+    #[error("the proof has no text in {0}")]
+    Field(&'static str),
+    /// Its type or suite is none of those known here.
+    #[error("proofs of type {0:?} are not supported")]
+    Type(String),
+    /// It is for another purpose.
+    #[error("the purpose of the proof must be assertionMethod, not {0:?}")]
+    Purpose(String),
+    /// A moment in it is not RFC 3339 with a zone, or has passed.
+    #[error("{0} of the proof is not a moment such as 2026-01-01T00:00:00Z, or has passed")]
+    Moment(&'static str),
+    /// The key's name is no full DID URL.
+    #[error("the proof must name its key by a full DID URL, not {0:?}")]
+    VerificationMethod(String),
+    /// The signature is not in the encoding it should be in.
+    #[error("proofValue is not a signature of 64 bytes in the right encoding")]
+    Value,
+    /// The document of the issuer is of another DID.
+    #[error("the issuer's document is of another DID")]
+    IssuerDocument,
+    /// The key belongs to somebody else than the issuer.
+    #[error("the key of the proof is not the issuer's")]
+    IssuerMismatch,
+    /// The key is not for statements.
+    #[error("{0} is not listed under assertionMethod")]
+    Unauthorised(String),
+    /// The document has no such key, or not a usable one.
+    #[error("the issuer's document has no usable key {0}")]
+    KeyMissing(String),
+    /// The proof names another host, or needs a challenge and has none.
+    #[error("the proof is for another place: {0}")]
+    Place(&'static str),
+    /// The contexts of document and proof differ.
+    #[error("the @context of the proof is not the document's")]
+    Context,
+    /// The signature does not fit.
+    #[error("the signature of the proof does not fit the document")]
+    Signature,
+}
+
+impl ProofError {
+    /// The stable word for it; the SDK's own where it has one.
+    #[must_use]
+    pub const fn word(&self) -> &'static str {
+        match self {
+            Self::Missing => "proof_missing",
+            Self::Field(_) => "proof_field_missing",
+            Self::Type(_) => "proof_type_invalid",
+            Self::Purpose(_) => "proof_purpose_invalid",
+            Self::Moment(_) => "timestamp_invalid",
+            Self::VerificationMethod(_) => "verification_method_invalid",
+            Self::Value => "proof_value_invalid",
+            Self::IssuerDocument => "issuer_document_mismatch",
+            Self::IssuerMismatch => "issuer_did_mismatch",
+            Self::Unauthorised(_) => "verification_method_unauthorized",
+            Self::KeyMissing(_) => "verification_method_missing",
+            Self::Place(_) => "proof_place_invalid",
+            Self::Context => "proof_context_invalid",
+            Self::Signature => "proof_signature_invalid",
+        }
+    }
+}
+
+/// A proof as it was read; nothing of it is believed yet.
+#[derive(Debug, Clone)]
+pub struct Proof<'a> {
+    /// What it is made with.
+    pub suite: Suite,
+    /// What it is for.
+    pub purpose: &'a str,
+    /// The name of the key, as written.
+    pub verification_method: &'a str,
+    /// When it was made.
+    pub created: Option<Timestamp>,
+    /// When it runs out.
+    pub expires: Option<Timestamp>,
+    /// The host it is meant for.
+    pub domain: Option<&'a str>,
+    /// What somebody asked to see in it.
+    pub challenge: Option<&'a str>,
+    value: &'a str,
+    members: &'a Map<String, Value>,
+}
+
+/// How `@context` of the document enters the hash.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Context {
+    /// As the W3C writes it: with the options.
+    WithOptions,
+    /// Not at all: the SDK's older form, and object proofs.
+    Apart,
+}
+
+impl<'a> Proof<'a> {
+    /// Reads the proof of a document.
+    ///
+    /// # Errors
+    /// A member is missing, or of another type than it should be.
+    pub fn read(document: &'a Map<String, Value>) -> Result<Self, ProofError> {
+        let members = document.get("proof").and_then(Value::as_object).ok_or(ProofError::Missing)?;
+        let optional = |name: &'static str| match members.get(name) {
+            None => Ok(None),
+            Some(Value::String(text)) => Ok(Some(text.as_str())),
+            Some(_) => Err(ProofError::Field(name)),
+        };
+        let text = |name: &'static str| optional(name)?.ok_or(ProofError::Field(name));
+        let moment = |name: &'static str| {
+            optional(name)?.map(|text| moment::read(text).ok_or(ProofError::Moment(name))).transpose()
+        };
+        Ok(Self {
+            suite: Suite::read(text("type")?, optional("cryptosuite")?)?,
+            purpose: text("proofPurpose")?,
+            verification_method: text("verificationMethod")?,
+            created: moment("created")?,
+            expires: moment("expires")?,
+            domain: optional("domain")?,
+            challenge: optional("challenge")?,
+            value: text("proofValue")?,
+            members,
+        })
+    }
+
+    /// Whether the proof is this key's over this document, in either of its encodings.
+    ///
+    /// # Errors
+    /// It is not, or it has run out.
+    pub fn verify(&self, document: &Map<String, Value>, key: &VerifyingKey, now: Timestamp) -> Result<(), ProofError> {
+        self.check_expiry(now)?;
+        let data_integrity = matches!(self.suite, Suite::EddsaJcs2022 | Suite::Secp256k1Jcs2025);
+        // 64 bytes are 87 or 88 characters in base58 and 86 in base64url, so no text is both.
+        let (signature, context) = match from_multibase(self.value, 64).and_then(|bytes| bytes.try_into().ok()) {
+            Some(signature) if data_integrity => (signature, Context::WithOptions),
+            _ => (base64url_exact::<64>(self.value).ok_or(ProofError::Value)?, Context::Apart),
+        };
+        self.verify_signature(document, key, &signature, context)
+    }
+
+    fn check_expiry(&self, now: Timestamp) -> Result<(), ProofError> {
+        if self.expires.is_some_and(|expires| expires < now) {
+            return Err(ProofError::Moment("expires"));
+        }
+        Ok(())
+    }
+
+    fn verify_signature(
+        &self,
+        document: &Map<String, Value>,
+        key: &VerifyingKey,
+        signature: &[u8; 64],
+        context: Context,
+    ) -> Result<(), ProofError> {
+        if key.algorithm() != self.suite.algorithm() {
+            return Err(ProofError::Signature);
+        }
+        let input = signing_input(document, self.members, context)?;
+        key.verify(&input, signature).map_err(|_| ProofError::Signature)
+    }
+}
+
+impl Suite {
+    fn read(kind: &str, cryptosuite: Option<&str>) -> Result<Self, ProofError> {
+        match (kind, cryptosuite) {
+            ("DataIntegrityProof", Some("eddsa-jcs-2022")) => Ok(Self::EddsaJcs2022),
+            ("DataIntegrityProof", Some("didwba-jcs-ecdsa-secp256k1-2025")) => Ok(Self::Secp256k1Jcs2025),
+            ("Ed25519Signature2020", None) => Ok(Self::Ed25519Signature2020),
+            ("EcdsaSecp256k1Signature2019", None) => Ok(Self::EcdsaSecp256k1Signature2019),
+            (kind, Some(suite)) => Err(ProofError::Type(format!("{kind}/{suite}"))),
+            (kind, None) => Err(ProofError::Type(kind.to_owned())),
+        }
+    }
+
+    const fn algorithm(self) -> Algorithm {
+        match self {
+            Self::EddsaJcs2022 | Self::Ed25519Signature2020 => Algorithm::Ed25519,
+            Self::Secp256k1Jcs2025 | Self::EcdsaSecp256k1Signature2019 => Algorithm::Secp256k1,
+        }
+    }
+}
+
+/// What is signed: the hash of the options, then the hash of the document without its proof.
+fn signing_input(
+    document: &Map<String, Value>,
+    proof: &Map<String, Value>,
+    context: Context,
+) -> Result<[u8; 64], ProofError> {
+    let mut options = without(proof, "proofValue");
+    if context == Context::WithOptions
+        && let Some(found) = document.get("@context")
+    {
+        if proof.get("@context").is_some_and(|given| given != found) {
+            return Err(ProofError::Context);
+        }
+        options.insert("@context".to_owned(), found.clone());
+    }
+    let mut input = [0; 64];
+    input[..32].copy_from_slice(&jcs::sha256(&jcs::canonical(&Value::Object(options))));
+    input[32..].copy_from_slice(&jcs::sha256(&jcs::canonical(&Value::Object(without(document, "proof")))));
+    Ok(input)
+}
+
+fn without(members: &Map<String, Value>, name: &str) -> Map<String, Value> {
+    members.iter().filter(|(given, _)| *given != name).map(|(name, value)| (name.clone(), value.clone())).collect()
+}

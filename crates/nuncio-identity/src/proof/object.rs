@@ -1,0 +1,46 @@
+//! Proofs on objects that travel by themselves, such as receipts (Core Binding, appendix B).
+
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value};
+
+use super::sign::sign_in;
+use super::{Context, Encoding, Proof, ProofError, ProofOptions, Suite};
+use crate::did::{Did, DidUrl};
+use crate::document::BoundDocument;
+use crate::encoding::from_multibase;
+use crate::keys::SigningKey;
+
+/// Signs an object. Unlike in a DID document, `@context` is never part of the options.
+pub fn sign_object(object: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>) {
+    sign_in(object, key, options, Encoding::Multibase, Context::Apart);
+}
+
+/// Checks that an object was signed by an issuer, whose document is at hand.
+///
+/// # Errors
+/// Says what does not hold.
+pub fn verify_object(
+    object: &Map<String, Value>,
+    issuer: &Did,
+    document: &BoundDocument,
+    now: Timestamp,
+) -> Result<DidUrl, ProofError> {
+    if document.did() != issuer {
+        return Err(ProofError::IssuerDocument);
+    }
+    let proof = Proof::read(object)?;
+    if proof.suite != Suite::EddsaJcs2022 {
+        return Err(ProofError::Type("anything but eddsa-jcs-2022".to_owned()));
+    }
+    if proof.purpose != "assertionMethod" {
+        return Err(ProofError::Purpose(proof.purpose.to_owned()));
+    }
+    proof.created.ok_or(ProofError::Field("created"))?;
+    proof.check_expiry(now)?;
+    let unreadable = |_| ProofError::VerificationMethod(proof.verification_method.to_owned());
+    let id = DidUrl::parse(proof.verification_method).map_err(unreadable)?;
+    let key = document.assertion_key(&id)?;
+    let signature = from_multibase(proof.value, 64).and_then(|bytes| bytes.try_into().ok()).ok_or(ProofError::Value)?;
+    proof.verify_signature(object, key, &signature, Context::Apart)?;
+    Ok(id)
+}

@@ -1,0 +1,68 @@
+//! Making proofs.
+
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::{Context, signing_input};
+use crate::encoding::{base64url, multibase};
+use crate::keys::SigningKey;
+use crate::moment;
+
+/// What a proof says beside its signature.
+#[derive(Debug, Clone, Copy)]
+pub struct ProofOptions<'a> {
+    /// The full name of the key.
+    pub verification_method: &'a str,
+    /// When it is made.
+    pub created: Timestamp,
+    /// The host it is meant for.
+    pub domain: Option<&'a str>,
+    /// What somebody asked to see in it.
+    pub challenge: Option<&'a str>,
+}
+
+/// How a proof is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Encoding {
+    /// `z` and base58btc, with the document's `@context` in the hash: the standard, and ours.
+    Multibase,
+    /// Base64url without the context, for software of ANP older than 1.0.4.
+    Base64Url,
+}
+
+/// Signs a document with `eddsa-jcs-2022`, in place of the proof it has.
+pub fn sign(document: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>, encoding: Encoding) {
+    let context = match encoding {
+        Encoding::Multibase => Context::WithOptions,
+        Encoding::Base64Url => Context::Apart,
+    };
+    sign_in(document, key, options, encoding, context);
+}
+
+pub(super) fn sign_in(
+    document: &mut Map<String, Value>,
+    key: &SigningKey,
+    options: &ProofOptions<'_>,
+    encoding: Encoding,
+    context: Context,
+) {
+    let mut proof = Map::new();
+    proof.insert("type".to_owned(), json!("DataIntegrityProof"));
+    proof.insert("cryptosuite".to_owned(), json!("eddsa-jcs-2022"));
+    proof.insert("created".to_owned(), json!(moment::write(options.created)));
+    proof.insert("verificationMethod".to_owned(), json!(options.verification_method));
+    proof.insert("proofPurpose".to_owned(), json!("assertionMethod"));
+    for (name, text) in [("domain", options.domain), ("challenge", options.challenge)] {
+        if let Some(text) = text {
+            proof.insert(name.to_owned(), json!(text));
+        }
+    }
+    let input = signing_input(document, &proof, context).expect("a proof without a context fits every document");
+    let signature = key.sign(&input);
+    let value = match encoding {
+        Encoding::Multibase => multibase(&signature),
+        Encoding::Base64Url => base64url(&signature),
+    };
+    proof.insert("proofValue".to_owned(), json!(value));
+    document.insert("proof".to_owned(), Value::Object(proof));
+}

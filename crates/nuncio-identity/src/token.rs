@@ -1,0 +1,93 @@
+//! The access tokens we hand out after a good signature (ANP-02 §3.3): JWTs that only we read.
+
+use std::time::Duration;
+
+use nuncio_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::challenge::AccessGrant;
+use crate::did::Did;
+use crate::encoding::{base64url, base64url_exact, from_base64url};
+use crate::error::AuthError;
+use crate::keys::SigningKey;
+use crate::moment;
+
+/// The only head our tokens have; another is not ours, whatever it says.
+const HEAD: &str = r#"{"alg":"EdDSA","typ":"at+jwt"}"#;
+const MAX_TOKEN_BYTES: usize = 4096;
+
+/// Makes and checks tokens.
+#[derive(Debug, Clone)]
+pub struct TokenIssuer {
+    key: SigningKey,
+    issuer: String,
+    audience: String,
+    lifetime: Duration,
+    head: String,
+}
+
+/// What a token says.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TokenClaims {
+    /// Who made it: this service.
+    pub iss: String,
+    /// Whom it is for.
+    pub sub: Did,
+    /// Where it counts.
+    pub aud: String,
+    /// When it was made, in seconds since the epoch.
+    pub iat: i64,
+    /// When it runs out, in seconds since the epoch.
+    pub exp: i64,
+}
+
+impl TokenIssuer {
+    /// An issuer with a key, its own name, the place its tokens count in, and how long they last.
+    #[must_use]
+    pub fn new(key: SigningKey, issuer: impl Into<String>, audience: impl Into<String>, lifetime: Duration) -> Self {
+        Self { key, issuer: issuer.into(), audience: audience.into(), lifetime, head: base64url(HEAD.as_bytes()) }
+    }
+
+    /// Makes a token for a caller that was verified.
+    #[must_use]
+    pub fn issue(&self, subject: &Did, now: Timestamp) -> AccessGrant {
+        let iat = moment::seconds(now);
+        let exp = moment::seconds(now.after(self.lifetime));
+        let claims =
+            TokenClaims { iss: self.issuer.clone(), sub: subject.clone(), aud: self.audience.clone(), iat, exp };
+        let body = serde_json::to_vec(&claims).expect("claims are texts and numbers");
+        let signed = format!("{}.{}", self.head, base64url(&body));
+        let signature = base64url(&self.key.sign(signed.as_bytes()));
+        AccessGrant {
+            access_token: format!("{signed}.{signature}"),
+            expires_in: Some(self.lifetime.as_secs()),
+            scope: None,
+        }
+    }
+
+    /// Reads a token of ours.
+    ///
+    /// # Errors
+    /// It is somebody else's, was changed, has run out, or is from the future.
+    pub fn verify(&self, token: &str, now: Timestamp) -> Result<TokenClaims, AuthError> {
+        let foreign = AuthError::AccessToken("the token is not one of this server's; sign the request");
+        let parts = (token.len() <= MAX_TOKEN_BYTES).then(|| token.rsplit_once('.')).flatten();
+        let (signed, signature) = parts.ok_or_else(|| foreign.clone())?;
+        let body = signed.strip_prefix(&self.head).and_then(|rest| rest.strip_prefix('.'));
+        let (Some(body), Some(signature)) = (body, base64url_exact::<64>(signature)) else {
+            return Err(foreign);
+        };
+        self.key.public().verify(signed.as_bytes(), &signature).map_err(|_| foreign.clone())?;
+        let claims = from_base64url(body).and_then(|body| serde_json::from_slice::<TokenClaims>(&body).ok());
+        let claims = claims.filter(|claims| claims.iss == self.issuer && claims.aud == self.audience).ok_or(foreign)?;
+        let now = moment::seconds(now);
+        if claims.exp <= now {
+            return Err(AuthError::AccessToken("the token has run out; sign the request"));
+        }
+        if claims.iat > now.saturating_add(60) {
+            return Err(AuthError::AccessToken("the token is from the future; check the clock"));
+        }
+        Ok(claims)
+    }
+}

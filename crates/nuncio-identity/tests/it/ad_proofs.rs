@@ -1,0 +1,90 @@
+//! `ad_proofs.json`.
+
+use nuncio_identity::proof::{DescriptionRules, Encoding, Proof, ProofOptions, Signer, sign, verify_description};
+use nuncio_identity::{DidUrl, ProofError, moment};
+
+use crate::vectors::{self, bind, cases, document, object, signing_key, soon_after, text, verifying_key};
+
+#[test]
+fn every_description_is_judged_as_the_vectors_say() {
+    let file = vectors::ad_proofs();
+    let hotel = bind(&file["issuer_did_document"]);
+    let mut made = 0;
+    for case in cases(&file, "cases", 16) {
+        let name = text(&case["name"]);
+        let description = object(&case["document"]);
+        // With the bare key, as the vectors were judged.
+        let key = verifying_key(text(&case["key"]));
+        let result = Proof::read(&description).and_then(|proof| proof.verify(&description, &key, soon_after()));
+        assert_eq!(result.is_ok(), case["spec_valid"] == true, "{name}: {result:?}");
+        assert_eq!(result.is_ok(), case["sdk_verify_w3c_proof"] == true, "{name}");
+        // With the document of whoever signed.
+        let by_k1 = text(&case["key"]).starts_with("secp256k1");
+        let k1 = document("k1_path");
+        let rules = DescriptionRules {
+            host: Some("localhost:8443"),
+            signer: if by_k1 { Signer::Anyone } else { Signer::Subject },
+            ..DescriptionRules::at(soon_after())
+        };
+        let judged = verify_description(&description, if by_k1 { &k1 } else { &hotel }, &rules);
+        // Another key is tried with the bare key only; the document is the right one.
+        if name != "neg_wrong_key" {
+            assert_eq!(judged.is_ok(), case["spec_valid"] == true, "{name}: {judged:?}");
+        }
+        if by_k1 {
+            let subject = DescriptionRules { signer: Signer::Subject, ..rules };
+            assert_eq!(verify_description(&description, &k1, &subject), Err(ProofError::IssuerMismatch));
+        }
+        if name.starts_with("sdk_dataintegrity") || name == "object_proof_multibase" {
+            let encoding = if name.starts_with("sdk") { Encoding::Base64Url } else { Encoding::Multibase };
+            let mut again = description.clone();
+            let proof = again.remove("proof").unwrap();
+            let options = ProofOptions {
+                verification_method: text(&proof["verificationMethod"]),
+                created: moment::read(text(&proof["created"])).unwrap(),
+                domain: proof["domain"].as_str(),
+                challenge: proof["challenge"].as_str(),
+            };
+            sign(&mut again, &signing_key("ed25519:hotel"), &options, encoding);
+            assert_eq!(again["proof"], proof, "{name}");
+            made += 1;
+        }
+    }
+    assert_eq!(made, 3);
+}
+
+#[test]
+fn the_letter_of_anp_07_is_read_only_by_those_who_ask() {
+    let file = vectors::ad_proofs();
+    let hotel = bind(&file["issuer_did_document"]);
+    let case = cases(&file, "cases", 16).into_iter().find(|case| case["name"] == "anp07_literal").unwrap();
+    let mut description = object(&case["document"]);
+    let rules = DescriptionRules { host: Some("localhost"), ..DescriptionRules::at(soon_after()) };
+    assert_eq!(verify_description(&description, &hotel, &rules), Err(ProofError::Signature));
+    let literal = DescriptionRules { literal: true, ..rules };
+    let key = verify_description(&description, &hotel, &literal).unwrap();
+    assert_eq!(key, DidUrl::new(hotel.did().clone(), "key-1").unwrap());
+    description.insert("name".to_owned(), "x".into());
+    assert_eq!(verify_description(&description, &hotel, &literal), Err(ProofError::Signature));
+}
+
+#[test]
+fn a_proof_for_another_place_is_refused() {
+    let file = vectors::ad_proofs();
+    let hotel = bind(&file["issuer_did_document"]);
+    let case = &cases(&file, "cases", 16)[1];
+    assert_eq!(case["name"], "sdk_dataintegrity_domain_challenge");
+    let description = object(&case["document"]);
+    let rules = DescriptionRules::at(soon_after());
+    for (host, challenge, holds) in [
+        (None, None, true),
+        (Some("localhost"), None, true),
+        (Some("localhost:8443"), Some("c-1"), true),
+        (Some("hotel.example"), None, false),
+        (Some("localhost.evil.example"), None, false),
+        (Some("localhost"), Some("c-2"), false),
+    ] {
+        let result = verify_description(&description, &hotel, &DescriptionRules { host, challenge, ..rules });
+        assert_eq!(result.is_ok(), holds, "{host:?} {challenge:?} {result:?}");
+    }
+}

@@ -1,0 +1,187 @@
+//! `did_documents.json`: documents as published, variants of them, and our own made again.
+
+use nuncio_identity::proof::{Encoding, Proof, ProofOptions, sign};
+use nuncio_identity::{
+    AuthError, Binding, BindingError, Did, DidDocument, DidUrl, K1Proof, NewDocument, Service, jcs, moment,
+};
+use serde_json::{Value, json};
+
+use crate::vectors::{self, cases, object, signing_key, soon_after, text, verifying_key};
+
+#[test]
+fn every_published_document_is_bound_and_its_proof_holds() {
+    for case in cases(&vectors::did_documents(), "documents", 8) {
+        let name = text(&case["name"]);
+        let document = DidDocument::from_json(case["document"].clone()).unwrap();
+        let did = Did::parse(text(&case["did"])).unwrap();
+        assert_eq!(did.resolution_url(), text(&case["resolution_url"]));
+        let whole = object(&case["document"]);
+        Proof::read(&whole).unwrap().verify(&whole, &verifying_key(text(&case["signing_key"])), soon_after()).unwrap();
+        let strict = document.clone().bind(&did, soon_after(), K1Proof::Required).unwrap();
+        let expected = match name.split('_').next().unwrap() {
+            "e1" => Binding::Ed25519,
+            "k1" => Binding::Secp256k1,
+            _ => Binding::Domain,
+        };
+        assert_eq!(strict.binding(), expected, "{name}");
+        let other = Did::parse("did:wba:other.example").unwrap();
+        let refused = document.bind(&other, soon_after(), K1Proof::Optional).unwrap_err();
+        assert!(matches!(refused, BindingError::OtherDid { .. }));
+    }
+}
+
+/// Signing the same document with the same key gives the same bytes as ANP's software.
+#[test]
+fn every_deterministic_proof_is_made_again_byte_for_byte() {
+    let mut made = 0;
+    for case in cases(&vectors::did_documents(), "documents", 8) {
+        let mut document = object(&case["document"]);
+        let proof = document.remove("proof").unwrap();
+        assert_eq!(
+            jcs::canonical(&Value::Object(document.clone())),
+            text(&case["document_without_proof_jcs"]).as_bytes()
+        );
+        if case["deterministic"] == false {
+            continue;
+        }
+        let options = ProofOptions {
+            verification_method: text(&proof["verificationMethod"]),
+            created: moment::read(text(&proof["created"])).unwrap(),
+            domain: proof["domain"].as_str(),
+            challenge: proof["challenge"].as_str(),
+        };
+        sign(&mut document, &signing_key(text(&case["signing_key"])), &options, Encoding::Base64Url);
+        assert_eq!(document["proof"], proof, "{}", case["name"]);
+        made += 1;
+    }
+    assert_eq!(made, 6);
+}
+
+#[test]
+fn every_variant_is_judged_as_the_specification_says() {
+    let mut accepted = 0;
+    for case in cases(&vectors::did_documents(), "variants", 21) {
+        let name = text(&case["name"]);
+        let authenticates = |k1| -> Result<(), AuthError> {
+            let document = DidDocument::from_json(case["document"].clone()).unwrap();
+            let did = document.id().clone();
+            let bound = document.bind(&did, soon_after(), k1)?;
+            let key = DidUrl::new(did, "key-1").unwrap();
+            bound.authentication_key(&key).map(|_| ())
+        };
+        let result = authenticates(K1Proof::Optional);
+        assert_eq!(result.is_ok(), case["spec_valid"] == true, "{name}: {result:?}");
+        if name.starts_with("k1_") {
+            assert_eq!(
+                authenticates(K1Proof::Required).is_ok(),
+                case["sdk_binding_valid_verify_proof"] == true,
+                "{name}"
+            );
+        }
+        if name == "deactivated_with_successor_signed" {
+            let refused = result.clone().unwrap_err();
+            assert_eq!((refused.status(), refused.word()), (409, "did_superseded"));
+        }
+        accepted += usize::from(result.is_ok());
+    }
+    assert_eq!(accepted, 4);
+}
+
+#[test]
+fn the_standard_form_is_made_again_byte_for_byte() {
+    let file = vectors::did_documents();
+    let case = &file["variants"][0];
+    assert_eq!(case["name"], "std_multibase_with_context");
+    let mut document = object(&case["document"]);
+    let proof = document.remove("proof").unwrap();
+    let options = ProofOptions {
+        verification_method: text(&proof["verificationMethod"]),
+        created: moment::read(text(&proof["created"])).unwrap(),
+        domain: None,
+        challenge: None,
+    };
+    sign(&mut document, &signing_key("ed25519:alice"), &options, Encoding::Multibase);
+    assert_eq!(document["proof"], proof);
+}
+
+#[test]
+fn our_own_documents_are_those_of_the_sdk() {
+    let created = moment::read("2026-01-01T00:00:00Z").unwrap();
+    let file = vectors::did_documents();
+    let published = |name: &str| {
+        file["documents"].as_array().unwrap().iter().find(|case| case["name"] == name).unwrap()["document"].clone()
+    };
+    let bob = signing_key("ed25519:bob");
+    let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
+    let plain = NewDocument { encoding: Encoding::Base64Url, ..NewDocument::new(&did, created) };
+    assert_eq!(plain.sign(&bob), published("e1_no_e2ee"));
+    let did = Did::for_key("example.com", None, &["u"], &bob).unwrap();
+    let bound = NewDocument {
+        encoding: Encoding::Base64Url,
+        domain: Some("example.com"),
+        challenge: Some("abc123"),
+        ..NewDocument::new(&did, created)
+    };
+    assert_eq!(bound.sign(&bob), published("e1_proof_domain_challenge"));
+}
+
+#[test]
+fn our_own_documents_say_where_we_are() {
+    let hotel = signing_key("ed25519:hotel");
+    let did = Did::for_key("localhost", Some(8443), &["agents", "hotel"], &hotel).unwrap();
+    let domain = Did::new("localhost", Some(8443), &[]).unwrap();
+    let services = vec![
+        Service::agent_description(&did, "https://localhost:8443/agents/hotel/ad.json"),
+        Service::messages(
+            &did,
+            "https://localhost:8443/anp",
+            &domain,
+            &["anp.core.binding.v1", "anp.meta.negotiation.v1"],
+            &["transport-protected"],
+        ),
+    ];
+    let whole = NewDocument { services: services.clone(), ..NewDocument::new(&did, soon_after()) }.sign(&hotel);
+    let published = vectors::object_proofs()["issuer_did_document"].clone();
+    assert_eq!(whole["service"], published["service"]);
+    let document = DidDocument::from_slice(&serde_json::to_vec(&whole).unwrap()).unwrap();
+    assert_eq!(document.services(), services);
+    assert_eq!(document.service("ANPMessageService").unwrap().service_did.as_deref(), Some(domain.as_str()));
+    let bound = document.bind(&did, soon_after(), K1Proof::Required).unwrap();
+    assert_eq!(bound.binding(), Binding::Ed25519);
+    // After a change of keys the old document points to the new DID, signed by the old key.
+    let new = signing_key("ed25519:service");
+    let next = Did::for_key("localhost", Some(8443), &["agents", "hotel"], &new).unwrap();
+    assert_eq!(next.stable_subject(), did.stable_subject());
+    let old = NewDocument { successor: Some(&next), ..NewDocument::new(&did, soon_after()) }.sign(&hotel);
+    let bound = vectors::bind(&old);
+    let key = DidUrl::new(did.clone(), "key-1").unwrap();
+    assert_eq!(bound.authentication_key(&key), Err(AuthError::Superseded { requested: did, current: next }));
+}
+
+#[test]
+fn references_may_be_relative_and_keys_in_place() {
+    let bob = signing_key("ed25519:bob");
+    let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
+    let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
+    let key = whole.remove("verificationMethod").unwrap()[0].clone();
+    let mut key = object(&key);
+    key.insert("id".to_owned(), json!("#key-1"));
+    whole.insert("authentication".to_owned(), json!([key]));
+    whole.insert("assertionMethod".to_owned(), json!(["#key-1"]));
+    let key_id = did.url("key-1");
+    let options = ProofOptions { verification_method: &key_id, created: soon_after(), domain: None, challenge: None };
+    sign(&mut whole, &bob, &options, Encoding::Multibase);
+    let bound = vectors::bind(&Value::Object(whole));
+    assert!(bound.authentication_key(&DidUrl::parse(&key_id).unwrap()).is_ok());
+}
+
+#[test]
+fn a_proof_that_has_run_out_binds_nothing() {
+    let bob = signing_key("ed25519:bob");
+    let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
+    let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
+    whole["proof"]["expires"] = json!("2026-01-01T00:00:09Z");
+    let document = DidDocument::from_json(Value::Object(whole)).unwrap();
+    let refused = document.bind(&did, soon_after(), K1Proof::Optional).unwrap_err();
+    assert!(refused.to_string().contains("expires"), "{refused}");
+}

@@ -1,0 +1,67 @@
+//! `legacy_didwba.json`.
+
+use nuncio_identity::legacy::{LegacyClaim, Version};
+use nuncio_identity::{AuthError, DidUrl, Policy, Verified, moment};
+
+use crate::vectors::{self, cases, document, key_of_document, soon_after, text};
+
+fn verify(header: &str, host: &str, name: &str) -> Result<Verified, AuthError> {
+    let claim = LegacyClaim::from_header(header)?;
+    claim.check(soon_after(), &Policy::default())?;
+    claim.verify(host, &document(name))
+}
+
+#[test]
+fn every_header_is_judged_as_the_vectors_say() {
+    let (mut accepted, mut parsed) = (0, 0);
+    for case in cases(&vectors::legacy_didwba(), "cases", 51) {
+        let name = text(&case["name"]);
+        if name.starts_with("parse_") {
+            assert_eq!(LegacyClaim::from_header(text(&case["header"])).is_ok(), case["sdk_parses"] == true, "{name}");
+            parsed += 1;
+            continue;
+        }
+        let result = verify(text(&case["header"]), text(&case["service_domain"]), text(&case["did_document"]));
+        assert_eq!(result.is_ok(), case["sdk_valid"] == true, "{name}: {result:?}");
+        accepted += usize::from(result.is_ok());
+    }
+    assert_eq!((accepted, parsed), (9, 3));
+}
+
+#[test]
+fn every_deterministic_header_is_made_again_byte_for_byte() {
+    let mut made = 0;
+    for case in cases(&vectors::legacy_didwba(), "cases", 51) {
+        let name = text(&case["name"]);
+        if case["deterministic"] != true || !name.ends_with("_ok") {
+            continue;
+        }
+        let document_name = text(&case["did_document"]);
+        let key_id = DidUrl::new(document(document_name).did().clone(), "key-1").unwrap();
+        let version = if name.contains("v1.1") { Version::V1_1 } else { Version::V1_0 };
+        let claim = LegacyClaim::make(
+            &key_id,
+            &key_of_document(document_name).unwrap(),
+            text(&case["service_domain"]),
+            "00112233445566778899aabbccddeeff",
+            moment::read("2026-01-01T00:00:00Z").unwrap(),
+            version,
+        );
+        assert_eq!(claim.to_header(), text(&case["header"]));
+        let json = LegacyClaim::from_json(&claim.to_json()).unwrap();
+        assert_eq!(json.to_header(), claim.to_header());
+        assert!(json.verify(text(&case["service_domain"]), &document(document_name)).is_ok());
+        made += 1;
+    }
+    assert_eq!(made, 2);
+}
+
+#[test]
+fn a_member_that_is_there_twice_is_refused() {
+    let file = vectors::legacy_didwba();
+    let header = text(&file["cases"][0]["header"]);
+    assert!(LegacyClaim::from_header(header).is_ok());
+    assert!(LegacyClaim::from_header(&format!("{header}, nonce=\"x\"")).is_err());
+    assert!(LegacyClaim::from_header(&format!("{header}, Bearer x")).is_err());
+    assert!(LegacyClaim::from_header(&header.replace("v=\"1.1\"", "v=\"x\"")).is_err());
+}

@@ -1,0 +1,99 @@
+//! `resolution_urls.json`, and the names that the SDK resolves and we do not.
+
+use nuncio_identity::{Did, DidUrl, Fingerprint};
+
+use crate::vectors::{self, cases, text};
+
+/// What we refuse though the SDK finds an address for it.
+const REFUSED: &[&str] = &[
+    "did:wba:example.com:a%20b",
+    "did:wba:example.com:a%2Fb",
+    "did:wba:example.com:..:x",
+    "did:wba:",
+    "did:wba:127.0.0.1%3A80:x",
+    "did:web:example.com",
+    "did:web:example.com:user:alice",
+    "did:web:Example.com%3A8443:a",
+];
+
+#[test]
+fn every_did_has_the_address_of_the_vectors() {
+    let mut refused = 0;
+    for case in cases(&vectors::resolution_urls(), "cases", 22) {
+        let text_of_did = text(&case["did"]);
+        let url = case["sdk_url"].as_str();
+        match Did::parse(text_of_did) {
+            Ok(did) => {
+                assert_eq!(Some(did.resolution_url().as_str()), url);
+                let at = did.resolution_url_at("http://127.0.0.1:9000");
+                assert_eq!(at, text(&case["sdk_url_with_override_http_127_0_0_1_9000"]));
+                assert_eq!(did.to_string(), text_of_did);
+            }
+            Err(_) => {
+                assert!(url.is_none() || REFUSED.contains(&text_of_did), "{text_of_did} must be read");
+                refused += 1;
+            }
+        }
+    }
+    assert_eq!(refused, REFUSED.len() + 8);
+}
+
+#[test]
+fn names_that_must_not_be_read() {
+    let long = format!("did:wba:example.com:{}", "a".repeat(600));
+    for (text, word) in [
+        ("", "did_method_unsupported"),
+        ("did:WBA:example.com", "did_method_unsupported"),
+        ("did:wba", "did_method_unsupported"),
+        ("did:web:example.com", "did_method_unsupported"),
+        ("did:wba:Example.com", "did_host_invalid"),
+        ("did:wba:example.com.", "did_host_invalid"),
+        ("did:wba:.example.com", "did_host_invalid"),
+        ("did:wba:-a.example", "did_host_invalid"),
+        ("did:wba:例え.example", "did_host_invalid"),
+        ("did:wba:127.1", "did_host_invalid"),
+        ("did:wba:2130706433", "did_host_invalid"),
+        ("did:wba:0x7f000001", "did_host_invalid"),
+        ("did:wba:%5B%3A%3A1%5D", "did_host_invalid"),
+        ("did:wba:[::1]", "did_host_invalid"),
+        ("did:wba:user@example.com", "did_host_invalid"),
+        ("did:wba:example.com/a", "did_host_invalid"),
+        ("did:wba:example.com%2Fa", "did_host_invalid"),
+        ("did:wba:example.com%3A", "did_port_invalid"),
+        ("did:wba:example.com%3A0", "did_port_invalid"),
+        ("did:wba:example.com%3A080", "did_port_invalid"),
+        ("did:wba:example.com%3A65536", "did_port_invalid"),
+        ("did:wba:example.com%3A+80", "did_port_invalid"),
+        ("did:wba:example.com:", "did_segment_invalid"),
+        ("did:wba:example.com:a:", "did_segment_invalid"),
+        ("did:wba:example.com::a", "did_segment_invalid"),
+        ("did:wba:example.com:.", "did_segment_invalid"),
+        ("did:wba:example.com:a b", "did_segment_invalid"),
+        ("did:wba:example.com:a#b", "did_segment_invalid"),
+        ("did:wba:example.com:a?b", "did_segment_invalid"),
+        ("did:wba:example.com:a:e1_short", "did_fingerprint_invalid"),
+        ("did:wba:example.com:a:k1_", "did_fingerprint_invalid"),
+        (long.as_str(), "did_too_long"),
+    ] {
+        assert_eq!(Did::parse(text).unwrap_err().word(), word, "{text}");
+    }
+}
+
+#[test]
+fn the_parts_of_a_name() {
+    let did =
+        Did::parse("did:wba:localhost%3A8443:agents:hotel:e1_kXPNjINEfsjdOuGAXyRHAam7UW6fdXqd4lMHM7wPLlw").unwrap();
+    assert_eq!((did.host(), did.port()), ("localhost", Some(8443)));
+    assert_eq!(did.segments().count(), 3);
+    assert!(matches!(did.fingerprint(), Fingerprint::E1(_)));
+    assert_eq!(did.stable_subject(), "localhost%3A8443:agents:hotel");
+    let key = vectors::signing_key("ed25519:hotel");
+    assert_eq!(Did::for_key("localhost", Some(8443), &["agents", "hotel"], &key).unwrap(), did);
+    let bare = Did::new("example.com", None, &[]).unwrap();
+    assert!(bare.is_bare());
+    assert_eq!(bare.stable_subject(), "example.com");
+    assert_eq!(DidUrl::parse(&did.url("key-1")).unwrap().fragment(), "key-1");
+    for text in ["did:wba:example.com", "did:wba:example.com#", "did:wba:example.com#a\"b", "#key-1"] {
+        assert!(DidUrl::parse(text).is_err(), "{text}");
+    }
+}

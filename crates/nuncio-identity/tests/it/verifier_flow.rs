@@ -1,0 +1,154 @@
+//! `verifier_flow.json`: the whole way of a request through a verifier, with its memory and its tokens.
+
+use std::time::Duration;
+
+use nuncio_core::time::Timestamp;
+use nuncio_identity::challenge::{ACCEPT_SIGNATURE, AccessGrant, Challenge};
+use nuncio_identity::{
+    AuthError, BoundDocument, Credentials, Did, DidDocument, K1Proof, Policy, ReplayMemory, Schemes, SignedRequest,
+    TokenIssuer, http_signature, moment,
+};
+use serde_json::Value;
+
+use crate::vectors::{self, cases, signing_key, text};
+
+/// What a server does with the parts of this crate.
+struct Verifier {
+    schemes: Schemes,
+    policy: Policy,
+    memory: ReplayMemory,
+    tokens: TokenIssuer,
+    documents: Vec<Value>,
+}
+
+impl Verifier {
+    fn new(file: &Value, name: &str) -> Self {
+        let mut documents: Vec<Value> = file["did_documents"].as_object().unwrap().values().cloned().collect();
+        if name == "tampered_did_document" {
+            documents.insert(0, file["tampered_document"].clone());
+        }
+        Self {
+            schemes: Schemes { signature: name != "http_signatures_disabled", legacy: name != "legacy_disabled" },
+            policy: Policy { nonce_required: name != "no_nonce_allowed", ..Policy::default() },
+            memory: ReplayMemory::new(100),
+            tokens: TokenIssuer::new(
+                signing_key("ed25519:service"),
+                "did:wba:api.example.com",
+                "https://api.example.com",
+                Duration::from_secs(3600),
+            ),
+            documents,
+        }
+    }
+
+    fn resolve(&self, did: &Did, now: Timestamp) -> Result<BoundDocument, AuthError> {
+        let found = self.documents.iter().find(|document| document["id"] == did.as_str());
+        let found = found.ok_or_else(|| AuthError::Did("there is no document".to_owned()))?;
+        Ok(DidDocument::from_json(found.clone()).unwrap().bind(did, now, K1Proof::Optional)?)
+    }
+
+    fn authenticate(&mut self, request: &SignedRequest<'_>, now: Timestamp) -> Result<(Did, &'static str), AuthError> {
+        let (caller, scheme) = match Credentials::read(request.headers, self.schemes)? {
+            Credentials::Bearer(token) => return Ok((self.tokens.verify(&token, now)?.sub, "bearer")),
+            Credentials::Signature(claim) => {
+                claim.check(request, now, &self.policy)?;
+                (claim.verify(request, &self.resolve(claim.did(), now)?)?, "http_signatures")
+            }
+            Credentials::Legacy(claim) => {
+                claim.check(now, &self.policy)?;
+                let host = http_signature::host(request.target_uri).unwrap();
+                (claim.verify(&host, &self.resolve(claim.did(), now)?)?, "legacy_didwba")
+            }
+        };
+        self.memory.remember_caller(&caller, &self.policy, now)?;
+        Ok((caller.did, scheme))
+    }
+}
+
+/// Where we answer otherwise than the SDK: it gives 403 to an old header that does not fit, we treat it as any
+/// other; it calls a changed body a bad signature.
+const OTHERWISE: &[(&str, u16, &str)] =
+    &[("legacy_wrong_domain", 401, "invalid_signature"), ("bad_digest", 401, "invalid_content_digest")];
+
+#[test]
+fn every_request_gets_its_answer() {
+    let file = vectors::verifier_flow();
+    for case in cases(&file, "cases", 26) {
+        let name = text(&case["name"]);
+        let mut verifier = Verifier::new(&file, name);
+        let now = moment::from_seconds(case["now_unix"].as_i64().unwrap());
+        let mut headers: Vec<(String, String)> = case["headers"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.clone(), text(value).to_owned()))
+            .collect();
+        let outcome = &case["sdk_outcome"];
+        if name == "bearer_ok" {
+            // A token is its server's own: the SDK's is refused, one of ours for the same DID counts.
+            let token = headers[0].1.strip_prefix("Bearer ").unwrap();
+            assert_eq!(verifier.tokens.verify(token, now).unwrap_err().word(), "invalid_access_token");
+            let grant = verifier.tokens.issue(&Did::parse(text(&outcome["did"])).unwrap(), now);
+            headers[0].1 = format!("Bearer {}", grant.access_token);
+        }
+        let request = SignedRequest {
+            method: text(&case["method"]),
+            target_uri: text(&case["url"]),
+            headers: &headers,
+            body: case["body"].as_str().unwrap_or_default().as_bytes(),
+        };
+        if name.contains("replay") {
+            verifier.authenticate(&request, now).unwrap();
+        }
+        let result = verifier.authenticate(&request, now);
+        match result {
+            Ok((did, scheme)) => {
+                assert_eq!(outcome["status"], 200, "{name}");
+                assert_eq!((did.as_str(), scheme), (text(&outcome["did"]), text(&outcome["auth_scheme"])), "{name}");
+                let told = verifier.tokens.issue(&did, now).authentication_info();
+                assert_eq!(AccessGrant::read(&told).unwrap().expires_in, Some(3600));
+            }
+            Err(fault) => check_refusal(name, &fault, outcome),
+        }
+    }
+}
+
+fn check_refusal(name: &str, fault: &AuthError, outcome: &Value) {
+    if let Some((_, status, word)) = OTHERWISE.iter().find(|(given, ..)| *given == name) {
+        assert_eq!((fault.status(), fault.word()), (*status, *word), "{name}: {fault}");
+        return;
+    }
+    assert_eq!(u64::from(fault.status()), outcome["status"].as_u64().unwrap(), "{name}: {fault}");
+    if let Some(challenge) = outcome["response_headers"]["WWW-Authenticate"].as_str() {
+        let ours = Challenge::new("api.example.com", fault, None);
+        let theirs = Challenge::read(challenge).unwrap();
+        assert_eq!((ours.realm, ours.error), (theirs.realm, theirs.error), "{name}: {fault}");
+    }
+    if let Some(accepted) = outcome["response_headers"]["Accept-Signature"].as_str() {
+        assert_eq!(ACCEPT_SIGNATURE, accepted);
+    }
+}
+
+#[test]
+fn a_nonce_is_not_burnt_by_a_request_that_fails() {
+    let file = vectors::verifier_flow();
+    let find = |name| cases(&file, "cases", 26).into_iter().find(|case| case["name"] == name).unwrap();
+    let mut verifier = Verifier::new(&file, "");
+    for (name, holds) in [("bad_signature", false), ("bad_digest", false), ("ok", true), ("ok", false)] {
+        let case = find(name);
+        let headers: Vec<(String, String)> = case["headers"]
+            .as_object()
+            .unwrap()
+            .iter()
+            .map(|(name, value)| (name.clone(), text(value).to_owned()))
+            .collect();
+        let request = SignedRequest {
+            method: text(&case["method"]),
+            target_uri: text(&case["url"]),
+            headers: &headers,
+            body: text(&case["body"]).as_bytes(),
+        };
+        let result = verifier.authenticate(&request, moment::from_seconds(1_767_225_610));
+        assert_eq!(result.is_ok(), holds, "{name}: {result:?}");
+    }
+}

@@ -1,0 +1,50 @@
+//! What a caller is told who was not let in (ANP-02 §3): enough to do it right the next time.
+
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderName, HeaderValue, StatusCode, header};
+use nuncio_identity::AuthError;
+use nuncio_identity::challenge::{ACCEPT_SIGNATURE, AccessGrant, Challenge, superseded_body};
+use serde_json::Value;
+
+use super::DidAuth;
+
+const ACCEPT: HeaderName = HeaderName::from_static("accept-signature");
+const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
+
+impl DidAuth {
+    /// The answer to a request that was not let in: 401 with a challenge, 403, 409 with the DID to use, or 503.
+    #[must_use]
+    pub fn answer(&self, fault: &AuthError) -> Response {
+        let status = StatusCode::from_u16(fault.status()).unwrap_or(StatusCode::UNAUTHORIZED);
+        let challenge = Challenge::new(&self.realm, fault, None);
+        let body: Value = match fault {
+            AuthError::Superseded { requested, current } => superseded_body(requested, current),
+            _ => challenge.to_json(status.as_u16()),
+        };
+        let mut response = (status, body.to_string()).into_response();
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        match status {
+            StatusCode::UNAUTHORIZED => {
+                // What a stranger wrote into a DID may be in the sentence, and not every text is a header.
+                let value = HeaderValue::try_from(challenge.www_authenticate());
+                let bare = HeaderValue::from_static("DIDWba error=\"invalid_request\"");
+                headers.insert(header::WWW_AUTHENTICATE, value.unwrap_or(bare));
+                headers.insert(ACCEPT, HeaderValue::from_static(ACCEPT_SIGNATURE));
+            }
+            StatusCode::SERVICE_UNAVAILABLE => {
+                headers.insert(header::RETRY_AFTER, HeaderValue::from_static("60"));
+            }
+            _ => {}
+        }
+        response
+    }
+
+    /// Hands a caller the token that its signature earned.
+    pub fn reward(&self, response: &mut Response, grant: &AccessGrant) {
+        if let Ok(value) = HeaderValue::try_from(grant.authentication_info()) {
+            response.headers_mut().insert(AUTHENTICATION_INFO, value);
+        }
+    }
+}

@@ -1,0 +1,60 @@
+//! Asking an issuer about a token (RFC 7662), for tokens that mean something to their issuer only.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use nuncio_engine::ports::Fetch;
+use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use url::Url;
+use url::form_urlencoded::{Serializer, byte_serialize};
+
+use super::metadata::{MAX_BYTES, TIMEOUT, read};
+use super::token::Claims;
+use crate::settings::IntrospectionSetting;
+
+/// Who asks: the value of an `Authorization` header, shown to nobody.
+pub(super) struct Client(String);
+
+impl Client {
+    /// Reads the secret from where the operator said.
+    pub(super) fn open(setting: &IntrospectionSetting) -> Result<Self, String> {
+        let secret = match (&setting.client_secret_env, &setting.client_secret_file) {
+            (Some(name), _) => std::env::var(name).map_err(|_| format!("the variable {name} is not set"))?,
+            (None, Some(file)) => {
+                std::fs::read_to_string(file).map_err(|error| format!("{} cannot be read: {error}", file.display()))?
+            }
+            (None, None) => return Err("introspection names no client_secret".to_owned()),
+        };
+        let coded = |text: &str| byte_serialize(text.as_bytes()).collect::<String>();
+        let pair = format!("{}:{}", coded(&setting.client_id), coded(secret.trim_end_matches(['\r', '\n'])));
+        Ok(Self(format!("Basic {}", STANDARD.encode(pair))))
+    }
+
+    /// What the issuer says of a token.
+    pub(super) async fn ask(&self, fetch: &dyn Fetch, url: &Url, token: &str) -> Result<Claims, String> {
+        let form = Serializer::new(String::new())
+            .append_pair("token", token)
+            .append_pair("token_type_hint", "access_token")
+            .finish();
+        let header = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+        let request = Outgoing {
+            method: "POST",
+            url: url.clone(),
+            headers: vec![
+                header("accept", "application/json"),
+                header("authorization", &self.0),
+                header("content-type", "application/x-www-form-urlencoded"),
+            ],
+            body: Some(Bytes::from(form)),
+            trust: Trust::Configured,
+            timeout: TIMEOUT,
+            max_bytes: MAX_BYTES,
+        };
+        let answer = fetch.fetch(request).await.map_err(|error| error.to_string())?;
+        match answer.status {
+            200 => read(url, &answer),
+            status @ (401 | 403) => Err(format!("{url} answered {status}: check client_id and its secret")),
+            status => Err(format!("{url} answered {status}")),
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! What an issuer says of itself: RFC 8414, and OpenID Connect Discovery 1.0 where that is absent.
+
+use std::time::Duration;
+
+use nuncio_engine::ports::Fetch;
+use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use url::Url;
+
+use crate::settings::{IssuerUrl, check_url};
+
+/// How long an issuer may take to answer. Someone waits meanwhile.
+pub(super) const TIMEOUT: Duration = Duration::from_secs(5);
+/// How large a document of an issuer may be.
+pub(super) const MAX_BYTES: usize = 256 * 1024;
+
+/// The parts of an issuer's metadata that are used here.
+#[derive(Debug, Clone, Deserialize)]
+pub(super) struct Metadata {
+    issuer: String,
+    pub(super) jwks_uri: Option<Url>,
+    pub(super) authorization_endpoint: Option<Url>,
+    pub(super) token_endpoint: Option<Url>,
+    pub(super) introspection_endpoint: Option<Url>,
+}
+
+/// Finds the metadata of an issuer.
+pub(super) async fn discover(fetch: &dyn Fetch, issuer: &IssuerUrl) -> Result<Metadata, String> {
+    let mut statuses = Vec::new();
+    for url in addresses(issuer.as_url()) {
+        let answer = get(fetch, url.clone()).await?;
+        if answer.status != 200 {
+            statuses.push(format!("{url} answered {}", answer.status));
+            continue;
+        }
+        let metadata: Metadata = read(&url, &answer)?;
+        // Another's metadata would bring another's keys.
+        if metadata.issuer != issuer.as_str() {
+            return Err(format!("{url} describes the issuer {:?}, not {:?}", metadata.issuer, issuer.as_str()));
+        }
+        let endpoints = [&metadata.authorization_endpoint, &metadata.token_endpoint, &metadata.introspection_endpoint];
+        for endpoint in endpoints.into_iter().chain([&metadata.jwks_uri]).flatten() {
+            check_url(endpoint)?;
+        }
+        return Ok(metadata);
+    }
+    Err(format!("no metadata was found: {}", statuses.join(", ")))
+}
+
+/// Where metadata may be: the well-known name goes before the issuer's path (RFC 8414), or behind it
+/// (OpenID Connect).
+fn addresses(issuer: &Url) -> Vec<Url> {
+    let path = issuer.path().trim_end_matches('/');
+    let mut paths = vec![
+        format!("/.well-known/oauth-authorization-server{path}"),
+        format!("{path}/.well-known/openid-configuration"),
+        format!("/.well-known/openid-configuration{path}"),
+    ];
+    paths.dedup();
+    let at = |path: &String| {
+        let mut url = issuer.clone();
+        url.set_path(path);
+        url
+    };
+    paths.iter().map(at).collect()
+}
+
+/// Reads a document of an issuer.
+pub(super) async fn get(fetch: &dyn Fetch, url: Url) -> Result<Incoming, String> {
+    let request = Outgoing {
+        method: "GET",
+        url,
+        headers: vec![("accept".to_owned(), "application/json".to_owned())],
+        body: None,
+        trust: Trust::Configured,
+        timeout: TIMEOUT,
+        max_bytes: MAX_BYTES,
+    };
+    fetch.fetch(request).await.map_err(|error| error.to_string())
+}
+
+/// The JSON of an answer.
+pub(super) fn read<T: DeserializeOwned>(url: &Url, answer: &Incoming) -> Result<T, String> {
+    serde_json::from_slice(&answer.body).map_err(|error| format!("{url} answered with something else: {error}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn places(issuer: &str) -> Vec<String> {
+        addresses(&issuer.parse().unwrap()).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn metadata_is_looked_for_before_and_behind_the_path() {
+        assert_eq!(
+            places("https://id.example/tenant/a/"),
+            [
+                "https://id.example/.well-known/oauth-authorization-server/tenant/a",
+                "https://id.example/tenant/a/.well-known/openid-configuration",
+                "https://id.example/.well-known/openid-configuration/tenant/a",
+            ]
+        );
+        assert_eq!(
+            places("https://id.example"),
+            [
+                "https://id.example/.well-known/oauth-authorization-server",
+                "https://id.example/.well-known/openid-configuration"
+            ]
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! Tokens as strangers may write them. Signatures are no part of this: what is refused here is refused
+//! however well it is signed.
+
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: i64 = 1_800_000_000;
+
+fn issuer() -> IssuerSetting {
+    toml::from_str("url = \"https://id.example\"\naudience = [\"https://api.example\", \"nuncio\"]").unwrap()
+}
+
+fn part(value: &Value) -> String {
+    URL_SAFE_NO_PAD.encode(value.to_string())
+}
+
+fn token(header: &Value, claims: &Value) -> String {
+    format!("{}.{}.c2lnbmF0dXJl", part(header), part(claims))
+}
+
+/// Good claims with some changed; `null` takes one away.
+fn claims(changes: Value) -> Value {
+    let mut claims = json!({
+        "iss": "https://id.example", "sub": "ada", "aud": "nuncio", "exp": NOW + 100, "iat": NOW,
+        "scope": "rooms:read booking:write",
+    });
+    let Value::Object(changes) = changes else { panic!("what is changed has a name") };
+    for (name, value) in changes {
+        claims[name] = value;
+    }
+    claims.as_object_mut().unwrap().retain(|_, value| !value.is_null());
+    claims
+}
+
+fn vouched(header: &Value, changes: Value, seconds: i64) -> Result<Vouched, String> {
+    match Token::read(&token(header, &claims(changes))) {
+        Token::Jwt(jwt) => jwt.vouches(&issuer(), Timestamp::from_millis(seconds * 1000)),
+        Token::Opaque => Err("opaque".to_owned()),
+        Token::Broken(why) => Err(why),
+    }
+}
+
+fn access() -> Value {
+    json!({"alg": "RS256", "typ": "at+jwt", "kid": "1"})
+}
+
+fn scopes(changes: Value) -> Vec<String> {
+    let Credential::Token { scopes } = vouched(&access(), changes, NOW).unwrap().caller.credential else {
+        panic!("a token's caller is known by a token")
+    };
+    scopes.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn a_token_speaks_for_its_subject_until_it_expires() {
+    let good = vouched(&access(), json!({}), NOW).unwrap();
+    let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
+    assert_eq!(good.caller.principal, ada);
+    assert_eq!(good.until, Some(Timestamp::from_millis((NOW + 160) * 1000)), "with the leeway");
+    assert!(vouched(&access(), json!({}), NOW + 159).is_ok());
+    assert_eq!(vouched(&access(), json!({}), NOW + 160).unwrap_err(), "it has expired");
+    let of_client = vouched(&access(), json!({"sub": null, "client_id": "app"}), NOW).unwrap();
+    assert!(matches!(of_client.caller.principal, Principal::OAuth { subject, .. } if subject == "app"));
+    assert!(vouched(&access(), json!({"aud": ["other", "https://api.example"]}), NOW).is_ok());
+    assert!(vouched(&access(), json!({"nonce": "n"}), NOW).is_ok(), "its head says that it is an access token");
+}
+
+#[test]
+fn scopes_come_as_a_text_or_as_a_list_and_what_is_none_of_ours_is_left_out() {
+    assert_eq!(scopes(json!({})), ["booking:write", "rooms:read"]);
+    assert_eq!(scopes(json!({"scope": ["rooms:read", "rooms:read"]})), ["rooms:read"]);
+    assert_eq!(scopes(json!({"scope": null, "scp": "rooms:read"})), ["rooms:read"]);
+    assert!(scopes(json!({"scope": null})).is_empty());
+    assert_eq!(scopes(json!({"scope": "../x rooms:read \u{fc}"})), ["rooms:read"]);
+}
+
+#[test]
+fn what_is_wrong_with_its_claims_is_said() {
+    let cases = [
+        (json!({"aud": "other"}), "another audience"),
+        (json!({"aud": null}), "another audience"),
+        (json!({"aud": []}), "another audience"),
+        (json!({"aud": "NUNCIO"}), "another audience"),
+        (json!({"exp": null}), "when it expires"),
+        (json!({"exp": NOW - 61}), "expired"),
+        (json!({"exp": -1.0e300}), "expired"),
+        (json!({"nbf": NOW + 61}), "future"),
+        (json!({"iat": NOW + 61}), "future"),
+        (json!({"sub": null}), "no subject"),
+        (json!({"sub": ""}), "no name"),
+        (json!({"sub": "a\nb"}), "no name"),
+        (json!({"sub": "x".repeat(600)}), "no name"),
+        (json!({"cnf": {"jkt": "x"}}), "bound to a proof"),
+        (json!({"exp": "soon"}), "cannot be read"),
+        (json!({"aud": {"is": "nuncio"}}), "cannot be read"),
+    ];
+    for (changes, expected) in cases {
+        let why = vouched(&access(), changes.clone(), NOW).unwrap_err();
+        assert!(why.contains(expected), "{changes}: {why}");
+    }
+}
+
+#[test]
+fn tokens_of_other_kinds_are_no_access_tokens() {
+    let plain = json!({"alg": "RS256", "typ": "JWT"});
+    assert!(vouched(&plain, json!({}), NOW).is_ok());
+    assert!(vouched(&json!({"alg": "RS256"}), json!({"typ": "Bearer"}), NOW).is_ok());
+    for claim in [json!({"nonce": "n"}), json!({"at_hash": "h"}), json!({"events": {}}), json!({"typ": "ID"})] {
+        assert!(vouched(&plain, claim.clone(), NOW).unwrap_err().contains("ID token"), "{claim}");
+    }
+    for typ in ["id+jwt", "logout+jwt", "dpop+jwt", "secevent+jwt"] {
+        let why = vouched(&json!({"alg": "RS256", "typ": typ}), json!({}), NOW).unwrap_err();
+        assert!(why.contains("no access token"), "{typ}: {why}");
+    }
+}
+
+#[test]
+fn heads_that_would_switch_the_check_off_are_refused() {
+    for alg in ["none", "None", "HS256", "HS512", "rs256", "", "ES256K"] {
+        let why = vouched(&json!({"alg": alg}), json!({}), NOW).unwrap_err();
+        assert!(why.contains("never accepted"), "{alg}: {why}");
+    }
+    let why = vouched(&json!({"alg": "RS256", "crit": ["b64"], "b64": false}), json!({}), NOW).unwrap_err();
+    assert!(why.contains("critical"), "{why}");
+}
+
+#[test]
+fn a_claim_that_stands_there_twice_is_no_claim() {
+    let twice = r#"{"iss":"https://id.example","sub":"ada","aud":"other","aud":"nuncio","exp":1800000100}"#;
+    let text = format!("{}.{}.c2ln", part(&access()), URL_SAFE_NO_PAD.encode(twice));
+    assert!(matches!(Token::read(&text), Token::Broken(why) if why.contains("claims")));
+}
+
+#[test]
+fn texts_are_told_apart_by_their_form() {
+    for opaque in ["zb_Sjc9C4n2f", "a.b.c", "a.b", "a.b.c.d.e", "e30.e30.e30", "", "W10.W10.W10"] {
+        assert!(matches!(Token::read(opaque), Token::Opaque), "{opaque}");
+    }
+    let good = token(&access(), &claims(json!({})));
+    for broken in ["a b", "t\u{f6}ken", "a%00", &"x".repeat(MAX_BYTES + 1), &format!("{good}="), &format!("{good}!")] {
+        assert!(matches!(Token::read(broken), Token::Broken(_)), "{broken}");
+    }
+}

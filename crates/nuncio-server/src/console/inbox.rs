@@ -1,0 +1,406 @@
+//! `/console/tasks`: the work that agents hand to people. Plain pages and forms; the scripts only
+//! keep them fresh.
+//!
+//! Somebody on this machine walks in while the server is open to them; everyone else signs in with a
+//! key that has all scopes, or the scope `console:tasks`. Whatever changes something is a form sent
+//! from our own page, with a token that only that page knows.
+
+use std::sync::Arc;
+
+use ::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use askama::Template;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse, Redirect, Response};
+use axum::routing::get;
+use axum::{Extension, Json, Router, middleware};
+use nuncio_core::Code;
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::TaskId;
+use nuncio_core::task::Task;
+use nuncio_engine::tasks::TaskStep;
+use nuncio_engine::{Engine, EngineError, Identity};
+use serde::Deserialize;
+use serde_json::json;
+
+use super::language::Language;
+
+mod form;
+mod page;
+mod sessions;
+mod sign_in;
+mod visitor;
+mod when;
+
+use form::Form;
+use page::{Attempt, Frame, InboxPage, MessagePage, TaskPage, holder};
+use sessions::{Look, Sessions};
+use visitor::{Visitor, field, is_from_elsewhere, is_from_here};
+
+/// How long a reason may be.
+const MAX_REASON: usize = 2000;
+
+/// What the inbox needs.
+pub(super) struct Inbox {
+    engine: Engine,
+    sessions: Sessions,
+    /// The token of whoever needs no key.
+    token: String,
+}
+
+/// The routes.
+pub(super) fn routes(engine: Engine) -> Router {
+    let inbox = Inbox { engine, sessions: Sessions::default(), token: sessions::random() };
+    Router::new()
+        .route("/console", get(entrance))
+        .route("/console/", get(entrance))
+        .route("/console/tasks", get(list))
+        .route("/console/tasks/{id}", get(show))
+        .route("/console/tasks/{id}/{deed}", get(back).post(step))
+        .route("/console/state", get(state))
+        .route("/console/sign-in", get(sign_in::ask).post(sign_in::enter))
+        .route("/console/sign-out", get(entrance).post(sign_in::leave))
+        .layer(middleware::map_response(guarded))
+        .with_state(Arc::new(inbox))
+}
+
+/// What a browser may do with these pages: as with the others, and send forms to us.
+const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
+    img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
+    require-trusted-types-for 'script'; trusted-types 'none'";
+
+async fn guarded(mut response: Response) -> Response {
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
+    // Without a referrer a browser would not say where a form comes from.
+    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    super::guard(headers);
+    response
+}
+
+/// How many tasks wait, for whoever may know.
+pub(super) async fn waiting(engine: &Engine) -> usize {
+    engine.inbox().await.map_or(0, |tasks| tasks.len())
+}
+
+#[derive(Default, Deserialize)]
+struct Asked {
+    lang: Option<String>,
+    after: Option<String>,
+    task: Option<String>,
+    next: Option<String>,
+}
+
+/// What every page is told of its reader.
+struct Reader {
+    language: Language,
+    language_was_chosen: bool,
+    identity: Option<Identity>,
+    headers: HeaderMap,
+}
+
+impl Reader {
+    fn new(asked: &Asked, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Self {
+        let chosen = asked.lang.as_deref().and_then(Language::parse);
+        Self {
+            language: chosen.unwrap_or_else(|| Language::accepted(&headers)),
+            language_was_chosen: chosen.is_some(),
+            identity: identity.map(|Extension(identity)| identity),
+            headers,
+        }
+    }
+
+    fn frame(&self, path: &str, visitor: Option<Visitor>) -> Frame {
+        Frame::new(self.language, self.language_was_chosen, path, visitor)
+    }
+
+    /// `path`, in the language the reader chose.
+    fn to(&self, path: &str) -> String {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let tag = self.language.tag();
+        if self.language_was_chosen { format!("{path}{joint}lang={tag}") } else { path.to_owned() }
+    }
+
+    fn visitor(&self, inbox: &Inbox) -> Option<Visitor> {
+        inbox.visitor(self.identity.as_ref(), &self.headers, Look::Visit)
+    }
+
+    /// The way to the key for somebody who wants to see `path`.
+    fn turned_away(&self, path: &str) -> Response {
+        if is_from_elsewhere(&self.headers) {
+            // A browser that follows a link from elsewhere holds back the cookie. Asked by a page of
+            // ours, it sends it.
+            let texts = &self.language.texts().sign_in;
+            let link = (self.to(path), texts.elsewhere_go.clone());
+            let frame = self.frame(path, None);
+            let heading = texts.elsewhere.clone();
+            let message = MessagePage { frame, heading, why: String::new(), link: Some(link), at_once: true };
+            return written(StatusCode::OK, &message);
+        }
+        Redirect::to(&self.to(&format!("/console/sign-in?next={path}"))).into_response()
+    }
+
+    /// An error as a page.
+    fn failed(&self, visitor: Option<Visitor>, error: &EngineError) -> Response {
+        let (texts, frame) = (&self.language.texts().inbox, self.frame("/console/tasks", visitor));
+        if error.code == Code::TaskNotFound {
+            return written(StatusCode::NOT_FOUND, &MessagePage::new(frame, &texts.not_found, &texts.not_found_why));
+        }
+        tracing::error!(code = %error.code, %error, "the inbox");
+        written(StatusCode::SERVICE_UNAVAILABLE, &MessagePage::new(frame, &texts.failed, &error.message))
+    }
+}
+
+/// `GET /console`
+async fn entrance(asked: Query<Asked>, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Response {
+    Redirect::to(&Reader::new(&asked, identity, headers).to("/console/tasks")).into_response()
+}
+
+/// `GET /console/tasks`: what waits. `after` names a task that the visitor has just done something with.
+async fn list(
+    State(inbox): State<Arc<Inbox>>,
+    asked: Query<Asked>,
+    identity: Option<Extension<Identity>>,
+    headers: HeaderMap,
+) -> Response {
+    let reader = Reader::new(&asked, identity, headers);
+    let Some(visitor) = reader.visitor(&inbox) else { return reader.turned_away("/console/tasks") };
+    let after = asked.after.as_deref().and_then(|id| TaskId::parse(id).ok());
+    let after = match after {
+        Some(id) => inbox.engine.task(&id).await.ok(),
+        None => None,
+    };
+    match inbox.engine.inbox().await {
+        Ok(tasks) => {
+            let frame = reader.frame("/console/tasks", Some(visitor));
+            let version = version_of_all(&tasks);
+            written(StatusCode::OK, &InboxPage::new(frame, tasks, after.as_ref(), version, inbox.engine.now()))
+        }
+        Err(error) => reader.failed(Some(visitor), &error),
+    }
+}
+
+/// `GET /console/tasks/:id`
+async fn show(
+    State(inbox): State<Arc<Inbox>>,
+    Path(id): Path<String>,
+    asked: Query<Asked>,
+    identity: Option<Extension<Identity>>,
+    headers: HeaderMap,
+) -> Response {
+    let reader = Reader::new(&asked, identity, headers);
+    let path = place(&id);
+    let Some(visitor) = reader.visitor(&inbox) else { return reader.turned_away(&path) };
+    match find(&inbox, &id).await {
+        Ok(task) => task_page(&inbox, &reader, visitor, &task, StatusCode::OK, Attempt::default()),
+        Err(error) => reader.failed(Some(visitor), &error),
+    }
+}
+
+/// `GET` of what only a form can be sent to: somebody loads the page again.
+async fn back(
+    Path((id, _)): Path<(String, String)>,
+    asked: Query<Asked>,
+    identity: Option<Extension<Identity>>,
+    headers: HeaderMap,
+) -> Response {
+    Redirect::to(&Reader::new(&asked, identity, headers).to(&place(&id))).into_response()
+}
+
+/// What somebody does with a task.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Deed {
+    Take,
+    GiveBack,
+    Finish,
+    Refuse,
+}
+
+impl Deed {
+    fn parse(word: &str) -> Option<Self> {
+        Some(match word {
+            "take" => Self::Take,
+            "give-back" => Self::GiveBack,
+            "finish" => Self::Finish,
+            "refuse" => Self::Refuse,
+            _ => return None,
+        })
+    }
+}
+
+/// `POST /console/tasks/:id/:deed`
+async fn step(
+    State(inbox): State<Arc<Inbox>>,
+    Path((id, deed)): Path<(String, String)>,
+    asked: Query<Asked>,
+    identity: Option<Extension<Identity>>,
+    request: Request,
+) -> Response {
+    let (parts, body) = request.into_parts();
+    let reader = Reader::new(&asked, identity, parts.headers);
+    let path = place(&id);
+    if let Some(refusal) = stranger(&reader, &parts.uri) {
+        return refusal;
+    }
+    let Some(visitor) = reader.visitor(&inbox) else {
+        return Redirect::to(&reader.to(&format!("/console/sign-in?next={path}"))).into_response();
+    };
+    let sent = match inbox.form(&reader.headers, body).await {
+        Ok(sent) => sent,
+        Err(status) => return unreadable(&reader, Some(visitor), status),
+    };
+    let unknown = || EngineError::new(Code::TaskNotFound, "there is nothing at this address");
+    let found = match Deed::parse(&deed) {
+        Some(deed) => find(&inbox, &id).await.map(|task| (deed, task)),
+        None => Err(unknown()),
+    };
+    match found {
+        Ok((deed, task)) => carry_out(&inbox, &reader, visitor, task, deed, &sent).await,
+        Err(error) => reader.failed(Some(visitor), &error),
+    }
+}
+
+/// Does it, and shows what came of it. Whatever does not work, what was typed is still there.
+async fn carry_out(
+    inbox: &Inbox,
+    reader: &Reader,
+    visitor: Visitor,
+    task: Task,
+    deed: Deed,
+    sent: &[(String, String)],
+) -> Response {
+    let texts = reader.language.texts();
+    let mut form = Form::of(task.form.as_ref(), &texts.form);
+    let is_filled = Form::is_in(sent);
+    if is_filled {
+        form.fill(sent);
+    }
+    let reason: String = field(sent, "reason").unwrap_or_default().trim().chars().take(MAX_REASON).collect();
+    let again = |form: Form, notice: Option<String>| Attempt {
+        notice,
+        form: is_filled.then_some(form),
+        reason: reason.clone(),
+    };
+    if !visitor.sent(sent) {
+        let attempt = again(form, Some(texts.task.stale.clone()));
+        return task_page(inbox, reader, visitor, &task, StatusCode::FORBIDDEN, attempt);
+    }
+    let step = match deed {
+        Deed::Take => TaskStep::Take { over: field(sent, "over").is_some() },
+        Deed::GiveBack => TaskStep::GiveBack,
+        Deed::Refuse => TaskStep::Refuse(reason.clone()),
+        Deed::Finish => match form.result(&texts.form) {
+            Some(output) => TaskStep::Finish(output),
+            None => {
+                let attempt = Attempt { form: Some(form), ..Attempt::default() };
+                return task_page(inbox, reader, visitor, &task, StatusCode::UNPROCESSABLE_ENTITY, attempt);
+            }
+        },
+    };
+    match inbox.engine.step_task(&task.id, step, &visitor.name).await {
+        // Taken over with a form half filled in: it goes on from there.
+        Ok(task) if deed == Deed::Take && is_filled => {
+            task_page(inbox, reader, visitor, &task, StatusCode::OK, again(form, None))
+        }
+        Ok(task) if deed == Deed::Take => see(&reader.to(&place(task.id.as_str()))),
+        Ok(task) => see(&reader.to(&format!("/console/tasks?after={}", task.id))),
+        Err(error) if matches!(error.code, Code::TaskClosed | Code::InvalidOutput) => {
+            let task = inbox.engine.task(&task.id).await.unwrap_or(task);
+            let notice = match (&error.code, holder(&task)) {
+                (Code::InvalidOutput, _) => texts.task.broken.replace("{why}", &error.message),
+                _ if task.state.is_over() || task.due <= inbox.engine.now() => texts.task.already_over.clone(),
+                (_, Some(by)) if by != visitor.name => texts.task.already_taken.replace("{name}", by),
+                _ => texts.task.not_yours.clone(),
+            };
+            let status =
+                if error.code == Code::TaskClosed { StatusCode::CONFLICT } else { StatusCode::UNPROCESSABLE_ENTITY };
+            task_page(inbox, reader, visitor, &task, status, again(form, Some(notice)))
+        }
+        Err(error) => reader.failed(Some(visitor), &error),
+    }
+}
+
+fn task_page(
+    inbox: &Inbox,
+    reader: &Reader,
+    visitor: Visitor,
+    task: &Task,
+    status: StatusCode,
+    attempt: Attempt,
+) -> Response {
+    let frame = reader.frame(&place(task.id.as_str()), Some(visitor));
+    written(status, &TaskPage::new(frame, task, attempt, version_of(task), inbox.engine.now()))
+}
+
+/// `GET /console/state`: which version of the inbox, or of one task, there is. Pages ask for it by
+/// themselves, so it keeps nobody signed in.
+async fn state(
+    State(inbox): State<Arc<Inbox>>,
+    asked: Query<Asked>,
+    identity: Option<Extension<Identity>>,
+    headers: HeaderMap,
+) -> Response {
+    let identity = identity.map(|Extension(identity)| identity);
+    if inbox.visitor(identity.as_ref(), &headers, Look::Glance).is_none() {
+        return (StatusCode::UNAUTHORIZED, Json(json!({"code": Code::Unauthorized}))).into_response();
+    }
+    let version = match &asked.task {
+        Some(id) => find(&inbox, id).await.map(|task| version_of(&task)),
+        None => inbox.engine.inbox().await.map(|tasks| version_of_all(&tasks)),
+    };
+    match version {
+        Ok(version) => Json(json!({"version": version})).into_response(),
+        Err(error) => (StatusCode::NOT_FOUND, Json(json!({"code": error.code}))).into_response(),
+    }
+}
+
+fn version_of(task: &Task) -> String {
+    Digest::of_json(&json!([task.id, task.state])).to_string()
+}
+
+fn version_of_all(tasks: &[Task]) -> String {
+    let states: Vec<_> = tasks.iter().map(|task| json!([task.id, task.state])).collect();
+    Digest::of_json(&states.into()).to_string()
+}
+
+async fn find(inbox: &Inbox, id: &str) -> Result<Task, EngineError> {
+    let id = TaskId::parse(id).map_err(|error| EngineError::new(Code::TaskNotFound, error.to_string()))?;
+    inbox.engine.task(&id).await
+}
+
+/// Where a task is shown. What is no id is not repeated.
+fn place(id: &str) -> String {
+    TaskId::parse(id).map_or_else(|_| "/console/tasks".to_owned(), |id| format!("/console/tasks/{id}"))
+}
+
+/// The answer to a form that no page of ours sent.
+fn stranger(reader: &Reader, uri: &Uri) -> Option<Response> {
+    if is_from_here(&reader.headers, uri) {
+        return None;
+    }
+    let texts = &reader.language.texts().sign_in;
+    let frame = reader.frame("/console/tasks", None);
+    Some(written(StatusCode::FORBIDDEN, &MessagePage::new(frame, &texts.refused, &texts.refused_why)))
+}
+
+/// The answer to a form that is none, or too large, or too slow.
+fn unreadable(reader: &Reader, visitor: Option<Visitor>, status: StatusCode) -> Response {
+    let why = status.canonical_reason().unwrap_or_default();
+    let frame = reader.frame("/console/tasks", visitor);
+    written(status, &MessagePage::new(frame, &reader.language.texts().sign_in.unreadable, why))
+}
+
+/// What was sent is done; the browser is sent to see it.
+fn see(place: &str) -> Response {
+    Redirect::to(place).into_response()
+}
+
+fn written(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(html) => (status, axum::response::Html(html)).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}

@@ -1,0 +1,131 @@
+//! The form of a task: fields made from the schema of its result, what was typed into them, and the
+//! result they come to.
+//!
+//! Texts, choices, numbers, yes or no, dates and times and lists of lines have fields of their own;
+//! an object becomes a group of them, one level deep. Whatever else a schema asks for is written as
+//! JSON. What was typed stays as it was typed until it fits.
+
+use nuncio_core::schema::{Fault, Schema};
+use serde_json::{Map, Value};
+
+use crate::console::texts::FormTexts;
+
+mod faults;
+mod fields;
+mod read;
+
+pub(super) use fields::{Control, Field, Group, Item};
+
+/// What a form sends.
+pub(super) type Posted = [(String, String)];
+
+/// A task's form.
+pub(super) struct Form {
+    pub(super) items: Vec<Item>,
+    /// What is wrong, but with no field in particular.
+    pub(super) faults: Vec<String>,
+    schema: Option<Value>,
+}
+
+impl Form {
+    /// The empty form of a result. Without a schema the result is one text.
+    pub(super) fn of(schema: Option<&Value>, texts: &FormTexts) -> Self {
+        Self { items: fields::items(schema, texts), faults: Vec::new(), schema: schema.cloned() }
+    }
+
+    /// Puts what was typed into its fields. A field that was not sent stays empty.
+    pub(super) fn fill(&mut self, posted: &Posted) {
+        for field in self.fields_mut() {
+            field.fill(posted);
+        }
+    }
+
+    /// Whether anything of it was sent at all.
+    pub(super) fn is_in(posted: &Posted) -> bool {
+        posted.iter().any(|(name, _)| name.starts_with(fields::PREFIX))
+    }
+
+    /// The result, or nothing when something is wrong; then the fields say what.
+    pub(super) fn result(&mut self, texts: &FormTexts) -> Option<Value> {
+        let value = self.value(texts);
+        let misread = self.fields().any(|field| !field.faults.is_empty());
+        if let Some(faults) = self.check(&value, texts) {
+            for fault in faults {
+                self.place(&value, &fault, misread, texts);
+            }
+        }
+        let wrong = misread || !self.faults.is_empty() || self.problems().next().is_some();
+        (!wrong).then_some(value)
+    }
+
+    /// Every field with something wrong, in order.
+    pub(super) fn problems(&self) -> impl Iterator<Item = &Field> {
+        self.fields().filter(|field| !field.faults.is_empty())
+    }
+
+    /// Every field, in order.
+    pub(super) fn fields(&self) -> impl Iterator<Item = &Field> {
+        self.items.iter().flat_map(|item| match item {
+            Item::Field(field) => std::slice::from_ref(field),
+            Item::Group(group) => &group.fields,
+        })
+    }
+
+    fn fields_mut(&mut self) -> impl Iterator<Item = &mut Field> {
+        self.items.iter_mut().flat_map(|item| match item {
+            Item::Field(field) => std::slice::from_mut(field),
+            Item::Group(group) => group.fields.as_mut_slice(),
+        })
+    }
+
+    fn value(&mut self, texts: &FormTexts) -> Value {
+        let mut result = Map::new();
+        for item in &mut self.items {
+            match item {
+                Item::Field(field) if field.pointer.is_empty() => {
+                    return field.read(texts).unwrap_or(Value::Null);
+                }
+                Item::Field(field) => {
+                    if let Some(value) = field.read(texts) {
+                        result.insert(field.key.clone(), value);
+                    }
+                }
+                Item::Group(group) => {
+                    if let Some(value) = group.read(texts) {
+                        result.insert(group.key.clone(), value);
+                    }
+                }
+            }
+        }
+        Value::Object(result)
+    }
+
+    fn check(&self, value: &Value, texts: &FormTexts) -> Option<Vec<Fault>> {
+        let schema = self.schema.clone()?;
+        match Schema::compile(schema) {
+            Ok(schema) => schema.check(value).err(),
+            Err(error) => {
+                let message = texts.schema_broken.replace("{why}", &error.to_string());
+                Some(vec![Fault { pointer: String::new(), message }])
+            }
+        }
+    }
+
+    /// Says a fault where it belongs. While something could not even be read, only faults of other
+    /// fields are worth saying.
+    fn place(&mut self, value: &Value, fault: &Fault, misread: bool, texts: &FormTexts) {
+        let found =
+            self.fields_mut().filter(|field| field.holds(&fault.pointer)).max_by_key(|field| field.pointer.len());
+        match found {
+            Some(field) if field.pointer.is_empty() && misread => {}
+            Some(field) if field.faults.is_empty() || !misread => {
+                field.faults.push(faults::say(&field.schema, value.pointer(&fault.pointer), fault, texts));
+            }
+            None if !misread => self.faults.push(fault.to_string()),
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,149 @@
+//! What was typed, and the value it means.
+
+use serde_json::{Map, Number, Value};
+
+use super::{Control, Field, Group, Posted};
+use crate::console::texts::FormTexts;
+
+impl Field {
+    /// Takes over what was sent for this field.
+    pub(super) fn fill(&mut self, posted: &Posted) {
+        let sent = |name: &str| posted.iter().find(|(key, _)| key == name).map(|(_, value)| value);
+        self.typed = sent(&self.name).map(|text| text.replace("\r\n", "\n")).unwrap_or_default();
+        if let Some(zone) = sent(&format!("zone:{}", self.name)).filter(|zone| is_offset(zone)) {
+            zone.clone_into(&mut self.zone);
+        }
+    }
+
+    /// The value of what is typed; nothing when the field is left out, or wrong, which it then says.
+    pub(super) fn read(&mut self, texts: &FormTexts) -> Option<Value> {
+        if self.control == Control::Check {
+            return Some(Value::Bool(self.typed == "true"));
+        }
+        if self.typed.trim().is_empty() {
+            if self.required && self.nullable {
+                return Some(Value::Null);
+            }
+            if self.required {
+                self.faults.push(if matches!(self.control, Control::Choice(_)) {
+                    texts.choose_one.clone()
+                } else {
+                    texts.missing.clone()
+                });
+            }
+            return None;
+        }
+        let read = self.value();
+        if read.is_none() {
+            self.faults.push(self.misread(texts));
+        }
+        read
+    }
+
+    fn value(&self) -> Option<Value> {
+        let text = self.typed.trim();
+        match &self.control {
+            Control::Area => Some(Value::from(self.typed.trim_end())),
+            Control::Line(_) => Some(text.into()),
+            Control::Integer => whole(text).map(Value::Number),
+            Control::Number => number(text).map(Value::Number),
+            Control::Choice(choices) => {
+                let chosen = choices.iter().find(|choice| choice.value == text)?;
+                serde_json::from_str(&chosen.value).ok()
+            }
+            Control::Date => is_date(text).then(|| text.into()),
+            Control::Time => Some(format!("{}{}", time(text)?, self.zone).into()),
+            Control::Moment => {
+                // Somebody may write the whole of it where the browser shows a plain field.
+                if text.ends_with('Z') || text.get(text.len().saturating_sub(6)..).is_some_and(is_offset) {
+                    return Some(text.into());
+                }
+                let (date, clock) = text.split_once(['T', ' '])?;
+                is_date(date).then_some(())?;
+                Some(format!("{date}T{}{}", time(clock)?, self.zone).into())
+            }
+            Control::Lines => {
+                let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+                Some(lines.map(Value::from).collect())
+            }
+            Control::Json => serde_json::from_str(text).ok(),
+            Control::Check => None,
+        }
+    }
+
+    fn misread(&self, texts: &FormTexts) -> String {
+        match self.control {
+            Control::Integer => texts.not_whole.clone(),
+            Control::Number => texts.not_number.clone(),
+            Control::Choice(_) => texts.choose_one.clone(),
+            Control::Date => texts.not_date.clone(),
+            Control::Time => texts.not_time.clone(),
+            Control::Moment => texts.not_moment.clone(),
+            _ => {
+                let why = serde_json::from_str::<Value>(&self.typed).err();
+                texts.not_json.replace("{why}", &why.map(|error| error.to_string()).unwrap_or_default())
+            }
+        }
+    }
+}
+
+impl Group {
+    /// The object its fields make. One that need not be there and holds nothing is left out.
+    pub(super) fn read(&mut self, texts: &FormTexts) -> Option<Value> {
+        let touched = |field: &Field| match field.control {
+            Control::Check => field.typed == "true",
+            _ => !field.typed.trim().is_empty(),
+        };
+        if !self.required && !self.fields.iter().any(touched) {
+            return None;
+        }
+        let mut object = Map::new();
+        for field in &mut self.fields {
+            if let Some(value) = field.read(texts) {
+                object.insert(field.key.clone(), value);
+            }
+        }
+        Some(Value::Object(object))
+    }
+}
+
+fn whole(text: &str) -> Option<Number> {
+    let text = text.strip_prefix('+').unwrap_or(text);
+    text.parse::<i64>().map(Number::from).or_else(|_| text.parse::<u64>().map(Number::from)).ok()
+}
+
+fn number(text: &str) -> Option<Number> {
+    whole(text).or_else(|| text.parse().ok().and_then(Number::from_f64))
+}
+
+/// `2026-11-15`
+fn is_date(text: &str) -> bool {
+    let part = |part: Option<&str>, digits: usize, most: u32| {
+        part.filter(|part| part.len() == digits && part.bytes().all(|byte| byte.is_ascii_digit()))
+            .and_then(|part| part.parse::<u32>().ok())
+            .is_some_and(|number| (1..=most).contains(&number))
+    };
+    let mut parts = text.split('-');
+    part(parts.next(), 4, 9999) && part(parts.next(), 2, 12) && part(parts.next(), 2, 31) && parts.next().is_none()
+}
+
+/// `11:00` or `11:00:30`, as `11:00:00`.
+fn time(text: &str) -> Option<String> {
+    let parts: Vec<_> = text.split(':').collect();
+    let part = |text: &str, most: u32| {
+        text.len() == 2
+            && text.bytes().all(|byte| byte.is_ascii_digit())
+            && text.parse::<u32>().is_ok_and(|n| n <= most)
+    };
+    match parts.as_slice() {
+        [hours, minutes] if part(hours, 23) && part(minutes, 59) => Some(format!("{text}:00")),
+        [hours, minutes, seconds] if part(hours, 23) && part(minutes, 59) && part(seconds, 59) => Some(text.to_owned()),
+        _ => None,
+    }
+}
+
+/// `Z` or `+08:00`
+fn is_offset(text: &str) -> bool {
+    let Some(rest) = text.strip_prefix(['+', '-']) else { return text == "Z" };
+    rest.len() == 5 && time(rest).is_some()
+}

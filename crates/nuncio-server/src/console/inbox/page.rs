@@ -1,0 +1,293 @@
+//! What the pages of the inbox show, as their templates want it.
+
+use askama::Template;
+use nuncio_core::task::{Task, TaskState};
+use nuncio_core::time::Timestamp;
+use serde_json::Value;
+
+use super::form::{Form, Item};
+use super::visitor::Visitor;
+use super::when::When;
+use crate::console::assets;
+use crate::console::language::Language;
+use crate::console::page::{LanguageLink, coded};
+use crate::console::texts::Texts;
+
+/// What every page of the console has around it.
+pub(super) struct Frame {
+    pub(super) text: &'static Texts,
+    pub(super) language: Language,
+    languages: Vec<LanguageLink>,
+    assets: &'static str,
+    visitor: Option<Visitor>,
+    /// `?lang=…` where the address says so, so that links go on saying it.
+    pub(super) lang: String,
+}
+
+impl Frame {
+    /// The frame of the page at `path`, which may have a query.
+    pub(super) fn new(language: Language, chosen: bool, path: &str, visitor: Option<Visitor>) -> Self {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let languages = Language::ALL.map(|other| LanguageLink {
+            language: other,
+            current: other == language,
+            href: format!("{path}{joint}lang={}", other.tag()),
+        });
+        let lang = if chosen { format!("?lang={}", language.tag()) } else { String::new() };
+        Self { text: language.texts(), language, languages: languages.into(), assets: assets::folder(), visitor, lang }
+    }
+
+    fn token(&self) -> &str {
+        self.visitor.as_ref().map_or("", |visitor| &visitor.token)
+    }
+
+    fn name(&self) -> &str {
+        self.visitor.as_ref().map_or("", |visitor| &visitor.name)
+    }
+
+    /// Their name, where they signed in.
+    fn signed_in(&self) -> Option<&str> {
+        self.visitor.as_ref().filter(|visitor| visitor.signed_in).map(|visitor| visitor.name.as_str())
+    }
+}
+
+/// `GET /console/tasks`
+#[derive(Template)]
+#[template(path = "inbox.html")]
+pub(super) struct InboxPage {
+    frame: Frame,
+    /// What the visitor has just done.
+    news: Option<String>,
+    sections: Vec<Section>,
+    total: usize,
+    version: String,
+}
+
+struct Section {
+    heading: &'static str,
+    rows: Vec<Row>,
+}
+
+struct Row {
+    href: String,
+    title: String,
+    agent: String,
+    /// How what is to be done begins, so that tasks of one kind can be told apart.
+    line: Option<String>,
+    due: When,
+    holder: Option<String>,
+}
+
+impl InboxPage {
+    pub(super) fn new(
+        frame: Frame,
+        mut tasks: Vec<Task>,
+        after: Option<&Task>,
+        version: String,
+        now: Timestamp,
+    ) -> Self {
+        let text = frame.text;
+        tasks.sort_by_key(|task| task.due);
+        let row = |task: &Task| Row {
+            href: address(task, &frame),
+            title: task.title.clone(),
+            agent: task.agent.to_string(),
+            line: task
+                .instructions
+                .lines()
+                .find(|line| !line.trim().is_empty())
+                .map(|line| line.chars().take(200).collect()),
+            due: When::due(task.due, now, &text.inbox),
+            holder: holder(task).filter(|by| *by != frame.name()).map(str::to_owned),
+        };
+        let section = |heading: &'static str, belongs: &dyn Fn(&Task) -> bool| Section {
+            heading,
+            rows: tasks.iter().filter(|task| belongs(task)).map(row).collect(),
+        };
+        let mine = |task: &Task| holder(task) == Some(frame.name());
+        let sections = [
+            section(&text.inbox.yours, &mine),
+            section(&text.inbox.waiting, &|task| holder(task).is_none()),
+            section(&text.inbox.others, &|task| holder(task).is_some() && !mine(task)),
+        ];
+        let sections = sections.into_iter().filter(|section| !section.rows.is_empty()).collect();
+        let news = after.and_then(|task| news(task, &frame));
+        Self { news, sections, total: tasks.len(), version, frame }
+    }
+}
+
+/// What the visitor has just done with a task.
+fn news(task: &Task, frame: &Frame) -> Option<String> {
+    let text = &frame.text.inbox;
+    let told = match &task.state {
+        TaskState::Done { by, .. } if by == frame.name() => &text.finished,
+        TaskState::Refused { by, .. } if by == frame.name() => &text.refused,
+        TaskState::Open => &text.given_back,
+        _ => return None,
+    };
+    Some(told.replace("{title}", &task.title))
+}
+
+/// `GET /console/tasks/:id`
+#[derive(Template)]
+#[template(path = "task.html")]
+pub(super) struct TaskPage {
+    frame: Frame,
+    /// What came of what the visitor tried.
+    notice: Option<String>,
+    title: String,
+    path: String,
+    watch: String,
+    agent: String,
+    asked_by: String,
+    since: When,
+    due: When,
+    instructions: String,
+    inputs: Vec<(String, Shown)>,
+    stage: Stage,
+    form: Form,
+    /// Whether a form that somebody filled in is shown although the task is not theirs.
+    kept: bool,
+    reason: String,
+    version: String,
+}
+
+/// Something of a peer, as text.
+struct Shown {
+    text: String,
+    /// Whether it is JSON rather than words.
+    code: bool,
+}
+
+/// How far the task has got, for the visitor.
+enum Stage {
+    Open,
+    Mine,
+    Others { by: String },
+    Done { by: String, at: When, output: Shown },
+    Refused { by: String, at: When, reason: String },
+    Withdrawn { at: When },
+    Late,
+}
+
+/// What a page of a task shows beside the task.
+#[derive(Default)]
+pub(super) struct Attempt {
+    pub(super) notice: Option<String>,
+    /// The form as it was sent, if it was.
+    pub(super) form: Option<Form>,
+    pub(super) reason: String,
+}
+
+impl TaskPage {
+    pub(super) fn new(frame: Frame, task: &Task, attempt: Attempt, version: String, now: Timestamp) -> Self {
+        let text = frame.text;
+        let stage = stage(task, &frame, now);
+        let kept = attempt.form.is_some() && matches!(stage, Stage::Others { .. } | Stage::Open);
+        Self {
+            notice: attempt.notice,
+            title: task.title.clone(),
+            path: format!("/console/tasks/{}", task.id),
+            watch: format!("/console/state?task={}", task.id),
+            agent: task.agent.to_string(),
+            asked_by: task.asked_by.to_string(),
+            since: When::at(task.created_at),
+            due: When::due(task.due, now, &text.inbox),
+            instructions: task.instructions.clone(),
+            inputs: task.inputs.iter().map(|(name, value)| (name.clone(), Shown::of(value))).collect(),
+            stage,
+            form: attempt.form.unwrap_or_else(|| Form::of(task.form.as_ref(), &text.form)),
+            kept,
+            reason: attempt.reason,
+            version,
+            frame,
+        }
+    }
+
+    /// How many things are wrong, in words.
+    fn problems(&self) -> Option<String> {
+        let texts = &self.frame.text.form;
+        match self.form.problems().count() + self.form.faults.len() {
+            0 => None,
+            1 => Some(texts.problems_one.clone()),
+            count => Some(texts.problems.replace("{count}", &count.to_string())),
+        }
+    }
+}
+
+fn stage(task: &Task, frame: &Frame, now: Timestamp) -> Stage {
+    match &task.state {
+        TaskState::Done { by, at, output } => {
+            Stage::Done { by: by.clone(), at: When::at(*at), output: Shown::of(output) }
+        }
+        TaskState::Refused { by, at, reason } => {
+            Stage::Refused { by: by.clone(), at: When::at(*at), reason: reason.clone() }
+        }
+        TaskState::Withdrawn { at } => Stage::Withdrawn { at: When::at(*at) },
+        _ if task.due <= now => Stage::Late,
+        TaskState::Open => Stage::Open,
+        TaskState::Taken { by, .. } if by == frame.name() => Stage::Mine,
+        TaskState::Taken { by, .. } => Stage::Others { by: by.clone() },
+    }
+}
+
+impl Shown {
+    fn of(value: &Value) -> Self {
+        match value {
+            Value::String(text) => Self { text: text.clone(), code: false },
+            Value::Array(_) | Value::Object(_) => {
+                Self { text: serde_json::to_string_pretty(value).unwrap_or_default(), code: true }
+            }
+            other => Self { text: other.to_string(), code: false },
+        }
+    }
+}
+
+/// `GET /console/sign-in`
+#[derive(Template)]
+#[template(path = "sign-in.html")]
+pub(super) struct SignInPage {
+    pub(super) frame: Frame,
+    pub(super) wrong: Option<String>,
+    /// Where to go then.
+    pub(super) next: String,
+}
+
+/// A page that says one thing.
+#[derive(Template)]
+#[template(path = "message.html")]
+pub(super) struct MessagePage {
+    pub(super) frame: Frame,
+    pub(super) heading: String,
+    pub(super) why: String,
+    /// Somewhere to go: where, and what it is called.
+    pub(super) link: Option<(String, String)>,
+    /// Whether the browser goes there by itself.
+    pub(super) at_once: bool,
+}
+
+impl MessagePage {
+    /// A page that says why something does not work, and leads back to the inbox.
+    pub(super) fn new(frame: Frame, heading: &str, why: &str) -> Self {
+        let link = (format!("/console/tasks{}", frame.lang), frame.text.inbox.heading.clone());
+        Self { frame, heading: heading.to_owned(), why: why.to_owned(), link: Some(link), at_once: false }
+    }
+}
+
+/// Where a task is shown.
+fn address(task: &Task, frame: &Frame) -> String {
+    format!("/console/tasks/{}{}", task.id, frame.lang)
+}
+
+/// Who has a task.
+pub(super) fn holder(task: &Task) -> Option<&str> {
+    match &task.state {
+        TaskState::Taken { by, .. } => Some(by),
+        _ => None,
+    }
+}
+
+/// A text with its `{blanks}` told apart from the words around them.
+fn blanks(text: &str) -> impl Iterator<Item = (bool, &str)> {
+    text.split(['{', '}']).enumerate().map(|(place, part)| (place % 2 == 1, part))
+}

@@ -1,0 +1,73 @@
+//! Moments as people read them: how long until then, and when that is.
+
+use nuncio_core::time::Timestamp;
+
+use crate::console::texts::InboxTexts;
+
+/// A moment for people.
+pub(super) struct When {
+    /// For programs.
+    pub(super) exact: String,
+    /// In UTC; a script turns it into the reader's own time.
+    pub(super) absolute: String,
+    /// How long until then, from now.
+    pub(super) relative: Option<String>,
+    /// Whether there is little time left.
+    pub(super) soon: bool,
+}
+
+/// Less than this is little.
+const SOON_SECONDS: u64 = 15 * 60;
+
+impl When {
+    /// A moment by which something must be done.
+    pub(super) fn due(at: Timestamp, now: Timestamp, texts: &InboxTexts) -> Self {
+        let seconds = now.until(at).as_secs();
+        let relative = if at <= now { texts.late.clone() } else { until(seconds, texts) };
+        Self { relative: Some(relative), soon: seconds < SOON_SECONDS, ..Self::at(at) }
+    }
+
+    /// A moment.
+    pub(super) fn at(at: Timestamp) -> Self {
+        let exact = at.to_string();
+        let absolute = format!("{} UTC", exact.replacen('T', " ", 1).get(..16).unwrap_or(&exact));
+        Self { exact, absolute, relative: None, soon: false }
+    }
+}
+
+/// A length of time in its two largest parts.
+fn until(seconds: u64, texts: &InboxTexts) -> String {
+    let (days, hours, minutes) = (seconds / 86_400, seconds / 3600 % 24, seconds / 60 % 60);
+    let span = match (days, hours, minutes) {
+        (0, 0, 0) => return texts.soon.clone(),
+        (0, 0, _) => &texts.minutes,
+        (0, ..) => &texts.hours,
+        _ => &texts.days,
+    };
+    let parts = [("{days}", days), ("{hours}", hours), ("{minutes}", minutes)];
+    let span = parts.iter().fold(span.clone(), |span, (blank, number)| span.replace(blank, &number.to_string()));
+    texts.within.replace("{span}", &span)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::console::language::Language;
+
+    #[test]
+    fn how_long_until_then_is_told_in_both_languages() {
+        let now = Timestamp::from_millis(1_794_740_400_000);
+        let told = |language: Language, seconds: u64| {
+            let when = When::due(now.after(Duration::from_secs(seconds)), now, &language.texts().inbox);
+            (when.relative.unwrap(), when.absolute)
+        };
+        let at = |relative: &str, absolute: &str| (relative.to_owned(), absolute.to_owned());
+        assert_eq!(told(Language::English, 1500), at("in 25 min", "2026-11-15 11:25 UTC"));
+        assert_eq!(told(Language::English, 7500), at("in 2 h 5 min", "2026-11-15 13:05 UTC"));
+        assert_eq!(told(Language::Chinese, 90_000), at("1 天 1 小时后", "2026-11-16 12:00 UTC"));
+        assert_eq!(told(Language::English, 5).0, "in less than a minute");
+        assert_eq!(told(Language::English, 0).0, "time is up");
+    }
+}

@@ -1,0 +1,166 @@
+//! Where this server lives: what its DIDs begin with, and what it means when that changes.
+
+use nuncio_core::Code;
+use nuncio_core::ids::AgentName;
+use nuncio_identity::{Did, SigningKey};
+use serde::{Deserialize, Serialize};
+use url::{Host, Url};
+
+use crate::data::PrivateFiles;
+use crate::error::StartError;
+
+const FILE: &str = "keys/home.json";
+
+/// An address that DIDs can be made under.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Home {
+    /// What every address of ours begins with; no slash at its end.
+    pub(super) base: String,
+    service: Did,
+}
+
+impl Home {
+    /// The home at an address, or why there can be none.
+    pub(super) fn at(base: &str) -> Result<Self, String> {
+        let base = base.trim_end_matches('/');
+        let url = Url::parse(base).map_err(|fault| format!("the public address {base:?} is none: {fault}"))?;
+        let host = match url.host() {
+            Some(Host::Domain(host)) => host,
+            Some(Host::Ipv4(_) | Host::Ipv6(_)) => {
+                return Err(format!(
+                    "a DID is made of a domain name, and the public address {base} has an IP address; name one with --public-url"
+                ));
+            }
+            None => return Err(format!("the public address {base} names no host")),
+        };
+        if url.path() != "/" || url.query().is_some() || url.fragment().is_some() {
+            return Err(format!(
+                "the documents of DIDs lie at fixed places of a domain, and the public address {base} has a path; give a whole domain with --public-url"
+            ));
+        }
+        // DIDs are resolved over https, so only its own port goes without saying.
+        let port = if url.scheme() == "https" { url.port() } else { url.port_or_known_default() };
+        let service =
+            Did::new(host, port, &[]).map_err(|fault| format!("the public address {base} makes no DID: {fault}"))?;
+        Ok(Self { base: base.to_owned(), service })
+    }
+
+    /// The DID of the service: the bare domain.
+    pub(super) fn service(&self) -> &Did {
+        &self.service
+    }
+
+    /// The DID of an agent with that key.
+    pub(super) fn agent(&self, name: &AgentName, key: &SigningKey) -> Did {
+        let (host, port) = (self.service.host(), self.service.port());
+        Did::for_key(host, port, &["agents", name.as_str()], key)
+            .expect("a home's host, an agent's name and a fingerprint make a DID")
+    }
+
+    /// Whether a DID is of this host and port, however it writes the port.
+    pub(super) fn is_of(&self, did: &Did) -> bool {
+        let port = |did: &Did| did.port().unwrap_or(443);
+        did.host() == self.service.host() && port(did) == port(&self.service)
+    }
+}
+
+/// Who decided on the address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Chosen {
+    /// The operator named it.
+    ByOperator,
+    /// It is where the server happens to listen.
+    ByListening,
+}
+
+/// The home that the DIDs on disk were made under.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Recorded {
+    pub(super) base: String,
+    pub(super) chosen: Chosen,
+}
+
+impl Recorded {
+    /// What is on disk; nothing before the first DID.
+    pub(super) fn read(files: &PrivateFiles) -> Result<Option<Self>, StartError> {
+        let Some(bytes) = files.read(FILE)? else { return Ok(None) };
+        serde_json::from_slice(&bytes).map(Some).map_err(|fault| files.broken(FILE, &fault.to_string()))
+    }
+
+    pub(super) fn write(&self, files: &PrivateFiles) -> Result<(), StartError> {
+        files.write(FILE, &serde_json::to_vec(self).expect("a home is JSON"))
+    }
+
+    /// Whether the DIDs made here may simply go along to another address: nobody chose either, and nobody on
+    /// another machine can know them.
+    pub(super) fn may_follow(&self, home: &Home, chosen: Chosen) -> bool {
+        let local = |home: &Home| home.service.host() == "localhost";
+        let nobody_chose = self.chosen == Chosen::ByListening && chosen == Chosen::ByListening;
+        nobody_chose && local(home) && Home::at(&self.base).is_ok_and(|from| local(&from))
+    }
+}
+
+/// The refusal to start at another address than before.
+pub(super) fn moved(from: &str, to: &str) -> StartError {
+    let message = format!(
+        "the DIDs here were made for {from}, and under {to} nobody could resolve them; start with `--public-url {from}`, or move them with `nuncio did rotate --to {to}`"
+    );
+    StartError::new(Code::PublicUrlChanged, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_home_has_a_name_and_no_path() {
+        for (base, did) in [
+            ("http://localhost:7400", "did:wba:localhost%3A7400"),
+            ("https://agents.example.com", "did:wba:agents.example.com"),
+            ("https://agents.example.com:443/", "did:wba:agents.example.com"),
+            ("https://Agents.example.com:8443", "did:wba:agents.example.com%3A8443"),
+            ("http://agents.example.com", "did:wba:agents.example.com%3A80"),
+        ] {
+            assert_eq!(Home::at(base).unwrap().service().as_str(), did, "{base}");
+        }
+        for (base, why) in [
+            ("http://127.0.0.1:7400", "IP address"),
+            ("http://[::1]:7400", "IP address"),
+            ("http://2130706433", "IP address"),
+            ("https://example.com/nuncio", "has a path"),
+            ("", "is none"),
+            ("https://a_b.example", "makes no DID"),
+        ] {
+            let told = Home::at(base).unwrap_err();
+            assert!(told.contains(why), "{base}: {told}");
+        }
+    }
+
+    #[test]
+    fn only_an_address_nobody_chose_is_left_without_asking() {
+        let local = Home::at("http://localhost:1").unwrap();
+        let recorded = |base: &str, chosen| Recorded { base: base.to_owned(), chosen };
+        let (operator, listening) = (Chosen::ByOperator, Chosen::ByListening);
+        assert!(recorded("http://localhost:2", listening).may_follow(&local, listening));
+        assert!(!recorded("http://localhost:2", operator).may_follow(&local, listening));
+        assert!(!recorded("http://localhost:2", listening).may_follow(&local, operator));
+        assert!(!recorded("https://a.example", listening).may_follow(&local, listening));
+        let public = Home::at("https://a.example").unwrap();
+        assert!(!recorded("http://localhost:2", listening).may_follow(&public, listening));
+    }
+
+    #[test]
+    fn a_port_that_goes_without_saying_is_the_same_port() {
+        let home = Home::at("https://a.example").unwrap();
+        for (did, ours) in [
+            ("did:wba:a.example", true),
+            ("did:wba:a.example%3A443:x", true),
+            ("did:wba:a.example%3A8443", false),
+            ("did:wba:b.a.example", false),
+        ] {
+            assert_eq!(home.is_of(&Did::parse(did).unwrap()), ours, "{did}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! `/.well-known/did.json`, `/agents/{name}/did.json`, `/agents/{name}/{fingerprint}/did.json` (ANP-03 §2.4):
+//! our DID documents, for anyone.
+
+use ::http::header;
+use axum::Router;
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use axum::routing::{MethodRouter, get};
+use nuncio_core::Code;
+use nuncio_core::ids::AgentName;
+use nuncio_engine::{Engine, EngineError};
+use nuncio_http::Document;
+use nuncio_identity::Did;
+
+use super::{Dids, Line, Subject};
+
+/// Their part of the OpenAPI document.
+pub(crate) const OPENAPI: &str = include_str!("openapi.json");
+
+#[derive(Clone)]
+struct Published {
+    engine: Engine,
+    dids: Dids,
+}
+
+/// The routes.
+pub(crate) fn routes(engine: &Engine, dids: &Dids) -> Router {
+    let published = Published { engine: engine.clone(), dids: dids.clone() };
+    let table = table().into_iter();
+    table.fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(published)
+}
+
+/// The paths of the routes.
+#[cfg(test)]
+pub(crate) fn paths() -> impl Iterator<Item = &'static str> {
+    table().into_iter().map(|(path, _)| path)
+}
+
+fn table() -> Vec<(&'static str, MethodRouter<Published>)> {
+    vec![
+        ("/.well-known/did.json", get(service)),
+        ("/agents/{name}/did.json", get(agent)),
+        ("/agents/{name}/{fingerprint}/did.json", get(agent_by_fingerprint)),
+    ]
+}
+
+async fn service(State(published): State<Published>, request: Request) -> Response {
+    let line = published.line(&Subject::Service);
+    let found = line.map(|line| {
+        // A domain we moved from may still lead here; whoever asks there means the DID of before.
+        let host = request.headers().get(header::HOST).and_then(|host| host.to_str().ok());
+        let authority = host.or_else(|| request.uri().authority().map(::http::uri::Authority::as_str));
+        let old = line.retired.iter().find(|old| authority.is_some_and(|named| is_at(old.bound.did(), named)));
+        old.unwrap_or(line.current.published()).document.clone()
+    });
+    published.answer(found, &request)
+}
+
+async fn agent(State(published): State<Published>, Path(name): Path<String>, request: Request) -> Response {
+    let line = published.agent_line(&name).filter(|_| published.serves(&name));
+    published.answer(line.map(|line| line.current.published().document.clone()), &request)
+}
+
+async fn agent_by_fingerprint(
+    State(published): State<Published>,
+    Path((name, fingerprint)): Path<(String, String)>,
+    request: Request,
+) -> Response {
+    let ends = |did: &Did| did.segments().last() == Some(fingerprint.as_str());
+    let found = published.agent_line(&name).and_then(|line| {
+        let current = Some(line.current.published()).filter(|own| ends(own.bound.did()) && published.serves(&name));
+        // What is out of use stays so, also when the agent is gone.
+        let found = current.or_else(|| line.retired.iter().rev().find(|old| ends(old.bound.did())));
+        found.map(|found| found.document.clone())
+    });
+    published.answer(found, &request)
+}
+
+impl Published {
+    fn line(&self, subject: &Subject) -> Option<Line> {
+        self.dids.why_none().is_none().then(|| self.dids.line(subject)).flatten()
+    }
+
+    fn agent_line(&self, name: &str) -> Option<Line> {
+        self.line(&Subject::Agent(AgentName::parse(name).ok()?))
+    }
+
+    fn serves(&self, name: &str) -> bool {
+        self.engine.agent(name).is_ok()
+    }
+
+    fn answer(&self, found: Option<Document>, request: &Request) -> Response {
+        let Some(document) = found else {
+            let why = self.dids.why_none().unwrap_or("no agent of that name and key is served here");
+            return nuncio_aap::refuse(&EngineError::new(Code::NotFound, format!("there is no such DID: {why}")));
+        };
+        document.answer(request.headers(), "host")
+    }
+}
+
+/// Whether a DID's document is looked for at that host and port.
+fn is_at(did: &Did, authority: &str) -> bool {
+    let (host, port) = match authority.rsplit_once(':') {
+        Some((host, port)) => (host, port.parse().ok()),
+        None => (authority, None),
+    };
+    did.host().eq_ignore_ascii_case(host) && did.port().unwrap_or(443) == port.unwrap_or(443)
+}

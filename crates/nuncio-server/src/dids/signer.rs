@@ -1,0 +1,76 @@
+//! Signing what we send (ANP-02 §2): the caller at the other end finds our document by the DID in it.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::fetch::Outgoing;
+use nuncio_engine::ports::{Clock, Entropy};
+use nuncio_identity::SignedRequest;
+use nuncio_identity::http_signature::{self, SigningOptions};
+
+use super::OwnDid;
+
+/// How long what we sign counts.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// What a signature brings along; what is there already of it is replaced.
+const FIELDS: [&str; 3] = ["content-digest", "signature-input", "signature"];
+
+/// Signs with one key.
+#[derive(Clone)]
+pub struct Signer {
+    own: Arc<OwnDid>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+}
+
+impl Signer {
+    pub(super) fn new(own: Arc<OwnDid>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>) -> Self {
+        Self { own, clock, entropy }
+    }
+
+    /// Who signs.
+    #[must_use]
+    pub fn own(&self) -> &OwnDid {
+        &self.own
+    }
+
+    /// Signs a request, for five minutes: method, address, host and body. With the server's nonce where it gave
+    /// one in its challenge. A signature of before is replaced, so a request can be signed again.
+    ///
+    /// # Errors
+    /// The address cannot be signed for.
+    pub fn sign(&self, outgoing: &mut Outgoing, nonce: Option<&str>) -> Result<(), EngineError> {
+        outgoing.headers.retain(|(name, _)| !FIELDS.iter().any(|field| name.eq_ignore_ascii_case(field)));
+        // What is sent is the address without its fragment.
+        let mut target = outgoing.url.clone();
+        target.set_fragment(None);
+        let made = random_name(&*self.entropy, "");
+        let now = self.clock.now();
+        let options = SigningOptions {
+            key_id: self.own.key_id(),
+            created: now,
+            expires: Some(now.after(LIFETIME)),
+            nonce: nonce.unwrap_or(&made),
+        };
+        let request = SignedRequest {
+            method: outgoing.method,
+            target_uri: target.as_str(),
+            headers: &outgoing.headers,
+            body: outgoing.body.as_deref().unwrap_or_default(),
+        };
+        let signed = http_signature::sign(&request, self.own.key(), &options)
+            .map_err(|why| EngineError::new(Code::BadRequest, format!("{target} cannot be signed for: {why}")))?;
+        outgoing.headers.extend(signed.into_fields().map(|(name, value)| (name.to_owned(), value)));
+        Ok(())
+    }
+}
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Signer of {}", self.own.did())
+    }
+}

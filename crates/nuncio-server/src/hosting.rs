@@ -1,0 +1,140 @@
+//! What this host says about itself, and whether what its agents offer can be said at all.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
+use nuncio_skill::project::{Host, OAuthEndpoints};
+use nuncio_skill::registry::Catalogue;
+use nuncio_skill::server::FindIssuer;
+use nuncio_skill::validate::validate;
+use url::Url;
+
+use crate::auth::Issuers;
+use crate::dids::Dids;
+use crate::error::StartError;
+use crate::settings::Settings;
+
+mod files;
+
+pub(crate) use files::Files;
+
+type Endpoints = Arc<RwLock<HashMap<Option<Url>, OAuthEndpoints>>>;
+
+/// The host in its documents.
+#[derive(Debug, Clone)]
+pub(crate) struct Hosting {
+    host: Host,
+    issuers: Arc<Issuers>,
+    /// Where tokens are had, of the issuers that skills name.
+    endpoints: Endpoints,
+    timeout: Duration,
+    /// What agents publish to read.
+    files: Arc<Files>,
+    /// What is known of other hosts.
+    catalogue: Arc<Catalogue>,
+    /// Who its agents are to others.
+    dids: Dids,
+}
+
+impl Hosting {
+    /// A host whose addresses begin with `base`.
+    pub(crate) fn new(base: &str, settings: &Settings, issuers: Arc<Issuers>, dids: Dids) -> Self {
+        let name = settings.provider.name.clone().unwrap_or_else(|| {
+            Url::parse(base)
+                .ok()
+                .and_then(|url| url.host_str().map(str::to_owned))
+                .unwrap_or_else(|| "nuncio".to_owned())
+        });
+        let host = Host {
+            base: base.trim_end_matches('/').to_owned(),
+            name,
+            url: settings.provider.url.as_ref().map(ToString::to_string),
+            contact: settings.provider.contact.clone(),
+        };
+        let timeout = Duration::from_secs(settings.limits.execution_seconds);
+        Self {
+            host,
+            issuers,
+            endpoints: Arc::default(),
+            timeout,
+            files: Arc::default(),
+            catalogue: Arc::default(),
+            dids,
+        }
+    }
+
+    /// The same with what is known of other hosts.
+    pub(crate) fn with_catalogue(mut self, catalogue: &Arc<Catalogue>) -> Self {
+        self.catalogue = Arc::clone(catalogue);
+        self
+    }
+
+    pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
+        Arc::clone(&self.catalogue)
+    }
+
+    pub(crate) fn dids(&self) -> &Dids {
+        &self.dids
+    }
+
+    /// What agents publish to read.
+    pub(crate) fn files(&self) -> &Arc<Files> {
+        &self.files
+    }
+
+    pub(crate) fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// Finds where tokens are had, for whoever writes documents.
+    pub(crate) fn issuers(&self) -> Arc<FindIssuer> {
+        let endpoints = Arc::clone(&self.endpoints);
+        Arc::new(move |issuer| endpoints.read().unwrap_or_else(PoisonError::into_inner).get(&issuer.cloned()).cloned())
+    }
+
+    /// Makes sure that everything an agent offers has a valid description, and the agent a DID, before it is
+    /// served.
+    ///
+    /// # Errors
+    /// What has not, and why.
+    pub(crate) async fn admit(&self, agent: &Agent, folder: Option<&Path>) -> Result<(), StartError> {
+        self.files
+            .read(&self.host.base, agent, folder)
+            .map_err(|why| StartError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
+        let whole = agent.skill.as_deref().map(|skill| (None, skill));
+        let tools = agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?)));
+        for (tool, skill) in whole.into_iter().chain(tools) {
+            self.admit_skill(agent, tool, skill).await?;
+        }
+        self.dids.admit(&agent.name)
+    }
+
+    async fn admit_skill(&self, agent: &Agent, tool: Option<&Tool>, skill: &Skill) -> Result<(), StartError> {
+        let wrong = |why: String| {
+            let message = format!("agent {}: the skill {} cannot be described: {why}", agent.name, skill.id);
+            StartError::new(Code::AgentFileInvalid, message)
+        };
+        let oauth = match &skill.auth {
+            SkillAuth::OAuth2 { issuer } => Some(self.find(issuer.as_ref()).await.map_err(wrong)?),
+            _ => None,
+        };
+        let descriptor = self.host.descriptor(agent, tool, skill, oauth.as_ref(), self.timeout);
+        let report = validate(nuncio_skill::validate::serialize(&descriptor).as_bytes());
+        if report.valid { Ok(()) } else { Err(wrong(report.to_string())) }
+    }
+
+    async fn find(&self, issuer: Option<&Url>) -> Result<OAuthEndpoints, String> {
+        let found = self.issuers.describe(issuer).await?;
+        let endpoints = OAuthEndpoints {
+            authorization_url: found.authorization_url.to_string(),
+            token_url: found.token_url.to_string(),
+        };
+        let mut kept = self.endpoints.write().unwrap_or_else(PoisonError::into_inner);
+        kept.insert(issuer.cloned(), endpoints.clone());
+        Ok(endpoints)
+    }
+}

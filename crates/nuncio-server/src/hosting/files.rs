@@ -1,0 +1,49 @@
+//! The files that agents publish to read: read and checked when the agent is, and kept as they are served.
+
+use std::collections::HashMap;
+use std::io::Read as _;
+use std::path::Path;
+use std::sync::{PoisonError, RwLock};
+
+use nuncio_anp::project::Host;
+use nuncio_core::agent::{Agent, Information, InformationSource};
+use nuncio_core::ids::AgentName;
+use serde_json::Value;
+
+/// What agents publish, by agent and by the name of the file.
+#[derive(Debug, Default)]
+pub(crate) struct Files(RwLock<HashMap<AgentName, HashMap<String, Value>>>);
+
+impl Files {
+    /// Reads what an agent publishes, in the folder of its file.
+    ///
+    /// # Errors
+    /// A file cannot be read, or is not what it must be.
+    pub(super) fn read(&self, base: &str, agent: &Agent, folder: Option<&Path>) -> Result<(), String> {
+        let host = Host::new(base);
+        let mut files = HashMap::new();
+        for information in &agent.information {
+            let InformationSource::File(path) = &information.source else { continue };
+            let folder = folder.ok_or("it publishes files, and has no folder to find them in")?;
+            let bytes = read(&folder.join(path.as_str())).map_err(|why| format!("{}: {why}", path.as_str()))?;
+            let document = host.published_file(agent, information, &bytes);
+            files.insert(path.stem().to_owned(), document.map_err(|report| format!("{}: {report}", path.as_str()))?);
+        }
+        self.0.write().unwrap_or_else(PoisonError::into_inner).insert(agent.name.clone(), files);
+        Ok(())
+    }
+
+    /// The file of that name.
+    pub(crate) fn find(&self, agent: &AgentName, stem: &str) -> Option<Value> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).get(agent)?.get(stem).cloned()
+    }
+}
+
+/// A file, up to one byte more than it may have, so that it is seen to be too large.
+fn read(path: &Path) -> Result<Vec<u8>, String> {
+    let mut bytes = Vec::new();
+    let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+    let most = u64::try_from(Information::MAX_BYTES).unwrap_or(u64::MAX).saturating_add(1);
+    file.take(most).read_to_end(&mut bytes).map_err(|error| error.to_string())?;
+    Ok(bytes)
+}

@@ -1,0 +1,174 @@
+//! Who is who, for ANP: our DIDs and proofs, and whom a request speaks for.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use ::http::request::Parts;
+use ::http::{HeaderName, HeaderValue};
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nuncio_anp::server::{Identities, Passage, Reply};
+use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::AgentName;
+use nuncio_engine::Engine;
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use nuncio_identity::http_signature::{Policy, SigningOptions};
+use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
+use nuncio_identity::proof::{Encoding, ProofOptions, sign};
+use nuncio_identity::{AuthError, Did, ReplayMemory};
+use serde_json::{Value, json};
+use url::Url;
+
+use crate::auth::Auth;
+use crate::auth::did::{Head, Outcome};
+use crate::dids::{OwnDid, Subject};
+use crate::hosting::{Files, Hosting};
+use crate::system::SystemEntropy;
+
+/// How many nonces of proofs are remembered. Apart from those of requests: one nonce may stand in both.
+const REMEMBERED: usize = 100_000;
+
+const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
+
+/// DIDs as the routes see them.
+pub(super) struct Anp {
+    auth: Auth,
+    engine: Engine,
+    /// The host our descriptions are served from, with its port.
+    domain: String,
+    files: Arc<Files>,
+    proofs: Mutex<ReplayMemory>,
+}
+
+impl Anp {
+    pub(super) fn new(auth: &Auth, engine: &Engine, hosting: &Hosting) -> Self {
+        let base = &hosting.host().base;
+        let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
+        let proofs = Mutex::new(ReplayMemory::new(REMEMBERED));
+        Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()), proofs }
+    }
+
+    fn own(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
+        self.auth.dids.dids().of(&Subject::Agent(agent.clone()))
+    }
+
+    async fn origin(&self, request: &Request) -> Result<String, AuthError> {
+        let (meta, body) = (Value::Object(request.raw_meta.clone()), Value::Object(request.body.clone()));
+        let signed = OriginRequest { method: &request.method, meta: &meta, body: &body };
+        let claim = OriginProof::from_auth(&json!(request.auth))?.claim()?;
+        let (now, policy) = (self.engine.now(), Policy::default());
+        claim.check(&signed, now, &policy)?;
+        let document = self.auth.dids.resolver().resolve(claim.did()).await?;
+        let verified = claim.verify(&signed, &document)?;
+        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
+        proofs.remember_caller(&verified, &policy, now)?;
+        Ok(verified.did.to_string())
+    }
+}
+
+#[async_trait]
+impl Identities for Anp {
+    async fn check(&self, parts: &Parts, body: &[u8]) -> Passage {
+        let dids = &self.auth.dids;
+        let head = Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
+        match dids.check(head, body).await {
+            Outcome::Absent => Passage::Absent(dids.answer(&AuthError::Missing)),
+            Outcome::Refused(fault) => Passage::Refused(dids.answer(&fault)),
+            Outcome::Known(caller, grant) => {
+                let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
+                Passage::Known(Box::new(caller), info.map(|value| (AUTHENTICATION_INFO, value)))
+            }
+        }
+    }
+
+    async fn check_origin(&self, request: &Request) -> Result<String, RpcError> {
+        self.origin(request).await.map_err(|fault| {
+            let code = match fault {
+                AuthError::Superseded { .. } => ErrorCode::DidSuperseded,
+                AuthError::ForbiddenDid(_) => ErrorCode::Forbidden,
+                AuthError::Busy => ErrorCode::TemporarilyUnavailable,
+                _ => ErrorCode::Unauthorized,
+            };
+            RpcError::new(code).saying(fault.to_string()).with_details(json!({"reason": fault.word()}))
+        })
+    }
+
+    fn agent_did(&self, agent: &AgentName) -> Option<String> {
+        self.own(agent).map(|own| own.did().to_string())
+    }
+
+    fn service_did(&self) -> Option<String> {
+        self.auth.dids.dids().service().map(|own| own.did().to_string())
+    }
+
+    async fn send(&self, reply: &Reply) -> Result<(), String> {
+        let own = self.own(&reply.agent).ok_or("the agent has no DID")?;
+        let to = Did::parse(&reply.to).map_err(|error| error.to_string())?;
+        let resolver = self.auth.dids.resolver();
+        let document = resolver.resolve(&to).await.map_err(|error| error.to_string())?;
+        let service =
+            document.document().service("ANPMessageService").ok_or("its DID document names no message service")?;
+        let url = Url::parse(&service.endpoint).map_err(|error| error.to_string())?;
+        let (meta, body) = reply.request(own.did().as_str(), self.engine.now());
+        let signed = OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body };
+        let (now, nonce) = (self.engine.now(), random_name(&SystemEntropy, ""));
+        let options = SigningOptions {
+            key_id: own.key_id(),
+            created: now,
+            expires: Some(now.after(Duration::from_secs(300))),
+            nonce: &nonce,
+        };
+        let proof = signed.sign(own.key(), &options).map_err(|error| error.to_string())?;
+        let request = json!({
+            "jsonrpc": "2.0",
+            "id": meta["operation_id"],
+            "method": method::DIRECT_SEND,
+            "params": {"meta": meta, "auth": proof.to_auth(), "body": body},
+        });
+        let mut outgoing = Outgoing {
+            method: "POST",
+            url,
+            headers: vec![("content-type".to_owned(), "application/json".to_owned())],
+            body: Some(request.to_string().into()),
+            trust: Trust::Stranger,
+            timeout: Duration::from_secs(15),
+            max_bytes: 64 * 1024,
+        };
+        self.auth.dids.dids().sign(&reply.agent, &mut outgoing).map_err(|error| error.message)?;
+        let answer = resolver.way_out().fetch(outgoing).await.map_err(|error| error.to_string())?;
+        let id = &request["id"];
+        match Response::read(&answer.body, 64 * 1024, id)? {
+            Response::Result { .. } => Ok(()),
+            Response::Error { error, .. } => Err(error.to_string()),
+        }
+    }
+
+    fn information(&self, agent: &AgentName, stem: &str) -> Option<Value> {
+        self.files.find(agent, stem)
+    }
+
+    /// Signed for the host it is served from. The same description has the same proof, whenever it is asked
+    /// for: its challenge is its own digest, its time that of the key.
+    fn prove(&self, agent: &AgentName, description: Value) -> Value {
+        let Some(own) = self.own(agent) else { return description };
+        let challenge = URL_SAFE_NO_PAD.encode(&Digest::of_json(&description).as_bytes()[..16]);
+        let Value::Object(mut document) = description else { return description };
+        let options = ProofOptions {
+            verification_method: own.key_id(),
+            created: own.since(),
+            domain: Some(&self.domain),
+            challenge: Some(&challenge),
+        };
+        sign(&mut document, own.key(), &options, Encoding::Multibase);
+        Value::Object(document)
+    }
+}
+
+impl std::fmt::Debug for Anp {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Anp({})", self.domain)
+    }
+}

@@ -1,0 +1,94 @@
+//! The protocols served here. Adding one is one crate and one entry.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use ::http::HeaderMap;
+use axum::Router;
+use axum::response::Response;
+use nuncio_aap::server::Aap;
+use nuncio_anp::server::Anp;
+use nuncio_engine::{Engine, EngineError};
+use nuncio_http::BodyLimits;
+use nuncio_skill::server::{Checked, RequestAuth, Skills};
+
+use super::openapi::Part;
+use crate::auth::{Auth, Signed};
+use crate::console::documents::{self, DocumentsOf};
+use crate::dids;
+use crate::hosting::Hosting;
+use crate::settings::Settings;
+
+/// How a protocol words an error.
+pub(super) type Refuse = fn(&EngineError) -> Response;
+
+/// A protocol as the assembly sees it.
+pub(super) struct Mounted {
+    /// The paths its routes live below.
+    pub(super) prefixes: &'static [&'static str],
+    pub(super) routes: Router,
+    /// How it words an error that arose before its own routes.
+    pub(super) refuse: Refuse,
+    /// What it publishes about an agent, for the pages.
+    pub(super) documents: DocumentsOf,
+}
+
+pub(super) fn mounted(engine: &Engine, auth: &Auth, hosting: &Hosting, settings: &Settings) -> Vec<Mounted> {
+    let limits = &settings.limits;
+    let bodies = BodyLimits { bytes: limits.body_bytes, time: Duration::from_secs(limits.body_seconds) };
+    let aap = Aap::new(engine.clone(), bodies);
+    let signed = Arc::new(SignedRequests { auth: auth.clone(), engine: engine.clone() });
+    let skills = Skills::new(engine.clone(), hosting.host().clone(), bodies, signed, hosting.issuers())
+        .with_catalogue(hosting.catalogue());
+    let base = &hosting.host().base;
+    let known = Arc::new(super::anp::Anp::new(auth, engine, hosting));
+    let anp = Anp::new(engine.clone(), nuncio_anp::project::Host::new(base), bodies, known);
+    vec![
+        Mounted {
+            prefixes: &["/aap"],
+            routes: nuncio_aap::server::routes("/aap", aap),
+            refuse: nuncio_aap::refuse,
+            documents: documents::aap,
+        },
+        Mounted {
+            prefixes: nuncio_skill::server::PREFIXES,
+            routes: nuncio_skill::server::routes(skills),
+            refuse: nuncio_skill::server::refuse,
+            documents: documents::skill,
+        },
+        Mounted {
+            prefixes: &["/.well-known/agent-descriptions", "/.well-known/did.json", "/agents", "/anp"],
+            routes: nuncio_anp::server::routes(anp).merge(dids::routes(engine, hosting.dids())),
+            refuse: nuncio_anp::server::refuse,
+            documents: documents::anp,
+        },
+    ]
+}
+
+/// What each protocol adds to the OpenAPI document.
+pub(super) fn parts() -> Vec<Part> {
+    use {nuncio_aap::openapi as aap, nuncio_anp::openapi as anp, nuncio_skill::openapi as skill};
+    vec![
+        Part { prefix: "/aap", paths: aap::PATHS, components: aap::COMPONENTS.to_owned() },
+        Part { prefix: "", paths: skill::PATHS, components: skill::components() },
+        Part { prefix: "", paths: anp::PATHS, components: anp::COMPONENTS.to_owned() },
+        Part { prefix: "", paths: dids::OPENAPI, components: "{}".to_owned() },
+    ]
+}
+
+/// The reference scheme for signed requests.
+#[derive(Debug)]
+struct SignedRequests {
+    auth: Auth,
+    engine: Engine,
+}
+
+impl RequestAuth for SignedRequests {
+    fn check(&self, headers: &HeaderMap, body: &[u8]) -> Checked {
+        match self.auth.signatures.check(headers, body, self.engine.now()) {
+            Signed::Absent => Checked::Absent,
+            Signed::Invalid(why) => Checked::Invalid(why),
+            Signed::Known(caller) => Checked::Known(caller),
+        }
+    }
+}

@@ -1,0 +1,41 @@
+//! `GET /.well-known/oauth-protected-resource` (RFC 9728): whose access tokens are taken here.
+
+use std::collections::BTreeSet;
+
+use axum::Json;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use nuncio_core::Code;
+use nuncio_core::agent::Access;
+use nuncio_core::ids::ScopeId;
+use nuncio_engine::{Engine, EngineError};
+use serde_json::json;
+
+use super::operators::Operators;
+
+/// Where it is.
+pub(super) const PATH: &str = "/.well-known/oauth-protected-resource";
+
+/// The document, or none where no issuer is trusted.
+pub(super) async fn describe(State(operators): State<Operators>) -> Response {
+    let issuers: Vec<_> = operators.issuers.names().collect();
+    if issuers.is_empty() {
+        let message = "no access tokens are taken here; send an API key";
+        return nuncio_aap::refuse(&EngineError::new(Code::NotFound, message));
+    }
+    let document = json!({
+        "resource": &*operators.base,
+        "authorization_servers": issuers,
+        "scopes_supported": scopes(&operators.engine),
+        "bearer_methods_supported": ["header"],
+    });
+    Json(document).into_response()
+}
+
+/// The scopes of what strangers may know of.
+fn scopes(engine: &Engine) -> BTreeSet<ScopeId> {
+    let agents = engine.agents();
+    let tools = agents.iter().flat_map(|agent| agent.exposed_tools());
+    let shown = tools.filter(|tool| tool.skill.as_ref().is_none_or(|skill| skill.access != Access::Private));
+    shown.filter_map(|tool| tool.scope.clone()).collect()
+}

@@ -1,0 +1,61 @@
+//! The registry's side of the desk: which domains are followed, and how they are.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_engine::Engine;
+use nuncio_engine::follow::{Domain, Followed, FollowedBy};
+use nuncio_engine::ports::Fetch;
+use nuncio_skill::crawl::{CrawlOptions, Crawler, unlisted};
+use serde_json::{Value, json};
+
+use crate::error::StartError;
+use crate::settings::RegistrySettings;
+
+/// A crawler for the domains that are followed, those of the settings among them, with what is known of them.
+pub(crate) async fn open(
+    engine: &Engine,
+    fetch: Arc<dyn Fetch>,
+    settings: &RegistrySettings,
+) -> Result<Crawler, StartError> {
+    engine.follow_settings(&settings.follow).await?;
+    let interval = Duration::from_secs(settings.interval_seconds);
+    let crawler = Crawler::new(engine.clone(), fetch, CrawlOptions { interval, ..CrawlOptions::default() });
+    crawler.load().await?;
+    Ok(crawler)
+}
+
+/// Follows a domain, and reads it at once where there is someone to do so.
+pub(crate) async fn follow(engine: &Engine, crawler: Option<&Crawler>, domain: Domain) -> Result<Value, StartError> {
+    let (followed, visited) = match crawler {
+        Some(crawler) => crawler.follow(domain, FollowedBy::Operator).await?,
+        None => (engine.follow(domain, FollowedBy::Operator).await?, false),
+    };
+    Ok(json!({"followed": shown(engine, &followed).await?, "visited": visited}))
+}
+
+/// Follows a domain no more.
+pub(crate) async fn unfollow(engine: &Engine, crawler: Option<&Crawler>, domain: &Domain) -> Result<Value, StartError> {
+    match crawler {
+        Some(crawler) => crawler.unfollow(domain).await?,
+        None => engine.unfollow(domain).await?,
+    }
+    Ok(json!({"unfollowed": domain}))
+}
+
+/// Every domain that is followed.
+pub(crate) async fn list(engine: &Engine) -> Result<Value, StartError> {
+    let mut all = Vec::new();
+    for followed in engine.followed().await? {
+        all.push(shown(engine, &followed).await?);
+    }
+    Ok(json!({"followed": all}))
+}
+
+/// A domain, with what is not listed of it.
+async fn shown(engine: &Engine, followed: &Followed) -> Result<Value, StartError> {
+    let kept = engine.followed_domain(&followed.domain).await?.and_then(|(_, offers)| offers);
+    let mut shown = json!(followed);
+    shown["unlisted"] = json!(kept.map(|offers| unlisted(&offers)).unwrap_or_default());
+    Ok(shown)
+}

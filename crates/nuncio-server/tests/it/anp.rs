@@ -1,0 +1,173 @@
+//! ANP's routes over real sockets: what is published, what is called, what is negotiated, what is said.
+
+#[path = "anp/called.rs"]
+mod called;
+#[path = "anp/direct.rs"]
+mod direct;
+#[path = "anp/hostile.rs"]
+mod hostile;
+#[path = "anp/negotiated.rs"]
+mod negotiated;
+#[path = "anp/published.rs"]
+mod published;
+#[path = "anp/service.rs"]
+mod service;
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use nuncio_core::grant::Term;
+use nuncio_core::ids::ScopeId;
+use nuncio_core::principal::Principal;
+use nuncio_engine::ports::Clock as _;
+use nuncio_identity::SignedRequest;
+use nuncio_identity::http_signature::{SigningOptions, sign};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, count, desk, echo, held, scope, tool};
+use crate::dids::peer::{Peer, Someone};
+use crate::dids::{desk_did, desk_name};
+
+/// An agent with a tool of each kind.
+pub(crate) fn agent() -> String {
+    desk(&[
+        scope("notes:write", "low"),
+        scope("danger:do", "high"),
+        echo(),
+        tool("sized", "printf '{\"size\": 3}'", "output = { type = \"object\", required = [\"size\"] }"),
+        tool("strict", "cat", "input = { type = \"object\", required = [\"n\"] }"),
+        tool("breaks", "exit 3", ""),
+        tool("secret", "printf secret", "expose = false"),
+        count("scope = \"notes:write\""),
+        tool("danger", "echo ran >> dangers; printf done", "scope = \"danger:do\""),
+        tool("careful", "echo ran >> cares; printf done", "human_authorization = true"),
+        held("timeout_ms = 30000"),
+    ])
+}
+
+/// A gateway with that agent whose callers must say who they are, its clock, and a host of DIDs beside it.
+pub(crate) struct World {
+    pub(crate) gateway: Gateway,
+    pub(crate) clock: ManualClock,
+    pub(crate) peer: Peer,
+    pub(crate) ada: Someone,
+}
+
+pub(crate) async fn world() -> World {
+    world_with(|builder| builder).await
+}
+
+pub(crate) async fn world_with(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> World {
+    let clock = ManualClock::new();
+    let builder = Gateway::builder().agent(DESK, &agent()).clock(&clock).dev();
+    let builder = builder.settings(|settings| settings.limits.approval_seconds = APPROVAL.as_secs());
+    let gateway = change(builder).start().await;
+    gateway.key(&[]).await;
+    let peer = Peer::start().await;
+    let ada = peer.someone("ada", clock.now());
+    World { gateway, clock, peer, ada }
+}
+
+pub(crate) fn nonce() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    format!("nonce-{}", NEXT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// The headers with which someone signs a request.
+pub(crate) fn signed(gateway: &Gateway, someone: &Someone, path: &str, body: &str) -> Vec<(String, String)> {
+    let target = format!("{}{path}", gateway.server().url());
+    let none: [(&str, &str); 0] = [];
+    let request = SignedRequest { method: "POST", target_uri: &target, headers: &none, body: body.as_bytes() };
+    let (now, key_id, nonce) = (gateway.engine().now(), someone.key_id(), nonce());
+    let expires = Some(now.after(Duration::from_secs(300)));
+    let options = SigningOptions { key_id: &key_id, created: now, expires, nonce: &nonce };
+    let fields = sign(&request, &someone.key, &options).unwrap().into_fields();
+    fields.map(|(name, value)| (name.to_ascii_lowercase(), value)).collect()
+}
+
+pub(crate) fn request(path: &str, headers: &[(String, String)], body: &str) -> String {
+    let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+    format!(
+        "POST {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {}\r\n{headers}\r\n{body}",
+        body.len()
+    )
+}
+
+pub(crate) async fn post(gateway: &Gateway, path: &str, headers: &[(String, String)], body: &str) -> RawAnswer {
+    gateway.raw(request(path, headers, body)).await.unwrap()
+}
+
+pub(crate) fn bearer(token: &str) -> Vec<(String, String)> {
+    vec![("Authorization".to_owned(), format!("Bearer {token}"))]
+}
+
+pub(crate) const RPC: &str = "/agents/desk/rpc";
+pub(crate) const ANP: &str = "/anp";
+/// How long a question waits for an answer.
+pub(crate) const APPROVAL: Duration = Duration::from_secs(60);
+
+impl World {
+    /// A body sent as it is, signed by someone; the answer.
+    pub(crate) async fn send(&self, someone: &Someone, path: &str, body: &str) -> RawAnswer {
+        post(&self.gateway, path, &signed(&self.gateway, someone, path, body), body).await
+    }
+
+    /// The same, where the answer is JSON in a 200.
+    pub(crate) async fn ask(&self, someone: &Someone, path: &str, body: &Value) -> Value {
+        let answer = self.send(someone, path, &body.to_string()).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    }
+
+    /// A method called by someone: its result, or the code of its error.
+    pub(crate) async fn call(&self, someone: &Someone, method: &str, params: Value) -> Result<Value, i64> {
+        let request = json!({"jsonrpc": "2.0", "id": 7, "method": method, "params": params});
+        outcome(&self.ask(someone, RPC, &request).await)
+    }
+
+    /// Gives someone a scope.
+    pub(crate) async fn grant(&self, someone: &Someone, scope: &str) {
+        let scopes = vec![ScopeId::parse(scope).unwrap()];
+        let to = Principal::Did(someone.did.to_string());
+        let granted =
+            self.gateway.engine().create_grant(to, desk_name(), scopes, Term::UntilRevoked, Principal::Operator);
+        granted.await.unwrap();
+    }
+}
+
+/// A request to the service; `meta` and `body` are what they have beside what they must have.
+pub(crate) fn to_service(world: &World, method: &str, meta: Value, body: Value) -> Value {
+    let profile = match method {
+        "anp.negotiate" => "anp.meta.negotiation.v1",
+        "direct.send" => "anp.direct.base.v1",
+        _ => "anp.core.binding.v1",
+    };
+    let mut whole = json!({
+        "profile": profile,
+        "security_profile": "transport-protected",
+        "target": {"kind": "agent", "did": desk_did(&world.gateway).as_str()},
+        "operation_id": nonce(),
+        "created_at": world.clock.now(),
+    });
+    let Value::Object(meta) = meta else { panic!("meta is an object") };
+    for (name, value) in meta {
+        match value {
+            Value::Null => drop(whole.as_object_mut().unwrap().remove(&name)),
+            value => whole[name] = value,
+        }
+    }
+    let mut request = json!({"jsonrpc": "2.0", "id": "r1", "method": method, "params": {"meta": whole}});
+    request["params"]["body"] = body;
+    request
+}
+
+/// What an answer says: its result, or the code of its error.
+pub(crate) fn outcome(answer: &Value) -> Result<Value, i64> {
+    assert_eq!(answer["jsonrpc"], "2.0", "{answer}");
+    match (answer.get("result"), answer.get("error")) {
+        (Some(result), None) => Ok(result.clone()),
+        (None, Some(error)) => Err(error["code"].as_i64().unwrap()),
+        _ => panic!("neither or both: {answer}"),
+    }
+}

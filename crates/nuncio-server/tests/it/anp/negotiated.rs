@@ -1,0 +1,167 @@
+//! `anp.negotiate` over HTTP: what is chosen is true of this moment and of this caller.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nuncio_core::digest::Digest;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
+use nuncio_identity::jcs;
+use serde_json::{Value, json};
+
+use super::{ANP, World, outcome, post, to_service, world, world_with};
+use crate::agents::{held_pid, release};
+use crate::dids::dids;
+
+async fn negotiate(world: &World, meta: Value, body: Value) -> Value {
+    let request = to_service(world, "anp.negotiate", meta, body);
+    world.ask(&world.ada, ANP, &request).await
+}
+
+/// What must be able to do that, and not by talking.
+fn needs(capability: &str) -> Value {
+    json!({
+        "intent": {"name": "anything"},
+        "requiredCapabilities": [capability],
+        "constraints": {"allowNaturalLanguageFallback": false},
+    })
+}
+
+#[tokio::test]
+async fn the_choice_says_how_to_go_on_and_its_digest_is_whole() {
+    let world = world().await;
+    let body = json!({"negotiation_id": "neg-1", "intent": {"intentTags": ["echo"]}});
+    let answer = negotiate(&world, json!({}), body).await;
+    let result = outcome(&answer).unwrap();
+    assert_eq!((&result["negotiationId"], &result["status"]), (&json!("neg-1"), &json!("accepted")));
+    assert_eq!(result["selected"]["interface"], "interface.desk.tools");
+    assert_eq!(result["selected"]["capability"], "cap.desk.echo");
+    assert_eq!(result["selected"]["securityProfile"], "transport-protected");
+    assert_eq!(result["execution"]["requiresHumanAuthorization"], false);
+    let until = Timestamp::try_from(result["validUntil"].as_str().unwrap().to_owned()).unwrap();
+    assert!(until > world.clock.now());
+    let mut bare = result.clone();
+    bare.as_object_mut().unwrap().remove("negotiationDigest");
+    let digest = URL_SAFE_NO_PAD.encode(Digest::of_bytes(&jcs::canonical(&bare)).as_bytes());
+    assert_eq!(result["negotiationDigest"], format!("sha-256:{digest}"));
+    // What it names is there, and is what it says.
+    let (_, path) = result["selected"]["url"].as_str().unwrap().split_once("/agents").unwrap();
+    let document = crate::dids::get(&world.gateway, &format!("/agents{path}"), "localhost", "").await;
+    assert!(document.body.contains("\"echo\""));
+    // By the service's own DID, where it has one agent.
+    let service = dids(&world.gateway).service().unwrap().did().to_string();
+    let target = json!({"target": {"kind": "service", "did": service}});
+    assert!(outcome(&negotiate(&world, target, json!({"intent": {"intentTags": ["echo"]}})).await).is_ok());
+}
+
+#[tokio::test]
+async fn each_of_the_nine_errors_comes_for_exactly_its_cause() {
+    let world = world().await;
+    let at = |span: i64| json!({"created_at": Timestamp::from_millis(world.clock.now().as_millis() + span * 1000)});
+    let echo = || json!({"intent": {"intentTags": ["echo"]}});
+    let with = |name: &str, value: Value| {
+        let mut body = echo();
+        body[name] = value;
+        body
+    };
+    let none = || json!({});
+    let unlike = json!({"intent": {"intentTags": ["zzz.qqq"]}, "constraints": {"allowNaturalLanguageFallback": false}});
+    let cases = [
+        ("from the future", at(61), echo(), 1600),
+        ("nothing like it", none(), unlike, 1601),
+        ("another mode", none(), with("mode", json!("telepathy")), 1602),
+        ("nobody drafts here", none(), with("mode", json!("natural_language_protocol_drafting")), 1602),
+        ("another protocol", none(), with("candidateProtocols", json!(["acme.v9"])), 1603),
+        ("other profiles", none(), with("callerCapabilities", json!({"supportedProfiles": ["acme.v9"]})), 1603),
+        ("other protection", none(), with("constraints", json!({"requiredSecurityProfile": "direct-e2ee"})), 1604),
+        ("other content", none(), with("callerCapabilities", json!({"supportedContentTypes": ["image/png"]})), 1605),
+        ("nothing said", none(), json!({"intent": {}}), 1606),
+        ("not granted", none(), needs("cap.desk.count"), 1607),
+        ("too old", at(-301), echo(), 1608),
+    ];
+    for (name, meta, body, code) in cases {
+        let answer = negotiate(&world, meta, body).await;
+        assert_eq!(outcome(&answer), Err(code), "{name}: {answer}");
+        assert!(answer["error"]["data"]["anp_code"].as_str().unwrap().starts_with("meta."), "{answer}");
+    }
+    for span in [60, -300] {
+        assert!(outcome(&negotiate(&world, at(span), echo()).await).is_ok(), "{span}");
+    }
+    let gone = json!({"target": {"kind": "agent", "did": "did:wba:localhost%3A1:agents:nobody"}});
+    assert_eq!(outcome(&negotiate(&world, gone, echo()).await), Err(1007));
+    assert_eq!(outcome(&negotiate(&world, json!({"target": null}), echo()).await), Err(1014));
+    assert_eq!(outcome(&negotiate(&world, none(), json!({"intent": "echo"})).await), Err(-32602));
+}
+
+#[tokio::test]
+async fn protection_is_never_traded_down() {
+    let world = world().await;
+    let echo = json!({"intent": {"intentTags": ["echo"]}});
+    let with = |name: &str, value: Value| {
+        let mut body = echo.clone();
+        body[name] = value;
+        body
+    };
+    let e2ee = ["direct-e2ee", "group-e2ee"];
+    for profile in e2ee {
+        let cases = [
+            (json!({"security_profile": profile}), echo.clone()),
+            (json!({}), with("constraints", json!({"requiredSecurityProfile": profile}))),
+            (json!({}), with("callerCapabilities", json!({"supportedSecurityProfiles": [profile]}))),
+            (
+                json!({"security_profile": profile}),
+                with("callerCapabilities", json!({"supportedSecurityProfiles": ["transport-protected"]})),
+            ),
+        ];
+        for (meta, body) in cases {
+            let answer = negotiate(&world, meta.clone(), body.clone()).await;
+            assert_eq!(outcome(&answer), Err(1604), "{meta} {body}: {answer}");
+        }
+    }
+    for unknown in ["none", "plaintext", "TRANSPORT-PROTECTED", "transport-protected "] {
+        let answer = negotiate(&world, json!({"security_profile": unknown}), echo.clone()).await;
+        assert_eq!(outcome(&answer), Err(1002), "{unknown}: {answer}");
+        let required = with("constraints", json!({"requiredSecurityProfile": unknown}));
+        assert_eq!(outcome(&negotiate(&world, json!({}), required).await), Err(1604), "{unknown}");
+    }
+    assert!(outcome(&negotiate(&world, json!({}), echo).await).is_ok());
+}
+
+#[tokio::test]
+async fn what_is_offered_is_true_of_this_caller() {
+    let world = world().await;
+    assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.count")).await), Err(1607));
+    world.grant(&world.ada, "notes:write").await;
+    let chosen = outcome(&negotiate(&world, json!({}), needs("cap.desk.count")).await).unwrap();
+    assert_eq!(chosen["selected"]["capability"], "cap.desk.count");
+    // Nobody may, as long as nobody says who they are; and what is hidden is not there for anyone.
+    let request = to_service(&world, "anp.negotiate", json!({}), needs("cap.desk.count")).to_string();
+    assert_eq!(outcome(&post(&world.gateway, ANP, &[], &request).await.json()), Err(1607));
+    assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.secret")).await), Err(1601));
+    // Where a person must be asked, that is said; where none may be, it is not chosen.
+    let asked = outcome(&negotiate(&world, json!({}), needs("cap.desk.careful")).await).unwrap();
+    assert_eq!(asked["execution"]["requiresHumanAuthorization"], true);
+    assert_eq!(asked["selected"]["interface"], "interface.desk.authorized");
+    let mut unasked = needs("cap.desk.careful");
+    unasked["constraints"]["requiresHumanAuthorization"] = json!(false);
+    assert_eq!(outcome(&negotiate(&world, json!({}), unasked).await), Err(1601));
+    // A choice opens no door.
+    let bob = world.peer.someone("bob", world.clock.now());
+    assert_eq!(world.call(&bob, "count", json!({})).await, Err(1006));
+}
+
+#[tokio::test]
+async fn what_is_overloaded_is_not_offered() {
+    let builder = |it: nuncio_testkit::GatewayBuilder| it.settings(|settings| settings.limits.calls_per_tool = 1);
+    let world = std::sync::Arc::new(world_with(builder).await);
+    assert!(outcome(&negotiate(&world, json!({}), needs("cap.desk.held")).await).is_ok());
+    let calling = {
+        let world = std::sync::Arc::clone(&world);
+        tokio::spawn(async move { world.call(&world.ada, "held", json!({})).await })
+    };
+    held_pid(&world.gateway).await;
+    assert_eq!(outcome(&negotiate(&world, json!({}), needs("cap.desk.held")).await), Err(1601));
+    assert!(outcome(&negotiate(&world, json!({}), needs("cap.desk.echo")).await).is_ok(), "others go on");
+    release(&world.gateway, "held.gate", "let go").await;
+    assert_eq!(calling.await.unwrap(), Ok(json!("let go")));
+    assert!(outcome(&negotiate(&world, json!({}), needs("cap.desk.held")).await).is_ok());
+}

@@ -1,0 +1,303 @@
+//! Callers who want to be told: told once, so that they can tell it was us, and until they were.
+
+#[path = "callbacks/receiver.rs"]
+mod receiver;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
+use nuncio_engine::ports::Clock as _;
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, RawAnswer, eventually};
+use ring::{hmac, signature};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, desk, held, held_pid, tool};
+use crate::executions::OPEN;
+use receiver::{Receiver, Reply, Sent};
+
+/// What the clock of the tests shows first, in seconds.
+const START: u64 = 1_794_740_400;
+
+/// The secret of the tests, as Standard Webhooks writes it.
+const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+fn builder(clock: &ManualClock, allowed: &[&str]) -> GatewayBuilder {
+    let tools = [tool("fine", "printf '{\"n\":1}'", OPEN), tool("broken", "echo why >&2; exit 3", OPEN), held(OPEN)];
+    let allowed: Vec<_> = allowed.iter().map(|&origin| origin.to_owned()).collect();
+    Gateway::builder().agent(DESK, &desk(&tools)).clock(clock).settings(|settings| settings.outbound.allow = allowed)
+}
+
+async fn ask(gateway: &Gateway, method: &str, target: &str, body: &str) -> RawAnswer {
+    let head = format!("{method} {target} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n");
+    let head = format!("{head}Content-Type: application/json\r\nContent-Length: {}\r\n\r\n", body.len());
+    gateway.raw(head + body).await.unwrap()
+}
+
+/// Has a skill invoked whose caller is to be told there; the execution's id.
+async fn invoke(gateway: &Gateway, name: &str, origin: &str) -> String {
+    let request = json!({
+        "caller": {"id": "shop", "type": "service"}, "skill_id": format!("{DESK}/{name}"), "inputs": {},
+        "context": {"timeout_ms": 5000, "callback_url": format!("{origin}/told?of={name}")},
+    });
+    let answer = ask(gateway, "POST", &format!("/skills/{DESK}/{name}/invoke"), &request.to_string()).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    answer.json()["execution_id"].as_str().unwrap().to_owned()
+}
+
+async fn result(gateway: &Gateway, execution: &str) -> Value {
+    ask(gateway, "GET", &format!("/executions/{execution}/result"), "").await.json()
+}
+
+/// Waits until nobody is owed anything.
+async fn nothing_is_owed(gateway: &Gateway) {
+    let nobody = HashSet::new();
+    eventually("nobody is owed anything", async || {
+        gateway.engine().next_callback(&nobody).await.unwrap().is_none().then_some(())
+    })
+    .await;
+}
+
+/// Waits until someone is owed a callback in exactly that time.
+async fn owed_in(gateway: &Gateway, clock: &ManualClock, pause: u64) {
+    let (nobody, due) = (HashSet::new(), Some(clock.now().after(Duration::from_secs(pause))));
+    eventually("someone is to be told then", async || {
+        (gateway.engine().next_callback(&nobody).await.unwrap() == due).then_some(())
+    })
+    .await;
+}
+
+/// The same, and lets that time pass.
+async fn pass(gateway: &Gateway, clock: &ManualClock, pause: u64) {
+    owed_in(gateway, clock, pause).await;
+    clock.advance(Duration::from_secs(pause));
+}
+
+/// The signature of that kind over what was sent.
+fn signature_of(sent: &Sent, kind: &str) -> Option<Vec<u8>> {
+    let all = sent.header("webhook-signature").split(' ').filter_map(|one| one.split_once(','));
+    let found: Vec<_> =
+        all.filter(|(found, _)| *found == kind).map(|(_, text)| STANDARD.decode(text).unwrap()).collect();
+    assert!(found.len() < 2, "{sent:?}");
+    found.into_iter().next()
+}
+
+/// What is signed.
+fn message(sent: &Sent) -> Vec<u8> {
+    let head = format!("{}.{}.", sent.header("webhook-id"), sent.header("webhook-timestamp"));
+    [head.as_bytes(), &sent.body].concat()
+}
+
+/// Checks with the published key, as a stranger would.
+async fn assert_signed_by(gateway: &Gateway, sent: &Sent) {
+    let jwks = ask(gateway, "GET", "/.well-known/jwks.json", "").await;
+    assert_eq!(jwks.header("content-type"), Some("application/jwk-set+json"));
+    let jwks: Value = serde_json::from_str(&jwks.body).unwrap();
+    let key = jwks["keys"].as_array().unwrap().iter().find(|key| key["kid"] == "webhooks").unwrap();
+    assert_eq!((&key["kty"], &key["crv"], &key["alg"]), (&json!("OKP"), &json!("Ed25519"), &json!("EdDSA")));
+    let key = URL_SAFE_NO_PAD.decode(key["x"].as_str().unwrap()).unwrap();
+    let key = signature::UnparsedPublicKey::new(&signature::ED25519, key);
+    let signed = signature_of(sent, "v1a").expect("signed with our key");
+    key.verify(&message(sent), &signed).unwrap();
+    key.verify(&[&message(sent)[..], b" "].concat(), &signed).unwrap_err();
+}
+
+#[tokio::test]
+async fn every_end_is_told_once_and_can_be_verified() {
+    let clock = ManualClock::new();
+    let receiver = Receiver::start(&[Reply::Status(204)]).await;
+    let secret = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(secret.path(), format!("{SECRET}\n")).unwrap();
+    let gateway = builder(&clock, &[&receiver.origin()])
+        .settings(|settings| settings.webhooks.secret_file = Some(secret.path().to_owned()))
+        .start()
+        .await;
+    let shared = hmac::Key::new(hmac::HMAC_SHA256, &STANDARD.decode(&SECRET["whsec_".len()..]).unwrap());
+    let mut seconds = START;
+    let ends = [
+        ("fine", "completed", json!(null)),
+        ("broken", "failed", json!("tool_failed")),
+        ("held", "failed", json!("cancelled")),
+        ("held", "timeout", json!("tool_timeout")),
+    ];
+    for (told, (name, status, reason)) in ends.into_iter().enumerate() {
+        let id = invoke(&gateway, name, &receiver.origin()).await;
+        if name == "held" {
+            held_pid(&gateway).await;
+            std::fs::remove_file(gateway.file(DESK, "held.pid")).unwrap();
+            assert_eq!(receiver.sent().len(), told, "not before it is over");
+        }
+        if reason == "cancelled" {
+            assert_eq!(ask(&gateway, "DELETE", &format!("/executions/{id}"), "").await.status, 202);
+        }
+        if status == "timeout" {
+            clock.pass(Duration::from_secs(5)).await;
+            seconds += 5;
+        }
+        let sent = receiver.nth(told + 1).await;
+        assert_eq!(sent.line, format!("POST /told?of={name} HTTP/1.1"));
+        assert_eq!(sent.header("content-type"), "application/json");
+        assert_eq!(sent.header("webhook-id"), id);
+        assert_eq!(sent.header("webhook-timestamp"), seconds.to_string());
+        let body: Value = serde_json::from_slice(&sent.body).unwrap();
+        assert_eq!(body, result(&gateway, &id).await, "the same that is read");
+        assert_eq!((&body["status"], &body["error"]["details"]["reason"]), (&json!(status), &reason), "{body}");
+        assert_signed_by(&gateway, &sent).await;
+        let by_secret = signature_of(&sent, "v1").expect("signed with the shared secret");
+        hmac::verify(&shared, &message(&sent), &by_secret).unwrap();
+        nothing_is_owed(&gateway).await;
+    }
+    assert_eq!(receiver.sent().len(), 4, "each of them once");
+}
+
+#[tokio::test]
+async fn without_a_shared_secret_there_is_one_signature() {
+    let receiver = Receiver::start(&[Reply::Status(200)]).await;
+    let gateway = builder(&ManualClock::new(), &[&receiver.origin()]).start().await;
+    invoke(&gateway, "fine", &receiver.origin()).await;
+    let sent = receiver.nth(1).await;
+    assert_signed_by(&gateway, &sent).await;
+    assert_eq!(signature_of(&sent, "v1"), None);
+}
+
+#[tokio::test]
+async fn a_secret_of_nothing_is_refused() {
+    let empty = tempfile::NamedTempFile::new().unwrap();
+    let settings = |builder: GatewayBuilder| {
+        builder.settings(|settings| settings.webhooks.secret_file = Some(empty.path().to_owned()))
+    };
+    for text in ["", " \n"] {
+        std::fs::write(empty.path(), text).unwrap();
+        let refused = settings(builder(&ManualClock::new(), &[])).try_start().await.unwrap_err();
+        assert!(refused.to_string().contains("webhooks.secret_file"), "{refused}");
+    }
+    std::fs::write(empty.path(), "s").unwrap();
+    settings(builder(&ManualClock::new(), &[])).try_start().await.unwrap();
+}
+
+/// Twelve times in all, each pause twice as long as the one before; what is said stays the same.
+#[tokio::test]
+async fn a_receiver_that_fails_is_tried_again_and_given_up() {
+    let clock = ManualClock::new();
+    let receiver =
+        Receiver::start(&[Reply::Status(500), Reply::Status(302), Reply::Status(404), Reply::Status(503)]).await;
+    let gateway = builder(&clock, &[&receiver.origin()]).start().await;
+    let id = invoke(&gateway, "fine", &receiver.origin()).await;
+    let first = receiver.nth(1).await;
+    let (mut pause, mut seconds) = (10, START);
+    for attempt in 2..=12 {
+        pass(&gateway, &clock, pause).await;
+        seconds += pause;
+        pause *= 2;
+        let again = receiver.nth(attempt).await;
+        assert_eq!(again.body, first.body, "the same bytes");
+        assert_eq!((again.header("webhook-id"), &again.line), (id.as_str(), &first.line));
+        assert_eq!(again.header("webhook-timestamp"), seconds.to_string(), "but signed anew");
+        assert_signed_by(&gateway, &again).await;
+    }
+    nothing_is_owed(&gateway).await;
+    assert_eq!(receiver.sent().len(), 12);
+    assert_eq!(result(&gateway, &id).await["status"], "completed", "the outcome is there all the same");
+}
+
+#[tokio::test]
+async fn a_receiver_that_recovers_is_told_no_more() {
+    let clock = ManualClock::new();
+    let receiver = Receiver::start(&[Reply::Status(500), Reply::Status(201)]).await;
+    let gateway = builder(&clock, &[&receiver.origin()]).start().await;
+    invoke(&gateway, "fine", &receiver.origin()).await;
+    pass(&gateway, &clock, 10).await;
+    receiver.nth(2).await;
+    nothing_is_owed(&gateway).await;
+    assert_eq!(receiver.sent().len(), 2);
+}
+
+#[tokio::test]
+async fn a_receiver_that_is_gone_is_left_alone() {
+    let receiver = Receiver::start(&[Reply::Status(410)]).await;
+    let gateway = builder(&ManualClock::new(), &[&receiver.origin()]).start().await;
+    invoke(&gateway, "broken", &receiver.origin()).await;
+    receiver.nth(1).await;
+    nothing_is_owed(&gateway).await;
+    assert_eq!(receiver.sent().len(), 1);
+}
+
+/// Its status counts, however much it says: nobody reads that.
+#[tokio::test]
+async fn a_long_answer_is_an_answer_and_a_long_error_an_error() {
+    let clock = ManualClock::new();
+    let receiver = Receiver::start(&[Reply::Long(500, 100_000), Reply::Long(200, 100_000)]).await;
+    let gateway = builder(&clock, &[&receiver.origin()]).start().await;
+    invoke(&gateway, "fine", &receiver.origin()).await;
+    pass(&gateway, &clock, 10).await;
+    receiver.nth(2).await;
+    nothing_is_owed(&gateway).await;
+    assert_eq!(receiver.sent().len(), 2);
+}
+
+/// An address inside is not called for a stranger, and not tried again.
+#[tokio::test]
+async fn an_address_that_may_not_be_reached_is_not() {
+    let clock = ManualClock::new();
+    let (inside, other) = (Receiver::start(&[Reply::Status(200)]).await, Receiver::start(&[Reply::Status(200)]).await);
+    let gateway = builder(&clock, &[&other.origin()]).start().await;
+    let id = invoke(&gateway, "fine", &inside.origin()).await;
+    let outcome = ask(&gateway, "GET", &format!("/executions/{id}"), "").await.json();
+    assert_ne!(outcome["status"], "failed", "it runs all the same");
+    eventually("it is over", async || (result(&gateway, &id).await["status"] == "completed").then_some(())).await;
+    nothing_is_owed(&gateway).await;
+    assert_eq!(inside.sent(), []);
+    invoke(&gateway, "fine", &other.origin()).await;
+    other.nth(1).await;
+}
+
+/// What is owed is on disk: after a stop, and after a crash.
+#[tokio::test]
+async fn what_is_owed_is_told_by_the_next_process() {
+    let clock = ManualClock::new();
+    let address = Receiver::absent().await;
+    let origin = format!("http://{address}");
+    let gateway = builder(&clock, &[&origin]).start().await;
+    let id = invoke(&gateway, "fine", &origin).await;
+    owed_in(&gateway, &clock, 10).await;
+    let over = result(&gateway, &id).await;
+    let crashed = gateway.data_as_after_a_crash();
+    let stopped = gateway.stop().await;
+
+    for (told, data) in [stopped, crashed].into_iter().enumerate() {
+        let receiver = Receiver::at(address, &[Reply::Status(200)]).await;
+        let gateway = builder(&clock, &[&origin]).data(data).start().await;
+        if told == 0 {
+            pass(&gateway, &clock, 10).await;
+        }
+        let sent = receiver.nth(1).await;
+        assert_eq!(sent.header("webhook-id"), id);
+        assert_eq!(serde_json::from_slice::<Value>(&sent.body).unwrap(), over);
+        assert_signed_by(&gateway, &sent).await;
+        nothing_is_owed(&gateway).await;
+        gateway.stop().await;
+        receiver.leave().await;
+    }
+}
+
+/// One that says nothing is sent a few at a time, and others are told meanwhile.
+#[tokio::test]
+async fn a_receiver_that_dawdles_holds_up_nobody_else() {
+    let clock = ManualClock::new();
+    let (slow, quick) = (Receiver::start(&[Reply::Silence]).await, Receiver::start(&[Reply::Status(200)]).await);
+    let gateway = builder(&clock, &[&slow.origin(), &quick.origin()]).start().await;
+    let mut ids = Vec::new();
+    for _ in 0..20 {
+        ids.push(invoke(&gateway, "broken", &slow.origin()).await);
+    }
+    for id in &ids {
+        eventually("it is over", async || (result(&gateway, id).await["status"] == "failed").then_some(())).await;
+    }
+    for count in 1..=3 {
+        invoke(&gateway, "fine", &quick.origin()).await;
+        quick.nth(count).await;
+    }
+    slow.nth(4).await;
+    assert_eq!(slow.hung_up(), 0, "they all still wait for it");
+}

@@ -1,0 +1,155 @@
+//! Someone who is called back: a bare socket whose every answer the test decides.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use nuncio_testkit::eventually;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::task::JoinHandle;
+
+/// What it answers.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Reply {
+    /// This status and nothing more.
+    Status(u16),
+    /// This status and so much text.
+    Long(u16, usize),
+    /// Nothing, until the other side hangs up.
+    Silence,
+}
+
+/// What it was sent.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Sent {
+    /// The first line.
+    pub(crate) line: String,
+    headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+impl Sent {
+    pub(crate) fn header(&self, name: &str) -> &str {
+        let mut all = self.headers.iter().filter(|(key, _)| key == name);
+        let (Some((_, value)), None) = (all.next(), all.next()) else { panic!("not one {name} in {self:?}") };
+        value
+    }
+}
+
+/// It answers in the order of its replies, and with the last for ever.
+pub(crate) struct Receiver {
+    address: SocketAddr,
+    seen: Arc<Mutex<Seen>>,
+    serving: JoinHandle<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    sent: Vec<Sent>,
+    /// How many hung up before they had an answer.
+    hung_up: usize,
+}
+
+impl Receiver {
+    pub(crate) async fn start(replies: &[Reply]) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), replies)
+    }
+
+    /// An address where nobody listens yet.
+    pub(crate) async fn absent() -> SocketAddr {
+        TcpListener::bind("127.0.0.1:0").await.unwrap().local_addr().unwrap()
+    }
+
+    /// Listens there from now on.
+    pub(crate) async fn at(address: SocketAddr, replies: &[Reply]) -> Self {
+        Self::on(TcpListener::bind(address).await.unwrap(), replies)
+    }
+
+    fn on(listener: TcpListener, replies: &[Reply]) -> Self {
+        let address = listener.local_addr().unwrap();
+        let seen = Arc::<Mutex<Seen>>::default();
+        let (told, mut replies) = (Arc::clone(&seen), VecDeque::from_iter(replies.iter().copied()));
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let reply = replies[0];
+                if replies.len() > 1 {
+                    replies.pop_front();
+                }
+                tokio::spawn(answer(stream, reply, Arc::clone(&told)));
+            }
+        });
+        Self { address, seen, serving }
+    }
+
+    /// Listens no more.
+    pub(crate) async fn leave(self) {
+        self.serving.abort();
+        assert!(self.serving.await.unwrap_err().is_cancelled());
+    }
+
+    pub(crate) fn origin(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    pub(crate) fn sent(&self) -> Vec<Sent> {
+        self.seen.lock().unwrap().sent.clone()
+    }
+
+    pub(crate) fn hung_up(&self) -> usize {
+        self.seen.lock().unwrap().hung_up
+    }
+
+    /// Waits until it was sent that many, and gives the last.
+    pub(crate) async fn nth(&self, count: usize) -> Sent {
+        let sent =
+            eventually("a callback arrives", async || Some(self.sent()).filter(|sent| sent.len() >= count)).await;
+        assert_eq!(sent.len(), count, "{sent:#?}");
+        sent.last().unwrap().clone()
+    }
+}
+
+async fn answer(mut stream: TcpStream, reply: Reply, seen: Arc<Mutex<Seen>>) {
+    let Some(sent) = read(&mut stream).await else { return };
+    seen.lock().unwrap().sent.push(sent);
+    let (status, length) = match reply {
+        Reply::Status(status) => (status, 0),
+        Reply::Long(status, length) => (status, length),
+        Reply::Silence => {
+            let _ = stream.read(&mut [0; 1]).await;
+            seen.lock().unwrap().hung_up += 1;
+            return;
+        }
+    };
+    let text = "x".repeat(length);
+    let head = format!("HTTP/1.1 {status} Told\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
+    let _ = stream.write_all(head.as_bytes()).await;
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Sent> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if let Some(end) = bytes.windows(4).position(|four| four == b"\r\n\r\n") {
+            break end;
+        }
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+    };
+    let mut body = bytes.split_off(end + 4);
+    let head = String::from_utf8(bytes).unwrap();
+    let mut lines = head.trim_end().split("\r\n");
+    let line = lines.next()?.to_owned();
+    let headers = lines.map(|line| line.split_once(": ").unwrap());
+    let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
+    let mut sent = Sent { line, headers, body: Vec::new() };
+    let length: usize = sent.header("content-length").parse().unwrap();
+    while body.len() < length {
+        if stream.read_buf(&mut body).await.ok()? == 0 {
+            return None;
+        }
+    }
+    assert_eq!(body.len(), length);
+    sent.body = body;
+    Some(sent)
+}

@@ -1,0 +1,185 @@
+//! What strangers and their pages may try.
+
+use nuncio_core::task::TaskState;
+use nuncio_testkit::{Gateway, ManualClock};
+
+use super::{Browser, WEIGH, ask, place, start, state};
+use crate::agents::{DESK, desk};
+
+#[tokio::test]
+async fn a_form_without_the_pages_token_changes_nothing_and_keeps_what_was_typed() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
+    let mut local = Browser::of(&gateway);
+    local.step(&task, "take", &[]).await;
+    let key = gateway.key(&[]).await;
+    let (mut ada, mut eve) =
+        (Browser::signed_in(&gateway, &key.secret).await, Browser::signed_in(&gateway, &key.secret).await);
+    ada.step(&task, "take", &[("over", "yes")]).await;
+    let before = state(&gateway, &task).await;
+    let others = eve.token("/console/tasks").await;
+    for (deed, form) in
+        [("take", vec![]), ("give-back", vec![]), ("refuse", vec![("reason", "no")]), ("finish", vec![("f/kg", "2.5")])]
+    {
+        for token in [None, Some(""), Some("wrong"), Some(others.as_str())] {
+            let sent: Vec<_> = token.map(|token| ("csrf", token)).into_iter().chain(form.clone()).collect();
+            let answer = ada.post(&format!("{}/{deed}", place(&task)), &sent).await;
+            assert_eq!(answer.status, 403, "{deed} {token:?}");
+            assert!(answer.body.contains("this page was too old"), "{}", answer.body);
+            assert_eq!(answer.body.contains("value=\"2.5\""), deed == "finish");
+        }
+    }
+    assert_eq!(state(&gateway, &task).await, before);
+}
+
+#[tokio::test]
+async fn a_form_from_another_page_is_refused_whatever_it_carries() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
+    let key = gateway.key(&[]).await;
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let token = browser.token(&place(&task)).await;
+    let own = format!("http://{}", gateway.address());
+    let elsewhere: [&[(&'static str, &str)]; 7] = [
+        &[],
+        &[("Origin", "https://evil.example")],
+        &[("Origin", "null")],
+        &[("Origin", "http://localhost:1")],
+        &[("Origin", &own), ("Sec-Fetch-Site", "cross-site")],
+        &[("Origin", &own), ("Sec-Fetch-Site", "same-site")],
+        &[("Sec-Fetch-Site", "none")],
+    ];
+    for says in elsewhere {
+        browser.says = says.iter().map(|(name, value)| (*name, (*value).to_owned())).collect();
+        for (path, form) in [
+            (format!("{}/take", place(&task)), ("csrf", token.as_str())),
+            ("/console/sign-out".to_owned(), ("csrf", token.as_str())),
+            ("/console/sign-in".to_owned(), ("key", key.secret.as_str())),
+        ] {
+            let answer = browser.post(&path, &[form]).await;
+            assert_eq!((answer.status, answer.header("set-cookie")), (403, None), "{path} {says:?}");
+        }
+    }
+    assert_eq!(state(&gateway, &task).await, TaskState::Open);
+    browser.says = vec![("Origin", own)];
+    assert_eq!(browser.post(&format!("{}/take", place(&task)), &[("csrf", &token)]).await.status, 303);
+}
+
+#[tokio::test]
+async fn a_page_elsewhere_cannot_use_a_server_that_is_open_to_this_machine() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
+    let mut browser = Browser::of(&gateway);
+    let token = browser.token(&place(&task)).await;
+    browser.says = vec![("Origin", "https://evil.example".to_owned())];
+    assert_eq!(browser.post(&format!("{}/take", place(&task)), &[("csrf", &token)]).await.status, 403);
+    assert_eq!(state(&gateway, &task).await, TaskState::Open);
+}
+
+#[tokio::test]
+async fn nobody_sees_or_does_anything_without_signing_in() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[WEIGH.to_owned()])).open_to_anyone().start().await;
+    let aap = gateway.key(&[]).await.aap;
+    let (task, _turn) = ask(&gateway, &aap, "secret shelf").await;
+    // Open to anyone over the network means open to talk to, not to work here.
+    let mut stranger = Browser::of(&gateway);
+    let next = format!("/console/sign-in?next={}", place(&task));
+    let shown = stranger.get(&place(&task)).await;
+    assert_eq!((shown.status, shown.header("location")), (303, Some(next.as_str())));
+    assert_eq!(stranger.get("/console/tasks").await.status, 303);
+    for deed in ["take", "finish", "refuse", "give-back"] {
+        let answer = stranger.post(&format!("{}/{deed}", place(&task)), &[("csrf", ""), ("f/kg", "1")]).await;
+        assert_eq!((answer.status, answer.header("location")), (303, Some(next.as_str())), "{deed}");
+    }
+    let asked = stranger.get(&format!("/console/state?task={}", task.id)).await;
+    assert_eq!((asked.status, asked.body.contains("version")), (401, false));
+    let page = stranger.get("/").await.body;
+    assert!(!page.contains("secret shelf") && !page.contains("class=\"count\""), "{page}");
+    assert_eq!(state(&gateway, &task).await, TaskState::Open);
+}
+
+#[tokio::test]
+async fn a_link_from_elsewhere_is_followed_once_more_from_here() {
+    let gateway = start(&ManualClock::new()).await;
+    let key = gateway.key(&[]).await;
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let cookie = browser.cookie.take();
+    browser.says = vec![("Sec-Fetch-Site", "cross-site".to_owned()), ("Sec-Fetch-Mode", "navigate".to_owned())];
+    let between = browser.get("/console/tasks/task_1").await;
+    assert_eq!(between.status, 200);
+    assert!(
+        between.body.contains("http-equiv=\"refresh\" content=\"0; url=/console/tasks/task_1\""),
+        "{}",
+        between.body
+    );
+    browser.says = vec![("Sec-Fetch-Site", "same-origin".to_owned())];
+    assert_eq!(browser.get("/console/tasks").await.status, 303, "without a cookie there is no way around the key");
+    browser.cookie = cookie;
+    assert_eq!(browser.get("/console/tasks").await.status, 200);
+}
+
+#[tokio::test]
+async fn every_page_is_strict_and_never_kept() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
+    let mut browser = Browser::of(&gateway);
+    let (shown, posted) = (place(&task), format!("{}/finish", place(&task)));
+    let pages = [
+        browser.get("/console/tasks").await,
+        browser.get(&shown).await,
+        browser.get("/console/tasks/task_unknown").await,
+        browser.get("/console/state").await,
+        browser.post(&posted, &[]).await,
+    ];
+    for page in pages {
+        let policy = page.header("content-security-policy").unwrap();
+        for part in [
+            "default-src 'none'",
+            "script-src 'self'",
+            "form-action 'self'",
+            "base-uri 'none'",
+            "frame-ancestors 'none'",
+        ] {
+            assert!(policy.split("; ").any(|directive| directive == part), "{part} in {policy}");
+        }
+        assert!(!policy.contains("unsafe"), "{policy}");
+        assert_eq!(page.header("cache-control"), Some("no-store"));
+        assert_eq!(page.header("x-content-type-options"), Some("nosniff"));
+        assert_eq!(page.header("referrer-policy"), Some("same-origin"));
+    }
+    assert_eq!(browser.get(&posted).await.header("location"), Some(shown.as_str()));
+    assert_eq!(browser.get("/console/tasks/task_unknown").await.status, 404);
+    assert_eq!(browser.get("/console/tasks/%3Cscript%3E").await.status, 404);
+    assert_eq!(browser.post(&format!("{shown}/explode"), &[]).await.status, 404);
+}
+
+#[tokio::test]
+async fn what_is_no_form_or_too_large_is_refused() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
+    let mut browser = Browser::of(&gateway);
+    let path = format!("{}/finish", place(&task));
+    let json = browser.send("POST", &path, "Content-Type: application/json\r\n", "{\"csrf\": 1}").await;
+    assert_eq!(json.status, 415);
+    let large = "x".repeat(1024 * 1024 + 1);
+    let form = "Content-Type: application/x-www-form-urlencoded\r\n";
+    assert_eq!(browser.send("POST", &path, form, &format!("csrf={large}")).await.status, 413);
+    assert_eq!(state(&gateway, &task).await, TaskState::Open);
+}
+
+#[tokio::test]
+async fn what_peers_say_is_text_and_never_markup() {
+    let gateway = start(&ManualClock::new()).await;
+    let hostile = "<script>alert(1)</script>\"><img src=x>";
+    let (task, _turn) = ask(&gateway, &gateway.aap(), hostile).await;
+    let mut browser = Browser::of(&gateway);
+    browser.step(&task, "take", &[]).await;
+    let shown = browser.get(&place(&task)).await.body;
+    let typed = browser.step(&task, "finish", &[("f/kg", hostile), ("f/note", hostile)]).await.body;
+    browser.step(&task, "refuse", &[("reason", hostile)]).await;
+    let over = browser.get(&place(&task)).await.body;
+    for page in [shown, typed, over] {
+        assert!(!page.contains("<script>alert") && !page.contains("<img"), "{page}");
+        assert!(page.contains("&#60;script&#62;alert(1)"), "{page}");
+    }
+}

@@ -1,0 +1,155 @@
+//! Signing in by key, and how long that lasts.
+
+use std::time::Duration;
+
+use nuncio_core::grant::KeyScopes;
+use nuncio_core::ids::{PersonName, ScopeId};
+use nuncio_core::principal::Principal;
+use nuncio_engine::access::NewKey;
+use nuncio_server::admin::Order;
+use nuncio_testkit::ManualClock;
+
+use super::{Browser, start};
+
+const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
+
+#[tokio::test]
+async fn somebody_on_this_machine_walks_in_while_there_are_no_keys() {
+    let gateway = start(&ManualClock::new()).await;
+    let mut browser = Browser::of(&gateway);
+    assert_eq!(browser.get("/console").await.header("location"), Some("/console/tasks"));
+    let inbox = browser.get("/console/tasks").await;
+    assert_eq!(inbox.status, 200);
+    assert!(inbox.body.contains("Nothing waits for you") && !inbox.body.contains("Sign out"), "{}", inbox.body);
+    assert_eq!(browser.get("/console/sign-in").await.header("location"), Some("/console/tasks"));
+
+    gateway.key(&[]).await;
+    let answer = browser.get("/console/tasks").await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/console/sign-in?next=/console/tasks")));
+}
+
+#[tokio::test]
+async fn a_key_opens_the_inbox_and_is_found_nowhere_afterwards() {
+    let gateway = start(&ManualClock::new()).await;
+    let key = gateway.key(&["console:tasks"]).await;
+    let mut browser = Browser::of(&gateway);
+    let page = browser.get("/console/sign-in?next=/console/tasks/task_1").await;
+    assert!(page.status == 200 && page.body.contains("/console/tasks/task_1"), "{}", page.body);
+    let form = [("key", key.secret.as_str()), ("next", "/console/tasks/task_1")];
+    let answer = browser.post("/console/sign-in", &form).await;
+    assert_eq!((answer.status, answer.header("location")), (303, Some("/console/tasks/task_1")));
+    let cookie = answer.header("set-cookie").unwrap();
+    for part in ["HttpOnly", "SameSite=Strict", "Path=/console"] {
+        assert!(cookie.split("; ").any(|it| it == part), "{part} in {cookie}");
+    }
+    assert!(!cookie.contains(&key.secret) && !cookie.contains("Secure"), "{cookie}");
+    let inbox = browser.get("/console/tasks").await;
+    assert!(inbox.status == 200 && inbox.body.contains("Sign out") && !inbox.body.contains(&key.secret));
+
+    browser.says[0].1 = format!("https://{}", gateway.address());
+    let by_tls = browser.post("/console/sign-in", &form).await;
+    assert!(by_tls.header("set-cookie").unwrap().ends_with("; Secure"), "{by_tls:?}");
+}
+
+#[tokio::test]
+async fn people_are_shown_by_their_persons_name_then_the_keys_then_its_id() {
+    let gateway = start(&ManualClock::new()).await;
+    let make = async |name: Option<&str>, person: Option<&str>| {
+        let scopes = KeyScopes::Only(vec![ScopeId::parse("console:tasks").unwrap()]);
+        let person = person.map(|person| PersonName::parse(person).unwrap());
+        gateway.engine().create_key(NewKey { name: name.map(str::to_owned), person, scopes }).await.unwrap()
+    };
+    let (ada, bob, nobody) =
+        (make(Some("laptop"), Some("ada")).await, make(Some("<b>bob"), None).await, make(None, None).await);
+    for ((key, secret), shown) in [(&ada, "ada"), (&bob, "&#60;b&#62;bob"), (&nobody, nobody.0.id.as_str())] {
+        let page = Browser::signed_in(&gateway, secret).await.get("/console/tasks").await.body;
+        assert!(page.contains(&format!("</span>{shown}</span>")), "{}: {page}", key.id);
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_opens_nothing_and_too_many_are_not_even_looked_at() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let key = gateway.key(&[]).await;
+    let mut browser = Browser::of(&gateway);
+    let empty = browser.post("/console/sign-in", &[("key", " ")]).await;
+    assert!(empty.status == 422 && empty.body.contains("Enter a key."), "{empty:?}");
+    for _ in 0..20 {
+        let wrong = browser.post("/console/sign-in", &[("key", "nk_wrong<b>")]).await;
+        assert_eq!(wrong.status, 401);
+        assert!(wrong.body.contains("This key is not valid.") && !wrong.body.contains("nk_wrong"), "{}", wrong.body);
+        assert_eq!(wrong.header("set-cookie"), None);
+    }
+    for tried in ["nk_wrong", &key.secret] {
+        let refused = browser.post("/console/sign-in", &[("key", tried)]).await;
+        assert_eq!((refused.status, refused.header("retry-after")), (429, Some("61")));
+        assert_eq!(refused.header("set-cookie"), None);
+    }
+    clock.advance(Duration::from_secs(60));
+    Browser::signed_in(&gateway, &key.secret).await;
+}
+
+#[tokio::test]
+async fn a_key_that_may_do_other_things_may_not_work_in_the_inbox() {
+    let gateway = start(&ManualClock::new()).await;
+    let (key, signing) =
+        (gateway.key(&["rooms:read"]).await, NewKey { name: None, person: None, scopes: KeyScopes::All });
+    let mut browser = Browser::of(&gateway);
+    let answer = browser.post("/console/sign-in", &[("key", &key.secret)]).await;
+    assert!(answer.status == 403 && answer.body.contains("<code>console:tasks</code>"), "{answer:?}");
+    assert_eq!(answer.header("set-cookie"), None);
+    assert_eq!(browser.get("/console/tasks").await.status, 303);
+    // A secret that signs requests is never sent, and so opens nothing.
+    let (_, secret) = gateway.engine().create_signing_key(signing).await.unwrap();
+    assert_eq!(browser.post("/console/sign-in", &[("key", &secret)]).await.status, 401);
+}
+
+#[tokio::test]
+async fn a_session_is_new_at_each_sign_in_and_one_that_was_brought_along_ends() {
+    let gateway = start(&ManualClock::new()).await;
+    let key = gateway.key(&[]).await;
+    let mut browser = Browser::of(&gateway);
+    let name = format!("nuncio-console-{}", gateway.address().port());
+    browser.cookie = Some(format!("{name}=chosen-by-a-stranger"));
+    assert_eq!(browser.get("/console/tasks").await.status, 303, "a name nobody gave out opens nothing");
+    browser.post("/console/sign-in", &[("key", &key.secret)]).await;
+    let first = browser.cookie.clone().unwrap();
+    assert!(!first.contains("stranger"));
+    browser.post("/console/sign-in", &[("key", &key.secret)]).await;
+    assert_ne!(browser.cookie.clone().unwrap(), first);
+    assert_eq!(browser.get("/console/tasks").await.status, 200);
+    browser.cookie = Some(first);
+    assert_eq!(browser.get("/console/tasks").await.status, 303);
+}
+
+#[tokio::test]
+async fn a_session_ends_by_signing_out_by_being_away_and_with_its_key() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (key, _other) = (gateway.key(&[]).await, gateway.key(&[]).await);
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let token = browser.token("/console/tasks").await;
+    let before = browser.cookie.clone();
+    browser.post("/console/sign-out", &[("csrf", "wrong")]).await;
+    assert_eq!(browser.get("/console/tasks").await.status, 200, "another page cannot sign anybody out");
+    let out = browser.post("/console/sign-out", &[("csrf", &token)]).await;
+    assert_eq!((out.status, out.header("location"), &browser.cookie), (303, Some("/console/sign-in"), &None));
+    browser.cookie = before;
+    assert_eq!(browser.get("/console/tasks").await.status, 303);
+
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    clock.advance(IDLE - Duration::from_secs(1));
+    assert_eq!(browser.get("/console/tasks").await.status, 200);
+    clock.advance(IDLE - Duration::from_secs(1));
+    // What a page asks by itself keeps nobody signed in.
+    assert_eq!(browser.get("/console/state").await.status, 200);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(browser.get("/console/state").await.status, 401);
+    assert_eq!(browser.get("/console/tasks").await.status, 303);
+
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
+    gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
+    assert_eq!(browser.get("/console/tasks").await.status, 303);
+}

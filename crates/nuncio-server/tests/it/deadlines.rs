@@ -1,0 +1,344 @@
+//! The time executions take: how long they may, what stops them, when they are tried again, how long
+//! they are waited for and kept.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Outcome;
+use nuncio_core::execution::{Execution, State};
+use nuncio_core::principal::Principal;
+use nuncio_engine::Caller;
+use nuncio_engine::invoke::Submission;
+use nuncio_server::settings::LimitSettings;
+use nuncio_testkit::{Gateway, ManualClock, eventually};
+use serde_json::json;
+
+use crate::agents::{DESK, count, desk, gone, held, held_pid, release, runs, tool};
+use crate::executions::{OPEN, anyone, code, keyed, look, output, over, script, submit, whole_desk, wish};
+
+const fn seconds(count: u64) -> Duration {
+    Duration::from_secs(count)
+}
+
+async fn start(clock: &ManualClock, tools: &[String], limit: impl FnOnce(&mut LimitSettings)) -> Gateway {
+    let gateway = Gateway::builder().agent(DESK, &desk(tools)).clock(clock);
+    gateway.settings(|settings| limit(&mut settings.limits)).start().await
+}
+
+fn within(limit: Duration, submission: Submission) -> Submission {
+    Submission { timeout: Some(limit), ..submission }
+}
+
+async fn cancel(gateway: &Gateway, execution: &Execution) -> Execution {
+    gateway.engine().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap()
+}
+
+#[tokio::test]
+async fn the_shorter_of_what_the_caller_and_the_author_say_counts() {
+    for (asked, limit) in [(Some(5), 5), (Some(90), 60), (None, 60)] {
+        let clock = ManualClock::new();
+        let gateway = start(&clock, &[held(&format!("timeout_ms = 60000\n{OPEN}"))], |_| {}).await;
+        let wished = Submission { timeout: asked.map(seconds), ..wish("held", json!({})) };
+        let execution = submit(&gateway, wished).await;
+        assert_eq!(execution.order.timeout_ms, limit * 1000, "{asked:?}");
+        let pid = held_pid(&gateway).await;
+        clock.someone_waits_for(seconds(limit)).await;
+        clock.advance(seconds(limit) - Duration::from_millis(1));
+        assert_eq!(look(&gateway, &execution).await.state, State::Running);
+        clock.pass(Duration::from_millis(1)).await;
+        let late = over(&gateway, &execution).await;
+        assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1), "{asked:?}");
+        gone(pid).await;
+        let audit = gateway.audit().await;
+        assert_eq!((audit.len(), &audit[0].outcome), (1, &Outcome::Failed { code: Code::ToolTimeout }));
+    }
+}
+
+/// Its time begins when it is accepted, not when it begins.
+#[tokio::test]
+async fn time_passes_while_it_waits() {
+    let clock = ManualClock::new();
+    let more = "timeout_ms = 60000\nskill = { type = \"task\", concurrency = 1 }";
+    let gateway = start(&clock, &[held(more)], |_| {}).await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let queued = submit(&gateway, within(seconds(5), wish("held", json!({})))).await;
+    clock.pass(seconds(5)).await;
+    let late = over(&gateway, &queued).await;
+    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 0));
+    assert_eq!(gateway.engine().load().open_executions, 1);
+    release(&gateway, "held.gate", "done").await;
+    assert_eq!(output(&over(&gateway, &running).await), "done", "nobody else is in a hurry");
+    assert_eq!(gateway.audit().await.len(), 1, "what never began is no call");
+}
+
+/// Between the queue and the tool there is the gate that turns share with executions.
+#[tokio::test]
+async fn time_passes_while_others_use_the_tool() {
+    let clock = ManualClock::new();
+    let gateway =
+        start(&clock, &[held("timeout_ms = 60000\nskill = { type = \"task\", concurrency = 5 }")], |limits| {
+            limits.calls_per_tool = 1;
+        })
+        .await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let waiting = submit(&gateway, within(seconds(5), wish("held", json!({})))).await;
+    clock.pass(seconds(5)).await;
+    let late = over(&gateway, &waiting).await;
+    assert_eq!((late.state.as_str(), late.attempt), ("timeout", 0), "{late:?}");
+    release(&gateway, "held.gate", "done").await;
+    over(&gateway, &running).await;
+}
+
+#[tokio::test]
+async fn a_whole_agent_has_its_time_too() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock).start().await;
+    let ada = gateway.key(&[]).await;
+    let slow = wish("ask", script(&json!([[{"text": "well "}, {"sleep": 300_000}, {"text": "yes"}]])));
+    let engine = gateway.engine();
+    let hurried = engine.submit(&ada.caller, within(seconds(20), slow.clone())).await.unwrap().execution;
+    clock.someone_waits_for(seconds(300)).await;
+    clock.pass(seconds(20)).await;
+    let late = over(&gateway, &hurried).await;
+    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
+
+    let stopped = engine.submit(&ada.caller, slow).await.unwrap().execution;
+    clock.someone_waits_for(seconds(300)).await;
+    engine.cancel_execution(&ada.caller, stopped.id.as_str()).await.unwrap();
+    assert_eq!(code(&over(&gateway, &stopped).await), ("failed", Code::Cancelled));
+    assert_eq!(ada.aap.get("/sessions").await.1, json!({"sessions": []}), "no conversation remains");
+    assert_eq!(engine.load().running_turns, 0);
+}
+
+#[tokio::test]
+async fn cancelled_while_it_waits() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[held("skill = { type = \"task\", concurrency = 1 }")], |_| {}).await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let told = cancel(&gateway, &queued).await;
+    assert_eq!((code(&told), told.attempt), (("failed", Code::Cancelled), 0), "it is over at once");
+    assert_eq!(look(&gateway, &queued).await, told);
+    assert_eq!(cancel(&gateway, &queued).await, told, "twice is once");
+    release(&gateway, "held.gate", "done").await;
+    assert_eq!(output(&over(&gateway, &running).await), "done");
+    assert_eq!(gateway.audit().await.len(), 1);
+}
+
+#[tokio::test]
+async fn cancelled_while_it_runs() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[held(OPEN)], |_| {}).await;
+    let execution = submit(&gateway, wish("held", json!({}))).await;
+    let pid = held_pid(&gateway).await;
+    cancel(&gateway, &execution).await;
+    let cancelled = over(&gateway, &execution).await;
+    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 1));
+    gone(pid).await;
+    assert_eq!(cancel(&gateway, &execution).await, cancelled);
+    let audit = gateway.audit().await;
+    assert_eq!((audit.len(), &audit[0].outcome), (1, &Outcome::Failed { code: Code::Cancelled }));
+}
+
+#[tokio::test]
+async fn cancelled_while_it_waits_for_somebodys_word() {
+    let clock = ManualClock::new();
+    let sign = tool("sign", "printf signed", &format!("human_authorization = true\n{OPEN}"));
+    let gateway = start(&clock, &[sign], |_| {}).await;
+    let execution = submit(&gateway, wish("sign", json!({}))).await;
+    gateway.question().await;
+    cancel(&gateway, &execution).await;
+    let cancelled = over(&gateway, &execution).await;
+    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 0));
+    gateway.questions(0).await;
+}
+
+#[tokio::test]
+async fn what_is_over_cannot_be_cancelled() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[count(OPEN)], |_| {}).await;
+    let execution = submit(&gateway, wish("count", json!({}))).await;
+    let done = over(&gateway, &execution).await;
+    clock.advance(seconds(1));
+    assert_eq!(cancel(&gateway, &execution).await, done);
+    assert_eq!(look(&gateway, &execution).await, done);
+}
+
+/// A tool whose program is not there until [`mend`] puts it there.
+fn absent(skill: &str) -> String {
+    tool("absent", "", &format!("timeout_ms = 600000\nskill = {{ type = \"task\"{skill} }}"))
+        .replace("[\"sh\", \"-c\", '''''']", "[\"./absent.sh\"]")
+}
+
+fn mend(gateway: &Gateway) {
+    use std::os::unix::fs::PermissionsExt as _;
+    let (new, path) = (gateway.file(DESK, "new.sh"), gateway.file(DESK, "absent.sh"));
+    std::fs::write(&new, "#!/bin/sh\nprintf mended").unwrap();
+    std::fs::set_permissions(&new, std::fs::Permissions::from_mode(0o755)).unwrap();
+    std::fs::rename(new, path).unwrap();
+}
+
+const RETRY: &str = ", retry = { max_attempts = 4, backoff_ms = 2000 }";
+
+async fn attempts(gateway: &Gateway, execution: &Execution, count: u32) {
+    eventually("so many attempts were made", async || {
+        (look(gateway, execution).await.attempt == count && gateway.audit().await.len() == count as usize).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_cannot_be_reached_is_tried_again_as_its_author_says() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
+    let execution = submit(&gateway, wish("absent", json!({}))).await;
+    for (attempt, pause) in [(1, 2), (2, 4)] {
+        attempts(&gateway, &execution, attempt).await;
+        assert_eq!(look(&gateway, &execution).await.state, State::Running);
+        clock.pass(seconds(pause)).await;
+    }
+    attempts(&gateway, &execution, 3).await;
+    mend(&gateway);
+    clock.pass(seconds(8)).await;
+    let mended = over(&gateway, &execution).await;
+    assert_eq!((output(&mended), mended.attempt), (&json!("mended"), 4));
+    let outcomes: Vec<_> = gateway.audit().await.into_iter().map(|record| (record.call, record.outcome)).collect();
+    let unavailable = Outcome::Failed { code: Code::ToolUnavailable };
+    let expected = [unavailable.clone(), unavailable.clone(), unavailable, Outcome::Completed];
+    for (number, ((call, outcome), expected)) in outcomes.iter().zip(&expected).enumerate() {
+        assert_eq!((call.as_str(), outcome), (format!("{}.{}", execution.id, number + 1).as_str(), expected));
+    }
+    assert_eq!(outcomes.len(), 4, "one record an attempt");
+}
+
+#[tokio::test]
+async fn it_is_tried_no_more_often_than_its_author_says() {
+    for (skill, most) in [("", 1), (", retry = { max_attempts = 1, backoff_ms = 2000 }", 1), (RETRY, 4)] {
+        let clock = ManualClock::new();
+        let gateway = start(&clock, &[absent(skill)], |_| {}).await;
+        let execution = submit(&gateway, wish("absent", json!({}))).await;
+        for attempt in 1..most {
+            attempts(&gateway, &execution, attempt).await;
+            clock.pass(seconds(2 << (attempt - 1))).await;
+        }
+        let failed = over(&gateway, &execution).await;
+        assert_eq!((code(&failed), failed.attempt), (("failed", Code::ToolUnavailable), most), "{skill}");
+        assert_eq!(gateway.audit().await.len(), most as usize);
+    }
+}
+
+#[tokio::test]
+async fn what_ran_and_failed_is_not_tried_again() {
+    let clock = ManualClock::new();
+    let more = format!("skill = {{ type = \"task\"{RETRY} }}");
+    let gateway = start(&clock, &[tool("broken", "echo ran >> runs; exit 1", &more)], |_| {}).await;
+    let execution = submit(&gateway, wish("broken", json!({}))).await;
+    let failed = over(&gateway, &execution).await;
+    assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
+}
+
+#[tokio::test]
+async fn between_attempts_it_is_cancelled_and_its_time_passes() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[absent(RETRY)], |_| {}).await;
+    let execution = submit(&gateway, wish("absent", json!({}))).await;
+    attempts(&gateway, &execution, 1).await;
+    clock.someone_waits_for(seconds(2)).await;
+    cancel(&gateway, &execution).await;
+    let cancelled = over(&gateway, &execution).await;
+    assert_eq!((code(&cancelled), cancelled.attempt), (("failed", Code::Cancelled), 1));
+
+    let hurried = submit(&gateway, within(seconds(3), wish("absent", json!({})))).await;
+    eventually("it was tried", async || (gateway.audit().await.len() == 2).then_some(())).await;
+    clock.pass(seconds(2)).await;
+    eventually("and again", async || (gateway.audit().await.len() == 3).then_some(())).await;
+    clock.pass(seconds(1)).await;
+    let late = over(&gateway, &hurried).await;
+    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 2));
+}
+
+#[tokio::test]
+async fn whoever_waits_is_told_at_its_end_or_at_the_time_they_named() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[held(OPEN), count(OPEN)], |_| {}).await;
+    let engine = gateway.engine();
+    let execution = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let until = engine.now().after(seconds(7));
+    let caller = anyone();
+    let waits = engine.execution_until(&caller, execution.id.as_str(), until);
+    let (told, ()) = tokio::join!(waits, clock.pass(seconds(7)));
+    assert_eq!(told.unwrap().state, State::Running);
+    let at_once = engine.execution_until(&caller, execution.id.as_str(), engine.now()).await.unwrap();
+    assert_eq!(at_once.state, State::Running, "a time that has come is not waited for");
+
+    let early = engine.now().after(seconds(1000));
+    let waits = engine.execution_until(&caller, execution.id.as_str(), early);
+    let (told, ()) = tokio::join!(waits, release(&gateway, "held.gate", "done"));
+    assert_eq!(output(&told.unwrap()), "done", "the clock has not moved");
+    let told = engine.execution_until(&caller, execution.id.as_str(), early).await.unwrap();
+    assert_eq!(output(&told), "done", "nor for what is over");
+}
+
+#[tokio::test]
+async fn what_was_kept_long_enough_is_forgotten() {
+    let clock = ManualClock::new();
+    let more = "skill = { type = \"task\", keep_hours = 2 }";
+    let gateway =
+        start(&clock, &[count(OPEN), tool("brief", "printf brief", more)], |limits| limits.keep_hours = 3).await;
+    let engine = gateway.engine();
+    let (usual, brief) = (
+        submit(&gateway, keyed(wish("count", json!({})), "k", "b")).await,
+        submit(&gateway, wish("brief", json!({}))).await,
+    );
+    for execution in [&usual, &brief] {
+        over(&gateway, execution).await;
+    }
+    let found = |execution: &Execution| {
+        let id = execution.id.clone();
+        async move {
+            match engine.execution(&Caller::new(Principal::Operator), id.as_str()).await {
+                Ok(_) => true,
+                Err(error) => {
+                    assert_eq!(error.code, Code::ExecutionNotFound);
+                    false
+                }
+            }
+        }
+    };
+    clock.advance(seconds(2 * 3600) - Duration::from_millis(1));
+    assert!(found(&usual).await && found(&brief).await);
+    clock.advance(Duration::from_millis(1));
+    assert!(found(&usual).await && !found(&brief).await, "each is kept as long as its author says");
+    let again = engine.submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await.unwrap();
+    assert!(again.again);
+    clock.advance(seconds(3600));
+    assert!(!found(&usual).await);
+    // Its key went with it, whether or not anyone has cleaned up since.
+    let anew = engine.submit(&anyone(), keyed(wish("count", json!({})), "k", "another")).await.unwrap();
+    assert!(!anew.again && anew.execution.id != usual.id);
+    over(&gateway, &anew.execution).await;
+    assert_eq!(runs(&gateway), 2);
+}
+
+/// Not only shown no longer, but gone; however many there are.
+#[tokio::test]
+async fn the_forgotten_leave_nothing_on_disk() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock, &[count(OPEN)], |limits| limits.keep_hours = 1).await;
+    for number in 0..5 {
+        let execution = submit(&gateway, keyed(wish("count", json!({})), &number.to_string(), "b")).await;
+        over(&gateway, &execution).await;
+    }
+    clock.advance(seconds(3600));
+    let file = gateway.data().join("nuncio.db");
+    eventually("they are gone", async || {
+        let store = nuncio_store::SqliteStore::open(&file).unwrap();
+        let left = nuncio_engine::ports::store::Executions::is_any_execution_to_forget(&store, gateway.engine().now());
+        (!left.await.unwrap()).then_some(())
+    })
+    .await;
+}

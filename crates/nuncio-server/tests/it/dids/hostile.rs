@@ -1,0 +1,211 @@
+//! Documents that cannot be had, are not what they should be, or come from where nobody should ask; and floods.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
+use nuncio_identity::{AuthError, Did, NewDocument, SigningKey};
+use nuncio_server::auth::DidAuth;
+use nuncio_server::auth::did::{Head, LocalPeers, Outcome, Resolver};
+use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_testkit::Gateway;
+use serde_json::json;
+
+use super::dids;
+use super::inbound::{Sent, Signing, let_in, refused, world};
+use super::peer::{Peer, Reply, Someone};
+use crate::agents::{DESK, desk};
+
+async fn outcome(gateway: &Gateway, someone: &Someone, nonce: &str) -> Outcome {
+    Signing::for_gateway(gateway, someone, nonce).by(someone).check(gateway).await
+}
+
+fn json_header() -> (&'static str, String) {
+    ("content-type", "application/json".to_owned())
+}
+
+/// What is wrong with a document, how it comes about, and what its owner is told.
+type Case = (&'static str, Box<dyn Fn(&Someone) -> Reply>, &'static str);
+
+#[tokio::test]
+async fn a_document_that_cannot_be_used_lets_nobody_in() {
+    let (gateway, clock, peer) = world().await;
+    let now = clock.now();
+    let mallory = peer.someone("mallory", now);
+    let good = move |someone: &Someone| someone.document(now);
+    let elsewhere = ("location", format!("http://localhost:{}{}", peer.port, mallory.did.resolution_url_at("")));
+    let bent = |change: fn(&mut serde_json::Value)| {
+        move |someone: &Someone| {
+            let mut document = someone.document(now);
+            change(&mut document);
+            Reply::Document(document)
+        }
+    };
+    let cases: Vec<Case> = vec![
+        ("missing", Box::new(|_| Reply::Other(404, json_header(), "{}".to_owned())), "answered 404"),
+        ("redirecting", Box::new(move |_| Reply::Other(302, elsewhere.clone(), String::new())), "answered 302"),
+        ("huge", Box::new(|_| Reply::Other(200, json_header(), " ".repeat(65 * 1024))), "too large"),
+        ("endless", Box::new(|_| Reply::Endless), "too large"),
+        ("silent", Box::new(|_| Reply::Silence), "did not answer in time"),
+        ("deep", Box::new(|_| Reply::Other(200, json_header(), "[".repeat(60_000))), "cannot be had"),
+        ("no JSON", Box::new(|_| Reply::Other(200, json_header(), "hello".to_owned())), "cannot be had"),
+        (
+            "not sent as JSON",
+            Box::new(move |it| Reply::Other(200, ("content-type", "text/html".to_owned()), good(it).to_string())),
+            "as JSON",
+        ),
+        ("of another DID", Box::new(move |_| Reply::Document(good(&mallory))), "the document is of"),
+        ("changed", Box::new(bent(|it| it["service"] = json!([]))), "proof"),
+        ("without a proof", Box::new(bent(|it| drop(it.as_object_mut().unwrap().remove("proof")))), "needs a proof"),
+        (
+            "with another key",
+            Box::new(move |it| {
+                // Signed by a key that is not the one in the DID.
+                Reply::Document(NewDocument::new(&it.did, now).sign(&SigningKey::from_seed(&[7; 32])))
+            }),
+            "fingerprint",
+        ),
+    ];
+    for (number, (name, reply, why)) in cases.into_iter().enumerate() {
+        let someone = peer.stranger(&format!("someone-{number}"));
+        peer.publish(&someone.did, reply(&someone));
+        let asked = peer.asked();
+        for nonce in ["n1", "n2"] {
+            let fault = refused(outcome(&gateway, &someone, nonce).await);
+            assert_eq!((fault.status(), fault.word()), (401, "invalid_did"), "{name}: {fault}");
+            assert!(fault.to_string().contains(why), "{name}: {fault}");
+        }
+        assert_eq!(peer.asked(), asked + 1, "{name}: it is not asked for again at once");
+    }
+}
+
+#[tokio::test]
+async fn what_failed_is_tried_again_after_a_while() {
+    let (gateway, clock, peer) = world().await;
+    let ada = peer.stranger("ada");
+    assert_eq!(refused(outcome(&gateway, &ada, "n1").await).word(), "invalid_did");
+    peer.publish(&ada.did, Reply::Document(ada.document(clock.now())));
+    clock.advance(Duration::from_secs(29));
+    assert_eq!(refused(outcome(&gateway, &ada, "n2").await).word(), "invalid_did");
+    clock.advance(Duration::from_secs(1));
+    let_in(&outcome(&gateway, &ada, "n2").await, &ada);
+
+    // And what was had is looked at again after five minutes.
+    peer.publish(&ada.did, Reply::Other(404, json_header(), "{}".to_owned()));
+    clock.advance(Duration::from_secs(299));
+    let_in(&outcome(&gateway, &ada, "n3").await, &ada);
+    clock.advance(Duration::from_secs(1));
+    assert_eq!(refused(outcome(&gateway, &ada, "n4").await).word(), "invalid_did");
+}
+
+#[tokio::test]
+async fn however_many_ask_at_once_a_document_is_fetched_once() {
+    let (gateway, clock, peer) = world().await;
+    let ada = peer.someone("ada", clock.now());
+    let nonces: Vec<_> = (0..50).map(|number| format!("n{number}")).collect();
+    let all = join_all(nonces.iter().map(|nonce| outcome(&gateway, &ada, nonce))).await;
+    for one in &all {
+        let_in(one, &ada);
+    }
+    assert_eq!(peer.asked(), 1);
+}
+
+#[tokio::test]
+async fn one_slow_host_does_not_take_every_place() {
+    let (gateway, clock, slow) = world().await;
+    let resolver = gateway.server().did_auth().resolver().clone();
+    let silent: Vec<Did> = (0..8).map(|number| slow.stranger(&format!("s{number}")).did).collect();
+    for did in &silent {
+        slow.publish(did, Reply::Silence);
+    }
+    let waiting = silent.iter().map(|did| {
+        let (resolver, did) = (resolver.clone(), did.clone());
+        tokio::spawn(async move { resolver.resolve(&did).await })
+    });
+    let waiting: Vec<_> = waiting.collect();
+    nuncio_testkit::eventually("all of them are asked for", async || (slow.asked() == 8).then_some(())).await;
+    let one_more = slow.stranger("one-more").did;
+    assert_eq!(resolver.resolve(&one_more).await.unwrap_err(), AuthError::Busy);
+    assert_eq!(AuthError::Busy.status(), 503);
+    // Whoever is at another host does not notice.
+    let other = Peer::start().await;
+    let ada = other.someone("ada", clock.now());
+    let_in(&outcome(&gateway, &ada, "n1").await, &ada);
+    for one in waiting {
+        one.abort();
+    }
+}
+
+#[tokio::test]
+async fn addresses_inside_are_nobodys_to_ask_for() {
+    // Not for developing: then a name of this machine is no name for a caller.
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let peer = Peer::start().await;
+    let ada = peer.someone("ada", gateway.engine().now());
+    let fault = refused(outcome(&gateway, &ada, "n1").await);
+    assert_eq!(fault.word(), "invalid_did");
+    assert!(fault.to_string().contains("a name of this machine"), "{fault}");
+    let resolver = gateway.server().did_auth().resolver();
+    for host in ["evil.localhost", "localhost.localdomain"] {
+        let did = Did::new(host, Some(peer.port), &[]).unwrap();
+        let fault = resolver.resolve(&did).await.unwrap_err().to_string();
+        assert!(fault.contains("may not be reached"), "{fault}");
+    }
+    // A name of ours that is nobody's is not looked for over the network, where it would come back to us.
+    let own = dids(&gateway).service().unwrap();
+    let nobody = Did::new("localhost", own.did().port(), &["agents", "nobody"]).unwrap();
+    assert!(resolver.resolve(&nobody).await.unwrap_err().to_string().contains("here"));
+    assert_eq!(peer.asked(), 0);
+}
+
+#[tokio::test]
+async fn over_https_this_machine_is_asked_only_with_an_authority_for_it() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let peer = Peer::start().await;
+    let ada = peer.someone("ada", gateway.engine().now());
+    let fetch = Arc::new(GuardedFetch::new(Allow::none(), false, None).unwrap());
+    let clock = Arc::clone(gateway.engine().clock());
+    let resolver = Resolver::new(dids(&gateway).clone(), fetch, clock, LocalPeers::Https);
+    // It speaks no TLS, so it is tried and found wanting: never over plain http.
+    let fault = resolver.resolve(&ada.did).await.unwrap_err().to_string();
+    assert!(fault.contains("cannot be reached"), "{fault}");
+    assert_eq!(peer.asked(), 0);
+    // For developing, both ways are tried.
+    let fetch = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
+    let clock = Arc::clone(gateway.engine().clock());
+    let resolver = Resolver::new(dids(&gateway).clone(), fetch, clock, LocalPeers::Either);
+    assert_eq!(*resolver.resolve(&ada.did).await.unwrap().did(), ada.did);
+}
+
+#[tokio::test]
+async fn a_flood_of_nonces_is_bounded_and_passes() {
+    let (gateway, clock, peer) = world().await;
+    let ada = peer.someone("ada", clock.now());
+    let auth = gateway.server().did_auth();
+    let small = DidAuth::new(
+        dids(&gateway).clone(),
+        auth.resolver().clone(),
+        Arc::clone(gateway.engine().clock()),
+        &gateway.server().url(),
+    )
+    .remembering(20);
+    let check = async |sent: &Sent| {
+        small.check(Head { method: &sent.method, uri: &sent.uri, headers: &sent.headers }, &sent.body).await
+    };
+    let first = Signing::for_gateway(&gateway, &ada, "n0").by(&ada);
+    let_in(&check(&first).await, &ada);
+    for number in 1..20 {
+        let_in(&check(&Signing::for_gateway(&gateway, &ada, &format!("n{number}")).by(&ada)).await, &ada);
+    }
+    let more = Signing::for_gateway(&gateway, &ada, "more").by(&ada);
+    let fault = refused(check(&more).await);
+    assert_eq!(fault.status(), 503);
+    assert_eq!(small.answer(&fault).headers()["retry-after"], "60");
+    assert_eq!(refused(check(&first).await).word(), "invalid_nonce", "what was used is not forgotten for it");
+    clock.advance(Duration::from_secs(400));
+    let later: Timestamp = clock.now();
+    peer.publish(&ada.did, Reply::Document(ada.document(later)));
+    let_in(&check(&Signing::for_gateway(&gateway, &ada, "later").by(&ada)).await, &ada);
+}

@@ -1,0 +1,108 @@
+//! A host of other people's DIDs, whose every answer the test decides.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::State;
+use axum::response::Response;
+use futures_util::stream;
+use http::Uri;
+use nuncio_core::time::Timestamp;
+use nuncio_identity::document::KEY_FRAGMENT;
+use nuncio_identity::{Did, NewDocument, SigningKey};
+use serde_json::Value;
+use tokio::net::TcpListener;
+
+/// What it answers at one address.
+#[derive(Clone)]
+pub(crate) enum Reply {
+    /// This document.
+    Document(Value),
+    /// This status, header and body.
+    Other(u16, (&'static str, String), String),
+    /// Nothing, ever.
+    Silence,
+    /// A document without end.
+    Endless,
+}
+
+/// The host. It answers 404 to what it was told nothing about.
+#[derive(Clone)]
+pub(crate) struct Peer {
+    pub(crate) port: u16,
+    replies: Arc<Mutex<HashMap<String, Reply>>>,
+    asked: Arc<Mutex<Vec<String>>>,
+}
+
+/// Someone with a DID at the host.
+#[derive(Clone)]
+pub(crate) struct Someone {
+    pub(crate) did: Did,
+    pub(crate) key: SigningKey,
+}
+
+impl Peer {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let peer = Self { port, replies: Arc::default(), asked: Arc::default() };
+        let app = Router::new().fallback(answer).with_state(peer.clone());
+        tokio::spawn(async move { axum::serve(listener, app).await });
+        peer
+    }
+
+    /// Someone whose document it has.
+    pub(crate) fn someone(&self, name: &str, now: Timestamp) -> Someone {
+        let someone = self.stranger(name);
+        self.publish(&someone.did, Reply::Document(someone.document(now)));
+        someone
+    }
+
+    /// Someone of whom it knows nothing.
+    pub(crate) fn stranger(&self, name: &str) -> Someone {
+        let seed = nuncio_core::digest::Digest::of_bytes(format!("{name}{}", self.port).as_bytes());
+        let key = SigningKey::from_seed(seed.as_bytes());
+        let did = Did::for_key("localhost", Some(self.port), &["user", name], &key).unwrap();
+        Someone { did, key }
+    }
+
+    pub(crate) fn publish(&self, did: &Did, reply: Reply) {
+        self.replies.lock().unwrap().insert(did.resolution_url_at(""), reply);
+    }
+
+    /// How often it was asked for anything.
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+}
+
+async fn answer(State(peer): State<Peer>, uri: Uri) -> Response {
+    peer.asked.lock().unwrap().push(uri.path().to_owned());
+    let reply = peer.replies.lock().unwrap().get(uri.path()).cloned();
+    let with = |status: u16, (name, value): (&str, &str), body: Body| {
+        Response::builder().status(status).header(name, value).body(body).unwrap()
+    };
+    let json = ("content-type", "application/json");
+    match reply {
+        None => with(404, json, Body::from("{}")),
+        Some(Reply::Document(document)) => with(200, json, Body::from(document.to_string())),
+        Some(Reply::Other(status, (name, value), body)) => with(status, (name, &value), Body::from(body)),
+        Some(Reply::Silence) => std::future::pending().await,
+        Some(Reply::Endless) => {
+            let spaces = stream::repeat_with(|| Ok::<_, std::io::Error>(Bytes::from_static(&[b' '; 4096])));
+            with(200, json, Body::from_stream(spaces))
+        }
+    }
+}
+
+impl Someone {
+    pub(crate) fn document(&self, now: Timestamp) -> Value {
+        NewDocument::new(&self.did, now).sign(&self.key)
+    }
+
+    pub(crate) fn key_id(&self) -> String {
+        self.did.url(KEY_FRAGMENT)
+    }
+}

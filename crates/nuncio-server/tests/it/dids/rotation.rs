@@ -1,0 +1,215 @@
+//! New keys and new addresses: what gave way says so, and what was not meant does not happen.
+
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_engine::ports::fetch::Outgoing;
+use nuncio_identity::{AuthError, Did};
+use nuncio_server::admin::Order;
+use nuncio_server::auth::did::Outcome;
+use nuncio_server::dids::Subject;
+use nuncio_server::{SystemClock, open_engine};
+use nuncio_testkit::{Gateway, GatewayBuilder};
+use tempfile::TempDir;
+
+use super::inbound::{Sent, outgoing};
+use super::{desk_did, desk_name, dids, document, get, path_of};
+use crate::agents::{DESK, desk};
+
+fn at(url: &str, data: &Arc<TempDir>) -> GatewayBuilder {
+    Gateway::builder().agent(DESK, &desk(&[])).public_url(url).data(Arc::clone(data))
+}
+
+fn directory() -> Arc<TempDir> {
+    Arc::new(tempfile::tempdir().unwrap())
+}
+
+/// Has an order carried out while no server runs.
+async fn offline(data: &TempDir, order: Order) -> Result<serde_json::Value, nuncio_server::StartError> {
+    open_engine(data.path(), Arc::new(SystemClock)).await?.carry_out(order).await
+}
+
+#[tokio::test]
+async fn an_agent_with_a_new_key_has_a_new_did_and_the_old_one_names_it() {
+    let data = directory();
+    let gateway = at("https://agents.example.com", &data).start().await;
+    let first = desk_did(&gateway);
+    let signer = dids(&gateway).signer(&Subject::Agent(desk_name())).unwrap();
+    let order = Order::DidRotate { subject: Subject::Agent(desk_name()) };
+    let answer = gateway.order(order.clone()).await.unwrap();
+    let second = desk_did(&gateway);
+    assert_ne!(first, second);
+    assert_eq!(answer["rotated"][0]["did"], second.as_str());
+    assert_eq!(answer["rotated"][0]["retired"], serde_json::json!([first.as_str()]));
+    assert_eq!(first.stable_subject(), second.stable_subject());
+
+    let old = document(&gateway, &first).await;
+    assert!(old.document().deactivated());
+    assert_eq!(old.document().successor(), Some(&second));
+    assert!(!document(&gateway, &second).await.document().deactivated());
+    let by_name = get(&gateway, &format!("/agents/{DESK}/did.json"), "localhost", "").await;
+    assert_eq!(by_name.json()["id"], second.as_str());
+    gateway.stop().await;
+
+    // Again, without a server; then a server that knows all three.
+    let answer = offline(&data, order).await.unwrap();
+    let third = Did::parse(answer["rotated"][0]["did"].as_str().unwrap()).unwrap();
+    let gateway = at("https://agents.example.com", &data).start().await;
+    assert_eq!(desk_did(&gateway), third);
+    assert_eq!(document(&gateway, &first).await.document().successor(), Some(&second));
+    assert_eq!(document(&gateway, &second).await.document().successor(), Some(&third));
+
+    // What the first one signs is turned away with the name of the last.
+    let mut request: Outgoing = outgoing("https://agents.example.com/probe", Some("{}"));
+    signer.sign(&mut request, None).unwrap();
+    match Sent::of(&request).check(&gateway).await {
+        Outcome::Refused(fault @ AuthError::Superseded { .. }) => {
+            let response = gateway.server().did_auth().answer(&fault);
+            assert_eq!(response.status(), 409);
+            assert_eq!(response.headers()["cache-control"], "no-store");
+            let body = axum::body::to_bytes(response.into_body(), 10_000).await.unwrap();
+            let body: serde_json::Value = serde_json::from_slice(&body).unwrap();
+            let told = serde_json::json!({
+                "code": "did_superseded", "requestedDid": first.as_str(), "currentDid": third.as_str(),
+                "stableSubjectId": format!("agents.example.com:agents:{DESK}"),
+            });
+            assert_eq!(body, told);
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test]
+async fn the_service_keeps_its_did_and_its_tokens_are_worthless() {
+    let data = directory();
+    let gateway = at("https://agents.example.com", &data).start().await;
+    gateway.key(&[]).await;
+    let before = dids(&gateway).service().unwrap();
+    let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
+    let status = async |gateway: &Gateway| {
+        get(gateway, "/aap/sessions", "localhost", &format!("Authorization: Bearer {token}\r\n")).await.status
+    };
+    assert_eq!(status(&gateway).await, 200);
+    gateway.order(Order::DidRotate { subject: Subject::Service }).await.unwrap();
+    let after = dids(&gateway).service().unwrap();
+    assert_eq!(before.did(), after.did());
+    assert_ne!(before.key().public().thumbprint(), after.key().public().thumbprint());
+    assert_eq!(status(&gateway).await, 401);
+    let served = document(&gateway, after.did()).await;
+    assert!(!served.document().deactivated());
+    assert_eq!(served.document().whole(), after.document().document().whole());
+}
+
+#[tokio::test]
+async fn a_token_ends_with_the_key_that_earned_it() {
+    let gateway = at("https://agents.example.com", &directory()).start().await;
+    gateway.key(&[]).await;
+    let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
+    let headers = format!("Authorization: Bearer {token}\r\n");
+    assert_eq!(get(&gateway, "/aap/sessions", "localhost", &headers).await.status, 200);
+    gateway.order(Order::DidRotate { subject: Subject::Agent(desk_name()) }).await.unwrap();
+    assert_eq!(get(&gateway, "/aap/sessions", "localhost", &headers).await.status, 401);
+}
+
+#[tokio::test]
+async fn what_has_no_did_cannot_be_rotated_or_shown() {
+    let data = directory();
+    let gateway = at("https://agents.example.com", &data).start().await;
+    let nobody = nuncio_core::ids::AgentName::parse("nobody").unwrap();
+    for order in
+        [Order::DidShow { agent: Some(nobody.clone()) }, Order::DidRotate { subject: Subject::Agent(nobody.clone()) }]
+    {
+        let error = gateway.order(order).await.unwrap_err();
+        assert_eq!(error.code, Code::DidUnavailable);
+        assert!(error.message.contains("nobody"), "{error}");
+    }
+    let shown = gateway.order(Order::DidShow { agent: None }).await.unwrap();
+    let dids: Vec<_> = shown["dids"].as_array().unwrap().iter().map(|did| did["did"].as_str().unwrap()).collect();
+    assert_eq!(dids, ["did:wba:agents.example.com", desk_did(&gateway).as_str()]);
+    assert_eq!(shown["dids"][0]["document"], "https://agents.example.com/.well-known/did.json");
+    assert!(!shown.to_string().contains("PRIVATE"));
+
+    let empty = offline(&tempfile::tempdir().unwrap(), Order::DidShow { agent: None }).await.unwrap();
+    assert!(empty["none_because"].as_str().unwrap().contains("nuncio serve"), "{empty}");
+}
+
+#[tokio::test]
+async fn another_public_address_is_refused_until_the_dids_are_moved() {
+    let data = directory();
+    let gateway = at("https://old.example.com", &data).start().await;
+    let (first, service) = (desk_did(&gateway), dids(&gateway).service().unwrap().did().clone());
+    // Not while it runs: it would go on under the old address.
+    let to = "https://new.example.com:8443/".to_owned();
+    let error = gateway.order(Order::DidMove { to: to.clone() }).await.unwrap_err();
+    assert!(error.message.contains("stop it"), "{error}");
+    gateway.stop().await;
+
+    let elsewhere = ["https://new.example.com:8443", "https://old.example.com:8443", "http://192.0.2.7:7400"];
+    for url in elsewhere {
+        let error = at(url, &data).try_start().await.unwrap_err();
+        assert_eq!(error.code, Code::PublicUrlChanged);
+        assert!(error.message.contains("https://old.example.com"), "{error}");
+    }
+    let error = at(elsewhere[0], &data).try_start().await.unwrap_err();
+    assert!(error.message.contains("nuncio did rotate --to https://new.example.com:8443"), "{error}");
+    let forgotten = Gateway::builder().agent(DESK, &desk(&[])).data(Arc::clone(&data));
+    assert_eq!(forgotten.try_start().await.unwrap_err().code, Code::PublicUrlChanged);
+    at("https://old.example.com/", &data).start().await.stop().await;
+
+    for wrong in ["http://192.0.2.7", "https://new.example.com/path"] {
+        let error = offline(&data, Order::DidMove { to: wrong.to_owned() }).await.unwrap_err();
+        assert_eq!(error.code, Code::DidUnavailable);
+    }
+    offline(&data, Order::DidMove { to }).await.unwrap();
+    assert_eq!(
+        at("https://old.example.com", &data).try_start().await.unwrap_err().code,
+        Code::PublicUrlChanged,
+        "there is no way back but the same"
+    );
+    let gateway = at("https://new.example.com:8443", &data).start().await;
+    let moved = desk_did(&gateway);
+    assert!(moved.as_str().starts_with("did:wba:new.example.com%3A8443:agents:"), "{moved}");
+    assert_eq!(document(&gateway, &first).await.document().successor(), Some(&moved));
+    // With keys it answers to any name.
+    gateway.key(&[]).await;
+    // The bare domain has one place for both: whoever asks the old host is told of the new one.
+    let old = get(&gateway, "/.well-known/did.json", "old.example.com", "").await.json();
+    assert_eq!((old["id"].as_str(), old["deactivated"].as_bool()), (Some(service.as_str()), Some(true)));
+    assert_eq!(old["successorDid"], "did:wba:new.example.com%3A8443");
+    let new = get(&gateway, "/.well-known/did.json", "new.example.com:8443", "").await.json();
+    assert_eq!(new["id"], "did:wba:new.example.com%3A8443");
+}
+
+#[tokio::test]
+async fn a_move_that_broke_off_is_noticed_and_can_be_finished() {
+    let data = directory();
+    at("https://old.example.com", &data).start().await.stop().await;
+    let home = data.path().join("keys/home.json");
+    let before = std::fs::read(&home).unwrap();
+    let to = "https://new.example.com".to_owned();
+    let moved = offline(&data, Order::DidMove { to: to.clone() }).await.unwrap();
+    // As if it had died before its last step.
+    std::fs::write(&home, before).unwrap();
+    for url in ["https://old.example.com", "https://new.example.com"] {
+        assert_eq!(at(url, &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged, "{url}");
+    }
+    let again = offline(&data, Order::DidMove { to }).await.unwrap();
+    assert_eq!(moved["rotated"], again["rotated"], "what was moved stays");
+    at("https://new.example.com", &data).start().await;
+}
+
+#[tokio::test]
+async fn on_this_machine_the_dids_go_along_with_the_port() {
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+    let first = desk_did(&gateway);
+    let data = gateway.stop().await;
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).data(data).start().await;
+    let second = desk_did(&gateway);
+    assert_eq!(second.port(), Some(gateway.address().port()));
+    assert_eq!(first.segments().last(), second.segments().last(), "the key is the same");
+    document(&gateway, &second).await;
+    let data = gateway.stop().await;
+    // A name for others is a decision, and so is giving one up.
+    assert_eq!(at("https://agents.example.com", &data).try_start().await.unwrap_err().code, Code::PublicUrlChanged);
+    assert_eq!(path_of(&first), path_of(&second));
+}

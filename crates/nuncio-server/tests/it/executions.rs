@@ -1,0 +1,478 @@
+//! Executions: who may ask for one, what is accepted, what it comes to, and what is recorded of it.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::approval::Answer;
+use nuncio_core::audit::{Outcome, Verdict};
+use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Priority, State, Trace};
+use nuncio_core::ids::ScopeId;
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::converse::Idempotency;
+use nuncio_engine::invoke::{Full, Refusal, Submission};
+use nuncio_engine::skills::Barred;
+use nuncio_engine::{Caller, Credential};
+use nuncio_testkit::{Gateway, KeyHolder, ManualClock, eventually};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, call_once, count, desk, echo, held, held_pid, release, runs, scope, tool};
+
+/// What makes a tool a skill that anyone may use.
+pub(crate) const OPEN: &str = "skill = { type = \"task\" }";
+
+/// Someone who says nothing about themselves.
+pub(crate) fn anyone() -> Caller {
+    Caller::new(Principal::Anonymous)
+}
+
+/// The holder of a key, as they come in by a request that brings it.
+pub(crate) fn with_key(holder: &KeyHolder) -> Caller {
+    Caller { credential: Credential::Key, ..holder.caller.clone() }
+}
+
+/// A wish for a skill of the desk.
+pub(crate) fn wish(tool: &str, inputs: Value) -> Submission {
+    let Value::Object(inputs) = inputs else { panic!("inputs are an object") };
+    Submission {
+        skill: format!("{DESK}/{tool}"),
+        protocol: Protocol::Skill,
+        inputs,
+        priority: Priority::Normal,
+        timeout: None,
+        trace: Trace::default(),
+        callback: None,
+        idempotency: None,
+    }
+}
+
+/// The same with an idempotency key and a body.
+pub(crate) fn keyed(submission: Submission, key: &str, body: &str) -> Submission {
+    let idempotency = Idempotency { key: key.to_owned(), body: Digest::of_bytes(body.as_bytes()) };
+    Submission { idempotency: Some(idempotency), ..submission }
+}
+
+/// Has anyone's wish accepted.
+pub(crate) async fn submit(gateway: &Gateway, submission: Submission) -> Execution {
+    gateway.engine().submit(&anyone(), submission).await.unwrap().execution
+}
+
+/// How an execution is now.
+pub(crate) async fn look(gateway: &Gateway, execution: &Execution) -> Execution {
+    gateway.engine().execution(&Caller::new(Principal::Operator), execution.id.as_str()).await.unwrap()
+}
+
+/// Waits for an execution's end.
+pub(crate) async fn over(gateway: &Gateway, execution: &Execution) -> Execution {
+    let operator = Caller::new(Principal::Operator);
+    let over = gateway.engine().execution_until(&operator, execution.id.as_str(), Timestamp::LAST);
+    let over = tokio::time::timeout(Duration::from_secs(60), over).await.expect("it comes to an end").unwrap();
+    assert!(over.state.is_over(), "{over:?}");
+    over
+}
+
+/// What an execution answered.
+pub(crate) fn output(execution: &Execution) -> &Value {
+    match &execution.state {
+        State::Completed { output } => output,
+        other => panic!("not completed: {other:?}"),
+    }
+}
+
+/// Why an execution failed or timed out.
+pub(crate) fn code(execution: &Execution) -> (&'static str, Code) {
+    match &execution.state {
+        State::Failed { failure } | State::TimedOut { failure } => (execution.state.as_str(), failure.code),
+        other => panic!("it did not fail: {other:?}"),
+    }
+}
+
+pub(crate) async fn start(tools: &[String]) -> Gateway {
+    Gateway::builder().agent(DESK, &desk(tools)).start().await
+}
+
+/// Nothing is held for what was refused, or is over.
+async fn nothing_is_held(gateway: &Gateway) {
+    eventually("room comes back", async || (gateway.engine().load().open_executions == 0).then_some(())).await;
+}
+
+#[tokio::test]
+async fn accepted_then_running_then_completed() {
+    let gateway = start(&[held(OPEN)]).await;
+    let accepted = submit(&gateway, wish("held", json!({"a": 1}))).await;
+    assert_eq!((&accepted.state, accepted.attempt), (&State::Accepted, 0));
+    assert!(accepted.id.as_str().starts_with("exe_"));
+    assert_eq!(accepted.updated_at, accepted.order.created_at);
+
+    held_pid(&gateway).await;
+    let running = look(&gateway, &accepted).await;
+    assert_eq!((&running.state, running.attempt), (&State::Running, 1));
+    assert_eq!(running.order, accepted.order);
+    assert_eq!(gateway.engine().load().open_executions, 1);
+
+    release(&gateway, "held.gate", "at last").await;
+    let completed = over(&gateway, &accepted).await;
+    assert_eq!((output(&completed), completed.attempt), (&json!("at last"), 1));
+    assert!(completed.updated_at >= running.updated_at);
+    assert_eq!(look(&gateway, &accepted).await, completed, "and so it stays");
+
+    let audit = gateway.audit().await;
+    assert_eq!(audit.len(), 1);
+    assert_eq!(audit[0].call.as_str(), format!("{}.1", accepted.id));
+    assert_eq!((&audit[0].outcome, audit[0].protocol), (&Outcome::Completed, Protocol::Skill));
+    assert_eq!(audit[0].caller, Principal::Anonymous);
+    assert_eq!(audit[0].arguments_digest, Digest::of_json(&json!({"a": 1})));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_fit_is_a_failure() {
+    let weight = "output = { type = \"object\", properties = { kg = { type = \"number\" } }, required = [\"kg\"] }";
+    let more = format!("{weight}\n{OPEN}");
+    let gateway = start(&[
+        tool("good", "printf '{\"kg\":2.5}'", &more),
+        tool("bad", "printf '{\"kg\":\"heavy\"}'", &more),
+        tool("silent", "printf words", &more),
+    ])
+    .await;
+    let good = submit(&gateway, wish("good", json!({}))).await;
+    assert_eq!(output(&over(&gateway, &good).await), &json!({"kg": 2.5}));
+    for name in ["bad", "silent"] {
+        let bad = submit(&gateway, wish(name, json!({}))).await;
+        assert_eq!(code(&over(&gateway, &bad).await), ("failed", Code::InvalidOutput), "{name}");
+    }
+    assert_eq!(gateway.audit().await.len(), 3);
+}
+
+#[tokio::test]
+async fn a_tool_that_fails_is_a_failure_and_is_not_tried_again() {
+    let gateway = start(&[tool("broken", "echo ran >> runs; echo why >&2; exit 3", OPEN)]).await;
+    let failed = submit(&gateway, wish("broken", json!({}))).await;
+    let failed = over(&gateway, &failed).await;
+    assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
+    assert_eq!(gateway.audit().await[0].outcome, Outcome::Failed { code: Code::ToolFailed });
+}
+
+const BOUND: &str = "input = { type = \"object\", properties = { room = { type = \"string\" }, \
+    nights = { type = \"integer\", default = 2 } }, required = [\"room\"], additionalProperties = false }\n\
+    skill = { type = \"task\" }";
+
+#[tokio::test]
+async fn inputs_left_out_get_their_defaults() {
+    let gateway = start(&[tool("book", "cat", BOUND)]).await;
+    for (given, taken) in [
+        (json!({"room": "101"}), json!({"room": "101", "nights": 2})),
+        (json!({"room": "101", "nights": 5}), json!({"room": "101", "nights": 5})),
+    ] {
+        let execution = submit(&gateway, wish("book", given)).await;
+        assert_eq!(&Value::Object(execution.order.inputs.clone()), &taken);
+        assert_eq!(output(&over(&gateway, &execution).await), &taken);
+    }
+}
+
+#[tokio::test]
+async fn inputs_that_do_not_fit_change_nothing() {
+    let program = "echo ran >> runs; cat";
+    let gateway = start(&[tool("book", program, BOUND)]).await;
+    for (inputs, places) in [
+        (json!({}), vec![""]),
+        (json!({"room": 101}), vec!["/room"]),
+        (json!({"room": "101", "nights": "two"}), vec!["/nights"]),
+        (json!({"room": "101", "view": "sea"}), vec![""]),
+        (json!({"room": 1, "nights": null}), vec!["/nights", "/room"]),
+    ] {
+        let wished = keyed(wish("book", inputs.clone()), "k", "wrong");
+        let Err(Refusal::Inputs(faults)) = gateway.engine().submit(&anyone(), wished).await else {
+            panic!("{inputs} was not refused for its inputs");
+        };
+        let mut found: Vec<_> = faults.iter().map(|fault| fault.pointer.as_str()).collect();
+        found.sort_unstable();
+        assert_eq!(found, places, "{inputs}: {faults:?}");
+        nothing_is_held(&gateway).await;
+    }
+    assert_eq!((runs(&gateway), gateway.audit().await), (0, Vec::new()));
+    let good = gateway.engine().submit(&anyone(), keyed(wish("book", json!({"room": "1"})), "k", "right")).await;
+    assert!(!good.unwrap().again, "nor was the key used up");
+}
+
+#[tokio::test]
+async fn the_same_request_is_the_same_execution() {
+    let gateway = start(&[count(OPEN), echo().replace("run =", &format!("{OPEN}\nrun ="))]).await;
+    let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
+    let engine = gateway.engine();
+    let ask = |by: &Caller, tool: &str, body: &str| {
+        let (by, submission) = (by.clone(), keyed(wish(tool, json!({"b": body})), "key", body));
+        async move { engine.submit(&by, submission).await }
+    };
+    let first = ask(&ada.caller, "count", "one").await.unwrap();
+    assert!(!first.again);
+    let again = ask(&ada.caller, "count", "one").await.unwrap();
+    assert_eq!((&again.execution.id, again.again), (&first.execution.id, true));
+    over(&gateway, &first.execution).await;
+    let after = ask(&ada.caller, "count", "one").await.unwrap();
+    assert_eq!((output(&after.execution), after.again), (&json!("counted"), true), "also once it is over");
+
+    let Err(Refusal::Engine(error)) = ask(&ada.caller, "count", "two").await else { panic!("it was accepted") };
+    assert_eq!(error.code, Code::IdempotencyMismatch);
+    for (by, tool) in [(&eve.caller, "count"), (&ada.caller, "echo"), (&anyone(), "count")] {
+        let other = ask(by, tool, "two").await.unwrap();
+        assert!(!other.again && other.execution.id != first.execution.id, "another's, or of another skill");
+        over(&gateway, &other.execution).await;
+    }
+    assert_eq!(runs(&gateway), 3);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_thirty_two_equal_requests_at_once_one_is_run() {
+    let gateway = start(&[count(OPEN)]).await;
+    let tasks: Vec<_> = (0..32)
+        .map(|_| {
+            let engine = gateway.engine().clone();
+            tokio::spawn(async move { engine.submit(&anyone(), keyed(wish("count", json!({})), "k", "b")).await })
+        })
+        .collect();
+    let mut submitted = Vec::new();
+    for task in tasks {
+        submitted.push(task.await.unwrap().unwrap());
+    }
+    let first = &submitted[0].execution;
+    assert!(submitted.iter().all(|other| other.execution.id == first.id), "{submitted:?}");
+    assert_eq!(submitted.iter().filter(|other| !other.again).count(), 1);
+    over(&gateway, first).await;
+    assert_eq!((runs(&gateway), gateway.audit().await.len()), (1, 1));
+    nothing_is_held(&gateway).await;
+}
+
+#[tokio::test]
+async fn an_execution_is_its_callers_own() {
+    let gateway = start(&[held(OPEN)]).await;
+    let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
+    let engine = gateway.engine();
+    let hers = engine.submit(&ada.caller, wish("held", json!({}))).await.unwrap().execution;
+    held_pid(&gateway).await;
+    for other in [&eve.caller, &anyone()] {
+        let id = hers.id.as_str();
+        assert_eq!(engine.execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
+        assert_eq!(engine.execution_until(other, id, engine.now()).await.unwrap_err().code, Code::ExecutionNotFound);
+        assert_eq!(engine.cancel_execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
+    }
+    assert_eq!(look(&gateway, &hers).await.state, State::Running, "nobody has cancelled it");
+    release(&gateway, "held.gate", "done").await;
+    over(&gateway, &hers).await;
+    assert!(engine.execution(&ada.caller, hers.id.as_str()).await.is_ok());
+    let theirs = engine.execution(&eve.caller, hers.id.as_str()).await.unwrap_err();
+    let nobodys = engine.execution(&eve.caller, "exe_none").await.unwrap_err();
+    assert_eq!(theirs.message.replace(hers.id.as_str(), "exe_none"), nobodys.message, "no way to tell the two apart");
+}
+
+#[tokio::test]
+async fn one_of_nobody_is_read_by_whoever_holds_its_id() {
+    let gateway = start(&[count(OPEN)]).await;
+    let ada = gateway.key(&[]).await;
+    let nobodys = submit(&gateway, wish("count", json!({}))).await;
+    over(&gateway, &nobodys).await;
+    for caller in [&anyone(), &ada.caller] {
+        assert!(gateway.engine().execution(caller, nobodys.id.as_str()).await.is_ok());
+    }
+    for wrong in ["", "exe_", "../../etc", "exe_\u{0}", &"x".repeat(10_000)] {
+        let error = gateway.engine().execution(&anyone(), wrong).await.unwrap_err();
+        assert_eq!(error.code, Code::ExecutionNotFound);
+        assert!(error.message.len() < 400, "{}", error.message);
+    }
+}
+
+#[tokio::test]
+async fn who_may_use_what() {
+    let skill = |access: &str| format!("scope = \"desk:use\"\nskill = {{ type = \"task\", access = \"{access}\" }}");
+    let tools = [
+        scope("desk:use", "low"),
+        scope("desk:other", "low"),
+        count(OPEN),
+        tool("limited", "printf ok", &skill("restricted")),
+        tool("secret", "printf ok", &skill("private")),
+    ];
+    let gateway = start(&tools).await;
+    let engine = gateway.engine();
+    let (may, other) = (gateway.key(&["desk:use"]).await, gateway.key(&["desk:other"]).await);
+    let ids = |scopes: &[&str]| scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
+    let barred = |by: Caller, tool: &'static str| async move {
+        match engine.submit(&by, wish(tool, json!({}))).await {
+            Err(Refusal::Barred(barred)) => Some(barred),
+            Err(other) => panic!("{other:?}"),
+            Ok(_) => None,
+        }
+    };
+    let lacks = Barred::Ungranted { required: ids(&["desk:use"]), granted: ids(&["desk:other"]) };
+    assert_eq!(barred(anyone(), "count").await, None);
+    assert_eq!(barred(anyone(), "none").await, Some(Barred::NotFound));
+    assert_eq!(barred(anyone(), "limited").await, Some(Barred::Unknown));
+    assert_eq!(barred(other.caller.clone(), "limited").await, Some(Barred::Unknown), "not in the way it asks for");
+    assert_eq!(barred(with_key(&other), "limited").await, Some(lacks));
+    assert_eq!(barred(with_key(&may), "limited").await, None);
+    for nobody in [anyone(), with_key(&other)] {
+        assert_eq!(barred(nobody, "secret").await, Some(Barred::NotFound), "it does not exist for them");
+    }
+    assert_eq!(barred(with_key(&may), "secret").await, None);
+
+    let seen = |by: Option<&Caller>| -> Vec<_> {
+        engine.skills(by).iter().map(|offered| offered.skill().id.to_string()).collect()
+    };
+    let public = ["desk/count", "desk/limited"];
+    assert_eq!(seen(None), public);
+    assert_eq!(seen(Some(&anyone())), public);
+    assert_eq!(seen(Some(&with_key(&other))), public);
+    assert_eq!(seen(Some(&with_key(&may))), ["desk/count", "desk/limited", "desk/secret"]);
+    assert!(engine.skill(None, "desk/secret").is_none() && engine.has_private_skills());
+}
+
+/// What was granted when it was asked for may be gone when it is its turn.
+#[tokio::test]
+async fn a_permission_taken_back_meanwhile_is_missed() {
+    let more = "scope = \"desk:use\"\nskill = { type = \"task\", concurrency = 1 }";
+    let gateway = start(&[scope("desk:use", "low"), held(more)]).await;
+    let (ada, eve) = (gateway.key(&[]).await, gateway.key(&[]).await);
+    let engine = gateway.engine();
+    let first = engine.submit(&with_key(&eve), wish("held", json!({}))).await.unwrap().execution;
+    held_pid(&gateway).await;
+    let hers = engine.submit(&with_key(&ada), wish("held", json!({}))).await.unwrap().execution;
+    let Principal::Key(id) = &ada.caller.principal else { panic!("she has a key") };
+    engine.revoke_key(id.as_str()).await.unwrap();
+    release(&gateway, "held.gate", "done").await;
+    assert_eq!(output(&over(&gateway, &first).await), "done");
+    let refused = over(&gateway, &hers).await;
+    assert_eq!((code(&refused), refused.attempt), (("failed", Code::ScopeNotGranted), 0));
+    assert_eq!(gateway.audit().await[1].outcome, Outcome::NotRun);
+}
+
+#[tokio::test]
+async fn more_than_the_server_can_hold_is_refused_before_it_is_accepted() {
+    let settings = |limits: &mut nuncio_server::settings::LimitSettings| limits.executions_per_caller = 1;
+    let gateway =
+        Gateway::builder().agent(DESK, &desk(&[held(OPEN)])).settings(|all| settings(&mut all.limits)).start().await;
+    let first = submit(&gateway, keyed(wish("held", json!({})), "k", "b")).await;
+    let full = gateway.engine().submit(&anyone(), wish("held", json!({}))).await;
+    assert_eq!(full, Err(Refusal::Full(Full::Caller)));
+    let again = gateway.engine().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
+    assert!(again.again, "what is there already needs no room");
+    release(&gateway, "held.gate", "done").await;
+    over(&gateway, &first).await;
+    nothing_is_held(&gateway).await;
+    assert_eq!(gateway.audit().await.len(), 1, "what was refused is not recorded as run");
+    std::fs::remove_file(gateway.file(DESK, "held.pid")).unwrap();
+    std::fs::remove_file(gateway.file(DESK, "held.gate")).unwrap();
+    let second = submit(&gateway, wish("held", json!({}))).await;
+    release(&gateway, "held.gate", "too").await;
+    assert_eq!(output(&over(&gateway, &second).await), "too");
+}
+
+fn sign() -> String {
+    tool("sign", "echo ran >> runs; printf signed", &format!("human_authorization = true\n{OPEN}"))
+}
+
+#[tokio::test]
+async fn a_tool_that_needs_a_persons_word_waits_for_it() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[sign()])).clock(&clock).start().await;
+    let operator = Principal::Operator;
+    let yes = submit(&gateway, wish("sign", json!({"page": 1}))).await;
+    let question = gateway.question().await;
+    assert_eq!(question.question.arguments, json!({"page": 1}));
+    assert_eq!(look(&gateway, &yes).await.state, State::Accepted, "it has not begun");
+    assert_eq!(runs(&gateway), 0);
+    gateway.engine().decide_approval(&question.id, Answer::Allow, operator.clone()).await.unwrap();
+    let yes = over(&gateway, &yes).await;
+    assert_eq!((output(&yes), yes.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
+
+    let no = submit(&gateway, wish("sign", json!({"page": 2}))).await;
+    let question = gateway.question().await;
+    let deny = Answer::Deny { reason: Some("too dear".into()) };
+    gateway.engine().decide_approval(&question.id, deny, operator).await.unwrap();
+    let no = over(&gateway, &no).await;
+    assert_eq!((code(&no), no.attempt, runs(&gateway)), (("failed", Code::Denied), 0, 1));
+
+    let audit = gateway.audit().await;
+    assert_eq!(audit.len(), 2);
+    assert_eq!(audit[0].decision, Verdict::Allowed { by: vec!["operator".into()] });
+    assert_eq!(audit[1].decision, Verdict::Refused { by: "operator".into(), code: Code::Denied });
+}
+
+#[tokio::test]
+async fn nobodys_word_is_a_no_and_at_the_end_of_its_time_a_timeout() {
+    let clock = ManualClock::new();
+    let more = format!("human_authorization = true\ntimeout_ms = 600000\n{OPEN}");
+    let gateway =
+        Gateway::builder().agent(DESK, &desk(&[tool("sign", "printf signed", &more)])).clock(&clock).start().await;
+    let unanswered = submit(&gateway, wish("sign", json!({}))).await;
+    gateway.question().await;
+    clock.pass(Duration::from_secs(300)).await;
+    assert_eq!(code(&over(&gateway, &unanswered).await), ("failed", Code::ApprovalExpired));
+    let hurried = Submission { timeout: Some(Duration::from_secs(20)), ..wish("sign", json!({})) };
+    let hurried = submit(&gateway, hurried).await;
+    gateway.question().await;
+    clock.pass(Duration::from_secs(20)).await;
+    assert_eq!(code(&over(&gateway, &hurried).await).0, "timeout");
+}
+
+/// The desk as a skill as a whole, on the script brain.
+pub(crate) fn whole_desk(tools: &[String]) -> String {
+    let skill = "version = \"1.0.0\"\ndescription = \"Does what it is told.\"\nskill = { type = \"knowledge\" }\n";
+    desk(tools).replacen("version = \"1.0.0\"\n", skill, 1)
+}
+
+/// What the agent is asked so that it plays a script.
+pub(crate) fn script(script: &Value) -> Value {
+    json!({"text": json!({"script": script}).to_string()})
+}
+
+#[tokio::test]
+async fn a_whole_agent_answers_and_its_conversation_does_not_remain() {
+    let gateway = Gateway::builder().agent(DESK, &whole_desk(&[count("")])).start().await;
+    let ada = gateway.key(&[]).await;
+    let engine = gateway.engine();
+    let asked = wish("ask", script(&call_once("c1", "count", json!({}))));
+    let execution = engine.submit(&ada.caller, asked).await.unwrap().execution;
+    let answered = over(&gateway, &execution).await;
+    assert_eq!((output(&answered), answered.attempt), (&json!({"text": "done"}), 1));
+    assert_eq!(runs(&gateway), 1, "its tools run");
+    assert_eq!(ada.aap.get("/sessions").await.1, json!({"sessions": []}), "and its conversation is gone");
+    let audit = gateway.audit().await;
+    assert_eq!(audit.len(), 1);
+    assert_eq!((audit[0].protocol, &audit[0].caller), (Protocol::Skill, &ada.caller.principal));
+
+    for wrong in [json!({}), json!({"text": ""}), json!({"text": 1}), json!({"text": "hi", "x": 1})] {
+        let refusal = engine.submit(&ada.caller, wish("ask", wrong.clone())).await;
+        assert!(matches!(refusal, Err(Refusal::Inputs(_))), "{wrong}");
+    }
+    nothing_is_held(&gateway).await;
+}
+
+#[tokio::test]
+async fn a_whole_agent_that_fails_is_a_failure() {
+    let gateway = Gateway::builder().agent(DESK, &whole_desk(&[])).start().await;
+    let wrong = json!({"text": json!({"script": [[{"error": "no"}]]}).to_string()});
+    let failed = submit(&gateway, wish("ask", wrong)).await;
+    let failed = over(&gateway, &failed).await;
+    assert_eq!(failed.state.as_str(), "failed", "{failed:?}");
+    assert_eq!(gateway.engine().load().running_turns, 0);
+}
+
+#[tokio::test]
+async fn the_more_urgent_runs_first_and_the_rest_in_their_turn() {
+    let log = "input = { type = \"object\", properties = { n = { type = \"string\" } } }\n\
+               skill = { type = \"task\", concurrency = 1 }";
+    let program = "[ \"$N\" = gate ] && { mkfifo gate; cat gate; }; echo \"$N\" >> order";
+    let tool = tool("log", program, log).replace("'''] }", "'''], env = { N = \"{{ args.n }}\" } }");
+    let gateway = start(&[tool]).await;
+    let first = submit(&gateway, wish("log", json!({"n": "gate"}))).await;
+    let mut all = vec![first];
+    for (name, priority) in [("low", Priority::Low), ("normal", Priority::Normal), ("high", Priority::High)] {
+        all.push(submit(&gateway, Submission { priority, ..wish("log", json!({"n": name})) }).await);
+    }
+    assert_eq!(look(&gateway, &all[3]).await.state, State::Accepted);
+    release(&gateway, "gate", "go").await;
+    for execution in &all {
+        output(&over(&gateway, execution).await);
+    }
+    assert_eq!(std::fs::read_to_string(gateway.file(DESK, "order")).unwrap(), "gate\nhigh\nnormal\nlow\n");
+}

@@ -1,0 +1,360 @@
+//! The inbox: work that people do, in their own time, across restarts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Outcome;
+use nuncio_core::execution::{Execution, State};
+use nuncio_core::principal::Principal;
+use nuncio_core::task::{Task, TaskState};
+use nuncio_engine::EngineError;
+use nuncio_engine::tasks::TaskStep;
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, call_once, desk, messages, result_of};
+use crate::executions::{anyone, code, look, output, over, submit, wish};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+/// A tool that a person does; `more` are further keys of its table.
+fn pickup(more: &str) -> String {
+    format!(
+        "[[tool]]\nname = \"pickup\"\ntitle = \"Pick up\"\ndescription = \"Fetches a parcel.\"\n\
+         input = {{ type = \"object\", properties = {{ shelf = {{ type = \"string\" }} }}, required = [\"shelf\"] }}\n\
+         run = {{ human = {{ instructions = \"Fetch it from {{{{ args.shelf }}}}.\" }} }}\n{more}\n"
+    )
+}
+
+const FORM: &str = "output = { type = \"object\", properties = { kg = { type = \"number\" } }, required = [\"kg\"] }\n\
+    skill = { type = \"task\" }";
+
+fn builder(clock: &ManualClock) -> GatewayBuilder {
+    Gateway::builder().agent(DESK, &desk(&[pickup(FORM)])).clock(clock)
+}
+
+async fn start(clock: &ManualClock) -> Gateway {
+    builder(clock).start().await
+}
+
+/// Waits until so much work lies in the inbox.
+async fn inbox(gateway: &Gateway, count: usize) -> Vec<Task> {
+    eventually("the work is in the inbox", async || {
+        let tasks = gateway.engine().inbox().await.unwrap();
+        (tasks.len() == count).then_some(tasks)
+    })
+    .await
+}
+
+/// Asks for a parcel, and waits until somebody could fetch it.
+async fn ask(gateway: &Gateway, shelf: &str) -> (Execution, Task) {
+    let before = gateway.engine().inbox().await.unwrap().len();
+    let execution = submit(gateway, wish("pickup", json!({"shelf": shelf}))).await;
+    let task = inbox(gateway, before + 1).await.into_iter().find(|task| task.execution.as_ref() == Some(&execution.id));
+    (execution, task.unwrap())
+}
+
+async fn step(gateway: &Gateway, task: &Task, step: TaskStep, by: &str) -> Result<Task, EngineError> {
+    gateway.engine().step_task(&task.id, step, by).await
+}
+
+fn take() -> TaskStep {
+    TaskStep::Take { over: false }
+}
+
+fn done(kg: f64) -> TaskStep {
+    TaskStep::Finish(json!({"kg": kg}))
+}
+
+fn refusal(stepped: Result<Task, EngineError>) -> Code {
+    stepped.unwrap_err().code
+}
+
+#[tokio::test]
+async fn work_lies_there_with_all_a_person_needs_to_know() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A <1>").await;
+    assert_eq!((task.title.as_str(), task.instructions.as_str()), ("Pick up", "Fetch it from A <1>."));
+    assert_eq!(Value::Object(task.inputs.clone()), json!({"shelf": "A <1>"}));
+    assert_eq!(task.form.as_ref().unwrap()["required"], json!(["kg"]));
+    assert_eq!((&task.asked_by, &task.state), (&Principal::Anonymous, &TaskState::Open));
+    assert_eq!(task.due, execution.order.deadline());
+    assert_eq!(task.due, execution.order.created_at.after(DAY));
+    let waiting = look(&gateway, &execution).await;
+    assert_eq!((waiting.state, waiting.attempt), (State::Running, 1));
+}
+
+#[tokio::test]
+async fn taken_given_back_handed_over_and_done() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    let taken = step(&gateway, &task, take(), "ada").await.unwrap();
+    assert_eq!(taken.state, TaskState::Taken { by: "ada".into(), at: gateway.engine().now() });
+    assert_eq!(gateway.engine().inbox().await.unwrap(), [taken], "everyone sees who is at it");
+    for (what, by) in [(take(), "bob"), (TaskStep::GiveBack, "bob"), (done(1.0), "bob")] {
+        assert_eq!(refusal(step(&gateway, &task, what, by).await), Code::TaskClosed);
+    }
+    step(&gateway, &task, TaskStep::GiveBack, "ada").await.unwrap();
+    assert_eq!(refusal(step(&gateway, &task, TaskStep::GiveBack, "ada").await), Code::TaskClosed);
+    step(&gateway, &task, take(), "bob").await.unwrap();
+    step(&gateway, &task, TaskStep::Take { over: true }, "ada").await.unwrap();
+    assert_eq!(refusal(step(&gateway, &task, done(1.0), "bob").await), Code::TaskClosed);
+    assert_eq!(look(&gateway, &execution).await.state, State::Running);
+
+    let finished = step(&gateway, &task, done(2.5), "ada").await.unwrap();
+    assert!(matches!(&finished.state, TaskState::Done { by, .. } if by == "ada"));
+    let completed = over(&gateway, &execution).await;
+    assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 2.5}), 1));
+    inbox(&gateway, 0).await;
+    for what in [take(), TaskStep::GiveBack, done(1.0), TaskStep::Refuse(String::new())] {
+        assert_eq!(refusal(step(&gateway, &task, what, "ada").await), Code::TaskClosed, "it is over");
+    }
+    assert_eq!(gateway.engine().task(&task.id).await.unwrap(), finished);
+    let audit = gateway.audit().await;
+    assert_eq!((audit.len(), &audit[0].outcome), (1, &Outcome::Completed));
+}
+
+#[tokio::test]
+async fn a_result_that_does_not_fit_is_refused_and_changes_nothing() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    for wrong in [json!({}), json!({"kg": "heavy"}), json!("2.5"), json!(null), json!([2.5])] {
+        let error = step(&gateway, &task, TaskStep::Finish(wrong.clone()), "ada").await.unwrap_err();
+        assert_eq!(error.code, Code::InvalidOutput, "{wrong}");
+        assert_eq!(gateway.engine().task(&task.id).await.unwrap(), task, "{wrong}");
+    }
+    assert_eq!(look(&gateway, &execution).await.state, State::Running);
+    step(&gateway, &task, done(1.0), "ada").await.unwrap();
+    assert_eq!(output(&over(&gateway, &execution).await), &json!({"kg": 1.0}));
+}
+
+#[tokio::test]
+async fn without_a_form_the_result_is_one_text() {
+    let clock = ManualClock::new();
+    let agent = desk(&[pickup("skill = { type = \"task\" }")]);
+    let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
+    let (execution, task) = ask(&gateway, "A").await;
+    assert_eq!(task.form, None);
+    for wrong in [json!({}), json!(1), json!(null)] {
+        assert_eq!(refusal(step(&gateway, &task, TaskStep::Finish(wrong), "ada").await), Code::InvalidOutput);
+    }
+    step(&gateway, &task, TaskStep::Finish(json!("it is there")), "ada").await.unwrap();
+    assert_eq!(output(&over(&gateway, &execution).await), &json!("it is there"));
+}
+
+#[tokio::test]
+async fn what_somebody_refuses_has_failed() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    step(&gateway, &task, TaskStep::Refuse("too heavy".into()), "ada").await.unwrap();
+    let refused = over(&gateway, &execution).await;
+    assert_eq!(code(&refused), ("failed", Code::Refused));
+    let State::Failed { failure } = &refused.state else { unreachable!("it has failed") };
+    assert!(failure.message.contains("too heavy"), "{}", failure.message);
+    inbox(&gateway, 0).await;
+    assert_eq!(gateway.audit().await[0].outcome, Outcome::Failed { code: Code::Refused });
+}
+
+#[tokio::test]
+async fn what_nobody_does_in_time_is_a_timeout() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    step(&gateway, &task, take(), "ada").await.unwrap();
+    clock.pass(DAY).await;
+    let late = over(&gateway, &execution).await;
+    assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1));
+    assert!(matches!(gateway.engine().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
+    assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), Code::TaskClosed);
+    assert_eq!(gateway.engine().inbox().await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn cancelling_withdraws_the_work() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    gateway.engine().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
+    assert_eq!(code(&over(&gateway, &execution).await), ("failed", Code::Cancelled));
+    assert!(matches!(gateway.engine().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
+    assert_eq!(refusal(step(&gateway, &task, take(), "ada").await), Code::TaskClosed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_take_it_one_has_it() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (_, task) = ask(&gateway, "A").await;
+    let takers: Vec<_> = (0..32)
+        .map(|number| {
+            let (engine, id) = (gateway.engine().clone(), task.id.clone());
+            tokio::spawn(async move { engine.step_task(&id, take(), &format!("person {number}")).await })
+        })
+        .collect();
+    let mut won = Vec::new();
+    for taker in takers {
+        match taker.await.unwrap() {
+            Ok(task) => won.push(task),
+            Err(error) => assert_eq!(error.code, Code::TaskClosed),
+        }
+    }
+    assert_eq!(won.len(), 1);
+    assert_eq!(gateway.engine().task(&task.id).await.unwrap(), won[0]);
+}
+
+/// People's work is in nobody's way, however much of it there is.
+#[tokio::test]
+async fn any_amount_of_work_may_lie_there() {
+    let clock = ManualClock::new();
+    let gateway = builder(&clock)
+        .settings(|settings| {
+            settings.limits.calls_per_tool = 1;
+            settings.limits.running_per_caller = 1;
+        })
+        .start()
+        .await;
+    let mut asked = Vec::new();
+    for shelf in ["A", "B", "C"] {
+        asked.push(ask(&gateway, shelf).await);
+        clock.advance(Duration::from_secs(1));
+    }
+    let shelves: Vec<_> = inbox(&gateway, 3).await.into_iter().map(|task| task.inputs["shelf"].clone()).collect();
+    assert_eq!(shelves, ["A", "B", "C"], "oldest first");
+    for (number, (execution, task)) in asked.iter().enumerate().rev() {
+        step(&gateway, task, done(number as f64), "ada").await.unwrap();
+        assert_eq!(output(&over(&gateway, execution).await), &json!({"kg": number as f64}));
+    }
+}
+
+#[tokio::test]
+async fn work_outlives_the_server() {
+    for grace in [30, 0] {
+        let clock = ManualClock::new();
+        let stopping = |builder: GatewayBuilder| builder.settings(|settings| settings.limits.shutdown_seconds = grace);
+        let gateway = stopping(builder(&clock)).start().await;
+        let (first, task) = ask(&gateway, "A").await;
+        clock.advance(Duration::from_secs(1));
+        let (second, other) = ask(&gateway, "B").await;
+        step(&gateway, &task, take(), "ada").await.unwrap();
+        let data = gateway.stop().await;
+
+        let gateway = stopping(builder(&clock)).data(data).start().await;
+        let kept = inbox(&gateway, 2).await;
+        assert_eq!(kept.iter().map(|task| &task.id).collect::<Vec<_>>(), [&task.id, &other.id]);
+        assert!(matches!(&kept[0].state, TaskState::Taken { by, .. } if by == "ada"), "{kept:?}");
+        assert_eq!(look(&gateway, &first).await.state, State::Running);
+        step(&gateway, &task, done(2.5), "ada").await.unwrap();
+        let completed = over(&gateway, &first).await;
+        assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 2.5}), 2));
+
+        // Any number of restarts is nobody's fault.
+        let mut data = gateway.stop().await;
+        for _ in 0..4 {
+            let gateway = stopping(builder(&clock)).data(data).start().await;
+            assert_eq!(inbox(&gateway, 1).await[0].id, other.id);
+            data = gateway.stop().await;
+        }
+        let gateway = stopping(builder(&clock)).data(data).start().await;
+        step(&gateway, &other, done(1.0), "bob").await.unwrap();
+        assert_eq!(output(&over(&gateway, &second).await), &json!({"kg": 1.0}));
+        let audit = gateway.audit().await;
+        let of = |execution: &Execution| {
+            audit.iter().filter(|record| record.call.as_str().starts_with(execution.id.as_str())).count()
+        };
+        assert_eq!(of(&first), 2, "one record an attempt");
+        assert_eq!(of(&second), look(&gateway, &second).await.attempt as usize);
+    }
+}
+
+#[tokio::test]
+async fn work_that_became_due_while_nobody_served_is_late() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    let data = gateway.stop().await;
+    clock.advance(DAY);
+    let gateway = builder(&clock).data(data).start().await;
+    assert_eq!(code(&over(&gateway, &execution).await).0, "timeout");
+    assert_eq!(gateway.engine().inbox().await.unwrap(), []);
+    assert_eq!(refusal(step(&gateway, &task, done(1.0), "ada").await), Code::TaskClosed);
+}
+
+#[tokio::test]
+async fn work_that_was_done_when_the_server_crashed_is_not_asked_for_again() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (execution, task) = ask(&gateway, "A").await;
+    let data = gateway.data_as_after_a_crash();
+    // As if the result had got to disk and the end of the execution had not.
+    let finished = task.clone().finish("ada", json!({"kg": 7.0}), gateway.engine().now()).unwrap();
+    finish_on_disk(&data, &task, &finished).await;
+    let gateway = builder(&clock).data(data).start().await;
+    let completed = over(&gateway, &execution).await;
+    assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 7.0}), 2));
+    assert_eq!(gateway.engine().task(&task.id).await.unwrap(), finished);
+}
+
+async fn finish_on_disk(data: &Arc<tempfile::TempDir>, from: &Task, to: &Task) {
+    use nuncio_engine::ports::store::{Change, Store as _};
+    let store = nuncio_store::SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
+    let change = Change::MoveTask { from: Box::new(from.clone()), to: Box::new(to.clone()) };
+    store.commit(vec![change]).await.unwrap();
+}
+
+/// Two conversations may name their calls alike; their work is not the same.
+#[tokio::test]
+async fn a_turn_waits_for_people_too() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let play = |shelf: &'static str| {
+        let aap = aap.clone();
+        tokio::spawn(async move {
+            let session = aap.session(DESK, &[("pickup", true)]).await;
+            aap.play(&session, call_once("c1", "pickup", json!({"shelf": shelf}))).await
+        })
+    };
+    let first = play("A");
+    inbox(&gateway, 1).await;
+    let second = play("B");
+    let tasks = inbox(&gateway, 2).await;
+    for task in &tasks {
+        let kg = if task.inputs["shelf"] == "A" { 1.0 } else { 2.0 };
+        step(&gateway, task, done(kg), "ada").await.unwrap();
+    }
+    for (turn, kg) in [(first, "1.0"), (second, "2.0")] {
+        assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), &json!(format!("{{\"kg\":{kg}}}")));
+    }
+}
+
+/// A turn ends with its process, and nobody waits for its work any more.
+#[tokio::test]
+async fn work_of_a_turn_that_was_cut_short_is_withdrawn() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let aap = gateway.aap();
+    let session = aap.session(DESK, &[("pickup", true)]).await;
+    let turn = tokio::spawn(async move { aap.play(&session, call_once("c1", "pickup", json!({"shelf": "A"}))).await });
+    let task = inbox(&gateway, 1).await.remove(0);
+    let (execution, _) = ask(&gateway, "B").await;
+    let data = gateway.data_as_after_a_crash();
+    let restarted = builder(&clock).data(data).start().await;
+    let left = inbox(&restarted, 1).await;
+    assert_eq!(left[0].execution.as_ref(), Some(&execution.id), "what an execution asked for stays");
+    assert!(matches!(restarted.engine().task(&task.id).await.unwrap().state, TaskState::Withdrawn { .. }));
+    turn.abort();
+}
+
+#[tokio::test]
+async fn what_is_not_there_cannot_be_done() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let none = nuncio_core::ids::TaskId::parse("task_none").unwrap();
+    let error = gateway.engine().step_task(&none, take(), "ada").await.unwrap_err();
+    assert_eq!(error.code, Code::TaskNotFound);
+}

@@ -1,0 +1,438 @@
+//! An engine that dies again and again, at any moment, over one file: whatever was accepted comes to
+//! one end, and no two attempts at it ever run at once. Death is the loss of everything in memory:
+//! every task stops where it waits, and what was on its way to disk may or may not get there.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_bus::LocalBus;
+use nuncio_core::agent::Agent;
+use nuncio_core::audit::{AuditRecord, Outcome};
+use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Priority, State, Trace};
+use nuncio_core::ids::{AgentName, ExecutionId};
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_core::turn::{Stop, StopReason};
+use nuncio_engine::converse::Idempotency;
+use nuncio_engine::invoke::Submission;
+use nuncio_engine::ports::Meter;
+use nuncio_engine::ports::brain::{Brain, BrainError, Brains, Prompt, Speaker, Thought};
+use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::store::{Executions as _, Records as _};
+use nuncio_engine::tasks::TaskStep;
+use nuncio_engine::vault::Vault;
+use nuncio_engine::{Caller, Engine, Limits, Ports};
+use nuncio_server::SystemEntropy;
+use nuncio_store::SqliteStore;
+use nuncio_testkit::ManualClock;
+use proptest::prelude::*;
+use serde_json::json;
+use tokio::sync::Notify;
+
+const AGENT: &str = r#"
+[agent]
+name = "mortal"
+version = "1.0.0"
+[brain]
+kind = "script"
+
+[[tool]]
+name = "steady"
+description = "Does it."
+input = { type = "object" }
+run = { command = ["true"] }
+timeout_ms = 600000
+skill = { type = "task", concurrency = 2 }
+
+[[tool]]
+name = "broken"
+description = "Fails."
+input = { type = "object" }
+run = { command = ["false"] }
+timeout_ms = 600000
+skill = { type = "task" }
+
+[[tool]]
+name = "flaky"
+description = "Cannot be reached at first."
+input = { type = "object" }
+run = { command = ["true"] }
+timeout_ms = 600000
+skill = { type = "task", retry = { max_attempts = 6, backoff_ms = 1 } }
+
+[[tool]]
+name = "human"
+description = "A person does it."
+input = { type = "object" }
+run = { human = true }
+skill = { type = "task" }
+"#;
+
+const TOOLS: [&str; 4] = ["steady", "broken", "flaky", "human"];
+
+/// What goes on outside the engine, and so outlives it.
+#[derive(Debug, Default)]
+struct World {
+    clock: ManualClock,
+    running: Mutex<BTreeSet<String>>,
+    /// The attempts that ran, by execution.
+    runs: Mutex<HashMap<String, Vec<u32>>>,
+    overlaps: AtomicUsize,
+    /// What was told to callers: the key, and the execution it made.
+    told: Mutex<BTreeMap<usize, ExecutionId>>,
+    /// What was seen to be over.
+    seen_over: Mutex<BTreeMap<ExecutionId, Execution>>,
+}
+
+/// An attempt that runs; dropped with whoever runs it.
+struct Run {
+    world: Arc<World>,
+    execution: String,
+}
+
+impl Run {
+    fn begin(world: &Arc<World>, execution: &str, attempt: u32) -> Self {
+        if !world.running.lock().unwrap().insert(execution.to_owned()) {
+            world.overlaps.fetch_add(1, Ordering::Relaxed);
+        }
+        world.runs.lock().unwrap().entry(execution.to_owned()).or_default().push(attempt);
+        Self { world: Arc::clone(world), execution: execution.to_owned() }
+    }
+}
+
+impl Drop for Run {
+    fn drop(&mut self) {
+        self.world.running.lock().unwrap().remove(&self.execution);
+    }
+}
+
+/// Counts what it runs.
+#[derive(Debug)]
+struct Counting(Arc<World>);
+
+#[async_trait]
+impl Runner for Counting {
+    async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
+        let attempt: u32 = call.trace["attempt"].parse().unwrap();
+        let _run = Run::begin(&self.0, &call.trace["execution_id"], attempt);
+        for _ in 0..Digest::of_bytes(call.id.as_str().as_bytes()).to_string().len() / 2 {
+            tokio::task::yield_now().await;
+        }
+        match call.tool.name.as_str() {
+            "broken" => Err(RunError::Failed("it broke".to_owned())),
+            "flaky" if attempt < 3 => Err(RunError::Unavailable("nobody there".to_owned())),
+            _ => Ok(ToolOutput::json(json!({"attempt": attempt}))),
+        }
+    }
+
+    async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
+        Ok(agent)
+    }
+
+    async fn release(&self, _agent: &Agent) {}
+}
+
+/// Nobody converses here.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl Brain for Silent {
+    async fn think(&self, _prompt: Prompt, _voice: &mut Speaker) -> Result<Thought, BrainError> {
+        Ok(Thought::ended(StopReason::EndTurn))
+    }
+}
+
+impl Brains for Silent {
+    fn brain(&self, _agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
+        Ok(Arc::new(Self))
+    }
+}
+
+/// How a life ends.
+#[derive(Debug, Clone, Copy)]
+enum Death {
+    /// After so many moments.
+    Sudden(usize),
+    /// With this commit on disk and nobody told of it.
+    Untold(usize),
+}
+
+/// Counts commits, and stops the store's writer at the last.
+#[derive(Debug)]
+struct Reaper {
+    last: usize,
+    commits: AtomicUsize,
+    come: Notify,
+    dead: Mutex<bool>,
+    buried: Condvar,
+}
+
+impl Reaper {
+    fn new(last: usize) -> Arc<Self> {
+        let (commits, dead) = (AtomicUsize::new(0), Mutex::new(false));
+        Arc::new(Self { last, commits, come: Notify::new(), dead, buried: Condvar::new() })
+    }
+
+    /// Nobody is left to be told anything: the writer may end as well.
+    fn bury(&self) {
+        *self.dead.lock().unwrap() = true;
+        self.buried.notify_all();
+    }
+}
+
+impl Meter for Reaper {
+    fn committed(&self, _callers: usize, _took: Duration) {
+        if self.commits.fetch_add(1, Ordering::Relaxed) + 1 == self.last {
+            self.come.notify_one();
+            drop(self.buried.wait_while(self.dead.lock().unwrap(), |dead| !*dead).unwrap());
+        }
+    }
+
+    fn turn_began(&self, _agent: &AgentName) {}
+    fn turn_ended(&self, _agent: &AgentName, _stop: &Stop, _took: Duration) {}
+    fn call_ended(&self, _record: &AuditRecord, _declared: bool) {}
+    fn execution_ended(&self, _execution: &Execution) {}
+    fn stream_opened(&self) {}
+    fn stream_closed(&self) {}
+}
+
+fn anyone() -> Caller {
+    Caller::new(Principal::Anonymous)
+}
+
+fn wish(number: usize, tool: usize) -> Submission {
+    Submission {
+        skill: format!("mortal/{}", TOOLS[tool]),
+        protocol: Protocol::Skill,
+        inputs: serde_json::Map::new(),
+        priority: Priority::Normal,
+        timeout: None,
+        trace: Trace::default(),
+        callback: None,
+        idempotency: Some(Idempotency { key: number.to_string(), body: Digest::ZERO }),
+    }
+}
+
+/// What happens in one life.
+#[derive(Debug, Clone)]
+struct Life {
+    /// The tools asked for.
+    wishes: Vec<usize>,
+    /// Which of the wishes so far are cancelled, after so many moments.
+    cancels: Vec<(usize, usize)>,
+    /// When people empty the inbox.
+    work: usize,
+    /// How it ends.
+    death: Death,
+}
+
+fn lives() -> impl Strategy<Value = Vec<Life>> {
+    let wishes = prop::collection::vec(0..TOOLS.len(), 0..6);
+    let cancels = prop::collection::vec((any::<usize>(), 0_usize..400), 0..3);
+    let death = prop_oneof![
+        1 => (0_usize..1500).prop_map(Death::Sudden),
+        3 => (1_usize..30).prop_map(Death::Untold),
+    ];
+    let life = (wishes, cancels, 0_usize..300, death);
+    let life = life.prop_map(|(wishes, cancels, work, death)| Life { wishes, cancels, work, death });
+    prop::collection::vec(life, 1..7)
+}
+
+/// So many turns of everyone else; the clock goes on a little.
+async fn moments(world: &World, count: usize) {
+    for moment in 0..count {
+        if moment % 20 == 0 {
+            world.clock.advance(Duration::from_millis(1));
+        }
+        tokio::task::yield_now().await;
+        std::thread::yield_now();
+    }
+}
+
+async fn born(world: &Arc<World>, file: &Path, reaper: &Arc<Reaper>) -> Engine {
+    let ports = Ports {
+        store: Arc::new(SqliteStore::open_counted(file, Arc::clone(reaper) as _).unwrap()),
+        bus: Arc::new(LocalBus::default()),
+        brains: Arc::new(Silent),
+        runner: Arc::new(Counting(Arc::clone(world))),
+        clock: Arc::new(world.clock.clone()),
+        entropy: Arc::new(SystemEntropy),
+        vault: Vault::new(&[7; 32]),
+        meter: Arc::clone(reaper) as _,
+    };
+    let engine = Engine::new(ports, Limits::default(), Vec::new());
+    engine.recover().await.unwrap();
+    engine.reload_access().await.unwrap();
+    let agent = nuncio_core::declaration::parse("agent.toml", AGENT).unwrap().agent;
+    engine.publish(agent).await.unwrap();
+    engine.resume_executions().await.unwrap();
+    engine
+}
+
+/// Asks, and notes what it is told.
+async fn ask(world: Arc<World>, engine: Engine, number: usize, tool: usize) {
+    let told = engine.submit(&anyone(), wish(number, tool)).await.unwrap().execution.id;
+    let before = world.told.lock().unwrap().insert(number, told.clone());
+    assert!(before.is_none_or(|before| before == told), "one key made two executions");
+}
+
+/// Looks at everything known; what was over must be as it was.
+async fn look(world: &World, engine: &Engine) -> usize {
+    let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
+    let mut open = 0;
+    for id in told {
+        let found = engine.execution(&anyone(), id.as_str()).await.expect("what was accepted is there");
+        if found.state.is_over() {
+            let before = world.seen_over.lock().unwrap().insert(id, found.clone());
+            assert!(before.is_none_or(|before| before == found), "what was over has changed: {found:?}");
+        } else {
+            open += 1;
+        }
+    }
+    open
+}
+
+async fn work(engine: &Engine) {
+    let tasks = engine.inbox().await.unwrap();
+    let asked_for: BTreeSet<_> = tasks.iter().map(|task| &task.execution).collect();
+    assert_eq!(asked_for.len(), tasks.len(), "the same work was asked for twice");
+    for task in &tasks {
+        // Somebody may have cancelled it meanwhile.
+        let _ = engine.step_task(&task.id, TaskStep::Finish(json!("done")), "ada").await;
+    }
+}
+
+/// Lives, until it dies.
+async fn live(world: &Arc<World>, file: &Path, life: &Life, asked: &[usize]) {
+    let reaper = match life.death {
+        Death::Sudden(_) => Reaper::new(usize::MAX),
+        Death::Untold(commit) => Reaper::new(commit),
+    };
+    let lived = async {
+        let engine = born(world, file, &reaper).await;
+        let new = asked.len() - life.wishes.len();
+        for (number, tool) in asked.iter().enumerate().skip(new) {
+            tokio::spawn(ask(Arc::clone(world), engine.clone(), number, *tool));
+        }
+        for (which, after) in life.cancels.iter().copied() {
+            let (world, engine) = (Arc::clone(world), engine.clone());
+            tokio::spawn(async move {
+                moments(&world, after).await;
+                let told: Vec<_> = world.told.lock().unwrap().values().cloned().collect();
+                if !told.is_empty() {
+                    let id = &told[which % told.len()];
+                    engine.cancel_execution(&anyone(), id.as_str()).await.unwrap();
+                }
+            });
+        }
+        loop {
+            moments(world, life.work).await;
+            work(&engine).await;
+            look(world, &engine).await;
+        }
+    };
+    let death = async {
+        match life.death {
+            Death::Sudden(count) => moments(world, count).await,
+            // One that never comes to that commit dies in the end all the same.
+            Death::Untold(_) => tokio::select! {
+                () = reaper.come.notified() => {}
+                () = moments(world, 5000) => {}
+            },
+        }
+        // From here on nothing of this life runs; the store is closed when it is dropped.
+        reaper.bury();
+    };
+    tokio::select! {
+        () = lived => {}
+        () = death => {}
+    }
+}
+
+/// The last life, long enough for everything to come to its end.
+async fn outlive(world: &Arc<World>, file: &Path, asked: &[usize]) {
+    let engine = born(world, file, &Reaper::new(usize::MAX)).await;
+    for (number, tool) in asked.iter().enumerate() {
+        ask(Arc::clone(world), engine.clone(), number, *tool).await;
+    }
+    for turn in 0.. {
+        work(&engine).await;
+        moments(world, 100).await;
+        if look(world, &engine).await == 0 && engine.load().open_executions == 0 {
+            break;
+        }
+        assert!(turn < 10_000, "something never comes to its end");
+    }
+    assert_eq!(engine.inbox().await.unwrap(), [], "no work is left for what is over");
+    engine.shut_down(Duration::ZERO).await;
+}
+
+/// What must hold once everything is over.
+async fn check(world: &World, file: &Path, asked: usize) {
+    let store = SqliteStore::open(file).unwrap();
+    assert_eq!(store.unfinished_executions().await.unwrap(), []);
+    assert_eq!(store.started_calls().await.unwrap(), []);
+    let mut records: HashMap<String, Vec<AuditRecord>> = HashMap::new();
+    for link in store.audit_links(0, usize::MAX).await.unwrap() {
+        let record: AuditRecord = serde_json::from_str(&link.record).unwrap();
+        records.entry(record.call.to_string()).or_default().push(record);
+    }
+    let told = world.told.lock().unwrap().clone();
+    assert_eq!(told.values().collect::<BTreeSet<_>>().len(), asked, "one execution a key");
+    let runs = world.runs.lock().unwrap().clone();
+    for id in told.values() {
+        let execution = store.execution(id).await.unwrap().unwrap();
+        assert_eq!(world.seen_over.lock().unwrap()[id], execution);
+        let ran = runs.get(id.as_str()).cloned().unwrap_or_default();
+        let distinct: BTreeSet<_> = ran.iter().collect();
+        assert_eq!(distinct.len(), ran.len(), "an attempt ran twice: {ran:?}");
+        assert!(ran.iter().all(|attempt| (1..=execution.attempt).contains(attempt)), "{ran:?} of {execution:?}");
+        let mut completed = 0;
+        for attempt in 1..=execution.attempt {
+            let of_attempt = &records[&format!("{id}.{attempt}")];
+            assert_eq!(of_attempt.len(), 1, "one record an attempt: {of_attempt:?}");
+            completed += usize::from(of_attempt[0].outcome == Outcome::Completed);
+        }
+        assert_eq!(completed, usize::from(matches!(execution.state, State::Completed { .. })), "{execution:?}");
+        if let (State::Completed { output }, "flaky" | "steady") =
+            (&execution.state, execution.order.skill.as_str().trim_start_matches("mortal/"))
+        {
+            assert_eq!(output["attempt"], execution.attempt, "the answer is the last attempt's");
+            assert_eq!(ran.last(), Some(&execution.attempt));
+        }
+    }
+    assert!(runs.keys().all(|id| told.values().any(|told| told.as_str() == id)), "nothing ran that was not asked for");
+    assert_eq!(world.overlaps.load(Ordering::Relaxed), 0, "two attempts at one execution ran at once");
+}
+
+/// Everything in memory is gone when this returns.
+fn in_one_life<F: Future<Output = ()>>(life: F) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(life);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// However often it dies, and whenever.
+    #[test]
+    fn whatever_was_accepted_comes_to_one_end(lives in lives()) {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("nuncio.db");
+        let world = Arc::new(World::default());
+        let mut asked = Vec::new();
+        for life in &lives {
+            asked.extend(&life.wishes);
+            in_one_life(live(&world, &file, life, &asked));
+            prop_assert!(world.running.lock().unwrap().is_empty(), "something survived");
+        }
+        in_one_life(outlive(&world, &file, &asked));
+        in_one_life(check(&world, &file, asked.len()));
+    }
+}

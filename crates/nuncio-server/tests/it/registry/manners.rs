@@ -1,0 +1,232 @@
+//! How politely followed hosts are visited: when, how often, and for how little.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_server::admin::Order;
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock, eventually};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, desk};
+
+use super::stub::{Asked, INDEX, Reply, Stub, descriptor_path, index};
+use super::{domain, follow, found, problem, state};
+
+const INTERVAL: Duration = Duration::from_secs(15 * 60);
+const HOUR: Duration = Duration::from_secs(60 * 60);
+const DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+fn gateway(clock: &ManualClock) -> GatewayBuilder {
+    Gateway::builder().agent(DESK, &desk(&[])).clock(clock)
+}
+
+/// Waits for the visit that is due in so long, and tells how the host is after it.
+async fn visit(gateway: &Gateway, clock: &ManualClock, stub: &Stub, span: Duration) -> Value {
+    let before = state(gateway, &stub.url()).await["next_visit"].clone();
+    clock.pass(span).await;
+    eventually("the host was visited", async || {
+        let now = state(gateway, &stub.url()).await;
+        (now["next_visit"] != before).then_some(now)
+    })
+    .await
+}
+
+#[tokio::test]
+async fn what_has_not_changed_is_not_sent_again() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a", "b"]);
+    let here = gateway(&clock).start().await;
+    let first = follow(&here, &stub.url()).await;
+    assert_eq!(stub.targets(), [INDEX, "/d/a.json", "/d/b.json"]);
+
+    let second = visit(&here, &clock, &stub, INTERVAL).await;
+    let asked = stub.asked();
+    assert_eq!(asked.len(), 1, "no descriptor: {asked:?}");
+    assert!(asked[0].has.is_some(), "{asked:?}");
+    assert_ne!(first["last_seen"], second["last_seen"], "it was seen all the same");
+    assert_eq!(found(&here, "").await, ["a", "b"]);
+
+    // One entry changes: its descriptor alone is read again.
+    let mut changed = stub.entry("b");
+    changed["version"] = json!("1.1.0");
+    stub.index(&[stub.entry("a"), changed]);
+    let mut descriptor = stub.descriptor("b");
+    descriptor["version"] = json!("1.1.0");
+    descriptor["tags"] = json!(["new"]);
+    stub.document(&descriptor_path("b"), &descriptor);
+    visit(&here, &clock, &stub, INTERVAL).await;
+    assert_eq!(stub.targets(), [INDEX, "/d/b.json"]);
+    assert_eq!(found(&here, "tag=new").await, ["b"]);
+}
+
+#[tokio::test]
+async fn a_descriptor_is_believed_for_a_day() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a"]);
+    let here = gateway(&clock).start().await;
+    follow(&here, &stub.url()).await;
+    stub.asked();
+    let mut changed = stub.descriptor("a");
+    changed["tags"] = json!(["changed"]);
+    stub.document(&descriptor_path("a"), &changed);
+    clock.advance(DAY);
+    eventually("it is read anew", async || (found(&here, "tag=changed").await == ["a"]).then_some(())).await;
+    let asked = stub.asked();
+    assert!(asked.iter().all(|asked| asked.has.is_some()), "only if it has changed: {asked:?}");
+}
+
+#[tokio::test]
+async fn failures_double_the_pause_up_to_a_day_and_what_was_listed_stays() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a"]);
+    let here = gateway(&clock).start().await;
+    let seen = follow(&here, &stub.url()).await["last_seen"].clone();
+    stub.status(INDEX, 500, "");
+    let mut pause = INTERVAL;
+    for failures in 1..=8 {
+        let now = visit(&here, &clock, &stub, pause).await;
+        pause = (pause * 2).min(DAY);
+        assert_eq!((&now["failures"], &now["last_seen"]), (&json!(failures), &seen));
+        assert!(problem(&now).contains("answered 500"), "{now}");
+        assert_eq!(found(&here, "").await, ["a"]);
+    }
+    assert_eq!(pause, DAY);
+    stub.offer(&["a", "b"]);
+    let well = visit(&here, &clock, &stub, DAY).await;
+    assert_eq!((&well["failures"], &well["problem"]), (&json!(0), &Value::Null));
+    assert_eq!(found(&here, "").await, ["a", "b"]);
+    clock.someone_waits_for(INTERVAL).await;
+}
+
+#[tokio::test]
+async fn a_host_that_was_not_seen_for_a_week_is_listed_no_more() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a"]);
+    let here = gateway(&clock).start().await;
+    follow(&here, &stub.url()).await;
+    stub.status(INDEX, 500, "");
+    clock.advance(DAY * 7);
+    eventually("it is dropped", async || found(&here, "").await.is_empty().then_some(())).await;
+    assert_eq!(state(&here, &stub.url()).await["listed"], 0);
+}
+
+#[tokio::test]
+async fn retry_after_is_honoured() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.status(INDEX, 503, "Retry-After: 18000\r\n");
+    let here = gateway(&clock).start().await;
+    follow(&here, &stub.url()).await;
+    visit(&here, &clock, &stub, HOUR * 5).await;
+    // Also where it is a descriptor that is asked for too often: the others are left alone.
+    stub.offer(&["a", "b", "c"]);
+    stub.status(&descriptor_path("b"), 429, "Retry-After: 7200\r\n");
+    stub.targets();
+    let now = visit(&here, &clock, &stub, HOUR * 5).await;
+    assert_eq!(stub.targets(), [INDEX, "/d/a.json", "/d/b.json"]);
+    assert_eq!(found(&here, "").await, ["a"]);
+    assert!(problem(&now).contains("answered 429"), "{now}");
+    stub.offer(&["a", "b", "c"]);
+    visit(&here, &clock, &stub, HOUR * 2).await;
+    assert_eq!(stub.targets(), [INDEX, "/d/b.json", "/d/c.json"]);
+    assert_eq!(found(&here, "").await, ["a", "b", "c"]);
+}
+
+#[tokio::test]
+async fn many_requests_are_spread() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    let names: Vec<String> = (0..22).map(|number| format!("s{number:02}")).collect();
+    stub.offer(&names.iter().map(String::as_str).collect::<Vec<_>>());
+    let settings = vec![domain(&stub.url())];
+    let here = gateway(&clock).settings(|all| all.registry.follow = settings).start().await;
+    let pause = Duration::from_millis(100);
+    // A minute goes by in the first pause: what was found so far is listed.
+    for (asked, listed, span) in [(20, 0, Duration::from_secs(60)), (21, 20, pause), (22, 20, pause)] {
+        clock.someone_waits_for(pause).await;
+        assert_eq!(stub.asked_so_far(), asked, "the index and descriptors");
+        assert_eq!(found(&here, "").await.len(), listed);
+        clock.advance(span);
+    }
+    eventually("all are listed", async || (found(&here, "").await.len() == 22).then_some(())).await;
+}
+
+#[tokio::test]
+async fn one_host_is_visited_once_at_a_time_whatever_the_port() {
+    let (clock, one, other) = (ManualClock::new(), Stub::start().await, Stub::start().await);
+    for stub in [&one, &other] {
+        stub.reply(INDEX, Reply::Silence);
+    }
+    let follow = vec![domain(&one.url()), domain(&other.url())];
+    let here = gateway(&clock).settings(|all| all.registry.follow = follow).start().await;
+    let total = || one.asked_so_far() + other.asked_so_far();
+    let patience = Duration::from_secs(30);
+    eventually("one is asked", async || (total() == 1).then_some(())).await;
+    clock.pass(patience).await;
+    eventually("then the other", async || (total() == 2).then_some(())).await;
+    clock.pass(patience).await;
+    for stub in [&one, &other] {
+        eventually("it counts as a failure", async || {
+            let now = state(&here, &stub.url()).await;
+            (now["failures"] == 1 && problem(&now).contains("did not answer within 30s")).then_some(())
+        })
+        .await;
+    }
+}
+
+#[tokio::test]
+async fn what_is_listed_survives_a_restart_without_a_visit() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a"]);
+    let here = gateway(&clock).start().await;
+    follow(&here, &stub.url()).await;
+    stub.asked();
+    let data = here.stop().await;
+    let here = gateway(&clock).data(data).start().await;
+    assert_eq!(found(&here, "").await, ["a"]);
+    visit(&here, &clock, &stub, INTERVAL).await;
+    let asked = stub.asked();
+    assert!(matches!(&asked[..], [Asked { has: Some(_), .. }]), "one visit, when its time has come: {asked:?}");
+}
+
+#[tokio::test]
+async fn the_settings_decide_what_they_name() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a"]);
+    let named = domain(&stub.url());
+    let here = gateway(&clock).settings(|all| all.registry.follow = vec![named.clone()]).start().await;
+    eventually("it is listed", async || (found(&here, "").await == ["a"]).then_some(())).await;
+    assert_eq!(state(&here, &stub.url()).await["by"], "settings");
+    let refused = here.order(Order::RegistryUnfollow { domain: named }).await.unwrap_err();
+    assert_eq!(refused.code, Code::ConfigInvalid);
+    assert!(refused.message.contains("registry.follow"), "{refused}");
+    let here = gateway(&clock).data(here.stop().await).start().await;
+    assert!(found(&here, "").await.is_empty(), "the settings name it no longer");
+    assert_eq!(state(&here, &stub.url()).await, Value::Null);
+}
+
+#[tokio::test]
+async fn pages_are_read_each_by_its_own_tag() {
+    let (clock, stub) = (ManualClock::new(), Stub::start().await);
+    stub.offer(&["a", "b", "c"]);
+    let more = format!("{INDEX}?cursor=2");
+    let page = |entries: Vec<Value>, etag: &str, headers: &str| Reply::Json {
+        status: 200,
+        etag: Some(etag.to_owned()),
+        headers: headers.to_owned(),
+        body: index(&entries).to_string(),
+    };
+    stub.reply(INDEX, page(vec![stub.entry("a")], "\"1\"", "Link: <?cursor=2>; rel=\"next\"\r\n"));
+    stub.reply(&more, page(vec![stub.entry("b")], "\"2\"", ""));
+    let here = gateway(&clock).start().await;
+    follow(&here, &stub.url()).await;
+    assert_eq!(found(&here, "").await, ["a", "b"]);
+    stub.asked();
+    // The first page is the same, the second is not.
+    stub.reply(&more, page(vec![stub.entry("c")], "\"3\"", ""));
+    visit(&here, &clock, &stub, INTERVAL).await;
+    assert_eq!(found(&here, "").await, ["a", "c"]);
+    let has = |tag: &str| Some(tag.to_owned());
+    let asked = stub.asked();
+    assert_eq!(asked[0], Asked { target: INDEX.to_owned(), has: has("\"1\"") });
+    assert_eq!(asked[1], Asked { target: more, has: has("\"2\"") });
+    assert_eq!(asked[2..].iter().map(|asked| asked.target.as_str()).collect::<Vec<_>>(), ["/d/c.json"]);
+}

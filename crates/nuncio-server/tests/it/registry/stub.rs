@@ -1,0 +1,163 @@
+//! A host whose every answer the test decides.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Arc, Mutex};
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+
+pub(crate) const INDEX: &str = "/.well-known/skill-sharing";
+
+/// What it answers at one address.
+#[derive(Clone)]
+pub(crate) enum Reply {
+    /// This status and document, with a tag and more headers.
+    Json { status: u16, etag: Option<String>, headers: String, body: String },
+    /// Nothing, ever.
+    Silence,
+    /// A document without end.
+    Endless,
+}
+
+/// Something it was asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Asked {
+    pub(crate) target: String,
+    /// The tag of what the asker has.
+    pub(crate) has: Option<String>,
+}
+
+/// The host. It answers 404 to what it was told nothing about.
+#[derive(Clone)]
+pub(crate) struct Stub {
+    address: SocketAddr,
+    replies: Arc<Mutex<HashMap<String, Reply>>>,
+    asked: Arc<Mutex<Vec<Asked>>>,
+}
+
+impl Stub {
+    pub(crate) async fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let stub = Self { address: listener.local_addr().unwrap(), replies: Arc::default(), asked: Arc::default() };
+        let serving = stub.clone();
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let stub = serving.clone();
+                tokio::spawn(async move { stub.answer(stream).await });
+            }
+        });
+        stub
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+
+    /// Everything it was asked for since the last time.
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        std::mem::take(&mut self.asked.lock().unwrap())
+    }
+
+    /// The same without tags.
+    pub(crate) fn targets(&self) -> Vec<String> {
+        self.asked().into_iter().map(|asked| asked.target).collect()
+    }
+
+    pub(crate) fn asked_so_far(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
+    pub(crate) fn reply(&self, target: &str, reply: Reply) {
+        self.replies.lock().unwrap().insert(target.to_owned(), reply);
+    }
+
+    /// A document with a tag that changes with it.
+    pub(crate) fn document(&self, target: &str, document: &Value) {
+        let body = document.to_string();
+        let etag = Some(format!("\"{}\"", nuncio_core::digest::Digest::of_bytes(body.as_bytes())));
+        self.reply(target, Reply::Json { status: 200, etag, headers: String::new(), body });
+    }
+
+    /// A status with headers and an empty object.
+    pub(crate) fn status(&self, target: &str, status: u16, headers: &str) {
+        let headers = headers.to_owned();
+        self.reply(target, Reply::Json { status, etag: None, headers, body: "{}".to_owned() });
+    }
+
+    /// An index of these entries.
+    pub(crate) fn index(&self, entries: &[Value]) {
+        self.document(INDEX, &index(entries));
+    }
+
+    /// An index of skills of these ids, and their descriptors.
+    pub(crate) fn offer(&self, ids: &[&str]) {
+        let entries: Vec<_> = ids.iter().map(|id| self.entry(id)).collect();
+        self.index(&entries);
+        for id in ids {
+            self.document(&descriptor_path(id), &self.descriptor(id));
+        }
+    }
+
+    pub(crate) fn entry(&self, id: &str) -> Value {
+        json!({
+            "id": id, "name": format!("Skill {id}"), "capability_type": "api", "description": "Does it.",
+            "descriptor_url": format!("{}{}", self.url(), descriptor_path(id)), "access": "public", "version": "1.0.0",
+        })
+    }
+
+    pub(crate) fn descriptor(&self, id: &str) -> Value {
+        json!({
+            "protocol": {"version": "1.0.0"}, "id": id, "name": format!("Skill {id}"), "version": "1.0.0",
+            "capability_type": "api", "description": "Does it.", "provider": {"name": "Stub"},
+            "endpoint": {"url": format!("{}/run", self.url()), "method": "POST"}, "inputs": [],
+            "output": {"content_type": "application/json"}, "auth": {"type": "none"}, "access": "public",
+            "tags": ["stub"],
+        })
+    }
+
+    async fn answer(&self, mut stream: TcpStream) {
+        let mut head = Vec::new();
+        while !head.ends_with(b"\r\n\r\n") {
+            match stream.read_u8().await {
+                Ok(byte) => head.push(byte),
+                Err(_) => return,
+            }
+        }
+        let head = String::from_utf8(head).unwrap();
+        let target = head.split(' ').nth(1).unwrap().to_owned();
+        let has = head.lines().find_map(|line| line.strip_prefix("if-none-match: ")).map(str::to_owned);
+        let reply = self.replies.lock().unwrap().get(&target).cloned();
+        self.asked.lock().unwrap().push(Asked { target, has: has.clone() });
+        let (status, etag, headers, body) = match reply {
+            None => (404, None, String::new(), "{}".to_owned()),
+            Some(Reply::Json { etag, headers, .. }) if has.is_some() && has == etag => {
+                (304, etag, headers, String::new())
+            }
+            Some(Reply::Json { status, etag, headers, body }) => (status, etag, headers, body),
+            Some(Reply::Silence) => return std::future::pending().await,
+            Some(Reply::Endless) => {
+                let head = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nConnection: close\r\n\r\n[";
+                let _ = stream.write_all(head.as_bytes()).await;
+                while stream.write_all(&[b' '; 65_536]).await.is_ok() {}
+                return;
+            }
+        };
+        let etag = etag.map(|etag| format!("ETag: {etag}\r\n")).unwrap_or_default();
+        let head = format!(
+            "HTTP/1.1 {status} X\r\nContent-Type: application/json\r\n{etag}{headers}Content-Length: {}\r\nConnection: close\r\n\r\n",
+            body.len()
+        );
+        let _ = stream.write_all(head.as_bytes()).await;
+        let _ = stream.write_all(body.as_bytes()).await;
+    }
+}
+
+pub(crate) fn index(entries: &[Value]) -> Value {
+    json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "Stub"}, "skills": entries})
+}
+
+pub(crate) fn descriptor_path(id: &str) -> String {
+    format!("/d/{id}.json")
+}

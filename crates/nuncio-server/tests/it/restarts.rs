@@ -1,0 +1,282 @@
+//! What becomes of executions when the server stops, or dies, and is started again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Outcome;
+use nuncio_core::execution::{Execution, State};
+use nuncio_engine::invoke::{Refusal, Submission};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
+use serde_json::json;
+use tempfile::TempDir;
+
+use crate::agents::{DESK, count, desk, gone, held, held_pid, release, runs, tool};
+use crate::executions::{OPEN, anyone, code, keyed, look, output, over, script, submit, whole_desk, wish};
+
+const ALONE: &str = "skill = { type = \"task\", concurrency = 1 }";
+
+fn builder(clock: &ManualClock, tools: &[String]) -> GatewayBuilder {
+    Gateway::builder().agent(DESK, &desk(tools)).clock(clock)
+}
+
+/// Stops a gateway that is given no time.
+fn at_once(builder: GatewayBuilder) -> GatewayBuilder {
+    builder.settings(|settings| settings.limits.shutdown_seconds = 0)
+}
+
+/// The outcomes of an execution's attempts, as they were recorded.
+async fn outcomes(gateway: &Gateway, execution: &Execution) -> Vec<Outcome> {
+    let mine = |call: &str| call.split_once('.').is_some_and(|(id, _)| id == execution.id.as_str());
+    let audit = gateway.audit().await.into_iter().filter(|record| mine(record.call.as_str()));
+    audit.map(|record| record.outcome).collect()
+}
+
+/// A tool that makes the pipe `gate` and answers with what comes through it, one at a time.
+fn gated() -> [String; 1] {
+    [tool(
+        "held",
+        "echo ran >> runs; mkfifo gate 2>/dev/null; echo $$ > held.new; mv held.new held.pid; cat gate",
+        ALONE,
+    )]
+}
+
+#[tokio::test]
+async fn a_server_that_stops_leaves_what_waits_and_what_runs_to_the_next() {
+    let clock = ManualClock::new();
+    let tools = gated();
+    let gateway = at_once(builder(&clock, &tools)).start().await;
+    let running = submit(&gateway, keyed(wish("held", json!({})), "k", "b")).await;
+    let pid = held_pid(&gateway).await;
+    clock.advance(Duration::from_millis(1));
+    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let data = gateway.stop().await;
+    gone(pid).await;
+
+    let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
+    assert_eq!(look(&gateway, &running).await.state, State::Running, "it never goes back to accepted");
+    let again = gateway.engine().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
+    assert_eq!((&again.execution.id, again.again), (&running.id, true), "its key is known");
+    release(&gateway, "gate", "first").await;
+    let first = over(&gateway, &running).await;
+    assert_eq!((output(&first), first.attempt), (&json!("first"), 2));
+    assert_eq!(first.order, running.order);
+    release(&gateway, "gate", "second").await;
+    let second = over(&gateway, &queued).await;
+    assert_eq!((output(&second), second.attempt), (&json!("second"), 1));
+    assert_eq!(outcomes(&gateway, &running).await, [Outcome::Failed { code: Code::Cancelled }, Outcome::Completed]);
+    assert_eq!(outcomes(&gateway, &queued).await, [Outcome::Completed]);
+}
+
+/// What runs may come to its end; nothing new begins meanwhile.
+#[tokio::test]
+async fn a_server_that_stops_lets_what_runs_finish_and_begins_nothing() {
+    let clock = ManualClock::new();
+    let tools = gated();
+    let gateway = builder(&clock, &tools).start().await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let (engine, gate, ran) = (gateway.engine().clone(), gateway.file(DESK, "gate"), gateway.file(DESK, "runs"));
+    let stopping = tokio::spawn(gateway.stop());
+    nuncio_testkit::eventually("it stops", async || engine.is_closing().then_some(())).await;
+    let refused = engine.submit(&anyone(), wish("held", json!({}))).await;
+    assert!(matches!(refused, Err(Refusal::Engine(error)) if error.code == Code::ShuttingDown));
+    // The folder goes with the gateway, so what ran is seen at the moment the first ends.
+    std::thread::spawn(move || std::fs::write(gate, "done").unwrap());
+    let data = stopping.await.unwrap();
+    assert!(!ran.exists() || std::fs::read_to_string(ran).unwrap().lines().count() == 1);
+
+    let gateway = builder(&clock, &tools).data(data).start().await;
+    let first = look(&gateway, &running).await;
+    assert_eq!((output(&first), first.attempt), (&json!("done"), 1));
+    release(&gateway, "gate", "then").await;
+    let second = over(&gateway, &queued).await;
+    assert_eq!((output(&second), second.attempt), (&json!("then"), 1));
+}
+
+/// What a crash at this moment would leave, and a server on it.
+async fn crash(gateway: &Gateway, clock: &ManualClock, tools: &[String]) -> Gateway {
+    builder(clock, tools).data(gateway.data_as_after_a_crash()).start().await
+}
+
+#[tokio::test]
+async fn after_a_crash_what_ran_is_begun_again() {
+    let clock = ManualClock::new();
+    let tools = [held(OPEN), count(OPEN)];
+    let gateway = builder(&clock, &tools).start().await;
+    let done = submit(&gateway, wish("count", json!({}))).await;
+    let done = over(&gateway, &done).await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let gateway = crash(&gateway, &clock, &tools).await;
+    assert_eq!(look(&gateway, &done).await, done, "what was over is as it was");
+    release(&gateway, "held.gate", "again").await;
+    let again = over(&gateway, &running).await;
+    assert_eq!((output(&again), again.attempt), (&json!("again"), 2));
+    let interrupted = Outcome::Failed { code: Code::Interrupted };
+    assert_eq!(outcomes(&gateway, &running).await, [interrupted, Outcome::Completed]);
+    assert_eq!(runs(&gateway), 0, "and not run again");
+}
+
+/// Something that takes the server down with it each time is not tried for ever.
+#[tokio::test]
+async fn what_was_cut_short_too_often_is_given_up() {
+    let clock = ManualClock::new();
+    let tools = [held(OPEN)];
+    let mut gateway = builder(&clock, &tools).start().await;
+    let poison = submit(&gateway, wish("held", json!({}))).await;
+    for attempt in 1..=3 {
+        held_pid(&gateway).await;
+        assert_eq!(look(&gateway, &poison).await.attempt, attempt);
+        gateway = crash(&gateway, &clock, &tools).await;
+    }
+    let given_up = over(&gateway, &poison).await;
+    assert_eq!((code(&given_up), given_up.attempt), (("failed", Code::Interrupted), 3));
+    assert_eq!(outcomes(&gateway, &poison).await, vec![Outcome::Failed { code: Code::Interrupted }; 3]);
+    assert!(!gateway.file(DESK, "held.pid").exists(), "it was not begun a fourth time");
+    assert_eq!(gateway.engine().load().open_executions, 0);
+}
+
+/// What was tried again on purpose was not cut short.
+#[tokio::test]
+async fn attempts_its_author_asked_for_do_not_count_against_it() {
+    let clock = ManualClock::new();
+    let more = "timeout_ms = 600000\nskill = { type = \"task\", retry = { max_attempts = 8, backoff_ms = 1000 } }";
+    let absent = tool("absent", "", more).replace("[\"sh\", \"-c\", '''''']", "[\"./absent.sh\"]");
+    let tools = [absent];
+    let gateway = builder(&clock, &tools).start().await;
+    let execution = submit(&gateway, wish("absent", json!({}))).await;
+    for (attempt, pause) in [(1, 1), (2, 2), (3, 4)] {
+        nuncio_testkit::eventually("it was tried", async || {
+            (outcomes(&gateway, &execution).await.len() == attempt).then_some(())
+        })
+        .await;
+        clock.pass(Duration::from_secs(pause)).await;
+    }
+    nuncio_testkit::eventually("four times", async || (gateway.audit().await.len() == 4).then_some(())).await;
+    let gateway = crash(&gateway, &clock, &tools).await;
+    nuncio_testkit::eventually("and a fifth", async || (look(&gateway, &execution).await.attempt == 5).then_some(()))
+        .await;
+    assert_eq!(look(&gateway, &execution).await.state, State::Running);
+}
+
+#[tokio::test]
+async fn what_is_no_longer_offered_fails() {
+    let clock = ManualClock::new();
+    let gateway = builder(&clock, &[held(ALONE)]).start().await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let gateway = crash(&gateway, &clock, &[held("")]).await;
+    for (execution, attempt) in [(running, 1), (queued, 0)] {
+        let failed = over(&gateway, &execution).await;
+        assert_eq!((code(&failed), failed.attempt), (("failed", Code::SkillNotFound), attempt));
+    }
+}
+
+#[tokio::test]
+async fn time_passes_while_nobody_serves() {
+    let clock = ManualClock::new();
+    let tools = [held("timeout_ms = 60000\nskill = { type = \"task\", concurrency = 1 }")];
+    let gateway = at_once(builder(&clock, &tools)).start().await;
+    let running = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let queued = submit(&gateway, wish("held", json!({}))).await;
+    let data = gateway.stop().await;
+    clock.advance(Duration::from_secs(60));
+    let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
+    for (execution, attempt) in [(running, 1), (queued, 0)] {
+        let late = over(&gateway, &execution).await;
+        assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), attempt));
+    }
+    assert!(!gateway.file(DESK, "held.pid").exists(), "it is too late to begin");
+}
+
+#[tokio::test]
+async fn one_that_was_begun_and_waits_again_can_be_cancelled() {
+    let clock = ManualClock::new();
+    let tools = [held(ALONE)];
+    let gateway = builder(&clock, &tools).start().await;
+    let first = submit(&gateway, wish("held", json!({}))).await;
+    held_pid(&gateway).await;
+    let second = submit(&gateway, wish("held", json!({}))).await;
+    let gateway = crash(&gateway, &clock, &tools).await;
+    held_pid(&gateway).await;
+    for execution in [&first, &second] {
+        gateway.engine().cancel_execution(&anyone(), execution.id.as_str()).await.unwrap();
+        assert_eq!(code(&over(&gateway, execution).await), ("failed", Code::Cancelled));
+    }
+}
+
+#[tokio::test]
+async fn a_question_to_the_operators_is_asked_again() {
+    let clock = ManualClock::new();
+    let sign = tool("sign", "echo ran >> runs; printf signed", &format!("human_authorization = true\n{OPEN}"));
+    let tools = [sign];
+    let gateway = at_once(builder(&clock, &tools)).start().await;
+    let execution = submit(&gateway, wish("sign", json!({}))).await;
+    let before = gateway.question().await;
+    let data = gateway.stop().await;
+    let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
+    let question = gateway.question().await;
+    assert_ne!(question.id, before.id);
+    let answer = nuncio_core::approval::Answer::Allow;
+    let operator = nuncio_core::principal::Principal::Operator;
+    gateway.engine().decide_approval(&question.id, answer, operator).await.unwrap();
+    let signed = over(&gateway, &execution).await;
+    assert_eq!((output(&signed), signed.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
+}
+
+/// How long the agent thinks; nobody else waits for just as long.
+const THINKS: Duration = Duration::from_millis(4711);
+
+#[tokio::test]
+async fn a_whole_agent_is_asked_again_and_leaves_no_conversation() {
+    let clock = ManualClock::new();
+    let start = |data: Option<Arc<TempDir>>| {
+        let builder = at_once(Gateway::builder().agent(DESK, &whole_desk(&[])).clock(&clock));
+        match data {
+            Some(data) => builder.data(data),
+            None => builder,
+        }
+    };
+    let gateway = start(None).start().await;
+    let ada = gateway.key(&[]).await;
+    let slow = wish("ask", script(&json!([[{"text": "well "}, {"sleep": 4711}, {"text": "yes"}]])));
+    let execution = gateway.engine().submit(&ada.caller, slow).await.unwrap().execution;
+    clock.someone_waits_for(THINKS).await;
+    let crashed = gateway.data_as_after_a_crash();
+    let stopped = gateway.stop().await;
+    for data in [stopped, crashed] {
+        let gateway = start(Some(data)).start().await;
+        clock.pass(THINKS).await;
+        let answered = over(&gateway, &execution).await;
+        assert_eq!((output(&answered), answered.attempt), (&json!({"text": "well yes"}), 2));
+        let sessions = gateway.aap_with_key(&ada.secret).get("/sessions").await.1;
+        assert_eq!(sessions, json!({"sessions": []}));
+    }
+}
+
+/// A caller who hangs up has been accepted all the same, or not at all.
+#[tokio::test]
+async fn whoever_hangs_up_changes_nothing() {
+    let clock = ManualClock::new();
+    let gateway = builder(&clock, &[count(OPEN)]).start().await;
+    let engine = gateway.engine().clone();
+    for number in 0..20 {
+        let wished: Submission = keyed(wish("count", json!({})), &number.to_string(), "b");
+        let asking = tokio::spawn({
+            let (engine, wished) = (engine.clone(), wished.clone());
+            async move { engine.submit(&anyone(), wished).await }
+        });
+        for _ in 0..number {
+            tokio::task::yield_now().await;
+        }
+        asking.abort();
+        let asked = engine.submit(&anyone(), wished).await.unwrap();
+        over(&gateway, &asked.execution).await;
+    }
+    assert_eq!((runs(&gateway), gateway.audit().await.len()), (20, 20));
+    nuncio_testkit::eventually("nothing is held", async || (engine.load().open_executions == 0).then_some(())).await;
+}

@@ -1,0 +1,135 @@
+//! How long to wait before the next try.
+
+use std::time::Duration;
+
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Entropy;
+use nuncio_engine::ports::fetch::Incoming;
+
+use crate::wire::EndpointRetry;
+
+/// Growing pauses, each up to a quarter longer by chance so that many consumers do not come back at once.
+#[derive(Debug, Clone)]
+pub(super) struct Backoff {
+    next: Duration,
+    factor: f64,
+    cap: Duration,
+    /// How little a provider may ask for. Where it is not said, our own pause is the least.
+    least: Option<Duration>,
+}
+
+/// The longest pause of our own.
+pub(super) const CAP: Duration = Duration::from_secs(15);
+/// The longest pause a provider may ask for.
+pub(super) const RETRY_AFTER_CAP: Duration = Duration::from_secs(300);
+/// How often an invocation is tried at most, whatever its descriptor says.
+const MAX_ATTEMPTS: u64 = 10;
+
+impl Backoff {
+    /// Between looks at an execution: 250 ms, half as long again each time, at most 15 s.
+    pub(super) fn polling() -> Self {
+        let first = Duration::from_millis(250);
+        Self { next: first, factor: 1.5, cap: CAP, least: Some(first) }
+    }
+
+    /// Between tries of an endpoint, and how many tries: as its descriptor says, else four, after half a
+    /// second and twice as long each time.
+    pub(super) fn unreachable(retry: Option<&EndpointRetry>) -> (Self, u64) {
+        let (first, attempts) = retry.map_or((Duration::from_millis(500), 4), |retry| {
+            (retry.backoff_ms.as_millis(), retry.max_attempts.as_u64().clamp(1, MAX_ATTEMPTS))
+        });
+        let first = first.min(RETRY_AFTER_CAP);
+        (Self { next: first, factor: 2.0, cap: CAP.max(first), least: None }, attempts)
+    }
+
+    /// The next pause. A provider's word wins: between looks always, between tries where it is longer.
+    pub(super) fn pause(&mut self, asked: Option<Duration>, entropy: &dyn Entropy) -> Duration {
+        let mut chance = [0_u8; 1];
+        entropy.fill(&mut chance);
+        let own = self.next.mul_f64(1.0 + f64::from(chance[0]) / 1024.0).min(self.cap);
+        self.next = self.next.mul_f64(self.factor).min(self.cap);
+        asked.map_or(own, |asked| asked.min(RETRY_AFTER_CAP).max(self.least.unwrap_or(own)))
+    }
+}
+
+/// What `Retry-After` says: seconds, or a moment.
+pub(crate) fn retry_after(answer: &Incoming, now: Timestamp) -> Option<Duration> {
+    let text = answer.header("retry-after")?.trim();
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Some(text.parse().map_or(RETRY_AFTER_CAP, Duration::from_secs));
+    }
+    let moment = jiff::fmt::rfc2822::parse(text).ok()?.timestamp();
+    Some(now.until(Timestamp::from_millis(moment.as_millisecond())))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+
+    use super::*;
+    use crate::wire::EndpointRetry;
+
+    #[derive(Debug)]
+    struct Always(u8);
+
+    impl Entropy for Always {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0);
+        }
+    }
+
+    fn pauses(backoff: &mut Backoff, chance: u8, count: usize) -> Vec<u128> {
+        (0..count).map(|_| backoff.pause(None, &Always(chance)).as_millis()).collect()
+    }
+
+    #[test]
+    fn looks_grow_by_half_up_to_fifteen_seconds() {
+        assert_eq!(pauses(&mut Backoff::polling(), 0, 5), [250, 375, 562, 843, 1265]);
+        assert_eq!(pauses(&mut Backoff::polling(), 0, 20).last(), Some(&15_000));
+        assert_eq!(pauses(&mut Backoff::polling(), 255, 2), [312, 468], "up to a quarter more");
+        assert_eq!(pauses(&mut Backoff::polling(), 255, 20).last(), Some(&15_000), "the cap is the cap");
+    }
+
+    #[test]
+    fn tries_double_from_what_the_descriptor_says() {
+        let retry = |attempts: u64, backoff: u64| EndpointRetry {
+            max_attempts: attempts.into(),
+            backoff_ms: backoff.into(),
+            extra: serde_json::Map::new(),
+        };
+        let (mut own, attempts) = Backoff::unreachable(None);
+        assert_eq!((pauses(&mut own, 0, 4), attempts), (vec![500, 1000, 2000, 4000], 4));
+        let (mut theirs, attempts) = Backoff::unreachable(Some(&retry(3, 1000)));
+        assert_eq!((pauses(&mut theirs, 0, 2), attempts), (vec![1000, 2000], 3));
+        assert_eq!(Backoff::unreachable(Some(&retry(u64::MAX, u64::MAX))).1, MAX_ATTEMPTS);
+        let (mut endless, _) = Backoff::unreachable(Some(&retry(u64::MAX, u64::MAX)));
+        assert_eq!(pauses(&mut endless, 255, 1), [300_000]);
+        assert_eq!(Backoff::unreachable(Some(&retry(0, 0))).1, 1);
+    }
+
+    #[test]
+    fn the_providers_word_wins_within_reason() {
+        let asked = |seconds| Backoff::polling().pause(Some(Duration::from_secs(seconds)), &Always(0)).as_millis();
+        assert_eq!((asked(2), asked(0), asked(u64::MAX)), (2000, 250, 300_000));
+        let mut late = Backoff::polling();
+        pauses(&mut late, 0, 20);
+        assert_eq!(late.pause(Some(Duration::from_secs(1)), &Always(0)).as_millis(), 1000, "also where it is sooner");
+        let tried = |seconds| Backoff::unreachable(None).0.pause(Some(Duration::from_secs(seconds)), &Always(0));
+        assert_eq!((tried(0).as_millis(), tried(2).as_millis()), (500, 2000), "between tries where it is longer");
+    }
+
+    #[test]
+    fn retry_after_is_seconds_or_a_moment() {
+        let now = Timestamp::from_millis(1_794_740_400_000);
+        let says = |text: &str| {
+            let headers = vec![("retry-after".to_owned(), text.to_owned())];
+            retry_after(&Incoming { status: 503, headers, body: Bytes::new() }, now)
+        };
+        assert_eq!(says("7"), Some(Duration::from_secs(7)));
+        assert_eq!(says("Sun, 15 Nov 2026 11:00:30 GMT"), Some(Duration::from_secs(30)));
+        assert_eq!(says("Sun, 15 Nov 2020 11:00:30 GMT"), Some(Duration::ZERO));
+        assert_eq!(says("99999999999999999999999"), Some(RETRY_AFTER_CAP));
+        assert_eq!(says("soon"), None);
+        assert_eq!(says(""), None);
+    }
+}

@@ -1,0 +1,276 @@
+//! What proves who we are, and where it may go (§7).
+
+use std::fmt;
+
+use nuncio_core::address;
+use nuncio_engine::ports::entropy::random_name;
+use ring::hmac;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use url::Url;
+
+use super::Consumer;
+use super::describe::Described;
+use super::error::{ConsumerError, Reason, plain};
+use super::oauth::TokenSource;
+use super::target::{Named, authority};
+use crate::wire::{AuthConfig, AuthType};
+
+/// The header an API key is sent in when the descriptor names none.
+const USUAL_HEADER: &str = "X-API-Key";
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Keeps a text from being shown.
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// The text itself.
+    #[must_use]
+    pub fn reveal(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret(hidden)")
+    }
+}
+
+/// What a skill is invoked with.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Credential {
+    /// Nothing; for `oauth2`, what was kept of an earlier login.
+    #[default]
+    None,
+    /// An API key.
+    ApiKey(Secret),
+    /// An access token.
+    Token(Secret),
+    /// A client that fetches its access tokens by itself.
+    Client {
+        /// Its id.
+        id: String,
+        /// Its secret.
+        secret: Secret,
+        /// The scopes it asks for; all the descriptor names when there are none.
+        scopes: Vec<String>,
+    },
+    /// The shared secret of the reference signature.
+    Signature(Secret),
+}
+
+impl Credential {
+    /// Whether a host may show more to whoever has it.
+    pub(super) fn opens_discovery(&self) -> bool {
+        matches!(self, Self::ApiKey(_) | Self::Token(_))
+    }
+
+    /// The headers it takes to ask a host for its documents: none, unless it is the host that was named.
+    pub(super) fn for_discovery(&self, named: &Named, url: &Url) -> Vec<(String, String)> {
+        match self {
+            Self::ApiKey(secret) | Self::Token(secret) if named.is_origin_of(url) => {
+                vec![("authorization".to_owned(), format!("Bearer {}", secret.reveal()))]
+            }
+            _ => Vec::new(),
+        }
+    }
+}
+
+/// How the requests of one invocation say who we are.
+#[derive(Debug, Clone)]
+pub(super) enum Auth {
+    Nothing,
+    Header(String, Secret),
+    Bearer(Box<TokenSource>),
+    Signed(Secret),
+}
+
+impl Consumer {
+    /// What a skill is to be invoked with, if that may be sent to where it is invoked.
+    pub(super) fn auth(
+        &self,
+        described: &Described,
+        credential: &Credential,
+        meant_for: Option<&str>,
+    ) -> Result<Auth, ConsumerError> {
+        let config = &described.descriptor.auth;
+        let auth = match (config.r#type, credential) {
+            (AuthType::None, Credential::None) => Auth::Nothing,
+            (AuthType::None, _) => {
+                self.watcher.note("the skill asks for no credential, so none is sent");
+                Auth::Nothing
+            }
+            (AuthType::ApiKey, Credential::ApiKey(key)) => self.key_header(config, key),
+            (AuthType::OAuth2, Credential::Token(token)) => Auth::Header("authorization".to_owned(), bearer(token)),
+            (AuthType::OAuth2, Credential::Client { .. }) => {
+                Auth::Bearer(Box::new(TokenSource::client(described, credential)?))
+            }
+            (AuthType::OAuth2, Credential::None) => match TokenSource::login(described, self.tokens.as_ref())? {
+                Some(source) => Auth::Bearer(Box::new(source)),
+                None => return self.missing(described),
+            },
+            (AuthType::Custom, Credential::Signature(secret)) => Auth::Signed(secret.clone()),
+            (_, Credential::None) => return self.missing(described),
+            (wanted, _) => {
+                let message = format!("the skill wants {}, not what was given", wants(config));
+                let error = ConsumerError::new(Reason::CredentialUnfit, message).details(requirement(config));
+                return Err(error.advice(how(wanted)));
+            }
+        };
+        if !matches!(auth, Auth::Nothing) {
+            may_go(described, meant_for)?;
+            if address::is_in_clear(&described.endpoint) {
+                self.watcher.note("the credential goes over plain http, which others can read");
+            }
+        }
+        Ok(auth)
+    }
+
+    /// Nothing was given. A server on this machine may be open to this machine; any other would only refuse.
+    fn missing(&self, described: &Described) -> Result<Auth, ConsumerError> {
+        let config = &described.descriptor.auth;
+        if described.named.is_local() && address::is_local(&described.endpoint) {
+            return Ok(Auth::Nothing);
+        }
+        let message = format!("{:?} wants {}", plain(&described.descriptor.id), wants(config));
+        let error = ConsumerError::new(Reason::CredentialMissing, message).details(requirement(config));
+        Err(error.advice(how(config.r#type)))
+    }
+
+    fn key_header(&self, config: &AuthConfig, key: &Secret) -> Auth {
+        let name = config.header.clone().unwrap_or_else(|| {
+            self.watcher.note(format!("the descriptor names no header for the key; {USUAL_HEADER} is used"));
+            USUAL_HEADER.to_owned()
+        });
+        let is_bare = name.eq_ignore_ascii_case("authorization") && !key.reveal().contains(' ');
+        Auth::Header(name, if is_bare { bearer(key) } else { key.clone() })
+    }
+
+    /// The headers that say who we are, for a request of that body; none for any other origin than the
+    /// endpoint's.
+    pub(super) async fn proof(
+        &self,
+        auth: &Auth,
+        endpoint: &Url,
+        url: &Url,
+        body: &[u8],
+    ) -> Result<Vec<(String, String)>, ConsumerError> {
+        if url.origin() != endpoint.origin() {
+            return Ok(Vec::new());
+        }
+        Ok(match auth {
+            Auth::Nothing => Vec::new(),
+            Auth::Header(name, value) => vec![(name.clone(), value.reveal().to_owned())],
+            Auth::Bearer(source) => {
+                let token = self.token(source).await?;
+                vec![("authorization".to_owned(), bearer(&token).0)]
+            }
+            Auth::Signed(secret) => {
+                let seconds = self.clock.now().as_millis().div_euclid(1000);
+                signature(secret, seconds, &random_name(self.entropy.as_ref(), ""), body)
+            }
+        })
+    }
+}
+
+fn bearer(token: &Secret) -> Secret {
+    Secret(format!("Bearer {}", token.reveal()))
+}
+
+/// The reference scheme for `custom`: HMAC-SHA256 over timestamp, nonce and body.
+fn signature(secret: &Secret, seconds: i64, nonce: &str, body: &[u8]) -> Vec<(String, String)> {
+    let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
+    let mut context = hmac::Context::with_key(&key);
+    context.update(format!("{seconds}.{nonce}.").as_bytes());
+    context.update(body);
+    let tag: String = context.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    vec![
+        ("x-signature".to_owned(), format!("v1={tag}")),
+        ("x-signature-timestamp".to_owned(), seconds.to_string()),
+        ("x-signature-nonce".to_owned(), nonce.to_owned()),
+    ]
+}
+
+/// A credential goes where the named host sends it: the descriptor is its own, or the endpoint is. What a
+/// descriptor on some third host says about its endpoint, the named host does not vouch for.
+pub(super) fn may_go(described: &Described, meant_for: Option<&str>) -> Result<(), ConsumerError> {
+    let Described { named, url, endpoint, .. } = described;
+    let said = meant_for.is_some_and(|host| {
+        endpoint.host_str().is_some_and(|own| own.eq_ignore_ascii_case(host)) || authority(endpoint) == host
+    });
+    if said || named.covers(url) || named.covers(endpoint) {
+        return Ok(());
+    }
+    let to = authority(endpoint);
+    let message = format!("the credential would go to {to}, which {named} does not vouch for");
+    let details = json!({"named": named.to_string(), "descriptor": authority(url), "endpoint": to});
+    let error = ConsumerError::new(Reason::CredentialElsewhere, message).details(details);
+    Err(error.advice(format!("if it is meant for {to}, say so (--credential-for {to})")))
+}
+
+fn wants(config: &AuthConfig) -> String {
+    match config.r#type {
+        AuthType::ApiKey => {
+            format!("an API key in the header {}", plain(config.header.as_deref().unwrap_or(USUAL_HEADER)))
+        }
+        AuthType::OAuth2 => "an OAuth 2.0 access token".to_owned(),
+        AuthType::Custom => {
+            let instructions = config.custom.as_ref().map(|custom| plain(&custom.instructions)).unwrap_or_default();
+            format!("a credential of its own kind: {instructions}")
+        }
+        AuthType::None => "no credential".to_owned(),
+    }
+}
+
+fn how(wanted: AuthType) -> &'static str {
+    match wanted {
+        AuthType::ApiKey => "give it with --api-key or NUNCIO_API_KEY",
+        AuthType::OAuth2 => "give --token, --client-id with --client-secret, or --login with --client-id",
+        AuthType::Custom => "if it is the reference signature, give the shared secret with --signing-key",
+        AuthType::None => "leave the credential out",
+    }
+}
+
+/// What is wanted, as the seed's error says it (§8.3.2).
+fn requirement(config: &AuthConfig) -> serde_json::Value {
+    let mut details = json!({"required_auth_type": config.r#type});
+    if let Some(header) = &config.header {
+        details["header"] = json!(header);
+    }
+    if let Some(oauth2) = &config.oauth2 {
+        details["authorization_url"] = json!(oauth2.authorization_url);
+        details["token_url"] = json!(oauth2.token_url);
+        details["scopes"] = json!(oauth2.scopes);
+    }
+    if let Some(custom) = &config.custom {
+        details["instructions"] = json!(custom.instructions);
+    }
+    details
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_reference_signature_covers_time_nonce_and_body() {
+        // printf '1794740400.0123456789abcdef.{"a":1}' | openssl dgst -sha256 -hmac hunter22
+        let headers = signature(&Secret::new("hunter22"), 1_794_740_400, "0123456789abcdef", br#"{"a":1}"#);
+        assert_eq!(headers[0].0, "x-signature");
+        assert_eq!(headers[0].1, "v1=2fc917f678f3f29e4f8e81243d6b459f1fd0b876c384509cb6e51e26c595d20e");
+        assert_eq!((headers[1].1.as_str(), headers[2].1.as_str()), ("1794740400", "0123456789abcdef"));
+    }
+
+    #[test]
+    fn secrets_are_not_shown() {
+        let shown = format!("{:?}", Credential::ApiKey(Secret::new("hunter22")));
+        assert!(!shown.contains("hunter22"), "{shown}");
+    }
+}

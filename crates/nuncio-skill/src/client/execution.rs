@@ -1,0 +1,170 @@
+//! An execution somewhere else, and what its provider says of it.
+
+use std::time::Duration;
+
+use nuncio_core::schema::Schema;
+use nuncio_core::time::Timestamp;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::credential::Auth;
+use super::describe::Described;
+use super::error::{ConsumerError, FailureCode, Reason, plain, shown};
+use super::target::Named;
+use crate::wire::{ExecutionStatus, InvocationResponse};
+
+/// How long an execution's id may be.
+const MAX_ID: usize = 512;
+
+/// An execution somewhere else.
+#[derive(Debug, Clone)]
+pub struct Execution {
+    response: InvocationResponse,
+    status_url: Option<Url>,
+    pub(super) result_url: Option<Url>,
+    pub(super) endpoint: Url,
+    pub(super) auth: Auth,
+    pub(super) named: Named,
+    pub(super) deadline: Option<Timestamp>,
+    /// When the provider wants to be asked again.
+    pub(super) retry_after: Option<Duration>,
+    output: Option<serde_json::Map<String, Value>>,
+}
+
+impl Execution {
+    /// Takes up an execution from its first answer.
+    pub(super) fn begin(
+        described: &Described,
+        auth: Auth,
+        response: InvocationResponse,
+        deadline: Option<Timestamp>,
+    ) -> Result<Self, ConsumerError> {
+        let (descriptor, endpoint) = (&described.descriptor, &described.endpoint);
+        let id = response.execution_id.clone();
+        if id.is_empty() || id.len() > MAX_ID {
+            let message = format!("{} gave an execution id of {} bytes", shown(endpoint), id.len());
+            return Err(ConsumerError::new(Reason::InvalidDocument, message));
+        }
+        if response.skill_id != descriptor.id {
+            return Err(changed(endpoint, "skill", &descriptor.id, &response.skill_id).of(&id));
+        }
+        let parsed = |url: Option<String>| url.and_then(|url| Url::parse(&url).ok());
+        let status_url = parsed(descriptor.endpoint.status_of(&id));
+        if status_url.is_none() && !response.status.is_terminal() {
+            let message =
+                format!("{} took it on, but its descriptor does not say where its status is", shown(endpoint));
+            let error = ConsumerError::new(Reason::NoStatusUrl, message).of(&id);
+            return Err(error.advice("the provider must say a status_url; what became of it cannot be known"));
+        }
+        Ok(Self {
+            response,
+            status_url,
+            result_url: parsed(descriptor.endpoint.result_of(&id)),
+            endpoint: endpoint.clone(),
+            auth,
+            named: described.named.clone(),
+            deadline,
+            retry_after: None,
+            output: descriptor.output.schema.clone(),
+        })
+    }
+
+    /// Its id.
+    #[must_use]
+    pub fn id(&self) -> &str {
+        &self.response.execution_id
+    }
+
+    /// How far it is, as far as we know.
+    #[must_use]
+    pub fn status(&self) -> ExecutionStatus {
+        self.response.status
+    }
+
+    /// The last answer about it.
+    #[must_use]
+    pub fn response(&self) -> &InvocationResponse {
+        &self.response
+    }
+
+    /// Where its status is.
+    #[must_use]
+    pub fn status_url(&self) -> Option<&Url> {
+        self.status_url.as_ref()
+    }
+
+    /// Takes in a later answer, if it can follow on what is known.
+    pub(super) fn update(&mut self, url: &Url, response: InvocationResponse) -> Result<(), ConsumerError> {
+        if response.execution_id != self.id() {
+            return Err(changed(url, "execution", self.id(), &response.execution_id));
+        }
+        if response.skill_id != self.response.skill_id {
+            return Err(changed(url, "skill", &self.response.skill_id, &response.skill_id));
+        }
+        let (before, now) = (self.status(), response.status);
+        if rank(now) < rank(before) {
+            let message = format!("{} says {}, after it had said {}", shown(url), now.as_str(), before.as_str());
+            let error = ConsumerError::new(Reason::Backwards, message);
+            return Err(error.advice("an execution only goes forward; what became of it cannot be told"));
+        }
+        self.response = response;
+        Ok(())
+    }
+
+    /// What came of it: the output, checked against what was promised; none while it is at work.
+    pub(super) fn outcome(&self) -> Option<Result<Value, ConsumerError>> {
+        match self.status() {
+            ExecutionStatus::Accepted | ExecutionStatus::Running => None,
+            ExecutionStatus::Completed => Some(self.checked_output()),
+            ExecutionStatus::Failed => Some(Err(self.failure(Reason::Failed))),
+            ExecutionStatus::Timeout => Some(Err(self.failure(Reason::TimedOut))),
+        }
+    }
+
+    fn checked_output(&self) -> Result<Value, ConsumerError> {
+        let output = self.response.output.clone().unwrap_or_default();
+        // A schema we cannot use was a warning of the validator.
+        let schema = self.output.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
+        match schema.map(|schema| schema.check(&output)) {
+            Some(Err(faults)) => {
+                let said: Vec<_> = faults.iter().map(|fault| plain(&fault.to_string())).collect();
+                let message = format!("the output is not what the descriptor promises: {}", said.join("; "));
+                Err(ConsumerError::new(Reason::BadOutput, message).details(json!({"faults": said})).of(self.id()))
+            }
+            _ => Ok(output),
+        }
+    }
+
+    fn failure(&self, reason: Reason) -> ConsumerError {
+        let Some(error) = &self.response.error else {
+            return ConsumerError::new(reason, "it failed, and the provider does not say why").of(self.id());
+        };
+        let code = match reason {
+            Reason::TimedOut => FailureCode::Protocol(crate::wire::ErrorCode::InvocationTimeout),
+            _ => FailureCode::read(&error.code),
+        };
+        let mut failure = ConsumerError::new(reason, plain(&error.message)).code(code).retry(error.retry.clone());
+        if code == FailureCode::ExecutionFailed && error.code != code.as_str() {
+            failure = failure.advice(format!("the provider calls it {}", plain(&error.code)));
+        }
+        if let Some(details) = &error.details {
+            failure = failure.details(details.clone());
+        }
+        failure.of(self.id())
+    }
+}
+
+fn rank(status: ExecutionStatus) -> u8 {
+    match status {
+        ExecutionStatus::Accepted => 0,
+        ExecutionStatus::Running => 1,
+        ExecutionStatus::Completed | ExecutionStatus::Failed | ExecutionStatus::Timeout => 2,
+    }
+}
+
+fn changed(url: &Url, what: &str, asked: &str, said: &str) -> ConsumerError {
+    let (asked, said) = (plain(asked), plain(said));
+    let message = format!("{} speaks of the {what} {said:?}, but {asked:?} was asked for", shown(url));
+    let error = ConsumerError::new(Reason::Changed, message).details(json!({"expected": asked, "actual": said}));
+    error.advice("the provider mixes things up; its answer is not used")
+}

@@ -1,0 +1,139 @@
+//! Looking after an execution until it ends (§5.2).
+
+use bytes::Bytes;
+use nuncio_engine::ports::fetch::Incoming;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::backoff::{Backoff, retry_after};
+use super::credential::Auth;
+use super::error::{ConsumerError, Reason, refusal, shown};
+use super::exchange::{Ask, valid};
+use super::execution::Execution;
+use super::{Consumer, Progress};
+use crate::validate::Document as _;
+use crate::wire::{EXECUTION_ID, ExecutionStatus, InvocationResponse};
+
+/// How many looks in a row may fail.
+const MAX_FAILURES: u32 = 10;
+
+impl Consumer {
+    /// Waits until an execution ends: its output, checked, or what it came to.
+    ///
+    /// # Errors
+    /// It failed, it took too long, or its provider says things that cannot be.
+    pub async fn follow(&self, execution: &mut Execution) -> Result<Value, ConsumerError> {
+        let mut backoff = Backoff::polling();
+        let mut failures = 0;
+        let mut last = ExecutionStatus::Accepted;
+        loop {
+            if execution.status() != last && execution.status() == ExecutionStatus::Running {
+                let (execution_id, attempt) = (execution.id().to_owned(), execution.response().attempt());
+                self.watcher.tell(&Progress::Running { execution_id, attempt });
+            }
+            last = execution.status();
+            if let Some(outcome) = execution.outcome() {
+                if outcome.is_ok() {
+                    self.watcher.tell(&Progress::Completed { execution_id: execution.id().to_owned() });
+                }
+                return outcome;
+            }
+            let now = self.clock.now();
+            if execution.deadline.is_some_and(|deadline| now >= deadline) {
+                return Err(gave_up(execution));
+            }
+            let next = now.after(backoff.pause(execution.retry_after.take(), self.entropy.as_ref()));
+            self.clock.sleep_until(execution.deadline.map_or(next, |deadline| next.min(deadline))).await;
+            match self.look(execution).await {
+                Ok(()) => failures = 0,
+                Err(error) if failures < MAX_FAILURES && (error.is_passing() || error.reason == Reason::TooSlow) => {
+                    failures += 1;
+                    execution.retry_after = error.retry_after;
+                }
+                Err(error) => return Err(error.of(execution.id())),
+            }
+        }
+    }
+
+    /// Asks once how far an execution is.
+    ///
+    /// # Errors
+    /// It cannot be known, or what is said cannot be.
+    pub async fn look(&self, execution: &mut Execution) -> Result<(), ConsumerError> {
+        let Some(url) = execution.status_url().cloned() else { return Ok(()) };
+        let answer = self.request_about("GET", execution, &url).await?;
+        let mut value = self.json::<InvocationResponse>(&url, &answer)?;
+        // Some providers keep the output where the result is.
+        let is_bare = value["status"] == "completed" && value.get("output").is_none();
+        if is_bare && let Some(result_url) = execution.result_url.clone() {
+            let result = self.request_about("GET", execution, &result_url).await?;
+            value = self.json::<InvocationResponse>(&result_url, &result)?;
+        }
+        let (response, _) = valid::<InvocationResponse>(&url, value)?;
+        execution.update(&url, response)?;
+        execution.retry_after = retry_after(&answer, self.clock.now());
+        Ok(())
+    }
+
+    /// Asks the provider to stop an execution.
+    ///
+    /// # Errors
+    /// It does not, or cannot be reached.
+    pub async fn cancel(&self, execution: &Execution) -> Result<(), ConsumerError> {
+        let Some(url) = execution.status_url().cloned() else {
+            return Err(ConsumerError::new(Reason::NoStatusUrl, "where it could be cancelled is not said"));
+        };
+        let answer = self.request_about("DELETE", execution, &url).await?;
+        if (200..300).contains(&answer.status) {
+            return Ok(());
+        }
+        let error = refusal(&url, answer.status, &answer.body, None).of(execution.id());
+        Err(error.advice("the provider does not let its callers stop it"))
+    }
+
+    async fn request_about(
+        &self,
+        method: &'static str,
+        execution: &Execution,
+        url: &Url,
+    ) -> Result<Incoming, ConsumerError> {
+        let answer = self.request_once(method, execution, url).await?;
+        match &execution.auth {
+            Auth::Bearer(source) if answer.status == 401 => {
+                self.token_anew(source).await?;
+                self.request_once(method, execution, url).await
+            }
+            _ => Ok(answer),
+        }
+    }
+
+    async fn request_once(
+        &self,
+        method: &'static str,
+        execution: &Execution,
+        url: &Url,
+    ) -> Result<Incoming, ConsumerError> {
+        let mut headers = vec![("accept".to_owned(), "application/json".to_owned())];
+        let mut timeout = self.options.exchange;
+        if method == "GET" {
+            let left = execution.deadline.map(|deadline| self.clock.now().until(deadline));
+            let hold = left.map_or(self.options.hold, |left| self.options.hold.min(left)).as_secs();
+            headers.push(("prefer".to_owned(), format!("wait={hold}")));
+            timeout = timeout.max(self.options.hold);
+        }
+        headers.extend(self.proof(&execution.auth, &execution.endpoint, url, &[]).await?);
+        let body: Option<Bytes> = None;
+        let max_bytes = InvocationResponse::KIND.max_bytes();
+        self.ask(Ask { method, url, named: &execution.named, headers, body, max_bytes, timeout }).await
+    }
+}
+
+fn gave_up(execution: &Execution) -> ConsumerError {
+    let id = execution.id().to_owned();
+    let place = execution.status_url().map(shown).unwrap_or_default();
+    let status = execution.status().as_str();
+    ConsumerError::new(Reason::GaveUp, format!("it was still {status} when the time was over"))
+        .details(json!({EXECUTION_ID.trim_matches(['{', '}']): id, "status_url": place}))
+        .advice(format!("it may go on there: {place}"))
+        .of(&id)
+}

@@ -1,0 +1,159 @@
+//! Inputs against what a descriptor asks for (§3.5.2).
+
+use nuncio_core::schema::{MAX_DEPTH, Schema, depth};
+use serde_json::{Map, Value};
+
+use super::error::plain;
+use crate::validate::Fault;
+use crate::wire::{ParameterDefinition, SkillDescriptor};
+
+/// Checks inputs: nothing missing, nothing unknown, each of its type and schema. What is not given and has a
+/// default is filled in.
+///
+/// # Errors
+/// Everything that is wrong with them; paths begin with `/inputs`.
+pub fn check(descriptor: &SkillDescriptor, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Vec<Fault>> {
+    let mut faults = Vec::new();
+    let mut filled = inputs.clone();
+    for parameter in &descriptor.inputs {
+        match (inputs.get(&parameter.name), &parameter.default) {
+            (Some(value), _) => faults.extend(misfits(parameter, value)),
+            (None, Some(default)) => drop(filled.insert(parameter.name.clone(), default.clone())),
+            (None, None) if parameter.required => {
+                faults.push(fault(&parameter.name, "is required", parameter.r#type.as_str().into(), "missing".into()));
+            }
+            (None, None) => {}
+        }
+    }
+    let names: Vec<&str> = descriptor.inputs.iter().map(|parameter| parameter.name.as_str()).collect();
+    for name in inputs.keys().filter(|name| !names.contains(&name.as_str())) {
+        faults.push(fault(name, "is not an input of this skill", names.clone().into(), plain(name).into()));
+    }
+    if faults.is_empty() { Ok(filled) } else { Err(faults) }
+}
+
+/// Reads an input that was written as text: as it is for a text, as JSON for everything else.
+///
+/// # Errors
+/// It is not what the parameter takes, or there is no such parameter.
+pub fn typed(descriptor: &SkillDescriptor, name: &str, text: &str) -> Result<Value, Fault> {
+    let Some(parameter) = descriptor.inputs.iter().find(|parameter| parameter.name == name) else {
+        let names: Vec<&str> = descriptor.inputs.iter().map(|parameter| parameter.name.as_str()).collect();
+        return Err(fault(name, "is not an input of this skill", names.into(), plain(name).into()));
+    };
+    match parameter.r#type.as_str() {
+        "string" => Ok(text.into()),
+        kind => {
+            let read = serde_json::from_str(text).ok().filter(|value| is_of_type(value, kind));
+            let odd = || (!TYPES.contains(&kind)).then(|| text.into());
+            read.or_else(odd).ok_or_else(|| fault(name, &format!("must be {kind}"), kind.into(), plain(text).into()))
+        }
+    }
+}
+
+const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
+
+fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<Fault> {
+    let (name, kind) = (&parameter.name, parameter.r#type.as_str());
+    if depth(value) >= MAX_DEPTH {
+        return vec![fault(name, "nests too deep", MAX_DEPTH.into(), Value::Null)];
+    }
+    if !is_of_type(value, kind) {
+        return vec![fault(name, &format!("must be {kind}"), kind.into(), type_name(value).into())];
+    }
+    // A schema we cannot use was a warning of the validator; the provider judges by it.
+    let schema = parameter.schema.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
+    let Some(Err(faults)) = schema.map(|schema| schema.check(value)) else { return Vec::new() };
+    let below = |one: nuncio_core::schema::Fault| {
+        let mut fault = fault(name, &one.message, Value::Null, Value::Null);
+        fault.path.push_str(&one.pointer);
+        fault
+    };
+    faults.into_iter().map(below).collect()
+}
+
+fn fault(name: &str, message: &str, expected: Value, actual: Value) -> Fault {
+    let path = format!("/inputs/{}", plain(name).replace('~', "~0").replace('/', "~1"));
+    Fault { path, message: plain(message), expected, actual }
+}
+
+fn is_of_type(value: &Value, kind: &str) -> bool {
+    match kind {
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => !TYPES.contains(&kind) || type_name(value) == kind,
+    }
+}
+
+fn type_name(value: &Value) -> &'static str {
+    match value {
+        Value::Null => "null",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::String(_) => "string",
+        Value::Array(_) => "array",
+        Value::Object(_) => "object",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn descriptor() -> SkillDescriptor {
+        let inputs = json!([
+            {"name": "city", "type": "string", "description": "d", "required": true},
+            {"name": "days", "type": "integer", "description": "d", "required": false, "default": 7,
+             "schema": {"minimum": 1}},
+            {"name": "odd", "type": "temperature", "description": "d", "required": false},
+            {"name": "place", "type": "object", "description": "d", "required": false,
+             "schema": {"properties": {"lat": {"type": "number"}}, "required": ["lat"]}},
+        ]);
+        let document = json!({
+            "protocol": {"version": "1.0.0"}, "id": "a/b", "name": "n", "version": "1.0.0", "capability_type": "api",
+            "description": "d", "provider": {"name": "p"}, "endpoint": {"url": "https://a.example/", "method": "POST"},
+            "inputs": inputs, "output": {"content_type": "application/json"}, "auth": {"type": "none"},
+            "access": "public",
+        });
+        serde_json::from_value(document).unwrap()
+    }
+
+    fn said(inputs: Value) -> Vec<String> {
+        let Value::Object(inputs) = inputs else { panic!("an object") };
+        check(&descriptor(), &inputs).unwrap_err().iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn inputs_are_checked_all_at_once() {
+        let faults = said(json!({"days": 0, "place": {"lat": "x"}, "more/": 1}));
+        assert_eq!(faults.len(), 4, "{faults:?}");
+        assert!(faults[0].starts_with("/inputs/city is required"), "{faults:?}");
+        assert!(faults[1].starts_with("/inputs/days "), "{faults:?}");
+        assert!(faults[2].starts_with("/inputs/place/lat "), "{faults:?}");
+        assert!(faults[3].starts_with("/inputs/more~1 is not an input"), "{faults:?}");
+        assert!(said(json!({"city": 1}))[0].contains("must be string"));
+        assert!(said(json!({"city": "x", "days": 1.5}))[0].contains("must be integer"));
+    }
+
+    #[test]
+    fn defaults_are_filled_in() {
+        let Value::Object(inputs) = json!({"city": "Rome", "odd": [1]}) else { panic!("an object") };
+        let filled = check(&descriptor(), &inputs).unwrap();
+        assert_eq!(Value::Object(filled), json!({"city": "Rome", "days": 7, "odd": [1]}));
+    }
+
+    #[test]
+    fn texts_are_read_by_the_parameters_type() {
+        let descriptor = descriptor();
+        let read = |name: &str, text: &str| typed(&descriptor, name, text).ok();
+        assert_eq!(read("city", "7"), Some(json!("7")));
+        assert_eq!(read("days", "7"), Some(json!(7)));
+        assert_eq!(read("days", "seven"), None);
+        assert_eq!(read("days", "7.5"), None);
+        assert_eq!(read("place", r#"{"lat":1}"#), Some(json!({"lat": 1})));
+        assert_eq!(read("place", "[]"), None);
+        assert_eq!(read("odd", "warm"), Some(json!("warm")));
+        assert_eq!(read("none", "x"), None);
+    }
+}

@@ -1,0 +1,124 @@
+//! Tokens in a file that only its owner can read.
+
+use std::collections::BTreeMap;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+
+use super::{TokenStore, Tokens};
+
+/// More is not read: a file of ours is far smaller.
+const MAX_BYTES: u64 = 1024 * 1024;
+
+/// Tokens in a file of mode 0600.
+#[derive(Debug)]
+pub struct FileTokens {
+    path: PathBuf,
+    /// One writer at a time.
+    turn: Mutex<()>,
+}
+
+impl FileTokens {
+    /// Tokens in that file, which need not exist.
+    #[must_use]
+    pub fn at(path: PathBuf) -> Self {
+        Self { path, turn: Mutex::default() }
+    }
+
+    fn read(&self) -> Result<BTreeMap<String, Tokens>, String> {
+        let shown = self.path.display();
+        let wrong = |error: std::io::Error| format!("{shown} cannot be read: {error}");
+        let found = match fs::metadata(&self.path) {
+            Ok(found) => found,
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(BTreeMap::new()),
+            Err(error) => return Err(wrong(error)),
+        };
+        if found.permissions().mode() & 0o077 != 0 {
+            return Err(format!("{shown} can be read by others; run `chmod 600` on it, or remove it"));
+        }
+        if found.len() > MAX_BYTES {
+            return Err(format!("{shown} is larger than {MAX_BYTES} bytes"));
+        }
+        let text = fs::read(&self.path).map_err(wrong)?;
+        serde_json::from_slice(&text).map_err(|_| format!("{shown} is not ours to read; remove it and log in again"))
+    }
+
+    fn write(&self, all: &BTreeMap<String, Tokens>) -> Result<(), String> {
+        let shown = self.path.display();
+        let wrong = |error: std::io::Error| format!("{shown} cannot be written: {error}");
+        if let Some(folder) = self.path.parent() {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(wrong)?;
+        }
+        // Whole at once, and never readable by others, not even for a moment.
+        let beside = self.path.with_extension(format!("{}.new", std::process::id()));
+        let _ = fs::remove_file(&beside);
+        let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&beside).map_err(wrong)?;
+        let text = serde_json::to_vec_pretty(all).map_err(|error| error.to_string())?;
+        file.write_all(&text).and_then(|()| file.sync_all()).map_err(wrong)?;
+        fs::rename(&beside, &self.path).map_err(wrong)
+    }
+}
+
+impl TokenStore for FileTokens {
+    fn load(&self, key: &str) -> Option<Tokens> {
+        self.read().ok()?.remove(key)
+    }
+
+    fn save(&self, key: &str, tokens: Option<&Tokens>) -> Result<(), String> {
+        let _turn = self.turn.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut all = self.read()?;
+        match tokens {
+            Some(tokens) => drop(all.insert(key.to_owned(), tokens.clone())),
+            None => drop(all.remove(key)),
+        }
+        self.write(&all)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::credential::Secret;
+
+    fn tokens() -> Tokens {
+        Tokens {
+            access: Secret::new("hunter22"),
+            expires_at: None,
+            refresh: Some(Secret::new("again")),
+            client_id: "me".to_owned(),
+            client_secret: None,
+        }
+    }
+
+    #[test]
+    fn tokens_are_kept_for_their_owner_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("nuncio/credentials.json");
+        let store = FileTokens::at(path.clone());
+        assert_eq!(store.load("a"), None);
+        store.save("a", Some(&tokens())).unwrap();
+        store.save("b", Some(&tokens())).unwrap();
+        assert_eq!(FileTokens::at(path.clone()).load("a"), Some(tokens()));
+        let mode = |path: &std::path::Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&path), mode(path.parent().unwrap())), (0o600, 0o700));
+        store.save("a", None).unwrap();
+        assert_eq!((store.load("a"), store.load("b")), (None, Some(tokens())));
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1, "nothing is left beside it");
+    }
+
+    #[test]
+    fn a_file_that_others_can_read_is_not_used() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("credentials.json");
+        let store = FileTokens::at(path.clone());
+        store.save("a", Some(&tokens())).unwrap();
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!(store.load("a"), None);
+        assert!(store.save("a", Some(&tokens())).unwrap_err().contains("chmod 600"));
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o600)).unwrap();
+        fs::write(&path, "garbage").unwrap();
+        assert!(store.save("a", Some(&tokens())).unwrap_err().contains("remove it"));
+    }
+}

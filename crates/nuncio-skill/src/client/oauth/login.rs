@@ -1,0 +1,96 @@
+//! A person allows it in a browser: authorisation code with PKCE (RFC 7636, RFC 8252).
+
+use base64::Engine as _;
+use base64::prelude::BASE64_URL_SAFE_NO_PAD;
+use ring::digest;
+use url::Url;
+
+use super::loopback::Loopback;
+use super::{TokenSource, absolute, config, scope};
+use crate::client::credential::Secret;
+use crate::client::describe::Described;
+use crate::client::error::{ConsumerError, Reason, plain};
+use crate::client::{Consumer, Progress};
+
+/// What a login needs.
+#[derive(Debug, Clone, Default)]
+pub struct Login {
+    /// The client that the provider knows us as.
+    pub client_id: String,
+    /// Its secret, if it has one.
+    pub client_secret: Option<Secret>,
+    /// The scopes to ask for; all the descriptor names when there are none.
+    pub scopes: Vec<String>,
+}
+
+impl Consumer {
+    /// Logs a person in: says where to go ([`Progress::Authorize`]), waits for the browser to come back to
+    /// a port of this machine, and keeps the tokens.
+    ///
+    /// # Errors
+    /// The person refused, nobody came back in time, or no token was given.
+    pub async fn login(&self, described: &Described, login: &Login) -> Result<(), ConsumerError> {
+        super::super::credential::may_go(described, None)?;
+        let config = config(described)?;
+        let source = TokenSource::new(described, scope(config, &login.scopes))?.of_a_person();
+        let port = Loopback::open().await?;
+        let verifier = self.unguessable();
+        let state = self.unguessable();
+        let mut url = absolute(&config.authorization_url)?;
+        if !matches!(url.scheme(), "http" | "https") {
+            let message = format!("{} is not an address for a browser", plain(url.as_str()));
+            return Err(ConsumerError::new(Reason::InvalidDocument, message));
+        }
+        ask(&mut url, &source, login, &port.redirect_uri(), &state, &challenge(&verifier));
+        self.watcher.tell(&Progress::Authorize { url: url.to_string() });
+        let code = port.code(&state, self.clock.as_ref()).await?;
+        let grant = vec![
+            ("grant_type", "authorization_code".to_owned()),
+            ("code", code),
+            ("redirect_uri", port.redirect_uri()),
+            ("code_verifier", verifier),
+        ];
+        let mut tokens = self.grant(&source, &login.client_id, login.client_secret.as_ref(), grant).await?;
+        tokens.client_secret.clone_from(&login.client_secret);
+        self.keep(&source, &tokens);
+        Ok(())
+    }
+
+    /// 256 random bits, as a browser can carry them.
+    fn unguessable(&self) -> String {
+        let mut bytes = [0_u8; 32];
+        self.entropy.fill(&mut bytes);
+        BASE64_URL_SAFE_NO_PAD.encode(bytes)
+    }
+}
+
+fn ask(url: &mut Url, source: &TokenSource, login: &Login, redirect: &str, state: &str, challenge: &str) {
+    let mut query = url.query_pairs_mut();
+    query
+        .append_pair("response_type", "code")
+        .append_pair("client_id", &login.client_id)
+        .append_pair("redirect_uri", redirect)
+        .append_pair("state", state)
+        .append_pair("code_challenge", challenge)
+        .append_pair("code_challenge_method", "S256")
+        .append_pair("resource", &source.resource);
+    if !source.scope.is_empty() {
+        query.append_pair("scope", &source.scope);
+    }
+}
+
+/// The S256 challenge of a verifier.
+fn challenge(verifier: &str) -> String {
+    BASE64_URL_SAFE_NO_PAD.encode(digest::digest(&digest::SHA256, verifier.as_bytes()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_challenge_is_that_of_rfc_7636() {
+        let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+        assert_eq!(challenge(verifier), "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM");
+    }
+}

@@ -1,0 +1,178 @@
+//! The token endpoint: client credentials, refresh tokens, codes.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::prelude::BASE64_STANDARD;
+use bytes::Bytes;
+use serde::Deserialize;
+use serde_json::json;
+use url::{Url, form_urlencoded};
+
+use super::{TokenSource, Tokens};
+use crate::client::Consumer;
+use crate::client::credential::Secret;
+use crate::client::error::{ConsumerError, Reason, plain, shown};
+use crate::client::exchange::Ask;
+
+/// How large a token's answer may be.
+const MAX_BYTES: usize = 64 * 1024;
+/// A token that ends sooner is as good as ended.
+const LEEWAY: Duration = Duration::from_secs(30);
+
+/// What a token endpoint answers.
+#[derive(Deserialize)]
+struct Granted {
+    access_token: String,
+    token_type: String,
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+}
+
+/// Why it gave none out (RFC 6749 §5.2).
+#[derive(Deserialize)]
+struct Denied {
+    error: String,
+    error_description: Option<String>,
+}
+
+impl Consumer {
+    /// An access token that is still good: the one that is kept, or a new one.
+    pub(in crate::client) async fn token(&self, source: &TokenSource) -> Result<Secret, ConsumerError> {
+        let kept = self.tokens.load(&source.key);
+        let now = self.clock.now();
+        let is_good = |tokens: &Tokens| tokens.expires_at.is_none_or(|end| now.after(LEEWAY) < end);
+        if let Some(tokens) = kept.as_ref().filter(|tokens| is_good(tokens)) {
+            return Ok(tokens.access.clone());
+        }
+        self.renew(source, kept).await
+    }
+
+    /// Forgets an access token the provider did not take, and gets another.
+    pub(in crate::client) async fn token_anew(&self, source: &TokenSource) -> Result<(), ConsumerError> {
+        let kept = self.tokens.load(&source.key);
+        self.renew(source, kept).await.map(drop)
+    }
+
+    async fn renew(&self, source: &TokenSource, kept: Option<Tokens>) -> Result<Secret, ConsumerError> {
+        let refresh = kept.as_ref().and_then(|tokens| tokens.refresh.clone());
+        let (client, grant) = match (&source.client, kept, refresh) {
+            (Some((id, secret)), ..) => {
+                let grant = vec![("grant_type", "client_credentials".to_owned()), ("scope", source.scope.clone())];
+                ((id.clone(), Some(secret.clone())), grant)
+            }
+            (None, Some(tokens), Some(refresh)) => {
+                let grant =
+                    vec![("grant_type", "refresh_token".to_owned()), ("refresh_token", refresh.reveal().to_owned())];
+                ((tokens.client_id, tokens.client_secret), grant)
+            }
+            _ => {
+                let error = ConsumerError::new(Reason::TokenRefused, "the login has ended");
+                return Err(error.advice("log in again with --login"));
+            }
+        };
+        let mut tokens = self.grant(source, &client.0, client.1.as_ref(), grant).await?;
+        if source.client.is_none() {
+            let before = self.tokens.load(&source.key);
+            tokens.refresh = tokens.refresh.or(before.and_then(|tokens| tokens.refresh));
+            tokens.client_secret = client.1;
+        }
+        self.keep(source, &tokens);
+        Ok(tokens.access)
+    }
+
+    pub(super) fn keep(&self, source: &TokenSource, tokens: &Tokens) {
+        if let Err(why) = self.tokens.save(&source.key, Some(tokens)) {
+            self.watcher.note(format!("the token is not kept: {why}"));
+        }
+    }
+
+    /// Asks for tokens, for that resource; without it where the server knows no resources.
+    pub(super) async fn grant(
+        &self,
+        source: &TokenSource,
+        client: &str,
+        secret: Option<&Secret>,
+        grant: Vec<(&str, String)>,
+    ) -> Result<Tokens, ConsumerError> {
+        let mut with_resource = grant.clone();
+        with_resource.push(("resource", source.resource.clone()));
+        match self.ask_for_tokens(source, client, secret, with_resource).await {
+            Err(error) if error.details.as_ref().is_some_and(|details| details["error"] == "invalid_target") => {
+                self.ask_for_tokens(source, client, secret, grant).await
+            }
+            other => other,
+        }
+    }
+
+    async fn ask_for_tokens(
+        &self,
+        source: &TokenSource,
+        client: &str,
+        secret: Option<&Secret>,
+        mut fields: Vec<(&str, String)>,
+    ) -> Result<Tokens, ConsumerError> {
+        fields.retain(|(name, value)| *name != "scope" || !value.is_empty());
+        let mut headers = vec![
+            ("content-type".to_owned(), "application/x-www-form-urlencoded".to_owned()),
+            ("accept".to_owned(), "application/json".to_owned()),
+        ];
+        match secret {
+            Some(secret) => {
+                let escaped = |text: &str| form_urlencoded::byte_serialize(text.as_bytes()).collect::<String>();
+                let pair = BASE64_STANDARD.encode(format!("{}:{}", escaped(client), escaped(secret.reveal())));
+                headers.push(("authorization".to_owned(), format!("Basic {pair}")));
+            }
+            None => fields.push(("client_id", client.to_owned())),
+        }
+        let body = form_urlencoded::Serializer::new(String::new()).extend_pairs(fields).finish();
+        let ask = Ask {
+            method: "POST",
+            url: &source.token_url,
+            named: &source.named,
+            headers,
+            body: Some(Bytes::from(body)),
+            max_bytes: MAX_BYTES,
+            timeout: self.options.exchange,
+        };
+        let answer = self.ask(ask).await?;
+        if answer.status != 200 {
+            return Err(denied(&source.token_url, answer.status, &answer.body));
+        }
+        let refused =
+            |why: &str| ConsumerError::new(Reason::TokenRefused, format!("{} {why}", shown(&source.token_url)));
+        let granted: Granted =
+            serde_json::from_slice(&answer.body).map_err(|_| refused("gave no token that can be read"))?;
+        if !granted.token_type.eq_ignore_ascii_case("bearer") {
+            return Err(refused("gave a token of a kind we do not know"));
+        }
+        if granted.access_token.is_empty() || !granted.access_token.bytes().all(|byte| byte.is_ascii_graphic()) {
+            return Err(refused("gave a token that cannot be sent"));
+        }
+        Ok(Tokens {
+            access: Secret::new(granted.access_token),
+            expires_at: granted.expires_in.map(|seconds| self.clock.now().after(Duration::from_secs(seconds))),
+            refresh: granted.refresh_token.map(Secret::new),
+            client_id: client.to_owned(),
+            client_secret: None,
+        })
+    }
+}
+
+fn denied(url: &Url, status: u16, body: &[u8]) -> ConsumerError {
+    let place = shown(url);
+    let said: Option<Denied> = serde_json::from_slice(body).ok();
+    let Some(said) = said else {
+        return ConsumerError::new(Reason::TokenRefused, format!("{place} gave no token: it answered {status}"));
+    };
+    let error = plain(&said.error);
+    let why = said.error_description.map(|text| format!(": {}", plain(&text))).unwrap_or_default();
+    let failure = ConsumerError::new(Reason::TokenRefused, format!("{place} gave no token ({error}{why})"));
+    let advice = match error.as_str() {
+        "invalid_client" => "check the client's id and secret",
+        "invalid_scope" => "ask for fewer scopes with --scope",
+        "invalid_grant" => "log in again with --login",
+        _ => "ask whoever runs that server",
+    };
+    failure.details(json!({"error": error, "url": place})).advice(advice)
+}

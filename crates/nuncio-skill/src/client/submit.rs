@@ -1,0 +1,272 @@
+//! Asking for an execution (§5.3).
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::fetch::Incoming;
+use serde_json::{Map, Value, json};
+use url::Url;
+
+use super::backoff::{Backoff, retry_after};
+use super::credential::{Auth, Credential};
+use super::describe::Described;
+use super::error::{ConsumerError, Reason, plain, refusal};
+use super::exchange::{Ask, valid};
+use super::execution::Execution;
+use super::target::Named;
+use super::{Consumer, Progress, inputs};
+use crate::validate::{Document as _, pretty};
+use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationResponse, SkillDescriptor, SkillMethod};
+
+/// How long the address of a request may be; longer ones are refused on the way.
+const MAX_QUERY: usize = 8 * 1024;
+/// How long a provider may take beyond the time it was given, to say that the time is over.
+const GRACE: Duration = Duration::from_secs(5);
+
+/// One wish to have a skill done.
+#[derive(Debug, Clone, Default)]
+pub struct Call {
+    /// The inputs by name.
+    pub inputs: Map<String, Value>,
+    /// What it is invoked with.
+    pub credential: Credential,
+    /// The host the credential is meant for, when it is not the one that was named.
+    pub credential_for: Option<String>,
+    /// The circumstances.
+    pub context: InvocationContext,
+    /// Requests with the same key are one execution; a new key when nothing is said.
+    pub idempotency_key: Option<String>,
+    /// A W3C trace context to pass on.
+    pub traceparent: Option<String>,
+    /// Whether the provider is asked not to hold its answer back until the skill is done.
+    pub at_once: bool,
+}
+
+/// A request to an endpoint, sent as often as it takes.
+struct Request<'a> {
+    method: &'static str,
+    url: Url,
+    headers: Vec<(String, String)>,
+    body: Option<Bytes>,
+    endpoint: &'a Url,
+    named: &'a Named,
+    auth: &'a Auth,
+}
+
+impl Consumer {
+    /// Asks for an execution. What cannot be reached is tried again, with growing pauses and the same
+    /// idempotency key, so that it is one execution however often it is asked for.
+    ///
+    /// # Errors
+    /// The inputs do not fit, the credential is missing or may not go there, or the provider did not take it
+    /// on.
+    pub async fn submit(&self, described: &Described, call: &Call) -> Result<Execution, ConsumerError> {
+        let descriptor = &described.descriptor;
+        let filled = inputs::check(descriptor, &call.inputs).map_err(|faults| bad_inputs(descriptor, &faults))?;
+        let auth = self.auth(described, &call.credential, call.credential_for.as_deref())?;
+        let key = call.idempotency_key.clone();
+        let key = key.unwrap_or_else(|| random_name(self.entropy.as_ref(), ""));
+        let deadline = self.deadline(descriptor, &call.context);
+        let request = self.request(described, call, filled, &key, &auth)?;
+        let answer = match self.deliver(&request, descriptor, deadline).await {
+            Ok(answer) => answer,
+            Err(error) => return Err(told(error, &key)),
+        };
+        let value = self.json::<InvocationResponse>(&request.url, &answer)?;
+        let (response, _) = valid::<InvocationResponse>(&request.url, value)?;
+        let mut execution = Execution::begin(described, auth, response, deadline)?;
+        execution.retry_after = retry_after(&answer, self.clock.now());
+        self.watcher.tell(&Progress::Accepted { execution_id: execution.id().to_owned() });
+        Ok(execution)
+    }
+
+    fn deadline(&self, descriptor: &SkillDescriptor, context: &InvocationContext) -> Option<Timestamp> {
+        let said = context.timeout_ms.as_ref().or(descriptor.endpoint.timeout_ms.as_ref());
+        let span = said.map(|limit| limit.as_millis().saturating_add(GRACE)).or(self.options.patience)?;
+        Some(self.clock.now().after(span))
+    }
+
+    fn request<'a>(
+        &self,
+        described: &'a Described,
+        call: &Call,
+        filled: Map<String, Value>,
+        key: &str,
+        auth: &'a Auth,
+    ) -> Result<Request<'a>, ConsumerError> {
+        let Described { descriptor, endpoint, named, .. } = described;
+        let method = descriptor.endpoint.method;
+        let mut url = endpoint.clone();
+        let prefer = match call.at_once {
+            true => "respond-async".to_owned(),
+            false => format!("wait={}", self.options.hold.as_secs()),
+        };
+        let mut headers = vec![
+            ("accept".to_owned(), "application/json".to_owned()),
+            ("idempotency-key".to_owned(), key.to_owned()),
+            ("prefer".to_owned(), prefer),
+        ];
+        headers.extend(call.traceparent.clone().map(|context| ("traceparent".to_owned(), context)));
+        let (caller_id, caller_type) = (&self.options.caller_id, &self.options.caller_type);
+        let body = match method {
+            SkillMethod::Get | SkillMethod::Delete => {
+                let text = |value: Value| match value {
+                    Value::String(text) => text,
+                    other => other.to_string(),
+                };
+                if !filled.is_empty() {
+                    let pairs = filled.into_iter().map(|(name, value)| (name, text(value)));
+                    url.query_pairs_mut().extend_pairs(pairs);
+                }
+                if url.query().is_some_and(|query| query.len() > MAX_QUERY) {
+                    let message = format!("the inputs are too long for a {} request", method.as_str());
+                    return Err(ConsumerError::new(Reason::CannotSend, message));
+                }
+                headers.push(("x-skill-caller-id".to_owned(), caller_id.clone()));
+                headers.push(("x-skill-caller-type".to_owned(), caller_type.clone()));
+                headers.extend(context_headers(&call.context));
+                None
+            }
+            SkillMethod::Post | SkillMethod::Put => {
+                headers.push(("content-type".to_owned(), json_type(descriptor)?));
+                let context = (call.context != InvocationContext::default()).then(|| call.context.clone());
+                let caller =
+                    Caller { id: caller_id.clone(), r#type: caller_type.clone(), credentials: None, extra: Map::new() };
+                let request = InvocationRequest {
+                    caller,
+                    skill_id: descriptor.id.clone(),
+                    inputs: filled,
+                    context,
+                    extra: Map::new(),
+                };
+                let body = Bytes::from(pretty(&request));
+                if body.len() > InvocationRequest::KIND.max_bytes() {
+                    let limit = InvocationRequest::KIND.max_bytes();
+                    return Err(ConsumerError::new(
+                        Reason::CannotSend,
+                        format!("the inputs take more than {limit} bytes"),
+                    ));
+                }
+                Some(body)
+            }
+        };
+        Ok(Request { method: method.as_str(), url, headers, body, endpoint, named, auth })
+    }
+
+    /// Sends a request until it arrives, or there have been tries enough.
+    async fn deliver(
+        &self,
+        request: &Request<'_>,
+        descriptor: &SkillDescriptor,
+        deadline: Option<Timestamp>,
+    ) -> Result<Incoming, ConsumerError> {
+        let (mut backoff, attempts) = Backoff::unreachable(descriptor.endpoint.retry.as_ref());
+        let mut attempt = 1;
+        loop {
+            let error = match self.send(request).await {
+                Ok(answer) => match self.judged(request, answer) {
+                    Ok(answer) => return Ok(answer),
+                    Err(error) => error,
+                },
+                Err(error) => error,
+            };
+            if !error.is_passing() || attempt >= attempts {
+                return Err(error);
+            }
+            let advised = error.retry.as_ref().map(|retry| retry.suggested_delay_ms.as_millis());
+            let pause = backoff.pause(error.retry_after.max(advised), self.entropy.as_ref());
+            let next = self.clock.now().after(pause);
+            if deadline.is_some_and(|deadline| next >= deadline) {
+                return Err(error);
+            }
+            let delay_ms = u64::try_from(pause.as_millis()).unwrap_or(u64::MAX);
+            self.watcher.tell(&Progress::Retrying { attempt, delay_ms, why: error.message.clone() });
+            self.clock.sleep_until(next).await;
+            attempt += 1;
+        }
+    }
+
+    fn judged(&self, request: &Request<'_>, answer: Incoming) -> Result<Incoming, ConsumerError> {
+        if (200..300).contains(&answer.status) {
+            return Ok(answer);
+        }
+        Err(refusal(&request.url, answer.status, &answer.body, retry_after(&answer, self.clock.now())))
+    }
+
+    /// Sends a request, once more with a new token where the old one is not taken.
+    async fn send(&self, request: &Request<'_>) -> Result<Incoming, ConsumerError> {
+        let answer = self.send_once(request).await?;
+        let Auth::Bearer(source) = request.auth else { return Ok(answer) };
+        if answer.status != 401 {
+            return Ok(answer);
+        }
+        self.token_anew(source).await?;
+        self.send_once(request).await
+    }
+
+    async fn send_once(&self, request: &Request<'_>) -> Result<Incoming, ConsumerError> {
+        let Request { method, url, endpoint, named, auth, .. } = request;
+        let mut headers = request.headers.clone();
+        headers.extend(self.proof(auth, endpoint, url, request.body.as_deref().unwrap_or_default()).await?);
+        self.ask(Ask {
+            method,
+            url,
+            named,
+            headers,
+            body: request.body.clone(),
+            max_bytes: InvocationResponse::KIND.max_bytes(),
+            timeout: self.options.exchange,
+        })
+        .await
+    }
+}
+
+/// The circumstances, where there is no body to say them in.
+fn context_headers(context: &InvocationContext) -> Vec<(String, String)> {
+    let all = [
+        ("x-skill-trace-id", context.trace_id.clone()),
+        ("x-skill-priority", context.priority.map(|priority| priority.as_str().to_owned())),
+        ("x-skill-timeout-ms", context.timeout_ms.as_ref().map(|limit| limit.as_u64().to_string())),
+    ];
+    all.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?))).collect()
+}
+
+/// The type of a request's body, which must be some JSON: we write no other.
+fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
+    let kind = descriptor.endpoint.content_type();
+    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+        return Ok(kind.to_owned());
+    }
+    let message = format!("the skill takes requests as {:?}; only JSON is written here", plain(kind));
+    Err(ConsumerError::new(Reason::CannotSend, message).details(json!({"content_type": kind})))
+}
+
+fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::Fault]) -> ConsumerError {
+    let said: Vec<_> = faults.iter().map(ToString::to_string).collect();
+    let message = format!("the inputs do not fit {:?}: {}", plain(&descriptor.id), said.join("; "));
+    ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
+}
+
+/// What was not answered may have been taken on all the same.
+fn told(error: ConsumerError, key: &str) -> ConsumerError {
+    match error.reason {
+        Reason::TooSlow => {
+            let advice =
+                format!("it may have been taken on; the same --idempotency-key {key} makes a retry no second one");
+            error.advice(advice)
+        }
+        Reason::Unreachable => error.advice("check that the provider is up, and try again later"),
+        _ => error,
+    }
+}
+
+impl Call {
+    /// A call with these inputs and nothing else.
+    #[must_use]
+    pub fn with(inputs: Map<String, Value>) -> Self {
+        Self { inputs, ..Self::default() }
+    }
+}

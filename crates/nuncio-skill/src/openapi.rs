@@ -1,0 +1,76 @@
+//! The protocol's part of the server's OpenAPI document. Its schemas are the published ones.
+
+use serde_json::{Value, json};
+
+use crate::schema;
+
+/// `paths`, from the server's root.
+pub const PATHS: &str = include_str!("openapi/paths.json");
+
+/// `components`.
+#[must_use]
+pub fn components() -> String {
+    let mut schemas = schema::json::rooted_at("SkillDescriptor")["$defs"].take();
+    schemas["SkillError"] = json!({
+        "type": "object",
+        "required": ["error"],
+        "properties": {"error": {
+            "type": "object",
+            "required": ["code", "message"],
+            "properties": {
+                "code": {"enum": crate::wire::ErrorCode::ALL},
+                "message": {"type": "string"},
+                "details": {},
+                "retry": {
+                    "type": "object",
+                    "required": ["suggested_delay_ms", "max_attempts"],
+                    "properties": {"suggested_delay_ms": {"type": "number"}, "max_attempts": {"type": "number"}},
+                },
+            },
+        }},
+    });
+    schemas["RegistryPage"] = registry_page();
+    json!({"schemas": moved(schemas)}).to_string()
+}
+
+fn registry_page() -> Value {
+    let found = json!({
+        "type": "object",
+        "required": ["provider", "origin", "tags", "last_seen"],
+        "properties": {
+            "provider": {
+                "type": "object",
+                "required": ["name"],
+                "properties": {"name": {"type": "string"}, "url": {"type": "string"}},
+            },
+            "origin": {"type": "string", "description": "The host whose index it is in."},
+            "tags": {"type": "array", "items": {"type": "string"}},
+            "last_seen": {"type": "string", "format": "date-time"},
+        },
+    });
+    json!({
+        "type": "object",
+        "required": ["skills"],
+        "properties": {
+            "skills": {"type": "array", "items": {"allOf": [{"$ref": "#/$defs/SkillIndexEntry"}, found]}},
+            "next_cursor": {"type": "string", "description": "On every page but the last."},
+        },
+    })
+}
+
+/// The same schema where OpenAPI keeps it.
+fn moved(schema: Value) -> Value {
+    match schema {
+        Value::Object(object) => {
+            let entry = |(key, value): (String, Value)| match (key.as_str(), &value) {
+                ("$ref", Value::String(place)) => {
+                    (key, Value::String(place.replace("#/$defs/", "#/components/schemas/")))
+                }
+                _ => (key, moved(value)),
+            };
+            object.into_iter().map(entry).collect()
+        }
+        Value::Array(values) => values.into_iter().map(moved).collect(),
+        other => other,
+    }
+}

@@ -1,0 +1,297 @@
+//! Our own documents, from declared agents. It always succeeds; what the protocol cannot say is
+//! reported by the validator before anything is served.
+
+use std::collections::BTreeMap;
+
+use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
+use nuncio_core::ids::SkillId;
+use serde_json::{Map, Value, json};
+
+use crate::wire::{
+    AuthConfig, AuthType, CustomAuth, EXECUTION_ID, EndpointRetry, IndexProvider, InvocationEndpoint, OAuth2Config,
+    OutputDefinition, PROTOCOL_VERSION, ParameterDefinition, Provider, SkillDescriptor, SkillIndex, SkillIndexEntry,
+};
+
+/// What a host says about itself in its documents.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Host {
+    /// The address every URL begins with, without a slash at the end.
+    pub base: String,
+    /// Who provides what agents without an owner offer.
+    pub name: String,
+    /// Their page.
+    pub url: Option<String>,
+    /// How to reach them.
+    pub contact: Option<String>,
+}
+
+/// Where tokens for a skill are had.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OAuthEndpoints {
+    /// Where people give their consent.
+    pub authorization_url: String,
+    /// Where tokens are fetched.
+    pub token_url: String,
+}
+
+/// How long an execution may take, by the server's own rule, where a skill does not say.
+pub type DefaultTimeout = std::time::Duration;
+
+impl Host {
+    /// Where a skill's descriptor is.
+    #[must_use]
+    pub fn descriptor_url(&self, id: &SkillId) -> String {
+        format!("{}/skills/{id}.json", self.base)
+    }
+
+    /// Where a skill is invoked.
+    #[must_use]
+    pub fn invoke_url(&self, id: &SkillId) -> String {
+        format!("{}/skills/{id}/invoke", self.base)
+    }
+
+    /// Where an execution's status is.
+    #[must_use]
+    pub fn status_url(&self, execution: &str) -> String {
+        format!("{}/executions/{execution}", self.base)
+    }
+
+    /// Where an execution's result is.
+    #[must_use]
+    pub fn result_url(&self, execution: &str) -> String {
+        format!("{}/executions/{execution}/result", self.base)
+    }
+
+    /// The index of these entries.
+    #[must_use]
+    pub fn index(&self, skills: Vec<SkillIndexEntry>) -> SkillIndex {
+        let provider = IndexProvider { name: self.name.clone(), url: self.url.clone(), extra: Map::new() };
+        SkillIndex { protocol: PROTOCOL_VERSION.into(), provider, skills, extra: Map::new() }
+    }
+
+    /// A skill in the index.
+    #[must_use]
+    pub fn entry(&self, skill: &Skill) -> SkillIndexEntry {
+        SkillIndexEntry {
+            id: skill.id.to_string(),
+            name: skill.name.clone(),
+            capability_type: skill.kind,
+            description: skill.description.clone(),
+            descriptor_url: self.descriptor_url(&skill.id),
+            access: skill.access,
+            version: skill.version,
+            extra: Map::new(),
+        }
+    }
+
+    /// A skill's whole descriptor: of a tool, or of the agent itself.
+    #[must_use]
+    pub fn descriptor(
+        &self,
+        agent: &Agent,
+        tool: Option<&Tool>,
+        skill: &Skill,
+        oauth: Option<&OAuthEndpoints>,
+        timeout: DefaultTimeout,
+    ) -> SkillDescriptor {
+        SkillDescriptor {
+            protocol: PROTOCOL_VERSION.into(),
+            id: skill.id.to_string(),
+            name: skill.name.clone(),
+            version: skill.version,
+            capability_type: skill.kind,
+            description: skill.description.clone(),
+            provider: self.provider(agent),
+            endpoint: self.endpoint(skill, tool.map_or(timeout, |tool| tool.timeout)),
+            inputs: tool.map_or_else(|| vec![text_input()], |tool| inputs(tool.input.source())),
+            output: output(tool),
+            auth: auth(agent, tool, skill, oauth),
+            access: skill.access,
+            tags: (!skill.tags.is_empty()).then(|| skill.tags.clone()),
+            documentation_url: skill.documentation.as_ref().map(ToString::to_string),
+            created_at: skill.created_at.map(|at| at.to_string()),
+            updated_at: skill.updated_at.map(|at| at.to_string()),
+            extra: Map::new(),
+        }
+    }
+
+    fn provider(&self, agent: &Agent) -> Provider {
+        match &agent.owner {
+            Some(owner) => Provider {
+                name: owner.name.clone(),
+                url: owner.url.as_ref().map(ToString::to_string),
+                contact: self.contact.clone(),
+                extra: Map::new(),
+            },
+            None => Provider {
+                name: self.name.clone(),
+                url: self.url.clone(),
+                contact: self.contact.clone(),
+                extra: Map::new(),
+            },
+        }
+    }
+
+    fn endpoint(&self, skill: &Skill, timeout: DefaultTimeout) -> InvocationEndpoint {
+        InvocationEndpoint {
+            url: self.invoke_url(&skill.id),
+            method: skill.method,
+            content_type: Some("application/json".to_owned()),
+            status_url: Some(self.status_url(EXECUTION_ID)),
+            result_url: Some(self.result_url(EXECUTION_ID)),
+            timeout_ms: Some(timeout.into()),
+            retry: skill.retry.map(|retry| EndpointRetry {
+                max_attempts: retry.max_attempts.into(),
+                backoff_ms: retry.backoff.into(),
+                extra: Map::new(),
+            }),
+            extra: Map::new(),
+        }
+    }
+}
+
+/// The parameters that a schema of arguments describes, in the order of their names.
+fn inputs(schema: &Value) -> Vec<ParameterDefinition> {
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let definitions = ["$defs", "definitions"].map(|name| (name, schema.get(name)));
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let parameter = |(name, property): (&String, &Value)| ParameterDefinition {
+        name: name.clone(),
+        r#type: type_of(property).to_owned(),
+        description: text(property, "description").or_else(|| text(property, "title")).unwrap_or_else(|| name.clone()),
+        required: required.contains(&name.as_str()),
+        default: property.get("default").cloned(),
+        schema: nested(property, &definitions),
+        extra: Map::new(),
+    };
+    properties.into_iter().flatten().map(parameter).collect()
+}
+
+fn text(schema: &Value, key: &str) -> Option<String> {
+    schema.get(key).and_then(Value::as_str).filter(|text| !text.is_empty()).map(str::to_owned)
+}
+
+/// The one type a parameter is said to have; its nested schema says it exactly.
+fn type_of(schema: &Value) -> &str {
+    let of_value = |value: &Value| match value {
+        Value::String(_) => "string",
+        Value::Bool(_) => "boolean",
+        Value::Number(_) => "number",
+        Value::Array(_) => "array",
+        Value::Null => "null",
+        Value::Object(_) => "object",
+    };
+    match &schema["type"] {
+        Value::String(name) => name,
+        Value::Array(names) => names.iter().filter_map(Value::as_str).find(|name| *name != "null").unwrap_or("null"),
+        _ => {
+            let example = schema.get("const").or_else(|| schema["enum"].as_array().and_then(|values| values.first()));
+            example.map_or("object", of_value)
+        }
+    }
+}
+
+/// The parameter's own schema, where it says more than its type; with the definitions it may name.
+fn nested(property: &Value, definitions: &[(&str, Option<&Value>)]) -> Option<Map<String, Value>> {
+    let said = ["type", "description", "title", "default"];
+    let mut schema = property.as_object()?.clone();
+    let simple_type = schema.get("type").is_some_and(Value::is_string);
+    if simple_type && schema.keys().all(|key| said.contains(&key.as_str())) {
+        return None;
+    }
+    if names_definitions(property) {
+        let wanted = definitions.iter().filter_map(|(name, value)| Some(((*name).to_owned(), (*value)?.clone())));
+        schema.extend(wanted.collect::<Vec<_>>());
+    }
+    Some(schema)
+}
+
+fn names_definitions(schema: &Value) -> bool {
+    match schema {
+        Value::Object(object) => {
+            object.get("$ref").is_some_and(Value::is_string) || object.values().any(names_definitions)
+        }
+        Value::Array(values) => values.iter().any(names_definitions),
+        _ => false,
+    }
+}
+
+fn text_input() -> ParameterDefinition {
+    ParameterDefinition {
+        name: "text".to_owned(),
+        r#type: "string".to_owned(),
+        description: "What to say to the agent.".to_owned(),
+        required: true,
+        default: None,
+        schema: None,
+        extra: Map::new(),
+    }
+}
+
+fn output(tool: Option<&Tool>) -> OutputDefinition {
+    let json = "application/json".to_owned();
+    let answer = || json!({"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]});
+    let schema = match tool {
+        Some(tool) => tool.output.as_ref().map(|schema| schema.source().clone()),
+        None => Some(answer()),
+    };
+    let description = schema.as_ref().and_then(|schema| text(schema, "description"));
+    let schema = schema.and_then(|schema| schema.as_object().cloned());
+    OutputDefinition { content_type: json, schema, description, extra: Map::new() }
+}
+
+fn auth(agent: &Agent, tool: Option<&Tool>, skill: &Skill, oauth: Option<&OAuthEndpoints>) -> AuthConfig {
+    let (kind, description) = match &skill.auth {
+        SkillAuth::None => (AuthType::None, None),
+        SkillAuth::ApiKey { header } => {
+            (AuthType::ApiKey, Some(format!("Provide your API key in the {header} header.")))
+        }
+        SkillAuth::OAuth2 { .. } => {
+            (AuthType::OAuth2, Some("Provide an OAuth 2.0 access token as `Authorization: Bearer`.".to_owned()))
+        }
+        SkillAuth::Custom => (AuthType::Custom, Some("HMAC-SHA256 signed requests.".to_owned())),
+    };
+    let header = match &skill.auth {
+        SkillAuth::ApiKey { header } => Some(header.clone()),
+        _ => None,
+    };
+    let scopes = || {
+        let scope = tool.and_then(|tool| agent.scope(tool.scope.as_ref()?));
+        scope
+            .map(|scope| (scope.id.to_string(), scope.label.in_language("en").to_owned()))
+            .into_iter()
+            .collect::<BTreeMap<_, _>>()
+    };
+    AuthConfig {
+        r#type: kind,
+        description,
+        header,
+        oauth2: oauth.filter(|_| kind == AuthType::OAuth2).map(|oauth| OAuth2Config {
+            authorization_url: oauth.authorization_url.clone(),
+            token_url: oauth.token_url.clone(),
+            scopes: scopes(),
+            extra: Map::new(),
+        }),
+        custom: (kind == AuthType::Custom).then(signature),
+        extra: Map::new(),
+    }
+}
+
+/// The reference way to sign a request.
+fn signature() -> CustomAuth {
+    let instructions = "Choose a nonce of 8 to 128 characters. Compute HMAC-SHA256 with your secret key over \
+        TIMESTAMP \".\" NONCE \".\" BODY, where TIMESTAMP is the time in seconds since 1970 and BODY the exact bytes \
+        of the request's body (empty if there is none). Send `X-Signature: v1=` and the result in hex, \
+        `X-Signature-Timestamp` and `X-Signature-Nonce`. A request is accepted once, within five minutes.";
+    let secret = ParameterDefinition {
+        name: "secret_key".to_owned(),
+        r#type: "string".to_owned(),
+        description: "Your HMAC secret key.".to_owned(),
+        required: true,
+        default: None,
+        schema: None,
+        extra: Map::new(),
+    };
+    let extra = Map::from_iter([("scheme".to_owned(), json!("hmac-sha256-v1"))]);
+    CustomAuth { instructions: instructions.to_owned(), parameters: Some(vec![secret]), extra }
+}

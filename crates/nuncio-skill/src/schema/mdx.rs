@@ -1,0 +1,83 @@
+//! `schema.mdx`: the reference for people.
+
+use std::fmt::Write as _;
+
+use super::model::{Definition, Rule, Shape};
+use super::{CATALOGUE, Published, Words, ts};
+
+const HEAD: &str = "\
+---
+title: Schema reference
+description: Every definition of the Skill Sharing Protocol 1.0
+---
+
+The same definitions as `schema.json` (JSON Schema 2020-12) and `schema.ts` (TypeScript). A valid document has every
+required field; it may have fields that are not listed here, and readers keep them.
+";
+
+/// The file's text.
+#[must_use]
+pub fn text() -> String {
+    let mut out = HEAD.to_owned();
+    for (place, one) in CATALOGUE.iter().enumerate() {
+        let root = if place == 0 { " This is the root of the schema." } else { "" };
+        match one {
+            Published::Object(definition, rules) => object(&mut out, definition, rules, root),
+            Published::Words(words) => list(&mut out, words),
+        }
+    }
+    out
+}
+
+fn object(out: &mut String, definition: &Definition, rules: &[Rule], root: &str) {
+    let _ = write!(out, "\n## {}\n\n{}{root}\n\n", definition.name, definition.doc);
+    out.push_str("| field | type | required | description |\n|---|---|---|---|\n");
+    rows(out, definition, "");
+    if !rules.is_empty() {
+        out.push('\n');
+        for rule in rules {
+            let _ = writeln!(out, "- {}", ts::said(rule));
+        }
+    }
+}
+
+/// A row a field; the fields of a nested object follow it, each with its path.
+fn rows(out: &mut String, definition: &Definition, above: &str) {
+    for field in &definition.fields {
+        let required = if field.required { "yes" } else { "no" };
+        let _ = writeln!(
+            out,
+            "| `{above}{}` | {} | {required} | {} |",
+            field.name,
+            type_cell(&field.shape),
+            field.doc.replace('|', "\\|")
+        );
+        if let Shape::Nested(inner) = &field.shape {
+            rows(out, inner, &format!("{above}{}.", field.name));
+        }
+    }
+}
+
+fn type_cell(shape: &Shape) -> String {
+    match shape {
+        Shape::Nested(_) => "`object`".to_owned(),
+        Shape::Named(name) => link(name, ""),
+        Shape::List(item) => match &**item {
+            Shape::Named(name) => link(name, "[]"),
+            Shape::Nested(_) => "`object[]`".to_owned(),
+            _ => format!("`{}`", ts::type_of(shape, "")),
+        },
+        _ => format!("`{}`", ts::type_of(shape, "").replace('|', "\\|")),
+    }
+}
+
+fn link(name: &str, suffix: &str) -> String {
+    format!("[`{name}{suffix}`](#{})", name.to_lowercase())
+}
+
+fn list(out: &mut String, words: &Words) {
+    let _ = write!(out, "\n## {}\n\n{}\n\n| value | description |\n|---|---|\n", words.name, words.doc);
+    for (word, doc) in &words.words {
+        let _ = writeln!(out, "| `\"{word}\"` | {doc} |");
+    }
+}

@@ -1,0 +1,103 @@
+//! `schema.ts`: TypeScript.
+
+use std::fmt::Write as _;
+
+use super::model::{Definition, Rule, Shape};
+use super::{CATALOGUE, Published, Words};
+
+const HEAD: &str = "\
+// Skill Sharing Protocol 1.0. Written from the same source as schema.json and equal to it in meaning.
+// Objects are open: a document may have fields that are not listed here.
+";
+
+/// The file's text.
+#[must_use]
+pub fn text() -> String {
+    let mut out = HEAD.to_owned();
+    for one in CATALOGUE.iter() {
+        out.push('\n');
+        match one {
+            Published::Object(definition, rules) => interface(&mut out, definition, rules),
+            Published::Words(words) => union(&mut out, words),
+        }
+    }
+    out
+}
+
+fn interface(out: &mut String, definition: &Definition, rules: &[Rule]) {
+    let mut lines = vec![definition.doc.clone()];
+    lines.extend(rules.iter().map(said));
+    comment(out, "", &lines);
+    let _ = writeln!(out, "export interface {} {}", definition.name, body(definition, ""));
+}
+
+/// A rule in words, since an interface cannot say it.
+pub(super) fn said(rule: &Rule) -> String {
+    let quoted = |names: &[&str]| {
+        let names: Vec<_> = names.iter().map(|name| format!("`{}`", name.replace('/', "."))).collect();
+        match names.as_slice() {
+            [most @ .., last] if !most.is_empty() => format!("{} and {last}", most.join(", ")),
+            few => few.concat(),
+        }
+    };
+    let when = rule.is.iter().map(|word| format!("`\"{word}\"`")).collect::<Vec<_>>().join(" or ");
+    let mut wants = Vec::new();
+    if !rule.requires.is_empty() {
+        wants.push(format!("{} must be there", quoted(rule.requires)));
+    }
+    if !rule.forbids.is_empty() {
+        wants.push(format!("{} must not be there", quoted(rule.forbids)));
+    }
+    format!("When `{}` is {when}, {}.", rule.field, wants.join(" and "))
+}
+
+fn union(out: &mut String, words: &Words) {
+    let mut lines = vec![words.doc.to_owned()];
+    lines.extend(words.words.iter().map(|(word, doc)| format!("- `\"{word}\"`: {doc}")));
+    comment(out, "", &lines);
+    let list = words.words.iter().map(|(word, _)| format!("\"{word}\"")).collect::<Vec<_>>();
+    let _ = writeln!(out, "export type {} = {};", words.name, list.join(" | "));
+}
+
+fn body(definition: &Definition, indent: &str) -> String {
+    let inner = format!("{indent}  ");
+    let mut out = "{\n".to_owned();
+    for field in &definition.fields {
+        comment(&mut out, &inner, std::slice::from_ref(&field.doc));
+        let mark = if field.required { "" } else { "?" };
+        let _ = writeln!(out, "{inner}{}{mark}: {};", field.name, type_of(&field.shape, &inner));
+    }
+    out.push_str(indent);
+    out.push('}');
+    out
+}
+
+/// A shape as a TypeScript type; what it takes to write nested ones begins with `indent`.
+pub(super) fn type_of(shape: &Shape, indent: &str) -> String {
+    match shape {
+        Shape::Text => "string".to_owned(),
+        Shape::Number => "number".to_owned(),
+        Shape::Boolean => "boolean".to_owned(),
+        Shape::Words(words) => words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" | "),
+        Shape::List(item) => match &**item {
+            Shape::Words(_) => format!("({})[]", type_of(item, indent)),
+            _ => format!("{}[]", type_of(item, indent)),
+        },
+        Shape::Record(item) => format!("Record<string, {}>", type_of(item, indent)),
+        Shape::Unknown => "unknown".to_owned(),
+        Shape::Named(name) => (*name).to_owned(),
+        Shape::Nested(definition) => body(definition, indent),
+    }
+}
+
+fn comment(out: &mut String, indent: &str, lines: &[String]) {
+    if let [line] = lines {
+        let _ = writeln!(out, "{indent}/** {line} */");
+        return;
+    }
+    let _ = writeln!(out, "{indent}/**");
+    for line in lines {
+        let _ = writeln!(out, "{indent} * {line}");
+    }
+    let _ = writeln!(out, "{indent} */");
+}

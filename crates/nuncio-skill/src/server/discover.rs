@@ -1,0 +1,112 @@
+//! Discovery: the index and the descriptors.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{HeaderValue, Method, header};
+use nuncio_core::Code;
+use nuncio_core::agent::{Access, CapabilityType};
+use nuncio_engine::{Caller, EngineError, Identity};
+use nuncio_http::Caching;
+use url::form_urlencoded;
+
+use super::{Checked, SkillError, Skills, caller, not_found};
+
+/// How many skills one page has at most, and without a wish for less.
+const PAGE: usize = 10_000;
+
+/// What another answer could depend on.
+const VARY: &str = "authorization, x-api-key";
+
+/// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
+pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
+    let asked = Asked::read(request.uri().query().unwrap_or_default())?;
+    let caller = skills.seeker(&request)?;
+    let visible =
+        (caller.is_some() && skills.engine.has_private_skills()).then(|| skills.engine.skills(caller.as_ref()));
+    // Only for those who see more than everyone: to others nothing says that there is more.
+    let visible = visible.filter(|skills| skills.iter().any(|offered| offered.skill().access == Access::Private));
+    let page = match (visible, asked.limit, &asked.cursor) {
+        (None, None, None) => skills.public_index(asked.kind, PAGE),
+        (visible, limit, cursor) => {
+            let caching = if visible.is_some() { Caching::Private } else { Caching::Public };
+            let visible = visible.unwrap_or_else(|| skills.engine.skills(None));
+            skills.page(&visible, asked.kind, cursor.as_deref(), limit.unwrap_or(PAGE), caching)
+        }
+    };
+    let mut response = page.document.answer(request.headers(), VARY);
+    if let Some(next) = page.next {
+        let link = format!("<{}{}>; rel=\"next\"", skills.host.base, asked.next(&next));
+        if let Ok(link) = HeaderValue::try_from(link) {
+            response.headers_mut().insert(header::LINK, link);
+        }
+    }
+    Ok(response)
+}
+
+/// `GET /skills/{id}.json`
+pub(super) fn descriptor(skills: &Skills, id: &str, request: &Request) -> Result<Response, SkillError> {
+    let caller = skills.seeker(request)?;
+    let offered = skills.engine.skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;
+    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+        return Err(SkillError::method("GET, HEAD"));
+    }
+    Ok(skills.descriptor_document(&offered).answer(request.headers(), VARY))
+}
+
+impl Skills {
+    /// Whoever looks for skills: by a key, a token or a signature, or nobody.
+    fn seeker(&self, request: &Request) -> Result<Option<Caller>, EngineError> {
+        let known = caller(request.headers(), request.extensions().get::<Identity>(), &self.engine)?;
+        Ok(known.or_else(|| match self.custom.check(request.headers(), b"") {
+            Checked::Known(signer) => Some(signer),
+            Checked::Absent | Checked::Invalid(_) => None,
+        }))
+    }
+}
+
+/// What an index is asked for.
+struct Asked {
+    kind: Option<CapabilityType>,
+    limit: Option<usize>,
+    cursor: Option<String>,
+}
+
+impl Asked {
+    /// Reads the query. What we do not know is ignored.
+    fn read(query: &str) -> Result<Self, EngineError> {
+        let mut asked = Self { kind: None, limit: None, cursor: None };
+        for (name, value) in form_urlencoded::parse(query.as_bytes()) {
+            match &*name {
+                "type" => {
+                    let kind = CapabilityType::ALL.into_iter().find(|kind| kind.as_str() == value);
+                    asked.kind = Some(kind.ok_or_else(|| {
+                        let words = CapabilityType::ALL.map(CapabilityType::as_str).join(", ");
+                        EngineError::new(Code::BadRequest, format!("`type` is one of {words}"))
+                    })?);
+                }
+                "limit" => {
+                    let limit = value.parse().ok().filter(|limit| (1..=PAGE).contains(limit));
+                    asked.limit = Some(limit.ok_or_else(|| {
+                        EngineError::new(Code::BadRequest, format!("`limit` is a number from 1 to {PAGE}"))
+                    })?);
+                }
+                "cursor" => asked.cursor = Some(value.into_owned()),
+                _ => {}
+            }
+        }
+        Ok(asked)
+    }
+
+    /// Where the next page is.
+    fn next(&self, cursor: &str) -> String {
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        if let Some(kind) = self.kind {
+            query.append_pair("type", kind.as_str());
+        }
+        if let Some(limit) = self.limit {
+            query.append_pair("limit", &limit.to_string());
+        }
+        query.append_pair("cursor", cursor);
+        format!("{}?{}", crate::wire::WELL_KNOWN, query.finish())
+    }
+}

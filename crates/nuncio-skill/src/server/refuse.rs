@@ -1,0 +1,166 @@
+//! Errors as answers.
+
+use axum::response::{IntoResponse, Response};
+use http::{HeaderValue, StatusCode, header};
+use nuncio_core::agent::SkillAuth;
+use nuncio_core::ids::ScopeId;
+use nuncio_engine::EngineError;
+use nuncio_engine::invoke::Full;
+use serde_json::json;
+
+use super::json_response;
+use crate::error;
+use crate::project::OAuthEndpoints;
+use crate::validate::Report;
+use crate::wire::{ErrorCode, ErrorResponse};
+
+/// An error on its way out.
+#[derive(Debug)]
+pub(super) struct SkillError {
+    status: u16,
+    body: Box<ErrorResponse>,
+    headers: Vec<(header::HeaderName, String)>,
+}
+
+impl<E: Into<EngineError>> From<E> for SkillError {
+    fn from(error: E) -> Self {
+        let (status, body) = error::of_engine(&error.into());
+        let challenge = (status == 401).then(|| (header::WWW_AUTHENTICATE, "Bearer realm=\"nuncio\"".to_owned()));
+        Self { status, body: Box::new(body), headers: challenge.into_iter().collect() }.with_retry_after()
+    }
+}
+
+impl SkillError {
+    fn new(status: u16, body: ErrorResponse) -> Self {
+        Self { status, body: Box::new(body), headers: Vec::new() }
+    }
+
+    pub(super) fn skill_not_found(id: &str) -> Self {
+        let body = ErrorResponse::new(ErrorCode::SkillNotFound, format!("Skill '{id}' was not found"));
+        Self::new(404, body.with_details(json!({"skill_id": id})))
+    }
+
+    pub(super) fn execution_not_found(id: &str) -> Self {
+        let id: String = id.chars().take(64).collect();
+        let body = ErrorResponse::new(ErrorCode::SkillNotFound, format!("Execution '{id}' was not found"));
+        Self::new(404, body.with_details(json!({"execution_id": id, "reason": "execution_not_found"})))
+    }
+
+    /// What is wrong with a request, all of it.
+    pub(super) fn invalid(report: &Report) -> Self {
+        let message = match report.errors.as_slice() {
+            [one] => format!("Invalid request: {one}"),
+            several => format!("Invalid request: {} faults, see details", several.len()),
+        };
+        let body = ErrorResponse::new(ErrorCode::ValidationError, message);
+        Self::new(400, body.with_details(json!({"reason": "invalid_request", "violations": report.errors})))
+    }
+
+    /// The method is not one the skill takes.
+    pub(super) fn method(allowed: &str) -> Self {
+        let message = format!("this address takes {allowed}");
+        let body = ErrorResponse::new(ErrorCode::ValidationError, message);
+        let mut error = Self::new(405, body.with_details(json!({"reason": "method_not_allowed"})));
+        error.headers.push((header::ALLOW, allowed.to_owned()));
+        error
+    }
+
+    pub(super) fn query_too_long(limit: usize) -> Self {
+        let body = ErrorResponse::new(ErrorCode::ValidationError, format!("the query is longer than {limit} bytes"));
+        Self::new(414, body.with_details(json!({"reason": "query_too_long"})))
+    }
+
+    /// The skill wants to know who calls, in its own way.
+    pub(super) fn auth_required(
+        auth: &SkillAuth,
+        oauth: Option<&OAuthEndpoints>,
+        base: &str,
+        why: Option<&str>,
+    ) -> Self {
+        let mut details = json!({"required_auth_type": auth.as_str()});
+        let challenge = match auth {
+            SkillAuth::ApiKey { header } => {
+                details["header"] = json!(header);
+                format!("ApiKey realm=\"nuncio\", header=\"{header}\"")
+            }
+            SkillAuth::OAuth2 { .. } => {
+                if let Some(oauth) = oauth {
+                    details["authorization_url"] = json!(oauth.authorization_url);
+                    details["token_url"] = json!(oauth.token_url);
+                }
+                let wrong = if why.is_some() { ", error=\"invalid_token\"" } else { "" };
+                format!(
+                    "Bearer realm=\"nuncio\"{wrong}, resource_metadata=\"{base}/.well-known/oauth-protected-resource\""
+                )
+            }
+            SkillAuth::Custom => {
+                details["header"] = json!("X-Signature");
+                details["scheme"] = json!("hmac-sha256-v1");
+                "Signature realm=\"nuncio\", scheme=\"hmac-sha256-v1\"".to_owned()
+            }
+            SkillAuth::None => "Bearer realm=\"nuncio\"".to_owned(),
+        };
+        if let Some(why) = why {
+            details["reason"] = json!(why);
+        }
+        let message = "Authentication is required to invoke this skill";
+        let body = ErrorResponse::new(ErrorCode::AuthRequired, message).with_details(details).with_retry(0, 1);
+        let mut error = Self::new(401, body);
+        error.headers.push((header::WWW_AUTHENTICATE, challenge));
+        error
+    }
+
+    /// The caller is known and may not.
+    pub(super) fn forbidden(required: &[ScopeId], granted: &[ScopeId], by_token: bool) -> Self {
+        let message = "Insufficient permissions to invoke this skill";
+        let details = json!({"required_scopes": required, "granted_scopes": granted});
+        let mut error = Self::new(403, ErrorResponse::new(ErrorCode::PermissionDenied, message).with_details(details));
+        if by_token {
+            let scopes: Vec<&str> = required.iter().map(ScopeId::as_str).collect();
+            let challenge = format!("Bearer error=\"insufficient_scope\", scope=\"{}\"", scopes.join(" "));
+            error.headers.push((header::WWW_AUTHENTICATE, challenge));
+        }
+        error
+    }
+
+    /// There is no room for one more.
+    pub(super) fn full(full: Full) -> Self {
+        let (reason, message) = match full {
+            Full::Caller => ("caller_queue_full", "you have too many executions that are not over; wait for some"),
+            Full::Skill => ("skill_queue_full", "this skill has too many executions that are not over"),
+            Full::Server => ("queue_full", "this server has too many executions that are not over"),
+        };
+        let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, message);
+        let body = body.with_details(json!({"reason": reason})).with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
+        Self::new(429, body).with_retry_after()
+    }
+
+    /// What the body advises, for those who read headers.
+    fn with_retry_after(mut self) -> Self {
+        if let Some(retry) = &self.body.error.retry {
+            let seconds = retry.suggested_delay_ms.as_u64().div_ceil(1000);
+            self.headers.push((header::RETRY_AFTER, seconds.to_string()));
+        }
+        self
+    }
+}
+
+impl IntoResponse for SkillError {
+    fn into_response(self) -> Response {
+        let status = StatusCode::from_u16(self.status).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+        let body = serde_json::to_vec(&self.body).unwrap_or_default();
+        let mut response = json_response(status, body);
+        for (name, value) in self.headers {
+            if let Ok(value) = HeaderValue::try_from(value) {
+                response.headers_mut().insert(name, value);
+            }
+        }
+        response
+    }
+}
+
+/// The answer to a request that is refused before its route.
+#[must_use]
+pub fn refuse(error: &EngineError) -> Response {
+    SkillError::from(error.clone()).into_response()
+}

@@ -1,0 +1,82 @@
+//! Parameters and the schemas nested in documents.
+
+use std::collections::HashSet;
+
+use jsonschema::{ValidationError, draft4, draft6, draft7, draft201909, draft202012};
+use nuncio_core::schema::Schema;
+use serde_json::Value;
+
+use super::{Lint, MAX_FAULTS};
+use crate::validate::report::type_name;
+
+/// The types JSON Schema has.
+const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
+
+impl Lint<'_> {
+    /// Every parameter of a list.
+    pub(super) fn parameters(&mut self, path: &str) {
+        let mut names = HashSet::new();
+        for (place, parameter) in self.list(path).iter().enumerate() {
+            if self.errors.len() > MAX_FAULTS {
+                return;
+            }
+            let here = format!("{path}/{place}");
+            if let Some(name) = parameter.get("name").and_then(Value::as_str)
+                && !names.insert(name)
+            {
+                self.warning(&format!("{here}/name"), "is the name of an earlier parameter too", "a name of its own");
+            }
+            let kind = parameter.get("type").and_then(Value::as_str);
+            if kind.is_some_and(|kind| !TYPES.contains(&kind)) {
+                self.warning(&format!("{here}/type"), "is not a type of JSON Schema", TYPES.to_vec());
+            }
+            let schema = self.schema(&format!("{here}/schema"));
+            let fits_type = |value| kind.is_none_or(|kind| is_of_type(value, kind));
+            let fits_schema = |value| schema.as_ref().is_none_or(|schema| schema.check(value).is_ok());
+            let default = parameter.get("default");
+            if default.is_some_and(|value| !fits_type(value) || !fits_schema(value)) {
+                let expected = kind.unwrap_or("what its schema says");
+                self.warning(&format!("{here}/default"), "does not fit the parameter's own type and schema", expected);
+            }
+        }
+    }
+
+    /// A nested JSON Schema: an error when it is none, a warning when it is one we cannot use.
+    pub(super) fn schema(&mut self, path: &str) -> Option<Schema> {
+        let source = self.at(path).filter(|source| source.is_object())?;
+        if let Err(error) = meta(source) {
+            let inside = error.instance_path().to_string();
+            let place = if inside.is_empty() { String::new() } else { format!("at {inside}, ") };
+            self.error(path, format!("must be a JSON Schema: {place}{}", error.masked()), "JSON Schema");
+            return None;
+        }
+        match Schema::compile(source.clone()) {
+            Ok(schema) => Some(schema),
+            Err(why) => {
+                self.warning(path, format!("cannot be used here: {why}"), "a JSON Schema 2020-12 that stands alone");
+                None
+            }
+        }
+    }
+}
+
+/// Whether it is a JSON Schema of the draft it names, 2020-12 when it names none. A draft nobody knows
+/// cannot be judged.
+fn meta(source: &Value) -> Result<(), ValidationError<'_>> {
+    match source.get("$schema").and_then(Value::as_str).map(|draft| draft.trim_end_matches('#')) {
+        None | Some("https://json-schema.org/draft/2020-12/schema") => draft202012::meta::validate(source),
+        Some("https://json-schema.org/draft/2019-09/schema") => draft201909::meta::validate(source),
+        Some("http://json-schema.org/draft-07/schema") => draft7::meta::validate(source),
+        Some("http://json-schema.org/draft-06/schema") => draft6::meta::validate(source),
+        Some("http://json-schema.org/draft-04/schema") => draft4::meta::validate(source),
+        Some(_) => Ok(()),
+    }
+}
+
+/// Whether a value is of a JSON Schema type; of one nobody knows, which was told already, any is.
+fn is_of_type(value: &Value, kind: &str) -> bool {
+    match kind {
+        "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
+        _ => !TYPES.contains(&kind) || type_name(value) == kind,
+    }
+}

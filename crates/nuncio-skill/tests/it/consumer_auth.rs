@@ -1,0 +1,314 @@
+//! Who we are to a skill: keys, tokens, logins, signatures.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use nuncio_skill::client::oauth::{Login, MemoryTokens};
+use nuncio_skill::client::{Call, Credential, Progress, Reason, Secret, Watcher};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use url::Url;
+
+use crate::consumer_provider::{Provider, Received, Reply, World, call, descriptor, index, provider, target};
+
+const CALL: &str = "POST /call";
+
+fn with(credential: Credential) -> Call {
+    Call { credential, ..call() }
+}
+
+fn secret() -> Secret {
+    Secret::new("hunter22")
+}
+
+/// A provider whose skill wants that.
+async fn wanting(auth: Value, odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Provider {
+    provider(move |request, before| {
+        let mut skill = descriptor();
+        skill["auth"] = auth.clone();
+        odd(request, before).or_else(|| (request.line() == "GET /b.json").then(|| Reply::json(200, &skill)))
+    })
+    .await
+}
+
+fn oauth2() -> Value {
+    json!({"type": "oauth2", "oauth2": {
+        "authorization_url": "https://login.example/authorize?tenant=1", "token_url": "https://login.example/token",
+        "scopes": {"read:forecast": "Read", "book:table": "Book"},
+    }})
+}
+
+#[tokio::test]
+async fn a_key_goes_into_the_header_the_descriptor_names() {
+    for (header, sent_as, value) in
+        [("X-Hotel-Key", "x-hotel-key", "hunter22"), ("Authorization", "authorization", "Bearer hunter22")]
+    {
+        let good = wanting(json!({"type": "api_key", "header": header}), |_, _| None).await;
+        let world = World::new(&[("good.example", &good)]);
+        world.call(&with(Credential::ApiKey(secret()))).await.unwrap();
+        assert_eq!(good.got(CALL)[0].header(sent_as), Some(value));
+        assert_eq!(good.got("GET /status/e-1")[0].header(sent_as), Some(value), "also to know what became of it");
+        assert!(good.got("GET /b.json")[0].header("authorization").is_none(), "what is public is read without");
+    }
+}
+
+#[tokio::test]
+async fn without_the_right_credential_nothing_is_sent() {
+    let custom = json!({"type": "custom", "custom": {"instructions": "Sign it."}});
+    for (auth, credential, reason) in [
+        (json!({"type": "api_key", "header": "X-Key"}), Credential::None, Reason::CredentialMissing),
+        (json!({"type": "api_key", "header": "X-Key"}), Credential::Token(secret()), Reason::CredentialUnfit),
+        (oauth2(), Credential::None, Reason::CredentialMissing),
+        (oauth2(), Credential::ApiKey(secret()), Reason::CredentialUnfit),
+        (custom.clone(), Credential::None, Reason::CredentialMissing),
+        (custom, Credential::ApiKey(secret()), Reason::CredentialUnfit),
+    ] {
+        let good = wanting(auth.clone(), |_, _| None).await;
+        let error = World::new(&[("good.example", &good)]).call(&with(credential)).await.unwrap_err();
+        assert_eq!((error.reason, error.code.as_str(), good.hits(CALL)), (reason, "AUTH_REQUIRED", 0));
+        assert_eq!(error.details.as_ref().unwrap()["required_auth_type"], auth["type"]);
+    }
+}
+
+#[tokio::test]
+async fn a_skill_that_asks_for_nothing_gets_nothing() {
+    let good = wanting(json!({"type": "none"}), |_, _| None).await;
+    World::new(&[("good.example", &good)]).call(&with(Credential::ApiKey(secret()))).await.unwrap();
+    assert!(!good.got(CALL)[0].head.contains("hunter22"));
+}
+
+#[tokio::test]
+async fn a_private_skill_is_found_with_the_key_and_only_at_the_named_host() {
+    let hidden = provider(|request, _| {
+        let knows = request.header("authorization") == Some("Bearer hunter22");
+        let mut empty = index();
+        empty["skills"] = json!([]);
+        match request.line() {
+            "GET /.well-known/skill-sharing" if !knows => Some(Reply::json(200, &empty)),
+            "GET /b.json" if !knows => Some(Reply::text(404, "")),
+            "GET /b.json" => {
+                let mut skill = descriptor();
+                skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
+                Some(Reply::json(200, &skill))
+            }
+            _ => None,
+        }
+    })
+    .await;
+    let world = World::new(&[("good.example", &hidden)]);
+    assert_eq!(world.invoke().await.unwrap_err().reason, Reason::NotListed);
+    assert_eq!(world.call(&with(Credential::ApiKey(secret()))).await.unwrap(), json!({"text": "hi"}));
+}
+
+#[tokio::test]
+async fn a_request_is_signed_over_its_time_nonce_and_body() {
+    let good = wanting(json!({"type": "custom", "custom": {"instructions": "Sign it."}}), |_, _| None).await;
+    World::new(&[("good.example", &good)]).call(&with(Credential::Signature(secret()))).await.unwrap();
+    let sent = &good.got(CALL)[0];
+    let (time, nonce) = (sent.header("x-signature-timestamp").unwrap(), sent.header("x-signature-nonce").unwrap());
+    assert_eq!(time, "1794740400");
+    assert!(nonce.len() >= 8);
+    let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, b"hunter22");
+    let tag = ring::hmac::sign(&key, format!("{time}.{nonce}.{}", sent.body).as_bytes());
+    let tag: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!(sent.header("x-signature"), Some(format!("v1={tag}").as_str()));
+    assert!(!sent.head.contains("hunter22") && !sent.body.contains("hunter22"));
+}
+
+/// A token endpoint that counts.
+async fn issuer() -> Provider {
+    Provider::start(|request, before| match request.line() {
+        "POST /token" => {
+            let token = json!({"access_token": format!("token-{before}"), "token_type": "Bearer", "expires_in": 3600,
+                "refresh_token": format!("refresh-{before}")});
+            Reply::json(200, &token)
+        }
+        _ => Reply::text(404, ""),
+    })
+    .await
+}
+
+fn form(sent: &Received) -> Value {
+    let pairs = url::form_urlencoded::parse(sent.body.as_bytes());
+    Value::Object(pairs.map(|(name, value)| (name.into_owned(), json!(value))).collect())
+}
+
+fn client() -> Credential {
+    Credential::Client { id: "my app".to_owned(), secret: Secret::new("s:1"), scopes: Vec::new() }
+}
+
+#[tokio::test]
+async fn a_client_fetches_its_token_once_and_anew_when_it_is_not_taken() {
+    let refusing = wanting(oauth2(), |request, _| {
+        let stale = request.header("authorization") == Some("Bearer token-0");
+        let first = request.line() == CALL && stale;
+        first.then(|| Reply::text(401, ""))
+    });
+    let (good, issuer) = (refusing.await, issuer().await);
+    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    world.call(&with(client())).await.unwrap();
+    world.call(&with(client())).await.unwrap();
+    let asked = issuer.got("POST /token");
+    assert_eq!(asked.len(), 2, "one, and one more because the first was refused");
+    let expected = json!({"grant_type": "client_credentials", "scope": "book:table read:forecast", "resource": "https://good.example"});
+    assert_eq!(form(&asked[0]), expected);
+    // my+app:s%3A1
+    assert_eq!(asked[0].header("authorization"), Some("Basic bXkrYXBwOnMlM0Ex"));
+    let used: Vec<_> = good.got(CALL).iter().map(|sent| sent.header("authorization").unwrap().to_owned()).collect();
+    assert_eq!(used, ["Bearer token-0", "Bearer token-1", "Bearer token-1"]);
+    assert!(good.lines().iter().flat_map(|line| good.got(line)).all(|sent| !sent.head.contains("Basic")));
+}
+
+#[tokio::test]
+async fn a_token_endpoint_that_gives_none_is_told() {
+    let denial = |status: u16, body: &'static str| async move {
+        let good = wanting(oauth2(), |_, _| None).await;
+        let issuer = Provider::start(move |_, _| Reply::Whole(status, vec![], body.to_owned())).await;
+        let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+        let error = world.call(&with(client())).await.unwrap_err();
+        assert_eq!((error.reason, good.hits(CALL)), (Reason::TokenRefused, 0));
+        error.to_string()
+    };
+    assert!(denial(401, r#"{"error":"invalid_client"}"#).await.contains("id and secret"));
+    assert!(denial(500, "<html>").await.contains("answered 500"));
+    for odd in [
+        "{}",
+        r#"{"access_token":"","token_type":"bearer"}"#,
+        r#"{"access_token":"a b","token_type":"bearer"}"#,
+        r#"{"access_token":"a\r\nx: y","token_type":"bearer"}"#,
+        r#"{"access_token":"a","token_type":"mac"}"#,
+    ] {
+        denial(200, odd).await;
+    }
+}
+
+#[tokio::test]
+async fn a_server_without_resources_is_asked_without() {
+    let good = wanting(oauth2(), |_, _| None).await;
+    let issuer = Provider::start(|request, _| {
+        if request.body.contains("resource=") {
+            return Reply::json(400, &json!({"error": "invalid_target"}));
+        }
+        Reply::json(200, &json!({"access_token": "t", "token_type": "bearer"}))
+    })
+    .await;
+    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    world.call(&with(client())).await.unwrap();
+    assert_eq!(issuer.hits("POST /token"), 2);
+}
+
+#[tokio::test]
+async fn somebody_elses_token_address_does_not_get_at_their_tokens() {
+    let (good, evil, issuer) =
+        (wanting(oauth2(), |_, _| None).await, wanting(oauth2(), |_, _| None).await, issuer().await);
+    let world = World::new(&[("good.example", &good), ("evil.example", &evil), ("login.example", &issuer)]);
+    world.call(&with(client())).await.unwrap();
+    let skill = json!({"url": "https://evil.example/call", "method": "POST", "status_url": "https://evil.example/status/{execution_id}"});
+    let impostor = provider(move |request, _| {
+        let mut copy = descriptor();
+        copy["auth"] = oauth2();
+        copy["endpoint"] = skill.clone();
+        (request.line() == "GET /b.json").then(|| Reply::json(200, &copy))
+    })
+    .await;
+    let world = World::new(&[("evil.example", &impostor), ("login.example", &issuer)]);
+    let target = nuncio_skill::client::Target::parse("https://evil.example/b.json").unwrap();
+    world.consumer.invoke(&target, &with(client())).await.unwrap();
+    assert_eq!(impostor.got(CALL)[0].header("authorization"), Some("Bearer token-1"), "a token of its own");
+    assert!(form(&issuer.got("POST /token")[1])["resource"] == "https://evil.example");
+}
+
+/// A browser whose user allows everything: it goes straight back, after a few wrong turns.
+async fn browser(url: String, answer: fn(&Url) -> Vec<String>) {
+    let url = Url::parse(&url).unwrap();
+    let back = url.query_pairs().find(|(name, _)| name == "redirect_uri").unwrap().1.into_owned();
+    let back = Url::parse(&back).unwrap();
+    for path in answer(&url) {
+        let mut stream = tokio::net::TcpStream::connect(("127.0.0.1", back.port().unwrap())).await.unwrap();
+        stream.write_all(format!("GET {path} HTTP/1.1\r\nhost: x\r\n\r\n").as_bytes()).await.unwrap();
+        let mut answer = String::new();
+        stream.read_to_string(&mut answer).await.unwrap();
+    }
+}
+
+fn query(url: &Url, name: &str) -> String {
+    url.query_pairs().find(|(key, _)| key == name).unwrap_or_else(|| panic!("no {name} in {url}")).1.into_owned()
+}
+
+#[tokio::test]
+async fn a_person_logs_in_once_and_the_login_is_refreshed() {
+    let (good, issuer) = (wanting(oauth2(), |_, _| None).await, issuer().await);
+    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    let asked: Arc<std::sync::Mutex<Option<Url>>> = Arc::default();
+    let seen = Arc::clone(&asked);
+    let watcher = Watcher::new(move |progress| {
+        if let Progress::Authorize { url } = progress {
+            *seen.lock().unwrap() = Url::parse(url).ok();
+            tokio::spawn(browser(url.clone(), |url| {
+                let state = query(url, "state");
+                let wrong = ["/favicon.ico", "/callback?code=stolen&state=wrong", "/callback?code=none"];
+                let right = format!("/callback?code=c-1&state={state}");
+                wrong.into_iter().map(str::to_owned).chain([right]).collect()
+            }));
+        }
+    });
+    let consumer = world.consumer.clone().with_tokens(Arc::new(MemoryTokens::default())).watched_by(watcher);
+    let described = consumer.describe(&target(), &Credential::None).await.unwrap();
+    let login = Login { client_id: "app".to_owned(), client_secret: None, scopes: vec!["book:table".to_owned()] };
+    consumer.login(&described, &login).await.unwrap();
+
+    let url = asked.lock().unwrap().clone().unwrap();
+    assert_eq!(url.host_str(), Some("login.example"));
+    let expected = [
+        ("tenant", "1"),
+        ("response_type", "code"),
+        ("client_id", "app"),
+        ("scope", "book:table"),
+        ("code_challenge_method", "S256"),
+        ("resource", "https://good.example"),
+    ];
+    for (name, value) in expected {
+        assert_eq!(query(&url, name), value, "{name}");
+    }
+    let sent = form(&issuer.got("POST /token")[0]);
+    assert_eq!(
+        (&sent["grant_type"], &sent["code"], &sent["client_id"]),
+        (&json!("authorization_code"), &json!("c-1"), &json!("app"))
+    );
+    assert_eq!(sent["redirect_uri"], query(&url, "redirect_uri"));
+    let verifier = ring::digest::digest(&ring::digest::SHA256, sent["code_verifier"].as_str().unwrap().as_bytes());
+    assert_eq!(base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(verifier), query(&url, "code_challenge"));
+
+    let run = async || {
+        let mut execution = consumer.submit(&described, &call()).await.unwrap();
+        consumer.follow(&mut execution).await.unwrap()
+    };
+    run().await;
+    assert_eq!(good.got(CALL)[0].header("authorization"), Some("Bearer token-0"), "no credential is needed any more");
+    world.clock.leap(std::time::Duration::from_secs(3590));
+    run().await;
+    let refreshed = form(&issuer.got("POST /token")[1]);
+    let expected = json!({"grant_type": "refresh_token", "refresh_token": "refresh-0", "client_id": "app", "resource": "https://good.example"});
+    assert_eq!(refreshed, expected);
+    assert_eq!(good.got(CALL)[1].header("authorization"), Some("Bearer token-1"));
+}
+
+#[tokio::test]
+async fn a_person_who_refuses_is_not_logged_in() {
+    let (good, issuer) = (wanting(oauth2(), |_, _| None).await, issuer().await);
+    let world = World::new(&[("good.example", &good), ("login.example", &issuer)]);
+    let watcher = Watcher::new(|progress| {
+        if let Progress::Authorize { url } = progress {
+            tokio::spawn(browser(url.clone(), |url| {
+                vec![format!("/callback?error=access_denied&state={}", query(url, "state"))]
+            }));
+        }
+    });
+    let consumer = world.consumer.clone().watched_by(watcher);
+    let described = consumer.describe(&target(), &Credential::None).await.unwrap();
+    let error =
+        consumer.login(&described, &Login { client_id: "app".to_owned(), ..Login::default() }).await.unwrap_err();
+    assert_eq!(error.reason, Reason::TokenRefused);
+    assert!(error.message.contains("access_denied"), "{error}");
+    assert!(issuer.lines().is_empty());
+}

@@ -1,0 +1,342 @@
+//! Providers that do as they are told, well or badly, and a world in which they have names.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nuncio_backend::fetch::{Allow, GuardedFetch};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
+use nuncio_engine::ports::{Clock, Entropy, Fetch};
+use nuncio_skill::client::{Call, Consumer, ConsumerError, Options, Progress, Target, Watcher};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use url::Url;
+
+/// What a consumer sent.
+#[derive(Debug, Clone)]
+pub(crate) struct Received {
+    pub(crate) head: String,
+    pub(crate) body: String,
+}
+
+impl Received {
+    /// Method and path, such as `POST /call`.
+    pub(crate) fn line(&self) -> &str {
+        self.head.lines().next().unwrap().trim_end_matches(" HTTP/1.1")
+    }
+
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let headers = self.head.lines().skip(1).filter_map(|line| line.split_once(": "));
+        headers.filter(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value).next()
+    }
+
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_str(&self.body).unwrap()
+    }
+}
+
+/// What a provider answers.
+#[derive(Debug, Clone)]
+pub(crate) enum Reply {
+    /// Status, headers, body.
+    Whole(u16, Vec<(&'static str, String)>, String),
+    /// A body without end.
+    Endless,
+    /// Nothing, ever.
+    Silent,
+}
+
+impl Reply {
+    pub(crate) fn json(status: u16, body: &Value) -> Self {
+        Self::Whole(status, vec![("content-type", "application/json".to_owned())], body.to_string())
+    }
+
+    pub(crate) fn with(mut self, name: &'static str, value: impl Into<String>) -> Self {
+        if let Self::Whole(_, headers, _) = &mut self {
+            headers.retain(|(key, _)| *key != name);
+            headers.push((name, value.into()));
+        }
+        self
+    }
+
+    pub(crate) fn text(status: u16, body: &str) -> Self {
+        Self::Whole(status, vec![("content-type", "text/html".to_owned())], body.to_owned())
+    }
+}
+
+/// A server that answers as a function says: the request, and how many of the same line came before.
+pub(crate) struct Provider {
+    pub(crate) port: u16,
+    received: Arc<Mutex<Vec<Received>>>,
+}
+
+impl Provider {
+    pub(crate) async fn start(answer: impl Fn(&Received, usize) -> Reply + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        let received: Arc<Mutex<Vec<Received>>> = Arc::default();
+        let (log, answer) = (Arc::clone(&received), Arc::new(answer));
+        tokio::spawn(async move {
+            while let Ok((mut stream, _)) = listener.accept().await {
+                let (log, answer) = (Arc::clone(&log), Arc::clone(&answer));
+                tokio::spawn(async move {
+                    let Some(request) = read(&mut stream).await else { return };
+                    let before = {
+                        let mut log = log.lock().unwrap();
+                        let before = log.iter().filter(|one| one.line() == request.line()).count();
+                        log.push(request.clone());
+                        before
+                    };
+                    write(&mut stream, answer(&request, before)).await;
+                });
+            }
+        });
+        Self { port, received }
+    }
+
+    /// What came, of this method and path.
+    pub(crate) fn got(&self, line: &str) -> Vec<Received> {
+        self.received.lock().unwrap().iter().filter(|one| one.line() == line).cloned().collect()
+    }
+
+    pub(crate) fn hits(&self, line: &str) -> usize {
+        self.got(line).len()
+    }
+
+    pub(crate) fn lines(&self) -> Vec<String> {
+        self.received.lock().unwrap().iter().map(|one| one.line().to_owned()).collect()
+    }
+}
+
+async fn read(stream: &mut TcpStream) -> Option<Received> {
+    let mut bytes = Vec::new();
+    let end = loop {
+        if stream.read_buf(&mut bytes).await.ok()? == 0 {
+            return None;
+        }
+        if let Some(end) = bytes.windows(4).position(|window| window == b"\r\n\r\n") {
+            break end;
+        }
+    };
+    let mut received = Received { head: String::from_utf8(bytes[..end].to_vec()).ok()?, body: String::new() };
+    let length: usize = received.header("content-length").map_or(Some(0), |length| length.parse().ok())?;
+    let mut body = bytes.split_off(end + 4);
+    while body.len() < length {
+        stream.read_buf(&mut body).await.ok()?;
+    }
+    received.body = String::from_utf8(body).ok()?;
+    Some(received)
+}
+
+async fn write(stream: &mut TcpStream, reply: Reply) {
+    match reply {
+        Reply::Whole(status, headers, body) => {
+            let headers: String = headers.iter().map(|(name, value)| format!("{name}: {value}\r\n")).collect();
+            let head =
+                format!("HTTP/1.1 {status} X\r\nconnection: close\r\ncontent-length: {}\r\n{headers}\r\n", body.len());
+            let _ = stream.write_all(head.as_bytes()).await;
+            let _ = stream.write_all(body.as_bytes()).await;
+        }
+        Reply::Endless => {
+            let head = "HTTP/1.1 200 X\r\nconnection: close\r\ncontent-type: application/json\r\n\r\n[";
+            let _ = stream.write_all(head.as_bytes()).await;
+            while stream.write_all(&[b' '; 64 * 1024]).await.is_ok() {}
+        }
+        Reply::Silent => std::future::pending().await,
+    }
+}
+
+/// The real way out, with names for providers on this machine: `https://NAME` is one of them.
+#[derive(Debug)]
+struct Names {
+    out: GuardedFetch,
+    ports: BTreeMap<String, u16>,
+    /// The request that is given hardly any time.
+    hurried: Option<&'static str>,
+    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+}
+
+#[async_trait::async_trait]
+impl Fetch for Names {
+    async fn fetch(&self, mut request: Outgoing) -> Result<Incoming, FetchError> {
+        self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
+        if self.hurried == Some(&*format!("{} {}", request.method, request.url.path())) {
+            request.timeout = Duration::from_millis(50);
+        }
+        if let Some(port) = request.url.host_str().and_then(|host| self.ports.get(host)) {
+            let rest = request.url[url::Position::BeforePath..].to_owned();
+            request.url = Url::parse(&format!("http://127.0.0.1:{port}{rest}")).unwrap();
+            request.trust = Trust::Configured;
+        }
+        self.out.fetch(request).await
+    }
+}
+
+/// A clock on which every pause is over at once, and noted.
+#[derive(Debug)]
+pub(crate) struct Leaping {
+    now: Mutex<Timestamp>,
+    pauses: Mutex<Vec<u64>>,
+}
+
+impl Leaping {
+    pub(crate) fn leap(&self, span: Duration) {
+        let mut now = self.now.lock().unwrap();
+        *now = now.after(span);
+    }
+}
+
+impl Clock for Leaping {
+    fn now(&self) -> Timestamp {
+        *self.now.lock().unwrap()
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
+        let mut now = self.now.lock().unwrap();
+        // A wait of minutes is somebody's patience, not a pause: nobody leaps over that.
+        let span = now.until(moment);
+        if span >= Duration::from_secs(600) {
+            return Box::pin(std::future::pending());
+        }
+        self.pauses.lock().unwrap().push(u64::try_from(span.as_millis()).unwrap());
+        *now = moment.max(*now);
+        Box::pin(std::future::ready(()))
+    }
+}
+
+/// No chance at all, so that pauses are what the rules say.
+#[derive(Debug)]
+pub(crate) struct Zeros;
+
+impl Entropy for Zeros {
+    fn fill(&self, bytes: &mut [u8]) {
+        bytes.fill(0);
+    }
+}
+
+/// A consumer in a world of named providers.
+pub(crate) struct World {
+    pub(crate) consumer: Consumer,
+    pub(crate) clock: Arc<Leaping>,
+    pub(crate) events: Arc<Mutex<Vec<Progress>>>,
+    trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+}
+
+impl World {
+    pub(crate) fn new(names: &[(&str, &Provider)]) -> Self {
+        Self::hurried(names, None)
+    }
+
+    /// With hardly any time for one request, and enough for all others.
+    pub(crate) fn hurried(names: &[(&str, &Provider)], hurried: Option<&'static str>) -> Self {
+        let options = Options { exchange: Duration::from_secs(60), ..Options::default() };
+        let ports = names.iter().map(|(name, provider)| ((*name).to_owned(), provider.port)).collect();
+        let trusts = Arc::<Mutex<Vec<_>>>::default();
+        let out = GuardedFetch::new(Allow::none(), false, None).unwrap();
+        let fetch = Names { out, ports, hurried, trusts: Arc::clone(&trusts) };
+        let start = Mutex::new(Timestamp::from_millis(1_794_740_400_000));
+        let clock = Arc::new(Leaping { now: start, pauses: Mutex::default() });
+        let events = Arc::<Mutex<Vec<Progress>>>::default();
+        let log = Arc::clone(&events);
+        let watcher = Watcher::new(move |progress| log.lock().unwrap().push(progress.clone()));
+        let consumer = Consumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(Zeros), options);
+        Self { consumer: consumer.watched_by(watcher), clock, events, trusts }
+    }
+
+    /// How long was waited each time, in milliseconds.
+    pub(crate) fn pauses(&self) -> Vec<u64> {
+        self.clock.pauses.lock().unwrap().clone()
+    }
+
+    pub(crate) fn notes(&self) -> Vec<String> {
+        let events = self.events.lock().unwrap();
+        let note = |event: &Progress| match event {
+            Progress::Note { message } => Some(message.clone()),
+            _ => None,
+        };
+        events.iter().filter_map(note).collect()
+    }
+
+    pub(crate) fn trust_of(&self, url: &str) -> Option<Trust> {
+        self.trusts.lock().unwrap().iter().find(|(asked, _)| asked == url).map(|(_, trust)| *trust)
+    }
+
+    /// The whole way to `a/b@good.example` with its one input.
+    pub(crate) async fn invoke(&self) -> Result<Value, ConsumerError> {
+        self.call(&call()).await
+    }
+
+    pub(crate) async fn call(&self, call: &Call) -> Result<Value, ConsumerError> {
+        self.consumer.invoke(&target(), call).await
+    }
+}
+
+pub(crate) fn target() -> Target {
+    Target::parse("a/b@good.example").unwrap()
+}
+
+pub(crate) fn call() -> Call {
+    let Value::Object(inputs) = json!({"text": "hi"}) else { unreachable!("it is one") };
+    Call::with(inputs)
+}
+
+/// An index with one skill.
+pub(crate) fn index() -> Value {
+    json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "Good"}, "skills": [entry("a/b")]})
+}
+
+pub(crate) fn entry(id: &str) -> Value {
+    json!({
+        "id": id, "name": "Echo", "capability_type": "api", "description": "Says it again.",
+        "descriptor_url": "https://good.example/b.json", "access": "public", "version": "1.0.0",
+    })
+}
+
+/// The descriptor of that skill.
+pub(crate) fn descriptor() -> Value {
+    json!({
+        "protocol": {"version": "1.0.0"}, "id": "a/b", "name": "Echo", "version": "1.0.0", "capability_type": "api",
+        "description": "Says it again.", "provider": {"name": "Good"},
+        "endpoint": {"url": "https://good.example/call", "method": "POST",
+            "status_url": "https://good.example/status/{execution_id}"},
+        "inputs": [
+            {"name": "text", "type": "string", "description": "What to say.", "required": true},
+            {"name": "times", "type": "number", "description": "How often.", "required": false, "default": 1},
+        ],
+        "output": {"content_type": "application/json",
+            "schema": {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}},
+        "auth": {"type": "none"}, "access": "public",
+    })
+}
+
+/// An answer about the execution `e-1`.
+pub(crate) fn state(status: &str) -> Value {
+    let mut answer = json!({
+        "execution_id": "e-1", "status": status, "skill_id": "a/b",
+        "timestamps": {"created_at": "2026-11-15T11:00:00Z", "updated_at": "2026-11-15T11:00:00Z"},
+    });
+    match status {
+        "completed" => answer["output"] = json!({"text": "hi"}),
+        "failed" | "timeout" => answer["error"] = json!({"code": "EXECUTION_FAILED", "message": "no luck"}),
+        _ => {}
+    }
+    answer
+}
+
+/// A provider that behaves, unless `odd` has another answer to a request.
+pub(crate) async fn provider(odd: impl Fn(&Received, usize) -> Option<Reply> + Send + Sync + 'static) -> Provider {
+    Provider::start(move |request, before| {
+        odd(request, before).unwrap_or_else(|| match request.line() {
+            "GET /.well-known/skill-sharing" => Reply::json(200, &index()),
+            "GET /b.json" => Reply::json(200, &descriptor()),
+            "POST /call" => Reply::json(202, &state("accepted")),
+            "GET /status/e-1" => Reply::json(200, &state(if before == 0 { "running" } else { "completed" })),
+            "DELETE /status/e-1" => Reply::json(202, &state("running")),
+            _ => Reply::text(404, "nothing here"),
+        })
+    })
+    .await
+}

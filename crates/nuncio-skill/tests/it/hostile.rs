@@ -1,0 +1,399 @@
+//! Providers that lie, dawdle and drown: each is a clear error, and nothing is invoked that may not be.
+
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_skill::client::{Call, Credential, FailureCode, Reason, Secret, Target};
+use nuncio_skill::wire::ErrorCode;
+use serde_json::{Value, json};
+
+use crate::consumer_provider::{Provider, Received, Reply, World, call, descriptor, entry, index, provider, state};
+
+const INDEX: &str = "GET /.well-known/skill-sharing";
+const DESCRIPTOR: &str = "GET /b.json";
+const CALL: &str = "POST /call";
+const STATUS: &str = "GET /status/e-1";
+
+/// A provider whose answer to one request is another.
+async fn but(line: &'static str, reply: Reply) -> Provider {
+    provider(move |request, _| (request.line() == line).then(|| reply.clone())).await
+}
+
+/// What invoking its skill comes to, how often it was invoked, and where the error is.
+async fn outcome(bad: &Provider) -> (Reason, ErrorCode, usize, String) {
+    let error = World::new(&[("good.example", bad)]).invoke().await.unwrap_err();
+    let FailureCode::Protocol(code) = error.code else { panic!("{error}") };
+    (error.reason, code, bad.hits(CALL), error.to_string())
+}
+
+fn changed(change: impl Fn(&mut Value)) -> Reply {
+    let mut skill = descriptor();
+    change(&mut skill);
+    Reply::json(200, &skill)
+}
+
+#[tokio::test]
+async fn an_invalid_descriptor_is_never_invoked() {
+    for change in [
+        |skill: &mut Value| drop(skill.as_object_mut().unwrap().remove("auth")),
+        |skill: &mut Value| skill["capability_type"] = json!("magic"),
+        |skill: &mut Value| skill["endpoint"]["method"] = json!("PATCH"),
+        |skill: &mut Value| skill["endpoint"]["url"] = json!("javascript:alert(1)"),
+        |skill: &mut Value| skill["endpoint"]["url"] = json!("/relative"),
+        |skill: &mut Value| skill["endpoint"]["status_url"] = json!("file:///etc/{execution_id}"),
+        |skill: &mut Value| skill["output"]["schema"] = json!({"type": "nonsense"}),
+        |skill: &mut Value| skill["version"] = json!("1.0"),
+        |skill: &mut Value| *skill = json!([1]),
+    ] {
+        let bad = but(DESCRIPTOR, changed(change)).await;
+        let (reason, code, hits, said) = outcome(&bad).await;
+        assert_eq!((reason, code, hits), (Reason::InvalidDocument, ErrorCode::ValidationError, 0), "{said}");
+        assert!(said.starts_with("https://good.example/b.json is no valid SkillDescriptor: "), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn a_newer_protocol_is_told_with_both_versions_even_where_it_is_unreadable() {
+    for line in [DESCRIPTOR, INDEX] {
+        let newer =
+            json!({"protocol": {"version": "2.1.0", "changelog_url": "https://good.example/new"}, "brand": "new"});
+        let bad = but(line, Reply::json(200, &newer)).await;
+        let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+        assert_eq!(error.code, FailureCode::Protocol(ErrorCode::VersionIncompatible));
+        let details = error.details.as_ref().unwrap();
+        assert_eq!((&details["descriptor_version"], &details["consumer_version"]), (&json!("2.1.0"), &json!("1.0.0")));
+        assert_eq!(
+            (&details["supported_major"], &details["upgrade_url"]),
+            (&json!(1), &json!("https://good.example/new"))
+        );
+        assert!(error.message.contains("2.1.0") && error.message.contains("1.0.0"), "{error}");
+        assert_eq!(bad.hits(CALL), 0);
+    }
+}
+
+#[tokio::test]
+async fn every_major_is_judged_by_the_seeds_rule() {
+    for (version, works) in [("0.9.9", true), ("1.0.0", true), ("1.99.3", true), ("2.0.0", false), ("3.0.0", false)] {
+        let skill = changed(|skill| skill["protocol"]["version"] = json!(version));
+        let provider = but(DESCRIPTOR, skill).await;
+        let outcome = World::new(&[("good.example", &provider)]).invoke().await;
+        assert_eq!((outcome.is_ok(), provider.hits(CALL)), (works, usize::from(works)), "{version}");
+    }
+}
+
+#[tokio::test]
+async fn an_index_with_an_id_twice_is_no_index() {
+    let mut twice = index();
+    twice["skills"] = json!([entry("a/b"), entry("a/b")]);
+    let bad = but(INDEX, Reply::json(200, &twice)).await;
+    let (reason, _, hits, said) = outcome(&bad).await;
+    assert_eq!((reason, hits), (Reason::InvalidDocument, 0), "{said}");
+
+    let across = provider(|request, _| match request.line() {
+        INDEX => Some(Reply::json(200, &index()).with("link", "</p2>; rel=next")),
+        "GET /p2" => Some(Reply::json(200, &index())),
+        _ => None,
+    })
+    .await;
+    let (reason, _, hits, said) = outcome(&across).await;
+    assert_eq!((reason, hits), (Reason::InvalidDocument, 0));
+    assert!(said.contains("\"a/b\" twice"), "{said}");
+}
+
+#[tokio::test]
+async fn an_index_that_never_ends_or_leads_elsewhere_is_left() {
+    let empty = || {
+        let mut page = index();
+        page["skills"] = json!([]);
+        Reply::json(200, &page)
+    };
+    let circle = provider(move |request, _| {
+        request.line().starts_with(INDEX).then(|| empty().with("link", "<?cursor=1>; rel=next"))
+    })
+    .await;
+    assert_eq!(outcome(&circle).await.0, Reason::InvalidDocument);
+    assert_eq!(circle.hits("GET /.well-known/skill-sharing?cursor=1"), 1, "a page is read once");
+
+    let endless = provider(move |request: &Received, _| {
+        let page: usize = request.line().rsplit_once('=').map_or(0, |(_, page)| page.parse().unwrap());
+        let next = format!("<?cursor={}>; rel=next", page + 1);
+        request.line().starts_with(INDEX).then(|| empty().with("link", next))
+    })
+    .await;
+    let (reason, _, _, said) = outcome(&endless).await;
+    assert_eq!(reason, Reason::InvalidDocument);
+    assert!(said.contains("no end: 100 pages"), "{said}");
+    assert_eq!(endless.lines().len(), 100);
+
+    let away = provider(|request, _| {
+        (request.line() == INDEX).then(|| Reply::json(200, &index()).with("link", "<http://10.0.0.1/x>; rel=next"))
+    })
+    .await;
+    assert!(outcome(&away).await.3.contains("another host"));
+}
+
+#[tokio::test]
+async fn a_descriptor_of_another_skill_is_refused() {
+    let bad = but(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/other"))).await;
+    let (reason, code, hits, said) = outcome(&bad).await;
+    assert_eq!((reason, code, hits), (Reason::OtherSkill, ErrorCode::ValidationError, 0));
+    assert!(said.contains("\"a/other\"") && said.contains("\"a/b\""), "{said}");
+}
+
+#[tokio::test]
+async fn redirects_are_told_and_not_followed() {
+    for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
+        let bad = but(line, Reply::text(302, "").with("location", "http://169.254.169.254/latest")).await;
+        let (reason, code, _, said) = outcome(&bad).await;
+        assert_eq!((reason, code), (Reason::Redirected, ErrorCode::EndpointUnreachable), "{line}");
+        assert!(said.contains("169.254.169.254") && said.contains("not followed"), "{said}");
+    }
+}
+
+#[tokio::test]
+async fn addresses_in_documents_lead_to_no_private_place() {
+    let inside = provider(|_, _| None).await;
+    for address in [
+        format!("http://127.0.0.1:{}", inside.port),
+        format!("http://localhost:{}", inside.port),
+        format!("https://127.0.0.1:{}", inside.port),
+        "https://10.0.0.1".to_owned(),
+        "https://[::1]".to_owned(),
+        "http://good.example".to_owned().replace("good", "other"),
+    ] {
+        let mut listed = index();
+        listed["skills"][0]["descriptor_url"] = json!(format!("{address}/b.json"));
+        let bad = but(INDEX, Reply::json(200, &listed)).await;
+        let (reason, code, hits, said) = outcome(&bad).await;
+        assert_eq!((reason, code, hits), (Reason::Refused, ErrorCode::EndpointUnreachable, 0), "{address}: {said}");
+
+        let skill = changed(|skill| skill["endpoint"]["url"] = json!(format!("{address}/call")));
+        let (reason, _, _, said) = outcome(&but(DESCRIPTOR, skill).await).await;
+        assert_eq!(reason, Reason::Refused, "{address}: {said}");
+
+        let skill = changed(|skill| skill["endpoint"]["status_url"] = json!(format!("{address}/{{execution_id}}")));
+        let (reason, _, _, said) = outcome(&but(DESCRIPTOR, skill).await).await;
+        assert_eq!(reason, Reason::Refused, "{address}: {said}");
+    }
+    assert_eq!(inside.lines(), Vec::<String>::new(), "nothing inside was asked");
+}
+
+#[tokio::test]
+async fn a_named_host_is_not_asked_more_weakly_than_it_was_named() {
+    let weak = but(DESCRIPTOR, changed(|skill| skill["endpoint"]["url"] = json!("http://good.example/call"))).await;
+    let world = World::new(&[("good.example", &weak)]);
+    let _ = world.invoke().await;
+    assert_eq!(world.trust_of("http://good.example/call"), Some(Trust::Stranger), "the way out refuses plain http");
+}
+
+#[tokio::test]
+async fn wrong_types_and_broken_documents_are_named() {
+    for line in [INDEX, DESCRIPTOR, CALL, STATUS] {
+        let page = but(line, Reply::text(200, "<html>")).await;
+        assert_eq!(outcome(&page).await.0, Reason::WrongType, "{line}");
+        let untyped = but(line, Reply::Whole(200, vec![], "{}".to_owned())).await;
+        assert_eq!(outcome(&untyped).await.0, Reason::WrongType, "{line}");
+        for body in ["", "{", "\u{0}", "{\"a\":1,\"a\":2}", &"[".repeat(5000), "null"] {
+            let broken = Reply::Whole(
+                200,
+                vec![("content-type", "application/json; charset=utf-8".to_owned())],
+                body.to_owned(),
+            );
+            let (reason, code, _, said) = outcome(&but(line, broken).await).await;
+            assert_eq!(
+                (reason, code),
+                (Reason::InvalidDocument, ErrorCode::ValidationError),
+                "{line} {body:.9}: {said}"
+            );
+        }
+    }
+}
+
+#[tokio::test]
+async fn errors_without_an_envelope_are_judged_by_their_status() {
+    for (status, code) in [
+        (500, ErrorCode::EndpointUnreachable),
+        (401, ErrorCode::AuthRequired),
+        (403, ErrorCode::PermissionDenied),
+        (404, ErrorCode::SkillNotFound),
+        (408, ErrorCode::InvocationTimeout),
+        (504, ErrorCode::InvocationTimeout),
+        (418, ErrorCode::ValidationError),
+    ] {
+        let bad = but(CALL, Reply::text(status, "<html>\u{1b}[2Jtraceback")).await;
+        let (reason, said_code, hits, said) = outcome(&bad).await;
+        assert_eq!((reason, said_code, hits), (Reason::Answered, code, 1), "{status}");
+        assert!(said.contains(&status.to_string()) && !said.contains("traceback"), "{said}");
+    }
+    let envelope = json!({"error": {"code": "PERMISSION_DENIED", "message": "no\u{1b}[2J\nway",
+        "details": {"required_scopes": ["a"], "granted_scopes": []}}});
+    let bad = but(CALL, Reply::json(403, &envelope)).await;
+    let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+    assert_eq!(error.details.as_ref().unwrap()["required_scopes"], json!(["a"]));
+    assert!(!error.to_string().contains(char::is_control), "{error:?}");
+}
+
+#[tokio::test]
+async fn answers_without_end_and_silence_are_bounded() {
+    for (line, hits) in [(INDEX, 0), (DESCRIPTOR, 0), (CALL, 1)] {
+        let (reason, _, invoked, said) = outcome(&but(line, Reply::Endless).await).await;
+        assert_eq!((reason, invoked), (Reason::TooLarge, hits), "{line}: {said}");
+        let silent = but(line, Reply::Silent).await;
+        let error = World::hurried(&[("good.example", &silent)], Some(line)).invoke().await.unwrap_err();
+        assert_eq!((error.reason, silent.hits(CALL)), (Reason::TooSlow, hits), "{line}: {error}");
+        assert!(line != CALL || error.to_string().contains("--idempotency-key"), "{error}");
+    }
+    let spaces = Reply::Whole(200, vec![("content-type", "application/json".to_owned())], " ".repeat((1 << 20) + 1));
+    assert_eq!(outcome(&but(DESCRIPTOR, spaces).await).await.0, Reason::TooLarge);
+    let silent = but(STATUS, Reply::Silent).await;
+    let error = World::hurried(&[("good.example", &silent)], Some(STATUS)).invoke().await.unwrap_err();
+    assert_eq!((error.reason, error.execution.as_deref()), (Reason::TooSlow, Some("e-1")));
+    assert_eq!(silent.hits(STATUS), 11, "a provider that falls silent is left after ten more looks");
+}
+
+#[tokio::test]
+async fn an_execution_that_changes_its_name_or_its_skill_is_not_believed() {
+    let other = |field: &'static str| {
+        let mut answer = state("completed");
+        answer[field] = json!("other");
+        answer
+    };
+    for (line, field) in [(CALL, "skill_id"), (STATUS, "skill_id"), (STATUS, "execution_id")] {
+        let bad = but(line, Reply::json(200, &other(field))).await;
+        let (reason, code, _, said) = outcome(&bad).await;
+        assert_eq!((reason, code), (Reason::Changed, ErrorCode::ValidationError), "{line} {field}");
+        assert!(said.contains("\"other\""), "{said}");
+    }
+    let long = but(
+        CALL,
+        Reply::json(202, &{
+            let mut answer = state("accepted");
+            answer["execution_id"] = json!("x".repeat(10_000));
+            answer
+        }),
+    )
+    .await;
+    assert_eq!(outcome(&long).await.0, Reason::InvalidDocument);
+}
+
+#[tokio::test]
+async fn an_execution_that_goes_backwards_is_not_believed() {
+    let bad = provider(|request, before| {
+        let status = ["running", "accepted"].get(before).unwrap_or(&"completed");
+        (request.line() == STATUS).then(|| Reply::json(200, &state(status)))
+    })
+    .await;
+    let (reason, _, _, said) = outcome(&bad).await;
+    assert_eq!(reason, Reason::Backwards);
+    assert!(said.contains("says accepted, after it had said running"), "{said}");
+}
+
+#[tokio::test]
+async fn answers_that_break_the_protocol_are_not_believed() {
+    let broken: [fn(&mut Value); 5] = [
+        |answer| drop(answer.as_object_mut().unwrap().remove("timestamps")),
+        |answer| answer["status"] = json!("cancelled"),
+        |answer| answer["execution_id"] = json!(7),
+        |answer| answer["error"] = json!({"code": "X", "message": "both"}),
+        |answer| answer["timestamps"]["created_at"] = json!("yesterday"),
+    ];
+    for change in broken {
+        let mut answer = state("completed");
+        change(&mut answer);
+        let bad = but(STATUS, Reply::json(200, &answer)).await;
+        assert_eq!(outcome(&bad).await.0, Reason::InvalidDocument, "{answer}");
+    }
+}
+
+#[tokio::test]
+async fn a_skill_that_says_nowhere_what_became_of_it_is_refused() {
+    let skill = changed(|skill| drop(skill["endpoint"].as_object_mut().unwrap().remove("status_url")));
+    let bad = but(DESCRIPTOR, skill).await;
+    let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+    assert_eq!((error.reason, error.execution.as_deref()), (Reason::NoStatusUrl, Some("e-1")));
+}
+
+#[tokio::test]
+async fn an_output_that_was_not_promised_is_not_handed_on() {
+    let mut answer = state("completed");
+    answer["output"] = json!({"text": 7});
+    let bad = but(STATUS, Reply::json(200, &answer)).await;
+    let (reason, code, _, said) = outcome(&bad).await;
+    assert_eq!((reason, code), (Reason::BadOutput, ErrorCode::ValidationError));
+    assert!(said.contains("/text"), "{said}");
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_than_json_is_not_written() {
+    let skill = changed(|skill| skill["endpoint"]["content_type"] = json!("multipart/form-data"));
+    let (reason, _, hits, said) = outcome(&but(DESCRIPTOR, skill).await).await;
+    assert_eq!((reason, hits), (Reason::CannotSend, 0), "{said}");
+}
+
+/// An index on the named host, a descriptor and an endpoint on others, which want a key.
+async fn third_party() -> (Provider, Provider) {
+    let mut listed = index();
+    listed["skills"][0]["descriptor_url"] = json!("https://evil.example/b.json");
+    let good = but(INDEX, Reply::json(200, &listed)).await;
+    let evil = but(
+        DESCRIPTOR,
+        changed(|skill| {
+            skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
+            skill["endpoint"]["url"] = json!("https://evil.example/call");
+            skill["endpoint"]["status_url"] = json!("https://evil.example/status/{execution_id}");
+        }),
+    )
+    .await;
+    (good, evil)
+}
+
+#[tokio::test]
+async fn a_credential_goes_only_where_the_named_host_vouches_for() {
+    let key = Call { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
+    let (good, evil) = third_party().await;
+    let world = World::new(&[("good.example", &good), ("evil.example", &evil)]);
+    let error = world.call(&key).await.unwrap_err();
+    assert_eq!(
+        (error.reason, error.code),
+        (Reason::CredentialElsewhere, FailureCode::Protocol(ErrorCode::AuthRequired))
+    );
+    assert!(error.to_string().contains("--credential-for evil.example"), "{error}");
+    assert_eq!(evil.hits(CALL), 0);
+    let saw = |provider: &Provider| {
+        let lines = provider.lines();
+        lines.iter().flat_map(|line| provider.got(line)).any(|sent| format!("{sent:?}").contains("hunter22"))
+    };
+    assert!(!saw(&evil) && !saw(&good));
+
+    let meant = Call { credential_for: Some("evil.example".to_owned()), ..key };
+    assert_eq!(world.call(&meant).await.unwrap(), json!({"text": "hi"}));
+    assert_eq!(evil.got(CALL)[0].header("x-key"), Some("hunter22"));
+    assert_eq!(evil.got(DESCRIPTOR).last().unwrap().header("x-key"), None, "a descriptor needs no key");
+}
+
+#[tokio::test]
+async fn a_credential_is_not_sent_to_a_status_on_another_host() {
+    let elsewhere = provider(|_, _| None).await;
+    let good = but(
+        DESCRIPTOR,
+        changed(|skill| {
+            skill["auth"] = json!({"type": "api_key", "header": "X-Key"});
+            skill["endpoint"]["status_url"] = json!("https://else.example/status/{execution_id}");
+        }),
+    )
+    .await;
+    let world = World::new(&[("good.example", &good), ("else.example", &elsewhere)]);
+    let key = Call { credential: Credential::ApiKey(Secret::new("hunter22")), ..call() };
+    world.call(&key).await.unwrap();
+    assert_eq!(good.got(CALL)[0].header("x-key"), Some("hunter22"));
+    assert!(elsewhere.hits(STATUS) > 0);
+    assert!(elsewhere.got(STATUS).iter().all(|sent| !sent.head.contains("hunter22")));
+}
+
+#[tokio::test]
+async fn what_a_provider_calls_itself_cannot_move_the_terminal() {
+    let bad = but(DESCRIPTOR, changed(|skill| skill["id"] = json!("a/\u{1b}[2J\u{202e}b"))).await;
+    let error = World::new(&[("good.example", &bad)]).invoke().await.unwrap_err();
+    assert!(!error.to_string().contains(['\u{1b}', '\u{202e}']), "{error:?}");
+    let target = Target::parse("https://good.example/none.json").unwrap();
+    let error = World::new(&[("good.example", &bad)]).consumer.invoke(&target, &call()).await.unwrap_err();
+    assert_eq!(error.code, FailureCode::Protocol(ErrorCode::SkillNotFound));
+}

@@ -1,0 +1,329 @@
+//! The protocol's properties P1 to P5, and what must hold for any bytes at all.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nuncio_skill::validate::{self, Kind, check, parse, parse_as, parse_value, validate, validate_as};
+use nuncio_skill::wire::{
+    AccessPolicy, AuthConfig, AuthType, CapabilityType, CustomAuth, EndpointRetry, ErrorResponse, ExecutionStatus,
+    IndexProvider, InvocationEndpoint, InvocationRequest, InvocationResponse, OAuth2Config, OutputDefinition,
+    ParameterDefinition, Priority, ProtocolVersion, Provider, Quantity, SkillDescriptor, SkillIndex, SkillIndexEntry,
+    SkillMethod, SkillVersion,
+};
+use proptest::collection::{btree_map, btree_set, vec};
+use proptest::option;
+use proptest::prelude::*;
+use proptest::sample::select;
+use serde_json::{Map, Value, json};
+
+use crate::sample::{changed, descriptor, example, index, whole};
+
+fn value() -> impl Strategy<Value = Value> {
+    let scalar = prop_oneof![
+        Just(Value::Null),
+        any::<bool>().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        any::<u64>().prop_map(Value::from),
+        (-1e300..1e300_f64).prop_map(Value::from),
+        ".{0,8}".prop_map(Value::from),
+    ];
+    scalar.prop_recursive(4, 24, 4, |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(".{0,4}", inner, 0..4).prop_map(|map| map.into_iter().collect::<Map<_, _>>().into()),
+        ]
+    })
+}
+
+/// Fields nobody knows.
+fn extra() -> impl Strategy<Value = Map<String, Value>> {
+    btree_map("x_.{0,4}", value(), 0..2).prop_map(|map| map.into_iter().collect())
+}
+
+fn text() -> impl Strategy<Value = String> {
+    ".{0,12}"
+}
+
+fn url() -> impl Strategy<Value = String> {
+    "https?://[a-z]{1,8}\\.example(:[1-9][0-9]{0,3})?(/[a-z~%20{}_-]{0,8}){0,2}(\\?[a-z=&]{0,6})?"
+}
+
+fn version() -> impl Strategy<Value = SkillVersion> {
+    any::<(u64, u64, u64)>().prop_map(|(major, minor, patch)| SkillVersion { major, minor, patch })
+}
+
+fn time() -> impl Strategy<Value = String> {
+    let zone = select(vec!["Z", "+00:00", "-07:00", ".5Z", ".123456+01:00"]);
+    (1970..2100_u32, 1..=12_u32, 1..=28_u32, 0..24_u32, 0..60_u32, zone).prop_map(
+        |(year, month, day, hour, minute, zone)| format!("{year}-{month:02}-{day:02}T{hour:02}:{minute:02}:00{zone}"),
+    )
+}
+
+fn quantity() -> impl Strategy<Value = Quantity> {
+    let number = prop_oneof![any::<u64>().prop_map(Value::from), (-1e9..1e9_f64).prop_map(Value::from)];
+    number.prop_map(|number| serde_json::from_value(number).unwrap())
+}
+
+fn schema() -> impl Strategy<Value = Map<String, Value>> {
+    let kind = select(vec!["string", "number", "object", "array"]);
+    (kind, extra()).prop_map(|(kind, mut schema)| {
+        schema.insert("type".to_owned(), kind.into());
+        schema
+    })
+}
+
+fn parameter() -> impl Strategy<Value = ParameterDefinition> {
+    let kind = prop_oneof![select(vec!["string", "number", "object"]).prop_map(str::to_owned), text()];
+    (text(), kind, text(), any::<bool>(), option::of(value()), option::of(schema()), extra()).prop_map(
+        |(name, r#type, description, required, default, schema, extra)| ParameterDefinition {
+            name,
+            r#type,
+            description,
+            required,
+            default,
+            schema,
+            extra,
+        },
+    )
+}
+
+fn auth() -> impl Strategy<Value = AuthConfig> {
+    let oauth2 = (url(), url(), btree_map(text(), text(), 0..3), extra()).prop_map(
+        |(authorization_url, token_url, scopes, extra)| OAuth2Config { authorization_url, token_url, scopes, extra },
+    );
+    let custom = (text(), option::of(vec(parameter(), 0..2)), extra())
+        .prop_map(|(instructions, parameters, extra)| CustomAuth { instructions, parameters, extra });
+    let parts = (select(AuthType::ALL.to_vec()), option::of(text()), option::of(text()), oauth2, custom, any::<bool>());
+    (parts, extra()).prop_map(|((r#type, description, header, oauth2, custom, both), extra)| AuthConfig {
+        r#type,
+        description,
+        header,
+        oauth2: (both || r#type == AuthType::OAuth2).then_some(oauth2),
+        custom: (both || r#type == AuthType::Custom).then_some(custom),
+        extra,
+    })
+}
+
+fn endpoint() -> impl Strategy<Value = InvocationEndpoint> {
+    let retry = (quantity(), quantity(), extra()).prop_map(|(max_attempts, backoff_ms, extra)| EndpointRetry {
+        max_attempts,
+        backoff_ms,
+        extra,
+    });
+    let urls = (url(), option::of(url()), option::of(url()));
+    let method = select(SkillMethod::ALL.to_vec());
+    (urls, method, option::of(text()), option::of(quantity()), option::of(retry), extra()).prop_map(
+        |((url, status_url, result_url), method, content_type, timeout_ms, retry, extra)| InvocationEndpoint {
+            url,
+            method,
+            content_type,
+            status_url,
+            result_url,
+            timeout_ms,
+            retry,
+            extra,
+        },
+    )
+}
+
+/// Any descriptor that conforms.
+fn any_descriptor() -> impl Strategy<Value = SkillDescriptor> {
+    let protocol = (version(), option::of(url()), extra())
+        .prop_map(|(version, changelog_url, extra)| ProtocolVersion { version, changelog_url, extra });
+    let provider = (text(), option::of(url()), option::of(text()), extra())
+        .prop_map(|(name, url, contact, extra)| Provider { name, url, contact, extra });
+    let output = (text(), option::of(schema()), option::of(text()), extra()).prop_map(
+        |(content_type, schema, description, extra)| OutputDefinition { content_type, schema, description, extra },
+    );
+    let names = ("[a-z]{1,8}/[a-z-]{1,8}", text(), version(), text());
+    let words = (select(CapabilityType::ALL.to_vec()), select(AccessPolicy::ALL.to_vec()));
+    let parts = (endpoint(), vec(parameter(), 0..3), output, auth());
+    let rest = (option::of(vec(text(), 0..3)), option::of(url()), option::of(time()), option::of(time()));
+    (protocol, provider, names, words, parts, rest, extra()).prop_map(
+        |(protocol, provider, (id, name, version, description), (capability_type, access), parts, rest, extra)| {
+            let (endpoint, inputs, output, auth) = parts;
+            let (tags, documentation_url, created_at, updated_at) = rest;
+            SkillDescriptor {
+                protocol,
+                id,
+                name,
+                version,
+                capability_type,
+                description,
+                provider,
+                endpoint,
+                inputs,
+                output,
+                auth,
+                access,
+                tags,
+                documentation_url,
+                created_at,
+                updated_at,
+                extra,
+            }
+        },
+    )
+}
+
+/// An index of skills with these ids.
+fn index_of(ids: &[String]) -> SkillIndex {
+    let template: SkillIndexEntry = serde_json::from_value(index()["skills"][0].clone()).unwrap();
+    SkillIndex {
+        protocol: nuncio_skill::wire::PROTOCOL_VERSION.into(),
+        provider: IndexProvider { name: "n".to_owned(), url: None, extra: Map::new() },
+        skills: ids.iter().map(|id| SkillIndexEntry { id: id.clone(), ..template.clone() }).collect(),
+        extra: Map::new(),
+    }
+}
+
+fn valid_index(ids: &[String]) -> bool {
+    validate_as(Kind::SkillIndex, validate::pretty(&index_of(ids)).as_bytes()).valid
+}
+
+/// Where the words of the closed lists stand.
+fn closed_lists() -> Vec<(Kind, Value, &'static str, BTreeSet<&'static str>)> {
+    let whole = descriptor();
+    vec![
+        (
+            Kind::SkillDescriptor,
+            whole.clone(),
+            "/capability_type",
+            CapabilityType::ALL.map(CapabilityType::as_str).into(),
+        ),
+        (Kind::SkillDescriptor, whole.clone(), "/access", AccessPolicy::ALL.map(AccessPolicy::as_str).into()),
+        (Kind::SkillDescriptor, whole.clone(), "/endpoint/method", SkillMethod::ALL.map(SkillMethod::as_str).into()),
+        (Kind::SkillDescriptor, whole, "/auth/type", AuthType::ALL.map(AuthType::as_str).into()),
+        (Kind::InvocationRequest, example(497), "/context/priority", Priority::ALL.map(Priority::as_str).into()),
+        (Kind::InvocationResponse, example(1016), "/status", ExecutionStatus::ALL.map(ExecutionStatus::as_str).into()),
+    ]
+}
+
+proptest! {
+    /// P1, P3 and half of P4: what conforms is accepted and comes back as it was.
+    #[test]
+    fn what_is_written_is_read_back(descriptor in any_descriptor()) {
+        let text = validate::serialize(&descriptor);
+        let report = validate(text.as_bytes());
+        prop_assert!(report.valid, "{}", report);
+        prop_assert_eq!(&parse(text.as_bytes()).unwrap(), &descriptor);
+        prop_assert!(Kind::SkillDescriptor.fits_schema(&serde_json::from_str(&text).unwrap()));
+        // And again: nothing drifts.
+        prop_assert_eq!(validate::serialize(&parse(text.as_bytes()).unwrap()), text);
+    }
+
+    /// P1: without a required field nothing conforms, whatever else it says.
+    #[test]
+    fn a_missing_field_is_named(descriptor in any_descriptor(), place in 0_usize..12) {
+        let mut document = serde_json::to_value(&descriptor).unwrap();
+        let schema: Value = serde_json::from_str(&nuncio_skill::schema::json::text()).unwrap();
+        let name = schema["required"][place].as_str().unwrap();
+        document.as_object_mut().unwrap().remove(name);
+        let report = check(Kind::SkillDescriptor, &document);
+        prop_assert!(report.errors.iter().any(|fault| fault.path == format!("/{name}")), "{}", report);
+    }
+
+    /// P2: the closed lists are closed, also to words that differ in case alone.
+    #[test]
+    fn closed_lists_are_closed(word in "[A-Za-z_2]{0,10}", upper in any::<bool>()) {
+        for (kind, document, path, allowed) in closed_lists() {
+            let near = allowed.iter().map(|word| if upper { word.to_uppercase() } else { format!("{word} ") });
+            for word in near.chain([word.clone()]).filter(|word| !allowed.contains(word.as_str())) {
+                let mut document = document.clone();
+                *document.pointer_mut(path).unwrap() = json!(word);
+                let report = check(kind, &document);
+                let fault = report.errors.iter().find(|fault| fault.path == path);
+                prop_assert_eq!(&fault.unwrap().actual, &json!(word));
+            }
+        }
+    }
+
+    /// P4: what does not conform is refused, and the place is named.
+    #[test]
+    fn a_wrong_type_is_named(descriptor in any_descriptor(), place in 0_usize..16) {
+        let mut document = serde_json::to_value(&descriptor).unwrap();
+        let map = document.as_object_mut().unwrap();
+        let names: Vec<_> = map.keys().filter(|name| !name.starts_with("x_")).cloned().collect();
+        let name = &names[place % names.len()];
+        map.insert(name.clone(), json!(12));
+        let report = check(Kind::SkillDescriptor, &document);
+        let at = format!("/{name}");
+        let of_it: Vec<_> = report.errors.iter().filter(|fault| fault.path == at).collect();
+        prop_assert_eq!(of_it.len(), 1, "{}", &report);
+    }
+
+    /// P5: an index is valid exactly when its ids are distinct.
+    #[test]
+    fn ids_are_distinct(ids in btree_set(".{0,6}", 1..6), twice in any::<prop::sample::Index>()) {
+        let mut ids: Vec<_> = ids.into_iter().collect();
+        prop_assert!(valid_index(&ids));
+        ids.push(twice.get(&ids).clone());
+        prop_assert!(!valid_index(&ids));
+    }
+
+    /// Whatever the JSON: no panic, valid or faults, and reading agrees with judging.
+    #[test]
+    fn any_json_is_judged(document in value()) {
+        judge_all(&document)?;
+    }
+
+    /// The same for what is nearly a document.
+    #[test]
+    fn near_documents_are_judged(which in any::<prop::sample::Index>(), at in any::<prop::sample::Index>(), odd in value()) {
+        let documents = whole();
+        let (_, document) = which.get(&documents);
+        let mut document = document.clone();
+        let map = document.as_object_mut().unwrap();
+        let names: Vec<_> = map.keys().cloned().collect();
+        map.insert(at.get(&names).clone(), odd);
+        judge_all(&document)?;
+    }
+
+    /// Whatever the bytes.
+    #[test]
+    fn any_bytes_are_judged(bytes in vec(any::<u8>(), 0..200), cut in any::<prop::sample::Index>()) {
+        for kind in Kind::ALL {
+            let report = validate_as(kind, &bytes);
+            prop_assert_eq!(report.valid, report.errors.is_empty());
+        }
+        let text = descriptor().to_string();
+        let mut broken = text.as_bytes()[..cut.index(text.len())].to_vec();
+        broken.extend(bytes);
+        prop_assert_eq!(validate(&broken).valid, parse(&broken).is_ok());
+    }
+}
+
+/// Judged as every kind.
+fn judge_all(document: &Value) -> Result<(), TestCaseError> {
+    Kind::ALL.into_iter().try_for_each(|kind| judge(kind, document))
+}
+
+fn judge(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
+    let report = check(kind, document);
+    prop_assert_eq!(report.valid, report.errors.is_empty());
+    prop_assert!(!report.valid || kind.fits_schema(document));
+    let read = match kind {
+        Kind::SkillDescriptor => parse_value::<SkillDescriptor>(document.clone()).map(|typed| json!(typed)),
+        Kind::SkillIndex => parse_value::<SkillIndex>(document.clone()).map(|typed| json!(typed)),
+        Kind::InvocationRequest => parse_value::<InvocationRequest>(document.clone()).map(|typed| json!(typed)),
+        Kind::InvocationResponse => parse_value::<InvocationResponse>(document.clone()).map(|typed| json!(typed)),
+        Kind::ErrorResponse => parse_value::<ErrorResponse>(document.clone()).map(|typed| json!(typed)),
+    };
+    prop_assert_eq!(report.valid, read.is_ok());
+    if let Ok(written) = read {
+        prop_assert_eq!(&written, document);
+    }
+    Ok(())
+}
+
+#[test]
+fn what_judging_takes_reading_takes_for_every_change_of_every_example() {
+    let mut verdicts = BTreeMap::new();
+    for (kind, document) in whole() {
+        for other in changed(&document) {
+            judge(kind, &other).unwrap();
+            *verdicts.entry(check(kind, &other).valid).or_insert(0) += 1;
+        }
+    }
+    assert!(verdicts[&true] > 500 && verdicts[&false] > 1000, "{verdicts:?}");
+    assert!(parse_as::<SkillIndex>(b"[]").is_err());
+}

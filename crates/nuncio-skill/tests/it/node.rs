@@ -1,0 +1,126 @@
+//! The published schema in other people's software: Ajv, and the TypeScript compiler.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use nuncio_skill::schema::files;
+use nuncio_skill::validate::Kind;
+use serde_json::{Value, json};
+
+use crate::sample::{changed, example, whole};
+
+fn told(name: &str) -> PathBuf {
+    let path = std::env::var_os(name).map(PathBuf::from);
+    path.unwrap_or_else(|| panic!("{name} must name a file of an npm package: run `cargo xtask test`"))
+}
+
+fn run(command: &mut Command) -> (bool, String) {
+    let output = command.output().unwrap();
+    let text = [output.stdout, output.stderr].concat();
+    (output.status.success(), String::from_utf8(text).unwrap())
+}
+
+const JUDGE: &str = r##"
+const fs = require("fs");
+const Ajv = require(process.argv[2]).default;
+const ajv = new Ajv({ strictTypes: false, allErrors: true });
+ajv.addSchema(JSON.parse(fs.readFileSync("schema.json", "utf8")), "s");
+const judges = {};
+const verdicts = JSON.parse(fs.readFileSync("corpus.json", "utf8")).map(([name, document]) => {
+  judges[name] ??= name === "SkillDescriptor" ? ajv.getSchema("s") : ajv.compile({ $ref: "s#/$defs/" + name });
+  return judges[name](document);
+});
+process.stdout.write(JSON.stringify(verdicts));
+"##;
+
+#[test]
+fn ajv_and_we_judge_alike() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let mut corpus: Vec<(Kind, Value)> = Vec::new();
+    for (kind, document) in whole().into_iter().filter(|(kind, _)| *kind != Kind::ErrorResponse) {
+        corpus.extend(changed(&document).into_iter().map(|other| (kind, other)));
+        corpus.push((kind, document));
+    }
+    let named: Vec<_> = corpus.iter().map(|(kind, document)| (kind.name(), document)).collect();
+    file("corpus.json", &json!(named).to_string());
+    file("judge.cjs", JUDGE);
+    for (name, text) in files() {
+        file(name, &text);
+    }
+    let (fine, text) =
+        run(Command::new("node").current_dir(folder.path()).arg("judge.cjs").arg(told("NUNCIO_TEST_AJV")));
+    assert!(fine, "{text}");
+    let theirs: Vec<bool> = serde_json::from_str(&text).unwrap();
+    let ours: Vec<bool> = corpus.iter().map(|(kind, document)| kind.fits_schema(document)).collect();
+    assert_eq!(theirs.len(), ours.len());
+    for (((kind, document), theirs), ours) in corpus.iter().zip(&theirs).zip(&ours) {
+        assert_eq!(theirs, ours, "{} {document}", kind.name());
+    }
+    let taken = ours.iter().filter(|taken| **taken).count();
+    assert!(taken > 1000 && ours.len() - taken > 1000, "{taken} of {} are taken", ours.len());
+}
+
+#[test]
+fn every_example_has_the_published_type_and_wrong_ones_have_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let typed = |name: &str, place: usize, document: &Value| {
+        format!("import type {{ {name} }} from \"./schema\";\nexport const value{place}: {name} = {document};\n")
+    };
+    let compile = |files: &[(String, String)]| {
+        for (name, text) in files {
+            std::fs::write(folder.path().join(name), text).unwrap();
+        }
+        let mut command = Command::new("node");
+        command.current_dir(folder.path()).arg(told("NUNCIO_TEST_TYPESCRIPT"));
+        command.args([
+            "--strict",
+            "--noEmit",
+            "--exactOptionalPropertyTypes",
+            "--target",
+            "es2022",
+            "--module",
+            "esnext",
+        ]);
+        command.args(["--moduleResolution", "bundler", "--pretty", "false"]);
+        run(command.args(files.iter().map(|(name, _)| name)))
+    };
+    let [_, (_, types), _] = files();
+    let mut good = vec![("schema.ts".to_owned(), types)];
+    for (place, (kind, document)) in whole().iter().filter(|(kind, _)| *kind != Kind::ErrorResponse).enumerate() {
+        good.push((format!("good{place}.ts"), typed(kind.name(), place, document)));
+    }
+    for (place, line) in [649, 661, 680, 702].into_iter().enumerate() {
+        good.push((format!("auth{place}.ts"), typed("AuthConfig", place, &example(line)["auth"])));
+    }
+    good.push(("protocol.ts".to_owned(), typed("ProtocolVersion", 0, &example(596)["protocol"])));
+    let (fine, text) = compile(&good);
+    assert!(fine, "{text}");
+
+    // What the schema refuses for its shape, the compiler refuses too.
+    let document = |path: &str, value: Value| {
+        let mut document = example(247);
+        *document.pointer_mut(path).unwrap() = value;
+        document
+    };
+    let wrong = [
+        document("/capability_type", json!("service")),
+        document("/endpoint/method", json!("PATCH")),
+        document("/version", json!(2)),
+        document("/inputs/0/required", json!("yes")),
+        document("/tags", json!([1])),
+        document("/access", json!(null)),
+        document("/provider", json!({})),
+        document("/output", json!({"schema": {}})),
+    ];
+    let mut bad = Vec::new();
+    for (place, document) in wrong.iter().enumerate() {
+        assert!(!Kind::SkillDescriptor.fits_schema(document));
+        bad.push((format!("bad{place}.ts"), typed("SkillDescriptor", place, document)));
+    }
+    let (fine, text) = compile(&bad);
+    assert!(!fine);
+    for (name, _) in &bad {
+        assert!(text.contains(name), "{name} was accepted: {text}");
+    }
+}

@@ -1,0 +1,104 @@
+//! Callbacks: owed from the end of an execution until its caller knows, or never will.
+
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{Callback, Change, Conflict, Store};
+
+use super::executions::{KEPT, completed, create, end, end_at, id};
+use super::sample::later;
+use super::{Place, made, refusal};
+
+fn owed(name: &str, due: i64, attempts: u32) -> Callback {
+    Callback { execution: id(name), due: later(due), attempts }
+}
+
+fn put(name: &str, due: i64, attempts: u32) -> Change {
+    Change::PutCallback(owed(name, due, attempts))
+}
+
+/// All that is owed until then.
+async fn until(store: &dyn Store, until: Timestamp, limit: usize) -> Vec<Callback> {
+    store.callbacks(until, limit).await.unwrap()
+}
+
+async fn all(store: &dyn Store) -> Vec<Callback> {
+    until(store, Timestamp::LAST, usize::MAX).await
+}
+
+/// Those due until a time, that time included, the first first, and no more than asked for; what is
+/// due at the same time comes in the same order each time.
+pub async fn the_first_to_be_told_come_first(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(all(&*store).await, []);
+    for (name, due) in [("c", 20), ("a", 30), ("d", 10), ("b", 20)] {
+        made(&*store, [create(name), put(name, due, 0)]).await;
+    }
+    let expected = [owed("d", 10, 0), owed("b", 20, 0), owed("c", 20, 0), owed("a", 30, 0)];
+    assert_eq!(all(&*store).await, expected);
+    assert_eq!(until(&*store, later(9), 10).await, []);
+    assert_eq!(until(&*store, later(20), 10).await, expected[..3]);
+    assert_eq!(until(&*store, later(20), 2).await, expected[..2]);
+    assert_eq!(until(&*store, later(20), 0).await, []);
+}
+
+/// A second one takes the place of the first.
+pub async fn one_execution_is_owed_one(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), put("a", 5, 0)]).await;
+    made(&*store, [put("a", 90_000, u32::MAX)]).await;
+    assert_eq!(all(&*store).await, [owed("a", 90_000, u32::MAX)]);
+    assert_eq!(until(&*store, later(5), 10).await, [], "not at its old time as well");
+}
+
+/// Nobody is told of what there is not: `Missing`, and the rest of the unit is not made either.
+pub async fn an_unknown_execution_is_owed_none(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(refusal(&*store, [create("a"), put("b", 5, 0)]).await, Conflict::Missing);
+    assert_eq!(all(&*store).await, []);
+    assert_eq!(store.execution(&id("a")).await.unwrap(), None);
+}
+
+/// What is removed is gone, others stay; once more is no fault.
+pub async fn removed_and_removed_again(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 6, 4)]).await;
+    for _ in 0..2 {
+        made(&*store, [Change::RemoveCallback(id("a"))]).await;
+        assert_eq!(all(&*store).await, [owed("b", 6, 4)]);
+    }
+    made(&*store, [Change::RemoveCallback(id("unknown"))]).await;
+    assert!(store.execution(&id("a")).await.unwrap().is_some(), "the execution stays");
+    made(&*store, [put("a", 7, 0)]).await;
+    assert_eq!(all(&*store).await, [owed("b", 6, 4), owed("a", 7, 0)]);
+}
+
+/// An end that is not made owes nothing.
+pub async fn owed_with_the_end_or_not_at_all(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a")]).await;
+    assert_eq!(refusal(&*store, [put("a", 9, 0), end("a", "there", 0)]).await, Conflict::LeaseLost);
+    assert_eq!(all(&*store).await, []);
+    made(&*store, [end("a", "here", 0), put("a", 9, 0)]).await;
+    assert_eq!(all(&*store).await, [owed("a", 9, 0)]);
+    assert!(store.execution(&id("a")).await.unwrap().unwrap().state.is_over());
+}
+
+/// What is forgotten is owed nothing, and cannot be owed anything again.
+pub async fn forgotten_with_their_execution(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("old"), end_at("old", "here", 0, completed(), later(0)), put("old", 5, 2)]).await;
+    made(&*store, [create("new"), end_at("new", "here", 0, completed(), later(1)), put("new", 6, 2)]).await;
+    made(&*store, [Change::ForgetExecutions { at: later(KEPT), limit: 10 }]).await;
+    assert_eq!(all(&*store).await, [owed("new", 6, 2)]);
+    assert_eq!(refusal(&*store, [put("old", 7, 3)]).await, Conflict::Missing);
+    made(&*store, [Change::RemoveCallback(id("old"))]).await;
+}
+
+/// Everything is there after the store was closed and opened again.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), put("a", 5, 3), create("b"), put("b", 4, 0)]).await;
+    made(&*store, [create("c"), put("c", 3, 0), Change::RemoveCallback(id("c"))]).await;
+    drop(store);
+    let store = place.open().await;
+    assert_eq!(all(&*store).await, [owed("b", 4, 0), owed("a", 5, 3)]);
+}

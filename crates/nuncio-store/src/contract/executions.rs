@@ -1,0 +1,402 @@
+//! Executions: accepted once, held by one at a time, over once.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::agent::SkillVersion;
+use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Failure, Lease, Order, Priority, State, Target, Trace};
+use nuncio_core::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, TaskId, ToolName};
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{Change, Conflict, Store};
+use serde_json::{Map, json};
+
+use super::sample::{NOW, later, owner, stranger};
+use super::{Place, assert_one_winner, made, race, refusal, tasks};
+
+/// How long a sample is kept once it is over.
+pub(super) const KEPT: i64 = 1000;
+
+pub(super) fn id(id: &str) -> ExecutionId {
+    ExecutionId::parse(id).unwrap()
+}
+
+fn skill(id: &str) -> SkillId {
+    SkillId::parse(id).unwrap()
+}
+
+fn order() -> Order {
+    let mut inputs = Map::new();
+    inputs.insert("room".to_owned(), json!({"floor": [1, -2.5, null], "客": "房\u{0}\""}));
+    Order {
+        skill: skill("hotel/book"),
+        version: SkillVersion { major: 1, minor: 2, patch: 3 },
+        agent: AgentName::parse("hotel").unwrap(),
+        target: Target::Tool(ToolName::parse("book").unwrap()),
+        caller: owner(),
+        person: Some(PersonName::parse("ada").unwrap()),
+        scopes: vec![ScopeId::parse("booking:write").unwrap()],
+        protocol: Protocol::Skill,
+        request: Some("req_1".to_owned()),
+        inputs,
+        priority: Priority::High,
+        trace: Trace { trace_id: Some("t".to_owned()), traceparent: Some("00-1-2-01".to_owned()) },
+        callback: Some("https://caller.example/told?x=1".parse().unwrap()),
+        created_at: NOW,
+        timeout_ms: 60_000,
+        keep_ms: 1000,
+    }
+}
+
+pub(super) fn execution(name: &str) -> Execution {
+    Execution::accepted(id(name), order())
+}
+
+/// Held until a while from now.
+pub(super) fn held_by(owner: &str) -> Lease {
+    Lease { owner: owner.to_owned(), until: later(30_000) }
+}
+
+/// The change that accepts an execution, held by `here`.
+pub(super) fn create(name: &str) -> Change {
+    Change::CreateExecution { execution: Box::new(execution(name)), lease: held_by("here"), idempotency: None }
+}
+
+fn create_for(name: &str, order: Order, key: &str, body: Digest) -> Change {
+    let execution = Box::new(Execution::accepted(id(name), order));
+    Change::CreateExecution { execution, lease: held_by("here"), idempotency: Some((key.to_owned(), body)) }
+}
+
+fn create_with_key(name: &str, key: &str) -> Change {
+    create_for(name, order(), key, Digest::of_bytes(key.as_bytes()))
+}
+
+fn claim(name: &str, attempt: u32, from: &str, to: &str) -> Change {
+    Change::ClaimExecution { id: id(name), attempt, from: from.to_owned(), lease: held_by(to) }
+}
+
+fn start(name: &str, owner: &str, attempt: u32) -> Change {
+    start_at(name, owner, attempt, later(5))
+}
+
+fn start_at(name: &str, owner: &str, attempt: u32, at: Timestamp) -> Change {
+    Change::StartExecution { id: id(name), owner: owner.to_owned(), attempt, at }
+}
+
+pub(super) fn completed() -> State {
+    State::Completed { output: json!({"booked": true, "房": [null, 1.5]}) }
+}
+
+pub(super) fn end(name: &str, owner: &str, attempt: u32) -> Change {
+    end_at(name, owner, attempt, completed(), later(9))
+}
+
+pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: State, at: Timestamp) -> Change {
+    let kept_until = Timestamp::from_millis(at.as_millis() + KEPT);
+    Change::EndExecution { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until }
+}
+
+/// Accepted, begun once and over, all at `at`.
+fn over(name: &str, at: Timestamp) -> [Change; 3] {
+    [create(name), start_at(name, "here", 1, at), end_at(name, "here", 1, completed(), at)]
+}
+
+async fn read(store: &dyn Store, name: &str) -> Execution {
+    store.execution(&id(name)).await.unwrap().unwrap()
+}
+
+async fn unfinished(store: &dyn Store) -> Vec<(String, String)> {
+    let found = store.unfinished_executions().await.unwrap();
+    found.into_iter().map(|(execution, lease)| (execution.id.to_string(), lease.owner)).collect()
+}
+
+async fn by_key(store: &dyn Store, caller: &Principal, of: &str, key: &str) -> Option<(ExecutionId, Digest)> {
+    store.execution_by_key(caller, &skill(of), key).await.unwrap()
+}
+
+/// Every field comes back, at each stage; another id is not there.
+pub async fn read_back_whole(place: &dyn Place) {
+    let store = place.open().await;
+    let mut expected = execution("a");
+    made(&*store, [create("a")]).await;
+    assert_eq!(read(&*store, "a").await, expected);
+    assert_eq!(store.execution(&id("b")).await.unwrap(), None);
+    assert_eq!(store.unfinished_executions().await.unwrap(), [(expected.clone(), held_by("here"))]);
+
+    made(&*store, [start("a", "here", 1)]).await;
+    expected.begin(later(5)).unwrap();
+    assert_eq!(read(&*store, "a").await, expected);
+
+    made(&*store, [end("a", "here", 1)]).await;
+    expected.end(completed(), later(9)).unwrap();
+    assert_eq!(read(&*store, "a").await, expected);
+    assert_eq!(expected.kept_until(), Some(later(9).after(Duration::from_millis(1000))));
+}
+
+/// So do failures of both kinds, what never began, and an agent that is a skill as a whole.
+pub async fn every_end_is_read_back(place: &dyn Place) {
+    let store = place.open().await;
+    let failure = |code| Failure { code, message: "it \"broke\"\n坏".to_owned() };
+    for (name, state) in [
+        ("failed", State::Failed { failure: failure(Code::Cancelled) }),
+        ("late", State::TimedOut { failure: failure(Code::ToolTimeout) }),
+    ] {
+        let whole = Order { target: Target::Agent, caller: Principal::Anonymous, ..order() };
+        let mut expected = Execution::accepted(id(name), Order { person: None, callback: None, ..whole });
+        let lease = held_by("here");
+        made(&*store, [Change::CreateExecution { execution: Box::new(expected.clone()), lease, idempotency: None }])
+            .await;
+        made(&*store, [end_at(name, "here", 0, state.clone(), later(3))]).await;
+        expected.end(state, later(3)).unwrap();
+        assert_eq!(read(&*store, name).await, expected);
+        assert_eq!(expected.attempt, 0);
+    }
+    assert_eq!(unfinished(&*store).await, []);
+}
+
+/// A second execution of the same id is `Exists`, also when the first is over.
+pub async fn an_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a")]).await;
+    let other = Order { priority: Priority::Low, ..order() };
+    let again = || create_for("a", other.clone(), "k", Digest::ZERO);
+    assert_eq!(refusal(&*store, [again()]).await, Conflict::Exists);
+    made(&*store, [start("a", "here", 1), end("a", "here", 1)]).await;
+    assert_eq!(refusal(&*store, [again()]).await, Conflict::Exists);
+    assert_eq!(read(&*store, "a").await.order, order());
+    assert_eq!(by_key(&*store, &owner(), "hotel/book", "k").await, None, "nor is its key taken");
+}
+
+/// A key finds its execution; used again, by the same caller for the same skill, it is `Exists` and
+/// the execution is not there either.
+pub async fn a_key_is_used_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create_with_key("a", "k")]).await;
+    let found = Some((id("a"), Digest::of_bytes(b"k")));
+    assert_eq!(by_key(&*store, &owner(), "hotel/book", "k").await, found);
+    for body in [Digest::of_bytes(b"k"), Digest::of_bytes(b"another")] {
+        assert_eq!(refusal(&*store, [create_for("b", order(), "k", body)]).await, Conflict::Exists);
+    }
+    assert_eq!(store.execution(&id("b")).await.unwrap(), None);
+    assert_eq!(by_key(&*store, &owner(), "hotel/book", "k").await, found);
+    made(&*store, [start("a", "here", 1), end("a", "here", 1)]).await;
+    assert_eq!(refusal(&*store, [create_with_key("b", "k")]).await, Conflict::Exists, "also once it is over");
+}
+
+/// The same key of another caller, or for another skill, is another key.
+pub async fn keys_of_others_and_for_other_skills_differ(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create_with_key("a", "k")]).await;
+    made(&*store, [create_for("b", Order { caller: stranger(), ..order() }, "k", Digest::ZERO)]).await;
+    made(&*store, [create_for("c", Order { skill: skill("hotel/find"), ..order() }, "k", Digest::ZERO)]).await;
+    made(&*store, [create_with_key("d", "K")]).await;
+    let find = |of: &'static str, key: &'static str, caller: Principal| {
+        let store = &store;
+        async move { by_key(&**store, &caller, of, key).await.map(|(id, _)| id.to_string()) }
+    };
+    assert_eq!(find("hotel/book", "k", owner()).await.as_deref(), Some("a"));
+    assert_eq!(find("hotel/book", "k", stranger()).await.as_deref(), Some("b"));
+    assert_eq!(find("hotel/find", "k", owner()).await.as_deref(), Some("c"));
+    assert_eq!(find("hotel/book", "K", owner()).await.as_deref(), Some("d"));
+    assert_eq!(find("hotel/find", "k", stranger()).await, None);
+    assert_eq!(find("hotel/book", "k", Principal::Anonymous).await, None);
+}
+
+/// Another process takes over from whoever is named, at the attempt that is named, and from then on
+/// it alone may go on; anything else is `LeaseLost`.
+pub async fn claimed_only_from_the_named_holder(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), start("a", "here", 1)]).await;
+    for (attempt, from) in [(1, "there"), (0, "here"), (2, "here"), (1, "")] {
+        assert_eq!(refusal(&*store, [claim("a", attempt, from, "thief")]).await, Conflict::LeaseLost, "{from}");
+    }
+    assert_eq!(refusal(&*store, [claim("b", 0, "here", "there")]).await, Conflict::LeaseLost);
+    let before = read(&*store, "a").await;
+    made(&*store, [claim("a", 1, "here", "there")]).await;
+    assert_eq!(read(&*store, "a").await, before, "nothing else changes");
+    assert_eq!(unfinished(&*store).await, [("a".to_owned(), "there".to_owned())]);
+
+    for late in [start("a", "here", 2), end("a", "here", 1), claim("a", 1, "here", "thief")] {
+        assert_eq!(refusal(&*store, [late]).await, Conflict::LeaseLost);
+    }
+    made(&*store, [start("a", "there", 2), end("a", "there", 2)]).await;
+    for holder in ["here", "there", ""] {
+        assert_eq!(refusal(&*store, [claim("a", 2, holder, "ghost")]).await, Conflict::LeaseLost, "it is over");
+    }
+}
+
+/// An attempt begins if it is the next and the holder begins it; anything else is `LeaseLost`.
+pub async fn begun_only_by_the_holder_and_in_order(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a")]).await;
+    for (owner, attempt) in [("there", 1), ("here", 0), ("here", 2), ("here", u32::MAX)] {
+        assert_eq!(refusal(&*store, [start("a", owner, attempt)]).await, Conflict::LeaseLost, "{owner} {attempt}");
+    }
+    assert_eq!(refusal(&*store, [start("b", "here", 1)]).await, Conflict::LeaseLost);
+    assert_eq!(read(&*store, "a").await, execution("a"));
+    made(&*store, [start("a", "here", 1)]).await;
+    assert_eq!(refusal(&*store, [start("a", "here", 1)]).await, Conflict::LeaseLost);
+    made(&*store, [start("a", "here", 2)]).await;
+    assert_eq!(read(&*store, "a").await.attempt, 2);
+    made(&*store, [end("a", "here", 2)]).await;
+    assert_eq!(refusal(&*store, [start("a", "here", 3)]).await, Conflict::LeaseLost);
+}
+
+/// An end comes from the holder, at the attempt that runs, once; anything else is `LeaseLost`.
+pub async fn over_once_and_only_by_the_holder(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), start("a", "here", 1)]).await;
+    let running = read(&*store, "a").await;
+    for (owner, attempt) in [("there", 1), ("here", 0), ("here", 2)] {
+        assert_eq!(refusal(&*store, [end("a", owner, attempt)]).await, Conflict::LeaseLost, "{owner} {attempt}");
+    }
+    assert_eq!(refusal(&*store, [end("b", "here", 0)]).await, Conflict::LeaseLost);
+    assert_eq!(read(&*store, "a").await, running);
+
+    made(&*store, [end("a", "here", 1)]).await;
+    let over = read(&*store, "a").await;
+    let failure = Failure { code: Code::ToolFailed, message: "late news".to_owned() };
+    let again = end_at("a", "here", 1, State::Failed { failure }, later(90));
+    assert_eq!(refusal(&*store, [again]).await, Conflict::LeaseLost);
+    assert_eq!(read(&*store, "a").await, over, "what is over never changes");
+}
+
+/// What is not over is listed, the oldest first, with who holds it until when.
+pub async fn unfinished_ones_are_listed_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(unfinished(&*store).await, []);
+    // Ids begin with the time.
+    for name in ["exe_2", "exe_1", "exe_4", "exe_3"] {
+        made(&*store, [create(name)]).await;
+    }
+    made(&*store, [start("exe_3", "here", 1), claim("exe_4", 0, "here", "there")]).await;
+    made(&*store, [end("exe_2", "here", 0)]).await;
+    let held = |name: &str, by: &str| (name.to_owned(), by.to_owned());
+    assert_eq!(unfinished(&*store).await, [held("exe_1", "here"), held("exe_3", "here"), held("exe_4", "there")]);
+    let states: Vec<_> = store.unfinished_executions().await.unwrap();
+    assert_eq!((&states[1].0.state, states[1].0.attempt), (&State::Running, 1));
+    assert_eq!(states[2].1, held_by("there"));
+}
+
+/// Whoever renews holds what it holds longer, and nothing of anyone else's.
+pub async fn a_lease_is_renewed_by_its_holder(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), create("b"), create("c"), claim("b", 0, "here", "there")]).await;
+    made(&*store, [end("c", "here", 0)]).await;
+    let longer = Lease { owner: "here".to_owned(), until: later(90_000) };
+    made(&*store, [Change::RenewLeases(longer.clone())]).await;
+    made(&*store, [Change::RenewLeases(Lease { owner: "nobody".to_owned(), until: later(1) })]).await;
+    let leases: Vec<_> = store.unfinished_executions().await.unwrap().into_iter().map(|(_, lease)| lease).collect();
+    assert_eq!(leases, [longer, held_by("there")]);
+    assert_eq!(read(&*store, "a").await, execution("a"), "the execution itself is as it was");
+    assert!(read(&*store, "c").await.state.is_over());
+}
+
+/// A clock that was set back does not set an execution back.
+pub async fn times_never_go_back(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a"), start_at("a", "here", 1, later(-60_000))]).await;
+    assert_eq!(read(&*store, "a").await.updated_at, NOW);
+    made(&*store, [start_at("a", "here", 2, later(50))]).await;
+    made(&*store, [end_at("a", "here", 2, completed(), later(20))]).await;
+    assert_eq!(read(&*store, "a").await.updated_at, later(50));
+}
+
+/// What is over and was kept long enough is forgotten, its key and its task with it; nothing else.
+pub async fn forgotten_when_kept_long_enough(place: &dyn Place) {
+    let store = place.open().await;
+    let forget = |at| Change::ForgetExecutions { at, limit: 100 };
+    made(&*store, [create_with_key("old", "old"), end_at("old", "here", 0, completed(), later(0))]).await;
+    made(&*store, [create_with_key("new", "new"), end_at("new", "here", 0, completed(), later(1))]).await;
+    made(&*store, [create_with_key("open", "open")]).await;
+    for name in ["old", "new", "open"] {
+        made(&*store, [Change::CreateTask(Box::new(tasks::task(name, Some(name))))]).await;
+    }
+    made(&*store, [Change::CreateTask(Box::new(tasks::task("alone", None)))]).await;
+
+    assert!(!store.is_any_execution_to_forget(later(KEPT - 1)).await.unwrap());
+    made(&*store, [forget(later(KEPT - 1))]).await;
+    assert!(store.execution(&id("old")).await.unwrap().is_some(), "not before its time");
+
+    assert!(store.is_any_execution_to_forget(later(KEPT)).await.unwrap());
+    made(&*store, [forget(later(KEPT))]).await;
+    assert!(!store.is_any_execution_to_forget(later(KEPT)).await.unwrap());
+    assert_eq!(store.execution(&id("old")).await.unwrap(), None);
+    assert_eq!(by_key(&*store, &owner(), "hotel/book", "old").await, None);
+    assert_eq!(store.task(&TaskId::parse("old").unwrap()).await.unwrap(), None);
+
+    made(&*store, [forget(later(1_000_000_000))]).await;
+    assert_eq!(store.execution(&id("new")).await.unwrap(), None);
+    assert_eq!(read(&*store, "open").await, execution("open"), "what is not over is kept for ever");
+    assert!(by_key(&*store, &owner(), "hotel/book", "open").await.is_some());
+    for name in ["open", "alone"] {
+        assert!(store.task(&TaskId::parse(name).unwrap()).await.unwrap().is_some(), "{name}");
+    }
+    made(&*store, [create_with_key("again", "old")]).await;
+    assert_eq!(by_key(&*store, &owner(), "hotel/book", "old").await.map(|(id, _)| id), Some(id("again")));
+}
+
+/// At most as many as asked for are forgotten, those first whose time came first.
+pub async fn not_more_are_forgotten_than_asked_for(place: &dyn Place) {
+    let store = place.open().await;
+    for (name, at) in [("a", 30), ("b", 10), ("c", 20), ("d", 40)] {
+        made(&*store, over(name, later(at))).await;
+    }
+    let left = || async {
+        let mut left = Vec::new();
+        for name in ["a", "b", "c", "d"] {
+            left.extend(store.execution(&id(name)).await.unwrap().map(|_| name));
+        }
+        left
+    };
+    let forget = |limit| [Change::ForgetExecutions { at: later(10_000), limit }];
+    made(&*store, forget(0)).await;
+    assert_eq!(left().await, ["a", "b", "c", "d"]);
+    made(&*store, forget(2)).await;
+    assert_eq!(left().await, ["a", "d"]);
+    assert!(store.is_any_execution_to_forget(later(10_000)).await.unwrap());
+    made(&*store, forget(usize::MAX)).await;
+    assert_eq!(left().await, [] as [&str; 0]);
+}
+
+/// Of 32 requests with one key at once, one is accepted and the others leave nothing.
+pub async fn of_many_with_one_key_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    let units = (0..32).map(|n| vec![create_with_key(&format!("exe_{n}"), "k")]);
+    assert_one_winner(&race(&store, units).await, Conflict::Exists);
+    assert_eq!(unfinished(&*store).await.len(), 1);
+}
+
+/// Of 32 that claim, that begin, that end the same execution at once, one does.
+pub async fn of_many_who_go_on_with_it_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a")]).await;
+    let claims = (0..32).map(|n| vec![claim("a", 0, "here", &format!("process {n}"))]);
+    assert_one_winner(&race(&store, claims).await, Conflict::LeaseLost);
+    let (_, holder) = unfinished(&*store).await.remove(0);
+    let starts = (0..32).map(|_| vec![start("a", &holder, 1)]);
+    assert_one_winner(&race(&store, starts).await, Conflict::LeaseLost);
+    let ends = (0..32).map(|n| {
+        let state = State::Completed { output: json!(n) };
+        vec![end_at("a", &holder, 1, state, later(n))]
+    });
+    let outcomes = race(&store, ends).await;
+    assert_one_winner(&outcomes, Conflict::LeaseLost);
+    let winner = outcomes.iter().position(Result::is_ok).unwrap();
+    assert_eq!(read(&*store, "a").await.state, State::Completed { output: json!(winner) });
+}
+
+/// Everything is there after the store was closed and opened again.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create_with_key("a", "k"), start("a", "here", 1)]).await;
+    made(&*store, over("b", later(1))).await;
+    let before = [read(&*store, "a").await, read(&*store, "b").await];
+    drop(store);
+    let store = place.open().await;
+    assert_eq!([read(&*store, "a").await, read(&*store, "b").await], before);
+    assert_eq!(unfinished(&*store).await, [("a".to_owned(), "here".to_owned())]);
+    assert!(by_key(&*store, &owner(), "hotel/book", "k").await.is_some());
+}

@@ -1,0 +1,131 @@
+//! Work for people.
+
+use nuncio_core::ids::{AgentName, CallId, TaskId, ToolName};
+use nuncio_core::task::{Task, TaskState};
+use nuncio_engine::ports::store::{Change, Conflict};
+use serde_json::{Map, json};
+
+use super::sample::{later, owner};
+use super::{Place, assert_one_winner, executions, made, race, refusal};
+
+fn id(id: &str) -> TaskId {
+    TaskId::parse(id).unwrap()
+}
+
+/// A task, perhaps of an execution that must be there.
+pub(super) fn task(name: &str, execution: Option<&str>) -> Task {
+    let mut inputs = Map::new();
+    inputs.insert("shelf".to_owned(), json!(["A", 1.5, null]));
+    Task {
+        id: id(name),
+        agent: AgentName::parse("depot").unwrap(),
+        tool: ToolName::parse("pickup").unwrap(),
+        title: "Abholen \"jetzt\"".to_owned(),
+        instructions: "Fetch it\n取货".to_owned(),
+        inputs,
+        form: Some(json!({"type": "object", "properties": {"weight": {"type": "number"}}})),
+        asked_by: owner(),
+        call: CallId::parse("c1").unwrap(),
+        execution: execution.map(executions::id),
+        created_at: later(0),
+        due: later(60_000),
+        state: TaskState::Open,
+    }
+}
+
+fn create(task: &Task) -> Change {
+    Change::CreateTask(Box::new(task.clone()))
+}
+
+fn moved(from: &Task, to: &Task) -> Change {
+    Change::MoveTask { from: Box::new(from.clone()), to: Box::new(to.clone()) }
+}
+
+/// Every field comes back; another id is not there.
+pub async fn read_back_as_created(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [executions::create("exe_1")]).await;
+    let (mine, other) = (task("a", Some("exe_1")), Task { form: None, ..task("b", None) });
+    made(&*store, [create(&mine), create(&other)]).await;
+    assert_eq!(store.task(&id("a")).await.unwrap(), Some(mine));
+    assert_eq!(store.task(&id("b")).await.unwrap(), Some(other));
+    assert_eq!(store.task(&id("c")).await.unwrap(), None);
+}
+
+/// A second task of the same id is `Exists`, also when the first is over.
+pub async fn an_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    let first = task("a", None);
+    made(&*store, [create(&first)]).await;
+    let second = Task { title: "Another".to_owned(), ..first.clone() };
+    assert_eq!(refusal(&*store, [create(&second)]).await, Conflict::Exists);
+    let gone = first.clone().withdraw(later(1));
+    made(&*store, [moved(&first, &gone)]).await;
+    assert_eq!(refusal(&*store, [create(&second)]).await, Conflict::Exists);
+    assert_eq!(store.task(&id("a")).await.unwrap(), Some(gone));
+}
+
+/// A task moves if it is stored as it was read; else it is `TaskMoved`.
+pub async fn move_only_from_what_was_read(place: &dyn Place) {
+    let store = place.open().await;
+    let open = task("a", None);
+    made(&*store, [create(&open)]).await;
+    let ada = open.clone().take("ada", false, later(1)).unwrap();
+    let bob = open.clone().take("bob", false, later(1)).unwrap();
+    assert_eq!(refusal(&*store, [moved(&ada, &bob)]).await, Conflict::TaskMoved, "ada never had it");
+    made(&*store, [moved(&open, &ada)]).await;
+    assert_eq!(refusal(&*store, [moved(&open, &bob)]).await, Conflict::TaskMoved, "ada was first");
+    // The same person, at another time: not what was read.
+    let ada_later = open.clone().take("ada", false, later(2)).unwrap();
+    assert_eq!(refusal(&*store, [moved(&ada_later, &bob)]).await, Conflict::TaskMoved);
+    let done = ada.clone().finish("ada", json!({"weight": 2.5, "客": [null]}), later(3)).unwrap();
+    made(&*store, [moved(&ada, &done)]).await;
+    assert_eq!(store.task(&id("a")).await.unwrap(), Some(done.clone()));
+    assert_eq!(refusal(&*store, [moved(&ada, &open)]).await, Conflict::TaskMoved);
+    assert_eq!(store.task(&id("a")).await.unwrap(), Some(done));
+}
+
+/// Moving what is not there is `Missing`.
+pub async fn an_unknown_one_cannot_move(place: &dyn Place) {
+    let store = place.open().await;
+    let open = task("a", None);
+    let taken = open.clone().take("ada", false, later(1)).unwrap();
+    assert_eq!(refusal(&*store, [moved(&open, &taken)]).await, Conflict::Missing);
+    assert_eq!(store.task(&id("a")).await.unwrap(), None);
+}
+
+/// What waits or is in somebody's hands is listed, the oldest first, as many as asked for.
+pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(store.open_tasks(10).await.unwrap(), []);
+    let made_at = [("c", 0), ("a", 2), ("b", 1), ("d", 3), ("e", 3)];
+    let [c, a, b, d, e] = made_at.map(|(name, at)| Task { created_at: later(at), ..task(name, None) });
+    for task in [&a, &b, &c, &d, &e] {
+        made(&*store, [create(task)]).await;
+    }
+    assert_eq!(store.open_tasks(10).await.unwrap(), [c.clone(), b.clone(), a.clone(), d.clone(), e.clone()]);
+    assert_eq!(store.open_tasks(2).await.unwrap(), [c.clone(), b.clone()]);
+    assert_eq!(store.open_tasks(usize::MAX).await.unwrap().len(), 5);
+
+    let taken = a.clone().take("ada", false, later(5)).unwrap();
+    let done = c.clone().finish("ada", json!("x"), later(5)).unwrap();
+    let refused = d.clone().refuse("bob", "no", later(5)).unwrap();
+    let gone = e.clone().withdraw(later(5));
+    made(&*store, [moved(&a, &taken), moved(&c, &done), moved(&d, &refused), moved(&e, &gone)]).await;
+    assert_eq!(store.open_tasks(10).await.unwrap(), [b.clone(), taken.clone()]);
+    let back = taken.clone().give_back("ada", later(6)).unwrap();
+    made(&*store, [moved(&taken, &back)]).await;
+    assert_eq!(store.open_tasks(10).await.unwrap(), [b, back]);
+}
+
+/// Of 32 who take the same task at once, one does.
+pub async fn of_many_who_take_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    let open = task("a", None);
+    made(&*store, [create(&open)]).await;
+    let taken: Vec<_> = (0..32).map(|n| open.clone().take(&format!("person {n}"), false, later(1)).unwrap()).collect();
+    let outcomes = race(&store, taken.iter().map(|taken| vec![moved(&open, taken)])).await;
+    assert_one_winner(&outcomes, Conflict::TaskMoved);
+    let winner = outcomes.iter().position(Result::is_ok).unwrap();
+    assert_eq!(store.task(&id("a")).await.unwrap().as_ref(), Some(&taken[winner]));
+}

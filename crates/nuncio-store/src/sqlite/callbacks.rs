@@ -1,0 +1,36 @@
+//! Executions whose callers want to be told that they are over.
+
+use nuncio_core::ids::ExecutionId;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::{Callback, Conflict};
+use rusqlite::{Connection, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, to_limit};
+
+pub(super) fn put(connection: &Connection, callback: &Callback) -> Result<(), Problem> {
+    execute(
+        connection,
+        "INSERT INTO callbacks (execution, due, attempts) VALUES (?1, ?2, ?3)
+         ON CONFLICT (execution) DO UPDATE SET due = excluded.due, attempts = excluded.attempts",
+        params![callback.execution.as_str(), callback.due.as_millis(), callback.attempts],
+    )
+    .map_err(|problem| problem.of_no_owner(Conflict::Missing))?;
+    Ok(())
+}
+
+pub(super) fn remove(connection: &Connection, execution: &ExecutionId) -> Result<(), Problem> {
+    execute(connection, "DELETE FROM callbacks WHERE execution = ?1", [execution.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn first(connection: &Connection, until: Timestamp, limit: usize) -> Result<Vec<Callback>, Problem> {
+    let sql = "SELECT execution, due, attempts FROM callbacks WHERE due <= ?1 ORDER BY due, execution LIMIT ?2";
+    all(connection, sql, params![until.as_millis(), to_limit(limit)], |row| {
+        Ok(Callback {
+            execution: rows::parsed(row, 0, |text| ExecutionId::parse(text).ok())?,
+            due: rows::moment(row, 1)?,
+            attempts: row.get(2)?,
+        })
+    })
+}

@@ -1,0 +1,166 @@
+//! Executions, who runs them, and the keys by which a repeated request finds its own.
+
+use nuncio_core::digest::Digest;
+use nuncio_core::execution::{Execution, Lease, State};
+use nuncio_core::ids::{ExecutionId, SkillId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, Row, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+
+pub(super) fn create(
+    connection: &Connection,
+    execution: &Execution,
+    lease: &Lease,
+    idempotency: Option<&(String, Digest)>,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO executions (id, state, attempt, updated_at, owner, lease_until, content)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
+        params![
+            execution.id.as_str(),
+            execution.state.as_str(),
+            execution.attempt,
+            execution.updated_at.as_millis(),
+            lease.owner,
+            lease.until.as_millis(),
+            to_json(&execution.order)?,
+        ],
+    )?;
+    let Some((key, body)) = idempotency else { return Ok(()) };
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO execution_keys (caller, skill, key, body, execution) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (caller, skill, key) DO NOTHING",
+        params![
+            execution.order.caller.to_string(),
+            execution.order.skill.as_str(),
+            key,
+            body.to_string(),
+            execution.id.as_str()
+        ],
+    )
+}
+
+pub(super) fn claim(
+    connection: &Connection,
+    id: &ExecutionId,
+    attempt: u32,
+    from: &str,
+    lease: &Lease,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::LeaseLost,
+        connection,
+        "UPDATE executions SET owner = ?4, lease_until = ?5 WHERE id = ?1 AND attempt = ?2 AND owner = ?3",
+        params![id.as_str(), attempt, from, lease.owner, lease.until.as_millis()],
+    )
+}
+
+pub(super) fn start(
+    connection: &Connection,
+    id: &ExecutionId,
+    owner: &str,
+    attempt: u32,
+    at: Timestamp,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::LeaseLost,
+        connection,
+        "UPDATE executions SET state = 'running', attempt = ?3, updated_at = max(updated_at, ?4)
+         WHERE id = ?1 AND owner = ?2 AND attempt = ?3 - 1",
+        params![id.as_str(), owner, attempt, at.as_millis()],
+    )
+}
+
+pub(super) fn end(
+    connection: &Connection,
+    id: &ExecutionId,
+    (owner, attempt): (&str, u32),
+    state: &State,
+    at: Timestamp,
+    kept_until: Timestamp,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::LeaseLost,
+        connection,
+        "UPDATE executions SET state = ?4, outcome = ?5, updated_at = max(updated_at, ?6), kept_until = ?7,
+             owner = NULL, lease_until = NULL
+         WHERE id = ?1 AND owner = ?2 AND attempt = ?3",
+        params![id.as_str(), owner, attempt, state.as_str(), to_json(state)?, at.as_millis(), kept_until.as_millis()],
+    )
+}
+
+pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<(), Problem> {
+    execute(
+        connection,
+        "UPDATE executions SET lease_until = ?2 WHERE owner IS NOT NULL AND owner = ?1",
+        params![lease.owner, lease.until.as_millis()],
+    )?;
+    Ok(())
+}
+
+pub(super) fn forget(connection: &Connection, at: Timestamp, limit: usize) -> Result<(), Problem> {
+    execute(
+        connection,
+        "DELETE FROM executions WHERE rowid IN (
+             SELECT rowid FROM executions WHERE kept_until IS NOT NULL AND kept_until <= ?1
+             ORDER BY kept_until LIMIT ?2)",
+        params![at.as_millis(), to_limit(limit)],
+    )?;
+    Ok(())
+}
+
+pub(super) fn is_any_to_forget(connection: &Connection, at: Timestamp) -> Result<bool, Problem> {
+    let sql = "SELECT 1 FROM executions WHERE kept_until IS NOT NULL AND kept_until <= ?1 LIMIT 1";
+    Ok(first(connection, sql, [at.as_millis()], |_| Ok(()))?.is_some())
+}
+
+pub(super) fn one(connection: &Connection, id: &ExecutionId) -> Result<Option<Execution>, Problem> {
+    let sql = "SELECT id, state, attempt, updated_at, outcome, content FROM executions WHERE id = ?1";
+    first(connection, sql, [id.as_str()], read)
+}
+
+pub(super) fn by_key(
+    connection: &Connection,
+    caller: &Principal,
+    skill: &SkillId,
+    key: &str,
+) -> Result<Option<(ExecutionId, Digest)>, Problem> {
+    first(
+        connection,
+        "SELECT execution, body FROM execution_keys WHERE caller = ?1 AND skill = ?2 AND key = ?3",
+        params![caller.to_string(), skill.as_str(), key],
+        |row| Ok((rows::parsed(row, 0, |text| ExecutionId::parse(text).ok())?, rows::digest(row, 1)?)),
+    )
+}
+
+pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, Lease)>, Problem> {
+    let sql = "SELECT id, state, attempt, updated_at, outcome, content, owner, lease_until FROM executions
+               WHERE owner IS NOT NULL ORDER BY id";
+    all(connection, sql, [], |row| Ok((read(row)?, Lease { owner: row.get(6)?, until: rows::moment(row, 7)? })))
+}
+
+fn read(row: &Row<'_>) -> Result<Execution, Problem> {
+    let state = match rows::optional(row, 4, rows::json)? {
+        Some(over) => over,
+        None => rows::parsed(row, 1, |word| match word {
+            "accepted" => Some(State::Accepted),
+            "running" => Some(State::Running),
+            _ => None,
+        })?,
+    };
+    Ok(Execution {
+        id: rows::parsed(row, 0, |text| ExecutionId::parse(text).ok())?,
+        attempt: row.get(2)?,
+        updated_at: rows::moment(row, 3)?,
+        order: rows::json(row, 5)?,
+        state,
+    })
+}

@@ -1,0 +1,47 @@
+//! Work for people.
+
+use nuncio_core::ids::TaskId;
+use nuncio_core::task::Task;
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+
+pub(super) fn create(connection: &Connection, task: &Task) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO tasks (id, open, created_at, execution, content) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (id) DO NOTHING",
+        params![
+            task.id.as_str(),
+            !task.state.is_over(),
+            task.created_at.as_millis(),
+            task.execution.as_ref().map(nuncio_core::ids::ExecutionId::as_str),
+            to_json(task)?
+        ],
+    )
+}
+
+pub(super) fn move_on(connection: &Connection, from: &Task, to: &Task) -> Result<(), Problem> {
+    let moved = execute(
+        connection,
+        "UPDATE tasks SET open = ?3, content = ?4 WHERE id = ?1 AND content = ?2",
+        params![from.id.as_str(), to_json(from)?, !to.state.is_over(), to_json(to)?],
+    )?;
+    if moved > 0 {
+        return Ok(());
+    }
+    let there = first(connection, "SELECT 1 FROM tasks WHERE id = ?1", [from.id.as_str()], |_| Ok(()))?;
+    Err(there.map_or(Conflict::Missing, |()| Conflict::TaskMoved).into())
+}
+
+pub(super) fn one(connection: &Connection, id: &TaskId) -> Result<Option<Task>, Problem> {
+    first(connection, "SELECT content FROM tasks WHERE id = ?1", [id.as_str()], |row| rows::json(row, 0))
+}
+
+pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<Task>, Problem> {
+    let sql = "SELECT content FROM tasks WHERE open = 1 ORDER BY created_at, id LIMIT ?1";
+    all(connection, sql, [to_limit(limit)], |row| rows::json(row, 0))
+}

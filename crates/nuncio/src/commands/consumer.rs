@@ -1,0 +1,80 @@
+//! What the commands share that use other people's skills.
+
+use std::io::IsTerminal as _;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use anstream::eprintln;
+use anyhow::Context as _;
+use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_server::{SystemClock, SystemEntropy};
+use nuncio_skill::client::oauth::{FileTokens, MemoryTokens, TokenStore};
+use nuncio_skill::client::{Consumer, Credential, Options, Progress, Secret, Watcher};
+use owo_colors::OwoColorize as _;
+
+use super::chat::clean::clean;
+use super::chat::wrap::Wrap;
+use crate::cli::Reach;
+use crate::output::WrongUsage;
+
+/// The way out, as far as the user lets it go.
+pub(crate) fn way_out(reach: &Reach) -> anyhow::Result<Arc<GuardedFetch>> {
+    let roots = reach.extra_ca.as_ref();
+    let roots = roots.map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())));
+    let allow = Allow::parse(reach.allow.iter().map(String::as_str)).map_err(WrongUsage)?;
+    let fetch = GuardedFetch::new(allow, reach.dev, roots.transpose()?.as_deref()).map_err(anyhow::Error::msg)?;
+    Ok(Arc::new(fetch))
+}
+
+/// A consumer with the user's own reach and tokens.
+pub(crate) fn consumer(reach: &Reach, watcher: Watcher) -> anyhow::Result<Consumer> {
+    let fetch = way_out(reach)?;
+    let options = Options { caller_type: "user".to_owned(), ..Options::default() };
+    let consumer = Consumer::new(fetch, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
+    Ok(consumer.with_tokens(tokens()).watched_by(watcher))
+}
+
+/// Where logins are kept: a file of the user's own, if there is a place for it.
+fn tokens() -> Arc<dyn TokenStore> {
+    let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let data = set("XDG_DATA_HOME").or_else(|| set("HOME").map(|home| home.join(".local/share")));
+    match data {
+        Some(folder) => Arc::new(FileTokens::at(folder.join("nuncio/credentials.json"))),
+        None => Arc::new(MemoryTokens::default()),
+    }
+}
+
+/// The credential that may show more of a host.
+pub(crate) fn for_discovery(api_key: Option<&String>, token: Option<&String>) -> Credential {
+    match (api_key, token) {
+        (Some(key), _) => Credential::ApiKey(Secret::new(key)),
+        (None, Some(token)) => Credential::Token(Secret::new(token)),
+        (None, None) => Credential::None,
+    }
+}
+
+/// Tells people what is odd, and programs nothing: they get it with the answer.
+pub(crate) fn notes(json: bool) -> Watcher {
+    Watcher::new(move |progress| {
+        if let Progress::Note { message } = progress
+            && !json
+        {
+            note(message);
+        }
+    })
+}
+
+/// Something to know, on standard error.
+pub(crate) fn note(message: &str) {
+    eprintln!("{} {}", "note:".yellow().bold(), clean(message));
+}
+
+/// A stranger's text on lines that fit, each behind `indent`.
+pub(crate) fn wrapped(text: &str, indent: &str) -> String {
+    let measured = terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    let width = if std::io::stdout().is_terminal() { measured.unwrap_or(80).min(100) } else { 80 };
+    let mut wrap = Wrap::new(Some(width - indent.chars().count()));
+    let mut lines = wrap.push(&clean(text).replace(['\n', '\t'], " "));
+    lines.push_str(&wrap.end());
+    lines.trim_end().lines().map(|line| format!("{indent}{line}")).collect::<Vec<_>>().join("\n")
+}

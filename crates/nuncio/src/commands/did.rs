@@ -1,0 +1,73 @@
+//! `nuncio did`: who this server and its agents are to others.
+
+use anstream::println;
+use nuncio_core::ids::AgentName;
+use nuncio_server::admin::Order;
+use nuncio_server::dids::Subject;
+use owo_colors::OwoColorize as _;
+use serde_json::Value;
+
+use super::desk::{carry_out, parsed, show};
+use crate::cli::Did;
+use crate::output::cell;
+
+/// Runs the command.
+pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
+    match command {
+        Did::Show { agent, data } => {
+            let agent = agent.map(|name| parsed(AgentName::parse(&name))).transpose()?;
+            let answer = carry_out(&data.path, Order::DidShow { agent }).await?;
+            show(json, &answer, list);
+        }
+        Did::Rotate { agent, service: _, to, data } => {
+            let order = match (to, agent) {
+                (Some(to), _) => Order::DidMove { to: to.to_string() },
+                (None, Some(name)) => Order::DidRotate { subject: Subject::Agent(parsed(AgentName::parse(&name))?) },
+                (None, None) => Order::DidRotate { subject: Subject::Service },
+            };
+            let answer = carry_out(&data.path, order).await?;
+            show(json, &answer, rotated);
+        }
+    }
+    Ok(())
+}
+
+fn list(answer: &Value) {
+    if let Some(why) = answer["none_because"].as_str() {
+        println!("There are no DIDs: {why}.");
+    }
+    for did in entries(&answer["dids"]) {
+        tell(did);
+        for old in entries(&did["retired"]) {
+            println!("  {}  {}", "before".dimmed(), cell(old).dimmed());
+        }
+    }
+}
+
+fn rotated(answer: &Value) {
+    for did in entries(&answer["rotated"]) {
+        tell(did);
+        match entries(&did["retired"]).last() {
+            Some(old) => println!("  {}  {}", "instead of".dimmed(), cell(old)),
+            None => println!(
+                "  {}",
+                "The DID is the same; its key is new, and the tokens given so far are worthless.".dimmed()
+            ),
+        }
+    }
+    if let Some(url) = answer["public_url"].as_str() {
+        println!("\nStart the server with --public-url {url} from now on.");
+    }
+}
+
+fn tell(did: &Value) {
+    let whose = did["agent"].as_str().unwrap_or("this server");
+    println!("{}", whose.bold());
+    println!("  {}  {}", "DID".dimmed(), cell(&did["did"]));
+    println!("  {}  {}", "document".dimmed(), cell(&did["document"]).cyan());
+    println!("  {}  {}", "since".dimmed(), cell(&did["since"]));
+}
+
+fn entries(list: &Value) -> &[Value] {
+    list.as_array().map_or(&[], Vec::as_slice)
+}

@@ -1,0 +1,183 @@
+//! `nuncio invoke`: somebody else's skill or agent, from its name to its result.
+
+use std::io::{BufRead as _, IsTerminal as _};
+use std::sync::Arc;
+
+use anstream::println;
+use nuncio_skill::client::oauth::Login;
+use nuncio_skill::client::{Call, Consumer, Credential, Described, Execution, Secret, Target};
+use nuncio_skill::wire::{AuthType, InvocationContext};
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::chat::clean::clean;
+use super::consumer::{consumer, for_discovery};
+use crate::cli::{Invoke, Proof};
+use crate::output::WrongUsage;
+
+mod agent;
+mod browser;
+mod inputs;
+mod line;
+
+use line::Line;
+
+/// Invokes a skill or an agent and prints what it answers.
+pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
+    if agent::is_meant(&options) {
+        return agent::run(&options, json).await;
+    }
+    let target = Target::parse(&options.target)?;
+    let line = Arc::new(Line::new(json));
+    let consumer = consumer(&options.reach, Line::watcher(&line))?;
+    let proof = &options.proof;
+    let opens = for_discovery(proof.api_key.as_ref(), proof.token.as_ref());
+    let described = tokio::select! {
+        described = consumer.describe(&target, &opens) => described?,
+        () = interrupted() => anyhow::bail!("interrupted; nothing was invoked"),
+    };
+    one_method(&described, options.method.as_deref())?;
+    let context = InvocationContext {
+        trace_id: options.trace_id.clone(),
+        priority: options.priority,
+        timeout_ms: options.timeout_ms.map(Into::into),
+        ..InvocationContext::default()
+    };
+    let call = Call {
+        inputs: inputs::read(&described.descriptor, &options.inputs)?,
+        credential: pick(proof, described.descriptor.auth.r#type),
+        credential_for: proof.credential_for.clone(),
+        context,
+        idempotency_key: options.idempotency_key.clone(),
+        traceparent: None,
+        at_once: options.no_wait,
+    };
+    let mut execution = tokio::select! {
+        execution = submit(&consumer, &described, &call, proof) => execution?,
+        () = interrupted() => anyhow::bail!("interrupted before it was taken on, or at least before we knew"),
+    };
+    if options.no_wait {
+        line.clear();
+        accepted(&execution, json);
+        return Ok(());
+    }
+    let outcome = tokio::select! {
+        outcome = consumer.follow(&mut execution) => Some(outcome),
+        () = interrupted() => None,
+    };
+    line.clear();
+    let Some(outcome) = outcome else { return stop(&consumer, &execution, json).await };
+    result(&execution, &outcome?, json);
+    Ok(())
+}
+
+async fn submit(
+    consumer: &Consumer,
+    described: &Described,
+    call: &Call,
+    proof: &Proof,
+) -> Result<Execution, nuncio_skill::client::ConsumerError> {
+    if let Some(client_id) = proof.client_id.clone().filter(|_| proof.login) {
+        let client_secret = proof.client_secret.as_deref().map(Secret::new);
+        consumer.login(described, &Login { client_id, client_secret, scopes: proof.scopes.clone() }).await?;
+    }
+    consumer.submit(described, call).await
+}
+
+/// A skill has one method; naming another is a mistake.
+fn one_method(described: &Described, said: Option<&str>) -> anyhow::Result<()> {
+    let own = described.descriptor.endpoint.method.as_str();
+    match said {
+        Some(said) if !said.eq_ignore_ascii_case(own) => {
+            let id = clean(&described.descriptor.id).into_owned();
+            Err(WrongUsage(format!("{id} has one method, {own}; leave {said:?} out")).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Of what was given, in flags and in the environment, what the skill asks for.
+fn pick(proof: &Proof, wanted: AuthType) -> Credential {
+    let api_key = proof.api_key.as_deref().map(|key| Credential::ApiKey(Secret::new(key)));
+    let token = proof.token.as_deref().map(|token| Credential::Token(Secret::new(token)));
+    let signature = proof.signing_key.as_deref().map(|key| Credential::Signature(Secret::new(key)));
+    let client = match (&proof.client_id, &proof.client_secret) {
+        (Some(id), Some(secret)) if !proof.login => {
+            Some(Credential::Client { id: id.clone(), secret: Secret::new(secret), scopes: proof.scopes.clone() })
+        }
+        _ => None,
+    };
+    let (fitting, others) = match wanted {
+        AuthType::ApiKey => (api_key, [token, client, signature]),
+        AuthType::OAuth2 => (token.or(client), [api_key, signature, None]),
+        AuthType::Custom => (signature, [api_key, token, client]),
+        AuthType::None => return Credential::None,
+    };
+    // What does not fit is handed on too, so that the error says that it does not.
+    fitting.or_else(|| others.into_iter().flatten().next().filter(|_| !proof.login)).unwrap_or_default()
+}
+
+fn accepted(execution: &Execution, json: bool) {
+    if json {
+        println!("{}", json!({"event": "left", "execution_id": execution.id(), "status_url": execution.status_url()}));
+        return;
+    }
+    println!("{}", clean(execution.id()));
+    if let Some(url) = execution.status_url() {
+        anstream::eprintln!("{} {}", "status:".dimmed(), clean(url.as_str()));
+    }
+}
+
+/// The result alone on standard output.
+fn result(execution: &Execution, output: &Value, json: bool) {
+    if json {
+        println!("{}", json!({"event": "result", "execution_id": execution.id(), "output": output}));
+        return;
+    }
+    people(output);
+}
+
+/// What came of it, for people.
+fn people(output: &Value) {
+    let text = match output {
+        Value::String(text) => text.clone(),
+        other => serde_json::to_string_pretty(other).unwrap_or_default(),
+    };
+    if std::io::stdout().is_terminal() {
+        println!("{}", clean(&text));
+    } else {
+        std::println!("{text}");
+    }
+}
+
+/// The user pressed Ctrl-C while the skill is at work: whether to stop it there too is theirs to say.
+async fn stop(consumer: &Consumer, execution: &Execution, json: bool) -> anyhow::Result<()> {
+    let place = execution.status_url().map(|url| clean(url.as_str()).into_owned()).unwrap_or_default();
+    let somebody_is_there = !json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    if somebody_is_there && asked_to_cancel(execution.id()).await {
+        consumer.cancel(execution).await?;
+        anyhow::bail!("cancelled there too: {}", clean(execution.id()));
+    }
+    anyhow::bail!("interrupted; {} goes on there. Stop it with: curl -X DELETE {place}", clean(execution.id()))
+}
+
+async fn asked_to_cancel(id: &str) -> bool {
+    anstream::eprint!("\n{} goes on there. Cancel it there too? [y/N] ", clean(id));
+    let (send, answer) = tokio::sync::oneshot::channel();
+    // A thread of its own: a read from a terminal cannot be given up.
+    std::thread::spawn(move || {
+        let mut line = String::new();
+        let read = std::io::stdin().lock().read_line(&mut line);
+        let _ = send.send(read.is_ok() && matches!(line.trim(), "y" | "Y" | "yes"));
+    });
+    tokio::select! {
+        answer = answer => answer.unwrap_or(false),
+        () = interrupted() => false,
+    }
+}
+
+async fn interrupted() {
+    if tokio::signal::ctrl_c().await.is_err() {
+        std::future::pending::<()>().await;
+    }
+}

@@ -1,0 +1,128 @@
+//! Calling an agent over ANP: a method by its name, or the one agreed upon.
+
+use std::time::Duration;
+
+use anstream::{eprintln, println};
+use nuncio_anp::client::{AnpClient, Described, Operation, Outcome, Subject, Target, Way, Wish};
+use nuncio_skill::client::Target as SkillTarget;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::inputs::{self, Written};
+use super::{interrupted, people};
+use crate::cli::Invoke;
+use crate::commands::chat::clean::clean;
+use crate::commands::consumer::note;
+use crate::commands::peer::{client, is_agent};
+use crate::output::WrongUsage;
+
+/// Whether an agent is meant and no skill: by what is named, or by what is said of it.
+pub(super) fn is_meant(options: &Invoke) -> bool {
+    let wished = options.intent.is_some() || !options.tags.is_empty();
+    let is_host = || matches!(SkillTarget::parse(&options.target), Ok(SkillTarget::Host(_)));
+    is_agent(&options.target) || wished || (options.method.is_some() && is_host())
+}
+
+/// Calls an agent and prints what it answers.
+pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
+    let way = way(options)?;
+    let target = Target::parse(&options.target)?;
+    let given = inputs::written(&options.inputs)?;
+    let client = client(&options.reach, options.proof.api_key.as_ref().or(options.proof.token.as_ref()))?;
+    let called = tokio::select! {
+        called = call(&client, &target, &way, given, options, json) => called?,
+        () = interrupted() => anyhow::bail!("interrupted; it may have been called"),
+    };
+    match json {
+        true => println!("{}", json!({"event": "result", "output": called})),
+        false => people(&called),
+    }
+    Ok(())
+}
+
+fn way(options: &Invoke) -> anyhow::Result<Way> {
+    match &options.method {
+        Some(method) => Ok(Way::Method(method.clone())),
+        None if options.intent.is_some() || !options.tags.is_empty() => Ok(Way::Wish(Wish {
+            intent: options.intent.clone(),
+            tags: options.tags.clone(),
+            calls_only: true,
+            ..Wish::default()
+        })),
+        None => {
+            let message = "name the method, or say what you want with --intent; `nuncio show` lists the methods";
+            Err(WrongUsage(message.to_owned()).into())
+        }
+    }
+}
+
+async fn call(
+    client: &AnpClient,
+    target: &Target,
+    way: &Way,
+    given: Vec<(String, Written)>,
+    options: &Invoke,
+    json: bool,
+) -> anyhow::Result<Value> {
+    let agent = client.describe(target).await?;
+    told(&agent, json);
+    let names: Vec<String> = given.iter().map(|(name, _)| name.clone()).collect();
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let (operation, agreement) = client.prepare(&agent, way, &names).await?;
+    if let Some(agreement) = agreement {
+        let result = &agreement.result;
+        match json {
+            true => println!("{}", json!({"event": "agreed", "result": result, "notes": agreement.notes})),
+            false => {
+                agreement.notes.iter().for_each(|odd| note(odd));
+                let digest = result.negotiation_digest.as_deref().unwrap_or("no digest");
+                let agreed = format!("{} by {} ({digest})", operation.name, result.negotiation_id);
+                eprintln!("{} {}", "agreed:".dimmed(), clean(&agreed));
+            }
+        }
+    }
+    if !agent.is_at_home(&operation.server) {
+        warn(&format!("it is called on another host: {}", operation.server), json);
+    }
+    if operation.asks_a_person {
+        warn("a person there must agree to it first", json);
+    }
+    let arguments = inputs::finish(given, |name, text| typed(&operation, name, text))?;
+    let timeout = options.timeout_ms.map(Duration::from_millis);
+    Ok(client.call(&agent, &operation, &arguments, timeout).await?)
+}
+
+/// What could not be verified is told before anything is sent.
+fn told(agent: &Described, json: bool) {
+    if json {
+        println!("{}", json!({"event": "described", "url": agent.url, "checks": agent.checks, "notes": agent.notes}));
+        return;
+    }
+    agent.notes.iter().for_each(|odd| note(odd));
+    for check in agent.checks.iter() {
+        // Whether a proof is new matters to those who keep descriptions, not to one who just read it.
+        if let Outcome::Unverified { why } = &check.outcome
+            && check.subject != Subject::Challenge
+        {
+            note(&format!("not verified ({}): {why}", check.subject.as_str()));
+        }
+    }
+}
+
+fn warn(message: &str, json: bool) {
+    if json {
+        println!("{}", json!({"event": "note", "message": message}));
+    } else {
+        note(message);
+    }
+}
+
+/// Reads an argument that was written as text: as it is for a text, as JSON for everything else.
+fn typed(operation: &Operation, name: &str, text: &str) -> Result<Value, WrongUsage> {
+    let read = || serde_json::from_str(text).ok();
+    match operation.type_of(name) {
+        Some("string") => Ok(text.into()),
+        Some(kind) => read().ok_or_else(|| WrongUsage(format!("{name} must be {kind}, not {text:?}"))),
+        None => Ok(read().unwrap_or_else(|| text.into())),
+    }
+}

@@ -1,0 +1,18 @@
+//! Opening the user's browser.
+
+use std::process::{Command, Stdio};
+
+/// Tries to open an address. Whoever has no browser here has the address on the screen.
+pub(super) fn open(url: &str) {
+    let usual = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
+    let program = std::env::var("BROWSER").unwrap_or_else(|_| usual.to_owned());
+    if program.is_empty() {
+        return;
+    }
+    let started =
+        Command::new(program).arg(url).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    if let Ok(mut browser) = started {
+        // Waited for elsewhere, so that it does not stay behind as a zombie.
+        std::thread::spawn(move || browser.wait());
+    }
+}

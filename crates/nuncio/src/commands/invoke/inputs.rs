@@ -1,0 +1,88 @@
+//! Inputs as they are typed.
+
+use std::io::Read as _;
+
+use anyhow::Context as _;
+use nuncio_skill::client::typed_input;
+use nuncio_skill::wire::SkillDescriptor;
+use serde_json::{Map, Value};
+
+use crate::output::WrongUsage;
+
+/// How much a file of inputs may hold; more no skill takes.
+const MAX_BYTES: u64 = 1 << 20;
+
+/// Puts all inputs of a skill together; what comes later wins.
+pub(super) fn read(descriptor: &SkillDescriptor, typed: &[String]) -> anyhow::Result<Map<String, Value>> {
+    finish(written(typed)?, |name, text| {
+        typed_input(descriptor, name, text).map_err(|fault| WrongUsage(fault.to_string()))
+    })
+}
+
+/// An input as it was written.
+#[derive(Debug)]
+pub(super) enum Written {
+    /// As JSON.
+    Json(Value),
+    /// As a text, to be read by the type it has.
+    Text(String),
+}
+
+/// Reads what was written, in order, before anyone knows what is wanted.
+pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, Written)>> {
+    let mut inputs = Vec::new();
+    let whole = |object: Map<String, Value>| object.into_iter().map(|(name, value)| (name, Written::Json(value)));
+    for text in typed {
+        if text.trim_start().starts_with('{') {
+            inputs.extend(whole(object(text)?));
+        } else if text == "-" {
+            inputs.extend(whole(object(&bounded(std::io::stdin(), "standard input")?)?));
+        } else if let Some(file) = text.strip_prefix('@') {
+            inputs.extend(whole(object(&from_file(file)?)?));
+        } else if let Some((name, value)) = text.split_once('=') {
+            let value = match value.strip_prefix('@') {
+                Some(literal) if literal.starts_with('@') => literal.to_owned(),
+                Some(file) => from_file(file)?,
+                None => value.to_owned(),
+            };
+            inputs.push((name.to_owned(), Written::Text(value)));
+        } else {
+            let message = format!("{text:?} is no input; write NAME=VALUE or a JSON object");
+            return Err(WrongUsage(message).into());
+        }
+    }
+    Ok(inputs)
+}
+
+/// Gives every input its type.
+pub(super) fn finish(
+    written: Vec<(String, Written)>,
+    typed: impl Fn(&str, &str) -> Result<Value, WrongUsage>,
+) -> anyhow::Result<Map<String, Value>> {
+    let mut inputs = Map::new();
+    for (name, value) in written {
+        let value = match value {
+            Written::Json(value) => value,
+            Written::Text(text) => typed(&name, &text)?,
+        };
+        inputs.insert(name, value);
+    }
+    Ok(inputs)
+}
+
+fn object(text: &str) -> anyhow::Result<Map<String, Value>> {
+    serde_json::from_str(text).map_err(|error| WrongUsage(format!("the inputs are no JSON object: {error}")).into())
+}
+
+fn from_file(path: &str) -> anyhow::Result<String> {
+    let file = std::fs::File::open(path).with_context(|| format!("{path} cannot be read"))?;
+    bounded(file, path)
+}
+
+fn bounded(source: impl std::io::Read, name: &str) -> anyhow::Result<String> {
+    let mut text = String::new();
+    let read = source.take(MAX_BYTES + 1).read_to_string(&mut text);
+    let size = read.with_context(|| format!("{name} cannot be read as text"))?;
+    anyhow::ensure!(u64::try_from(size).is_ok_and(|size| size <= MAX_BYTES), "{name} has more than {MAX_BYTES} bytes");
+    Ok(text)
+}

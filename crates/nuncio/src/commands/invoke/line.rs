@@ -1,0 +1,79 @@
+//! How far it is: one line for people, one event a line for programs.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use anstream::{eprint, println};
+use nuncio_skill::client::{Progress, Watcher};
+use owo_colors::OwoColorize as _;
+
+use super::browser;
+use crate::commands::chat::clean::clean;
+use crate::commands::consumer::note;
+
+/// Where progress is shown.
+#[derive(Debug)]
+pub(super) struct Line {
+    json: bool,
+    /// Whether someone sees a line that changes.
+    live: bool,
+    /// Whether something stands on it.
+    used: AtomicBool,
+}
+
+impl Line {
+    pub(super) fn new(json: bool) -> Self {
+        Self { json, live: !json && std::io::stderr().is_terminal(), used: AtomicBool::new(false) }
+    }
+
+    pub(super) fn watcher(line: &Arc<Self>) -> Watcher {
+        let line = Arc::clone(line);
+        Watcher::new(move |progress| line.tell(progress))
+    }
+
+    /// Takes the line away.
+    pub(super) fn clear(&self) {
+        if self.live && self.used.swap(false, Ordering::Relaxed) {
+            eprint!("\r\u{1b}[K");
+            let _ = std::io::stderr().flush();
+        }
+    }
+
+    fn tell(&self, progress: &Progress) {
+        if self.json {
+            println!("{}", serde_json::json!(progress));
+        }
+        match progress {
+            Progress::Authorize { url } => {
+                if !self.json {
+                    self.clear();
+                    anstream::eprintln!("Allow it in your browser:\n  {}", clean(url));
+                }
+                browser::open(url);
+            }
+            _ if self.json => {}
+            Progress::Note { message } => {
+                self.clear();
+                note(message);
+            }
+            Progress::Discovered { skills, .. } => self.show(&format!("found {skills} skills")),
+            Progress::Described { skill_id, .. } => self.show(&format!("asking for {skill_id}")),
+            Progress::Retrying { attempt, delay_ms, why } => {
+                self.show(&format!("try {attempt} failed, again in {delay_ms} ms: {why}"));
+            }
+            Progress::Accepted { execution_id } => self.show(&format!("accepted: {execution_id}")),
+            Progress::Running { execution_id, .. } => self.show(&format!("running: {execution_id}")),
+            Progress::Completed { .. } => self.clear(),
+        }
+    }
+
+    fn show(&self, text: &str) {
+        if self.live {
+            let text: String = clean(text).chars().take(78).collect();
+            eprint!("\r\u{1b}[K{}", text.dimmed());
+            let _ = std::io::stderr().flush();
+            self.used.store(true, Ordering::Relaxed);
+        }
+    }
+}

@@ -1,0 +1,203 @@
+//! What the commands share that deal with other people's agents.
+
+use std::sync::Arc;
+
+use anstream::println;
+use nuncio_anp::client::{AnpClient, Check, Described, LocalDids, Operation, Options, Outcome, Target};
+use nuncio_anp::wire::{Interface, Security};
+use nuncio_server::{SystemClock, SystemEntropy};
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::chat::clean::clean;
+use super::consumer::{note, way_out, wrapped};
+use crate::cli::Reach;
+use crate::output::Told;
+
+/// A client with the user's own reach. A token goes to the host that was named, and nowhere else.
+pub(crate) fn client(reach: &Reach, token: Option<&String>) -> anyhow::Result<AnpClient> {
+    let local = if reach.dev { LocalDids::Http } else { LocalDids::Https };
+    let options = Options { local, ..Options::default() };
+    let client = AnpClient::new(way_out(reach)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
+    Ok(client.with_bearer(token.cloned()))
+}
+
+/// Whether a target can only be an agent: a DID, or what descriptions are called.
+pub(crate) fn is_agent(target: &str) -> bool {
+    let path = target.split(['?', '#']).next().unwrap_or_default();
+    target.starts_with("did:") || (!target.contains('@') && path.ends_with("/ad.json"))
+}
+
+/// One agent with everything it offers.
+pub(crate) struct Sight {
+    pub(crate) agent: Described,
+    methods: Vec<Operation>,
+    notes: Vec<String>,
+}
+
+/// Reads an agent and what can be called of it.
+pub(crate) async fn sight(client: &AnpClient, target: &Target) -> anyhow::Result<Sight> {
+    let agent = client.describe(target).await?;
+    let mut notes = agent.notes.clone();
+    let methods = match client.operations(&agent).await {
+        Ok((methods, odd)) => {
+            notes.extend(odd);
+            methods
+        }
+        Err(error) => {
+            notes.push(error.message.clone());
+            Vec::new()
+        }
+    };
+    Ok(Sight { agent, methods, notes })
+}
+
+impl Sight {
+    /// Everything, for programs.
+    pub(crate) fn json(&self) -> Value {
+        let methods = self.methods.iter().map(|it| {
+            json!({
+                "name": it.name, "description": it.description, "interface": it.interface, "server": it.server,
+                "human_authorization": it.asks_a_person, "input": it.input, "output": it.output,
+            })
+        });
+        json!({
+            "url": self.agent.url,
+            "description": self.agent.whole,
+            "did_document": self.agent.document.as_ref().map(|bound| bound.document().whole()),
+            "checks": self.agent.checks,
+            "methods": methods.collect::<Vec<_>>(),
+            "notes": self.notes,
+        })
+    }
+
+    /// Everything, for people.
+    pub(crate) fn people(&self) {
+        self.notes.iter().for_each(|odd| note(odd));
+        let about = &self.agent.description;
+        println!("{}", clean(&about.name).bold());
+        if let Some(text) = &about.description {
+            println!("{}", wrapped(text, ""));
+        }
+        println!();
+        about.did.iter().for_each(|did| fact("did", did));
+        fact("description", self.agent.url.as_str());
+        if let Some(owner) = &about.owner {
+            let said: Vec<_> = [&owner.name, &owner.url, &owner.email].into_iter().flatten().cloned().collect();
+            fact("owner", &said.join(", "));
+        }
+        about.created.iter().for_each(|since| fact("since", since));
+        fact("security", &self.security(Some(&about.security)));
+        println!("\n{}", "What was checked".bold());
+        self.agent.checks.iter().for_each(checked);
+        self.capabilities();
+        self.interfaces();
+        self.methods();
+        self.information();
+    }
+
+    fn capabilities(&self) {
+        let all = self.agent.description.capabilities.as_deref().unwrap_or_default();
+        if !all.is_empty() {
+            println!("\n{}", "What it can do".bold());
+        }
+        for capability in all {
+            let tags = capability.intent_tags.join(", ");
+            println!("  {}  {}", clean(&capability.id), clean(&tags).dimmed());
+            let said: Vec<_> = [&capability.name, &capability.description].into_iter().flatten().cloned().collect();
+            println!("{}", wrapped(&said.join(": "), "    "));
+        }
+    }
+
+    fn interfaces(&self) {
+        let all = self.agent.description.interfaces.as_deref().unwrap_or_default();
+        if !all.is_empty() {
+            println!("\n{}", "Interfaces".bold());
+        }
+        for interface in all {
+            let id = interface.id.as_deref().unwrap_or(&interface.r#type);
+            let mut facts = vec![interface.r#type.as_str()];
+            facts.extend(interface.protocol.as_deref());
+            facts.extend(interface.profile.as_deref());
+            if interface.asks_a_person() {
+                facts.push("a person must agree");
+            }
+            println!("  {}  {}", clean(id), clean(&facts.join(", ")).dimmed());
+            println!(
+                "    {}, {}",
+                clean(place(interface)),
+                clean(&self.security(interface.security.as_ref())).dimmed()
+            );
+        }
+    }
+
+    fn methods(&self) {
+        if !self.methods.is_empty() {
+            println!("\n{}", "Methods".bold());
+        }
+        for method in &self.methods {
+            let needed: Vec<_> = method.input["required"].as_array().into_iter().flatten().collect();
+            let names =
+                method.input["properties"].as_object().into_iter().flatten().map(|(name, _)| {
+                    if needed.iter().any(|it| *it == name) { name.clone() } else { format!("[{name}]") }
+                });
+            let person = if method.asks_a_person { "  a person must agree" } else { "" };
+            let names = names.collect::<Vec<_>>().join(", ");
+            println!("  {}({}){}", clean(&method.name), clean(&names), person.yellow());
+            method.description.iter().for_each(|text| println!("{}", wrapped(text, "    ").dimmed()));
+        }
+    }
+
+    fn information(&self) {
+        let all = self.agent.description.information.as_deref().unwrap_or_default();
+        if !all.is_empty() {
+            println!("\n{}", "To read".bold());
+        }
+        for item in all {
+            println!("  {}  {}", clean(&item.r#type), clean(item.url.as_deref().unwrap_or("given inline")).cyan());
+            item.description.iter().for_each(|text| println!("{}", wrapped(text, "    ").dimmed()));
+        }
+    }
+
+    /// How something is protected, in words.
+    fn security(&self, security: Option<&Security>) -> String {
+        let Some(security) = security else { return "protected as the rest".to_owned() };
+        let known = &self.agent.description.security_definitions;
+        let said = security.names().map(|name| match known.get(name) {
+            Some(it) if it.scheme == "nosec" => "open to everyone".to_owned(),
+            Some(it) => match &it.name {
+                Some(field) => format!("{} ({} {field})", it.scheme, it.r#in.as_str()),
+                None => it.scheme.clone(),
+            },
+            None => name.to_owned(),
+        });
+        let said = said.collect::<Vec<_>>().join(" or ");
+        if said.is_empty() { "it does not say".to_owned() } else { said }
+    }
+
+    /// The status of a command that showed it: something untrue is a failure.
+    pub(crate) fn verdict(&self) -> anyhow::Result<()> {
+        match self.agent.checks.trusted() {
+            Ok(()) => Ok(()),
+            Err(_) => Err(Told.into()),
+        }
+    }
+}
+
+fn place(interface: &Interface) -> &str {
+    interface.url.as_deref().unwrap_or("given inline")
+}
+
+fn fact(name: &str, value: &str) {
+    println!("{:<12} {}", name.dimmed(), clean(value));
+}
+
+fn checked(check: &Check) {
+    let (word, why) = match &check.outcome {
+        Outcome::Verified { how } => ("verified".green().to_string(), how),
+        Outcome::Unverified { why } => ("not verified".yellow().to_string(), why),
+        Outcome::Refuted { why } => ("WRONG".red().bold().to_string(), why),
+    };
+    println!("  {word} {}", check.subject.as_str());
+    println!("{}", wrapped(why, "    ").dimmed());
+}

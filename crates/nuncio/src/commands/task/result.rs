@@ -1,0 +1,156 @@
+//! A result put together from `NAME=VALUE`, each value of the kind its form asks for.
+
+use serde_json::{Map, Value};
+
+/// The result that these words make. Without a form it is one text.
+///
+/// # Errors
+/// A word is not of that form, or its value not of the kind the form asks for.
+pub(super) fn typed(form: Option<&Value>, words: &[String]) -> Result<Value, String> {
+    let Some(form) = form else {
+        return if words.is_empty() {
+            Err("say the result as one text, in quotes".to_owned())
+        } else {
+            Ok(Value::String(words.join(" ")))
+        };
+    };
+    if form["properties"].is_null() && form["type"] != "object" {
+        return match words {
+            [word] => value(form, form, word, "the result"),
+            _ => Err("say the result as one value, or with --output JSON".to_owned()),
+        };
+    }
+    let mut result = Map::new();
+    for word in words {
+        let (name, text) = word.split_once('=').ok_or_else(|| format!("{word:?} is not NAME=VALUE"))?;
+        put(&mut result, form, form, name, name, text)?;
+    }
+    Ok(Value::Object(result))
+}
+
+/// Puts a value at `path`, whose parts are separated by dots; a property whose name holds a dot wins.
+fn put(
+    into: &mut Map<String, Value>,
+    root: &Value,
+    schema: &Value,
+    path: &str,
+    whole: &str,
+    text: &str,
+) -> Result<(), String> {
+    let schema = resolved(root, schema);
+    let properties = &schema["properties"];
+    if let Some((part, rest)) = path.split_once('.').filter(|_| properties[path].is_null()) {
+        let inner = into.entry(part).or_insert_with(|| Value::Object(Map::new()));
+        return match inner {
+            Value::Object(inner) => put(inner, root, &properties[part], rest, whole, text),
+            _ => Err(format!("{part} is given twice, as a value and as parts")),
+        };
+    }
+    let schema = resolved(root, &properties[path]);
+    let given = if is(schema, "array") && !text.trim_start().starts_with('[') {
+        // Said several times, it is a list.
+        let item = value(root, &schema["items"], text, whole)?;
+        match into.remove(path) {
+            Some(Value::Array(mut items)) => {
+                items.push(item);
+                Value::Array(items)
+            }
+            _ => Value::Array(vec![item]),
+        }
+    } else if into.contains_key(path) {
+        return Err(format!("{whole} is given twice"));
+    } else {
+        value(root, schema, text, whole)?
+    };
+    into.insert(path.to_owned(), given);
+    Ok(())
+}
+
+fn value(root: &Value, schema: &Value, text: &str, name: &str) -> Result<Value, String> {
+    let schema = resolved(root, schema);
+    if let Some(values) = schema["enum"].as_array() {
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let found = values.iter().find(|value| plain(value) == text);
+        return found.cloned().ok_or_else(|| {
+            let allowed: Vec<_> = values.iter().map(plain).collect();
+            format!("{name}: {text:?} is none of {}", allowed.join(", "))
+        });
+    }
+    let json = || serde_json::from_str::<Value>(text);
+    if is(schema, "string") {
+        return Ok(Value::String(text.to_owned()));
+    }
+    if is(schema, "boolean") {
+        return match text.to_ascii_lowercase().as_str() {
+            "true" | "yes" => Ok(true.into()),
+            "false" | "no" => Ok(false.into()),
+            _ => Err(format!("{name}: {text:?} is not true or false")),
+        };
+    }
+    if is(schema, "integer") || is(schema, "number") {
+        return json().ok().filter(Value::is_number).ok_or_else(|| format!("{name}: {text:?} is not a number"));
+    }
+    if is(schema, "object") || is(schema, "array") {
+        return json().map_err(|error| format!("{name}: write it as JSON: {error}"));
+    }
+    // The form does not say: JSON where it is JSON, a text otherwise.
+    Ok(json().unwrap_or_else(|_| Value::String(text.to_owned())))
+}
+
+fn is(schema: &Value, kind: &str) -> bool {
+    match &schema["type"] {
+        Value::String(one) => one == kind,
+        Value::Array(several) => several.iter().any(|one| one == kind),
+        _ => false,
+    }
+}
+
+/// What a schema refers to, where that is a place in the same form.
+fn resolved<'a>(root: &'a Value, schema: &'a Value) -> &'a Value {
+    let target = schema["$ref"].as_str().and_then(|place| root.pointer(place.strip_prefix('#')?));
+    target.unwrap_or(schema)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn result(form: &Value, words: &[&str]) -> Result<Value, String> {
+        typed(Some(form), &words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>())
+    }
+
+    #[test]
+    fn each_value_is_of_the_kind_the_form_asks_for() {
+        let form = json!({"type": "object", "$defs": {"size": {"enum": ["s", 2]}}, "properties": {
+            "name": {"type": "string"}, "weight": {"type": "number"}, "ok": {"type": "boolean"},
+            "size": {"$ref": "#/$defs/size"}, "tags": {"type": "array", "items": {"type": "string"}},
+            "at": {"type": "object", "properties": {"shelf": {"type": "integer"}}},
+        }});
+        let words = ["name=7", "weight=2.5", "ok=yes", "size=2", "tags=a", "tags=b=c", "at.shelf=3", "more=[1]"];
+        assert_eq!(
+            result(&form, &words).unwrap(),
+            json!({"name": "7", "weight": 2.5, "ok": true, "size": 2, "tags": ["a", "b=c"], "at": {"shelf": 3}, "more": [1]})
+        );
+        assert_eq!(result(&form, &["tags=[\"a\"]"]).unwrap(), json!({"tags": ["a"]}));
+    }
+
+    #[test]
+    fn a_value_of_another_kind_is_named() {
+        let form =
+            json!({"type": "object", "properties": {"weight": {"type": "number"}, "size": {"enum": ["s", "m"]}}});
+        assert_eq!(result(&form, &["weight=much"]).unwrap_err(), "weight: \"much\" is not a number");
+        assert_eq!(result(&form, &["size=xl"]).unwrap_err(), "size: \"xl\" is none of s, m");
+        assert_eq!(result(&form, &["weight"]).unwrap_err(), "\"weight\" is not NAME=VALUE");
+        assert_eq!(result(&form, &["weight=1", "weight=2"]).unwrap_err(), "weight is given twice");
+    }
+
+    #[test]
+    fn without_a_form_the_result_is_one_text() {
+        let words = ["It is".to_owned(), "done=now.".to_owned()];
+        assert_eq!(typed(None, &words).unwrap(), json!("It is done=now."));
+        assert!(typed(None, &[]).is_err());
+        assert_eq!(typed(Some(&json!({"type": "integer"})), &["3".to_owned()]).unwrap(), json!(3));
+    }
+}

@@ -1,0 +1,118 @@
+//! ANP's documents: descriptions, OpenRPC, products, lists of agents, and DID documents.
+
+use anstream::println;
+use nuncio_anp::validate::{Fault, Kind, Report, validate};
+use nuncio_core::json::read;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
+use nuncio_identity::{BindingError, DidDocument, K1Proof};
+use nuncio_server::SystemClock;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::{MAX_BYTES, tell, verdict};
+use crate::cli::{DocumentKind, Validate};
+use crate::output::Told;
+
+/// Which document it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Document {
+    Of(Kind),
+    Did,
+}
+
+impl Document {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Of(kind) => kind.name(),
+            Self::Did => "DID document",
+        }
+    }
+}
+
+/// The document somebody said it is, where it is one of ANP's.
+pub(super) fn kind(said: DocumentKind) -> Option<Document> {
+    match said {
+        DocumentKind::AgentDescription => Some(Document::Of(Kind::AgentDescription)),
+        DocumentKind::Openrpc => Some(Document::Of(Kind::OpenRpc)),
+        DocumentKind::Product => Some(Document::Of(Kind::Product)),
+        DocumentKind::AgentList => Some(Document::Of(Kind::CollectionPage)),
+        DocumentKind::DidDocument => Some(Document::Did),
+        _ => None,
+    }
+}
+
+/// The document it seems to be, where it is one of ANP's.
+pub(super) fn guess(bytes: &[u8]) -> Option<Document> {
+    let document = read(bytes, MAX_BYTES).ok()?;
+    let is_did = document.get("id").and_then(Value::as_str).is_some_and(|id| id.starts_with("did:"));
+    if is_did || document.get("verificationMethod").is_some() {
+        return Some(Document::Did);
+    }
+    Kind::of(&document).map(Document::Of)
+}
+
+/// Says everything that is wrong with it.
+pub(super) fn run(options: &Validate, kind: Document, bytes: &[u8], json: bool) -> anyhow::Result<()> {
+    let (errors, warnings) = match kind {
+        Document::Of(kind) => {
+            let Report { errors, warnings, .. } = validate(kind, bytes);
+            (errors, warnings)
+        }
+        Document::Did => did_document(bytes, SystemClock.now()),
+    };
+    let passes = errors.is_empty() && (warnings.is_empty() || !options.strict);
+    if json {
+        println!("{}", json!({"valid": passes, "kind": kind.name(), "errors": errors, "warnings": warnings}));
+    } else {
+        verdict(&options.document, kind.name(), passes);
+        for (word, faults) in
+            [("error:".red().bold().to_string(), &errors), ("warning:".yellow().bold().to_string(), &warnings)]
+        {
+            for fault in faults {
+                tell(&word, &fault.path, &fault.message, &fault.expected, &fault.actual);
+            }
+        }
+    }
+    if passes { Ok(()) } else { Err(Told.into()) }
+}
+
+/// A DID document: its shape, and whether it is its DID's own.
+fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<Fault>, Vec<Fault>) {
+    let fault = |path: &str, message: String| Fault {
+        path: path.to_owned(),
+        message,
+        expected: Value::Null,
+        actual: Value::Null,
+    };
+    let document = match read(bytes, nuncio_identity::document::MAX_DOCUMENT_BYTES) {
+        Ok(document) => document,
+        Err(unreadable) => return (vec![fault("", unreadable.to_string())], Vec::new()),
+    };
+    let document = match DidDocument::from_json(document) {
+        Ok(document) => document,
+        Err(error) => return (vec![fault(&error.at, error.what)], Vec::new()),
+    };
+    let mut warnings = Vec::new();
+    if document.service("AgentDescription").is_none() {
+        warnings.push(fault("/service", "has no AgentDescription: nobody is led from the DID to the agent".to_owned()));
+    }
+    if document.deactivated() {
+        warnings.push(fault("/deactivated", "says that the DID is out of use".to_owned()));
+    }
+    let did = document.id().clone();
+    let errors = match document.bind(&did, now, K1Proof::Optional) {
+        Ok(_) => Vec::new(),
+        Err(error) => {
+            let path = match &error {
+                BindingError::KeyNotListed("authentication") => "/authentication",
+                BindingError::KeyNotListed(_) => "/assertionMethod",
+                BindingError::Fingerprint => "/verificationMethod",
+                BindingError::OtherDid { .. } => "/id",
+                BindingError::ProofMissing | BindingError::Proof(_) | BindingError::ProofKind(_) => "/proof",
+            };
+            vec![fault(path, error.to_string())]
+        }
+    };
+    (errors, warnings)
+}

@@ -1,0 +1,369 @@
+//! `nuncio discover`, `show`, `invoke` and `validate`, against a provider of the test's own.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+
+use serde_json::{Value, json};
+
+use crate::home::{Home, mode};
+use crate::process::{Nuncio, Ran, until};
+use crate::stub::{Stub, descriptor};
+
+fn good() -> Stub {
+    Stub::start(|_| {}, "completed")
+}
+
+fn nuncio(home: &Home, arguments: &[&str]) -> Nuncio {
+    home.nuncio(arguments).env("XDG_DATA_HOME", home.path("share").to_str().unwrap())
+}
+
+fn invoke(home: &Home, stub: &Stub, arguments: &[&str]) -> Ran {
+    nuncio(home, &[&["invoke", &format!("a/b@{}", stub.host)], arguments].concat()).run()
+}
+
+fn sent(stub: &Stub) -> Value {
+    serde_json::from_str(&stub.asked("POST /call").last().unwrap().body).unwrap()
+}
+
+#[test]
+fn a_hosts_skills_are_listed_for_people_and_programs() {
+    let (home, stub) = (Home::hotel(), good());
+    let ran = nuncio(&home, &["discover", &stub.host]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    for said in
+        ["Provider: 1 skills", "a/b  api, public, version 1.2.0", "  Echo: Says it again,", "next: nuncio show a/b@"]
+    {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    assert!(
+        !ran.stdout.contains('\u{1b}') && ran.stdout.lines().all(|line| line.chars().count() <= 80),
+        "{}",
+        ran.stdout
+    );
+    let json = nuncio(&home, &["--json", "discover", &stub.host, "--type", "api"]).run().json();
+    assert_eq!(json["index"]["skills"][0]["id"], "a/b");
+    assert_eq!(stub.asked("GET /.well-known/skill-sharing?type=api").len(), 1);
+    assert_eq!(nuncio(&home, &["discover", &stub.host, "--type", "magic"]).run().status, Some(2));
+    assert_eq!(nuncio(&home, &["discover", "ftp://x"]).run().status, Some(2));
+}
+
+#[test]
+fn a_skill_is_shown_with_everything_a_caller_needs() {
+    let (home, stub) = (Home::hotel(), good());
+    let ran = nuncio(&home, &["show", &format!("a/b@{}", stub.host)]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    for said in [
+        "Echo\nSays it again.\n",
+        "version     1.2.0 (protocol 1.0.0)",
+        "access      public",
+        "auth        none",
+        "provider    Good Provider, help@good.example",
+        "time limit  30s",
+        "INPUT  TYPE     REQUIRED  DEFAULT",
+        "times  number   no        1",
+        "  text: What to say.",
+        "Output (application/json): The text.",
+        &format!("endpoint    POST http://{}/call", stub.host),
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    let url = format!("http://{}/b.json", stub.host);
+    let json = nuncio(&home, &["--json", "show", &url]).run().json();
+    assert_eq!(json["descriptor"], descriptor(&format!("http://{}", stub.host)));
+}
+
+#[test]
+fn a_result_alone_is_on_standard_output() {
+    let (home, stub) = (Home::hotel(), good());
+    fs::write(home.path("letter.txt"), "dear\nall").unwrap();
+    let inputs = ["-i", "text=@letter.txt", "-i", "times=3", "-i", "loud=true", "-i", r#"to={"name":"Bo"}"#];
+    let ran = invoke(&home, &stub, &inputs);
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
+    assert_eq!(ran.stdout, "{\n  \"text\": \"hi\"\n}\n");
+    let expected = json!({"text": "dear\nall", "times": 3, "loud": true, "to": {"name": "Bo"}});
+    assert_eq!(sent(&stub)["inputs"], expected);
+
+    let context = ["--priority", "high", "--timeout-ms", "9000", "--trace-id", "t-1", "--idempotency-key", "k-1"];
+    let ran = invoke(&home, &stub, &[&["-i", r#"{"text": "7", "times": 2}"#, "-i", "text=@@7"][..], &context].concat());
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert_eq!(sent(&stub)["inputs"], json!({"text": "@7", "times": 2}));
+    assert_eq!(sent(&stub)["context"], json!({"priority": "high", "timeout_ms": 9000, "trace_id": "t-1"}));
+    assert_eq!(sent(&stub)["caller"]["type"], "user");
+    assert_eq!(stub.asked("POST /call").last().unwrap().header("idempotency-key"), Some("k-1"));
+}
+
+#[test]
+fn programs_get_one_event_a_line() {
+    let (home, stub) = (Home::hotel(), good());
+    let ran = invoke(&home, &stub, &["--json", "-i", "text=x"]);
+    let events: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let names: Vec<_> = events.iter().map(|event| event["event"].as_str().unwrap()).collect();
+    assert_eq!(names, ["discovered", "described", "accepted", "completed", "result"]);
+    assert_eq!(events.last(), Some(&json!({"event": "result", "execution_id": "e-1", "output": {"text": "hi"}})));
+    let ran = invoke(&home, &stub, &["--no-wait", "-i", "text=x"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "e-1\n"));
+    let prefer = |place: usize| stub.asked("POST /call")[place].header("prefer").map(str::to_owned);
+    assert_eq!((prefer(0).as_deref(), prefer(1).as_deref()), (Some("wait=10"), Some("respond-async")));
+    assert!(ran.stderr.contains(&format!("status: http://{}/status/e-1", stub.host)), "{ran:?}");
+}
+
+#[test]
+fn what_is_wrong_is_said_with_a_status() {
+    let (home, stub) = (Home::hotel(), good());
+    for wrong in [&["-i", "times=many"][..], &["-i", "more=1"], &["-i", "text"], &["-i", "{"], &["GET"], &["--login"]] {
+        let ran = invoke(&home, &stub, wrong);
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ran:?}");
+    }
+    let missing = invoke(&home, &stub, &[]);
+    assert_eq!(missing.status, Some(1));
+    assert!(
+        missing.stderr.contains("/inputs/text is required")
+            && missing.stderr.contains("nuncio explain validation_error"),
+        "{missing:?}"
+    );
+    assert!(stub.asked("POST /call").is_empty(), "nothing was invoked");
+    let which = nuncio(&home, &["invoke", &stub.host, "-i", "text=x"]).run();
+    assert!(which.status == Some(1) && which.stderr.contains(&format!("a/b@{}", stub.host)), "{which:?}");
+
+    let bad = Stub::start(|_| {}, "failed");
+    let ran = invoke(&home, &bad, &["-i", "text=x"]);
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""));
+    assert!(ran.stderr.contains("error: no luck") && ran.stderr.contains("nuncio explain execution_failed"), "{ran:?}");
+    let ran = invoke(&home, &bad, &["--json", "-i", "text=x"]);
+    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!(
+        (&last["code"], &last["details"], &last["execution_id"]),
+        (&json!("EXECUTION_FAILED"), &json!({"n": 1}), &json!("e-1"))
+    );
+    let newer = Stub::start(|skill| skill["protocol"]["version"] = json!("2.0.0"), "completed");
+    let ran = invoke(&home, &newer, &["-i", "text=x"]);
+    assert!(ran.stderr.contains("2.0.0 is not compatible with consumer version 1.0.0"), "{ran:?}");
+    assert!(newer.asked("POST /call").is_empty());
+}
+
+#[test]
+fn the_credential_that_fits_is_taken_from_flags_or_the_environment() {
+    let home = Home::hotel();
+    let stub = Stub::start(|skill| skill["auth"] = json!({"type": "api_key", "header": "X-Key"}), "completed");
+    let target = format!("a/b@{}", stub.host);
+    let run = || nuncio(&home, &["invoke", &target, "-i", "text=x"]);
+    let ran = run().env("NUNCIO_API_KEY", "key-1").env("NUNCIO_TOKEN", "token-1").run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert_eq!(stub.asked("POST /call")[0].header("x-key"), Some("key-1"));
+    let ran = run().env("NUNCIO_TOKEN", "token-1").run();
+    assert!(ran.status == Some(1) && ran.stderr.contains("--api-key"), "{ran:?}");
+    assert!(!ran.stderr.contains("token-1"));
+    assert_eq!(run().run().status, Some(0), "a server on this machine may be open to it, so it is asked");
+    let help = nuncio(&home, &["invoke", "--help"]).env("NUNCIO_API_KEY", "key-1").run();
+    assert!(!help.stdout.contains("key-1"));
+}
+
+fn wants_tokens(skill: &mut Value) {
+    let origin = skill["endpoint"]["url"].as_str().unwrap().trim_end_matches("/call").to_owned();
+    skill["auth"] = json!({"type": "oauth2", "oauth2": {"scopes": {"say": "Say things"},
+        "authorization_url": format!("{origin}/authorize"), "token_url": format!("{origin}/token")}});
+}
+
+#[test]
+fn a_client_gets_its_token_and_keeps_it_for_its_owner_alone() {
+    let (home, stub) = (Home::hotel(), Stub::start(wants_tokens, "completed"));
+    for _ in 0..2 {
+        let ran = invoke(&home, &stub, &["-i", "text=x", "--client-id", "app", "--client-secret", "s"]);
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+    }
+    assert_eq!(stub.asked("POST /token").len(), 1, "the second call has it already");
+    assert_eq!(stub.asked("POST /call")[1].header("authorization"), Some("Bearer from-client"));
+    assert_eq!(mode(&home.path("share/nuncio/credentials.json")), 0o600);
+}
+
+#[test]
+fn a_person_logs_in_with_a_browser() {
+    let (home, stub) = (Home::hotel(), Stub::start(wants_tokens, "completed"));
+    // A browser that goes straight back to where it is sent.
+    let browser = home.path("browser");
+    let script = format!(
+        "#!/bin/sh\nu=${{1#*redirect_uri=http%3A%2F%2F127.0.0.1%3A}}\np=${{u%%\\%2F*}}\ns=${{1#*state=}}\ns=${{s%%&*}}\nexec {:?} validate \"http://127.0.0.1:$p/callback?code=c&state=$s\"\n",
+        env!("CARGO_BIN_EXE_nuncio")
+    );
+    fs::write(&browser, script).unwrap();
+    fs::set_permissions(&browser, fs::Permissions::from_mode(0o755)).unwrap();
+    let target = format!("a/b@{}", stub.host);
+    let login = ["invoke", &target, "-i", "text=x", "--login", "--client-id", "app"];
+    let ran = nuncio(&home, &login).env("BROWSER", browser.to_str().unwrap()).run();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(
+        ran.stderr.contains("Allow it in your browser:") && ran.stderr.contains("code_challenge_method=S256"),
+        "{ran:?}"
+    );
+    assert_eq!(stub.asked("POST /call")[0].header("authorization"), Some("Bearer from-login"));
+    let again = invoke(&home, &stub, &["-i", "text=x"]);
+    assert_eq!(again.status, Some(0), "{again:?}");
+    assert_eq!((stub.asked("POST /token").len(), stub.asked("POST /call").len()), (1, 2), "the login is kept");
+}
+
+#[tokio::test]
+async fn ctrl_c_leaves_it_running_there_and_says_how_to_stop_it() {
+    let (home, stub) = (Home::hotel(), Stub::start(|_| {}, "running"));
+    let target = format!("a/b@{}", stub.host);
+    let typed = nuncio(&home, &["invoke", &target, "-i", "text=x"]).typed();
+    until("it is looked at", async || (!stub.asked("GET /status/e-1").is_empty()).then_some(())).await;
+    typed.interrupt();
+    let ran = typed.ended();
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(1), ""), "{ran:?}");
+    assert!(ran.stderr.contains(&format!("curl -X DELETE http://{}/status/e-1", stub.host)), "{ran:?}");
+    assert!(stub.asked("DELETE /status/e-1").is_empty(), "nothing is cancelled unasked");
+}
+
+#[tokio::test]
+async fn ctrl_c_on_a_terminal_asks_whether_to_cancel_there_too() {
+    let (home, stub) = (Home::hotel(), Stub::start(|_| {}, "running"));
+    let target = format!("a/b@{}", stub.host);
+    let Some(command) = nuncio(&home, &["invoke", &target, "-i", "text=x"]).in_terminal() else { return };
+    let mut typed = command.typed();
+    until("it is looked at", async || (!stub.asked("GET /status/e-1").is_empty()).then_some(())).await;
+    typed.keys("\u{3}");
+    until("it asks", async || typed.stdout().contains("Cancel it there too?").then_some(())).await;
+    typed.line("y");
+    until("it is cancelled", async || (!stub.asked("DELETE /status/e-1").is_empty()).then_some(())).await;
+    let ran = typed.ended();
+    assert!(ran.status == Some(1) && ran.stdout.contains("cancelled there too: e-1"), "{ran:?}");
+}
+
+#[test]
+fn documents_are_validated_with_every_fault_at_once() {
+    let (home, stub) = (Home::hotel(), good());
+    let mut skill = descriptor("https://good.example");
+    fs::write(home.path("good.json"), skill.to_string()).unwrap();
+    let ran = nuncio(&home, &["validate", "good.json", "--strict"]).run();
+    assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "valid SkillDescriptor good.json\n"), "{ran:?}");
+
+    skill["capability_type"] = json!("magic");
+    skill["endpoint"]["method"] = json!("PATCH");
+    fs::write(home.path("bad.json"), skill.to_string()).unwrap();
+    let ran = nuncio(&home, &["validate", "bad.json"]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""), "{ran:?}");
+    for said in [
+        "invalid SkillDescriptor bad.json",
+        "error: /capability_type: must be equal to one of the allowed values",
+        "expected GET, POST, PUT, DELETE, found PATCH",
+    ] {
+        assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
+    }
+    let ran = nuncio(&home, &["--json", "validate", "bad.json"]).run();
+    let report: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!((ran.status, &report["valid"]), (Some(1), &json!(false)));
+    assert_eq!(report["errors"][0]["path"], "/capability_type");
+
+    let odd = json!({"protocol": {"version": "1.0.0"}, "provider": {"name": "p"}, "skills": [], "extra": 1});
+    fs::write(home.path("odd.json"), odd.to_string()).unwrap();
+    let ran = nuncio(&home, &["validate", "odd.json"]).run();
+    assert!(
+        ran.status == Some(0) && ran.stdout.contains("valid SkillIndex") && ran.stdout.contains("warning: /extra:"),
+        "{ran:?}"
+    );
+    assert_eq!(nuncio(&home, &["validate", "odd.json", "--strict"]).run().status, Some(1));
+    assert_eq!(nuncio(&home, &["validate", "odd.json", "--kind", "descriptor"]).run().status, Some(1));
+
+    let url = format!("http://{}/.well-known/skill-sharing", stub.host);
+    let ran = nuncio(&home, &["validate", &url]).run();
+    assert!(ran.status == Some(0) && ran.stdout.starts_with("valid SkillIndex"), "{ran:?}");
+    let ran = nuncio(&home, &["validate", &format!("http://{}/none", stub.host)]).run();
+    assert!(ran.status == Some(1) && ran.stderr.contains("404"), "{ran:?}");
+    assert_eq!(nuncio(&home, &["validate", "nowhere.json"]).run().status, Some(1));
+}
+
+/// Tools that are skills in every way a skill can be asked for.
+const OFFERED: &str = r#"
+[[tool]]
+name = "open"
+description = "Says it again."
+input = { type = "object", properties = { text = { type = "string" }, n = { type = "integer" } }, required = ["text"] }
+run = { command = ["cat"] }
+skill = { type = "api", method = "GET" }
+
+[[tool]]
+name = "keyed"
+description = "Says it again to those with a key."
+scope = "say"
+input = { type = "object", properties = { text = { type = "string" } }, required = ["text"] }
+run = { command = ["cat"] }
+skill = { type = "api", access = "private", auth = { api_key = "X-Say-Key" } }
+
+[[tool]]
+name = "signed"
+description = "Says it again to those who sign."
+scope = "say"
+input = { type = "object", properties = { text = { type = "string" } }, required = ["text"] }
+run = { command = ["cat"] }
+skill = { type = "task", access = "restricted", auth = "custom" }
+
+[[scope]]
+id = "say"
+label = "Say things"
+description = "Say things."
+sensitivity = "low"
+"#;
+
+#[test]
+fn a_server_of_our_own_is_asked_in_every_way() {
+    let home = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
+    let key = home.key(&["--name", "reader"]);
+    let signing = home.key(&["--signing"]);
+    let server = home.start();
+    let host = server.url().trim_start_matches("http://");
+    let ids = |arguments: &[&str]| -> Vec<String> {
+        let found = nuncio(&home, &[&["--json", "discover", host], arguments].concat()).run().json();
+        let skills = found["index"]["skills"].as_array().unwrap();
+        skills.iter().map(|skill| skill["id"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(ids(&[]), ["script/open", "script/signed"], "what is private is not shown");
+    assert_eq!(ids(&["--api-key", &key]), ["script/keyed", "script/open", "script/signed"]);
+    assert_eq!(ids(&["--type", "task"]), ["script/signed"]);
+
+    let ask = |skill: &str, arguments: &[&str]| {
+        let target = format!("script/{skill}@{host}");
+        let ran = nuncio(&home, &[&["invoke", &target, "-i", "text=a&b"], arguments].concat()).run();
+        let output = serde_json::from_str::<Value>(&ran.stdout).ok();
+        (ran.status, output, ran.stderr)
+    };
+    assert_eq!(
+        ask("open", &["-i", "n=3"]).1,
+        Some(json!({"text": "a&b", "n": 3})),
+        "inputs in the query keep their types"
+    );
+    assert_eq!(ask("keyed", &["--api-key", &key]).1, Some(json!({"text": "a&b"})));
+    let (status, _, said) = ask("keyed", &[]);
+    assert!(status == Some(1) && said.contains("lists no skill"), "{said}");
+    assert_eq!(ask("signed", &["--signing-key", &signing]).1, Some(json!({"text": "a&b"})));
+    let (status, _, said) = ask("signed", &["--signing-key", "wrong"]);
+    assert!(status == Some(1) && said.contains("401") && said.contains("explain auth_required"), "{said}");
+}
+
+#[tokio::test]
+async fn a_skill_of_one_server_is_a_tool_of_another() {
+    let theirs = Home::with_agent(&format!("{}{OFFERED}", crate::home::SCRIPTED));
+    let key = theirs.key(&[]);
+    let provider = theirs.start();
+    let host = provider.url().trim_start_matches("http://");
+    let tool = format!(
+        "\n[[tool]]\nname = \"borrowed\"\ndescription = \"Asks elsewhere.\"\ninput = {{ type = \"object\", properties = {{ text = {{ type = \"string\" }} }} }}\nrun = {{ skill = {{ target = \"script/keyed@{host}\", api_key = \"{{{{ secrets.key }}}}\" }} }}\n[secrets]\nkey = {{ file = \"key\" }}\n"
+    );
+    let ours = Home::with_agent(&format!("{}{tool}", crate::home::SCRIPTED));
+    fs::write(ours.path("key"), &key).unwrap();
+    let server = ours.start();
+    let client = server.aap();
+    let session = client.session("script", &[("borrowed", true)]).await;
+    let script = json!([
+        [{"tool": {"id": "c1", "name": "borrowed", "input": {"text": "hello"}}}],
+        [{"echo": "results"}],
+    ]);
+    let turn = client.play(&session, script).await;
+    assert!(turn.to_string().contains("hello"), "{turn}");
+    let records = theirs.audit();
+    assert_eq!(
+        (&records[0]["tool"], &records[0]["outcome"]["result"]),
+        (&json!("keyed"), &json!("completed")),
+        "{records:?}"
+    );
+    drop(provider);
+}

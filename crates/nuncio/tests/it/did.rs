@@ -1,0 +1,75 @@
+//! `nuncio did`: shown and rotated beside a server that runs, moved while none does.
+
+use serde_json::json;
+
+use crate::client::Client;
+use crate::home::Home;
+
+#[tokio::test]
+async fn a_rotated_did_is_served_at_once_and_after_a_crash() {
+    let home = Home::script();
+    let server = home.start();
+    let shown = home.desk(&["did", "show"]).json();
+    let port = server.url().rsplit(':').next().unwrap().to_owned();
+    assert_eq!(shown["public_url"], format!("http://localhost:{port}"));
+    assert_eq!(shown["dids"][0]["did"], format!("did:wba:localhost%3A{port}"));
+    let first = shown["dids"][1]["did"].as_str().unwrap().to_owned();
+    assert!(first.starts_with(&format!("did:wba:localhost%3A{port}:agents:script:e1_")), "{first}");
+    let client = Client::new(server.url(), None);
+    let document = async |url: &str| client.get(url.strip_prefix(server.url()).unwrap()).await.1;
+    assert_eq!(document(shown["dids"][1]["document"].as_str().unwrap()).await["id"], first);
+
+    let rotated = home.desk(&["did", "rotate", "script"]).json();
+    let second = rotated["rotated"][0]["did"].as_str().unwrap().to_owned();
+    assert_ne!(first, second);
+    let old = document(shown["dids"][1]["document"].as_str().unwrap()).await;
+    assert_eq!((&old["deactivated"], &old["successorDid"]), (&json!(true), &json!(second)));
+    server.kill9();
+    let shown = home.desk(&["did", "show", "script"]).json();
+    assert_eq!((&shown["dids"][0]["did"], &shown["dids"][0]["retired"]), (&json!(second), &json!([first])));
+}
+
+#[test]
+fn what_people_read_says_whose_they_are() {
+    let home = Home::script();
+    let none = home.nuncio(&["did", "show"]).run();
+    assert_eq!(none.status, Some(1), "there is no data directory yet: {none:?}");
+    let _server = home.start();
+    let shown = home.nuncio(&["did", "show"]).run();
+    assert!(shown.stdout.contains("this server\n") && shown.stdout.contains("script\n"), "{shown:?}");
+    assert!(shown.stdout.contains("/agents/script/e1_"), "{shown:?}");
+    let service = home.nuncio(&["did", "rotate", "--service"]).run();
+    assert!(service.stdout.contains("The DID is the same"), "{service:?}");
+    let agent = home.nuncio(&["did", "rotate", "script"]).run();
+    assert!(agent.stdout.contains("instead of"), "{agent:?}");
+    assert_eq!(home.desk(&["did", "rotate", "nobody"]).failure().0, "did_unavailable");
+    for wrong in [&["did", "rotate"][..], &["did", "rotate", "script", "--service"], &["did", "rotate", "No Name"]] {
+        assert_eq!(home.nuncio(wrong).run().status, Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn another_public_url_is_refused_until_the_dids_are_moved() {
+    let home = Home::script();
+    let at = |url: &str| home.serve().arg("--public-url").arg(url);
+    at("https://old.example.com").start().kill9();
+    let (code, message) = at("https://new.example.com").run().failure();
+    assert_eq!(code, "public_url_changed");
+    assert!(message.contains("nuncio did rotate --to https://new.example.com"), "{message}");
+    assert_eq!(home.serve().run().failure().0, "public_url_changed", "it was forgotten");
+
+    let moved = home.desk(&["did", "rotate", "--to", "https://new.example.com"]).json();
+    assert_eq!(moved["public_url"], "https://new.example.com");
+    let server = at("https://new.example.com").start();
+    assert_eq!(home.desk(&["did", "rotate", "--to", "https://old.example.com"]).failure().0, "data_dir_in_use");
+    server.kill9();
+}
+
+#[test]
+fn without_a_name_it_says_why_there_are_none() {
+    let home = Home::script();
+    let server = home.serve().arg("--public-url").arg("http://192.0.2.7:7400").start();
+    assert!(server.stderr().contains("have no DIDs"), "{}", server.stderr());
+    let shown = home.nuncio(&["did", "show"]).run();
+    assert!(shown.stdout.contains("IP address") && shown.stdout.contains("--public-url"), "{shown:?}");
+}

@@ -1,0 +1,64 @@
+//! The seed's warehouse, whole: someone asks a server of their own, that server asks the warehouse's, and
+//! a person there does it in their browser.
+
+use serde_json::{Value, json};
+
+use super::everyone::accessible;
+use crate::process::until;
+use crate::skill_stories::{PICKUP, consumer_of, example};
+use crate::webdriver::{Browser, ENTER, Reader};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_in_their_browser_does_what_somebody_elses_agent_was_asked_for() {
+    let home = example("warehouse", |text| text);
+    let app = home.key(&["--name", "shop", "--scope", "pickup:request"]);
+    let person = home.key(&["--person", "mei", "--scope", "console:tasks"]);
+    let warehouse = home.start();
+
+    // The shop's own agent offers what the warehouse does for it.
+    let shop = consumer_of(&warehouse, PICKUP, "api_key = \"{{ secrets.key }}\"", &app);
+    let agent = std::fs::read_to_string(shop.path("agent.toml")).unwrap();
+    let inputs = "type = \"object\", properties = { order = { type = \"string\" }, shelf = { type = \"string\" } }";
+    let agent = agent.replace("type = \"object\"", inputs);
+    shop.write_agent(&format!("{agent}skill = {{ type = \"task\" }}\n"));
+    let server = shop.start();
+    let target = format!("script/remote@{}", server.url().trim_end_matches('/').strip_prefix("http://").unwrap());
+    let wish = ["--json", "invoke", &target, "-i", "order=A-1001", "-i", "shelf=B7"];
+    let asked = shop.nuncio(&wish).env("XDG_DATA_HOME", shop.path("share").to_str().unwrap()).typed();
+
+    let browser = Browser::open(Reader::default()).await;
+    browser.go(&format!("{}/console/tasks", warehouse.url())).await;
+    browser.write("#key", &format!("{person}{ENTER}")).await;
+    let row = browser.until("document.querySelector('.tasks a')?.innerText").await;
+    assert!(row.as_str().unwrap().contains("Warehouse pickup"), "{row}");
+    browser.click(".tasks a").await;
+    browser.click("main.task .primary").await;
+    let words =
+        browser.until("document.querySelector('#result-form') && document.querySelector('.given .words').innerText");
+    assert_eq!(words.await, "Fetch the parcel of order A-1001 from shelf B7, weigh it and hand it over.");
+    accessible(&browser, "the warehouse's form").await;
+    let listed = home.desk(&["task", "list"]).json();
+    assert_eq!(listed["tasks"][0]["state"]["by"], "mei", "{listed}");
+    until("the shop sees that somebody is at work", async || asked.stdout().contains("running").then_some(())).await;
+
+    browser.click("[name='f/picked_up']").await;
+    browser.write("[name='f/weight_kg']", "2.4").await;
+    browser.write("[name='f/handed_to']", "courier").await;
+    browser.write("[name='f/remark']", "纸箱有点湿").await;
+    browser.click("#result-form .primary").await;
+    browser.until("document.querySelector('.news')").await;
+    assert_eq!(browser.complaints().await, Vec::<String>::new());
+
+    let ran = asked.ended();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    let last: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    let done = json!({"picked_up": true, "weight_kg": 2.4, "handed_to": "courier", "remark": "纸箱有点湿"});
+    assert_eq!((&last["event"], &last["output"]), (&json!("result"), &done), "{ran:?}");
+
+    // Each server has its own record of who asked and what came of it.
+    for (home, caller) in [(&home, "key"), (&shop, "local")] {
+        let audit = home.audit();
+        assert_eq!((audit.len(), &audit[0]["outcome"]["result"]), (1, &json!("completed")), "{audit:?}");
+        assert!(audit[0]["caller"].to_string().contains(caller), "{audit:?}");
+    }
+}

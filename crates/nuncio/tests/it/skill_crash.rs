@@ -1,0 +1,296 @@
+//! `kill -9` under executions, again and again on the same data directory: what was accepted is found,
+//! comes to an end, and is never run twice at the same time.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::hash::{BuildHasher as _, RandomState};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::home::{Home, SCRIPTED, shell_tool};
+use crate::process::until;
+use crate::skill_client::{Consumer, is_over};
+
+const KILLS: usize = 20;
+const CLIENTS: usize = 8;
+
+/// Says when it begins and when it is done, and gives up when its server is gone.
+const COUNT: &str = "say() { echo \"$NUNCIO_EXECUTION_ID $NUNCIO_ATTEMPT $1\" >> runs; }\n\
+    say begun\n\
+    for turn in 1 2 3 4 5; do sleep 0.01; kill -0 $PPID 2>/dev/null || { say gone; exit 1; }; done\n\
+    say done; echo counted\n";
+
+fn counting() -> Home {
+    let tool = shell_tool("count", COUNT);
+    Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"))
+}
+
+const SKILL: &str = "script/count";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_accepted_survives_twenty_kills_and_runs_one_at_a_time() {
+    let home = counting();
+    let mut known: BTreeMap<String, String> = BTreeMap::new();
+    let (mut acknowledged, mut unsure) = (0, 0);
+    let mut server = home.start();
+    for round in 0..KILLS {
+        let storm = Arc::new(Storm { kill_after: random(60) + 1, told: AtomicUsize::new(0), enough: Notify::new() });
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let (storm, consumer) = (Arc::clone(&storm), Consumer::of(&server));
+                tokio::spawn(async move { storm.submit(&consumer, &format!("{round}-{number}")).await })
+            })
+            .collect();
+        storm.enough.notified().await;
+        server.kill9();
+        let mut asked = Vec::new();
+        for client in clients {
+            asked.extend(client.await.unwrap());
+        }
+        // What a dead server leaves running is no owner, but it writes: it is let notice first. So this
+        // shows that no two servers run one execution, not that a program dies with its server.
+        until("the orphans to notice", async || all_ended(&runs(&home)).then_some(())).await;
+
+        server = home.start();
+        let consumer = Consumer::of(&server);
+        for (key, told) in asked {
+            // Whoever asks again with the same key gets the same execution, told or not told before.
+            let (status, again) = consumer.try_send(keyed(&consumer, &key)).await.unwrap();
+            assert_eq!(status, 202, "{again}");
+            let id = again["execution_id"].as_str().unwrap().to_owned();
+            match told {
+                Some(told) => {
+                    assert_eq!(told, id, "{key}");
+                    acknowledged += 1;
+                }
+                None => unsure += 1,
+            }
+            known.insert(key, id);
+        }
+        for id in known.values() {
+            consumer.status(id).await;
+        }
+    }
+
+    let consumer = Consumer::of(&server);
+    let mut ends: BTreeMap<String, usize> = BTreeMap::new();
+    let runs = {
+        for id in known.values() {
+            consumer.over(id).await;
+        }
+        runs(&home)
+    };
+    let mut begun = 0;
+    for id in known.values() {
+        let end = consumer.status(id).await;
+        assert!(is_over(&end));
+        *ends.entry(end["status"].as_str().unwrap().to_owned()).or_default() += 1;
+        let mine: Vec<&Run> = runs.iter().filter(|run| run.id == *id).collect();
+        let attempts = mine.iter().filter(|run| run.word == "begun").count();
+        begun += attempts;
+        let attempt = end["attempt"].as_u64().unwrap();
+        assert!(attempts as u64 <= attempt, "{attempts} runs, {attempt} attempts: {end}");
+        match end["status"].as_str().unwrap() {
+            "completed" => {
+                assert_eq!(end["output"], json!("counted"));
+                let last = mine.iter().any(|run| run.attempt == attempt && run.word == "done");
+                assert!(last, "{id} is completed by attempt {attempt}, which was not done: {mine:?}");
+            }
+            "failed" => {
+                assert_eq!((attempt, &end["error"]["details"]["reason"]), (3, &json!("interrupted")), "{end}");
+            }
+            other => panic!("{other}: {end}"),
+        }
+    }
+    let ids: BTreeSet<&String> = known.values().collect();
+    assert_eq!(ids.len(), known.len(), "each key is an execution of its own");
+    for run in &runs {
+        assert!(ids.contains(&run.id), "{run:?} belongs to no execution that anyone asked for");
+    }
+    assert!(all_ended(&runs), "something still runs");
+    println!(
+        "{KILLS} kills: {} executions, {acknowledged} acknowledged before a kill and all there, {unsure} asked for again; \
+         {begun} runs, ends {ends:?}",
+        known.len()
+    );
+    assert!(acknowledged > KILLS && begun > known.len() && ends["completed"] > 0, "the kills came at the wrong time");
+    home.desk(&["audit", "verify"]).json();
+}
+
+/// A line that a run wrote.
+#[derive(Debug)]
+struct Run {
+    id: String,
+    attempt: u64,
+    word: String,
+}
+
+fn runs(home: &Home) -> Vec<Run> {
+    let text = fs::read_to_string(home.path("runs")).unwrap_or_default();
+    let run = |line: &str| {
+        let [id, attempt, word] = line.split(' ').collect::<Vec<_>>()[..] else { panic!("half a line: {line}") };
+        Run { id: id.to_owned(), attempt: attempt.parse().unwrap(), word: word.to_owned() }
+    };
+    text.lines().map(run).collect()
+}
+
+/// Whether every run that began ended before another of the same execution began, and none is open.
+fn all_ended(runs: &[Run]) -> bool {
+    let mut open: BTreeMap<&str, u64> = BTreeMap::new();
+    for run in runs {
+        match run.word.as_str() {
+            "begun" => {
+                let before = open.insert(&run.id, run.attempt);
+                assert_eq!(before, None, "{} was begun while its attempt {before:?} ran", run.id);
+            }
+            _ => assert_eq!(open.remove(run.id.as_str()), Some(run.attempt), "{run:?}"),
+        }
+    }
+    open.is_empty()
+}
+
+struct Storm {
+    kill_after: usize,
+    told: AtomicUsize,
+    enough: Notify,
+}
+
+impl Storm {
+    /// Submits until the server dies; each key with the execution, if it was told.
+    async fn submit(&self, consumer: &Consumer, name: &str) -> Vec<(String, Option<String>)> {
+        let mut asked = Vec::new();
+        loop {
+            let key = format!("{name}-{}", asked.len());
+            let Some((status, body)) = consumer.try_send(keyed(consumer, &key)).await else {
+                asked.push((key, None));
+                return asked;
+            };
+            assert_eq!(status, 202, "{body}");
+            asked.push((key, Some(body["execution_id"].as_str().unwrap().to_owned())));
+            if self.told.fetch_add(1, Ordering::Relaxed) + 1 == self.kill_after {
+                self.enough.notify_one();
+            }
+        }
+    }
+}
+
+fn keyed(consumer: &Consumer, key: &str) -> reqwest::RequestBuilder {
+    consumer.wish(SKILL, &json!({"key": key})).header("Idempotency-Key", key)
+}
+
+/// A number below `limit`, another one each time.
+fn random(limit: usize) -> usize {
+    usize::try_from(RandomState::new().hash_one(limit) % limit as u64).unwrap()
+}
+
+/// Waits until it is let go, or its server is gone.
+const HOLD: &str = "echo $NUNCIO_EXECUTION_ID >> held\n\
+    while [ ! -e gate ]; do sleep 0.01; kill -0 $PPID 2>/dev/null || exit 1; done\necho let go\n";
+
+fn holding() -> Home {
+    let tool = shell_tool("hold", HOLD);
+    Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\", concurrency = 2 }}\n"))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_full_queue_refuses_before_it_accepts_and_drops_nothing_after() {
+    let home = holding();
+    let start = || home.serve().env("NUNCIO_LIMITS_EXECUTIONS", "5").start();
+    let server = start();
+    let consumer = Consumer::of(&server);
+    let mut accepted = Vec::new();
+    for _ in 0..5 {
+        accepted.push(consumer.submit("script/hold", &json!({})).await);
+    }
+    refused(&consumer).await;
+    server.kill9();
+
+    let server = start();
+    let consumer = Consumer::of(&server);
+    // What was accepted still takes its room.
+    refused(&consumer).await;
+    for id in &accepted {
+        assert!(!is_over(&consumer.status(id).await));
+    }
+    fs::write(home.path("gate"), "").unwrap();
+    for id in &accepted {
+        assert_eq!(consumer.over(id).await["output"], json!("let go"));
+    }
+    let held = fs::read_to_string(home.path("held")).unwrap();
+    for id in held.lines() {
+        assert!(accepted.iter().any(|accepted| accepted == id), "{id} was refused and run");
+    }
+    consumer.submit("script/hold", &json!({})).await;
+}
+
+async fn refused(consumer: &Consumer) {
+    for _ in 0..4 {
+        let response = consumer.wish("script/hold", &json!({})).send().await.unwrap();
+        assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (429, &"1".parse().unwrap()));
+        let error = response.json::<Value>().await.unwrap()["error"].clone();
+        assert_eq!(
+            (&error["code"], &error["details"]["reason"]),
+            (&json!("ENDPOINT_UNREACHABLE"), &json!("queue_full"))
+        );
+        assert_eq!(error["retry"], json!({"suggested_delay_ms": 1000, "max_attempts": 3}));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_deadline_goes_on_while_nobody_is_there() {
+    let home = holding();
+    let server = home.start();
+    let consumer = Consumer::of(&server);
+    let body = |timeout: u64| json!({"caller": {"id": "test", "type": "service"}, "skill_id": "script/hold", "inputs": {}, "context": {"timeout_ms": timeout}});
+    let mut ids = Vec::new();
+    for timeout in [300, 300, 300, 600_000] {
+        let request = consumer.request(reqwest::Method::POST, "/skills/script/hold/invoke").json(&body(timeout));
+        let (status, accepted) = consumer.try_send(request).await.unwrap();
+        assert_eq!(status, 202, "{accepted}");
+        ids.push(accepted["execution_id"].as_str().unwrap().to_owned());
+    }
+    server.kill9();
+    let server = home.start();
+    let consumer = Consumer::of(&server);
+    for id in &ids[..3] {
+        let end = consumer.over(id).await;
+        assert_eq!((&end["status"], &end["error"]["details"]["timeout_ms"]), (&json!("timeout"), &json!(300)), "{end}");
+    }
+    assert!(!is_over(&consumer.status(&ids[3]).await));
+    fs::write(home.path("gate"), "").unwrap();
+    assert_eq!(consumer.over(&ids[3]).await["status"], "completed");
+}
+
+/// Says who of an earlier attempt is still there; then, the first time, leaves more behind than itself: a
+/// child, one in a session of its own, and one without our variables.
+const LEAVES: &str = "for pid in $(cat pids 2>/dev/null); do grep -q . /proc/$pid/cmdline 2>/dev/null && echo $pid >> alive; done\n\
+    [ $NUNCIO_ATTEMPT = 1 ] || { echo done; exit; }\n\
+    sleep 600 & echo $! >> pids\n\
+    setsid sleep 600 & echo $! >> pids\n\
+    env -i sleep 600 & echo $! >> pids\n\
+    echo $$ >> pids; touch begun; wait\n";
+
+/// What a server that is killed leaves running is gone before its work is begun again.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_of_an_attempt_is_alive_when_the_next_begins() {
+    let tool = shell_tool("leave", LEAVES);
+    let home = Home::with_agent(&format!("{SCRIPTED}{tool}skill = {{ type = \"task\" }}\n"));
+    let server = home.start();
+    let id = Consumer::of(&server).submit("script/leave", &json!({})).await;
+    until("the first attempt", async || home.path("begun").exists().then_some(())).await;
+    let pids: Vec<u32> =
+        fs::read_to_string(home.path("pids")).unwrap().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(pids.len(), 4);
+    server.kill9();
+    assert!(pids.iter().all(|pid| nuncio_testkit::is_alive(*pid)), "they do not end by themselves");
+
+    let server = home.start();
+    let over = Consumer::of(&server).over(&id).await;
+    assert_eq!((&over["output"], &over["attempt"]), (&json!("done"), &json!(2)), "{over}");
+    assert_eq!(fs::read_to_string(home.path("alive")).unwrap_or_default(), "");
+    assert!(!pids.iter().any(|pid| nuncio_testkit::is_alive(*pid)));
+    assert!(server.stderr().contains("left running"), "{}", server.stderr());
+}
