@@ -11,7 +11,6 @@ use axum::routing::{MethodRouter, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
-use nuncio_core::Code;
 use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::Credential;
@@ -126,8 +125,8 @@ impl fmt::Debug for Anp {
     }
 }
 
-/// The paths this protocol answers below.
-pub const PREFIXES: &[&str] = &[crate::wire::WELL_KNOWN, "/agents", "/anp"];
+/// The paths this protocol answers below, those of the DID documents it rests on among them.
+pub const PREFIXES: &[&str] = &[crate::wire::WELL_KNOWN, "/.well-known/did.json", "/agents", "/anp"];
 
 /// The routes. Whoever mounts them puts an [`Identity`] into each request.
 pub fn routes(anp: Anp) -> Router {
@@ -224,18 +223,7 @@ fn shows_more(parts: &Parts) -> bool {
 /// The answer to a request that is refused before its route, or for reasons of HTTP.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
-    let status = match error.code {
-        Code::Unauthorized => StatusCode::UNAUTHORIZED,
-        Code::CrossOriginRefused | Code::HostRefused | Code::ScopeNotGranted | Code::Denied => StatusCode::FORBIDDEN,
-        Code::NotFound | Code::UnknownAgent => StatusCode::NOT_FOUND,
-        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
-        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
-        Code::RateLimited => StatusCode::TOO_MANY_REQUESTS,
-        Code::ShuttingDown | Code::StoreUnavailable | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
-        _ => StatusCode::BAD_REQUEST,
-    };
+    let status = nuncio_http::status(error.code);
     json_response(status, &json!({"error": {"code": error.code, "message": error.message}}))
 }
 

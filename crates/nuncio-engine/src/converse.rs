@@ -18,6 +18,7 @@ mod sessions;
 mod settings;
 mod step;
 mod turn;
+mod unattended;
 
 pub use begin::TurnRequest;
 pub use history::HistoryKind;

@@ -136,6 +136,10 @@ impl ServedAgents {
         self.read().skills.get(id).cloned()
     }
 
+    pub(crate) fn any_skill(&self, is: impl Fn(&Offered) -> bool) -> bool {
+        self.read().skills.values().any(|offered| is(offered))
+    }
+
     pub(crate) fn skills(&self) -> Vec<Arc<Offered>> {
         self.read().skills.values().cloned().collect()
     }

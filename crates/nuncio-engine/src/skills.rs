@@ -108,7 +108,7 @@ impl Engine {
     /// Whether any skill here is one that not everyone sees.
     #[must_use]
     pub fn has_private_skills(&self) -> bool {
-        self.served().skills().iter().any(|offered| offered.skill().access == Access::Private)
+        self.served().any_skill(|offered| offered.skill().access == Access::Private)
     }
 
     fn may_see(&self, caller: Option<&Caller>, offered: &Offered) -> bool {

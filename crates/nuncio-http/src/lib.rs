@@ -6,7 +6,9 @@
 mod body;
 mod document;
 mod headers;
+mod status;
 
 pub use body::BodyLimits;
 pub use document::{Caching, Document};
 pub use headers::{Preference, idempotency_key, is_json, preference};
+pub use status::status;

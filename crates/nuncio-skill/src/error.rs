@@ -17,7 +17,8 @@ pub(crate) const EXECUTION_FAILED: &str = "EXECUTION_FAILED";
 
 /// An error of the engine as the protocol says it, with its status.
 pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
-    let (status, code) = classify(error.code);
+    let status = nuncio_http::status(error.code).as_u16();
+    let code = of_status(status);
     let response = ErrorResponse::new(code, error.message.clone()).with_details(json!({"reason": error.code}));
     let response = match code {
         ErrorCode::EndpointUnreachable => response.with_retry(RETRY_MS, RETRY_ATTEMPTS),
@@ -26,23 +27,15 @@ pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
     (status, response)
 }
 
-fn classify(code: Code) -> (u16, ErrorCode) {
-    use ErrorCode::{
-        AuthRequired, EndpointUnreachable, InvocationTimeout, PermissionDenied, SkillNotFound, ValidationError,
-    };
-    match code {
-        Code::Unauthorized | Code::SkillAuthRequired => (401, AuthRequired),
-        Code::CrossOriginRefused | Code::HostRefused | Code::ScopeNotGranted | Code::Denied => (403, PermissionDenied),
-        Code::NotFound | Code::SkillNotFound | Code::ExecutionNotFound | Code::UnknownAgent => (404, SkillNotFound),
-        Code::MethodNotAllowed => (405, ValidationError),
-        Code::RequestTimeout => (408, InvocationTimeout),
-        Code::BodyTooLarge => (413, ValidationError),
-        Code::UnsupportedMediaType => (415, ValidationError),
-        Code::IdempotencyMismatch => (422, ValidationError),
-        Code::RateLimited | Code::QueueFull => (429, EndpointUnreachable),
-        Code::ShuttingDown | Code::StoreUnavailable | Code::IssuerUnavailable => (503, EndpointUnreachable),
-        Code::Internal => (500, EndpointUnreachable),
-        _ => (400, ValidationError),
+/// Which of the seven a status stands for (the seed's §8.1, and the contract where it is silent).
+fn of_status(status: u16) -> ErrorCode {
+    match status {
+        401 => ErrorCode::AuthRequired,
+        403 => ErrorCode::PermissionDenied,
+        404 => ErrorCode::SkillNotFound,
+        408 => ErrorCode::InvocationTimeout,
+        429 | 500.. => ErrorCode::EndpointUnreachable,
+        _ => ErrorCode::ValidationError,
     }
 }
 

@@ -11,7 +11,7 @@ use nuncio_engine::invoke::Submission;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::validate::{Fault, Kind, Report, parse_as};
+use crate::validate::{Fault, Kind, Report, parse_as, pointer, shown};
 use crate::wire::{self, InvocationRequest, ParameterDefinition};
 
 /// How long an identifier that only travels may be.
@@ -101,7 +101,7 @@ pub(crate) fn query(
     for (name, text) in pairs {
         let kind =
             parameters.iter().find(|parameter| parameter.name == name).map(|parameter| parameter.r#type.as_str());
-        let path = format!("/inputs/{}", name.replace('~', "~0").replace('/', "~1"));
+        let path = pointer("/inputs", &name);
         let value = match kind {
             None | Some("string") => Value::String(text),
             Some(kind) => match serde_json::from_str(&text) {
@@ -112,8 +112,7 @@ pub(crate) fn query(
                 }
             },
         };
-        if inputs.insert(name.clone(), value).is_some() {
-            let path = format!("/inputs/{}", name.replace('~', "~0").replace('/', "~1"));
+        if inputs.insert(name, value).is_some() {
             faults.push(Fault::new(path, "is given twice", json!("once"), json!("twice")));
         }
     }
@@ -168,7 +167,7 @@ pub(crate) fn input_faults(faults: &[SchemaFault], inputs: &Map<String, Value>, 
     let fault = |fault: &SchemaFault| {
         let actual = whole.pointer(&fault.pointer).cloned().unwrap_or_default();
         let expected = schema.map(|schema| expected_at(schema, &fault.pointer)).unwrap_or_default();
-        Fault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, shortened(actual))
+        Fault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, shown(&actual))
     };
     Report::new(Kind::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
 }
@@ -180,16 +179,6 @@ fn expected_at(schema: &Value, pointer: &str) -> Value {
         schema.get("properties").and_then(|properties| properties.get(&name)).or_else(|| schema.get("items"))
     });
     place.and_then(|schema| schema.get("enum").or_else(|| schema.get("type"))).cloned().unwrap_or_default()
-}
-
-/// A value small enough to be sent back.
-fn shortened(value: Value) -> Value {
-    match value {
-        Value::Object(_) => json!("an object"),
-        Value::Array(_) => json!("an array"),
-        Value::String(text) if text.len() > 200 => json!(text.chars().take(200).collect::<String>()),
-        other => other,
-    }
 }
 
 fn priority(priority: wire::Priority) -> Priority {

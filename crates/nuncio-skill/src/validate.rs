@@ -33,6 +33,8 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 pub use report::{Fault, MAX_FAULTS, Report};
+#[cfg(feature = "server")]
+pub(crate) use report::{pointer, shown};
 pub use version::{Incompatible, VersionRule, compatibility, declared_protocol};
 
 use crate::schema::{Published, json, published};

@@ -26,7 +26,7 @@ impl IntoResponse for AapError {
 /// The answer to a request that is refused.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
-    let status = error::status(error.code);
+    let status = nuncio_http::status(error.code);
     let mut response = (status, Json(error::body(error))).into_response();
     if status == StatusCode::UNAUTHORIZED {
         response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"nuncio\""));

@@ -2,13 +2,8 @@
 
 use std::sync::Arc;
 
-use nuncio_core::agent::Run;
-use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::ToolRef;
-use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 use nuncio_engine::Caller;
-use nuncio_engine::converse::{Idempotency, NewSession, SettingsPatch, TurnRequest};
 use nuncio_engine::publish::Served;
 use serde_json::{Map, Value, json};
 
@@ -39,46 +34,23 @@ impl Anp {
             return Err(wrong(&format!("there is no `{unknown}`; it takes message and session")));
         }
         let session = match session {
-            Some(session) => session,
-            None => self.begin_session(served, caller, None).await?,
-        };
-        let request = TurnRequest {
-            input: TurnInput::User(Message::user(text)),
-            mode: StreamMode::None,
-            settings: SettingsPatch::default(),
-            protocol: Protocol::Anp,
-        };
-        let turn = self.engine.begin_turn(caller, &session, request, None).await.map_err(|error| of_engine(&error))?;
-        turn.finished().await;
-        let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
-        match stop {
-            Some(stop) if stop.stop_reason != StopReason::Error => {
-                let said = messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));
-                Ok(json!({"text": said.map(Message::text).unwrap_or_default(), "session": session}))
-            }
-            Some(stop) => {
-                let why = stop.error.map_or_else(|| "the agent failed".to_owned(), |error| error.message);
-                Err(RpcError::new(ErrorCode::InternalError).saying(why))
-            }
-            None => Err(RpcError::new(ErrorCode::InternalError)),
+            Some(session) => match self.engine.session(caller, &session).await {
+                Ok(found) if found.agent != served.agent.name => {
+                    return Err(wrong(&format!("`session` is one with {}", found.agent)));
+                }
+                found => found.map(|session| session.id),
+            },
+            None => self.engine.begin_unattended(caller, served, None).await,
         }
-    }
-
-    /// A conversation in which the agent may use what it has; the one begun with the same key before.
-    pub(super) async fn begin_session(
-        &self,
-        served: &Served,
-        caller: &Caller,
-        once: Option<Idempotency>,
-    ) -> Result<String, RpcError> {
-        let usable = served.agent.exposed_tools().filter(|tool| !matches!(tool.run, Run::Human(_)));
-        let tools = usable.map(|tool| ToolRef { name: tool.name.clone(), trust: Some(true) }).collect();
-        let new = NewSession {
-            agent: served.agent.name.to_string(),
-            settings: SettingsPatch { tools: Some(tools), ..SettingsPatch::default() },
-            messages: Vec::new(),
-        };
-        let session = self.engine.create_session(caller, new, once).await.map_err(|error| of_engine(&error))?;
-        Ok(session.to_string())
+        .map_err(|error| of_engine(&error))?;
+        let turn = self
+            .engine
+            .say_unattended(caller, session.as_str(), text, Protocol::Anp, None)
+            .await
+            .map_err(|error| of_engine(&error))?;
+        turn.finished().await;
+        let said = turn.answer();
+        said.map(|text| json!({"text": text, "session": session}))
+            .map_err(|failure| RpcError::new(ErrorCode::InternalError).saying(failure.message))
     }
 }

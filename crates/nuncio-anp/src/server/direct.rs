@@ -8,12 +8,10 @@ use std::time::Duration;
 use futures_util::future::select;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::turn::{StreamMode, TurnInput};
 use nuncio_engine::Caller;
-use nuncio_engine::converse::{Idempotency, LiveTurn, SettingsPatch, TurnRequest};
+use nuncio_engine::converse::{Idempotency, LiveTurn};
 use nuncio_engine::publish::Served;
 use serde_json::{Value, json};
 
@@ -85,16 +83,12 @@ impl Anp {
         // One conversation for each sender, found again by its own key.
         let name = format!("anp/{}", served.agent.name);
         let always = Idempotency { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
-        let session = self.begin_session(served, caller, Some(always)).await?;
-        let turn = TurnRequest {
-            input: TurnInput::User(Message::user(text)),
-            mode: StreamMode::None,
-            settings: SettingsPatch::default(),
-            protocol: Protocol::Anp,
-        };
+        let session =
+            self.engine.begin_unattended(caller, served, Some(always)).await.map_err(|error| of_engine(&error))?;
         let signed = Digest::of_json(&json!([request.meta.message_id, request.body]));
         let once = Idempotency { key: format!("operation/{operation}"), body: signed };
-        self.engine.begin_turn(caller, &session, turn, Some(once)).await.map_err(|error| match error.code {
+        let begun = self.engine.say_unattended(caller, session.as_str(), text, Protocol::Anp, Some(once)).await;
+        begun.map_err(|error| match error.code {
             Code::IdempotencyMismatch => RpcError::new(ErrorCode::IdempotencyConflict),
             Code::TurnRunning => {
                 RpcError::new(ErrorCode::TemporarilyUnavailable).saying("the agent is still at your last message")
@@ -106,11 +100,10 @@ impl Anp {
     /// Waits for the agent, and sends what it says.
     async fn answer(&self, served: &Served, turn: &LiveTurn, to: &str, message: &str) {
         turn.finished().await;
-        let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
-        let said =
-            messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. })).map(Message::text);
-        let failed = stop.and_then(|stop| stop.error).map(|error| error.message);
-        let Some(text) = said.filter(|text| !text.is_empty()).or(failed) else { return };
+        let text = turn.answer().unwrap_or_else(|failure| failure.message);
+        if text.is_empty() {
+            return;
+        }
         let reply = Reply { agent: served.agent.name.clone(), to: to.to_owned(), answers: message.to_owned(), text };
         let mut pause = PAUSE;
         for attempt in 1..=ATTEMPTS {

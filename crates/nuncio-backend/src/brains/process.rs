@@ -64,15 +64,22 @@ impl Brain for ProcessBrain {
         }
         let mut running = self.means.programs.start(&base_dir, &self.program.argv, env).map_err(BrainError::Failed)?;
         let mut complaint = Tail::default();
-        let (Some(stdin), Some(stdout), Some(stderr)) = running.pipes() else {
+        let (Some(stdin), Some(stdout), Some(mut stderr)) = running.pipes() else {
             return Err(self.failed("was started without its pipes", &complaint, &secrets));
         };
         let mut hearing = Hearing::new(stdout, voice);
         let outcome = tokio::select! {
             outcome = follow(&mut running, &mut hearing) => outcome,
             never = feed(stdin, question(&prompt)) => match never {},
-            never = listen(stderr, &mut complaint) => match never {},
+            never = async {
+                listen(&mut stderr, &mut complaint).await;
+                std::future::pending::<Infallible>().await
+            } => match never {},
         };
+        if !matches!(outcome, Ok(None)) {
+            // What it complained about may still be on its way.
+            let _ = tokio::time::timeout(DRAIN, listen(&mut stderr, &mut complaint)).await;
+        }
         match outcome {
             Ok(Some(status)) if !status.success() => {
                 Err(self.failed(&format!("ended with {status}"), &complaint, &secrets))
@@ -148,13 +155,12 @@ async fn feed(mut stdin: ChildStdin, question: Vec<u8>) -> Infallible {
     std::future::pending().await
 }
 
-/// Keeps the end of what a program complains about.
-async fn listen(mut stderr: ChildStderr, complaint: &mut Tail) -> Infallible {
+/// Keeps the end of what a program complains about, until it has nothing more to say.
+async fn listen(stderr: &mut ChildStderr, complaint: &mut Tail) {
     let mut bytes = [0; 1024];
     while let Ok(count @ 1..) = stderr.read(&mut bytes).await {
         complaint.push(&bytes[..count]);
     }
-    std::future::pending().await
 }
 
 /// What a program says, line by line.

@@ -2,20 +2,16 @@
 //! is held for it; its tools are called through the chain like any others.
 
 use nuncio_core::Code;
-use nuncio_core::agent::Run;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, Failure};
-use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::Fault;
-use nuncio_core::session::ToolRef;
-use nuncio_core::turn::{StopReason, StreamMode, TurnInput};
 use serde_json::{Map, Value, json};
 
 use super::queue::Live;
 use crate::Engine;
 use crate::access::Caller;
-use crate::converse::{Idempotency, NewSession, SettingsPatch, TurnRequest};
+use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::skills::Offered;
 
@@ -58,28 +54,11 @@ impl Engine {
         caller: &Caller,
     ) -> Result<Result<Value, Failure>, EngineError> {
         let text = execution.order.inputs.get(TEXT).and_then(Value::as_str).unwrap_or_default();
-        let agent = &offered.served.agent;
-        // Nobody is there to be asked about each call, so what the agent may use here is decided by
-        // the grants of the caller and by people, as everywhere outside AAP.
-        let usable = agent.exposed_tools().filter(|tool| !matches!(tool.run, Run::Human(_)));
-        let tools = usable.map(|tool| ToolRef { name: tool.name.clone(), trust: Some(true) }).collect();
-        let new = NewSession {
-            agent: agent.name.to_string(),
-            settings: SettingsPatch { tools: Some(tools), ..SettingsPatch::default() },
-            messages: Vec::new(),
-        };
         // Remembered under the execution's id, so that it is found should this process die.
         let idempotency = Idempotency { key: execution.id.to_string(), body: Digest::ZERO };
-        let session = self.create_session(caller, new, Some(idempotency)).await?;
-        let request = TurnRequest {
-            input: TurnInput::User(Message::user(text)),
-            mode: StreamMode::None,
-            settings: SettingsPatch::default(),
-            protocol: Protocol::Skill,
-        };
+        let session = self.begin_unattended(caller, &offered.served, Some(idempotency)).await?;
         let answer = async {
-            let turn = self.begin_turn(caller, session.as_str(), request, None).await?;
-            let failure = |code, message: String| Ok(Err(Failure { code, message }));
+            let turn = self.say_unattended(caller, session.as_str(), text, Protocol::Skill, None).await?;
             tokio::select! {
                 () = turn.finished() => {}
                 () = live.cancel.cancelled() => {
@@ -90,25 +69,11 @@ impl Engine {
                 () = self.clock().sleep_until(execution.order.deadline()) => {
                     turn.cancel();
                     turn.finished().await;
-                    return failure(Code::ToolTimeout, "the agent did not answer in time".to_owned());
+                    let message = "the agent did not answer in time".to_owned();
+                    return Ok(Err(Failure { code: Code::ToolTimeout, message }));
                 }
             }
-            let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
-            match stop {
-                Some(stop) if stop.stop_reason == StopReason::EndTurn => {
-                    let said = messages.iter().rev().find(|message| matches!(message, Message::Assistant { .. }));
-                    let said = said.map(Message::text).unwrap_or_default();
-                    Ok(Ok(json!({ TEXT: said })))
-                }
-                Some(stop) => {
-                    let why = stop.error.map_or_else(
-                        || (Code::BrainFailed, format!("the agent stopped: {}", stop.stop_reason.as_str())),
-                        |error| (error.code, error.message),
-                    );
-                    failure(why.0, why.1)
-                }
-                None => failure(Code::BrainFailed, "the agent did not come to an end".to_owned()),
-            }
+            Ok(turn.answer().map(|said| json!({ TEXT: said })))
         }
         .await;
         // Its outcome is kept with the execution; the conversation was only a means.

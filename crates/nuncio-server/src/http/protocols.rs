@@ -57,7 +57,7 @@ pub(super) fn mounted(engine: &Engine, auth: &Auth, hosting: &Hosting, settings:
             documents: documents::skill,
         },
         Mounted {
-            prefixes: &["/.well-known/agent-descriptions", "/.well-known/did.json", "/agents", "/anp"],
+            prefixes: nuncio_anp::server::PREFIXES,
             routes: nuncio_anp::server::routes(anp).merge(dids::routes(engine, hosting.dids())),
             refuse: nuncio_anp::server::refuse,
             documents: documents::anp,

@@ -123,7 +123,7 @@ pub(super) fn type_name(value: &Value) -> &'static str {
 }
 
 /// The value itself where it is short and plain, else its type.
-pub(super) fn shown(value: &Value) -> Value {
+pub(crate) fn shown(value: &Value) -> Value {
     const LONG: usize = 200;
     match value {
         Value::String(text) if text.chars().count() > LONG => {
@@ -135,7 +135,7 @@ pub(super) fn shown(value: &Value) -> Value {
 }
 
 /// A JSON pointer to `name` in what `path` points to.
-pub(super) fn pointer(path: &str, name: &str) -> String {
+pub(crate) fn pointer(path: &str, name: &str) -> String {
     format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 

@@ -1,0 +1,30 @@
+//! The status that goes with a code, whichever protocol words it.
+
+use http::StatusCode;
+use nuncio_core::Code;
+
+/// The status of an answer that refuses for that reason.
+#[must_use]
+pub fn status(code: Code) -> StatusCode {
+    match code {
+        Code::Unauthorized | Code::SkillAuthRequired => StatusCode::UNAUTHORIZED,
+        Code::CrossOriginRefused | Code::HostRefused | Code::ScopeNotGranted | Code::Denied => StatusCode::FORBIDDEN,
+        Code::NotFound
+        | Code::SessionNotFound
+        | Code::HistoryNotOffered
+        | Code::TurnNotFound
+        | Code::ApprovalNotFound
+        | Code::SkillNotFound
+        | Code::ExecutionNotFound => StatusCode::NOT_FOUND,
+        Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+        Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
+        Code::TurnRunning | Code::ApprovalClosed => StatusCode::CONFLICT,
+        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+        Code::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::RateLimited | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
+        Code::ShuttingDown | Code::StoreUnavailable | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
+        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        _ => StatusCode::BAD_REQUEST,
+    }
+}
