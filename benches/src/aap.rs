@@ -99,7 +99,7 @@ async fn bare_streams(server: &Server, kind: &str, clients: usize, streams: usiz
     .await
 }
 
-async fn gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measured> {
+pub(crate) async fn gets(server: &Server, path: &str, requests: usize) -> anyhow::Result<Measured> {
     const CLIENTS: usize = 32;
     let connections = connect(server, CLIENTS).await?;
     measure(server, requests / CLIENTS * CLIENTS, async {

@@ -1,6 +1,7 @@
 //! What axum does by itself: the limit to compare with.
 
 use std::convert::Infallible;
+use std::path::PathBuf;
 
 use axum::Router;
 use axum::body::Body;
@@ -14,9 +15,11 @@ use futures_util::stream;
 use tokio::sync::mpsc;
 
 /// Serves on a free port and prints its address.
-pub(crate) async fn serve() -> anyhow::Result<()> {
+pub(crate) async fn serve(document: Option<PathBuf>) -> anyhow::Result<()> {
+    let document = document.map(std::fs::read).transpose()?.map(Bytes::from).unwrap_or_default();
     let app = Router::new()
         .route("/static", get(|| async { ([("content-type", "application/json")], DOCUMENT) }))
+        .route("/document", get(move || async move { ([("content-type", "application/json")], document) }))
         .route("/channel/{count}", post(channel))
         .route("/coalesced/{count}", post(coalesced));
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await?;

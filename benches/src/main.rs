@@ -1,8 +1,10 @@
 //! Benchmarks: the release binary beside a bare limit, in one run, as ratios and CPU an operation.
 
 mod aap;
+mod anp;
 mod bare;
 mod client;
+mod judge;
 mod process;
 mod report;
 mod skill;
@@ -44,13 +46,38 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
+    /// ANP: signed requests, descriptions, negotiation
+    Anp {
+        /// The program to measure
+        #[arg(long)]
+        nuncio: PathBuf,
+        /// The examples of the workspace
+        #[arg(long)]
+        examples: PathBuf,
+        /// The program that verifies with the `anp` crate
+        #[arg(long)]
+        verifier: PathBuf,
+        /// A tenth of everything, to see that it works
+        #[arg(long)]
+        quick: bool,
+    },
+    /// A2H: the judge of manifests
+    A2hJudge {
+        /// A few rounds, to see that it works
+        #[arg(long)]
+        quick: bool,
+    },
     /// Executions as rows, written by hand
     Sql {
         /// How many
         count: usize,
     },
     /// The bare server that others are compared with
-    Bare,
+    Bare {
+        /// A file to serve at /document
+        #[arg(long)]
+        document: Option<PathBuf>,
+    },
 }
 
 #[tokio::main]
@@ -58,7 +85,9 @@ async fn main() -> anyhow::Result<()> {
     match Cli::parse().what {
         What::Aap { nuncio, examples, quick } => aap::run(&nuncio, &examples, quick).await,
         What::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
+        What::A2hJudge { quick } => judge::run(quick),
         What::Sql { count } => sql::run(count).await,
-        What::Bare => bare::serve().await,
+        What::Anp { nuncio, examples: _, verifier, quick } => anp::run(&nuncio, &verifier, quick).await,
+        What::Bare { document } => bare::serve(document).await,
     }
 }

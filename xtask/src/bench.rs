@@ -6,12 +6,16 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 pub(crate) fn run(root: &Path, name: &str, quick: bool) -> anyhow::Result<()> {
-    if !["aap", "skill"].contains(&name) {
-        bail!("there is no benchmark {name:?}; there are: aap, skill");
+    if !["aap", "skill", "anp", "a2h-judge"].contains(&name) {
+        bail!("there is no benchmark {name:?}; there are: aap, skill, anp, a2h-judge");
     }
+    // The judge is a function of the core: there is no program to start.
+    let is_program = name != "a2h-judge";
+    let packages: &[&str] = if is_program { &["nuncio", "nuncio-bench"] } else { &["nuncio-bench"] };
     let built = Command::new("cargo")
         .current_dir(root)
-        .args(["build", "--release", "--quiet", "--package", "nuncio", "--package", "nuncio-bench"])
+        .args(["build", "--release", "--quiet"])
+        .args(packages.iter().flat_map(|package| ["--package", package]))
         .status()
         .context("cargo does not start")?;
     if !built.success() {
@@ -20,7 +24,13 @@ pub(crate) fn run(root: &Path, name: &str, quick: bool) -> anyhow::Result<()> {
     let target =
         std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root.join("target"), PathBuf::from).join("release");
     let mut bench = Command::new(target.join("nuncio-bench"));
-    bench.arg(name).arg("--nuncio").arg(target.join("nuncio")).arg("--examples").arg(root.join("examples"));
+    bench.arg(name);
+    if is_program {
+        bench.arg("--nuncio").arg(target.join("nuncio")).arg("--examples").arg(root.join("examples"));
+    }
+    if name == "anp" {
+        bench.arg("--verifier").arg(anp_crate(root)?);
+    }
     if quick {
         bench.arg("--quick");
     }
@@ -28,4 +38,19 @@ pub(crate) fn run(root: &Path, name: &str, quick: bool) -> anyhow::Result<()> {
         bail!("the benchmark did not finish");
     }
     Ok(())
+}
+
+/// The program that verifies with the `anp` crate. It is no member of the workspace, and has a target of its own.
+fn anp_crate(root: &Path) -> anyhow::Result<PathBuf> {
+    let (folder, target) = (root.join("benches/anp-crate"), root.join("target/anp-crate"));
+    let built = Command::new("cargo")
+        .current_dir(&folder)
+        .args(["build", "--release", "--quiet", "--locked", "--target-dir"])
+        .arg(&target)
+        .status()
+        .context("cargo does not start")?;
+    if !built.success() {
+        bail!("the release build of {} failed", folder.display());
+    }
+    Ok(target.join("release/nuncio-bench-anp-crate"))
 }

@@ -13,6 +13,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-core", &[]),
     ("nuncio-engine", &["nuncio-core"]),
     ("nuncio-aap", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
+    ("nuncio-a2h", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     ("nuncio-anp", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
     ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
@@ -31,6 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-aap",
             "nuncio-skill",
             "nuncio-anp",
+            "nuncio-a2h",
             "nuncio-backend",
             "nuncio-store",
             "nuncio-bus",
@@ -46,6 +48,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-server",
             "nuncio-aap",
             "nuncio-anp",
+            "nuncio-a2h",
             "nuncio-identity",
             "nuncio-http",
             "nuncio-skill",
@@ -53,13 +56,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-demo",
         ],
     ),
-    ("nuncio-bench", &[]),
+    ("nuncio-bench", &["nuncio-core", "nuncio-identity", "nuncio-anp"]),
     ("xtask", &["nuncio-skill"]),
 ];
 
 /// Libraries that only some crates may name.
 const RESERVED: &[(&str, &[&str])] = &[
-    ("axum", &["nuncio-server", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-http", "nuncio-bench"]),
+    (
+        "axum",
+        &["nuncio-server", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-a2h", "nuncio-http", "nuncio-bench"],
+    ),
     ("rusqlite", &["nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
@@ -70,7 +76,7 @@ const RESERVED: &[(&str, &[&str])] = &[
 
 /// The protocol crates, whose own rooms but these know nothing of HTTP: the room, and the library that
 /// only it may name.
-const PROTOCOLS: &[&str] = &["nuncio-aap", "nuncio-skill", "nuncio-anp"];
+const PROTOCOLS: &[&str] = &["nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-a2h"];
 const ROOMS: &[(&str, &str)] = &[("server", "axum"), ("client", "reqwest")];
 
 pub(crate) fn run(root: &Path) -> anyhow::Result<()> {

@@ -18,6 +18,7 @@ mod invoke;
 mod list;
 mod negotiate;
 mod operation;
+mod register;
 mod resolve;
 mod rpc;
 mod sign;
@@ -36,11 +37,15 @@ pub use describe::Described;
 pub use error::{ClientError, Failure, Reason};
 pub use invoke::{Invocation, Way};
 pub use list::{Listed, Listing};
-pub use negotiate::{Agreement, Decided, Wish};
+pub use negotiate::{Agreement, Decided, DraftWord, Wish};
 pub use operation::Operation;
+pub use register::Receipt;
 pub use sign::{KeySigner, Signers, Signs};
 pub use target::{LocalDids, Target};
 pub use verify::{Check, Checks, Outcome, Subject};
+
+pub(crate) use error::plain;
+pub(crate) use target::authority;
 
 use invoke::Known;
 use negotiate::Agreements;

@@ -8,6 +8,8 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+#[cfg(feature = "client")]
+pub mod directory;
 pub mod negotiate;
 pub mod openapi;
 pub mod project;

@@ -1,5 +1,7 @@
 //! Between the wire and the judge: what a caller asked, and what the judge said.
 
+pub mod draft;
+
 use nuncio_core::negotiation as judge;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -109,46 +111,6 @@ pub fn result(accepted: &judge::Accepted<'_>, negotiation_id: String, valid_unti
         valid_until: Some(valid_until.to_string()),
         alternatives: accepted.alternatives.iter().map(alternative).collect(),
         score: Some(score(accepted.score)),
-        reason: None,
-        negotiation_digest: None,
-        extra: Map::new(),
-    };
-    result.sealed()
-}
-
-/// What came of drafting, with its digest: an artifact that is a draft until both sides accepted it.
-#[must_use]
-pub fn drafted(
-    draft: &judge::Draft<'_>,
-    artifact: Value,
-    negotiation_id: String,
-    valid_until: Timestamp,
-) -> NegotiationResult {
-    let offer = draft.offer;
-    let result = NegotiationResult {
-        negotiation_id,
-        status: Status::Accepted,
-        selected: Some(Selected {
-            capability: None,
-            interface: Some(offer.id.clone()),
-            protocol: Some(offer.protocol.clone()),
-            profile: offer.profile.clone(),
-            security_profile: Some(draft.security.as_str().to_owned()),
-            content_type: offer.content_types.first().cloned(),
-            url: Some(offer.url.clone()),
-            protocol_artifact: Some(artifact),
-            extra: Map::new(),
-        }),
-        execution: Some(Execution {
-            mode: judge::ExecutionMode::Drafting.as_str().to_owned(),
-            requires_human_authorization: Some(offer.human_authorization),
-            timeout_ms: offer.timeout_ms,
-            extra: Map::new(),
-        }),
-        schemas: None,
-        valid_until: Some(valid_until.to_string()),
-        alternatives: draft.alternatives.iter().map(alternative).collect(),
-        score: None,
         reason: None,
         negotiation_digest: None,
         extra: Map::new(),

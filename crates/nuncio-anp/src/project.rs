@@ -4,6 +4,8 @@
 //! Documents are made without a proof and without asking the time: the same agent on the same host is
 //! always the same bytes ([`crate::wire::canonical`]).
 
+#[cfg(feature = "client")]
+mod directory;
 mod offers;
 mod openrpc;
 mod published;
@@ -105,6 +107,12 @@ impl Host {
         Self { base: base.trim_end_matches('/').to_owned(), drafts: false }
     }
 
+    /// Whether an agent here drafts protocols.
+    #[must_use]
+    pub fn drafts_with(&self, agent: &Agent) -> bool {
+        self.drafts && agent.brain.composes() && agent.presence.conversation
+    }
+
     /// Where an agent's description is.
     #[must_use]
     pub fn description_url(&self, agent: &AgentName) -> String {
@@ -200,7 +208,7 @@ impl Host {
         let about = "Endpoint for runtime capabilities and for choosing the best interface.".to_owned();
         let mut negotiates =
             texts(&["profiles", "interfaces", "schemas", "security_profiles", "content_types", "execution_modes"]);
-        if self.drafts {
+        if self.drafts_with(agent) {
             negotiates.push("protocol_artifacts".to_owned());
         }
         Interface {

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use axum::Router;
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
-use axum::routing::{MethodRouter, get, post};
+use axum::routing::{MethodRouter, delete, get, post};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderName, HeaderValue, StatusCode, header};
@@ -18,16 +18,23 @@ use nuncio_engine::{Caller, Engine, EngineError, Identity};
 use nuncio_http::BodyLimits;
 use serde_json::{Value, json};
 
+use crate::directory::{self as registry, Keeper};
 use crate::project::Host;
 use crate::wire::Request as AnpRequest;
 use crate::wire::RpcError;
 
 mod chat;
+mod deliver;
 mod direct;
+mod directory;
 mod discover;
+mod draft;
+mod message;
 mod negotiate;
 mod rpc;
 mod service;
+
+pub use message::{DirectMessage, NotSent};
 
 use discover::Documents;
 
@@ -49,45 +56,26 @@ pub trait Identities: fmt::Debug + Send + Sync {
     /// The same description with the agent's proof.
     fn prove(&self, agent: &AgentName, description: Value) -> Value;
 
+    /// The same description with this service's proof.
+    fn prove_service(&self, description: Value) -> Value;
+
     /// A file that an agent publishes, by its name without an ending.
     fn information(&self, agent: &AgentName, stem: &str) -> Option<Value>;
 
-    /// Sends an agent's answer to the message service of whoever it is for.
-    async fn send(&self, reply: &Reply) -> Result<(), String>;
-}
+    /// Whether a DID is of an agent served here.
+    fn is_ours(&self, did: &str) -> bool;
 
-/// An agent's answer to a message.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Reply {
-    /// Who answers.
-    pub agent: AgentName,
-    /// The DID it is for.
-    pub to: String,
-    /// The message it answers.
-    pub answers: String,
-    /// What it says.
-    pub text: String,
-}
+    /// The request that carries a message, proved by its sender.
+    ///
+    /// # Errors
+    /// The sender has no DID.
+    fn signed_message(&self, message: &DirectMessage) -> Result<Value, String>;
 
-impl Reply {
-    /// The request that carries it, without a proof. Its ids follow from the message it answers, so that
-    /// sending it again is the same message.
-    #[must_use]
-    pub fn request(&self, from: &str, now: nuncio_core::time::Timestamp) -> (Value, Value) {
-        let id = nuncio_core::digest::Digest::of_json(&json!([from, self.to, self.answers])).to_string();
-        let meta = json!({
-            "profile": crate::wire::profile::DIRECT,
-            "security_profile": "transport-protected",
-            "sender_did": from,
-            "target": {"kind": "agent", "did": self.to},
-            "operation_id": format!("answer-{}", &id[..32]),
-            "message_id": format!("message-{}", &id[..32]),
-            "content_type": "text/plain",
-            "created_at": now,
-            (direct::IS_ANSWER): self.answers,
-        });
-        (meta, json!({"text": self.text, "reply_to_message_id": self.answers}))
-    }
+    /// Posts that request to the message service of whoever it is for.
+    ///
+    /// # Errors
+    /// It did not arrive.
+    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), NotSent>;
 }
 
 /// What a check of a request came to.
@@ -109,13 +97,21 @@ pub struct Anp {
     bodies: BodyLimits,
     identities: Arc<dyn Identities>,
     documents: Arc<Documents>,
+    keeper: Option<Keeper>,
 }
 
 impl Anp {
     /// ANP on that engine.
     #[must_use]
     pub fn new(engine: Engine, host: Host, bodies: BodyLimits, identities: Arc<dyn Identities>) -> Self {
-        Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default() }
+        Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), keeper: None }
+    }
+
+    /// The same with a directory.
+    #[must_use]
+    pub fn with_directory(mut self, keeper: Keeper) -> Self {
+        self.keeper = Some(keeper);
+        self
     }
 }
 
@@ -126,7 +122,8 @@ impl fmt::Debug for Anp {
 }
 
 /// The paths this protocol answers below, those of the DID documents it rests on among them.
-pub const PREFIXES: &[&str] = &[crate::wire::WELL_KNOWN, "/.well-known/did.json", "/agents", "/anp"];
+pub const PREFIXES: &[&str] =
+    &[crate::wire::WELL_KNOWN, "/.well-known/did.json", "/agents", "/anp", registry::PATH, registry::DESCRIPTION];
 
 /// The routes. Whoever mounts them puts an [`Identity`] into each request.
 pub fn routes(anp: Anp) -> Router {
@@ -147,6 +144,9 @@ fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
         ("/agents/{name}/information/{file}", get(discover::information)),
         ("/agents/{name}/rpc", post(rpc::call)),
         ("/anp", post(service::answer)),
+        (registry::PATH, get(directory::agents).post(directory::register)),
+        ("/registry/agents/{id}", delete(directory::remove)),
+        (registry::DESCRIPTION, get(directory::description)),
     ]
 }
 

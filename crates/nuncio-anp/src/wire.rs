@@ -112,5 +112,18 @@ fn digest_without(mut document: Value, name: &str) -> String {
     if let Some(object) = document.as_object_mut() {
         object.remove(name);
     }
-    format!("sha-256:{}", URL_SAFE_NO_PAD.encode(Digest::of_json(&document).as_bytes()))
+    write_digest(&Digest::of_json(&document))
+}
+
+/// A digest as the specification writes it: `sha-256:` and base64url.
+#[must_use]
+pub fn write_digest(digest: &Digest) -> String {
+    format!("sha-256:{}", URL_SAFE_NO_PAD.encode(digest.as_bytes()))
+}
+
+/// Reads such a digest.
+#[must_use]
+pub fn read_digest(text: &str) -> Option<Digest> {
+    let bytes = URL_SAFE_NO_PAD.decode(text.strip_prefix("sha-256:")?).ok()?;
+    Digest::parse(&bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>())
 }

@@ -4,6 +4,8 @@
 
 #[path = "it/client_call.rs"]
 mod client_call;
+#[path = "it/client_drafts.rs"]
+mod client_drafts;
 #[path = "it/client_negotiate.rs"]
 mod client_negotiate;
 #[path = "it/client_read.rs"]

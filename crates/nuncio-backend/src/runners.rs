@@ -121,6 +121,8 @@ impl Runners {
             Run::Command(run) => command::run(&self.programs, run, call).await,
             // Work for people is the engine's own affair: it waits in the inbox.
             Run::Human(_) => Err(RunError::Unavailable("nobody is there to do it".to_owned())),
+            // What runs with a person is asked of their device, which no runner of ours reaches.
+            Run::Device(_) => Err(RunError::Unavailable("no device of the person is there to run it".to_owned())),
             Run::Anp(run) => self.peers.run(run, call).await,
             Run::Skill(run) => {
                 let base_dir = self.programs.base_dir(&call.agent.name);
@@ -151,7 +153,7 @@ impl Runners {
             match &tool.run {
                 Run::Http(run) => http::check(run).map_err(place)?,
                 // What its environment names of the call is known with the call.
-                Run::Command(_) | Run::Human(_) | Run::Answer(_) => {}
+                Run::Command(_) | Run::Human(_) | Run::Answer(_) | Run::Device(_) => {}
                 Run::Skill(run) => skill::check(run).map_err(place)?,
                 Run::Anp(run) => anp::check(run).map_err(place)?,
                 Run::Mcp { server, .. } if agent.mcp_server(server).is_none() => {

@@ -12,7 +12,7 @@ use tokio::sync::broadcast::{Receiver, Sender};
 const BEHIND: usize = 256;
 
 /// Every kind of notice.
-const EVERY: [Notice; 3] = [Notice::Approvals, Notice::Access, Notice::Tasks];
+const EVERY: [Notice; 4] = [Notice::Approvals, Notice::Access, Notice::Tasks, Notice::Mail];
 
 /// A bus for those in the same process. The streams end when it is dropped.
 #[derive(Debug)]
@@ -80,7 +80,7 @@ mod tests {
         for notice in EVERY {
             // A new kind does not compile here until it is thought of; then add it to the list.
             match notice {
-                Notice::Approvals | Notice::Access | Notice::Tasks => {}
+                Notice::Approvals | Notice::Access | Notice::Tasks | Notice::Mail => {}
             }
         }
     }

@@ -1,5 +1,6 @@
 //! The agent: one description from which every protocol's documents are projected.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -21,7 +22,7 @@ pub use published::{
     Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, OwnerKind, Presence,
 };
 pub use run::{
-    AnpRun, CommandRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, Run, SecretSource,
+    AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, Run, SecretSource,
     SkillCredential, SkillRun,
 };
 pub use skill::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod, SkillVersion};
@@ -66,6 +67,8 @@ pub struct Agent {
     pub abilities: Vec<Capability>,
     /// Its interfaces that somebody else serves.
     pub interfaces: Vec<ElsewhereInterface>,
+    /// What it tells people's devices that it can do, such as `supports_voice`.
+    pub flags: BTreeMap<String, bool>,
 }
 
 impl Agent {
@@ -78,6 +81,14 @@ impl Agent {
     /// The tools its clients may see and switch on.
     pub fn exposed_tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.iter().filter(|tool| tool.exposed)
+    }
+
+    /// The tools that run on people's devices.
+    pub fn device_tools(&self) -> impl Iterator<Item = (&Arc<Tool>, &DeviceRun)> {
+        self.tools.iter().filter_map(|tool| match &tool.run {
+            Run::Device(run) => Some((tool, run)),
+            _ => None,
+        })
     }
 
     /// The scope of that id.
@@ -186,6 +197,10 @@ pub struct Scope {
     pub description: Option<LocalText>,
     /// How much is at stake.
     pub sensitivity: Sensitivity,
+    /// Where people's devices have their own words for the label; by a rule from the id when none is given.
+    pub label_key: Option<String>,
+    /// The same for the description.
+    pub description_key: Option<String>,
 }
 
 /// How much is at stake when a permission is used.
@@ -198,6 +213,30 @@ pub enum Sensitivity {
     Medium,
     /// Asked every time.
     High,
+}
+
+impl Sensitivity {
+    /// The word for it in documents.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Low => "low",
+            Self::Medium => "medium",
+            Self::High => "high",
+        }
+    }
+
+    /// The one of that word.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Self> {
+        [Self::Low, Self::Medium, Self::High].into_iter().find(|sensitivity| sensitivity.as_str() == word)
+    }
+}
+
+impl std::fmt::Display for Sensitivity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.as_str())
+    }
 }
 
 /// One thing an agent can do.
@@ -217,7 +256,8 @@ pub struct Tool {
     pub output: Option<Schema>,
     /// Where it really runs.
     pub run: Run,
-    /// Whether clients see it. A hidden tool is the agent's own and runs without asking them.
+    /// Whether clients see it. A hidden tool is the agent's own and runs without asking them; one that runs on
+    /// people's devices is not for clients at all.
     pub exposed: bool,
     /// Whether a person other than the caller must approve each call.
     pub human_authorization: bool,

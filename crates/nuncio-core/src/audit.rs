@@ -3,7 +3,8 @@
 //! Each link's hash covers the one before it, so a record that was altered, removed or put in
 //! between breaks the chain at that place. Signed checkpoints show a tail that was cut.
 
-use serde::{Deserialize, Serialize};
+use serde::ser::SerializeMap as _;
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::code::Code;
 use crate::digest::{Digest, canonical};
@@ -12,48 +13,72 @@ use crate::policy::Protocol;
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
+mod happened;
+
+pub use happened::{Happened, HappenedRecord};
+
+/// What may stand in the chain.
+pub trait Recorded {
+    /// Its canonical JSON.
+    fn text(&self) -> String;
+}
+
+impl Recorded for AuditRecord {
+    fn text(&self) -> String {
+        serde_json::to_string(self).expect("a record always has a JSON form")
+    }
+}
+
+impl Recorded for HappenedRecord {
+    fn text(&self) -> String {
+        String::from_utf8(canonical(self)).expect("JSON is UTF-8")
+    }
+}
+
 /// One call of one tool, whatever protocol it came by.
+///
+/// Its fields are in the order of their names, so that its JSON is canonical as it is.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// Who called.
-    pub caller: Principal,
-    /// By which protocol.
-    pub protocol: Protocol,
     /// Whose tool.
     pub agent: AgentName,
-    /// Which tool, as it was named.
-    pub tool: ToolName,
-    /// The permission it needed.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub scope: Option<ScopeId>,
+    /// The digest of the arguments; never the arguments.
+    pub arguments_digest: Digest,
+    /// When it was asked for.
+    pub asked_at: Timestamp,
     /// The call's own id.
     pub call: CallId,
-    /// The conversation.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub session: Option<SessionId>,
-    /// The turn in it.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub turn: Option<u64>,
+    /// Who called.
+    pub caller: Principal,
+    /// Whether it might run, and who decided.
+    pub decision: Verdict,
+    /// When it was over.
+    pub ended_at: Timestamp,
+    /// What came of it.
+    pub outcome: Outcome,
+    /// By which protocol.
+    pub protocol: Protocol,
     /// The request that brought it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
-    /// The digest of the arguments; never the arguments.
-    pub arguments_digest: Digest,
-    /// Whether it might run, and who decided.
-    pub decision: Verdict,
-    /// What came of it.
-    pub outcome: Outcome,
-    /// When it was asked for.
-    pub asked_at: Timestamp,
+    /// The permission it needed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scope: Option<ScopeId>,
+    /// The conversation.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub session: Option<SessionId>,
     /// When it began to run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started_at: Option<Timestamp>,
-    /// When it was over.
-    pub ended_at: Timestamp,
+    /// Which tool, as it was named.
+    pub tool: ToolName,
+    /// The turn in it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub turn: Option<u64>,
 }
 
 /// Whether a call might run, and on whose word.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
     /// It might.
@@ -70,8 +95,26 @@ pub enum Verdict {
     },
 }
 
+impl Serialize for Verdict {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        match self {
+            Self::Allowed { by } => {
+                map.serialize_entry("by", by)?;
+                map.serialize_entry("verdict", "allowed")?;
+            }
+            Self::Refused { by, code } => {
+                map.serialize_entry("by", by)?;
+                map.serialize_entry("code", code)?;
+                map.serialize_entry("verdict", "refused")?;
+            }
+        }
+        map.end()
+    }
+}
+
 /// What came of a call.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "result")]
 pub enum Outcome {
     /// It ran and answered.
@@ -83,6 +126,22 @@ pub enum Outcome {
     },
     /// It never ran.
     NotRun,
+}
+
+impl Serialize for Outcome {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let mut map = serializer.serialize_map(None)?;
+        let result = match self {
+            Self::Completed => "completed",
+            Self::Failed { code } => {
+                map.serialize_entry("code", code)?;
+                "failed"
+            }
+            Self::NotRun => "not_run",
+        };
+        map.serialize_entry("result", result)?;
+        map.end()
+    }
 }
 
 /// A record in its place in the chain.
@@ -101,8 +160,8 @@ pub struct Link {
 impl Link {
     /// Puts a record behind `previous`.
     #[must_use]
-    pub fn forge(seq: u64, previous: Digest, record: &AuditRecord) -> Self {
-        let record = String::from_utf8(canonical(record)).expect("JSON is UTF-8");
+    pub fn forge(seq: u64, previous: Digest, record: &impl Recorded) -> Self {
+        let record = record.text();
         let hash = link_hash(seq, previous, &record);
         Self { seq, record, previous, hash }
     }
@@ -235,6 +294,30 @@ pub(crate) mod tests {
             asked_at: Timestamp::from_millis(n),
             started_at: Some(Timestamp::from_millis(n)),
             ended_at: Timestamp::from_millis(n + 1),
+        }
+    }
+
+    #[test]
+    fn its_json_is_canonical_as_it_is() {
+        let refused = Verdict::Refused { by: "key:k\u{1}\"é".to_owned(), code: Code::Denied };
+        let full = AuditRecord {
+            scope: Some(ScopeId::parse("a:b").unwrap()),
+            session: Some(SessionId::parse("s").unwrap()),
+            turn: Some(7),
+            request: Some("r\n\u{7f}客".to_owned()),
+            started_at: None,
+            ..record(2)
+        };
+        let outcomes = [Outcome::Completed, Outcome::NotRun, Outcome::Failed { code: Code::Interrupted }];
+        for (outcome, decision) in
+            outcomes.into_iter().flat_map(|it| [(it.clone(), refused.clone()), (it, record(1).decision)])
+        {
+            for base in [record(1), full.clone()] {
+                let record = AuditRecord { outcome: outcome.clone(), decision: decision.clone(), ..base };
+                let text = Link::forge(1, Digest::ZERO, &record).record;
+                assert_eq!(text.as_bytes(), crate::digest::canonical(&record));
+                assert_eq!(serde_json::from_str::<AuditRecord>(&text).unwrap(), record);
+            }
         }
     }
 

@@ -101,6 +101,23 @@ codes! {
     TaskNotFound = "task_not_found",
     /// The task is over, or somebody else's.
     TaskClosed = "task_closed",
+    // What an agent's manifest breaks.
+    /// The manifest is not as it must be.
+    ManifestInvalid = "manifest_invalid",
+    /// The manifest is larger than allowed.
+    ManifestTooLarge = "manifest_too_large",
+    /// The manifest declares a scope of the platform.
+    ManifestScopeReserved = "manifest_scope_reserved",
+    /// A tool of the manifest needs a scope that it does not declare.
+    ManifestScopeUndeclared = "manifest_scope_undeclared",
+    /// Two tools of the manifest have one name.
+    ManifestToolDuplicate = "manifest_tool_duplicate",
+    /// The schema of a tool's arguments cannot be used.
+    ManifestSchemaInvalid = "manifest_schema_invalid",
+    /// A scope of the manifest has no words for whoever decides.
+    ManifestFallbackMissing = "manifest_fallback_missing",
+    /// A scope of the manifest says that less is at stake than there is.
+    ManifestSensitivityBelowFloor = "manifest_sensitivity_below_floor",
     // What became of a tool call.
     /// A person said that they will not do it.
     Refused = "refused",
@@ -158,6 +175,35 @@ codes! {
     TooManySteps = "too_many_steps",
     /// The turn produced more than allowed.
     TurnTooLarge = "turn_too_large",
+    // People, their devices, and what they allow agents.
+    /// No such person has an account here.
+    PersonNotFound = "person_not_found",
+    /// The invite is unknown, used or expired.
+    InviteInvalid = "invite_invalid",
+    /// The person has no such device.
+    DeviceNotFound = "device_not_found",
+    /// The device could not show that it is the one it says.
+    DeviceRefused = "device_refused",
+    /// There are as many as are allowed.
+    LimitReached = "limit_reached",
+    /// Only the owner of an agent may do that.
+    NotOwner = "not_owner",
+    /// The manifest is another one by now.
+    ManifestStale = "manifest_stale",
+    /// The agent's manifest has no such scope.
+    ScopeUnknown = "scope_unknown",
+    /// The agent does not work without that scope.
+    ScopeRequired = "scope_required",
+    /// No such relation belongs to the caller.
+    RelationNotFound = "relation_not_found",
+    /// The person already deals with that agent.
+    RelationExists = "relation_exists",
+    /// A device of the person must sign what is to be allowed.
+    ConsentUnsigned = "consent_unsigned",
+    /// The signature under what is to be allowed does not hold.
+    ConsentForged = "consent_forged",
+    /// A grant ledger does not hold.
+    LedgerBroken = "ledger_broken",
     // The server itself.
     /// The server is stopping.
     ShuttingDown = "shutting_down",
@@ -192,6 +238,12 @@ codes! {
     GrantNotFound = "grant_not_found",
     /// The domain is not followed.
     NotFollowed = "not_followed",
+    /// The agent is not listed in the directory.
+    NotRegistered = "not_registered",
+    /// The caller may not have that agent listed in the directory.
+    RegistrationRefused = "registration_refused",
+    /// The directory has no room for another agent.
+    DirectoryFull = "directory_full",
     /// The public address is not the one the DIDs were made under.
     PublicUrlChanged = "public_url_changed",
     /// There is no DID to show or to sign with.
@@ -200,6 +252,14 @@ codes! {
     PeerUntrusted = "peer_untrusted",
     /// No interface of another agent was agreed upon that could be used.
     NegotiationFailed = "negotiation_failed",
+    /// No protocol could be drafted.
+    DraftFailed = "draft_failed",
+    /// There is no such protocol between the two.
+    DraftNotFound = "draft_not_found",
+    /// The protocol cannot be used: not both sides accepted it, or it is another.
+    DraftNotAccepted = "draft_not_accepted",
+    /// No server is there to take the answer to a message.
+    NoMessageService = "no_message_service",
     /// The audit chain is broken.
     AuditBroken = "audit_broken",
 }

@@ -96,6 +96,7 @@ fn read(root: &Table<'_>) -> Option<Agent> {
     let information = published::information(root);
     let abilities = published::abilities(root, &names, &tools);
     let interfaces = published::interfaces(root);
+    let flags = capabilities::flags(root);
     root.finish();
 
     let identity = identity?;
@@ -118,6 +119,7 @@ fn read(root: &Table<'_>) -> Option<Agent> {
         information,
         abilities,
         interfaces,
+        flags,
     };
     notes::unused(&agent, root);
     Some(agent)

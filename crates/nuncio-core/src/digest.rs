@@ -24,7 +24,9 @@ impl Digest {
     /// The digest of a JSON value's canonical form.
     #[must_use]
     pub fn of_json(value: &Value) -> Self {
-        Self::of_bytes(&canonical(value))
+        let mut text = Vec::with_capacity(128);
+        write_canonical(value, &mut text);
+        Self::of_bytes(&text)
     }
 
     /// The digest's bytes.
@@ -36,14 +38,30 @@ impl Digest {
     /// Reads 64 hex digits.
     #[must_use]
     pub fn parse(hex: &str) -> Option<Self> {
+        let nibble = |digit: u8| match digit {
+            b'0'..=b'9' => Some(digit - b'0'),
+            b'a'..=b'f' => Some(digit - b'a' + 10),
+            b'A'..=b'F' => Some(digit - b'A' + 10),
+            _ => None,
+        };
+        let (pairs, []) = hex.as_bytes().as_chunks::<2>() else { return None };
         let mut bytes = [0_u8; 32];
-        if hex.len() != 64 || !hex.is_ascii() {
+        if pairs.len() != bytes.len() {
             return None;
         }
-        for (byte, pair) in bytes.iter_mut().zip(hex.as_bytes().chunks(2)) {
-            *byte = u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok()?;
+        for (byte, [high, low]) in bytes.iter_mut().zip(pairs) {
+            *byte = nibble(*high)? << 4 | nibble(*low)?;
         }
         Some(Self(bytes))
+    }
+
+    fn hex(self) -> [u8; 64] {
+        const DIGITS: &[u8; 16] = b"0123456789abcdef";
+        let mut hex = [0; 64];
+        for (pair, byte) in hex.as_chunks_mut::<2>().0.iter_mut().zip(self.0) {
+            *pair = [DIGITS[usize::from(byte >> 4)], DIGITS[usize::from(byte & 15)]];
+        }
+        hex
     }
 }
 
@@ -53,9 +71,51 @@ pub fn canonical(value: &impl Serialize) -> Vec<u8> {
     serde_json_canonicalizer::to_vec(value).expect("a JSON value always has a canonical form")
 }
 
+/// Writes the canonical form of a value that is in memory, whose keys are mostly in their order already.
+fn write_canonical(value: &Value, text: &mut Vec<u8>) {
+    match value {
+        Value::Null | Value::Bool(_) | Value::String(_) => write_plain(value, text),
+        Value::Number(number) => match number.as_i64() {
+            // As exact as the double that stands for it.
+            Some(whole) if whole.unsigned_abs() <= 1 << 53 => write_plain(value, text),
+            _ => text.extend(canonical(number)),
+        },
+        Value::Array(items) => {
+            text.push(b'[');
+            for (place, item) in items.iter().enumerate() {
+                if place > 0 {
+                    text.push(b',');
+                }
+                write_canonical(item, text);
+            }
+            text.push(b']');
+        }
+        Value::Object(map) => {
+            // Names are ordered by UTF-16, which is their order here unless some are beyond it.
+            if map.keys().any(|name| !name.is_ascii()) {
+                return text.extend(canonical(value));
+            }
+            text.push(b'{');
+            for (place, (name, item)) in map.iter().enumerate() {
+                if place > 0 {
+                    text.push(b',');
+                }
+                write_plain(name, text);
+                text.push(b':');
+                write_canonical(item, text);
+            }
+            text.push(b'}');
+        }
+    }
+}
+
+fn write_plain(value: &(impl Serialize + ?Sized), text: &mut Vec<u8>) {
+    serde_json::to_writer(text, value).expect("writing into memory does not fail");
+}
+
 impl fmt::Display for Digest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+        f.write_str(std::str::from_utf8(&self.hex()).unwrap_or_default())
     }
 }
 
@@ -85,10 +145,29 @@ mod tests {
     use serde_json::json;
 
     #[test]
+    fn what_is_in_memory_has_the_same_canonical_form() {
+        let large = 1_i64 << 53;
+        for value in [
+            json!({"b": [1, -2, 0, large, large + 1, -large - 1, u64::MAX, i64::MIN, 1.0, 0.1, 1e300, -0.0, 5e-324], "a": {}}),
+            json!({"é": 1, "z": [[], null, true], "\u{10000}": 2, "\u{e000}": 3, "": ""}),
+            json!({"q\"\\/\u{8}\u{c}\n\r\t\u{1}\u{7f}\u{2028}": "q\"\\/\u{8}\u{c}\n\r\t\u{1}\u{7f}\u{2028}😀"}),
+            json!("x"),
+        ] {
+            let mut text = Vec::new();
+            write_canonical(&value, &mut text);
+            assert_eq!(String::from_utf8(text).unwrap(), String::from_utf8(canonical(&value)).unwrap());
+        }
+    }
+
+    #[test]
     fn the_order_of_keys_does_not_matter() {
         let one = Digest::of_json(&json!({"a": 1.0, "b": "ü"}));
         assert_eq!(one, Digest::of_json(&json!({"b": "ü", "a": 1})));
         assert_eq!(Digest::parse(&one.to_string()), Some(one));
-        assert_eq!(Digest::parse("zz"), None);
+        assert_eq!(Digest::parse(&one.to_string().to_uppercase()), Some(one));
+        assert_eq!(one.to_string(), one.0.iter().map(|byte| format!("{byte:02x}")).collect::<String>());
+        for bad in ["zz", &"g".repeat(64), &"0".repeat(63), &"0".repeat(65), &"0".repeat(66), &"ü".repeat(32)] {
+            assert_eq!(Digest::parse(bad), None, "{bad}");
+        }
     }
 }

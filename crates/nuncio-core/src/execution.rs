@@ -4,6 +4,7 @@
 //! may fail or time out as well. What is over never changes again.
 
 use std::fmt;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,7 @@ use url::Url;
 
 use crate::agent::SkillVersion;
 use crate::code::Code;
-use crate::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, ToolName};
+use crate::ids::{AgentName, CallId, ExecutionId, PersonName, ScopeId, SkillId, ToolName};
 use crate::policy::Protocol;
 use crate::principal::Principal;
 use crate::time::Timestamp;
@@ -183,7 +184,7 @@ pub struct Execution {
     /// Its id.
     pub id: ExecutionId,
     /// What was asked for.
-    pub order: Order,
+    pub order: Arc<Order>,
     /// How often it was begun. More than once means that it may have run more than once.
     pub attempt: u32,
     /// How far it has got.
@@ -212,7 +213,8 @@ impl std::error::Error for Illegal {}
 impl Execution {
     /// An execution that has just been accepted.
     #[must_use]
-    pub fn accepted(id: ExecutionId, order: Order) -> Self {
+    pub fn accepted(id: ExecutionId, order: impl Into<Arc<Order>>) -> Self {
+        let order = order.into();
         let updated_at = order.created_at;
         Self { id, order, attempt: 0, state: State::Accepted, updated_at }
     }
@@ -249,6 +251,12 @@ impl Execution {
         Ok(())
     }
 
+    /// The id of the call that an attempt makes.
+    #[must_use]
+    pub fn call_id(&self, attempt: u32) -> CallId {
+        CallId::parse(&format!("{}.{attempt}", self.id)).expect("an execution's id leaves room for a number")
+    }
+
     /// Since when it is over.
     #[must_use]
     pub fn completed_at(&self) -> Option<Timestamp> {
@@ -260,6 +268,18 @@ impl Execution {
     pub fn kept_until(&self) -> Option<Timestamp> {
         self.completed_at().map(|at| at.after(Duration::from_millis(self.order.keep_ms)))
     }
+}
+
+/// What let the call of an attempt in: with the order, all that its record needs should it never end.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warrant {
+    /// When it was asked for.
+    pub at: Timestamp,
+    /// On whose word.
+    pub by: Vec<String>,
+    /// The permission it needed.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub scope: Option<ScopeId>,
 }
 
 /// Who runs an execution, until when nobody else may.

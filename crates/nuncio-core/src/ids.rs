@@ -217,6 +217,48 @@ name!(
     |text| all(text, word)
 );
 
+name!(
+    /// Names one protocol that two sides make up.
+    DraftId, "a protocol id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one agent among all that people can deal with here: the name of one served here, or `agt_…`
+    /// for one that runs elsewhere.
+    AgentId, "an agent id",
+    "1 to 64 lower-case letters, digits, '-' and '_', beginning with a letter or digit", 64,
+    |text| !text.starts_with(['-', '_'])
+        && all(text, |b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-' || b == b'_')
+);
+
+impl AgentId {
+    /// The name it has here, if it could be one of an agent served here.
+    #[must_use]
+    pub fn as_name(&self) -> Option<AgentName> {
+        AgentName::parse(&self.0).ok()
+    }
+}
+
+impl From<AgentName> for AgentId {
+    /// Every name is an id.
+    fn from(name: AgentName) -> Self {
+        Self(name.0)
+    }
+}
+
+name!(
+    /// Names one device of one person.
+    DeviceId, "a device id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names what is between one person and one agent.
+    RelationId, "a relation id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -253,6 +295,16 @@ mod tests {
         assert!(CapabilityId::parse("cap.hotel.booking").is_ok());
         for bad in ["cap..x", ".cap", "cap.", "cap hotel"] {
             assert!(CapabilityId::parse(bad).is_err(), "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn every_agent_name_is_an_agent_id_but_not_the_other_way_round() {
+        let name = AgentName::parse("hotel-1").unwrap();
+        assert_eq!(AgentId::from(name.clone()).as_name(), Some(name));
+        assert_eq!(AgentId::parse("agt_1").unwrap().as_name(), None);
+        for bad in ["", "_a", "-a", "A", "a/b", "a b", ".."] {
+            assert!(AgentId::parse(bad).is_err(), "{bad:?}");
         }
     }
 

@@ -4,6 +4,7 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+pub mod account;
 pub mod address;
 pub mod agent;
 pub mod approval;
@@ -11,17 +12,26 @@ pub mod audit;
 pub mod code;
 pub mod declaration;
 pub mod digest;
+pub mod drafting;
 pub mod event;
 pub mod execution;
 pub mod grant;
+pub mod happening;
 pub mod ids;
 pub mod json;
+pub mod judge;
+pub mod ledger;
+pub mod lineage;
+pub mod manifest;
 pub mod message;
 pub mod negotiation;
+pub mod person;
 pub mod policy;
 pub mod principal;
+pub mod relation;
 pub mod schema;
 pub mod session;
+pub mod signature;
 pub mod sse;
 pub mod task;
 pub mod template;

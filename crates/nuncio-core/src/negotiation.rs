@@ -54,10 +54,15 @@ struct Judged<'a> {
 impl Offers {
     /// Prepares interfaces. An id may stand twice: once for what the caller may use of it, once for what not.
     #[must_use]
-    pub fn new(mut offers: Vec<Offer>) -> Self {
-        offers.sort_by(|one, other| (&one.id, one.granted, one).cmp(&(&other.id, other.granted, other)));
-        offers.dedup_by(|later, first| later.id == first.id && later.granted == first.granted);
-        Self { entries: offers.into_iter().map(Entry::new).collect() }
+    pub fn new(offers: Vec<Offer>) -> Self {
+        // Their places are put in order, not they themselves: they are large.
+        let mut order: Vec<usize> = (0..offers.len()).collect();
+        let rank = |at: usize| (&offers[at].id, offers[at].granted, &offers[at]);
+        order.sort_by(|one, other| rank(*one).cmp(&rank(*other)));
+        let is_same = |one: &Offer, other: &Offer| one.id == other.id && one.granted == other.granted;
+        order.dedup_by(|later, first| is_same(&offers[*later], &offers[*first]));
+        let mut offers: Vec<_> = offers.into_iter().map(Some).collect();
+        Self { entries: order.into_iter().filter_map(|at| offers[at].take()).map(Entry::new).collect() }
     }
 
     /// The interfaces, by id.
@@ -74,7 +79,7 @@ impl Offers {
         self.is_worth_judging(request, &wanted, now)?;
         let mut judged: Vec<_> = self.entries.iter().map(|entry| Judged::new(entry, &wanted)).collect();
         // The best first; among those that will not do, those that lack the least.
-        judged.sort_by(|one, other| one.rank().cmp(&other.rank()));
+        judged.sort_by_cached_key(Judged::rank);
         let drafting = request.mode() == Some(Mode::Drafting);
         let will_do =
             |it: &Judged<'_>| it.violations.is_empty() && it.entry.offer.granted && (it.is_structured() || !drafting);

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::ids::{AgentName, KeyId, PersonName};
+use crate::ids::{AgentId, KeyId, PersonName};
 
 /// Who is asking.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -28,7 +28,7 @@ pub enum Principal {
     /// A person with an account here.
     Person(PersonName),
     /// An agent with an account here.
-    Agent(AgentName),
+    Agent(AgentId),
     /// Whoever holds the data directory: the one who runs this server.
     Operator,
 }
@@ -82,7 +82,7 @@ impl Principal {
             return PersonName::parse(rest).ok().map(Self::Person);
         }
         if let Some(rest) = text.strip_prefix("agent:") {
-            return AgentName::parse(rest).ok().map(Self::Agent);
+            return AgentId::parse(rest).ok().map(Self::Agent);
         }
         match text {
             "local" => Some(Self::Local),
@@ -109,6 +109,7 @@ mod tests {
             "did:wba:example.com:user:alice",
             "person:ada",
             "agent:hotel",
+            "agent:agt_1",
         ] {
             assert_eq!(Principal::parse(text).unwrap().to_string(), text);
         }

@@ -7,6 +7,8 @@ use std::sync::Arc;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
+pub mod keywords;
+
 /// How deep a schema, or a value checked by one, may nest.
 pub const MAX_DEPTH: usize = 64;
 /// How many bytes a schema may take, written compactly.

@@ -38,3 +38,14 @@ impl LocalText {
         self.0.iter().map(|(tag, text)| (tag.as_str(), text.as_str()))
     }
 }
+
+/// Whether a text has the shape of a BCP 47 language tag; not whether anyone speaks it.
+#[must_use]
+pub fn is_language(tag: &str) -> bool {
+    let mut parts = tag.split('-');
+    let part = |part: &str, least: usize| {
+        (least..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    };
+    let language = parts.next().unwrap_or_default();
+    part(language, 2) && language.bytes().all(|byte| byte.is_ascii_alphabetic()) && parts.all(|rest| part(rest, 1))
+}

@@ -33,6 +33,12 @@ impl Timestamp {
         Self(sum).min(Self::LAST)
     }
 
+    /// The moment `span` earlier.
+    #[must_use]
+    pub fn before(self, span: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
+    }
+
     /// How long it is from this moment until `later`; zero if it has passed.
     #[must_use]
     pub fn until(self, later: Self) -> Duration {
@@ -43,10 +49,50 @@ impl Timestamp {
 impl fmt::Display for Timestamp {
     /// RFC 3339 with milliseconds: `2026-11-15T11:00:00.000Z`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_millisecond(self.0) {
-            Ok(moment) => write!(f, "{moment:.3}"),
-            Err(_) => write!(f, "{}ms", self.0),
+        match self.written() {
+            Some(text) => f.write_str(std::str::from_utf8(&text).unwrap_or_default()),
+            None => match jiff::Timestamp::from_millisecond(self.0) {
+                Ok(moment) => write!(f, "{moment:.3}"),
+                Err(_) => write!(f, "{}ms", self.0),
+            },
         }
+    }
+}
+
+/// The form of a written moment.
+const FORM: [u8; 24] = *b"0000-00-00T00:00:00.000Z";
+
+impl Timestamp {
+    /// The moment as it is written, if that is in our era: each call and each answer has several.
+    fn written(self) -> Option<[u8; 24]> {
+        const DAY: i64 = 24 * 60 * 60 * 1000;
+        let moment = self.0.checked_rem_euclid(DAY).and_then(|rest| u32::try_from(rest).ok())?;
+        let days = u32::try_from(self.0.div_euclid(DAY)).ok().filter(|_| self <= Self::LAST)?;
+        // Years that begin in March, so that a leap day is the last of one; 400 of them are an era.
+        let days = days + 719_468;
+        let (era, of_era) = (days / 146_097, days % 146_097);
+        let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
+        let of_year = of_era - (365 * year + year / 4 - year / 100);
+        let month = (5 * of_year + 2) / 153;
+        let day = of_year - (153 * month + 2) / 5 + 1;
+        let (month, later) = if month < 10 { (month + 3, 0) } else { (month - 9, 1) };
+        let year = era * 400 + year + later;
+
+        let mut text = FORM;
+        let mut put = |place: usize, digits: usize, mut number: u32| {
+            for digit in text[place..place + digits].iter_mut().rev() {
+                *digit = b'0' + u8::try_from(number % 10).unwrap_or_default();
+                number /= 10;
+            }
+        };
+        put(0, 4, year);
+        put(5, 2, month);
+        put(8, 2, day);
+        put(11, 2, moment / 3_600_000);
+        put(14, 2, moment / 60_000 % 60);
+        put(17, 2, moment / 1000 % 60);
+        put(20, 3, moment % 1000);
+        Some(text)
     }
 }
 
@@ -78,5 +124,16 @@ mod tests {
         let last = Timestamp::from_millis(0).after(Duration::MAX);
         assert_eq!(last.to_string(), "9999-12-30T00:00:00.000Z");
         assert_eq!(Timestamp::try_from(last.to_string()), Ok(last));
+    }
+
+    #[test]
+    fn every_day_is_written_as_the_calendar_has_it() {
+        let days = (0..=Timestamp::LAST.0).step_by(86_400_000);
+        let odd = [i64::MIN, -1, 0, 1, 951_782_399_999, 4_107_542_400_000, Timestamp::LAST.0 + 1, i64::MAX];
+        for millis in days.map(|day| day + day / 31 % 86_400_000).chain(odd) {
+            let expected = jiff::Timestamp::from_millisecond(millis);
+            let expected = expected.map_or(format!("{millis}ms"), |moment| format!("{moment:.3}"));
+            assert_eq!(Timestamp(millis).to_string(), expected, "{millis}");
+        }
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, KeyScopes, Term};
-use nuncio_core::ids::{AgentName, GrantId, KeyId, PersonName, ScopeId};
+use nuncio_core::ids::{AgentName, DeviceId, GrantId, KeyId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 
@@ -18,8 +18,12 @@ use crate::ports::entropy::random_name;
 use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, StoreError};
 use crate::vault::Vault;
 
+mod consented;
+mod links;
 mod signing;
 
+use consented::Consents;
+pub(crate) use links::Links;
 pub use signing::SigningKey;
 
 /// How many signing keys may be valid at once: a signature names no key, so each is tried.
@@ -54,6 +58,10 @@ pub enum Credential {
     Signature,
     /// By a signature with a key of their DID, or a token that one earned here.
     Did,
+    /// By an access token that a device of theirs earned here.
+    Device(DeviceId),
+    /// By the token of an agent's account.
+    AgentToken,
 }
 
 impl Caller {
@@ -102,6 +110,8 @@ pub(crate) enum Hold {
 pub(crate) struct AccessTable {
     current: RwLock<Arc<Snapshot>>,
     standing: Vec<StandingGrant>,
+    /// What people allow by their own word.
+    consents: Consents,
 }
 
 #[derive(Default)]
@@ -122,7 +132,7 @@ impl fmt::Debug for Snapshot {
 
 impl AccessTable {
     pub(crate) fn new(standing: Vec<StandingGrant>) -> Self {
-        Self { current: RwLock::default(), standing }
+        Self { current: RwLock::default(), standing, consents: Consents::default() }
     }
 
     fn snapshot(&self) -> Arc<Snapshot> {
@@ -171,10 +181,16 @@ impl AccessTable {
         let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
         let once = giving.peek().map(|grant| grant.id.clone());
-        match (giving.any(|grant| grant.term != Term::Once), once) {
-            (true, _) => Hold::Lasting,
+        let given = match (giving.any(|grant| grant.term != Term::Once), once) {
+            (true, _) => return Hold::Lasting,
             (false, Some(id)) => Hold::Once(id),
             (false, None) => Hold::No,
+        };
+        // A person's own word counts beside the operator's; what lasts is not spent.
+        match (self.consents.hold(principal, agent, scope, now), given) {
+            (Hold::Lasting, _) => Hold::Lasting,
+            (consent, Hold::No) => consent,
+            (_, given) => given,
         }
     }
 }
@@ -199,7 +215,8 @@ impl Engine {
         let keys = self.store().keys().await?;
         let grants = self.store().grants().await?;
         self.access_table().replace(keys, grants, self.vault());
-        Ok(())
+        self.person_links().replace(self.store().links().await?);
+        self.reload_consents().await
     }
 
     /// Whether there are keys, valid or taken back. While there are none, a loopback server is open.

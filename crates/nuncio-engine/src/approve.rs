@@ -146,9 +146,12 @@ impl Engine {
         Ok(decided)
     }
 
-    /// Closes every question left over by a process that is gone: the calls went with it.
+    /// Closes every question left over by a process that is gone: the calls went with it. What was asked about
+    /// protocols still is.
     pub(crate) async fn close_stale_approvals(&self) -> Result<usize, EngineError> {
-        let stale = self.store().pending_approvals().await?;
+        let lasting = self.lasting_approvals().await?;
+        let mut stale = self.store().pending_approvals().await?;
+        stale.retain(|approval| !lasting.contains(&approval.id));
         let count = stale.len();
         for approval in stale {
             self.close(approval).await?;

@@ -11,13 +11,14 @@ use nuncio_core::approval::{Approver, Question};
 use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
 use nuncio_core::digest::Digest;
 pub use nuncio_core::execution::Failure;
-use nuncio_core::execution::Trace;
+use nuncio_core::execution::{Trace, Warrant};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Content, Message};
 use nuncio_core::policy::{ClientConsent, Decision, Facts, Protocol, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
+use tokio::sync::OwnedSemaphorePermit;
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
 
@@ -25,7 +26,7 @@ use crate::Engine;
 use crate::access::{Caller, Hold};
 use crate::approve::{Permit, Reply};
 use crate::error::EngineError;
-use crate::invoke::ending;
+use crate::invoke::{Entry, ending};
 use crate::ports::entropy::random_name;
 use crate::ports::runner::{RunCall, ToolOutput};
 use crate::ports::store::{Change, Conflict, Place, StoreError};
@@ -54,6 +55,8 @@ pub struct Call<'a> {
     pub turn: Option<(SessionId, u64)>,
     /// Where its result goes, in the same commit as its record.
     pub place: Option<Place>,
+    /// The execution it runs for, if that is not on disk yet: it goes there with the first thing that does.
+    pub entry: Option<&'a Entry>,
     /// Identifiers to pass on.
     pub trace: &'a Trace,
     /// Told when its start is on disk, before it runs.
@@ -262,6 +265,7 @@ impl<'a> Walk<'a> {
     }
 
     async fn ask(&self, tool: &Tool, approver: Approver) -> Result<Reply, EngineError> {
+        self.engine.settle(self.call.entry).await?;
         let call = &self.call;
         let question = Question {
             call: call.id.clone(),
@@ -279,39 +283,15 @@ impl<'a> Walk<'a> {
     /// Runs what was admitted: its start is on disk before it begins, its end before it is told.
     async fn run(self, admitted: Admitted) -> Result<Ended, EngineError> {
         let Admitted { tool, allowed_by, spends } = admitted;
-        let decision = Verdict::Allowed { by: allowed_by };
-        let gate = self.call.served.gate(&tool.name);
-        let pass = async {
-            match tool.run {
-                // People work in their own time, and not in anyone's way.
-                Run::Human(_) => None,
-                _ => Some(gate.acquire_owned().await.expect("gates are never closed")),
-            }
-        };
-        let _pass = tokio::select! {
-            biased;
-            () = self.call.cancel.cancelled() => {
-                return self.finish(None, decision, None, Err(cancelled())).await;
-            }
-            pass = pass => pass,
-            () = self.engine.clock().sleep_until(self.call.deadline) => {
-                let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
-                return self.finish(None, decision, None, Err(Failure { code: Code::ToolBusy, message })).await;
+        let _pass = match self.pass(&tool).await? {
+            Ok(pass) => pass,
+            Err(failure) => {
+                return self.finish(None, Verdict::Allowed { by: allowed_by }, None, Err(failure)).await;
             }
         };
 
         let started_at = self.engine.now();
-        let key = random_name(self.engine.entropy(), "call_");
-        let record = self.record(Some(&tool), decision.clone(), Outcome::NotRun, Some(started_at));
-        let mut start = vec![Change::StartCall { key: key.clone(), record, place: self.call.place.clone() }];
-        if let Some(Place::Execution(place)) = &self.call.place {
-            start.push(Change::StartExecution {
-                id: place.execution.clone(),
-                owner: self.engine.process().to_owned(),
-                attempt: place.attempt,
-                at: started_at,
-            });
-        }
+        let (key, start) = self.start(&tool, &allowed_by, started_at);
         if let Err(refusal) = self.begin(&tool, spends, start).await? {
             return self.refuse(refusal).await;
         }
@@ -324,7 +304,47 @@ impl<'a> Walk<'a> {
         if result.is_ok() {
             self.call.served.took(&tool.name, started_at.until(self.engine.now()));
         }
-        self.finish(Some(key), decision, Some((&tool, started_at)), result).await
+        self.finish(key, Verdict::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
+    }
+
+    /// Waits until the tool has room for one more call; nothing is held by what people do in their own time.
+    async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, Failure>, EngineError> {
+        if self.call.cancel.is_cancelled() {
+            return Ok(Err(cancelled()));
+        }
+        if matches!(tool.run, Run::Human(_)) {
+            return Ok(Ok(None));
+        }
+        let gate = self.call.served.gate(&tool.name);
+        if let Ok(pass) = Arc::clone(&gate).try_acquire_owned() {
+            return Ok(Ok(Some(pass)));
+        }
+        self.engine.settle(self.call.entry).await?;
+        tokio::select! {
+            biased;
+            () = self.call.cancel.cancelled() => Ok(Err(cancelled())),
+            pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
+            () = self.engine.clock().sleep_until(self.call.deadline) => {
+                let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
+                Ok(Err(Failure { code: Code::ToolBusy, message }))
+            }
+        }
+    }
+
+    /// What says on disk that the call has begun: a note in the execution it runs for, or a line under a
+    /// key of its own.
+    fn start(&self, tool: &Tool, allowed_by: &[String], at: Timestamp) -> (Option<String>, Change) {
+        if let Some(Place::Execution(place)) = &self.call.place {
+            let warrant = Warrant { at: self.asked_at, by: allowed_by.to_vec(), scope: tool.scope.clone() };
+            let (id, owner) = (place.execution.clone(), self.engine.process().to_owned());
+            let start = Change::StartExecution { id, owner, attempt: place.attempt, at, call: Some(warrant) };
+            return (None, start);
+        }
+        let key = random_name(self.engine.entropy(), "call_");
+        let decision = Verdict::Allowed { by: allowed_by.to_vec() };
+        let record = self.record(Some(tool), decision, Outcome::NotRun, Some(at));
+        let start = Change::StartCall { key: key.clone(), record, place: self.call.place.clone() };
+        (Some(key), start)
     }
 
     /// Puts the start on disk together with what it spends. A permission that someone else has spent
@@ -333,12 +353,16 @@ impl<'a> Walk<'a> {
         &self,
         tool: &Tool,
         mut spends: Vec<Change>,
-        start: Vec<Change>,
+        start: Change,
     ) -> Result<Result<(), Refusal>, EngineError> {
         loop {
             let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
-            let changes = spends.iter().chain(&start).cloned().collect();
-            match self.engine.store().commit(changes).await {
+            // Most calls spend nothing, and are not tried again.
+            let committed = match &*spends {
+                [] => self.engine.enter_with(self.call.entry, vec![start.clone()]).await,
+                _ => self.engine.enter_with(self.call.entry, spends.iter().chain([&start]).cloned().collect()).await,
+            };
+            match committed {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
                     self.engine.access_changed().await?;
                     spends.retain(|change| !matches!(change, Change::UseGrant(_)));
@@ -478,7 +502,6 @@ impl<'a> Walk<'a> {
         let record = self.record(tool, decision, outcome, ran.map(|(_, at)| at));
         self.engine.meter().call_ended(&record, tool.is_some());
         let mut changes = vec![Change::Audit(record)];
-        changes.extend(started.map(Change::FinishCall));
         match &self.call.place {
             Some(Place::Message(place)) => changes.push(Change::AppendMessage {
                 session: place.session.clone(),
@@ -489,12 +512,15 @@ impl<'a> Walk<'a> {
             Some(Place::Execution(place)) => {
                 let (late, stops) = (ended.at >= self.call.deadline, self.engine.closed().is_cancelled());
                 let attempt = if ran.is_some() { place.attempt } else { place.attempt - 1 };
-                let end = ending(place, &ended.result, late, stops)
-                    .map(|state| self.engine.end_of_execution(place, attempt, state, ended.at));
-                changes.extend(end.into_iter().flatten());
+                match ending(place, &ended.result, late, stops) {
+                    Some(state) => changes.extend(self.engine.end_of_execution(place, attempt, state, ended.at)),
+                    None => changes.push(Change::FinishAttempt(place.execution.clone())),
+                }
             }
             None => {}
         }
+        changes.extend(started.map(Change::FinishCall));
+        self.engine.settle(self.call.entry).await?;
         self.engine.record_end(changes).await?;
         Ok(ended)
     }

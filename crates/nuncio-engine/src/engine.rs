@@ -5,12 +5,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use nuncio_core::drafting::DraftingPolicy;
 use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::access::{AccessTable, StandingGrant};
+use crate::access::{AccessTable, Links, StandingGrant};
+use crate::consent::{AgentLocks, ConsentRules};
 use crate::converse::{LiveTurns, Recent};
 use crate::invoke::{ExecutionLimits, Queue};
 use crate::ports::brain::Brains;
@@ -41,7 +43,7 @@ pub struct Ports {
 }
 
 /// How much of everything.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Limits {
     /// How long one turn may take.
     pub turn: Duration,
@@ -53,6 +55,10 @@ pub struct Limits {
     pub calls_per_tool: usize,
     /// How many executions.
     pub executions: ExecutionLimits,
+    /// What people, their agents and what is between them follow.
+    pub consent: ConsentRules,
+    /// Whether agents make up protocols.
+    pub drafting: DraftingPolicy,
 }
 
 impl Default for Limits {
@@ -63,6 +69,8 @@ impl Default for Limits {
             approval: Duration::from_secs(300),
             calls_per_tool: 32,
             executions: ExecutionLimits::default(),
+            consent: ConsentRules::default(),
+            drafting: DraftingPolicy::default(),
         }
     }
 }
@@ -88,12 +96,16 @@ struct Inner {
     ports: Ports,
     limits: Limits,
     access: AccessTable,
+    links: Links,
     agents: ServedAgents,
     live: LiveTurns,
     recent: Recent,
     queue: Queue,
+    agent_locks: AgentLocks,
     /// Told when someone is owed a callback.
     owed: Notify,
+    /// Told when an agent has answered a message.
+    answers: Notify,
     /// Names this process where it holds something.
     process: String,
     tasks: TaskTracker,
@@ -113,11 +125,14 @@ impl Engine {
             request_prefix: random_name(&*ports.entropy, "req_")[..16].to_owned(),
             requests: AtomicU64::new(1),
             access: AccessTable::new(standing_grants),
+            links: Links::default(),
             agents: ServedAgents::default(),
             live: LiveTurns::default(),
             recent: Recent::default(),
             queue: Queue::new(limits.executions.clone()),
+            agent_locks: AgentLocks::default(),
             owed: Notify::new(),
+            answers: Notify::new(),
             process: random_name(&*ports.entropy, "proc_"),
             tasks: TaskTracker::new(),
             closing: CancellationToken::new(),
@@ -233,6 +248,10 @@ impl Engine {
         &self.inner.access
     }
 
+    pub(crate) fn person_links(&self) -> &Links {
+        &self.inner.links
+    }
+
     pub(crate) fn served(&self) -> &ServedAgents {
         &self.inner.agents
     }
@@ -249,8 +268,16 @@ impl Engine {
         &self.inner.queue
     }
 
+    pub(crate) fn agent_locks(&self) -> &AgentLocks {
+        &self.inner.agent_locks
+    }
+
     pub(crate) fn owed(&self) -> &Notify {
         &self.inner.owed
+    }
+
+    pub(crate) fn answers(&self) -> &Notify {
+        &self.inner.answers
     }
 
     /// The name of this process where it holds something.

@@ -15,11 +15,13 @@ use crate::access::Caller;
 use crate::error::EngineError;
 
 mod agent;
+mod entry;
 mod keep;
 mod queue;
 mod run;
 mod submit;
 
+pub use entry::Entry;
 pub(crate) use queue::Queue;
 pub use queue::{ExecutionLimits, Full};
 pub(crate) use run::ending;

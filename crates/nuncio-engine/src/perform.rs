@@ -75,6 +75,7 @@ impl Engine {
                     client: ClientSays::NotAsked,
                     turn: None,
                     place: None,
+                    entry: None,
                     trace: &trace,
                     began: None,
                     deadline: engine.now().after(time),

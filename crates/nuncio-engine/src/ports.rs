@@ -7,6 +7,7 @@ pub mod clock;
 pub mod entropy;
 pub mod fetch;
 pub mod meter;
+pub mod peers;
 pub mod runner;
 pub mod store;
 

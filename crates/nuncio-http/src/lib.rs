@@ -6,9 +6,11 @@
 mod body;
 mod document;
 mod headers;
+mod paging;
 mod status;
 
 pub use body::BodyLimits;
 pub use document::{Caching, Document};
 pub use headers::{Preference, idempotency_key, is_json, preference};
+pub use paging::{Asked, next_link};
 pub use status::status;

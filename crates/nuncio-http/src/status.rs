@@ -7,24 +7,45 @@ use nuncio_core::Code;
 #[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
-        Code::Unauthorized | Code::SkillAuthRequired => StatusCode::UNAUTHORIZED,
-        Code::CrossOriginRefused | Code::HostRefused | Code::ScopeNotGranted | Code::Denied => StatusCode::FORBIDDEN,
+        Code::Unauthorized | Code::SkillAuthRequired | Code::DeviceRefused => StatusCode::UNAUTHORIZED,
+        Code::CrossOriginRefused
+        | Code::HostRefused
+        | Code::ScopeNotGranted
+        | Code::Denied
+        | Code::NotOwner
+        | Code::InviteInvalid => StatusCode::FORBIDDEN,
         Code::NotFound
         | Code::SessionNotFound
         | Code::HistoryNotOffered
         | Code::TurnNotFound
         | Code::ApprovalNotFound
         | Code::SkillNotFound
-        | Code::ExecutionNotFound => StatusCode::NOT_FOUND,
+        | Code::ExecutionNotFound
+        | Code::PersonNotFound
+        | Code::DeviceNotFound
+        | Code::RelationNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::TurnRunning | Code::ApprovalClosed => StatusCode::CONFLICT,
-        Code::BodyTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+        Code::TurnRunning | Code::ApprovalClosed | Code::ManifestStale | Code::RelationExists | Code::LimitReached => {
+            StatusCode::CONFLICT
+        }
+        Code::BodyTooLarge | Code::ManifestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
-        Code::IdempotencyMismatch => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::IdempotencyMismatch
+        | Code::ManifestInvalid
+        | Code::ManifestScopeReserved
+        | Code::ManifestScopeUndeclared
+        | Code::ManifestToolDuplicate
+        | Code::ManifestSchemaInvalid
+        | Code::ManifestFallbackMissing
+        | Code::ManifestSensitivityBelowFloor
+        | Code::ScopeUnknown
+        | Code::ScopeRequired
+        | Code::ConsentForged => StatusCode::UNPROCESSABLE_ENTITY,
+        Code::ConsentUnsigned => StatusCode::PRECONDITION_REQUIRED,
         Code::RateLimited | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         Code::ShuttingDown | Code::StoreUnavailable | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
-        Code::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        Code::Internal | Code::LedgerBroken => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }
 }

@@ -19,6 +19,7 @@ pub mod fields;
 pub mod http_signature;
 pub mod jcs;
 pub mod keys;
+pub mod ledger;
 pub mod legacy;
 pub mod moment;
 pub mod origin_proof;

@@ -3,16 +3,17 @@
 
 use std::sync::Arc;
 
+use nuncio_anp::directory::{Herald, Keeper};
 use nuncio_core::Code;
 use nuncio_core::approval::Answer;
-use nuncio_core::audit::AuditRecord;
 use nuncio_core::grant::{KeyScopes, Term};
-use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId, TaskId};
+use nuncio_core::ids::{AgentName, ApprovalId, DeviceId, GrantId, PersonName, ScopeId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError};
+use nuncio_identity::Did;
 use nuncio_skill::crawl::Crawler;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -21,13 +22,16 @@ use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{Dids, Subject};
 use crate::error::StartError;
+use crate::messages::Messages;
 use crate::registry;
 
 mod socket;
+mod users;
 
 pub use nuncio_engine::follow::Domain;
 pub use socket::ask;
 pub(crate) use socket::listen;
+pub(crate) use users::Host;
 
 /// Something an operator asks for. One JSON line on the socket.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -71,6 +75,28 @@ pub enum Order {
     GrantRevoke {
         /// Which.
         id: GrantId,
+    },
+    /// Invite a person, or a further device of theirs.
+    UserInvite {
+        /// Who.
+        name: PersonName,
+        /// For how many seconds the code is good; a week when absent.
+        #[serde(default)]
+        seconds: Option<u64>,
+    },
+    /// List the people with an account.
+    UserList,
+    /// List a person's devices.
+    UserDevices {
+        /// Whose.
+        name: PersonName,
+    },
+    /// Take a device away.
+    UserRevoke {
+        /// Whose.
+        name: PersonName,
+        /// Which; all of them when absent.
+        device: Option<DeviceId>,
     },
     /// List the questions that wait.
     ApproveList,
@@ -139,6 +165,48 @@ pub enum Order {
     },
     /// List the domains that are followed.
     RegistryList,
+    /// List an agent of another host in the directory.
+    RegistryAdd {
+        /// The address of its description, or its DID.
+        target: String,
+    },
+    /// List it no more.
+    RegistryRemove {
+        /// Its id, its DID, or the address of its description.
+        which: String,
+    },
+    /// List the agents of other hosts in the directory, and where ours are registered.
+    RegistryAgents,
+    /// Have an agent send a message to another.
+    MessageSend {
+        /// Who sends it.
+        agent: AgentName,
+        /// To whom: a DID, or what leads to one.
+        to: String,
+        /// What it says.
+        text: String,
+    },
+    /// Show a message that was sent, and its answer once it came.
+    MessageShow {
+        /// Who sent it.
+        agent: AgentName,
+        /// Which.
+        id: String,
+    },
+    /// Say that a DID belongs to a person.
+    DidLink {
+        /// The DID.
+        did: String,
+        /// The person.
+        person: PersonName,
+    },
+    /// Say that a DID belongs to nobody.
+    DidUnlink {
+        /// The DID.
+        did: String,
+    },
+    /// List the DIDs that belong to people.
+    DidLinks,
     /// Show DIDs.
     DidShow {
         /// Of this agent; of the service and all agents when absent.
@@ -172,6 +240,14 @@ pub struct Desk {
     checkpoints: Arc<Checkpoints>,
     /// Who reads followed domains; none while no server runs.
     crawler: Option<Crawler>,
+    /// Who lists agents of other hosts.
+    keeper: Option<Keeper>,
+    /// Who registers ours elsewhere; none while no server runs.
+    herald: Option<Herald>,
+    /// Who sends messages; none while no server runs.
+    messages: Option<Messages>,
+    /// What people are told of this server.
+    people: Option<Host>,
     dids: Dids,
     /// The directory, where no server runs in it.
     data: Option<Arc<DataDir>>,
@@ -179,12 +255,50 @@ pub struct Desk {
 
 impl Desk {
     pub(crate) fn new(engine: Engine, checkpoints: Checkpoints, dids: Dids, data: Option<DataDir>) -> Self {
-        Self { engine, checkpoints: Arc::new(checkpoints), crawler: None, dids, data: data.map(Arc::new) }
+        Self {
+            engine,
+            checkpoints: Arc::new(checkpoints),
+            crawler: None,
+            keeper: None,
+            herald: None,
+            messages: None,
+            people: None,
+            dids,
+            data: data.map(Arc::new),
+        }
+    }
+
+    pub(crate) fn with_people(mut self, people: Host) -> Self {
+        self.people = Some(people);
+        self
+    }
+
+    fn people(&self) -> Result<&Host, EngineError> {
+        self.people.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there are no people here"))
     }
 
     pub(crate) fn with_crawler(mut self, crawler: Crawler) -> Self {
         self.crawler = Some(crawler);
         self
+    }
+
+    pub(crate) fn with_keeper(mut self, keeper: Keeper, herald: Option<Herald>) -> Self {
+        (self.keeper, self.herald) = (Some(keeper), herald);
+        self
+    }
+
+    pub(crate) fn with_messages(mut self, messages: Messages) -> Self {
+        self.messages = Some(messages);
+        self
+    }
+
+    fn messages(&self) -> Result<&Messages, EngineError> {
+        let message = "no server runs in this data directory to take the answer; start it, and send the message again";
+        self.messages.as_ref().ok_or_else(|| EngineError::new(Code::NoMessageService, message))
+    }
+
+    fn keeper(&self) -> Result<&Keeper, EngineError> {
+        self.keeper.as_ref().ok_or_else(|| EngineError::new(Code::NotFound, "there is no directory here"))
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -233,6 +347,10 @@ impl Desk {
                 engine.revoke_grant(&id).await?;
                 json!({"revoked": id})
             }
+            Order::UserInvite { name, seconds } => users::invite(engine, self.people()?, name, seconds).await?,
+            Order::UserList => users::list(engine).await?,
+            Order::UserDevices { name } => users::devices(engine, &name).await?,
+            Order::UserRevoke { name, device } => users::revoke(engine, &name, device.as_ref()).await?,
             Order::ApproveList => json!({"approvals": engine.pending_approvals().await?}),
             Order::ApproveAllow { id } => {
                 json!({"approval": engine.decide_approval(&id, Answer::Allow, Principal::Operator).await?})
@@ -249,6 +367,20 @@ impl Desk {
             Order::RegistryFollow { domain } => registry::follow(engine, self.crawler.as_ref(), domain).await?,
             Order::RegistryUnfollow { domain } => registry::unfollow(engine, self.crawler.as_ref(), &domain).await?,
             Order::RegistryList => registry::list(engine).await?,
+            Order::RegistryAdd { target } => registry::agents::add(engine, self.keeper()?, &target).await?,
+            Order::RegistryRemove { which } => registry::agents::remove(self.keeper()?, &which).await?,
+            Order::RegistryAgents => registry::agents::list(engine, self.keeper()?, self.herald.as_ref()),
+            Order::MessageSend { agent, to, text } => self.messages()?.say(&agent, &to, text).await?,
+            Order::MessageShow { agent, id } => self.messages()?.letter(&agent, &id).await?,
+            Order::DidLink { did, person } => {
+                let did = Did::parse(&did).map_err(|error| EngineError::new(Code::BadRequest, error.to_string()))?;
+                json!({"link": engine.link_did(did.as_str(), person).await?})
+            }
+            Order::DidUnlink { did } => {
+                engine.unlink_did(&did).await?;
+                json!({"unlinked": did})
+            }
+            Order::DidLinks => json!({"links": engine.did_links().await?}),
             Order::DidShow { agent } => self.dids.show(agent.as_ref())?,
             Order::DidRotate { subject } => self.dids.rotate(&subject)?,
             Order::DidMove { .. } if self.data.is_none() => {
@@ -259,7 +391,7 @@ impl Desk {
             Order::AuditList { after, limit } => {
                 let links = engine.audit_links(after, limit).await?;
                 let records = links.iter().map(|link| {
-                    let record: Option<AuditRecord> = serde_json::from_str(&link.record).ok();
+                    let record: Option<Value> = serde_json::from_str(&link.record).ok();
                     json!({"seq": link.seq, "hash": link.hash, "record": record})
                 });
                 json!({"records": records.collect::<Vec<_>>()})

@@ -172,6 +172,9 @@ impl Publisher {
                     tracing::info!("{note}");
                 }
                 self.hosting.admit(&declared.agent, place.as_deref().and_then(Path::parent)).await?;
+                let manifest = nuncio_a2h::project::manifest(&declared.agent);
+                let announced = self.engine.announce(&declared.agent, manifest).await;
+                announced.map_err(|error| StartError::new(error.code, error.message))?;
                 self.engine.publish(declared.agent).await?;
                 self.served.insert(file.path.clone(), (name.clone(), digest));
                 changed += 1;

@@ -1,5 +1,5 @@
-//! Who vouches for a caller beside our own keys: issuers of access tokens, signatures over requests, and
-//! DIDs. What none of them vouches for is refused; it is never taken for a request without credentials.
+//! Who vouches for a caller beside our own keys: issuers of access tokens, signatures over requests,
+//! DIDs, and the tokens of people's devices and of agents. What none of them vouches for is refused; it is never taken for a request without credentials.
 
 mod cache;
 pub mod did;
@@ -8,6 +8,7 @@ mod issuers;
 mod jwks;
 mod kept;
 mod metadata;
+pub(crate) mod person;
 mod replay;
 mod signature;
 mod token;
@@ -16,6 +17,7 @@ use std::sync::Arc;
 
 pub use did::DidAuth;
 pub use issuers::{Checked, Issuers, OAuthEndpoints};
+pub use person::People;
 pub use signature::{Signatures, Signed};
 
 /// All of them, for whoever asks who is calling.
@@ -27,4 +29,6 @@ pub struct Auth {
     pub signatures: Arc<Signatures>,
     /// DIDs.
     pub dids: Arc<DidAuth>,
+    /// People and agents with an account here.
+    pub people: Arc<People>,
 }

@@ -102,6 +102,14 @@ impl DataDir {
         self.signing_key("webhook.key")
     }
 
+    /// The key that signs the access tokens of people's devices, made at first need.
+    ///
+    /// # Errors
+    /// The file cannot be used, or is open to others.
+    pub fn people_key(&self) -> Result<Ed25519KeyPair, StartError> {
+        self.signing_key("people.key")
+    }
+
     fn signing_key(&self, name: &str) -> Result<Ed25519KeyPair, StartError> {
         let random = ring::rand::SystemRandom::new();
         let bytes = self.key_file(name, || {
@@ -118,6 +126,18 @@ impl DataDir {
         let bytes = make();
         files.write(name, &bytes)?;
         Ok(bytes)
+    }
+
+    /// The same files of a directory that another process may be using, to be read and not written.
+    ///
+    /// # Errors
+    /// There is no such directory.
+    pub(crate) fn files_of(path: &Path) -> Result<PrivateFiles, StartError> {
+        let path = path.canonicalize().map_err(|error| {
+            let message = format!("there is no data directory {}: {error}; name one with --data", path.display());
+            StartError::new(Code::DataDirUnusable, message)
+        })?;
+        Ok(PrivateFiles::new(&path))
     }
 
     /// The files in it that only their owner may read.

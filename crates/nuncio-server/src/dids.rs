@@ -28,6 +28,7 @@ mod signer;
 
 pub(crate) use home::Chosen;
 pub use own::{OwnDid, Subject};
+pub use peers::signer_of;
 #[cfg(test)]
 pub(crate) use routes::paths;
 pub(crate) use routes::{OPENAPI, routes};
@@ -310,7 +311,7 @@ impl State {
         self.known = known.collect();
         self.tokens = self.service.as_ref().zip(home).map(|(line, home)| {
             let own = &line.current;
-            Arc::new(TokenIssuer::new(own.key().clone(), own.did().as_str(), &home.base, TOKEN_LIFETIME))
+            Arc::new(TokenIssuer::new(own.key(), own.did().as_str(), &home.base, TOKEN_LIFETIME))
         });
     }
 }

@@ -5,8 +5,10 @@ use std::path::Path;
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
+use nuncio_anp::directory::Keeper;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
+use nuncio_core::manifest::Presets;
 use nuncio_skill::project::{Host, OAuthEndpoints};
 use nuncio_skill::registry::Catalogue;
 use nuncio_skill::server::FindIssuer;
@@ -36,8 +38,12 @@ pub(crate) struct Hosting {
     files: Arc<Files>,
     /// What is known of other hosts.
     catalogue: Arc<Catalogue>,
+    /// Who lists agents of other hosts.
+    keeper: Option<Keeper>,
     /// Who its agents are to others.
     dids: Dids,
+    /// The scopes that people's devices have words for.
+    presets: Arc<Presets>,
 }
 
 impl Hosting {
@@ -63,7 +69,9 @@ impl Hosting {
             timeout,
             files: Arc::default(),
             catalogue: Arc::default(),
+            keeper: None,
             dids,
+            presets: Arc::default(),
         }
     }
 
@@ -71,6 +79,26 @@ impl Hosting {
     pub(crate) fn with_catalogue(mut self, catalogue: &Arc<Catalogue>) -> Self {
         self.catalogue = Arc::clone(catalogue);
         self
+    }
+
+    /// The same with whoever lists agents of other hosts.
+    pub(crate) fn with_keeper(mut self, keeper: &Keeper) -> Self {
+        self.keeper = Some(keeper.clone());
+        self
+    }
+
+    /// The same with the operator's scopes.
+    pub(crate) fn with_presets(mut self, presets: Arc<Presets>) -> Self {
+        self.presets = presets;
+        self
+    }
+
+    pub(crate) fn presets(&self) -> Arc<Presets> {
+        Arc::clone(&self.presets)
+    }
+
+    pub(crate) fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
     }
 
     pub(crate) fn catalogue(&self) -> Arc<Catalogue> {
@@ -105,6 +133,10 @@ impl Hosting {
         self.files
             .read(&self.host.base, agent, folder)
             .map_err(|why| StartError::new(Code::AgentFileInvalid, format!("agent {}: {why}", agent.name)))?;
+        nuncio_a2h::project::checked(agent, &self.presets).map_err(|faults| {
+            let message = format!("agent {}: its tools for people's devices make no manifest: {faults}", agent.name);
+            StartError::new(Code::AgentFileInvalid, message)
+        })?;
         let whole = agent.skill.as_deref().map(|skill| (None, skill));
         let tools = agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?)));
         for (tool, skill) in whole.into_iter().chain(tools) {

@@ -11,6 +11,8 @@ use axum::response::Response;
 use axum::routing::Route;
 use bytes::Bytes;
 use futures_util::future::{BoxFuture, Either, ready};
+use nuncio_a2h::server::Tokens as _;
+use nuncio_anp::server::Anp;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
 use tower::{Service, layer::layer_fn};
@@ -47,6 +49,7 @@ struct Shared {
     exposure: Exposure,
     door: Door,
     rates: RateLimits,
+    /// How errors are worded below which path, the longest first.
     refusals: Vec<(&'static str, Refuse)>,
     metrics: Arc<Metrics>,
 }
@@ -62,7 +65,7 @@ impl Shared {
     }
 }
 
-/// Everything this server answers, layer by layer.
+/// Everything this server answers, layer by layer; and whoever sends messages for its agents.
 pub(crate) fn app(
     engine: &Engine,
     auth: &Auth,
@@ -71,18 +74,22 @@ pub(crate) fn app(
     settings: &Settings,
     exposure: Exposure,
     metrics: Arc<Metrics>,
-) -> Router {
-    let protocols = protocols::mounted(engine, auth, hosting, settings);
+) -> (Router, Anp) {
+    let (protocols, anp) = protocols::mounted(engine, auth, hosting, settings, &metrics);
+    let prefixes = |protocol: &protocols::Mounted| {
+        let refuse = protocol.refuse;
+        protocol.prefixes.iter().map(move |prefix| (*prefix, refuse))
+    };
+    let mut refusals: Vec<_> = protocols.iter().flat_map(prefixes).collect();
+    // Below one protocol's path another may have its own.
+    refusals.sort_by_key(|(prefix, _)| std::cmp::Reverse(prefix.len()));
     let shared = Shared {
         engine: engine.clone(),
         auth: auth.clone(),
         exposure,
         door: Door::new(&settings.cors.origins),
         rates: RateLimits::new(settings.limits.requests_per_minute),
-        refusals: protocols
-            .iter()
-            .flat_map(|protocol| protocol.prefixes.iter().map(|prefix| (*prefix, protocol.refuse)))
-            .collect(),
+        refusals,
         metrics: Arc::clone(&metrics),
     };
     let operators = Operators {
@@ -92,19 +99,22 @@ pub(crate) fn app(
         metrics_open: settings.metrics.open,
         openapi: openapi::document(&protocols::parts()),
         base: hosting.host().base.as_str().into(),
-        jwks: Bytes::from(signer.jwks().to_string()),
+        jwks: Bytes::from(signer.jwks([auth.people.jwk()]).to_string()),
     };
     let own = operators::table().into_iter().fold(Router::new(), |app, (path, methods)| app.route(path, methods));
     let documents = protocols.iter().map(|protocol| protocol.documents).collect();
     let shared = Arc::new(shared);
-    let owners = Arc::clone(&shared);
+    let (owners, owners_of_methods) = (Arc::clone(&shared), Arc::clone(&shared));
     let app = own
         .with_state(operators)
         .merge(console::routes(Console { engine: engine.clone(), exposure, documents }))
-        .fallback(move |uri: Uri| async move { not_found(&owners, &uri) })
-        .method_not_allowed_fallback(method_not_allowed);
-    let app = protocols.into_iter().fold(app, |app, protocol| app.merge(protocol.routes));
-    app.layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route }))
+        .fallback(move |uri: Uri| async move { not_found(&owners, &uri) });
+    // Behind the routes it is for: it says nothing of those that come later.
+    let app = protocols
+        .into_iter()
+        .fold(app, |app, protocol| app.merge(protocol.routes))
+        .method_not_allowed_fallback(move |uri: Uri| async move { method_not_allowed(&owners_of_methods, &uri) });
+    (app.layer(layer_fn(move |route| Stack { shared: Arc::clone(&shared), route })), anp)
 }
 
 /// What every request passes before its route, and every answer on its way out. One layer for all of
@@ -173,7 +183,7 @@ fn not_found(shared: &Shared, uri: &Uri) -> Response {
     shared.refuse(uri.path(), &EngineError::new(Code::NotFound, message))
 }
 
-async fn method_not_allowed() -> Response {
+fn method_not_allowed(shared: &Shared, uri: &Uri) -> Response {
     let message = "this address does not take that method; see the Allow header";
-    nuncio_aap::refuse(&EngineError::new(Code::MethodNotAllowed, message))
+    shared.refuse(uri.path(), &EngineError::new(Code::MethodNotAllowed, message))
 }

@@ -13,6 +13,7 @@ mod error;
 mod hosting;
 mod http;
 mod listen;
+mod messages;
 mod metrics;
 mod offers;
 mod registry;

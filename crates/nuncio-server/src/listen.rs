@@ -103,7 +103,8 @@ impl Acceptor {
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
-        let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(self.app));
+        let connection =
+            builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(self.app));
         if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(%error, "a connection ended early");
         }

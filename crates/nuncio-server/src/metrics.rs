@@ -8,9 +8,11 @@ use std::fmt;
 use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
+use nuncio_a2h::server::Watch;
 use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
+use nuncio_core::manifest;
 use nuncio_core::turn::Stop;
 use nuncio_engine::Load;
 use nuncio_engine::ports::Meter;
@@ -78,6 +80,12 @@ struct ByState {
     state: &'static str,
 }
 
+#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct BySize {
+    large: &'static str,
+    breaking: &'static str,
+}
+
 type Histograms<L> = Family<L, Histogram, fn() -> Histogram>;
 
 /// Everything that is counted.
@@ -95,6 +103,9 @@ pub(crate) struct Metrics {
     commit_seconds: Histogram,
     commit_callers: Histogram,
     open_streams: Gauge<i64, AtomicI64>,
+    manifests: Family<BySize, Counter>,
+    open_sockets: Gauge<i64, AtomicI64>,
+    events_sent: Counter,
     running_turns: Gauge,
     pending_approvals: Gauge,
     queued_commits: Gauge,
@@ -124,6 +135,9 @@ impl Metrics {
             commit_seconds: short(),
             commit_callers: Histogram::new(GROUPS),
             open_streams: Gauge::default(),
+            manifests: Family::default(),
+            open_sockets: Gauge::default(),
+            events_sent: Counter::default(),
             running_turns: Gauge::default(),
             pending_approvals: Gauge::default(),
             queued_commits: Gauge::default(),
@@ -157,6 +171,10 @@ impl Metrics {
         registry.register("nuncio_store_queue", "Commits that wait for the writer", self.queued_commits.clone());
         registry.register("nuncio_turns_running", "Turns that run now", self.running_turns.clone());
         registry.register("nuncio_streams_open", "Event streams being read", self.open_streams.clone());
+        let help = "Manifests published, by whether they were large and asked people again";
+        registry.register("nuncio_manifests_published", help, self.manifests.clone());
+        registry.register("nuncio_sockets_open", "WebSockets of people and agents", self.open_sockets.clone());
+        registry.register("nuncio_events_sent", "Events sent over WebSockets", self.events_sent.clone());
         let help = "Calls that wait for an operator";
         registry.register("nuncio_approvals_pending", help, self.pending_approvals.clone());
         registry.register_collector(Box::new(process::Process));
@@ -230,10 +248,30 @@ impl Meter for Metrics {
         self.open_streams.dec();
     }
 
+    fn manifest_published(&self, bytes: usize, breaking: bool) {
+        let word = |yes| if yes { "yes" } else { "no" };
+        let labels = BySize { large: word(bytes >= manifest::LARGE_BYTES), breaking: word(breaking) };
+        self.manifests.get_or_create(&labels).inc();
+    }
+
     #[expect(clippy::cast_precision_loss, reason = "a group has at most a few hundred callers")]
     fn committed(&self, callers: usize, took: Duration) {
         self.commit_seconds.observe(took.as_secs_f64());
         self.commit_callers.observe(callers as f64);
+    }
+}
+
+impl Watch for Metrics {
+    fn socket_opened(&self) {
+        self.open_sockets.inc();
+    }
+
+    fn socket_closed(&self) {
+        self.open_sockets.dec();
+    }
+
+    fn events_sent(&self, count: usize) {
+        self.events_sent.inc_by(count as u64);
     }
 }
 

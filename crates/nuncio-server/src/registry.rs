@@ -1,5 +1,7 @@
 //! The registry's side of the desk: which domains are followed, and how they are.
 
+pub(crate) mod agents;
+
 use std::sync::Arc;
 use std::time::Duration;
 

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_anp::client::LocalDids;
+use nuncio_a2h::server::Tokens as _;
+use nuncio_anp::client::{AnpClient, LocalDids, Options};
 use nuncio_backend::brains::LocalBrains;
 use nuncio_backend::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_backend::runners::{Runners, RunnersConfig};
@@ -15,7 +16,7 @@ use nuncio_core::Code;
 use nuncio_engine::ports::meter::Uncounted;
 use nuncio_engine::ports::{Clock, Meter};
 use nuncio_engine::vault::Vault;
-use nuncio_engine::{Engine, Ports};
+use nuncio_engine::{Engine, Limits, Ports};
 use nuncio_store::SqliteStore;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
@@ -29,7 +30,7 @@ use url::Url;
 use crate::admin;
 use crate::agents::{AgentSource, Publisher};
 use crate::auth::did::{LocalPeers, Resolver};
-use crate::auth::{Auth, DidAuth, Issuers, Signatures};
+use crate::auth::{Auth, DidAuth, Issuers, People, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
 use crate::dids::{Chosen, Dids};
@@ -37,6 +38,7 @@ use crate::error::StartError;
 use crate::hosting::Hosting;
 use crate::http;
 use crate::listen::{Acceptor, raise_descriptor_limit};
+use crate::messages::{self, Messages};
 use crate::metrics::Metrics;
 use crate::registry;
 use crate::settings::Settings;
@@ -159,10 +161,13 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::De
     let settings = Settings::default();
     let meter = Arc::new(Uncounted);
     let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
-    let (engine, ..) = assemble(&data, &settings, &with)?;
+    let (engine, _, fetch) = assemble(&data, &settings, &with)?;
     engine.reload_access().await?;
     let dids = Dids::left(data.private_files(), clock)?;
-    Ok(admin::Desk::new(engine, Checkpoints::open(&data)?, dids, Some(data)))
+    let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
+    let people = admin::Host { key: person::public(&data.people_key()?), url: None };
+    let desk = admin::Desk::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
+    Ok(desk.with_keeper(keeper, None))
 }
 
 struct Assembly {
@@ -205,7 +210,8 @@ fn assemble(
         meter: Arc::clone(&with.meter),
     };
     let standing = settings.grant.iter().map(crate::settings::GrantSetting::standing).collect();
-    Ok((Engine::new(ports, settings.limits.engine(), standing), runners, fetch))
+    let limits = Limits { drafting: settings.anp.drafting, consent: settings.a2h.rules()?, ..settings.limits.engine() };
+    Ok((Engine::new(ports, limits, standing), runners, fetch))
 }
 
 impl Server {
@@ -261,12 +267,24 @@ impl Server {
         };
         let resolver = Resolver::new(dids.clone(), Arc::clone(&fetch) as _, Arc::clone(&with.clock), local);
         let did_auth = Arc::new(DidAuth::new(dids.clone(), resolver, Arc::clone(&with.clock), &base));
-        let auth = Auth { issuers: Arc::new(issuers), signatures, dids: Arc::clone(&did_auth) };
+        let people = Arc::new(People::new(data.people_key()?, &base, Arc::clone(&with.clock)));
+        let auth =
+            Auth { issuers: Arc::new(issuers), signatures, dids: Arc::clone(&did_auth), people: Arc::clone(&people) };
         let crawler = registry::open(&engine, Arc::clone(&fetch) as _, &settings.registry).await?;
-        let hosting =
-            Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone()).with_catalogue(crawler.catalogue());
+        let local_dids = if with.dev { LocalDids::Http } else { LocalDids::Https };
+        let (out, listing) = (Arc::clone(&fetch), &settings.registry);
+        let keeper = registry::agents::open(&engine, out, listing, local_dids, Some(&base)).await?;
+        let herald = registry::agents::herald(&engine, Arc::clone(&fetch) as _, listing, local_dids, &dids, &base);
+        let hosting = Hosting::new(&base, settings, Arc::clone(&auth.issuers), dids.clone())
+            .with_catalogue(crawler.catalogue())
+            .with_keeper(&keeper)
+            .with_presets(settings.a2h.rules()?.presets);
         let mut publisher = Publisher::new(engine.clone(), runners, options.agents, hosting.clone());
         publisher.refresh().await?;
+        let owed = engine.resume_answers().await?;
+        if owed > 0 {
+            tracing::info!(answers = owed, "answers are still to be sent");
+        }
         let resumed = engine.resume_executions().await?;
         if resumed > 0 {
             tracing::warn!(executions = resumed, "took up what was not over when the server stopped");
@@ -276,8 +294,9 @@ impl Server {
         let checkpoints = Checkpoints::open(&data)?;
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
         let tasks = TaskTracker::new();
+        let (app, anp) = http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics);
         let acceptor = Acceptor {
-            app: http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics),
+            app,
             tls,
             head_time: Duration::from_secs(settings.limits.header_seconds),
             places: Arc::new(Semaphore::new(settings.limits.connections)),
@@ -286,10 +305,21 @@ impl Server {
         for listener in listeners {
             tasks.spawn(acceptor.clone().run(listener, stop.clone(), closed.clone()));
         }
-        let desk = admin::Desk::new(engine.clone(), checkpoints, dids, None).with_crawler(crawler.clone());
+        let sender = dids.clone();
+        let desk = admin::Desk::new(engine.clone(), checkpoints, dids, None)
+            .with_people(admin::Host { key: people.key(), url: Some(people.audience().to_owned()) })
+            .with_crawler(crawler.clone())
+            .with_keeper(keeper.clone(), Some(herald.clone()));
+        let options = Options { local: local_dids, ..Options::default() };
+        let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
+        let desk = desk.with_messages(Messages { engine: engine.clone(), anp: anp.clone(), client, dids: sender });
         tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
+        tasks.spawn(person::forget_old_mail(engine.clone(), stop.clone()));
+        tasks.spawn(messages::deliver(anp, stop.clone(), closed.clone()));
         tasks.spawn(publisher.follow(stop.clone()));
         tasks.spawn(crawler.run(stop.clone().cancelled_owned()));
+        tasks.spawn(keeper.run(stop.clone().cancelled_owned()));
+        tasks.spawn(herald.run(stop.clone().cancelled_owned()));
         tasks.spawn(Webhooks { engine: engine.clone(), fetch, signer }.run(stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
         Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, _data: data })

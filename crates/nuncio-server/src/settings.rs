@@ -19,9 +19,13 @@ use toml::{Table, Value};
 use crate::error::StartError;
 use crate::telemetry::LogFormat;
 
+mod a2h;
+mod anp;
 mod issuer;
 mod registry;
 
+pub use a2h::A2hSettings;
+pub use anp::AnpSettings;
 pub(crate) use issuer::check_url;
 pub use issuer::{Algorithm, Audiences, IntrospectionSetting, IssuerSetting, IssuerUrl, SignatureSettings};
 pub use registry::RegistrySettings;
@@ -52,6 +56,10 @@ pub struct Settings {
     pub signatures: SignatureSettings,
     /// Skills of other hosts.
     pub registry: RegistrySettings,
+    /// Dealings with other agents.
+    pub anp: AnpSettings,
+    /// What agents may ask of people's devices.
+    pub a2h: A2hSettings,
 }
 
 /// `[limits]`
@@ -133,6 +141,7 @@ impl LimitSettings {
                 timeout: Duration::from_secs(self.execution_seconds),
                 keep: Duration::from_secs(self.keep_hours * 3600),
             },
+            ..nuncio_engine::Limits::default()
         }
     }
 }
@@ -276,8 +285,16 @@ const KEYS: &[&str] = &[
     "provider.contact",
     "cors.origins",
     "outbound.allow",
+    "anp.drafting",
+    "a2h.reauth_on_widening",
+    "a2h.scopes",
     "registry.follow",
     "registry.interval_seconds",
+    "registry.register",
+    "registry.accept",
+    "registry.check_seconds",
+    "registry.max_agents",
+    "registry.max_agents_per_host",
     "log.level",
     "log.format",
     "metrics.open",
@@ -346,8 +363,10 @@ impl Settings {
 fn read_variable(key: &str, text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
     match (key, parsed) {
-        ("cors.origins" | "outbound.allow" | "registry.follow", Some(list @ Value::Array(_))) => list,
-        ("cors.origins" | "outbound.allow" | "registry.follow", _) => {
+        ("cors.origins" | "outbound.allow" | "registry.follow" | "registry.register", Some(list @ Value::Array(_))) => {
+            list
+        }
+        ("cors.origins" | "outbound.allow" | "registry.follow" | "registry.register", _) => {
             Value::Array(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
         }
         (_, Some(value)) => value,

@@ -58,10 +58,11 @@ impl Signer {
         Self { key, secret: secret.map(|secret| hmac::Key::new(hmac::HMAC_SHA256, &bytes(secret))) }
     }
 
-    /// The key that checks our signatures, for `/.well-known/jwks.json`.
-    pub(crate) fn jwks(&self) -> Value {
+    /// The key that checks our signatures, and others of ours, for `/.well-known/jwks.json`.
+    pub(crate) fn jwks(&self, others: impl IntoIterator<Item = Value>) -> Value {
         let x = URL_SAFE_NO_PAD.encode(self.key.public_key());
-        json!({"keys": [{"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "webhooks", "x": x}]})
+        let own = json!({"kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA", "kid": "webhooks", "x": x});
+        json!({"keys": std::iter::once(own).chain(others).collect::<Vec<_>>()})
     }
 
     fn headers(&self, id: &str, at: Timestamp, body: &[u8]) -> Vec<(String, String)> {

@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 
+#[path = "it/a2h.rs"]
+mod a2h;
 #[path = "it/access.rs"]
 mod access;
 #[path = "it/agents.rs"]
@@ -20,6 +22,8 @@ mod console_tasks;
 mod deadlines;
 #[path = "it/dids.rs"]
 mod dids;
+#[path = "it/directory.rs"]
+mod directory;
 #[path = "it/door.rs"]
 mod door;
 #[path = "it/executions.rs"]

@@ -9,14 +9,22 @@ use async_trait::async_trait;
 use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
 
 pub mod access;
+pub mod accounts;
 pub mod approvals;
 pub mod audit;
 pub mod callbacks;
 pub mod calls;
 pub mod commits;
+pub mod consent_sample;
+pub mod directory;
+pub mod drafts;
 pub mod executions;
 pub mod followed;
+pub mod letters;
+pub mod mail;
 pub mod messages;
+pub mod people;
+pub mod relations;
 pub mod remembered;
 pub mod sample;
 pub mod sessions;
@@ -109,6 +117,8 @@ macro_rules! store_contract {
                 every_end_is_read_back,
                 an_id_is_taken_once,
                 a_key_is_used_once,
+                a_call_that_has_begun_is_known,
+                begun_as_it_is_accepted,
                 keys_of_others_and_for_other_skills_differ,
                 claimed_only_from_the_named_holder,
                 begun_only_by_the_holder_and_in_order,
@@ -146,6 +156,66 @@ macro_rules! store_contract {
                 offers_stay_until_replaced,
                 an_unknown_one_stays_unknown,
                 kept_across_reopening,
+            }
+            directory {
+                read_back_whole,
+                an_address_is_listed_once,
+                a_look_is_kept_of_what_is_listed,
+                removed_once,
+                kept_across_reopening,
+            }
+            drafts {
+                read_back_as_made,
+                an_id_and_a_key_are_taken_once,
+                move_only_from_where_they_were_read,
+                open_ones_are_listed_oldest_first,
+                forgotten_unless_both_accepted,
+                of_many_who_decide_one_wins,
+                kept_across_reopening,
+            }
+            letters {
+                the_first_to_be_taken_come_first,
+                owed_once_and_settled,
+                owed_with_their_session_alone,
+                an_answer_finds_its_message,
+                old_messages_are_forgotten,
+                a_link_is_replaced_and_cut,
+                kept_across_reopening,
+            }
+            people {
+                known_once_and_listed_by_name,
+                an_invite_is_for_someone,
+                a_device_comes_in_once,
+                of_many_with_one_invite_one_comes_in,
+                a_device_is_taken_away_once,
+                a_nonce_counts_once,
+            }
+            accounts {
+                read_back_whole,
+                an_id_is_taken_once,
+                move_only_from_what_was_read,
+                listed_by_owner,
+                public_ones_are_found,
+                published_with_its_account,
+                versions_are_listed_newest_first,
+                of_many_who_publish_one_wins,
+            }
+            relations {
+                read_back_whole,
+                needs_both_and_the_manifest_that_was_seen,
+                one_goes_on_between_two,
+                move_only_from_what_was_read,
+                whoever_publishes_looks_again,
+                a_grant_for_one_call_is_used_once,
+                a_ledger_grows_at_its_end,
+                kept_across_reopening,
+            }
+            mail {
+                numbered_for_each_recipient,
+                numbers_have_no_gaps,
+                each_reader_has_a_place,
+                old_mail_is_forgotten_but_not_its_numbers,
+                what_happened_is_in_the_audit_chain,
             }
             commits {
                 nothing_is_something_too,

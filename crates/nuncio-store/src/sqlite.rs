@@ -4,21 +4,29 @@
 //! connections of their own and never wait for the writer (`readers`). Each aggregate has its
 //! statements in a file of its own.
 
+mod accounts;
 mod approvals;
 mod audit;
 mod callbacks;
 mod calls;
 mod changes;
 mod connection;
+mod consent;
+mod directory;
+mod drafts;
 mod executions;
 mod followed;
 mod grants;
 mod keys;
+mod letters;
+mod mail;
 mod messages;
 mod migrations;
+mod people;
 mod ports;
 mod problem;
 mod readers;
+mod relations;
 mod remembered;
 mod rows;
 mod sessions;

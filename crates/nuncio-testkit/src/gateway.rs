@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::AuditRecord;
+use nuncio_core::audit::{AuditRecord, HappenedRecord};
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
@@ -16,6 +16,7 @@ use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, Order};
 use nuncio_server::settings::Settings;
 use nuncio_server::{AgentSource, ListenOn, ServeOptions, Server, StartError, SystemClock};
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -152,15 +153,24 @@ impl Gateway {
         self.questions(1).await.remove(0)
     }
 
-    /// Every audit record, oldest first.
+    /// Every audit record of a call, oldest first.
     pub async fn audit(&self) -> Vec<AuditRecord> {
-        let mut records = Vec::new();
+        self.records().await
+    }
+
+    /// Every audit record of what changed about people, agents and consent, oldest first.
+    pub async fn happened(&self) -> Vec<HappenedRecord> {
+        self.records().await
+    }
+
+    /// Every audit record of that kind; each is of one of the two.
+    async fn records<R: DeserializeOwned>(&self) -> Vec<R> {
+        let (mut records, mut seen) = (Vec::new(), 0);
         loop {
-            let links = self.engine().audit_links(records.len() as u64, 100).await.unwrap();
-            if links.is_empty() {
-                return records;
-            }
-            records.extend(links.iter().map(|link| serde_json::from_str::<AuditRecord>(&link.record).unwrap()));
+            let links = self.engine().audit_links(seen, 100).await.unwrap();
+            let Some(last) = links.last() else { return records };
+            seen = last.seq;
+            records.extend(links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()));
         }
     }
 

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+pub mod a2h;
 mod client;
 mod clock;
 mod gateway;

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod diff;
 mod skills;
 
-pub(crate) use skills::{Discover, DocumentKind, Invoke, Negotiate, Proof, Reach, Show, Validate};
+pub(crate) use diff::Diff;
+pub(crate) use skills::{Discover, DocumentKind, Invoke, Negotiate, Proof, Reach, Show, Validate, Who};
 
 /// Puts an agent on the network: describe it once, serve it over every protocol.
 #[derive(Debug, Parser)]
@@ -41,6 +43,9 @@ pub(crate) enum Command {
     /// Give scopes to callers, list them, take them back
     #[command(subcommand)]
     Grant(Grant),
+    /// Invite people, list them, and take their devices away
+    #[command(subcommand)]
+    User(User),
     /// Answer the calls that wait for an operator's approval
     #[command(subcommand)]
     Approve(Approve),
@@ -68,6 +73,8 @@ pub(crate) enum Command {
     Invoke(Invoke),
     /// Check a document of Skill Sharing or ANP
     Validate(Validate),
+    /// Say what a new manifest breaks, and whose consent it needs again
+    Diff(Diff),
     /// Say what an error code means and what to do
     Explain {
         /// The code; all are listed when it is left out
@@ -240,6 +247,45 @@ pub(crate) enum Grant {
 }
 
 #[derive(Debug, Subcommand)]
+pub(crate) enum User {
+    /// Invite a person, or a further device of theirs; the code is printed once and never again
+    Invite {
+        /// Their name here: letters, digits, '_', '-', '.' and '@'
+        name: String,
+        /// How long the code is good, such as 30m, 12h or 3d [default: 7d]
+        #[arg(long, value_name = "TIME")]
+        expires: Option<String>,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List the people with an account
+    List {
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List a person's devices
+    Devices {
+        /// Their name
+        name: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Take a device of a person away, or all of them
+    Revoke {
+        /// Their name
+        name: String,
+        /// The device's id
+        #[arg(required_unless_present = "all", conflicts_with = "all")]
+        device: Option<String>,
+        /// Every device they have
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
 pub(crate) enum Approve {
     /// List the calls that wait
     List {
@@ -355,6 +401,25 @@ pub(crate) enum Registry {
         #[command(flatten)]
         data: Data,
     },
+    /// List an agent of another host at /registry/agents, once its description was verified
+    Add {
+        /// The address of its description, or its DID
+        target: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List an agent of another host no more
+    Remove {
+        /// Its id, its DID, or the address of its description
+        which: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List the agents of other hosts that are listed here, and the directories ours are registered with
+    Agents {
+        #[command(flatten)]
+        data: Data,
+    },
 }
 
 #[derive(Debug, Subcommand)]
@@ -363,6 +428,28 @@ pub(crate) enum Did {
     Show {
         /// Only this agent's
         agent: Option<String>,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Say that a DID belongs to a person; what it asks for is theirs
+    Link {
+        /// The DID
+        did: String,
+        /// The person
+        #[arg(long, value_name = "NAME")]
+        person: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Say that a DID belongs to nobody
+    Unlink {
+        /// The DID
+        did: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// List the DIDs that belong to people
+    Links {
         #[command(flatten)]
         data: Data,
     },

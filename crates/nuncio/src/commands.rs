@@ -4,6 +4,7 @@ pub(crate) mod chat;
 mod consumer;
 mod desk;
 mod did;
+mod diff;
 mod discover;
 mod explain;
 mod files;
@@ -15,6 +16,7 @@ mod serve;
 mod shell;
 mod show;
 mod task;
+mod user;
 mod validate;
 
 use std::path::PathBuf;
@@ -30,6 +32,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Lint { path } => files::lint(path, json),
         Command::Key(key) => desk::key(key, json).await,
         Command::Grant(grant) => desk::grant(grant, json).await,
+        Command::User(user) => user::run(user, json).await,
         Command::Approve(approve) => desk::approve(approve, json).await,
         Command::Task(task) => task::run(task, json).await,
         Command::Registry(registry) => registry::run(registry, json).await,
@@ -41,6 +44,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Negotiate(options) => negotiate::run(&options, json).await,
         Command::Invoke(options) => invoke::run(options, json).await,
         Command::Validate(options) => validate::run(&options, json).await,
+        Command::Diff(options) => diff::run(&options, json),
         Command::Explain { code } => explain::run(code.as_deref(), json),
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { dir } => shell::man(dir.as_deref(), json),

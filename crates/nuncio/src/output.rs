@@ -36,11 +36,26 @@ impl std::fmt::Display for Told {
 
 impl std::error::Error for Told {}
 
+/// Everything was said already, also that something could not be read.
+#[derive(Debug)]
+pub(crate) struct ToldUnread;
+
+impl std::fmt::Display for ToldUnread {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("see above")
+    }
+}
+
+impl std::error::Error for ToldUnread {}
+
 /// Says what failed. The status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     let code = error.downcast_ref::<StartError>().map(|error| error.code);
     if error.is::<Told>() {
         return ExitCode::FAILURE;
+    }
+    if error.is::<ToldUnread>() {
+        return ExitCode::from(2);
     }
     if let Some(failure) = error.downcast_ref::<ConsumerError>() {
         return skill_failed(json, failure);

@@ -3,8 +3,12 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 
+#[path = "it/a2h.rs"]
+mod a2h;
 #[path = "it/client.rs"]
 mod client;
+#[path = "it/directory.rs"]
+mod directory;
 #[path = "it/home.rs"]
 mod home;
 #[path = "it/process.rs"]
@@ -18,6 +22,8 @@ mod webdriver;
 
 #[path = "it/anp_sdk.rs"]
 mod anp_sdk;
+#[path = "it/anp_sdk_server.rs"]
+mod anp_sdk_server;
 #[path = "it/approve.rs"]
 mod approve;
 #[path = "it/audit.rs"]
@@ -38,6 +44,8 @@ mod consume;
 mod crash;
 #[path = "it/did.rs"]
 mod did;
+#[path = "it/diff.rs"]
+mod diff;
 #[path = "it/hotel.rs"]
 mod hotel;
 #[path = "it/init.rs"]
@@ -72,3 +80,5 @@ mod storm;
 mod task;
 #[path = "it/tls.rs"]
 mod tls;
+#[path = "it/words.rs"]
+mod words;

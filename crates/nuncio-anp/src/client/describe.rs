@@ -75,7 +75,7 @@ impl AnpClient {
         }
     }
 
-    async fn describe_did(&self, did: &Did, named: Named) -> Result<Described, ClientError> {
+    pub(super) async fn describe_did(&self, did: &Did, named: Named) -> Result<Described, ClientError> {
         let mut notes = Vec::new();
         let bound = self.current(did, &named, &mut notes).await?;
         let Some(service) = bound.document().service("AgentDescription") else {

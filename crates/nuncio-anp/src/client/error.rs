@@ -146,7 +146,10 @@ impl ClientError {
             _ => Reason::Failed,
         };
         let word = error.anp_code().map(|word| format!(" ({})", plain(word))).unwrap_or_default();
-        let message = format!("{} answered {}{word}: {}", shown(url), error.code, plain(&error.message));
+        // Some software says why beside the message.
+        let more =
+            error.data.as_ref().and_then(Value::as_str).map(|why| format!(": {}", plain(why))).unwrap_or_default();
+        let message = format!("{} answered {}{word}: {}{more}", shown(url), error.code, plain(&error.message));
         let mut failure = Self::new(reason, message);
         failure.0.details = error.data.clone();
         failure.0.said = Some(error);
@@ -233,7 +236,7 @@ pub(super) fn shown(url: &Url) -> String {
 }
 
 /// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
-pub(super) fn plain(text: &str) -> String {
+pub(crate) fn plain(text: &str) -> String {
     const LONG: usize = 500;
     let is_odd = |c: char| {
         c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')

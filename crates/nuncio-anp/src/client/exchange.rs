@@ -149,7 +149,7 @@ pub(super) fn good<'a>(url: &Url, answer: &'a Incoming, signed: bool) -> Result<
 }
 
 /// What a status other than 200 means.
-fn turned_away(url: &Url, answer: &Incoming, signed: bool) -> ClientError {
+pub(super) fn turned_away(url: &Url, answer: &Incoming, signed: bool) -> ClientError {
     let (place, status) = (shown(url), answer.status);
     let asked = answer.header("www-authenticate").and_then(Challenge::read);
     let why = asked.and_then(|asked| asked.description.or(asked.error));

@@ -58,7 +58,15 @@ impl AnpClient {
         let (agent, read_now) = self.known_agent(target).await?;
         let stale = match self.attempt(&agent, way, arguments, *timeout).await {
             Err(error) if error.is_stale() => error,
-            outcome => return outcome,
+            outcome => {
+                // What we may do has changed, and what was agreed upon rests on it (ANP-06 §10.1).
+                if let Err(error) = &outcome
+                    && matches!(error.reason, Reason::Forbidden | Reason::IdentityNeeded)
+                {
+                    self.disagree(&agent);
+                }
+                return outcome;
+            }
         };
         let agreed = matches!(way, Way::Wish(_));
         if read_now && !agreed {

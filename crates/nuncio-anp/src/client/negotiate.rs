@@ -3,15 +3,17 @@
 
 mod cache;
 mod check;
+mod draft;
 mod here;
 
-use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
+use nuncio_core::negotiation::{ExecutionMode, Mode, SecurityProfile};
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::origin_proof::OriginRequest;
 use serde_json::{Map, Value, json};
 use url::Url;
 
 pub(super) use cache::Agreements;
+pub use draft::DraftWord;
 
 use super::AnpClient;
 use super::capabilities::Runtime;
@@ -19,7 +21,8 @@ use super::describe::Described;
 use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::Introduction;
 use crate::wire::{
-    CallerCapabilities, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError, method, profile,
+    CallerCapabilities, CandidateProtocol, Constraints, ErrorCode, Intent, NegotiateBody, NegotiationResult, RpcError,
+    method, profile,
 };
 
 /// What a caller wants. It holds what is needed to choose an interface, and nothing of what will be sent on it.
@@ -39,6 +42,10 @@ pub struct Wish {
     pub max_latency_ms: Option<u64>,
     /// Whether only methods that can be called from here will do.
     pub calls_only: bool,
+    /// Whether a protocol may be made up where nothing structured fits.
+    pub draft: bool,
+    /// What we say to a protocol that was made up before.
+    pub word: Option<DraftWord>,
 }
 
 /// What was agreed upon. It opens no door: the call that follows is authorised on its own.
@@ -72,7 +79,13 @@ impl Wish {
 
     fn profiles(&self) -> Vec<&'static str> {
         let talks = (!self.calls_only).then_some(profile::DIRECT);
-        [profile::CORE_BINDING, profile::RPC].into_iter().chain(talks).collect()
+        let drafts = self.drafts().then_some(profile::NEGOTIATION);
+        [profile::CORE_BINDING, profile::RPC].into_iter().chain(talks).chain(drafts).collect()
+    }
+
+    /// Whether it is about making up a protocol.
+    fn drafts(&self) -> bool {
+        self.draft || self.word.is_some()
     }
 
     /// How we can protect what we say; what is asked for by name is taken too, or nobody could ask for it.
@@ -87,7 +100,7 @@ impl Wish {
         let modes = self.calls_only.then_some([ExecutionMode::DirectStructuredCall.as_str()]);
         NegotiateBody {
             negotiation_id: Some(negotiation_id),
-            mode: None,
+            mode: self.drafts().then(|| Mode::Drafting.as_str().to_owned()),
             intent: Intent {
                 name: None,
                 description: self.intent.clone(),
@@ -114,7 +127,7 @@ impl Wish {
                 extra: Map::new(),
             }),
             candidate_interface_refs: Vec::new(),
-            candidate_protocols: Vec::new(),
+            candidate_protocols: self.word.iter().filter_map(described).collect(),
             extra: Map::new(),
         }
     }
@@ -148,7 +161,10 @@ impl AnpClient {
             Partner::Service(runtime, notes) => self.negotiate_there(agent, wish, runtime, notes).await?,
         };
         log(&agreement);
-        self.agreements.put(self, agent, wish, &agreement);
+        // A draft changes with every word that is said to it.
+        if !wish.drafts() {
+            self.agreements.put(self, agent, wish, &agreement);
+        }
         Ok(agreement)
     }
 
@@ -208,7 +224,7 @@ impl AnpClient {
             let message = format!("{} answered with no result of a negotiation: {why}", shown(&endpoint));
             ClientError::new(Reason::BadAgreement, message)
         })?;
-        notes.extend(check::check(&result, &id, wish, self.clock.now())?);
+        notes.extend(check::check(&result, &id, wish, agent.did(), self.clock.now())?);
         notes.extend(self.known_interface(agent, &result).await?);
         Ok(Agreement { result, decided: Decided::There(runtime), notes, reused: false })
     }
@@ -267,6 +283,13 @@ impl AnpClient {
             }
         }
         Ok(notes)
+    }
+}
+
+fn described(word: &DraftWord) -> Option<CandidateProtocol> {
+    match word.candidate() {
+        Value::Object(fields) => Some(CandidateProtocol::Described(fields)),
+        _ => None,
     }
 }
 

@@ -64,6 +64,15 @@ impl AnpClient {
     /// # Errors
     /// None of the interfaces can be read, and there are some.
     pub async fn operations(&self, agent: &Described) -> Result<(Vec<Operation>, Vec<String>), ClientError> {
+        let (found, notes, unread) = self.readable(agent).await;
+        match unread {
+            Some(error) if found.is_empty() => Err(error),
+            _ => Ok((found, notes)),
+        }
+    }
+
+    /// What can be read of all interfaces, what is odd about it, and why the first that cannot be read cannot.
+    async fn readable(&self, agent: &Described) -> (Vec<Operation>, Vec<String>, Option<ClientError>) {
         let (mut found, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         let mut fetched = 0;
         for interface in agent.description.interfaces.iter().flatten().filter(|it| is_openrpc(it)) {
@@ -98,19 +107,17 @@ impl AnpClient {
                 notes.push(note);
             }
         }
-        match first {
-            Some(error) if found.is_empty() => Err(error),
-            _ => Ok((found, notes)),
-        }
+        (found, notes, first)
     }
 
     /// The method of that name.
     ///
     /// # Errors
-    /// There is none, or the interfaces cannot be read.
+    /// There is none, or the interface that may have it cannot be read.
     pub async fn operation(&self, agent: &Described, name: &str) -> Result<Operation, ClientError> {
-        let (all, _) = self.operations(agent).await?;
-        all.iter().find(|it| it.name == name).cloned().ok_or_else(|| unknown(agent, name, &all))
+        let (all, _, unread) = self.readable(agent).await;
+        let found = all.iter().find(|it| it.name == name).cloned();
+        found.ok_or_else(|| unread.unwrap_or_else(|| unknown(agent, name, &all)))
     }
 
     /// The methods of one interface, by its id or by the address of its document.
@@ -222,6 +229,30 @@ fn followed(method: &Method, components: Option<&Value>) -> Option<Method> {
     if method.name.is_empty() { referred(&method.extra, components) } else { Some(method.clone()) }
 }
 
+/// A schema without references that lead nowhere: one would keep all the rest from being checked. Some software
+/// refers to a model by the name of the parameter, which differs from the model's in its capitals.
+fn mended(schema: Value, components: Option<&Value>) -> Value {
+    match schema {
+        Value::Object(mut object) => {
+            let reference = object.get("$ref").and_then(Value::as_str).map(str::to_owned);
+            if let Some(pointer) = reference.as_deref().and_then(|text| text.strip_prefix("#/components")) {
+                let there = |pointer: &str| components.and_then(|it| it.pointer(pointer));
+                if there(pointer).is_none() {
+                    let (folder, name) = pointer.rsplit_once('/').unwrap_or_default();
+                    let known = there(folder).and_then(Value::as_object).into_iter().flat_map(Map::keys);
+                    let meant: Vec<_> = known.filter(|known| known.eq_ignore_ascii_case(name)).collect();
+                    let [meant] = meant.as_slice() else { return json!({}) };
+                    object.insert("$ref".to_owned(), json!(format!("#/components{folder}/{meant}")));
+                }
+                return Value::Object(object);
+            }
+            Value::Object(object.into_iter().map(|(name, value)| (name, mended(value, components))).collect())
+        }
+        Value::Array(list) => list.into_iter().map(|value| mended(value, components)).collect(),
+        other => other,
+    }
+}
+
 /// All parameters as one schema, with what its references lead to.
 fn input(method: &Method, components: Option<&Value>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
@@ -231,7 +262,8 @@ fn input(method: &Method, components: Option<&Value>) -> Value {
         if param.required == Some(true) {
             required.push(param.name.clone());
         }
-        properties.insert(param.name, if param.schema.is_null() { json!({}) } else { param.schema });
+        let schema = if param.schema.is_null() { json!({}) } else { mended(param.schema, components) };
+        properties.insert(param.name, schema);
     }
     // A method that describes no parameters may take some all the same.
     let open = properties.is_empty();

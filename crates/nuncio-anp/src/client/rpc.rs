@@ -54,8 +54,15 @@ impl AnpClient {
         let timeout = timeout.unwrap_or(self.options.exchange);
         let ask = Ask { url, named, body: Some(body), introduction, max_bytes: MAX_ANSWER, timeout };
         let answer = self.ask(&ask).await?;
+        let id = &request["id"];
+        // Some software answers with an error of JSON-RPC and a status that says so too.
+        if answer.status >= 400
+            && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_ANSWER, id)
+        {
+            return Err(ClientError::said(url, error).answered(answer.status));
+        }
         let body = good(url, &answer, self.signer.is_some())?;
-        match Response::read(body, MAX_ANSWER, &request["id"]) {
+        match Response::read(body, MAX_ANSWER, id) {
             Ok(Response::Result { result, .. }) => Ok(result),
             Ok(Response::Error { error, .. }) => Err(ClientError::said(url, error)),
             Err(why) => Err(ClientError::new(Reason::InvalidDocument, format!("{}: {}", shown(url), plain(&why)))),

@@ -87,7 +87,7 @@ pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError
 }
 
 /// Host and port, as people write them.
-pub(super) fn authority(url: &Url) -> String {
+pub(crate) fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }

@@ -33,6 +33,8 @@ pub struct ConversationState {
     pub timeout_ms: Option<u64>,
     /// Whether it can draft protocols.
     pub drafts: bool,
+    /// Whether the caller has a DID to sign messages with, or may have one. Who has none calls the method for it.
+    pub signs: bool,
 }
 
 /// What is true at this moment, for this caller.
@@ -107,7 +109,10 @@ impl Host {
 
     fn conversation_offer(&self, agent: &Agent, moment: &Moment<'_>) -> Offer {
         let state = moment.conversation;
-        let mut execution_modes = vec![ExecutionMode::NaturalLanguage, ExecutionMode::DirectMessage];
+        let mut execution_modes = vec![ExecutionMode::NaturalLanguage];
+        if state.signs {
+            execution_modes.push(ExecutionMode::DirectMessage);
+        }
         if state.drafts {
             execution_modes.push(ExecutionMode::Drafting);
         }
@@ -121,16 +126,19 @@ impl Host {
         Offer {
             id: interface_id(&agent.name, "conversation"),
             kind: InterfaceType::NaturalLanguage,
-            protocol: "ANP".to_owned(),
-            profile: Some(profile::DIRECT.to_owned()),
+            protocol: if state.signs { "ANP" } else { "openrpc" }.to_owned(),
+            profile: Some(if state.signs { profile::DIRECT } else { profile::RPC }.to_owned()),
             security_profiles: vec![SecurityProfile::TransportProtected],
-            content_types: vec!["text/plain".to_owned(), "application/json".to_owned()],
+            content_types: if state.signs { vec!["text/plain", "application/json"] } else { vec!["application/json"] }
+                .into_iter()
+                .map(str::to_owned)
+                .collect(),
             execution_modes,
             abilities: abilities.into_iter().map(|it| Arc::new(it).into()).collect(),
             human_authorization: false,
             latency_ms: state.latency_ms,
             timeout_ms: state.timeout_ms,
-            url: self.anp_url(),
+            url: if state.signs { self.anp_url() } else { self.interface_url(&agent.name, ToolSet::Tools) },
             description: format!("Natural language conversation with {}.", name_of(agent)),
             granted: state.granted,
         }

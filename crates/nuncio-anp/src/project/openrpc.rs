@@ -31,7 +31,7 @@ impl Host {
         if set == ToolSet::Tools
             && let Some(name) = chat_method(agent)
         {
-            methods.push(chat(name, agent));
+            methods.push(chat(name, agent, self.drafts_with(agent)));
         }
         let title = match set {
             ToolSet::Tools => name_of(agent).to_owned(),
@@ -127,7 +127,7 @@ fn object(schema: &Value) -> Value {
     }
 }
 
-fn chat(name: &str, agent: &Agent) -> Method {
+fn chat(name: &str, agent: &Agent, drafts: bool) -> Method {
     let descriptor = |name: &str, description: &str, required: bool, schema: Value| ContentDescriptor {
         name: name.to_owned(),
         description: Some(description.to_owned()),
@@ -137,7 +137,7 @@ fn chat(name: &str, agent: &Agent) -> Method {
     };
     let text = |description: &str| json!({"type": "string", "description": description});
     let session = "Goes on with the conversation whose answer named it; a new one when it is left out.";
-    let answer = json!({
+    let mut answer = json!({
         "type": "object",
         "properties": {
             "text": text("What the agent says."),
@@ -145,16 +145,39 @@ fn chat(name: &str, agent: &Agent) -> Method {
         },
         "required": ["text", "session"],
     });
+    let mut params = vec![
+        descriptor("message", "What to say.", !drafts, text("What to say.")),
+        descriptor("session", session, false, text(session)),
+    ];
+    if drafts {
+        let about = "Instead of a message: a call under a protocol that was drafted and that both sides accepted.";
+        params.push(descriptor("call", about, false, call(about)));
+        answer["properties"]["response"] = json!({"description": "The answer to a call, of its method's shape."});
+        answer["required"] = json!([]);
+    }
     Method {
         name: name.to_owned(),
         summary: Some("Talk to the agent".to_owned()),
         description: Some(format!("Say something to {} in natural language; the reply is its answer.", name_of(agent))),
         param_structure: Some(ParamStructure::ByName),
-        params: Some(vec![
-            descriptor("message", "What to say.", true, text("What to say.")),
-            descriptor("session", session, false, text(session)),
-        ]),
+        params: Some(params),
         result: Some(descriptor("answer", "What the agent says, and in which conversation.", false, answer)),
         extra: Map::new(),
     }
+}
+
+/// The shape of a call under a protocol.
+fn call(about: &str) -> Value {
+    json!({
+        "type": "object",
+        "description": about,
+        "properties": {
+            "protocol_id": {"type": "string", "description": "The protocol."},
+            "digest": {"type": "string", "description": "The digest of its document that both accepted."},
+            "method": {"type": "string", "description": "One of its methods."},
+            "params": {"type": "object", "description": "What the method takes."},
+        },
+        "required": ["protocol_id", "digest", "method"],
+        "additionalProperties": false,
+    })
 }

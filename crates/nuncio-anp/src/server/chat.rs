@@ -1,4 +1,5 @@
-//! Natural language by JSON-RPC: one message in, the agent's answer in the reply.
+//! Natural language by JSON-RPC: one message in, the agent's answer in the reply. A call under a protocol that
+//! both sides accepted is such a message too.
 
 use std::sync::Arc;
 
@@ -22,6 +23,12 @@ impl Anp {
     ) -> Result<Value, RpcError> {
         let wrong =
             |message: &str| RpcError::new(ErrorCode::InvalidParams).saying(format!("Invalid params: {message}"));
+        if let Some(call) = arguments.remove("call") {
+            return match arguments.keys().next() {
+                Some(other) => Err(wrong(&format!("`call` stands alone, without `{other}`"))),
+                None => self.call_drafted(served, caller, call).await,
+            };
+        }
         let Some(Value::String(text)) = arguments.remove("message") else {
             return Err(wrong("`message` must be a text"));
         };

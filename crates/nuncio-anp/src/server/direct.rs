@@ -1,31 +1,25 @@
 //! `direct.send`: a message to an agent, signed by whoever sends it. The turn it begins is on disk before it
 //! is accepted; the agent's answer goes to the sender's message service the same way.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
-use futures_util::future::select;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
-use nuncio_engine::converse::{Idempotency, LiveTurn};
+use nuncio_engine::converse::Idempotency;
+use nuncio_engine::letters::{Correspondent, Incoming};
 use nuncio_engine::publish::Served;
 use serde_json::{Value, json};
 
+use super::Anp;
 use super::rpc::of_engine;
-use super::{Anp, Reply};
 use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
 
 /// Says, inside what is signed, that a message is an agent's answer: it is taken, and not answered again, or
 /// two agents would never stop.
 pub(super) const IS_ANSWER: &str = "x_answers";
-
-/// How often an answer is sent at most, and the pause before the second time; doubled each time.
-const ATTEMPTS: u32 = 6;
-const PAUSE: Duration = Duration::from_secs(5);
 
 /// How long an id may be.
 const MAX_ID: usize = 256;
@@ -61,17 +55,19 @@ impl Anp {
             "target_did": request.meta.target.as_ref().map(|target| target.did.clone()),
             "accepted_at": self.engine.now(),
         });
-        if request.raw_meta.contains_key(IS_ANSWER) {
-            tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, "an answer came");
+        if let Some(answers) = request.raw_meta.get(IS_ANSWER) {
+            let answers = answers.as_str().unwrap_or_default();
+            let came = self.engine.answer_came(&served.agent.name, answers, &sender.0, text).await;
+            let kept = came.map_err(|error| of_engine(&error))?;
+            tracing::info!(from = sender.0, agent = %served.agent.name, message = message_id, kept, "an answer came");
             return Ok(accepted);
         }
-        let turn = self.begin(&served, &sender.1, text, &operation_id, request).await?;
-        let (anp, to) = (self.clone(), sender.0);
-        self.engine.spawn(async move { anp.answer(&served, &turn, &to, &message_id).await });
+        let from = Correspondent { to: sender.0, answers: message_id };
+        self.begin(&served, &sender.1, text, &operation_id, request, from).await?;
         Ok(accepted)
     }
 
-    /// Begins the turn, or finds the one that the same operation began.
+    /// Begins the turn, or finds the one that the same operation began. Its answer is owed from then on.
     async fn begin(
         &self,
         served: &Arc<Served>,
@@ -79,7 +75,8 @@ impl Anp {
         text: String,
         operation: &str,
         request: &AnpRequest,
-    ) -> Result<Arc<LiveTurn>, RpcError> {
+        from: Correspondent,
+    ) -> Result<(), RpcError> {
         // One conversation for each sender, found again by its own key.
         let name = format!("anp/{}", served.agent.name);
         let always = Idempotency { key: name.clone(), body: Digest::of_bytes(name.as_bytes()) };
@@ -87,7 +84,8 @@ impl Anp {
             self.engine.begin_unattended(caller, served, Some(always)).await.map_err(|error| of_engine(&error))?;
         let signed = Digest::of_json(&json!([request.meta.message_id, request.body]));
         let once = Idempotency { key: format!("operation/{operation}"), body: signed };
-        let begun = self.engine.say_unattended(caller, session.as_str(), text, Protocol::Anp, Some(once)).await;
+        let letter = Incoming { session, text, once, from, protocol: Protocol::Anp };
+        let begun = self.engine.take_letter(caller, served, letter).await;
         begun.map_err(|error| match error.code {
             Code::IdempotencyMismatch => RpcError::new(ErrorCode::IdempotencyConflict),
             Code::TurnRunning => {
@@ -95,29 +93,6 @@ impl Anp {
             }
             _ => of_engine(&error),
         })
-    }
-
-    /// Waits for the agent, and sends what it says.
-    async fn answer(&self, served: &Served, turn: &LiveTurn, to: &str, message: &str) {
-        turn.finished().await;
-        let text = turn.answer().unwrap_or_else(|failure| failure.message);
-        if text.is_empty() {
-            return;
-        }
-        let reply = Reply { agent: served.agent.name.clone(), to: to.to_owned(), answers: message.to_owned(), text };
-        let mut pause = PAUSE;
-        for attempt in 1..=ATTEMPTS {
-            let Err(why) = self.identities.send(&reply).await else { return };
-            tracing::info!(to, attempt, why, "an answer could not be sent");
-            if self.engine.is_closing() {
-                break;
-            }
-            // The server does not stop before this is over.
-            let over = self.engine.clock().sleep_until(self.engine.now().after(pause));
-            select(pin!(self.engine.until_closing()), over).await;
-            pause *= 2;
-        }
-        tracing::warn!(to, "an answer could not be sent; it is in the conversation");
     }
 }
 

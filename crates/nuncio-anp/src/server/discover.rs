@@ -27,7 +27,7 @@ pub(super) struct Documents(RwLock<(u64, HashMap<String, Document>)>);
 
 impl Anp {
     /// The document of that name, kept or written anew.
-    fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<Document> {
+    pub(super) fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<Document> {
         let edition = self.engine.agents_edition();
         {
             let kept = self.documents.0.read().unwrap_or_else(PoisonError::into_inner);

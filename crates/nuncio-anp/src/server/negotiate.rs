@@ -3,28 +3,58 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::negotiation::{Offers, Verdict};
+use nuncio_core::negotiation::{Mode, Offers, Verdict};
+use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::publish::Served;
 use serde_json::{Value, json};
 
 use super::Anp;
-use crate::negotiate::{read, request as judged, result};
+use crate::negotiate::{draft, read, request as judged, result};
 use crate::project::{ConversationState, Moment, ToolState};
-use crate::wire::{ErrorCode, Request as AnpRequest, RpcError, TargetKind};
+use crate::wire::{
+    Alternative, ErrorCode, NegotiateBody, NegotiationResult, Request as AnpRequest, RpcError, TargetKind,
+};
 
 /// How long a choice holds.
-const VALID: Duration = Duration::from_secs(600);
+pub(super) const VALID: Duration = Duration::from_secs(600);
+
+/// What came of asking the judge.
+enum Judgement {
+    /// This.
+    Accepted(Box<NegotiationResult>),
+    /// Nothing structured fits, and why; a protocol may be drafted.
+    Draft(Vec<Alternative>),
+}
 
 impl Anp {
     /// Chooses the interface for an intent. The choice opens no door: the call that follows is authorised
     /// on its own.
-    pub(super) fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
+    pub(super) async fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
         let body = read(&request.body)?;
         let served = self.addressee(request)?;
+        if judged(&body, &request.meta).mode() == Some(Mode::Drafting)
+            && let Some(named) = draft::named(&body)?
+        {
+            return self.answer_draft(caller, &served, request, &body, &named).await;
+        }
+        match self.judge(caller, &served, request, &body)? {
+            Judgement::Accepted(chosen) => Ok(json!(chosen)),
+            Judgement::Draft(alternatives) => self.draft(caller, &served, request, &body, alternatives).await,
+        }
+    }
+
+    /// What the judge says at this moment.
+    fn judge(
+        &self,
+        caller: Option<&Caller>,
+        served: &Served,
+        request: &AnpRequest,
+        body: &NegotiateBody,
+    ) -> Result<Judgement, RpcError> {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
-            let standing = self.engine.standing(caller, &served, tool);
+            let standing = self.engine.standing(caller, served, tool);
             ToolState {
                 available: standing.available,
                 granted: standing.granted,
@@ -36,19 +66,20 @@ impl Anp {
             granted: caller.is_some(),
             latency_ms: None,
             timeout_ms: None,
-            drafts: false,
+            drafts: self.engine.can_draft(served),
+            signs: caller.is_none_or(|caller| matches!(caller.principal, Principal::Did(_))),
         };
         let offers = Offers::new(self.host.offers(agent, &Moment { tool: &tool, conversation }));
         let now = self.engine.now();
-        let verdict = offers.choose(&judged(&body, &request.meta), now).map_err(|refusal| RpcError::from(&refusal))?;
+        let verdict = offers.choose(&judged(body, &request.meta), now).map_err(|refusal| RpcError::from(&refusal))?;
         let id = body.negotiation_id.clone().unwrap_or_else(|| request.id.clone());
         match verdict {
             Verdict::Accepted(accepted) => {
                 let chosen = result(&accepted, id, now.after(VALID));
                 tracing::info!(agent = %agent.name, negotiation = %chosen.negotiation_id, digest = chosen.negotiation_digest, "negotiated");
-                Ok(json!(chosen))
+                Ok(Judgement::Accepted(Box::new(chosen)))
             }
-            Verdict::Draft(_) => Err(RpcError::new(ErrorCode::UnsupportedNegotiationMode)),
+            Verdict::Draft(draft) => Ok(Judgement::Draft(draft::alternatives(&draft))),
         }
     }
 

@@ -23,7 +23,7 @@ use crate::wire::{ErrorCode, RpcError};
 const BATCH: usize = 32;
 
 /// The code of a tool that ran and failed, from the range JSON-RPC leaves to servers.
-const TOOL_FAILED: i64 = -32000;
+pub(super) const TOOL_FAILED: i64 = -32000;
 
 /// `POST /agents/{name}/rpc`
 pub(super) async fn call(State(anp): State<Anp>, Path(name): Path<String>, request: Request) -> Response {

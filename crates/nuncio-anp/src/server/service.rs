@@ -3,6 +3,7 @@
 use axum::extract::{Request, State};
 use axum::response::Response;
 use nuncio_core::negotiation::SecurityProfile;
+use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use serde_json::{Map, Value, json};
 
@@ -37,7 +38,7 @@ pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response
 }
 
 impl Anp {
-    async fn dispatch(&self, caller: Option<Caller>, request: AnpRequest) -> Result<Value, RpcError> {
+    pub(super) async fn dispatch(&self, caller: Option<Caller>, request: AnpRequest) -> Result<Value, RpcError> {
         if self.engine.is_closing() {
             return Err(RpcError::new(ErrorCode::TemporarilyUnavailable));
         }
@@ -58,9 +59,9 @@ impl Anp {
         }
         let caller = self.sender(caller, &request).await?;
         match request.method.as_str() {
-            method::GET_CAPABILITIES => Ok(json!(self.capabilities())),
+            method::GET_CAPABILITIES => Ok(json!(self.capabilities(caller.as_ref()))),
             method::DIRECT_SEND => self.direct(caller, &request).await,
-            _ => self.negotiate(caller.as_ref(), &request),
+            _ => self.negotiate(caller.as_ref(), &request).await,
         }
     }
 
@@ -71,7 +72,7 @@ impl Anp {
             None => None,
         };
         let did = |caller: &Caller| match &caller.principal {
-            nuncio_core::principal::Principal::Did(did) => Some(did.clone()),
+            Principal::Did(did) => Some(did.clone()),
             _ => None,
         };
         let by_request = caller.as_ref().and_then(did);
@@ -85,17 +86,18 @@ impl Anp {
         Ok(match by_proof {
             Some(did) => {
                 let request = caller.and_then(|caller| caller.request);
-                let principal = nuncio_core::principal::Principal::Did(did);
-                Some(Caller { request, ..Caller::new(principal) })
+                Some(Caller { request, ..self.engine.caller_by_did(&did) })
             }
             None => caller,
         })
     }
 
-    /// What is true of this moment.
-    fn capabilities(&self) -> ServiceCapabilities {
+    /// What is true of this moment, for this caller. Messages are for who has shown a DID: only they can send
+    /// one.
+    fn capabilities(&self, caller: Option<&Caller>) -> ServiceCapabilities {
         let mut profiles = vec![profile::CORE_BINDING, profile::NEGOTIATION, profile::RPC];
-        if self.engine.agents().iter().any(|agent| agent.presence.conversation) {
+        let signs = caller.is_some_and(|caller| matches!(caller.principal, Principal::Did(_)));
+        if signs && self.engine.agents().iter().any(|agent| agent.presence.conversation) {
             profiles.push(profile::DIRECT);
         }
         ServiceCapabilities {

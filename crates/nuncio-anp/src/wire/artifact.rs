@@ -32,6 +32,15 @@ open! {
         /// How it can be protected.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         security_profiles: Vec<String>,
+        /// How it looks when it is used.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        examples: Vec<Value>,
+        /// What must fit, and what must not.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        test_cases: Vec<Value>,
+        /// Who wrote it down: a DID.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        publisher: Option<String>,
         /// `sha-256:` and the base64url SHA-256 of the canonical form of all the rest.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         digest: Option<String>,

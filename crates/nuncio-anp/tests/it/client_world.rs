@@ -339,8 +339,14 @@ pub(crate) fn capabilities() -> Value {
 pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
     let request = Request::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
     let open = |_: &nuncio_core::agent::Tool| ToolState { available: true, granted: true, latency_ms: None };
-    let conversation =
-        ConversationState { available: true, granted: true, latency_ms: None, timeout_ms: None, drafts: false };
+    let conversation = ConversationState {
+        available: true,
+        granted: true,
+        latency_ms: None,
+        timeout_ms: None,
+        drafts: false,
+        signs: true,
+    };
     let moment = Moment { tool: &open, conversation };
     let offers = Offers::new(Published::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;

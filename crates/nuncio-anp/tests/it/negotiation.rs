@@ -1,10 +1,15 @@
 //! A declared agent, negotiated with as the wire has it.
 
 use nuncio_anp::negotiate;
-use nuncio_anp::project::{ConversationState, Host, Moment, ToolState};
-use nuncio_anp::wire::{NegotiationResult, Request, RpcError};
+use nuncio_anp::negotiate::draft::{self, Places};
+use nuncio_anp::project::{ConversationState, Host, Moment, ToolSet, ToolState};
+use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
 use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::digest::Digest;
+use nuncio_core::drafting::{Blueprint, Draft, DraftState, Side};
+use nuncio_core::ids::DraftId;
 use nuncio_core::negotiation::{Offers, Verdict};
+use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 
@@ -18,8 +23,14 @@ fn hotel() -> Agent {
 }
 
 fn offers(tool: impl Fn(&Tool) -> ToolState) -> Offers {
-    let conversation =
-        ConversationState { available: true, granted: true, latency_ms: None, timeout_ms: Some(60_000), drafts: false };
+    let conversation = ConversationState {
+        available: true,
+        granted: true,
+        latency_ms: None,
+        timeout_ms: Some(60_000),
+        drafts: false,
+        signs: true,
+    };
     let moment = Moment { tool: &tool, conversation };
     Offers::new(Host::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
@@ -126,26 +137,84 @@ fn what_is_not_granted_asks_who_the_caller_is() {
     assert!(negotiate(&anonymous, &body("cap.hotel-assistant.search_rooms")).is_ok());
 }
 
+fn made_up(agent: &Agent, state: DraftState) -> Draft {
+    let written = json!({
+        "description": "Tell the weather.",
+        "methods": [{"name": "weather.tell", "request_schema": {"type": "object"}, "response_schema": {"type": "object"}}],
+        "examples": [{"method": "weather.tell", "request": {}, "response": {}}],
+        "test_cases": [{"name": "no list", "method": "weather.tell", "request": [], "expected": "invalid"}],
+    });
+    let (id, blueprint) = (DraftId::parse("drf_1").unwrap(), Blueprint::read(written).unwrap());
+    let document = draft::document(&id, &blueprint, Some("did:wba:grand-hotel.example".to_owned()));
+    Draft {
+        agent: agent.name.clone(),
+        with: Principal::Local,
+        key: "op-1".to_owned(),
+        asked: Digest::ZERO,
+        digest: Digest::of_json(&document),
+        document,
+        blueprint,
+        created_at: NOW,
+        expires_at: NOW,
+        approval: None,
+        state,
+        id,
+    }
+}
+
 #[test]
 fn a_draft_says_what_it_is() {
-    let conversation =
-        ConversationState { available: true, granted: true, latency_ms: None, timeout_ms: None, drafts: true };
+    let agent = example_agent("process-shell");
+    let conversation = ConversationState {
+        available: true,
+        granted: true,
+        latency_ms: None,
+        timeout_ms: None,
+        drafts: true,
+        signs: true,
+    };
     let moment = Moment { tool: &|_| OPEN, conversation };
     let host = Host { drafts: true, ..Host::new("https://grand-hotel.example") };
-    let offers = Offers::new(host.offers(&hotel(), &moment));
+    let offers = Offers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
     let asked = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities"});
     let meta = Request::read(asked.to_string().as_bytes()).unwrap().meta;
-    let Ok(Verdict::Draft(draft)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
+    let Ok(Verdict::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
         panic!("nothing was drafted");
     };
-    let result = negotiate::drafted(&draft, json!("sha-256:x"), "neg-1".to_owned(), NOW);
-    assert!(result.is_intact());
-    assert_eq!(result.execution.unwrap().mode, "natural_language_protocol_drafting");
-    assert_eq!(result.selected.unwrap().protocol_artifact, Some(json!("sha-256:x")));
-    let description = host.description(&hotel(), None);
-    assert!(description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned()));
+    let places = Places { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };
+    let result = |state: DraftState| {
+        let draft = made_up(&agent, state);
+        draft::result(&draft, places.clone(), draft::alternatives(&judged), "neg-1".to_owned(), NOW)
+    };
+    let open = result(DraftState::Draft).unwrap();
+    assert!(open.is_intact());
+    assert_eq!(open.execution.unwrap().mode, "natural_language_protocol_drafting");
+    let artifact: ProtocolArtifact = serde_json::from_value(open.selected.unwrap().protocol_artifact.unwrap()).unwrap();
+    assert!(artifact.is_intact());
+    let over = |state| result(state).unwrap_err().code;
+    assert_eq!(over(DraftState::Expired { at: NOW }), 1608);
+    assert_eq!(over(DraftState::Rejected { side: Side::Us, at: NOW, reason: None }), 1600);
+    let used = result(DraftState::Accepted { by: Principal::Operator, at: NOW }).unwrap();
+    assert_eq!(
+        (used.execution.unwrap().mode.as_str(), used.selected.unwrap().url.as_deref()),
+        ("natural_language", Some("u"))
+    );
+
+    // It is said where it is true, and nowhere else.
+    let says = |host: &Host, agent: &Agent| {
+        let description = host.description(agent, None);
+        description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned())
+    };
+    assert!(says(&host, &agent));
+    assert!(!says(&host, &hotel()), "whose brain only knows what it was told");
+    assert!(!says(&Host::new("https://grand-hotel.example"), &agent), "where it is off");
+    let chat = |host: &Host| {
+        let document = json!(host.openrpc(&agent, ToolSet::Tools));
+        document["methods"].as_array().unwrap().iter().find(|it| it["name"] == "chat").unwrap().to_string()
+    };
+    assert!(chat(&host).contains("protocol_id") && !chat(&Host::new("https://x.example")).contains("protocol_id"));
 }
 
 #[test]

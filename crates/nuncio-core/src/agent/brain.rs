@@ -34,6 +34,15 @@ impl BrainSpec {
         }
     }
 
+    /// Whether it can say what nobody wrote down for it.
+    #[must_use]
+    pub const fn composes(&self) -> bool {
+        match self {
+            Self::Rules(_) | Self::Script => false,
+            Self::Model(_) | Self::Process(_) | Self::Aap(_) => true,
+        }
+    }
+
     /// The secret of the agent's that it shows to the one it asks.
     #[must_use]
     pub fn key(&self) -> Option<&BackendName> {

@@ -6,6 +6,7 @@ use url::Url;
 
 use crate::ids::{BackendName, ScopeId, ToolName};
 use crate::template::Template;
+use crate::text::LocalText;
 
 /// Where a tool really runs.
 #[derive(Debug, Clone, PartialEq)]
@@ -29,6 +30,19 @@ pub enum Run {
     Anp(Box<AnpRun>),
     /// Nowhere: the answer is written in the agent file, a template over the arguments.
     Answer(Template),
+    /// A person's own device, with their consent.
+    Device(DeviceRun),
+}
+
+/// Work for a person's device: what is said to the person about it.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct DeviceRun {
+    /// Whether the agent is of no use to people who do not allow it.
+    pub required: bool,
+    /// Where their device's own words have its description; by a rule from its name when none is given.
+    pub description_key: Option<String>,
+    /// The description in more languages than the tool's own, for devices without words for it.
+    pub description: Option<LocalText>,
 }
 
 /// A request whose parts are templates over the arguments.

@@ -1,5 +1,7 @@
 //! `[capabilities]`: what its clients may do with it.
 
+use std::collections::BTreeMap;
+
 use super::reader::Table;
 use super::similar;
 use crate::agent::Capabilities;
@@ -35,6 +37,12 @@ pub(super) fn read(root: &Table<'_>) -> Capabilities {
     }
     table.finish();
     capabilities
+}
+
+/// `[capability_flags]`: what it tells people's devices that it can do.
+pub(super) fn flags(root: &Table<'_>) -> BTreeMap<String, bool> {
+    let Some(table) = root.table("capability_flags") else { return BTreeMap::new() };
+    table.entries().into_iter().filter_map(|(name, item)| Some((name.to_owned(), item.boolean()?))).collect()
 }
 
 /// Which of the words are in the list; none when there is no list, which leaves the default.

@@ -23,7 +23,13 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
 
     let servers = agent.tools.iter().filter_map(|tool| match &tool.run {
         Run::Mcp { server, .. } => Some(server),
-        Run::Http(_) | Run::Command(_) | Run::Human(_) | Run::Skill(_) | Run::Anp(_) | Run::Answer(_) => None,
+        Run::Http(_)
+        | Run::Command(_)
+        | Run::Human(_)
+        | Run::Skill(_)
+        | Run::Anp(_)
+        | Run::Answer(_)
+        | Run::Device(_) => None,
     });
     let servers = servers.chain(imports().map(|(server, _)| &server.name));
     let servers: BTreeSet<_> = servers.map(BackendName::as_str).collect();
@@ -47,7 +53,10 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
     };
     let called: BTreeSet<_> = rules.intents.iter().filter_map(|intent| intent.tool.as_ref()).collect();
     for (name, table) in root.peek_named("tool", "name") {
-        if agent.tool(name).is_some_and(|tool| !tool.exposed && !called.contains(&tool.name)) {
+        if agent
+            .tool(name)
+            .is_some_and(|tool| !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, Run::Device(_)))
+        {
             table.spot.note("nobody can call it", "it is hidden, and no intent names it");
         }
     }
@@ -58,7 +67,7 @@ fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {
         match &tool.run {
-            Run::Mcp { .. } | Run::Human(_) | Run::Anp(_) | Run::Answer(_) => {}
+            Run::Mcp { .. } | Run::Human(_) | Run::Anp(_) | Run::Answer(_) | Run::Device(_) => {}
             Run::Skill(skill) => templates.extend(skill.templates()),
             Run::Http(http) => templates.extend(http.templates()),
             Run::Command(command) => templates.extend(command.env.iter().map(|(_, value)| value)),

@@ -1,6 +1,7 @@
 //! `run`: where a tool really runs.
 
 mod anp;
+mod device;
 mod human;
 mod skill;
 
@@ -18,13 +19,14 @@ pub(super) fn read(
     input: &Input<'_>,
     names: &Names<'_>,
 ) -> Option<Run> {
-    let kind = table.one_of(&["mcp", "http", "command", "human", "skill", "anp", "answer"]);
+    let kind = table.one_of(&["mcp", "http", "command", "human", "skill", "anp", "answer", "device"]);
     let server = table.item("mcp").and_then(|item| names.server(&item));
     let http = table.table("http").and_then(|table| http::read(&table, input, names));
     let argv = table.item("command").and_then(|item| argv(&item));
     let human = table.item("human").and_then(|item| human::read(&item, input, names));
     let skill = table.item("skill").and_then(|item| skill::read(&item, names));
     let agent = table.item("anp").and_then(|item| anp::target(&item));
+    let device = table.item("device").and_then(|item| device::read(&item));
     let answer = table.item("answer").and_then(|item| templates::read(&item, Use::Shown(input), names));
     let tool = match kind {
         Some("mcp") => match table.item("tool") {
@@ -61,6 +63,7 @@ pub(super) fn read(
         "skill" => Some(Run::Skill(Box::new(skill?))),
         "anp" => Some(Run::Anp(Box::new(AnpRun { target: agent?, method: method? }))),
         "answer" => Some(Run::Answer(answer?)),
+        "device" => Some(Run::Device(device?)),
         _ => Some(Run::Command(CommandRun { argv: argv?, env: env.unwrap_or_default() })),
     }
 }

@@ -8,7 +8,7 @@ use super::reader::{Item, Table};
 use super::similar;
 use crate::agent::{Scope, Sensitivity};
 use crate::ids::ScopeId;
-use crate::text::LocalText;
+use crate::text::{LocalText, is_language};
 
 const SENSITIVITIES: [(&str, Sensitivity); 3] =
     [("low", Sensitivity::Low), ("medium", Sensitivity::Medium), ("high", Sensitivity::High)];
@@ -22,14 +22,28 @@ fn scope(table: &Table<'_>) -> Option<Scope> {
     let label = table.required("label", "a text, or one for each language").and_then(|item| local_text(&item));
     let description = table.item("description").and_then(|item| local_text(&item));
     let sensitivity = table.choice("sensitivity", &SENSITIVITIES);
+    let label_key = table.item("label_i18n_key").and_then(|item| i18n_key(&item));
+    let description_key = table.item("description_i18n_key").and_then(|item| i18n_key(&item));
     table.finish();
-    let scope = Scope { id: id?, label: label?, description, sensitivity: sensitivity? };
+    let scope = Scope { id: id?, label: label?, description, sensitivity: sensitivity?, label_key, description_key };
     note_untold(table, &scope);
     Some(scope)
 }
 
+/// Where somebody else's words are.
+pub(super) fn i18n_key(item: &Item<'_>) -> Option<String> {
+    let text = item.text()?;
+    let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+    if text.len() > 200 || !text.bytes().all(fits) {
+        let allowed = r#"allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label""#;
+        item.spot.fault("is no key into a bundle of texts", allowed);
+        return None;
+    }
+    Some(text.to_owned())
+}
+
 /// A text, or a table of texts by language.
-fn local_text(item: &Item<'_>) -> Option<LocalText> {
+pub(super) fn local_text(item: &Item<'_>) -> Option<LocalText> {
     if let DeValue::String(_) = item.value {
         return item.text().map(LocalText::english);
     }
@@ -50,16 +64,6 @@ fn local_text(item: &Item<'_>) -> Option<LocalText> {
         item.spot.fault("found no text", "allowed: at least one language");
     }
     LocalText::in_languages(texts)
-}
-
-/// The shape of a BCP 47 tag, not whether anyone speaks it.
-fn is_language(tag: &str) -> bool {
-    let mut parts = tag.split('-');
-    let part = |part: &str, least: usize| {
-        (least..=8).contains(&part.len()) && part.bytes().all(|byte| byte.is_ascii_alphanumeric())
-    };
-    let language = parts.next().unwrap_or_default();
-    part(language, 2) && language.bytes().all(|byte| byte.is_ascii_alphabetic()) && parts.all(|rest| part(rest, 1))
 }
 
 /// Whoever decides should be told what about, in every language the scope has a label in.

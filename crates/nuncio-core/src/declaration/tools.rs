@@ -7,7 +7,7 @@ use super::names::{Input, Names};
 use super::reader::Table;
 use super::skill::{self, Publisher, Subject};
 use super::{run, schemas};
-use crate::agent::{Skill, Tool};
+use crate::agent::{Run, Skill, Tool};
 use crate::ids::ToolName;
 use crate::schema::Schema;
 
@@ -34,10 +34,15 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
     let run = table.required("run", "where it runs, such as { command = [\"date\"] }");
     let run = run.and_then(|item| item.table());
     let run = run.and_then(|run| run::read(&run, name.as_ref(), &Input::of(table), names));
-    let exposed = table.flag("expose").unwrap_or(true);
+    let for_devices = matches!(run, Some(Run::Device(_)));
+    if for_devices {
+        check_device_tool(table, name.as_ref());
+    }
+    let exposed = !for_devices && table.flag("expose").unwrap_or(true);
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     let timeout = timeout(table);
-    let skill = table.table("skill").and_then(|skill| {
+    let skill = if for_devices { None } else { table.table("skill") };
+    let skill = skill.and_then(|skill| {
         let subject = Subject {
             part: name.as_ref().map(ToolName::as_str),
             name: title.as_deref().or(name.as_ref().map(ToolName::as_str)),
@@ -61,6 +66,29 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
         timeout,
         skill: skill.map(Box::new),
     })
+}
+
+/// What runs on a person's device is offered to that person and to nobody else, under a scope of its own.
+fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
+    for key in ["expose", "skill"] {
+        table.refuse(key, "a tool for people's devices is offered to those people, in the agent's manifest");
+    }
+    if !table.has("scope") {
+        table.missing("scope", "the permission that people are asked for");
+    }
+    let fits = |name: &str| {
+        (2..=32).contains(&name.len())
+            && name.starts_with(|first: char| first.is_ascii_lowercase())
+            && name.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+    };
+    if let (Some(name), Some(item)) = (name, table.peek("name"))
+        && !fits(name.as_str())
+    {
+        item.spot.fault(
+            format!("{:?} is no name for a tool on people's devices", name.as_str()),
+            "allowed: 2 to 32 lower-case letters, digits and '_', beginning with a letter",
+        );
+    }
 }
 
 fn read_skill(table: &Table<'_>, exposed: bool, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {

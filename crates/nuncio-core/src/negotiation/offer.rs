@@ -184,27 +184,31 @@ pub(super) struct Entry {
     pub(super) subjects: Vec<Subject>,
 }
 
-/// What one ability is about; of an offer without abilities, what its description is about.
+/// What one ability is about; of an offer without abilities, nothing that is tagged.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) tags: Vec<Tag>,
-    pub(super) words: Words,
 }
 
 impl Entry {
     pub(super) fn new(offer: Offer) -> Self {
-        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| Subject::new(&it.capability)).collect();
+        let tags =
+            |ability: &Ability| ability.capability.intent_tags.iter().filter_map(|tag| Tag::parse(tag)).collect();
+        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| Subject { tags: tags(it) }).collect();
         if subjects.is_empty() {
-            subjects.push(Subject { tags: Vec::new(), words: Words::of([offer.description.as_str()]) });
+            subjects.push(Subject { tags: Vec::new() });
         }
         Self { offer, subjects }
     }
-}
 
-impl Subject {
-    fn new(capability: &Capability) -> Self {
-        let texts = [capability.name.as_str(), &capability.description];
-        let tags = capability.intent_tags.iter().map(String::as_str);
-        Self { tags: tags.clone().filter_map(Tag::parse).collect(), words: Words::of(texts.into_iter().chain(tags)) }
+    /// How much of the wanted words is said of the subject at that place, out of 1000.
+    pub(super) fn words_of(&self, at: usize, wanted: &Words) -> u32 {
+        match self.offer.abilities.get(at) {
+            Some(Ability { capability, .. }) => {
+                let texts = [capability.name.as_str(), &capability.description];
+                wanted.found_in(texts.into_iter().chain(capability.intent_tags.iter().map(String::as_str)))
+            }
+            None => wanted.found_in([self.offer.description.as_str()].into_iter()),
+        }
     }
 }

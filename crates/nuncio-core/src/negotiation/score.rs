@@ -71,7 +71,7 @@ pub(super) fn score(entry: &Entry, wanted: &Wanted<'_>) -> (Score, Option<usize>
     let mut best = (0, IntentBy::Nothing, None);
     let mut best_rank = (false, 0, 0, false);
     for (at, subject) in entry.subjects.iter().enumerate() {
-        let words = wanted.words.found_in(&subject.words);
+        let words = entry.words_of(at, &wanted.words);
         let (points, by) = intent(subject, wanted, words);
         // What is named comes before what looks like it; words tell apart what tags do not; the first stays.
         let rank = (is_required(at), points, words, true);

@@ -2,26 +2,40 @@
 
 /// How many words of one text count.
 const MAX_WORDS: usize = 512;
+/// How many most texts have at most.
+const USUAL_WORDS: usize = 48;
+/// So many bytes are less than that many words: each has one, and what parts it from the next.
+const SHORT: usize = 2 * MAX_WORDS - 2;
+/// How many parts most tags have at most.
+const USUAL_PARTS: usize = 4;
 
 /// Words that say nothing about what is wanted.
-const EMPTY_WORDS: [&str; 36] = [
-    "a", "an", "and", "any", "are", "as", "at", "be", "by", "can", "do", "for", "from", "i", "in", "is", "it", "its",
-    "me", "my", "of", "on", "or", "our", "please", "some", "that", "the", "this", "to", "we", "will", "with", "would",
-    "you", "your",
+const EMPTY_WORDS: [&[u8]; 36] = [
+    b"a", b"an", b"and", b"any", b"are", b"as", b"at", b"be", b"by", b"can", b"do", b"for", b"from", b"i", b"in",
+    b"is", b"it", b"its", b"me", b"my", b"of", b"on", b"or", b"our", b"please", b"some", b"that", b"the", b"this",
+    b"to", b"we", b"will", b"with", b"would", b"you", b"your",
 ];
 
-/// Endings that do not make another word, the longest first.
-const ENDINGS: [&str; 10] = ["ations", "ation", "ings", "ing", "ions", "ion", "ed", "es", "s", "e"];
+/// The same as numbers, in order, so that few are looked at.
+const EMPTY_NUMBERS: [u64; EMPTY_WORDS.len()] = numbers(EMPTY_WORDS);
 
 /// A tag such as `hotel.booking.create`: parts from the general to the particular.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Tag(Box<[u64]>);
+pub(super) struct Tag(Vec<u64>);
 
 impl Tag {
     /// Reads a tag; nothing when there is nothing in it. Case does not matter.
     pub(super) fn parse(text: &str) -> Option<Self> {
-        let parts = text.split(['.', ':', '/']).map(str::trim).filter(|part| !part.is_empty());
-        let parts: Box<[u64]> = parts.map(|part| hash(part.chars().flat_map(char::to_lowercase))).collect();
+        let mut parts = Vec::with_capacity(USUAL_PARTS);
+        let mut begin = 0;
+        // What parts them is of one byte, and no byte of any other sign.
+        for (at, byte) in text.bytes().chain([b'.']).enumerate() {
+            if matches!(byte, b'.' | b':' | b'/') {
+                let part = text[begin..at].trim();
+                parts.extend((!part.is_empty()).then(|| hash_lower(part)));
+                begin = at + 1;
+            }
+        }
         (!parts.is_empty()).then_some(Self(parts))
     }
 
@@ -44,14 +58,11 @@ pub(super) struct Words(Box<[u64]>);
 
 impl Words {
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut words = Vec::new();
-        for text in texts {
-            gather(text, &mut words);
-            if words.len() >= MAX_WORDS {
-                words.truncate(MAX_WORDS);
-                break;
-            }
-        }
+        let mut words = Vec::with_capacity(USUAL_WORDS);
+        gather(texts, |word| {
+            words.extend((!is_empty(word)).then(|| hash(stem(word))));
+            words.len() < MAX_WORDS
+        });
         words.sort_unstable();
         words.dedup();
         Self(words.into())
@@ -61,72 +72,170 @@ impl Words {
         self.0.is_empty()
     }
 
-    /// How much of these words the other has, out of 1000.
-    pub(super) fn found_in(&self, other: &Self) -> u32 {
+    /// How much of these words some texts have, out of 1000. Of the texts nothing is kept: there are many of them,
+    /// and each is looked at once.
+    pub(super) fn found_in<'a>(&self, texts: impl Iterator<Item = &'a str> + Clone) -> u32 {
         if self.0.is_empty() {
             return 0;
         }
-        let mut theirs = other.0.iter().peekable();
-        let mut found = 0;
-        for word in &self.0 {
-            while theirs.next_if(|it| *it < word).is_some() {}
-            found += u32::from(theirs.peek() == Some(&word));
-        }
-        1000 * found / number(self.0.len())
+        // A text this short has not too many words, so that nobody need count those that say something.
+        let is_short = texts.clone().map(str::len).sum::<usize>() <= SHORT;
+        // Most words of a text are none of these, and one look tells.
+        let maybe = self.0.iter().fold(0, |all, word| all | bit(*word));
+        let mut found = [0; MAX_WORDS / 64];
+        let mut room = MAX_WORDS;
+        gather(texts, |word| {
+            if !is_short && !is_empty(word) {
+                room -= 1;
+            }
+            let hash = hash(stem(word));
+            if maybe & bit(hash) != 0
+                && let Ok(at) = self.0.binary_search(&hash)
+                && !is_empty(word)
+            {
+                found[at / 64] |= 1_u64 << (at % 64);
+            }
+            room > 0
+        });
+        1000 * found.iter().map(|part| part.count_ones()).sum::<u32>() / number(self.0.len())
     }
 }
 
-fn gather(text: &str, words: &mut Vec<u64>) {
-    let mut word = String::new();
-    let mut sign: Option<char> = None;
-    let mut paired = false;
-    for c in text.chars() {
-        if words.len() >= MAX_WORDS {
+/// One of 64 bits for a word.
+const fn bit(word: u64) -> u64 {
+    1 << (word & 63)
+}
+
+/// Takes the words of some texts, in lower case, while there is room for more.
+fn gather<'a>(texts: impl IntoIterator<Item = &'a str>, mut take: impl FnMut(&[u8]) -> bool) {
+    for text in texts {
+        let has_room = if text.is_ascii() { gather_plain(text, &mut take) } else { gather_any(text, &mut take) };
+        if !has_room {
             return;
         }
+    }
+}
+
+fn gather_any(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
+    let mut word = String::new();
+    let mut sign: Option<char> = None;
+    let (mut paired, mut has_room) = (false, true);
+    let mut ended = Vec::new();
+    for c in text.chars() {
         if is_unparted(c) {
-            end_word(&mut word, words);
+            ended.extend(end(&mut word));
             if let Some(before) = sign {
-                words.push(hash([before, c]));
+                ended.push([before, c].iter().collect());
             }
             paired = sign.is_some();
             sign = Some(c);
+        } else {
+            ended.extend(sign.take().filter(|_| !paired).map(String::from));
+            paired = false;
+            let begins = c.is_uppercase() && word.chars().next_back().is_some_and(char::is_lowercase);
+            if begins || !c.is_alphanumeric() {
+                ended.extend(end(&mut word));
+            }
+            if c.is_alphanumeric() {
+                // A capital tells where a word of `camelCase` begins, so it is kept until the word ends.
+                word.push(c);
+            }
+        }
+        for word in ended.drain(..) {
+            has_room = has_room && take(word.as_bytes());
+        }
+        if !has_room {
+            return false;
+        }
+    }
+    ended.extend(sign.filter(|_| !paired).map(String::from));
+    ended.extend(end(&mut word));
+    ended.iter().all(|word| take(word.as_bytes()))
+}
+
+/// The word in lower case, if there is one; the next begins.
+fn end(word: &mut String) -> Option<String> {
+    let ended = std::mem::take(word);
+    (!ended.is_empty()).then(|| ended.to_lowercase())
+}
+
+/// The same for most texts, which are of the plainest letters: nothing is copied unless it has capitals.
+fn gather_plain(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
+    let bytes = text.as_bytes();
+    let (mut begin, mut capitals, mut before) = (0, false, b' ');
+    for at in 0..=bytes.len() {
+        let byte = bytes.get(at).copied().unwrap_or(b' ');
+        let is_capital = byte.is_ascii_uppercase();
+        if (is_capital && !before.is_ascii_lowercase()) || byte.is_ascii_lowercase() || byte.is_ascii_digit() {
+            (capitals, before) = (capitals || is_capital, byte);
             continue;
         }
-        if let Some(alone) = sign.take().filter(|_| !paired) {
-            words.push(hash([alone]));
+        let word = &bytes[begin..at];
+        let has_room = match capitals {
+            _ if word.is_empty() => true,
+            true => take(&word.to_ascii_lowercase()),
+            false => take(word),
+        };
+        if !has_room {
+            return false;
         }
-        paired = false;
-        let begins = c.is_uppercase() && word.chars().next_back().is_some_and(char::is_lowercase);
-        if begins || !c.is_alphanumeric() {
-            end_word(&mut word, words);
-        }
-        if c.is_alphanumeric() {
-            // A capital tells where a word of `camelCase` begins, so it is kept until the word ends.
-            word.push(c);
-        }
+        // A capital begins the next word; anything else that ends one is in none.
+        (begin, capitals, before) = (if is_capital { at } else { at + 1 }, is_capital, byte);
     }
-    if let Some(alone) = sign.filter(|_| !paired) {
-        words.push(hash([alone]));
-    }
-    end_word(&mut word, words);
+    true
 }
 
-fn end_word(word: &mut String, words: &mut Vec<u64>) {
-    if word.is_empty() {
-        return;
-    }
-    let plain = word.to_lowercase();
-    word.clear();
-    if !EMPTY_WORDS.contains(&plain.as_str()) {
-        words.push(hash(stem(&plain).chars()));
-    }
+/// Whether a word in lower case says nothing about what is wanted.
+fn is_empty(word: &[u8]) -> bool {
+    word.len() < 8 && EMPTY_NUMBERS.binary_search(&as_number(word)).is_ok()
 }
 
-/// The word without its ending, where three letters are left.
-fn stem(word: &str) -> &str {
-    let cut = |ending: &&str| word.strip_suffix(*ending).filter(|rest| rest.chars().count() >= 3);
-    ENDINGS.iter().find_map(cut).unwrap_or(word)
+/// The word without an ending that does not make another word, where three letters are left; the longest first.
+fn stem(word: &[u8]) -> &[u8] {
+    fn cut<'a, const N: usize>(word: &'a [u8], ending: &[u8; N]) -> Option<&'a [u8]> {
+        let is_letter = |byte: &&u8| **byte & 0xc0 != 0x80;
+        let is_enough = |rest: &&[u8]| rest.len() >= 12 || rest.iter().filter(is_letter).count() >= 3;
+        word.strip_suffix(ending).filter(is_enough)
+    }
+    let stem = match word.last() {
+        Some(b's') => cut(word, b"ations")
+            .or_else(|| cut(word, b"ings"))
+            .or_else(|| cut(word, b"ions"))
+            .or_else(|| cut(word, b"es"))
+            .or_else(|| cut(word, b"s")),
+        Some(b'n') => cut(word, b"ation").or_else(|| cut(word, b"ion")),
+        Some(b'g') => cut(word, b"ing"),
+        Some(b'd') => cut(word, b"ed"),
+        Some(b'e') => cut(word, b"e"),
+        _ => None,
+    };
+    stem.unwrap_or(word)
+}
+
+/// A short word as a number.
+const fn as_number(word: &[u8]) -> u64 {
+    let (mut number, mut at) = (0, 0);
+    while at < word.len() {
+        number = number << 8 | word[at] as u64;
+        at += 1;
+    }
+    number
+}
+
+const fn numbers<const N: usize>(words: [&[u8]; N]) -> [u64; N] {
+    let mut numbers = [0; N];
+    let mut count = 0;
+    while count < N {
+        // Each goes to its place among those before it.
+        let (number, mut at) = (as_number(words[count]), count);
+        while at > 0 && numbers[at - 1] > number {
+            numbers[at] = numbers[at - 1];
+            at -= 1;
+        }
+        numbers[at] = number;
+        count += 1;
+    }
+    numbers
 }
 
 /// Scripts whose words are not parted by spaces.
@@ -135,14 +244,24 @@ fn is_unparted(c: char) -> bool {
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' | '\u{0e00}'..='\u{0eff}')
 }
 
-/// FNV-1a: the same on every machine.
-fn hash(chars: impl IntoIterator<Item = char>) -> u64 {
-    chars.into_iter().fold(0xcbf2_9ce4_8422_2325, |hash, c| {
-        u32::from(c)
-            .to_le_bytes()
-            .into_iter()
-            .fold(hash, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-    })
+/// The same on every machine: FNV-1a with eight bytes at a time, and the high bits brought down each time.
+fn hash(text: &[u8]) -> u64 {
+    let step = |hash: u64, part: u64| {
+        let mixed = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        mixed ^ (mixed >> 32)
+    };
+    let mut chunks = text.chunks_exact(8);
+    let part = |chunk: &[u8]| chunk.try_into().map_or(0, u64::from_be_bytes);
+    let whole = chunks.by_ref().fold(text.len() as u64, |hash, chunk| step(hash, part(chunk)));
+    step(whole, as_number(chunks.remainder()))
+}
+
+/// The hash of the text in lower case.
+fn hash_lower(text: &str) -> u64 {
+    match text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
+        true => hash(text.to_lowercase().as_bytes()),
+        false => hash(text.as_bytes()),
+    }
 }
 
 fn number(count: usize) -> u32 {
@@ -173,7 +292,7 @@ mod tests {
 
     #[test]
     fn words_are_the_same_in_other_forms() {
-        let found = |wants: &str, has: &str| Words::of([wants]).found_in(&Words::of([has]));
+        let found = |wants: &str, has: &str| Words::of([wants]).found_in([has].into_iter());
         assert_eq!(found("Book the rooms", "room booking"), 1000);
         assert_eq!(found("searchRooms", "Search for a room"), 1000);
         assert_eq!(found("make_reservation", "reserve"), 500);
@@ -182,6 +301,38 @@ mod tests {
         assert_eq!(found("订", "订"), 1000);
         assert_eq!(found("天气", "预订客房"), 0);
         assert!(Words::of(["to the of", "…！"]).is_empty());
+    }
+
+    #[test]
+    fn plain_letters_are_read_as_all_others_are() {
+        for text in [
+            "Book the rooms",
+            "searchRooms",
+            "HTTPServer isUp",
+            "a1B2 c3",
+            "x",
+            "",
+            "  ",
+            "makeA reservationNow!",
+            "UPPER lower MiXed",
+            "snake_case-kebab.dot",
+            "ABCdef",
+            "bookings, reservations; booked & booking",
+        ] {
+            // A letter of another script beside it makes the whole text go the other way.
+            let (plain, other) = (Words::of([text]), Words::of([format!("{text} é").as_str()]));
+            let mut with = plain.0.to_vec();
+            with.push(hash("é".as_bytes()));
+            with.sort_unstable();
+            assert_eq!(*with, *other.0, "{text:?}");
+        }
+        // A long text is read as a short one is, as far as its words count.
+        let filler = "the ".repeat(1000);
+        let (short, far) = (format!("{filler} room"), format!("{} room", "x1 ".repeat(MAX_WORDS)));
+        let found = |has: &str| Words::of(["rooms"]).found_in([has].into_iter());
+        assert_eq!((found("room"), found(&short), found(&far)), (1000, 1000, 0));
+        let long = "x".repeat(100);
+        assert_eq!(Words::of([long.as_str()]), Words::of([long.to_uppercase().as_str()]));
     }
 
     #[test]

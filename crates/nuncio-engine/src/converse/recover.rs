@@ -7,6 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
 use nuncio_core::digest::Digest;
 use nuncio_core::event::{EventLog, Voice};
+use nuncio_core::execution::{Execution, Target, Warrant};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::policy::Protocol;
@@ -52,15 +53,18 @@ impl Engine {
         for call in self.store().started_calls().await? {
             self.record_end(self.close_call(&call)).await?;
         }
+        let begun = self.store().begun_calls().await?;
+        for (execution, warrant) in &begun {
+            self.store().commit(self.close_attempt(execution, warrant)).await?;
+        }
         let approvals = self.close_stale_approvals().await?;
-        Ok(Recovered { turns: turns.len(), calls: calls.len(), approvals })
+        Ok(Recovered { turns: turns.len(), calls: calls.len() + begun.len(), approvals })
     }
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
         let outcome = Outcome::Failed { code: Code::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.now(), ..call.record.clone() };
         let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
-        // An execution is begun again; a turn is not.
         if let Some(place) = call.place.as_ref().and_then(Place::message) {
             changes.push(Change::AppendMessage {
                 session: place.session.clone(),
@@ -70,6 +74,30 @@ impl Engine {
             });
         }
         changes
+    }
+
+    /// The record of an attempt that was cut short. The execution itself is begun again.
+    fn close_attempt(&self, execution: &Execution, warrant: &Warrant) -> Vec<Change> {
+        let order = &execution.order;
+        let Target::Tool(tool) = &order.target else { return vec![Change::FinishAttempt(execution.id.clone())] };
+        let record = AuditRecord {
+            agent: order.agent.clone(),
+            arguments_digest: Digest::of_json(&Value::Object(order.inputs.clone())),
+            asked_at: warrant.at,
+            call: execution.call_id(execution.attempt),
+            caller: order.caller.clone(),
+            decision: Verdict::Allowed { by: warrant.by.clone() },
+            ended_at: self.now(),
+            outcome: Outcome::Failed { code: Code::Interrupted },
+            protocol: order.protocol,
+            request: order.request.clone(),
+            scope: warrant.scope.clone(),
+            session: None,
+            started_at: Some(execution.updated_at),
+            tool: tool.clone(),
+            turn: None,
+        };
+        vec![Change::Audit(record), Change::FinishAttempt(execution.id.clone())]
     }
 
     /// The record of a call that was announced and never began.

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use nuncio_core::Code;
+use nuncio_core::agent::Run;
 use nuncio_core::digest::Digest;
 use nuncio_core::event::Voice;
 use nuncio_core::execution::Trace;
@@ -133,6 +134,8 @@ impl RunningTurn {
         let own = agent
             .tools
             .iter()
+            // What runs on people's devices is not the agent's own to call.
+            .filter(|tool| !matches!(tool.run, Run::Device(_)))
             .filter(|tool| !tool.exposed || self.session.settings.tool(tool.name.as_str()).is_some())
             .map(|tool| OfferedTool {
                 name: tool.name.clone(),
@@ -287,6 +290,7 @@ impl RunningTurn {
             client: says,
             turn: Some((self.turn.session.clone(), self.turn.number)),
             place,
+            entry: None,
             trace: &Trace::default(),
             began: None,
             deadline: self.deadline,

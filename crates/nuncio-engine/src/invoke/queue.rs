@@ -4,14 +4,15 @@
 //! time it was accepted, with a handicap for what is less urgent, so that urgent ones overtake and
 //! nobody waits for ever. A caller who has enough running is passed over until one of theirs is done.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use nuncio_core::execution::{Execution, State};
+use nuncio_core::execution::{Execution, Order, State};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -53,6 +54,12 @@ impl Default for ExecutionLimits {
 /// As many places as anyone could want: people work in their own time.
 const PEOPLE: usize = usize::MAX;
 
+/// How many that are over are kept in memory: whoever asked reads them back soon, mostly.
+const ENDED: usize = 256;
+
+/// About how many bytes one of those may take.
+const ENDED_BYTES: usize = 4096;
+
 /// How many of a skill's executions run at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Room {
@@ -76,6 +83,8 @@ impl Room {
 /// An execution that is not over, held by this process. Whoever waits for it keeps it beyond that.
 #[derive(Debug)]
 pub(crate) struct Live {
+    id: ExecutionId,
+    order: Arc<Order>,
     execution: Mutex<Execution>,
     /// What it runs; none if that is no longer served.
     pub(crate) offered: Option<Arc<Offered>>,
@@ -87,8 +96,9 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new(execution: Execution, offered: Option<Arc<Offered>>, closed: &CancellationToken) -> Arc<Self> {
         let room = Room::of(offered.as_deref());
+        let (id, order) = (execution.id.clone(), Arc::clone(&execution.order));
         let (execution, cancel) = (Mutex::new(execution), closed.child_token());
-        Arc::new(Self { execution, offered, cancel, room, moved: Notify::new() })
+        Arc::new(Self { id, order, execution, offered, cancel, room, moved: Notify::new() })
     }
 
     /// How it is now, on disk.
@@ -116,26 +126,31 @@ impl Live {
         }
     }
 
-    fn key(&self) -> Key {
+    /// Whether it is over and small enough to be kept until it is read back.
+    fn is_read_back(&self) -> bool {
         let execution = lock(&self.execution);
-        let order = &execution.order;
-        Key {
-            id: execution.id.clone(),
-            skill: order.skill.clone(),
-            caller: order.caller.clone(),
-            rank: order.created_at.after(order.priority.handicap()),
-            deadline: order.deadline(),
-        }
+        let State::Completed { output } = &execution.state else { return false };
+        let mut left = ENDED_BYTES;
+        fits(output, &mut left) && self.order.inputs.values().all(|input| fits(input, &mut left))
     }
-}
 
-/// What the queue needs to know of an execution.
-struct Key {
-    id: ExecutionId,
-    skill: SkillId,
-    caller: Principal,
-    rank: Timestamp,
-    deadline: Timestamp,
+    fn caller(&self) -> &Principal {
+        &self.order.caller
+    }
+
+    fn skill(&self) -> &SkillId {
+        &self.order.skill
+    }
+
+    /// Its place among those that wait.
+    fn rank(&self) -> (Timestamp, ExecutionId) {
+        (self.order.created_at.after(self.order.priority.handicap()), self.id.clone())
+    }
+
+    /// Its place among those that run out of time.
+    fn deadline(&self) -> (Timestamp, ExecutionId) {
+        (self.order.deadline(), self.id.clone())
+    }
 }
 
 /// Why one more cannot be accepted.
@@ -160,6 +175,8 @@ pub(crate) struct Queue {
 #[derive(Debug, Default)]
 struct Inner {
     live: HashMap<ExecutionId, Arc<Live>>,
+    /// Those of them that are over, the oldest first.
+    ended: VecDeque<ExecutionId>,
     /// Accepted or about to be, not over.
     open: usize,
     lanes: HashMap<SkillId, Lane>,
@@ -215,28 +232,48 @@ impl Queue {
 
     /// It is about to be accepted: whoever finds it on disk finds it here too.
     pub(crate) fn announce(&self, live: &Arc<Live>) {
-        lock(&self.inner).live.insert(live.key().id, Arc::clone(live));
+        lock(&self.inner).live.insert(live.id.clone(), Arc::clone(live));
     }
 
     /// It was not accepted after all.
     pub(crate) fn give_up(&self, live: &Live) {
-        let key = live.key();
         let mut inner = lock(&self.inner);
-        inner.live.remove(&key.id);
-        inner.free(&key.caller, &key.skill);
+        inner.live.remove(&live.id);
+        inner.free(live.caller(), live.skill());
+    }
+
+    /// Gives it a place to run in at once, if there is one and nobody waits for it.
+    #[must_use]
+    pub(crate) fn enter_at_once(&self, live: &Live) -> bool {
+        let (mut inner, per_caller) = (lock(&self.inner), self.limits.running_per_caller);
+        let inner = &mut *inner;
+        let places = self.places(live.room);
+        let (Some(lane), Some(share)) = (inner.lanes.get_mut(live.skill()), inner.callers.get_mut(live.caller()))
+        else {
+            return false;
+        };
+        lane.places = places;
+        let free = lane.waiting.is_empty() && lane.running < places;
+        if !free || (live.room != Room::Endless && share.running >= per_caller) {
+            return false;
+        }
+        lane.running += 1;
+        if live.room != Room::Endless {
+            share.running += 1;
+        }
+        true
     }
 
     /// It is accepted: it waits, or is among those returned, which are to run now.
     #[must_use]
     pub(crate) fn enter(&self, live: &Arc<Live>) -> Vec<Arc<Live>> {
-        let key = live.key();
         let mut inner = lock(&self.inner);
-        let lane = inner.lanes.entry(key.skill.clone()).or_default();
+        let lane = inner.lanes.entry(live.skill().clone()).or_default();
         lane.places = self.places(live.room);
-        lane.waiting.entry(key.caller).or_default().insert((key.rank, key.id.clone()));
-        inner.deadlines.insert((key.deadline, key.id.clone()));
-        inner.live.insert(key.id, Arc::clone(live));
-        let ready = inner.next_of(&key.skill, self.limits.running_per_caller);
+        lane.waiting.entry(live.caller().clone()).or_default().insert(live.rank());
+        inner.deadlines.insert(live.deadline());
+        inner.live.insert(live.id.clone(), Arc::clone(live));
+        let ready = inner.next_of(live.skill(), self.limits.running_per_caller);
         drop(inner);
         if ready.is_empty() {
             self.entered.notify_one();
@@ -247,34 +284,37 @@ impl Queue {
     /// It is over and was running, or left to another process: those returned are to run now.
     #[must_use]
     pub(crate) fn leave(&self, live: &Live) -> Vec<Arc<Live>> {
-        let key = live.key();
+        let is_read_back = live.is_read_back();
         let mut inner = lock(&self.inner);
-        inner.live.remove(&key.id);
-        if let Some(lane) = inner.lanes.get_mut(&key.skill) {
+        if is_read_back {
+            inner.keep(&live.id);
+        } else {
+            inner.live.remove(&live.id);
+        }
+        if let Some(lane) = inner.lanes.get_mut(live.skill()) {
             lane.running = lane.running.saturating_sub(1);
         }
-        if let Some(share) = inner.callers.get_mut(&key.caller).filter(|_| live.room != Room::Endless) {
+        if let Some(share) = inner.callers.get_mut(live.caller()).filter(|_| live.room != Room::Endless) {
             share.running = share.running.saturating_sub(1);
         }
-        inner.free(&key.caller, &key.skill);
+        inner.free(live.caller(), live.skill());
         inner.next(self.limits.running_per_caller)
     }
 
     /// Takes one that waits out of the queue; false if it does not wait (any more). It is still found
     /// until [`Queue::forget`].
     pub(crate) fn withdraw(&self, live: &Live) -> bool {
-        let key = live.key();
         let mut inner = lock(&self.inner);
-        let waited = inner.stop_waiting(&key);
+        let waited = inner.stop_waiting(live);
         if waited {
-            inner.free(&key.caller, &key.skill);
+            inner.free(live.caller(), live.skill());
         }
         waited
     }
 
     /// What was taken out is over, and on disk.
     pub(crate) fn forget(&self, live: &Live) {
-        lock(&self.inner).live.remove(&live.key().id);
+        lock(&self.inner).live.remove(&live.id);
     }
 
     /// Takes out everything that waits and has no time left. It is still found until
@@ -288,9 +328,8 @@ impl Queue {
             }
             inner.deadlines.remove(&(deadline, id.clone()));
             let Some(live) = inner.live.get(&id).cloned() else { continue };
-            let key = live.key();
-            inner.stop_waiting(&key);
-            inner.free(&key.caller, &key.skill);
+            inner.stop_waiting(&live);
+            inner.free(live.caller(), live.skill());
             late.push(live);
         }
         late
@@ -321,6 +360,16 @@ impl Queue {
 }
 
 impl Inner {
+    /// It is over, and found here for a while yet.
+    fn keep(&mut self, id: &ExecutionId) {
+        self.ended.push_back(id.clone());
+        if self.ended.len() > ENDED
+            && let Some(oldest) = self.ended.pop_front()
+        {
+            self.live.remove(&oldest);
+        }
+    }
+
     fn take(&mut self, caller: &Principal, skill: &SkillId) {
         self.open += 1;
         self.callers.entry(caller.clone()).or_default().open += 1;
@@ -343,13 +392,13 @@ impl Inner {
         }
     }
 
-    fn stop_waiting(&mut self, key: &Key) -> bool {
-        self.deadlines.remove(&(key.deadline, key.id.clone()));
-        let Some(lane) = self.lanes.get_mut(&key.skill) else { return false };
-        let Some(waiting) = lane.waiting.get_mut(&key.caller) else { return false };
-        let waited = waiting.remove(&(key.rank, key.id.clone()));
+    fn stop_waiting(&mut self, live: &Live) -> bool {
+        self.deadlines.remove(&live.deadline());
+        let Some(lane) = self.lanes.get_mut(live.skill()) else { return false };
+        let Some(waiting) = lane.waiting.get_mut(live.caller()) else { return false };
+        let waited = waiting.remove(&live.rank());
         if waiting.is_empty() {
-            lane.waiting.remove(&key.caller);
+            lane.waiting.remove(live.caller());
         }
         waited
     }
@@ -377,13 +426,12 @@ impl Inner {
     /// One that waits takes its places.
     fn begin(&mut self, id: &ExecutionId) -> Arc<Live> {
         let live = Arc::clone(self.live.get(id).expect("what waits is there"));
-        let key = live.key();
-        self.stop_waiting(&key);
-        if let Some(lane) = self.lanes.get_mut(&key.skill) {
+        self.stop_waiting(&live);
+        if let Some(lane) = self.lanes.get_mut(live.skill()) {
             lane.running += 1;
         }
         if live.room != Room::Endless {
-            self.callers.entry(key.caller).or_default().running += 1;
+            self.callers.entry(live.caller().clone()).or_default().running += 1;
         }
         live
     }
@@ -396,6 +444,21 @@ impl Inner {
             lane.places == PEOPLE || self.callers.get(*caller).is_none_or(|share| share.running < per_caller)
         });
         callers.filter_map(|(_, waiting)| waiting.first()).min().cloned()
+    }
+}
+
+/// Whether a value takes about as much as is left, or less.
+fn fits(value: &Value, left: &mut usize) -> bool {
+    let own = 32 + value.as_str().map_or(0, str::len);
+    let Some(rest) = left.checked_sub(own) else { return false };
+    *left = rest;
+    match value {
+        Value::Array(items) => items.iter().all(|item| fits(item, left)),
+        Value::Object(map) => map.iter().all(|(name, item)| {
+            *left = left.saturating_sub(name.len());
+            fits(item, left)
+        }),
+        _ => true,
     }
 }
 

@@ -7,11 +7,12 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
 use nuncio_core::execution::{Execution, Failure, State, Target};
-use nuncio_core::ids::{CallId, ToolName};
+use nuncio_core::ids::ToolName;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
 
+use super::entry::Entry;
 use super::queue::{Live, ends};
 use crate::Engine;
 use crate::access::{Caller, Credential};
@@ -64,13 +65,14 @@ impl Engine {
                 for other in ready.drain(..) {
                     engine.tasks().spawn(engine.run_here(vec![other]));
                 }
-                ready.extend(engine.run_one(&live).await);
+                ready.extend(engine.run_one(&live, None).await);
             }
         })
     }
 
-    /// Runs one to its end; those returned can run now that it is over.
-    async fn run_one(&self, live: &Arc<Live>) -> Vec<Arc<Live>> {
+    /// Runs one to its end, and puts it on disk first if it is not there; those returned can run now that
+    /// it is over.
+    pub(super) async fn run_one(&self, live: &Arc<Live>, entry: Option<&Entry>) -> Vec<Arc<Live>> {
         let execution = live.now();
         let trace = execution.order.trace.trace_id.as_deref();
         let traceparent = execution.order.trace.traceparent.as_deref();
@@ -78,13 +80,15 @@ impl Engine {
         async {
             let mut pause = Duration::from_millis(100);
             loop {
-                match self.attempt(live).await {
+                match self.attempt(live, entry).await {
                     Ok(Attempt::Over(state, at)) => {
                         live.show(|execution| ends(execution, state, at));
                         break;
                     }
                     Ok(Attempt::Left) => break,
                     Ok(Attempt::Again(after)) => self.pause(live, after).await,
+                    // Whoever asked was told.
+                    Err(_) if entry.is_some_and(Entry::is_refused) => break,
                     Err(error) => {
                         tracing::error!(%error, "an attempt could not be kept on disk; it is tried again");
                         // Also for one that is cancelled or late: that has to be on disk as well.
@@ -127,40 +131,43 @@ impl Engine {
         }
     }
 
-    async fn attempt(&self, live: &Live) -> Result<Attempt, EngineError> {
+    async fn attempt(&self, live: &Live, entry: Option<&Entry>) -> Result<Attempt, EngineError> {
         let execution = live.now();
         if live.cancel.is_cancelled() {
             return match self.closed().is_cancelled() {
                 true => Ok(Attempt::Left),
-                false => self.give_up(&execution, crate::call::cancelled()).await,
+                false => self.give_up(entry, &execution, crate::call::cancelled()).await,
             };
         }
         let deadline = execution.order.deadline();
         if self.now() >= deadline {
-            return self.give_up(&execution, late(&execution)).await;
+            return self.give_up(entry, &execution, late(&execution)).await;
         }
         if self.is_closing() {
             return Ok(Attempt::Left);
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
             let message = format!("the skill {} is no longer offered here", execution.order.skill);
-            return self.give_up(&execution, Failure { code: Code::SkillNotFound, message }).await;
+            return self.give_up(entry, &execution, Failure { code: Code::SkillNotFound, message }).await;
         };
-        let caller = caller_of(&execution);
         match &execution.order.target {
-            Target::Tool(tool) => self.run_tool(live, &execution, offered, &caller, tool).await,
-            Target::Agent => self.run_agent(live, &execution, offered, &caller).await,
+            Target::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
+            Target::Agent => {
+                self.settle(entry).await?;
+                self.run_agent(live, &execution, offered).await
+            }
         }
     }
 
     async fn run_tool(
         &self,
         live: &Live,
+        entry: Option<&Entry>,
         execution: &Execution,
         offered: &Offered,
-        caller: &Caller,
         tool: &ToolName,
     ) -> Result<Attempt, EngineError> {
+        let caller = &caller_of(execution);
         let attempt = execution.attempt + 1;
         let retry = offered.skill().retry;
         let place = ExecutionPlace {
@@ -176,13 +183,14 @@ impl Engine {
                 caller,
                 protocol: execution.order.protocol,
                 served: &offered.served,
-                id: CallId::parse(&format!("{}.{attempt}", execution.id))?,
+                id: execution.call_id(attempt),
                 tool: tool.clone(),
                 arguments: execution.order.inputs.clone(),
                 offered: true,
                 client: ClientSays::NotAsked,
                 turn: None,
                 place: Some(Place::Execution(place.clone())),
+                entry,
                 trace: &execution.order.trace,
                 began: Some(&began),
                 deadline: execution.order.deadline(),
@@ -206,16 +214,12 @@ impl Engine {
         })
     }
 
-    async fn run_agent(
-        &self,
-        live: &Live,
-        execution: &Execution,
-        offered: &Offered,
-        caller: &Caller,
-    ) -> Result<Attempt, EngineError> {
+    async fn run_agent(&self, live: &Live, execution: &Execution, offered: &Offered) -> Result<Attempt, EngineError> {
+        let caller = &caller_of(execution);
         let attempt = execution.attempt + 1;
         let at = self.now();
-        let start = Change::StartExecution { id: execution.id.clone(), owner: self.process().to_owned(), attempt, at };
+        let (id, owner) = (execution.id.clone(), self.process().to_owned());
+        let start = Change::StartExecution { id, owner, attempt, at, call: None };
         match self.store().commit(vec![start]).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(Attempt::Left),
             other => other?,
@@ -235,7 +239,13 @@ impl Engine {
     }
 
     /// Ends an execution without another attempt.
-    async fn give_up(&self, execution: &Execution, failure: Failure) -> Result<Attempt, EngineError> {
+    async fn give_up(
+        &self,
+        entry: Option<&Entry>,
+        execution: &Execution,
+        failure: Failure,
+    ) -> Result<Attempt, EngineError> {
+        self.settle(entry).await?;
         self.end_execution(execution, State::of_failure(failure)).await
     }
 
@@ -282,7 +292,7 @@ impl Engine {
 
     /// Ends one that was taken out of the queue before it began.
     pub(super) async fn end_unbegun(&self, live: &Live, failure: Failure) -> Result<(), EngineError> {
-        let ended = self.give_up(&live.now(), failure).await;
+        let ended = self.give_up(None, &live.now(), failure).await;
         if let Ok(Attempt::Over(state, at)) = &ended {
             live.show(|execution| ends(execution, state.clone(), *at));
             self.execution_over(&live.now());

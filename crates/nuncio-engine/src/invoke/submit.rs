@@ -9,17 +9,17 @@ use nuncio_core::ids::ExecutionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::Fault;
 use serde_json::{Map, Value};
-use tokio::sync::oneshot;
 use url::Url;
 
 use super::agent;
+use super::entry::Entry;
 use super::queue::{Full, Live};
 use crate::Engine;
 use crate::access::{Caller, Credential};
 use crate::converse::Idempotency;
 use crate::error::EngineError;
 use crate::ports::entropy::timed_name;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Conflict, StoreError};
 use crate::skills::{Barred, Offered};
 
 /// A wish to have a skill executed.
@@ -104,34 +104,29 @@ impl Engine {
         }
     }
 
-    /// Puts it on disk and gets it going. A caller who hangs up meanwhile changes nothing: what is
-    /// on disk runs.
+    /// Gets it on disk and going. A caller who hangs up meanwhile changes nothing: what is on disk runs.
     async fn accept(
         &self,
         execution: Execution,
         offered: Arc<Offered>,
         idempotency: Option<Idempotency>,
     ) -> Result<Execution, StoreError> {
-        let (answer, accepted) = oneshot::channel();
         let engine = self.clone();
+        let (entry, accepted) = Entry::new(execution.clone(), engine.lease(), idempotency);
         let live = Live::new(execution.clone(), Some(offered), engine.closed());
         self.queue().announce(&live);
         self.tasks().spawn(async move {
-            let create = Change::CreateExecution {
-                execution: Box::new(execution.clone()),
-                lease: engine.lease(),
-                idempotency: idempotency.map(|it| (it.key, it.body)),
+            let ready = if engine.queue().enter_at_once(&live) {
+                engine.run_one(&live, Some(&entry)).await
+            } else if engine.settle(Some(&entry)).await.is_ok() {
+                engine.queue().enter(&live)
+            } else {
+                return engine.queue().give_up(&live);
             };
-            if let Err(error) = engine.store().commit(vec![create]).await {
-                engine.queue().give_up(&live);
-                let _ = answer.send(Err(error));
-                return;
-            }
-            let ready = engine.queue().enter(&live);
-            let _ = answer.send(Ok(execution));
             engine.run_here(ready).await;
         });
-        accepted.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the request was given up".to_owned())))
+        let given_up = || Err(StoreError::Unavailable("the request was given up".to_owned()));
+        accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution)
     }
 
     /// What the same request made before; an error if its body was another.

@@ -15,6 +15,8 @@ pub enum Notice {
     Access,
     /// Work for people was added, taken, done or withdrawn.
     Tasks,
+    /// People or agents were told something.
+    Mail,
 }
 
 /// A bus.

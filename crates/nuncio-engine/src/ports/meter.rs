@@ -25,6 +25,8 @@ pub trait Meter: fmt::Debug + Send + Sync {
     fn stream_opened(&self);
     /// And has stopped, or hung up.
     fn stream_closed(&self);
+    /// A manifest of so many bytes was published; zero when it was cleared.
+    fn manifest_published(&self, _bytes: usize, _breaking: bool) {}
     /// The store made the changes of so many callers in one transaction.
     fn committed(&self, callers: usize, took: Duration);
 }

@@ -7,9 +7,12 @@ use async_trait::async_trait;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{AuditRecord, Head, Link};
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Lease, State};
+use nuncio_core::drafting::Draft;
+use nuncio_core::execution::{Execution, Lease, State, Warrant};
 use nuncio_core::grant::{Grant, KeyScopes};
-use nuncio_core::ids::{ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId};
+use nuncio_core::ids::{
+    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId,
+};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{PendingCall, Session, Settings, Summary};
@@ -17,7 +20,13 @@ use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn};
 
+use super::peers::{Letter, LetterAnswer, Link as PersonLink, OwedAnswer, Peers};
+use crate::directory::{Entry, EntryId};
 use crate::follow::{Domain, Followed};
+
+pub mod consent;
+
+pub use consent::{Accounts, ConsentChange, Mailboxes, People, Relations};
 
 /// Why the store did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -60,9 +69,15 @@ pub enum Conflict {
     /// The execution is over, somebody else's, or at another attempt.
     #[error("the execution is over or run by another process")]
     LeaseLost,
+    /// The draft has moved on since it was read.
+    #[error("the draft was decided meanwhile")]
+    DraftMoved,
     /// The task has moved on since it was read.
     #[error("the task was changed meanwhile")]
     TaskMoved,
+    /// It is not what it was when it was read.
+    #[error("it was changed meanwhile")]
+    Moved,
 }
 
 /// One change. A commit takes several and makes all or none.
@@ -171,8 +186,8 @@ pub enum Change {
         /// The word of the state it had.
         from: &'static str,
     },
-    /// An execution is accepted. `Exists` if the id is taken, or the caller has used the key for
-    /// that skill before.
+    /// An execution is accepted, and may have begun in the same moment. `Exists` if the id is taken, or
+    /// the caller has used the key for that skill before.
     CreateExecution {
         /// The execution.
         execution: Box<Execution>,
@@ -180,6 +195,8 @@ pub enum Change {
         lease: Lease,
         /// The key that makes a repeated request the same execution, and the digest of its body.
         idempotency: Option<(String, Digest)>,
+        /// What let the call in that it has begun with.
+        call: Option<Warrant>,
     },
     /// Another process takes over an execution: `LeaseLost` unless it is unfinished, at that attempt
     /// and last held by `from`.
@@ -204,7 +221,12 @@ pub enum Change {
         attempt: u32,
         /// When.
         at: Timestamp,
+        /// What let the call in that begins with it: a crash leaves a trace of it, as of
+        /// [`Change::StartCall`].
+        call: Option<Warrant>,
     },
+    /// The call of an attempt has ended, and the execution has not.
+    FinishAttempt(ExecutionId),
     /// It is over: `LeaseLost` unless `owner` holds it, unfinished, at that attempt.
     EndExecution {
         /// Which.
@@ -242,6 +264,42 @@ pub enum Change {
         /// The task as it is to be.
         to: Box<Task>,
     },
+    /// A protocol was made up. `Exists` if the id is taken, or the caller has used the key with that agent
+    /// before.
+    CreateDraft(Box<Draft>),
+    /// A draft moves on: `Missing`, or `DraftMoved` unless its stored state is still the word given.
+    MoveDraft {
+        /// The draft as it is to be.
+        draft: Box<Draft>,
+        /// The word of the state it had.
+        from: &'static str,
+    },
+    /// Drafts that were not accepted by both and ran out before then are forgotten.
+    ForgetDrafts(Timestamp),
+    /// An answer is owed, or owed at another time. `NoSession`.
+    OweAnswer(OwedAnswer),
+    /// An answer is owed no more; no fault when it was not.
+    SettleAnswer(String),
+    /// A message was sent. `Exists`.
+    CreateLetter(Letter),
+    /// The answer to a message came: `Missing` unless that agent sent it to `from`. A second one changes
+    /// nothing.
+    AnswerLetter {
+        /// Who sent the message.
+        agent: AgentName,
+        /// The message.
+        id: String,
+        /// Who answers.
+        from: String,
+        /// What they say.
+        answer: LetterAnswer,
+    },
+    /// Messages sent before then are forgotten, with their answers.
+    ForgetLetters(Timestamp),
+    /// Someone belongs to a person from now on, and to no other.
+    LinkPerson(PersonLink),
+    /// Someone belongs to nobody from now on. `Missing`.
+    UnlinkPerson(Principal),
     /// A domain is followed. `Exists`.
     Follow(Followed),
     /// A followed domain is as given from now on. `Missing`.
@@ -253,6 +311,19 @@ pub enum Change {
     },
     /// A domain is followed no more, and what it offered is forgotten. `Missing`.
     Unfollow(Domain),
+    /// An agent of another host is listed, or listed as it is now.
+    PutEntry {
+        /// The entry.
+        entry: Entry,
+        /// What is kept of its description.
+        description: String,
+    },
+    /// A listed agent was looked at; what is kept of its description stays. `Missing`.
+    UpdateEntry(Entry),
+    /// A listed agent is listed no more. `Missing`.
+    RemoveEntry(EntryId),
+    /// People, their devices, agents' accounts, and what is allowed between them.
+    Consent(Box<ConsentChange>),
 }
 
 /// A request that was answered, and what it made.
@@ -472,6 +543,8 @@ pub trait Executions {
     ) -> Result<Option<(ExecutionId, Digest)>, StoreError>;
     /// Every execution that is not over, oldest first, and who holds it.
     async fn unfinished_executions(&self) -> Result<Vec<(Execution, Lease)>, StoreError>;
+    /// Every execution with a call that has begun and not ended, oldest first, and what let that in.
+    async fn begun_calls(&self) -> Result<Vec<(Execution, Warrant)>, StoreError>;
     /// Whether there is an execution that was kept long enough at that time.
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError>;
     /// Those to be told until then, the first first, at most `limit`.
@@ -491,10 +564,31 @@ pub trait Following {
     async fn followed_domain(&self, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, StoreError>;
 }
 
+/// Agents of other hosts that are listed.
+#[async_trait]
+pub trait Listings {
+    /// Every entry with what is kept of its description, by id.
+    async fn directory(&self) -> Result<Vec<(Entry, String)>, StoreError>;
+}
+
 /// Everything that is kept.
 #[async_trait]
 pub trait Store:
-    Conversations + Access + Records + Executions + Following + fmt::Debug + Send + Sync + 'static
+    Conversations
+    + Access
+    + Records
+    + Executions
+    + Following
+    + Peers
+    + Listings
+    + People
+    + Accounts
+    + Relations
+    + Mailboxes
+    + fmt::Debug
+    + Send
+    + Sync
+    + 'static
 {
     /// Makes the changes, in order, all or none; on disk when it returns.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;

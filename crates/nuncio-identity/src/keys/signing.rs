@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use ed25519_dalek::Signer as _;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 
 use super::{KeyError, VerifyingKey};
@@ -11,8 +12,7 @@ use crate::encoding::{base64, from_base64};
 /// An Ed25519 private key. It shows only its public half.
 #[derive(Clone)]
 pub struct SigningKey {
-    pair: Arc<Ed25519KeyPair>,
-    seed: [u8; 32],
+    pair: Arc<ed25519_dalek::SigningKey>,
     public: VerifyingKey,
 }
 
@@ -26,9 +26,10 @@ impl SigningKey {
     /// The key that belongs to a seed of 32 random bytes.
     #[must_use]
     pub fn from_seed(seed: &[u8; 32]) -> Self {
-        let pair = Ed25519KeyPair::from_seed_unchecked(seed).expect("every 32 bytes are a seed");
-        let public = VerifyingKey::ed25519(pair.public_key().as_ref()).expect("a pair's public key is a good point");
-        Self { pair: Arc::new(pair), seed: *seed, public }
+        let pair = ed25519_dalek::SigningKey::from_bytes(seed);
+        let public =
+            VerifyingKey::ed25519(pair.verifying_key().as_bytes()).expect("a pair's public key is a good point");
+        Self { pair: Arc::new(pair), public }
     }
 
     /// Reads PKCS #8 in DER, with or without the public key in it.
@@ -39,7 +40,7 @@ impl SigningKey {
         let told = Ed25519KeyPair::from_pkcs8_maybe_unchecked(der).map_err(|_| KeyError::Pkcs8)?;
         let seed = der.get(16..48).and_then(|seed| <&[u8; 32]>::try_from(seed).ok()).ok_or(KeyError::Pkcs8)?;
         let key = Self::from_seed(seed);
-        if key.pair.public_key().as_ref() != told.public_key().as_ref() {
+        if key.pair.verifying_key().as_bytes() != told.public_key().as_ref() {
             return Err(KeyError::Pkcs8);
         }
         Ok(key)
@@ -58,7 +59,7 @@ impl SigningKey {
     /// The key as PKCS #8 in PEM, to be stored where nobody else reads.
     #[must_use]
     pub fn to_pem(&self) -> String {
-        format!("{PEM_HEAD}\n{}\n{PEM_FOOT}\n", base64(&[PKCS8_HEAD.as_slice(), &self.seed].concat()))
+        format!("{PEM_HEAD}\n{}\n{PEM_FOOT}\n", base64(&[PKCS8_HEAD.as_slice(), self.pair.as_bytes()].concat()))
     }
 
     /// The public half.
@@ -73,10 +74,16 @@ impl SigningKey {
         format!("e1_{}", self.public.thumbprint())
     }
 
+    /// A secret that follows from this key, for one purpose: nobody else has it, and it tells nothing of the key.
+    pub(crate) fn derived(&self, purpose: &str) -> [u8; 32] {
+        let key = ring::hmac::Key::new(ring::hmac::HMAC_SHA256, self.pair.as_bytes());
+        ring::hmac::sign(&key, purpose.as_bytes()).as_ref().try_into().expect("an HMAC-SHA256 has 32 bytes")
+    }
+
     /// Signs a message.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> [u8; 64] {
-        self.pair.sign(message).as_ref().try_into().expect("an Ed25519 signature has 64 bytes")
+        self.pair.sign(message).to_bytes()
     }
 }
 

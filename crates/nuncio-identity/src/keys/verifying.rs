@@ -3,7 +3,7 @@
 use std::fmt;
 
 use p256::elliptic_curve::sec1::ToSec1Point as _;
-use ring::signature::{ECDSA_P256_SHA256_FIXED, ED25519, UnparsedPublicKey};
+use ring::signature::{ECDSA_P256_SHA256_FIXED, UnparsedPublicKey};
 use serde_json::{Map, Value, json};
 
 use super::KeyError;
@@ -16,7 +16,8 @@ pub struct VerifyingKey(Kind);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Kind {
-    Ed25519([u8; 32]),
+    /// The point with its bytes, so that it is worked out once for all signatures.
+    Ed25519(Box<ed25519_dalek::VerifyingKey>),
     /// The uncompressed point, as ring wants it.
     P256([u8; 65]),
     Secp256k1(Box<k256::ecdsa::VerifyingKey>),
@@ -55,7 +56,7 @@ impl VerifyingKey {
         if point.is_weak() {
             return Err(refused);
         }
-        Ok(Self(Kind::Ed25519(bytes)))
+        Ok(Self(Kind::Ed25519(Box::new(point))))
     }
 
     /// A P-256 key from its point, compressed or not.
@@ -123,7 +124,7 @@ impl VerifyingKey {
             [[sign].as_slice(), &point[1..33]].concat()
         };
         let (codec, key) = match &self.0 {
-            Kind::Ed25519(bytes) => (ED25519_CODEC, bytes.to_vec()),
+            Kind::Ed25519(key) => (ED25519_CODEC, key.to_bytes().to_vec()),
             Kind::P256(point) => (P256_CODEC, compressed(point)),
             Kind::Secp256k1(key) => (SECP256K1_CODEC, key.to_sec1_point(true).as_bytes().to_vec()),
         };
@@ -135,7 +136,7 @@ impl VerifyingKey {
     pub fn to_jwk(&self) -> Value {
         let ec = |curve: &str, point: &[u8]| json!({ "crv": curve, "kty": "EC", "x": base64url(&point[1..33]), "y": base64url(&point[33..65]) });
         match &self.0 {
-            Kind::Ed25519(bytes) => json!({ "crv": "Ed25519", "kty": "OKP", "x": base64url(bytes) }),
+            Kind::Ed25519(key) => json!({ "crv": "Ed25519", "kty": "OKP", "x": base64url(key.as_bytes()) }),
             Kind::P256(point) => ec("P-256", point),
             Kind::Secp256k1(key) => ec("secp256k1", key.to_sec1_point(false).as_bytes()),
         }
@@ -172,7 +173,9 @@ impl VerifyingKey {
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
         match &self.0 {
             Kind::Ed25519(key) => {
-                UnparsedPublicKey::new(&ED25519, key).verify(message, signature).map_err(|_| BadSignature)
+                use ed25519_dalek::Verifier as _;
+                let signature = ed25519_dalek::Signature::from_slice(signature).map_err(|_| BadSignature)?;
+                key.verify(message, &signature).map_err(|_| BadSignature)
             }
             Kind::P256(point) => UnparsedPublicKey::new(&ECDSA_P256_SHA256_FIXED, point)
                 .verify(message, signature)

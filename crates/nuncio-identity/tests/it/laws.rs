@@ -161,7 +161,7 @@ proptest! {
 
     #[test]
     fn no_character_of_a_token_may_change(at in any::<prop::sample::Index>(), to in "[A-Za-z0-9._-]") {
-        let tokens = TokenIssuer::new(KEY.clone(), "i", "a", std::time::Duration::from_secs(60));
+        let tokens = TokenIssuer::new(&KEY, "i", "a", std::time::Duration::from_secs(60));
         let token = tokens.issue(DOCUMENT.did(), soon_after()).access_token;
         let at = at.index(token.len());
         let mut changed = token.clone();

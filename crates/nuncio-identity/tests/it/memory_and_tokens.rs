@@ -62,7 +62,7 @@ fn a_full_memory_refuses_and_recovers() {
 #[test]
 fn a_token_counts_where_and_while_it_should() {
     let hour = Duration::from_secs(3600);
-    let issuer = |key: &str, name: &str, place: &str| TokenIssuer::new(signing_key(key), name, place, hour);
+    let issuer = |key: &str, name: &str, place: &str| TokenIssuer::new(&signing_key(key), name, place, hour);
     let tokens = issuer("ed25519:service", "did:wba:a.example", "https://a.example");
     let now = soon_after();
     let subject = Did::parse("did:wba:example.com:user:bob").unwrap();
@@ -82,6 +82,12 @@ fn a_token_counts_where_and_while_it_should() {
     assert!(tokens.verify(&token, moment::from_seconds(moment::seconds(now) - 61)).is_err());
     for text in ["", ".", "..", "a.b.c", token.trim_end_matches(|c| c != '.')] {
         assert!(tokens.verify(text, now).is_err(), "{text}");
+    }
+    // One that is changed anywhere is nobody's.
+    for at in (0..token.len()).step_by(7).filter(|at| token.as_bytes()[*at] != b'.') {
+        let mut changed = token.clone().into_bytes();
+        changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
+        assert!(tokens.verify(&String::from_utf8(changed).unwrap(), now).is_err(), "{at}");
     }
     // alg: none, with the head in front and no signature.
     let body = token.split('.').nth(1).unwrap();

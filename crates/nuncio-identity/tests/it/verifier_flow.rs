@@ -32,7 +32,7 @@ impl Verifier {
             policy: Policy { nonce_required: name != "no_nonce_allowed", ..Policy::default() },
             memory: ReplayMemory::new(100),
             tokens: TokenIssuer::new(
-                signing_key("ed25519:service"),
+                &signing_key("ed25519:service"),
                 "did:wba:api.example.com",
                 "https://api.example.com",
                 Duration::from_secs(3600),

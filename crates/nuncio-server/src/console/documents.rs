@@ -87,6 +87,22 @@ pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<Document> {
     documents
 }
 
+/// A2H: the manifest, where the agent has something for people's devices.
+pub(crate) fn a2h(agent: &Agent, texts: &Texts) -> Vec<Document> {
+    if agent.device_tools().next().is_none() {
+        return Vec::new();
+    }
+    vec![Document {
+        protocol: "A2H Capability Manifest v1",
+        title: texts.documents.a2h_manifest.clone(),
+        path: format!("/a2h/agents/{}", agent.name),
+        opens: true,
+        request: None,
+        arguments: String::new(),
+        needs_key: false,
+    }]
+}
+
 /// ANP: the description, its methods, and a call.
 pub(crate) fn anp(agent: &Agent, texts: &Texts) -> Vec<Document> {
     const PROTOCOL: &str = "ANP 1.2";

@@ -83,6 +83,7 @@ pub(super) struct DocumentTexts {
     pub(super) aap_meta: String,
     pub(super) aap_session: String,
     pub(super) skill_index: String,
+    pub(super) a2h_manifest: String,
     pub(super) anp_description: String,
     pub(super) anp_did: String,
     pub(super) anp_interface: String,

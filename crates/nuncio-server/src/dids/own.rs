@@ -49,7 +49,10 @@ impl Subject {
         let base = &home.base;
         let messages = Service::messages(did, format!("{base}/anp"), home.service(), PROFILES, SECURITY_PROFILES);
         match self {
-            Self::Service => vec![messages],
+            // What describes the service is its directory.
+            Self::Service => {
+                vec![Service::agent_description(did, format!("{base}{}", nuncio_anp::directory::DESCRIPTION)), messages]
+            }
             Self::Agent(name) => {
                 vec![Service::agent_description(did, format!("{base}/agents/{name}/ad.json")), messages]
             }

@@ -8,23 +8,24 @@ use ::http::{HeaderName, HeaderValue};
 use async_trait::async_trait;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
-use nuncio_anp::server::{Identities, Passage, Reply};
+use nuncio_anp::server::{DirectMessage, Identities, NotSent, Passage};
 use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
+use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
-use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
 use nuncio_identity::http_signature::{Policy, SigningOptions};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{Encoding, ProofOptions, sign};
-use nuncio_identity::{AuthError, Did, ReplayMemory};
+use nuncio_identity::{AuthError, Did, ReplayMemory, moment};
 use serde_json::{Value, json};
 use url::Url;
 
 use crate::auth::Auth;
 use crate::auth::did::{Head, Outcome};
-use crate::dids::{OwnDid, Subject};
+use crate::dids::{OwnDid, Standing, Subject};
 use crate::hosting::{Files, Hosting};
 use crate::system::SystemEntropy;
 
@@ -41,6 +42,8 @@ pub(super) struct Anp {
     domain: String,
     files: Arc<Files>,
     proofs: Mutex<ReplayMemory>,
+    /// What was signed before cannot be known not to have been used.
+    since: Timestamp,
 }
 
 impl Anp {
@@ -48,11 +51,28 @@ impl Anp {
         let base = &hosting.host().base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
         let proofs = Mutex::new(ReplayMemory::new(REMEMBERED));
-        Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()), proofs }
+        let since = moment::from_seconds(moment::seconds(engine.now()));
+        Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()), proofs, since }
     }
 
     fn own(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
         self.auth.dids.dids().of(&Subject::Agent(agent.clone()))
+    }
+
+    /// Signed for the host it is served from. The same description has the same proof, whenever it is asked
+    /// for: its challenge is its own digest, its time that of the key.
+    fn signed(&self, own: Option<Arc<OwnDid>>, description: Value) -> Value {
+        let Some(own) = own else { return description };
+        let challenge = URL_SAFE_NO_PAD.encode(&Digest::of_json(&description).as_bytes()[..16]);
+        let Value::Object(mut document) = description else { return description };
+        let options = ProofOptions {
+            verification_method: own.key_id(),
+            created: own.since(),
+            domain: Some(&self.domain),
+            challenge: Some(&challenge),
+        };
+        sign(&mut document, own.key(), &options, Encoding::Multibase);
+        Value::Object(document)
     }
 
     async fn origin(&self, request: &Request) -> Result<String, AuthError> {
@@ -63,6 +83,9 @@ impl Anp {
         claim.check(&signed, now, &policy)?;
         let document = self.auth.dids.resolver().resolve(claim.did()).await?;
         let verified = claim.verify(&signed, &document)?;
+        if verified.created < self.since {
+            return Err(AuthError::Timestamp("it was signed before this server started; sign again"));
+        }
         let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
         proofs.remember_caller(&verified, &policy, now)?;
         Ok(verified.did.to_string())
@@ -79,7 +102,7 @@ impl Identities for Anp {
             Outcome::Refused(fault) => Passage::Refused(dids.answer(&fault)),
             Outcome::Known(caller, grant) => {
                 let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
-                Passage::Known(Box::new(caller), info.map(|value| (AUTHENTICATION_INFO, value)))
+                Passage::Known(Box::new(self.engine.linked(caller)), info.map(|value| (AUTHENTICATION_INFO, value)))
             }
         }
     }
@@ -104,17 +127,16 @@ impl Identities for Anp {
         self.auth.dids.dids().service().map(|own| own.did().to_string())
     }
 
-    async fn send(&self, reply: &Reply) -> Result<(), String> {
-        let own = self.own(&reply.agent).ok_or("the agent has no DID")?;
-        let to = Did::parse(&reply.to).map_err(|error| error.to_string())?;
-        let resolver = self.auth.dids.resolver();
-        let document = resolver.resolve(&to).await.map_err(|error| error.to_string())?;
-        let service =
-            document.document().service("ANPMessageService").ok_or("its DID document names no message service")?;
-        let url = Url::parse(&service.endpoint).map_err(|error| error.to_string())?;
-        let (meta, body) = reply.request(own.did().as_str(), self.engine.now());
+    fn is_ours(&self, did: &str) -> bool {
+        Did::parse(did).is_ok_and(|did| !matches!(self.auth.dids.dids().standing(&did), Standing::Foreign))
+    }
+
+    fn signed_message(&self, message: &DirectMessage) -> Result<Value, String> {
+        let own = self.own(&message.agent).ok_or("the agent has no DID")?;
+        let now = self.engine.now();
+        let (meta, body) = message.parts(own.did().as_str(), now);
         let signed = OriginRequest { method: method::DIRECT_SEND, meta: &meta, body: &body };
-        let (now, nonce) = (self.engine.now(), random_name(&SystemEntropy, ""));
+        let nonce = random_name(&SystemEntropy, "");
         let options = SigningOptions {
             key_id: own.key_id(),
             created: now,
@@ -122,12 +144,21 @@ impl Identities for Anp {
             nonce: &nonce,
         };
         let proof = signed.sign(own.key(), &options).map_err(|error| error.to_string())?;
-        let request = json!({
+        Ok(json!({
             "jsonrpc": "2.0",
             "id": meta["operation_id"],
             "method": method::DIRECT_SEND,
             "params": {"meta": meta, "auth": proof.to_auth(), "body": body},
-        });
+        }))
+    }
+
+    async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), NotSent> {
+        let to = Did::parse(&message.to).map_err(|error| NotSent::ever(error.to_string()))?;
+        let resolver = self.auth.dids.resolver();
+        let document = resolver.resolve(&to).await.map_err(|error| NotSent::now(error.to_string()))?;
+        let service = document.document().service("ANPMessageService");
+        let service = service.ok_or_else(|| NotSent::now("its DID document names no message service"))?;
+        let url = Url::parse(&service.endpoint).map_err(|error| NotSent::now(error.to_string()))?;
         let mut outgoing = Outgoing {
             method: "POST",
             url,
@@ -137,12 +168,19 @@ impl Identities for Anp {
             timeout: Duration::from_secs(15),
             max_bytes: 64 * 1024,
         };
-        self.auth.dids.dids().sign(&reply.agent, &mut outgoing).map_err(|error| error.message)?;
-        let answer = resolver.way_out().fetch(outgoing).await.map_err(|error| error.to_string())?;
-        let id = &request["id"];
-        match Response::read(&answer.body, 64 * 1024, id)? {
+        self.auth.dids.dids().sign(&message.agent, &mut outgoing).map_err(|error| NotSent::ever(error.message))?;
+        let answer = resolver.way_out().fetch(outgoing).await.map_err(|error| match error {
+            // What may not be reached will not be.
+            FetchError::Refused { .. } => NotSent::ever(error.to_string()),
+            other => NotSent::now(other.to_string()),
+        })?;
+        match Response::read(&answer.body, 64 * 1024, &request["id"]).map_err(NotSent::now)? {
             Response::Result { .. } => Ok(()),
-            Response::Error { error, .. } => Err(error.to_string()),
+            Response::Error { error, .. } => {
+                // A proof from before its server started may be made again.
+                let again = |code: ErrorCode| code.is_retryable() || code == ErrorCode::Unauthorized;
+                Err(NotSent { later: error.known().is_none_or(again), why: error.to_string() })
+            }
         }
     }
 
@@ -150,20 +188,12 @@ impl Identities for Anp {
         self.files.find(agent, stem)
     }
 
-    /// Signed for the host it is served from. The same description has the same proof, whenever it is asked
-    /// for: its challenge is its own digest, its time that of the key.
     fn prove(&self, agent: &AgentName, description: Value) -> Value {
-        let Some(own) = self.own(agent) else { return description };
-        let challenge = URL_SAFE_NO_PAD.encode(&Digest::of_json(&description).as_bytes()[..16]);
-        let Value::Object(mut document) = description else { return description };
-        let options = ProofOptions {
-            verification_method: own.key_id(),
-            created: own.since(),
-            domain: Some(&self.domain),
-            challenge: Some(&challenge),
-        };
-        sign(&mut document, own.key(), &options, Encoding::Multibase);
-        Value::Object(document)
+        self.signed(self.own(agent), description)
+    }
+
+    fn prove_service(&self, description: Value) -> Value {
+        self.signed(self.auth.dids.dids().service(), description)
     }
 }
 

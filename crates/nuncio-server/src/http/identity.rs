@@ -36,6 +36,15 @@ fn put(mut identity: Identity, request: &mut Request) {
 pub(super) async fn settle(shared: &Shared, request: &mut Request) -> Result<(), Unverifiable> {
     let (identity, settled) = match identify(shared, bearer(request.headers())) {
         Known::At(identity) => (identity, Ok(())),
+        Known::ToPeople(token) => match nuncio_a2h::server::identify(&shared.engine, &*shared.auth.people, token).await
+        {
+            Ok(Some(shown)) => (Identity::Known(shown.caller), Ok(())),
+            Ok(None) => (Identity::Invalid, Ok(())),
+            Err(error) => {
+                tracing::error!(%error, "an access token cannot be checked");
+                (Identity::Invalid, Err(Unverifiable))
+            }
+        },
         Known::ToIssuers(token) => match shared.auth.issuers.check(token).await {
             Checked::Known(caller) => (Identity::Known(caller), Ok(())),
             Checked::Invalid(why) => {
@@ -55,12 +64,20 @@ pub(super) async fn settle(shared: &Shared, request: &mut Request) -> Result<(),
 /// Who is known at once, and what has to be asked of others.
 enum Known<'a> {
     At(Identity),
+    /// It is the token of a device or an agent: the store knows whose.
+    ToPeople(&'a str),
     ToIssuers(&'a str),
 }
 
 fn identify<'a>(shared: &Shared, key: Option<&'a str>) -> Known<'a> {
     if let Some(identity) = key.and_then(|key| shared.auth.dids.by_token(key)) {
-        return Known::At(identity);
+        return Known::At(match identity {
+            Identity::Known(caller) => Identity::Known(shared.engine.linked(caller)),
+            other => other,
+        });
+    }
+    if let Some(token) = key.filter(|key| shared.auth.people.knows(key)) {
+        return Known::ToPeople(token);
     }
     let open_to_local = shared.exposure == Exposure::Loopback && !shared.engine.has_keys();
     Known::At(match key {

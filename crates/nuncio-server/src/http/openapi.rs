@@ -65,6 +65,7 @@ mod tests {
         });
         let dids = crate::dids::paths().map(str::to_owned);
         let anp = nuncio_anp::server::paths().map(str::to_owned);
-        assert_eq!(written, own.chain(aap).chain(skill).chain(anp).chain(dids).collect());
+        let a2h = nuncio_a2h::server::paths().map(str::to_owned);
+        assert_eq!(written, own.chain(a2h).chain(aap).chain(skill).chain(anp).chain(dids).collect());
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 use ::http::HeaderMap;
 use axum::Router;
 use axum::response::Response;
+use nuncio_a2h::server::A2h;
 use nuncio_aap::server::Aap;
 use nuncio_anp::server::Anp;
 use nuncio_engine::{Engine, EngineError};
@@ -17,6 +18,7 @@ use crate::auth::{Auth, Signed};
 use crate::console::documents::{self, DocumentsOf};
 use crate::dids;
 use crate::hosting::Hosting;
+use crate::metrics::Metrics;
 use crate::settings::Settings;
 
 /// How a protocol words an error.
@@ -33,7 +35,14 @@ pub(super) struct Mounted {
     pub(super) documents: DocumentsOf,
 }
 
-pub(super) fn mounted(engine: &Engine, auth: &Auth, hosting: &Hosting, settings: &Settings) -> Vec<Mounted> {
+/// The protocols, and the one of them whose messages also go out.
+pub(super) fn mounted(
+    engine: &Engine,
+    auth: &Auth,
+    hosting: &Hosting,
+    settings: &Settings,
+    metrics: &Arc<Metrics>,
+) -> (Vec<Mounted>, Anp) {
     let limits = &settings.limits;
     let bodies = BodyLimits { bytes: limits.body_bytes, time: Duration::from_secs(limits.body_seconds) };
     let aap = Aap::new(engine.clone(), bodies);
@@ -42,8 +51,15 @@ pub(super) fn mounted(engine: &Engine, auth: &Auth, hosting: &Hosting, settings:
         .with_catalogue(hosting.catalogue());
     let base = &hosting.host().base;
     let known = Arc::new(super::anp::Anp::new(auth, engine, hosting));
-    let anp = Anp::new(engine.clone(), nuncio_anp::project::Host::new(base), bodies, known);
-    vec![
+    let host = nuncio_anp::project::Host { drafts: engine.drafts(), ..nuncio_anp::project::Host::new(base) };
+    let anp = Anp::new(engine.clone(), host, bodies, known);
+    let anp = match hosting.keeper() {
+        Some(keeper) => anp.with_directory(keeper.clone()),
+        None => anp,
+    };
+    let (people, watch) = (Arc::clone(&auth.people), Arc::clone(metrics));
+    let a2h = A2h::new(engine.clone(), bodies, people, hosting.presets(), watch, limits.connections);
+    let mounted = vec![
         Mounted {
             prefixes: &["/aap"],
             routes: nuncio_aap::server::routes("/aap", aap),
@@ -58,20 +74,31 @@ pub(super) fn mounted(engine: &Engine, auth: &Auth, hosting: &Hosting, settings:
         },
         Mounted {
             prefixes: nuncio_anp::server::PREFIXES,
-            routes: nuncio_anp::server::routes(anp).merge(dids::routes(engine, hosting.dids())),
+            routes: nuncio_anp::server::routes(anp.clone()).merge(dids::routes(engine, hosting.dids())),
             refuse: nuncio_anp::server::refuse,
             documents: documents::anp,
         },
-    ]
+        Mounted {
+            prefixes: nuncio_a2h::server::PREFIXES,
+            routes: nuncio_a2h::server::routes(a2h),
+            refuse: nuncio_a2h::server::refuse,
+            documents: documents::a2h,
+        },
+    ];
+    (mounted, anp)
 }
 
 /// What each protocol adds to the OpenAPI document.
 pub(super) fn parts() -> Vec<Part> {
-    use {nuncio_aap::openapi as aap, nuncio_anp::openapi as anp, nuncio_skill::openapi as skill};
+    use {
+        nuncio_a2h::openapi as a2h, nuncio_aap::openapi as aap, nuncio_anp::openapi as anp,
+        nuncio_skill::openapi as skill,
+    };
     vec![
         Part { prefix: "/aap", paths: aap::PATHS, components: aap::COMPONENTS.to_owned() },
         Part { prefix: "", paths: skill::PATHS, components: skill::components() },
         Part { prefix: "", paths: anp::PATHS, components: anp::COMPONENTS.to_owned() },
+        Part { prefix: "", paths: a2h::PATHS, components: a2h::COMPONENTS.to_owned() },
         Part { prefix: "", paths: dids::OPENAPI, components: "{}".to_owned() },
     ]
 }

@@ -1,5 +1,9 @@
-//! `[registry]`: which domains are followed, and how often they are visited.
+//! `[registry]`: which domains are followed, who is listed in the directory, and where our agents register.
 
+use std::time::Duration;
+
+use nuncio_anp::directory::Accept;
+use nuncio_engine::directory::DirectoryLimits;
 use nuncio_engine::follow::Domain;
 use serde::Deserialize;
 
@@ -11,27 +15,57 @@ pub struct RegistrySettings {
     pub follow: Vec<Domain>,
     /// How long it is at least from one visit of a domain to the next.
     pub interval_seconds: u64,
+    /// Directories that our agents register with.
+    pub register: Vec<Domain>,
+    /// Who may register agents here.
+    pub accept: Accept,
+    /// How long it is from one look at a registered agent to the next.
+    pub check_seconds: u64,
+    /// How many agents of other hosts are listed.
+    pub max_agents: usize,
+    /// How many of one host.
+    pub max_agents_per_host: usize,
 }
 
 impl Default for RegistrySettings {
     fn default() -> Self {
-        Self { follow: Vec::new(), interval_seconds: 15 * 60 }
+        Self {
+            follow: Vec::new(),
+            interval_seconds: 15 * 60,
+            register: Vec::new(),
+            accept: Accept::default(),
+            check_seconds: 6 * 60 * 60,
+            max_agents: 10_000,
+            max_agents_per_host: 100,
+        }
     }
 }
 
 impl RegistrySettings {
     /// A minute at least, for the sake of those who are visited.
     pub(super) fn check(&self) -> Result<(), String> {
-        match self.interval_seconds {
-            60.. => Ok(()),
+        match (self.interval_seconds, self.check_seconds) {
+            (60.., 60..) => Ok(()),
+            (60.., _) => Err("registry.check_seconds must be at least 60".to_owned()),
             _ => Err("registry.interval_seconds must be at least 60".to_owned()),
         }
+    }
+
+    /// How long it is from one look at a registered agent to the next.
+    pub(crate) fn check_interval(&self) -> Duration {
+        Duration::from_secs(self.check_seconds)
+    }
+
+    /// How many agents of other hosts are listed.
+    pub(crate) fn limits(&self) -> DirectoryLimits {
+        DirectoryLimits { entries: self.max_agents, per_host: self.max_agents_per_host }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::tests::load;
+    use super::*;
 
     #[test]
     fn domains_are_read_from_the_file_and_from_variables() {
@@ -51,5 +85,19 @@ mod tests {
         assert!(load("[registry]\nfollow = [\"a.example/x\"]", &[]).unwrap_err().contains("registry.follow[0]"));
         let often = load("[registry]\ninterval_seconds = 59", &[]).unwrap_err();
         assert_eq!(often, "registry.interval_seconds must be at least 60");
+    }
+
+    #[test]
+    fn who_registers_where_is_read_from_the_file_and_from_variables() {
+        let settings = load("", &[]).unwrap().registry;
+        assert_eq!((settings.accept, settings.check_seconds), (Accept::Known, 21_600));
+        assert_eq!(settings.limits(), DirectoryLimits { entries: 10_000, per_host: 100 });
+        let file = "[registry]\naccept = \"anyone\"\nregister = [\"dir.example\"]\nmax_agents = 5";
+        let settings = load(file, &[("NUNCIO_REGISTRY_REGISTER", "a.example, b.example")]).unwrap().registry;
+        assert_eq!((settings.accept, settings.register.len(), settings.max_agents), (Accept::Anyone, 2, 5));
+        assert!(load("[registry]\naccept = \"some\"", &[]).unwrap_err().contains("registry.accept"));
+        assert!(load("[registry]\nregister = [\"a.example/x\"]", &[]).unwrap_err().contains("registry.register[0]"));
+        let often = load("[registry]\ncheck_seconds = 5", &[]).unwrap_err();
+        assert_eq!(often, "registry.check_seconds must be at least 60");
     }
 }

@@ -4,12 +4,20 @@
 mod called;
 #[path = "anp/direct.rs"]
 mod direct;
+#[path = "anp/drafted.rs"]
+mod drafted;
+#[path = "anp/elsewhere.rs"]
+mod elsewhere;
 #[path = "anp/hostile.rs"]
 mod hostile;
+#[path = "anp/linked.rs"]
+mod linked;
 #[path = "anp/negotiated.rs"]
 mod negotiated;
 #[path = "anp/published.rs"]
 mod published;
+#[path = "anp/refused.rs"]
+mod refused;
 #[path = "anp/service.rs"]
 mod service;
 

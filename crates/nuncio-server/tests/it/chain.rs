@@ -252,6 +252,7 @@ impl World {
             client,
             turn: None,
             place: None,
+            entry: None,
             trace: &Trace::default(),
             began: None,
             deadline: engine.now().after(10 * MINUTE),

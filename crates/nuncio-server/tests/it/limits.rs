@@ -254,6 +254,7 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
         client: ClientSays::NotAsked,
         turn: None,
         place: None,
+        entry: None,
         trace: &trace,
         began: None,
         deadline: engine.now().after(Duration::from_secs(seconds)),

@@ -4,12 +4,11 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use axum::extract::{Request, State};
 use axum::response::Response;
-use http::{HeaderValue, header};
+use http::header;
 use nuncio_core::Code;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{EngineError, Identity};
-use nuncio_http::{Caching, Document};
-use url::form_urlencoded;
+use nuncio_http::{Asked, Caching, Document, next_link};
 
 use super::{SkillError, Skills, caller};
 use crate::registry::{Catalogue, ListedProvider, ListedSkill, Shelf, Wanted};
@@ -40,20 +39,14 @@ impl Registry {
 /// `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`
 pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
     caller(request.headers(), request.extensions().get::<Identity>(), &skills.engine)?;
-    let query: Vec<_> = form_urlencoded::parse(request.uri().query().unwrap_or_default().as_bytes()).collect();
-    let parameters = query.iter().map(|(name, value)| (&**name, &**value));
-    let wanted = Wanted::read(parameters).map_err(|why| EngineError::new(Code::BadRequest, why))?;
+    let asked = Asked::of(request.uri());
+    let wanted = Wanted::read(asked.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
     let found = skills.registry.catalogue.find(&skills.host.base, skills.own_shelf(), &wanted);
     let body = serde_json::to_vec(&found).unwrap_or_default();
     let mut response = Document::json(body, Caching::Public).answer(request.headers(), VARY);
     if let Some(next) = &found.next_cursor {
-        let same = query.iter().filter(|(name, _)| name != "cursor");
-        let mut address = form_urlencoded::Serializer::new(String::new());
-        address.extend_pairs(same).append_pair("cursor", next);
-        let link = format!("<{}{PATH}?{}>; rel=\"next\"", skills.host.base, address.finish());
-        if let Ok(link) = HeaderValue::try_from(link) {
-            response.headers_mut().insert(header::LINK, link);
-        }
+        let address = asked.at(&format!("{}{PATH}", skills.host.base), Some(next));
+        response.headers_mut().extend(next_link(&address).map(|link| (header::LINK, link)));
     }
     Ok(response)
 }

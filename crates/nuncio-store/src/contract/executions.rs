@@ -5,7 +5,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Failure, Lease, Order, Priority, State, Target, Trace};
+use nuncio_core::execution::{Execution, Failure, Lease, Order, Priority, State, Target, Trace, Warrant};
 use nuncio_core::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, TaskId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -61,12 +61,18 @@ pub(super) fn held_by(owner: &str) -> Lease {
 
 /// The change that accepts an execution, held by `here`.
 pub(super) fn create(name: &str) -> Change {
-    Change::CreateExecution { execution: Box::new(execution(name)), lease: held_by("here"), idempotency: None }
+    Change::CreateExecution {
+        execution: Box::new(execution(name)),
+        lease: held_by("here"),
+        idempotency: None,
+        call: None,
+    }
 }
 
 fn create_for(name: &str, order: Order, key: &str, body: Digest) -> Change {
     let execution = Box::new(Execution::accepted(id(name), order));
-    Change::CreateExecution { execution, lease: held_by("here"), idempotency: Some((key.to_owned(), body)) }
+    let idempotency = Some((key.to_owned(), body));
+    Change::CreateExecution { execution, lease: held_by("here"), idempotency, call: None }
 }
 
 fn create_with_key(name: &str, key: &str) -> Change {
@@ -82,7 +88,7 @@ fn start(name: &str, owner: &str, attempt: u32) -> Change {
 }
 
 fn start_at(name: &str, owner: &str, attempt: u32, at: Timestamp) -> Change {
-    Change::StartExecution { id: id(name), owner: owner.to_owned(), attempt, at }
+    Change::StartExecution { id: id(name), owner: owner.to_owned(), attempt, at, call: None }
 }
 
 pub(super) fn completed() -> State {
@@ -146,8 +152,11 @@ pub async fn every_end_is_read_back(place: &dyn Place) {
         let whole = Order { target: Target::Agent, caller: Principal::Anonymous, ..order() };
         let mut expected = Execution::accepted(id(name), Order { person: None, callback: None, ..whole });
         let lease = held_by("here");
-        made(&*store, [Change::CreateExecution { execution: Box::new(expected.clone()), lease, idempotency: None }])
-            .await;
+        made(
+            &*store,
+            [Change::CreateExecution { execution: Box::new(expected.clone()), lease, idempotency: None, call: None }],
+        )
+        .await;
         made(&*store, [end_at(name, "here", 0, state.clone(), later(3))]).await;
         expected.end(state, later(3)).unwrap();
         assert_eq!(read(&*store, name).await, expected);
@@ -165,7 +174,7 @@ pub async fn an_id_is_taken_once(place: &dyn Place) {
     assert_eq!(refusal(&*store, [again()]).await, Conflict::Exists);
     made(&*store, [start("a", "here", 1), end("a", "here", 1)]).await;
     assert_eq!(refusal(&*store, [again()]).await, Conflict::Exists);
-    assert_eq!(read(&*store, "a").await.order, order());
+    assert_eq!(read(&*store, "a").await.order, order().into());
     assert_eq!(by_key(&*store, &owner(), "hotel/book", "k").await, None, "nor is its key taken");
 }
 
@@ -399,4 +408,50 @@ pub async fn kept_across_reopening(place: &dyn Place) {
     assert_eq!([read(&*store, "a").await, read(&*store, "b").await], before);
     assert_eq!(unfinished(&*store).await, [("a".to_owned(), "here".to_owned())]);
     assert!(by_key(&*store, &owner(), "hotel/book", "k").await.is_some());
+}
+
+fn begun(name: &str, attempt: u32, by: &str) -> (Change, Warrant) {
+    let warrant = Warrant { at: later(2), by: vec![by.to_owned()], scope: order().scopes.pop() };
+    let (id, owner, call) = (id(name), "here".to_owned(), Some(warrant.clone()));
+    (Change::StartExecution { id, owner, attempt, at: later(5), call }, warrant)
+}
+
+async fn warrants(store: &dyn Store) -> Vec<(ExecutionId, u32, Warrant)> {
+    let begun = store.begun_calls().await.unwrap().into_iter();
+    begun.map(|(execution, warrant)| (execution.id, execution.attempt, warrant)).collect()
+}
+
+/// What let a call in is there until the attempt has ended, until the execution has, or until the next
+/// attempt takes its place.
+pub async fn a_call_that_has_begun_is_known(place: &dyn Place) {
+    let store = place.open().await;
+    let ((first, ada), (second, bob)) = (begun("a", 1, "ada"), begun("a", 2, "bob"));
+    made(&*store, [create("a"), create("b"), start("b", "here", 1), first]).await;
+    assert_eq!(warrants(&*store).await, [(id("a"), 1, ada)]);
+    for _ in 0..2 {
+        made(&*store, [Change::FinishAttempt(id("a")), Change::FinishAttempt(id("b"))]).await;
+        assert_eq!(warrants(&*store).await, []);
+    }
+    made(&*store, [second]).await;
+    assert_eq!(warrants(&*store).await, [(id("a"), 2, bob)]);
+    made(&*store, [end("a", "here", 2)]).await;
+    assert_eq!(warrants(&*store).await, []);
+}
+
+/// One may begin in the moment it is accepted.
+pub async fn begun_as_it_is_accepted(place: &dyn Place) {
+    let store = place.open().await;
+    let mut running = execution("a");
+    running.begin(later(3)).unwrap();
+    let warrant = begun("a", 1, "ada").1;
+    let create = Change::CreateExecution {
+        execution: Box::new(running.clone()),
+        lease: held_by("here"),
+        idempotency: None,
+        call: Some(warrant.clone()),
+    };
+    made(&*store, [create]).await;
+    assert_eq!(store.begun_calls().await.unwrap(), [(running, warrant)]);
+    made(&*store, [end("a", "here", 1)]).await;
+    assert_eq!(warrants(&*store).await, []);
 }

@@ -1,22 +1,35 @@
 //! The audit chain.
 
-use nuncio_core::audit::{AuditRecord, Head, Link};
+use std::cell::Cell;
+
+use nuncio_core::audit::{Head, Link, Recorded};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
 use super::rows::{self, all, execute, first, to_integer, to_limit};
 
-/// Puts a record at the end. The end is looked up inside the transaction and not remembered from
-/// the last one: that costs less than the hash, and is right after a savepoint was rolled back or
-/// another process has written.
-pub(super) fn append(connection: &Connection, record: &AuditRecord) -> Result<(), Problem> {
-    let head = head(connection)?;
+/// Where the chain has got to in a transaction. Looked up once in each and forgotten with it, so that it is
+/// right after a rollback, or when another process has written.
+#[derive(Debug, Default)]
+pub(super) struct Tip(Cell<Option<Head>>);
+
+impl Tip {
+    /// What was appended since may have been undone.
+    pub(super) fn forget(&self) {
+        self.0.set(None);
+    }
+}
+
+/// Puts a record at the end.
+pub(super) fn append(connection: &Connection, tip: &Tip, record: &impl Recorded) -> Result<(), Problem> {
+    let head = tip.0.get().map_or_else(|| head(connection), Ok)?;
     let link = Link::forge(head.seq + 1, head.hash, record);
     execute(
         connection,
         "INSERT INTO audit_links (seq, previous, hash, record) VALUES (?1, ?2, ?3, ?4)",
         params![to_integer(link.seq)?, link.previous.to_string(), link.hash.to_string(), link.record],
     )?;
+    tip.0.set(Some(Head { seq: link.seq, hash: link.hash }));
     Ok(())
 }
 

@@ -5,12 +5,12 @@ use rusqlite::Connection;
 
 use super::problem::Problem;
 use super::{
-    approvals, audit, callbacks, calls, executions, followed, grants, keys, messages, remembered, sessions, tasks,
-    turns,
+    approvals, audit, callbacks, calls, consent, directory, drafts, executions, followed, grants, keys, letters,
+    messages, remembered, sessions, tasks, turns,
 };
 
 /// Makes one change, inside the transaction that is open.
-pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Problem> {
+pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) -> Result<(), Problem> {
     match change {
         Change::CreateSession { session, messages } => sessions::create(connection, session, messages),
         Change::DeleteSession(id) => sessions::delete(connection, id),
@@ -28,7 +28,7 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Prob
         Change::Remember(remembered) => remembered::insert(connection, remembered),
         Change::StartCall { key, record, place } => calls::start(connection, key, record, place.as_ref()),
         Change::FinishCall(key) => calls::finish(connection, key),
-        Change::Audit(record) => audit::append(connection, record),
+        Change::Audit(record) => audit::append(connection, tip, record),
         Change::CreateKey(key) => keys::create(connection, key),
         Change::RevokeKey { id, at } => keys::revoke(connection, id, *at),
         Change::CreateGrant(grant) => grants::create(connection, grant),
@@ -36,11 +36,14 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Prob
         Change::UseGrant(id) => grants::use_up(connection, id),
         Change::CreateApproval(approval) => approvals::create(connection, approval),
         Change::MoveApproval { approval, from } => approvals::move_on(connection, approval, from),
-        Change::CreateExecution { execution, lease, idempotency } => {
-            executions::create(connection, execution, lease, idempotency.as_ref())
+        Change::CreateExecution { execution, lease, idempotency, call } => {
+            executions::create(connection, execution, lease, idempotency.as_ref(), call.as_ref())
         }
         Change::ClaimExecution { id, attempt, from, lease } => executions::claim(connection, id, *attempt, from, lease),
-        Change::StartExecution { id, owner, attempt, at } => executions::start(connection, id, owner, *attempt, *at),
+        Change::StartExecution { id, owner, attempt, at, call } => {
+            executions::start(connection, id, (owner, *attempt), *at, call.as_ref())
+        }
+        Change::FinishAttempt(id) => executions::finish_attempt(connection, id),
         Change::EndExecution { id, owner, attempt, state, at, kept_until } => {
             executions::end(connection, id, (owner, *attempt), state, *at, *kept_until)
         }
@@ -50,8 +53,22 @@ pub(super) fn apply(connection: &Connection, change: &Change) -> Result<(), Prob
         Change::RemoveCallback(execution) => callbacks::remove(connection, execution),
         Change::CreateTask(task) => tasks::create(connection, task),
         Change::MoveTask { from, to } => tasks::move_on(connection, from, to),
+        Change::CreateDraft(draft) => drafts::create(connection, draft),
+        Change::MoveDraft { draft, from } => drafts::move_on(connection, draft, from),
+        Change::ForgetDrafts(before) => drafts::forget(connection, *before),
+        Change::OweAnswer(owed) => letters::owe(connection, owed),
+        Change::SettleAnswer(id) => letters::settle(connection, id),
+        Change::CreateLetter(letter) => letters::create(connection, letter),
+        Change::AnswerLetter { agent, id, from, answer } => letters::answer(connection, agent, id, from, answer),
+        Change::ForgetLetters(before) => letters::forget(connection, *before),
+        Change::LinkPerson(link) => letters::link(connection, link),
+        Change::UnlinkPerson(principal) => letters::unlink(connection, principal),
         Change::Follow(domain) => followed::create(connection, domain),
         Change::UpdateFollowed { followed: domain, offers } => followed::update(connection, domain, offers.as_deref()),
         Change::Unfollow(domain) => followed::remove(connection, domain),
+        Change::PutEntry { entry, description } => directory::put(connection, entry, description),
+        Change::UpdateEntry(entry) => directory::update(connection, entry),
+        Change::RemoveEntry(id) => directory::remove(connection, id),
+        Change::Consent(change) => consent::apply(connection, tip, change),
     }
 }

@@ -1,7 +1,9 @@
 //! Executions, who runs them, and the keys by which a repeated request finds its own.
 
+use std::sync::Arc;
+
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Lease, State};
+use nuncio_core::execution::{Execution, Lease, State, Warrant};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -16,12 +18,13 @@ pub(super) fn create(
     execution: &Execution,
     lease: &Lease,
     idempotency: Option<&(String, Digest)>,
+    call: Option<&Warrant>,
 ) -> Result<(), Problem> {
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO executions (id, state, attempt, updated_at, owner, lease_until, content)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO executions (id, state, attempt, updated_at, owner, lease_until, content, call)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
         params![
             execution.id.as_str(),
             execution.state.as_str(),
@@ -29,7 +32,8 @@ pub(super) fn create(
             execution.updated_at.as_millis(),
             lease.owner,
             lease.until.as_millis(),
-            to_json(&execution.order)?,
+            to_json(&*execution.order)?,
+            call.map(to_json).transpose()?,
         ],
     )?;
     let Some((key, body)) = idempotency else { return Ok(()) };
@@ -66,16 +70,16 @@ pub(super) fn claim(
 pub(super) fn start(
     connection: &Connection,
     id: &ExecutionId,
-    owner: &str,
-    attempt: u32,
+    (owner, attempt): (&str, u32),
     at: Timestamp,
+    call: Option<&Warrant>,
 ) -> Result<(), Problem> {
     execute_or(
         Conflict::LeaseLost,
         connection,
-        "UPDATE executions SET state = 'running', attempt = ?3, updated_at = max(updated_at, ?4)
+        "UPDATE executions SET state = 'running', attempt = ?3, updated_at = max(updated_at, ?4), call = ?5
          WHERE id = ?1 AND owner = ?2 AND attempt = ?3 - 1",
-        params![id.as_str(), owner, attempt, at.as_millis()],
+        params![id.as_str(), owner, attempt, at.as_millis(), call.map(to_json).transpose()?],
     )
 }
 
@@ -91,10 +95,21 @@ pub(super) fn end(
         Conflict::LeaseLost,
         connection,
         "UPDATE executions SET state = ?4, outcome = ?5, updated_at = max(updated_at, ?6), kept_until = ?7,
-             owner = NULL, lease_until = NULL
+             owner = NULL, lease_until = NULL, call = NULL
          WHERE id = ?1 AND owner = ?2 AND attempt = ?3",
         params![id.as_str(), owner, attempt, state.as_str(), to_json(state)?, at.as_millis(), kept_until.as_millis()],
     )
+}
+
+pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId) -> Result<(), Problem> {
+    execute(connection, "UPDATE executions SET call = NULL WHERE id = ?1", [id.as_str()])?;
+    Ok(())
+}
+
+pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, Warrant)>, Problem> {
+    let sql = "SELECT id, state, attempt, updated_at, outcome, content, call FROM executions
+               WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
+    all(connection, sql, [], |row| Ok((read(row)?, rows::json(row, 6)?)))
 }
 
 pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<(), Problem> {
@@ -137,7 +152,7 @@ pub(super) fn by_key(
         connection,
         "SELECT execution, body FROM execution_keys WHERE caller = ?1 AND skill = ?2 AND key = ?3",
         params![caller.to_string(), skill.as_str(), key],
-        |row| Ok((rows::parsed(row, 0, |text| ExecutionId::parse(text).ok())?, rows::digest(row, 1)?)),
+        |row| Ok((execution_id(row, 0)?, rows::digest(row, 1)?)),
     )
 }
 
@@ -157,10 +172,14 @@ fn read(row: &Row<'_>) -> Result<Execution, Problem> {
         })?,
     };
     Ok(Execution {
-        id: rows::parsed(row, 0, |text| ExecutionId::parse(text).ok())?,
+        id: execution_id(row, 0)?,
         attempt: row.get(2)?,
         updated_at: rows::moment(row, 3)?,
-        order: rows::json(row, 5)?,
+        order: Arc::new(rows::json(row, 5)?),
         state,
     })
+}
+
+fn execution_id(row: &Row<'_>, column: usize) -> Result<ExecutionId, Problem> {
+    rows::parsed(row, column, |text| ExecutionId::parse(text).ok())
 }

@@ -6,6 +6,7 @@ use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, params};
 
 use super::problem::Problem;
+use super::relations;
 use super::rows::{self, execute_or, to_json};
 
 pub(super) fn create(connection: &Connection, grant: &Grant) -> Result<(), Problem> {
@@ -22,7 +23,11 @@ pub(super) fn revoke(connection: &Connection, id: &GrantId) -> Result<(), Proble
 }
 
 pub(super) fn use_up(connection: &Connection, id: &GrantId) -> Result<(), Problem> {
-    remove_or(Conflict::GrantUsed, connection, id)
+    match remove_or(Conflict::GrantUsed, connection, id) {
+        // A person may have given it as well as an operator.
+        Err(Problem::Conflict(Conflict::GrantUsed)) => relations::use_once(connection, id),
+        other => other,
+    }
 }
 
 fn remove_or(conflict: Conflict, connection: &Connection, id: &GrantId) -> Result<(), Problem> {

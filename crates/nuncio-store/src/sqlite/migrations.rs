@@ -14,6 +14,10 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0004_callbacks.sql"),
     include_str!("migrations/0005_followed.sql"),
     include_str!("migrations/0006_turns_tell.sql"),
+    include_str!("migrations/0007_consent.sql"),
+    include_str!("migrations/0008_directory.sql"),
+    include_str!("migrations/0009_peers.sql"),
+    include_str!("migrations/0010_execution_calls.sql"),
 ];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.

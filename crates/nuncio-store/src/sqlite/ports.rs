@@ -4,23 +4,26 @@ use async_trait::async_trait;
 use nuncio_core::approval::Approval;
 use nuncio_core::audit::{Head, Link};
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Lease};
+use nuncio_core::drafting::Draft;
+use nuncio_core::execution::{Execution, Lease, Warrant};
 use nuncio_core::grant::Grant;
-use nuncio_core::ids::{ApprovalId, ExecutionId, SessionId, SkillId, TaskId};
+use nuncio_core::ids::{AgentName, ApprovalId, DraftId, ExecutionId, SessionId, SkillId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
 use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::Turn;
+use nuncio_engine::directory::Entry;
 use nuncio_engine::follow::{Domain, Followed};
+use nuncio_engine::ports::peers::{Letter, Link as PersonLink, OwedAnswer, Peers};
 use nuncio_engine::ports::store::{
-    Access, ApiKey, Callback, Change, Conversations, Executions, Following, Records, Remembered, SessionCursor,
-    StartedCall, Store, StoreError, StoredMessage,
+    Access, ApiKey, Callback, Change, Conversations, Executions, Following, Listings, Records, Remembered,
+    SessionCursor, StartedCall, Store, StoreError, StoredMessage,
 };
 
 use super::{
-    SqliteStore, approvals, audit, callbacks, calls, executions, followed, grants, keys, messages, remembered,
-    sessions, tasks, turns,
+    SqliteStore, approvals, audit, callbacks, calls, directory, drafts, executions, followed, grants, keys, letters,
+    messages, remembered, sessions, tasks, turns,
 };
 
 /// How many messages are read where they are asked for: most conversations, most of the time.
@@ -122,6 +125,10 @@ impl Executions for SqliteStore {
         self.readers.list(executions::unfinished).await
     }
 
+    async fn begun_calls(&self) -> Result<Vec<(Execution, Warrant)>, StoreError> {
+        self.readers.list(executions::begun).await
+    }
+
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError> {
         self.readers.point(|connection| executions::is_any_to_forget(connection, at))
     }
@@ -148,6 +155,40 @@ impl Following for SqliteStore {
     async fn followed_domain(&self, domain: &Domain) -> Result<Option<(Followed, Option<String>)>, StoreError> {
         let domain = domain.clone();
         self.readers.list(move |connection| followed::one(connection, &domain)).await
+    }
+}
+
+#[async_trait]
+impl Listings for SqliteStore {
+    async fn directory(&self) -> Result<Vec<(Entry, String)>, StoreError> {
+        self.readers.list(directory::every).await
+    }
+}
+
+#[async_trait]
+impl Peers for SqliteStore {
+    async fn draft(&self, id: &DraftId) -> Result<Option<Draft>, StoreError> {
+        self.readers.point(|connection| drafts::one(connection, id))
+    }
+
+    async fn draft_by_key(&self, with: &Principal, agent: &AgentName, key: &str) -> Result<Option<Draft>, StoreError> {
+        self.readers.point(|connection| drafts::by_key(connection, with, agent, key))
+    }
+
+    async fn open_drafts(&self, limit: usize) -> Result<Vec<Draft>, StoreError> {
+        self.readers.list(move |connection| drafts::open(connection, limit)).await
+    }
+
+    async fn owed_answers(&self, until: Timestamp, limit: usize) -> Result<Vec<OwedAnswer>, StoreError> {
+        self.readers.list(move |connection| letters::owed(connection, until, limit)).await
+    }
+
+    async fn letter(&self, agent: &AgentName, id: &str) -> Result<Option<Letter>, StoreError> {
+        self.readers.point(|connection| letters::one(connection, agent, id))
+    }
+
+    async fn links(&self) -> Result<Vec<PersonLink>, StoreError> {
+        self.readers.list(letters::links).await
     }
 }
 

@@ -13,6 +13,7 @@ use nuncio_engine::ports::store::{Change, StoreError};
 use rusqlite::Connection;
 use tokio::sync::{mpsc, oneshot};
 
+use super::audit::Tip;
 use super::changes;
 use super::problem::Problem;
 use super::rows::execute;
@@ -98,19 +99,21 @@ fn commit_group(connection: &Connection, group: &[Vec<Change>]) -> Vec<Outcome> 
 
 /// Fails if the transaction as a whole does: then nothing of it was made.
 fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outcome>, Problem> {
+    let tip = Tip::default();
     execute(connection, "BEGIN IMMEDIATE", [])?;
     let outcomes = match group {
         // Alone, the transaction is savepoint enough.
         [unit] => {
-            apply(connection, unit)?;
+            apply(connection, &tip, unit)?;
             vec![Ok(())]
         }
         // Conditions mostly hold, and a savepoint costs about as much as what it guards.
-        _ if group.iter().try_for_each(|unit| apply(connection, unit)).is_ok() => vec![Ok(()); group.len()],
+        _ if group.iter().try_for_each(|unit| apply(connection, &tip, unit)).is_ok() => vec![Ok(()); group.len()],
         _ => {
             rollback(connection);
+            tip.forget();
             execute(connection, "BEGIN IMMEDIATE", [])?;
-            group.iter().map(|unit| apply_apart(connection, unit)).collect::<Result<_, _>>()?
+            group.iter().map(|unit| apply_apart(connection, &tip, unit)).collect::<Result<_, _>>()?
         }
     };
     execute(connection, "COMMIT", [])?;
@@ -118,10 +121,11 @@ fn try_group(connection: &Connection, group: &[Vec<Change>]) -> Result<Vec<Outco
 }
 
 /// Makes one unit's changes behind a savepoint. Fails only if that cost the whole transaction.
-fn apply_apart(connection: &Connection, unit: &[Change]) -> Result<Outcome, Problem> {
+fn apply_apart(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<Outcome, Problem> {
     execute(connection, "SAVEPOINT unit", [])?;
-    let outcome = apply(connection, unit);
+    let outcome = apply(connection, tip, unit);
     if let Err(problem) = outcome {
+        tip.forget();
         // On a full disk, among others, SQLite rolls back everything by itself.
         if connection.is_autocommit() {
             return Err(problem);
@@ -134,8 +138,8 @@ fn apply_apart(connection: &Connection, unit: &[Change]) -> Result<Outcome, Prob
     Ok(Ok(()))
 }
 
-fn apply(connection: &Connection, unit: &[Change]) -> Result<(), Problem> {
-    unit.iter().try_for_each(|change| changes::apply(connection, change))
+fn apply(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<(), Problem> {
+    unit.iter().try_for_each(|change| changes::apply(connection, tip, change))
 }
 
 fn rollback(connection: &Connection) {

@@ -6,6 +6,8 @@ use clap::{Args, ValueEnum};
 use nuncio_core::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
+use super::Data;
+
 #[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n  nuncio discover localhost:7400\n  nuncio discover example.com --type task\n  nuncio discover did:wba:example.com:agents:hotel:e1_..."
@@ -23,6 +25,8 @@ pub(crate) struct Discover {
     /// Show what only those with this access token see
     #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN", conflicts_with = "api_key")]
     pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }
@@ -43,12 +47,14 @@ pub(crate) struct Show {
     #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN", conflicts_with = "api_key")]
     pub(crate) token: Option<String>,
     #[command(flatten)]
+    pub(crate) who: Who,
+    #[command(flatten)]
     pub(crate) reach: Reach,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --intent \"find a room\" -i guests=2"
+    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --say \"Is a room free?\" --as concierge"
 )]
 pub(crate) struct Invoke {
     /// The skill: SKILL-ID@DOMAIN, or the address of its descriptor; or the agent: its DID, the address of its
@@ -64,6 +70,12 @@ pub(crate) struct Invoke {
     /// The same by a tag such as hotel.booking; several by repeating
     #[arg(long = "tag", value_name = "TAG", conflicts_with = "method")]
     pub(crate) tags: Vec<String>,
+    /// Say this to an agent, as the one named by --as: a signed message, whose answer comes to our server
+    #[arg(long, value_name = "TEXT", requires = "agent", conflicts_with_all = ["method", "intent", "tags", "inputs"])]
+    pub(crate) say: Option<String>,
+    /// Wait for the answer to a message that was said before
+    #[arg(long, value_name = "MESSAGE", requires = "agent", conflicts_with_all = ["say", "method", "intent", "tags", "inputs"])]
+    pub(crate) answer_to: Option<String>,
     /// An input: NAME=VALUE, read by the type the skill gives it; NAME=@FILE takes a file's text; or
     /// all as a JSON object, also @FILE or - for standard input
     #[arg(short = 'i', long = "input", value_name = "JSON|NAME=VALUE")]
@@ -86,19 +98,21 @@ pub(crate) struct Invoke {
     #[arg(long)]
     pub(crate) no_wait: bool,
     #[command(flatten)]
+    pub(crate) who: Who,
+    #[command(flatten)]
     pub(crate) reach: Reach,
 }
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" --tag hotel.booking --require cap.hotel.booking"
+    after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" --tag hotel.booking --require cap.hotel.booking\n  nuncio negotiate localhost:7400 --intent \"hold a table\" --draft --as concierge\n  nuncio negotiate localhost:7400 --accept drf_... --digest sha-256:... --as concierge"
 )]
 pub(crate) struct Negotiate {
     /// The agent: its DID, the address of its description, or its domain
     #[arg(value_name = "AGENT")]
     pub(crate) target: String,
     /// What should be done, in words; no more than is needed to choose
-    #[arg(long, value_name = "TEXT", required_unless_present = "tags")]
+    #[arg(long, value_name = "TEXT", required_unless_present_any = ["tags", "accept", "reject"])]
     pub(crate) intent: Option<String>,
     /// The same by a tag such as hotel.booking; several by repeating
     #[arg(long = "tag", value_name = "TAG")]
@@ -115,9 +129,23 @@ pub(crate) struct Negotiate {
     /// Only methods that can be called, no conversation
     #[arg(long)]
     pub(crate) calls_only: bool,
+    /// Where nothing fits, have the agent draft a protocol
+    #[arg(long, conflicts_with = "calls_only")]
+    pub(crate) draft: bool,
+    /// Accept the draft of this id
+    #[arg(long, value_name = "PROTOCOL", requires = "digest", conflicts_with_all = ["draft", "reject"])]
+    pub(crate) accept: Option<String>,
+    /// Reject the draft of this id
+    #[arg(long, value_name = "PROTOCOL", requires = "digest", conflicts_with = "draft")]
+    pub(crate) reject: Option<String>,
+    /// The digest of the draft as it was shown
+    #[arg(long, value_name = "DIGEST")]
+    pub(crate) digest: Option<String>,
     /// An API key or access token of the host that is named
     #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN")]
     pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) who: Who,
     #[command(flatten)]
     pub(crate) reach: Reach,
 }
@@ -182,6 +210,16 @@ pub(crate) struct Proof {
     /// The host that the credential is meant for, when it is not the one named
     #[arg(long, value_name = "HOST")]
     pub(crate) credential_for: Option<String>,
+}
+
+/// Whose DID signs what is asked of an agent.
+#[derive(Debug, Args)]
+pub(crate) struct Who {
+    /// Sign with the DID of this agent, which is served from the data directory
+    #[arg(long = "as", value_name = "AGENT")]
+    pub(crate) agent: Option<String>,
+    #[command(flatten)]
+    pub(crate) data: Data,
 }
 
 /// How far requests may go.

@@ -21,7 +21,14 @@ pub(super) async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value
     if let Some(answer) = admin::ask(data, &order).await? {
         return Ok(answer);
     }
-    let begins = matches!(order, Order::KeyCreate { .. } | Order::GrantCreate { .. } | Order::RegistryFollow { .. });
+    let begins = matches!(
+        order,
+        Order::KeyCreate { .. }
+            | Order::UserInvite { .. }
+            | Order::GrantCreate { .. }
+            | Order::RegistryFollow { .. }
+            | Order::RegistryAdd { .. }
+    );
     if !data.exists() && !begins {
         let message = format!("there is no data directory {}; name one with --data", data.display());
         return Err(fault(Code::DataDirUnusable, message));
@@ -185,6 +192,12 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
             show(json, &answer, |answer| {
                 let rows = rows(answer, "records", |link| {
                     let record = &link["record"];
+                    // What is allowed changed: no tool was called.
+                    if let Some(happened) = record["happened"].as_str() {
+                        let what = cell(&record["person"]);
+                        let (at, by, agent) = (cell(&record["at"]), cell(&record["by"]), cell(&record["agent"]));
+                        return vec![cell(&link["seq"]), at, by, agent, what, happened.replace('_', " ")];
+                    }
                     let outcome = match (&record["decision"]["code"], &record["outcome"]["code"]) {
                         (Value::Null, Value::Null) => cell(&record["outcome"]["result"]),
                         (Value::Null, code) => format!("failed: {}", cell(code)),
@@ -203,7 +216,7 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
                     println!("No tool has been called.");
                     return;
                 }
-                table(&["#", "WHEN", "CALLER", "AGENT", "TOOL", "OUTCOME"], &rows);
+                table(&["#", "WHEN", "CALLER", "AGENT", "TOOL OR PERSON", "OUTCOME"], &rows);
             });
         }
         Audit::Verify { data } => {

@@ -1,7 +1,7 @@
 //! `nuncio did`: who this server and its agents are to others.
 
 use anstream::println;
-use nuncio_core::ids::AgentName;
+use nuncio_core::ids::{AgentName, PersonName};
 use nuncio_server::admin::Order;
 use nuncio_server::dids::Subject;
 use owo_colors::OwoColorize as _;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::desk::{carry_out, parsed, show};
 use crate::cli::Did;
-use crate::output::cell;
+use crate::output::{cell, table};
 
 /// Runs the command.
 pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
@@ -18,6 +18,26 @@ pub(crate) async fn run(command: Did, json: bool) -> anyhow::Result<()> {
             let agent = agent.map(|name| parsed(AgentName::parse(&name))).transpose()?;
             let answer = carry_out(&data.path, Order::DidShow { agent }).await?;
             show(json, &answer, list);
+        }
+        Did::Link { did, person, data } => {
+            let order = Order::DidLink { did, person: parsed(PersonName::parse(&person))? };
+            let answer = carry_out(&data.path, order).await?;
+            show(json, &answer, |answer| {
+                let link = &answer["link"];
+                println!("{} belongs to {}.", cell(&link["principal"]), cell(&link["person"]).bold());
+            });
+        }
+        Did::Unlink { did, data } => {
+            let answer = carry_out(&data.path, Order::DidUnlink { did }).await?;
+            show(json, &answer, |answer| println!("{} belongs to nobody now.", cell(&answer["unlinked"])));
+        }
+        Did::Links { data } => {
+            let answer = carry_out(&data.path, Order::DidLinks).await?;
+            show(json, &answer, |answer| {
+                let row = |link: &Value| ["principal", "person", "since"].map(|name| cell(&link[name])).to_vec();
+                let rows: Vec<_> = entries(&answer["links"]).iter().map(row).collect();
+                table(&["DID", "PERSON", "SINCE"], &rows);
+            });
         }
         Did::Rotate { agent, service: _, to, data } => {
             let order = match (to, agent) {

@@ -13,7 +13,7 @@ use crate::cli::Discover;
 
 /// Lists a host's skills and agents.
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.reach, options.api_key.as_ref().or(options.token.as_ref()))?;
+    let peers = client(&options.reach, options.api_key.as_ref().or(options.token.as_ref()), &options.who)?;
     if is_agent(&options.target) {
         let sight = sight(&peers, &Peer::parse(&options.target)?).await?;
         if json {

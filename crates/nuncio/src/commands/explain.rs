@@ -15,7 +15,9 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
             return Ok(());
         }
         for code in Code::ALL {
-            println!("{:<24}{}", code.as_str(), summary(*code));
+            // A long code pushes its summary to the right.
+            let width = (code.as_str().len() + 2).max(24);
+            println!("{:<width$}{}", code.as_str(), summary(*code, 76 - width));
         }
         return Ok(());
     };
@@ -42,12 +44,12 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The first sentence of a code's page.
-fn summary(code: Code) -> String {
+/// The first sentence of a code's page, cut to so many characters.
+fn summary(code: Code, room: usize) -> String {
     let paragraph = code.page().lines().skip(1).skip_while(|line| line.is_empty()).take_while(|line| !line.is_empty());
     let text = paragraph.collect::<Vec<_>>().join(" ");
     let sentence = text.split_once(". ").map_or(text.as_str(), |(first, _)| first).trim_end_matches('.');
-    match sentence.char_indices().nth(52) {
+    match sentence.char_indices().nth(room) {
         Some((end, _)) => format!("{}…", &sentence[..end]),
         None => sentence.to_owned(),
     }

@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use anstream::println;
 use nuncio_core::Code;
 use nuncio_core::declaration::STARTER;
+use nuncio_core::manifest::Presets;
 use nuncio_server::{AgentSource, load_agents};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
@@ -57,6 +58,12 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
 /// Checks agent files, all faults at once, and says what each protocol leaves out.
 pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
     let declared = load_agents(&AgentSource::Path(path))?;
+    for (file, declared) in &declared {
+        nuncio_a2h::project::checked(&declared.agent, &Presets::default()).map_err(|faults| {
+            let message = format!("{}: the tools for people's devices make no manifest: {faults}", file.path.display());
+            fault(Code::AgentFileInvalid, message)
+        })?;
+    }
     if json {
         let agents: Vec<_> = declared
             .iter()
@@ -66,7 +73,10 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
                     "file": file.path,
                     "agent": declared.agent.name,
                     "notes": notes,
-                    "unsaid": {"aap": nuncio_aap::unsaid(&declared.agent)},
+                    "unsaid": {
+                        "aap": nuncio_aap::unsaid(&declared.agent),
+                        "a2h": nuncio_a2h::project::unsaid(&declared.agent),
+                    },
                 })
             })
             .collect();
@@ -82,6 +92,11 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
         let unsaid = nuncio_aap::unsaid(agent);
         if !unsaid.is_empty() {
             println!("{}", "AAP cannot express:".dimmed());
+            unsaid.iter().for_each(|what| println!("  {}", what.dimmed()));
+        }
+        let unsaid = nuncio_a2h::project::unsaid(agent);
+        if !unsaid.is_empty() {
+            println!("{}", "A2H cannot express:".dimmed());
             unsaid.iter().for_each(|what| println!("  {}", what.dimmed()));
         }
     }

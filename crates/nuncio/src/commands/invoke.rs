@@ -19,11 +19,18 @@ mod agent;
 mod browser;
 mod inputs;
 mod line;
+mod say;
 
 use line::Line;
 
 /// Invokes a skill or an agent and prints what it answers.
 pub(crate) async fn run(options: Invoke, json: bool) -> anyhow::Result<()> {
+    if let Some(text) = &options.say {
+        return say::run(&options, text, json).await;
+    }
+    if let Some(id) = &options.answer_to {
+        return say::wait(&options, id, json).await;
+    }
     if agent::is_meant(&options) {
         return agent::run(&options, json).await;
     }

@@ -1,28 +1,31 @@
 //! `nuncio negotiate`: which interface of an agent to use for something, and why.
 
 use anstream::println;
-use nuncio_anp::client::{Agreement, Decided, Described, Target, Wish};
-use nuncio_anp::wire::{Alternative, Score};
+use nuncio_anp::client::{Agreement, Decided, Described, DraftWord, Target, Wish};
+use nuncio_anp::wire::{Alternative, NegotiationResult, Score};
 use owo_colors::OwoColorize as _;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{note, wrapped};
 use super::peer::client;
 use crate::cli::Negotiate;
+use crate::output::{WrongUsage, cell};
 
 /// Negotiates and prints the choice.
 pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     let target = Target::parse(&options.target)?;
-    let client = client(&options.reach, options.token.as_ref())?;
+    let client = client(&options.reach, options.token.as_ref(), &options.who)?;
     let agent = client.describe(&target).await?;
     let wish = Wish {
-        intent: options.intent.clone(),
+        intent: options.intent.clone().or_else(|| options.digest.as_ref().map(|_| "decide on a draft".to_owned())),
         tags: options.tags.clone(),
         required: options.required.clone(),
         security: options.security,
         max_latency_ms: options.max_latency_ms,
         calls_only: options.calls_only,
+        draft: options.draft,
+        word: word(options)?,
         ..Wish::default()
     };
     let agreement = client.negotiate(&agent, &wish).await?;
@@ -42,6 +45,18 @@ pub(crate) async fn run(options: &Negotiate, json: bool) -> anyhow::Result<()> {
     Ok(())
 }
 
+fn word(options: &Negotiate) -> anyhow::Result<Option<DraftWord>> {
+    let word = |protocol: &String, accepts| match &options.digest {
+        Some(digest) => Ok(DraftWord { protocol: protocol.clone(), digest: digest.clone(), accepts }),
+        None => Err(WrongUsage("name the draft's digest as it was shown, with --digest".to_owned())),
+    };
+    Ok(match (&options.accept, &options.reject) {
+        (Some(protocol), _) => Some(word(protocol, true)?),
+        (None, Some(protocol)) => Some(word(protocol, false)?),
+        (None, None) => None,
+    })
+}
+
 fn people(agent: &Described, agreement: &Agreement) {
     agent.notes.iter().chain(&agreement.notes).for_each(|odd| note(odd));
     let result = &agreement.result;
@@ -56,6 +71,7 @@ fn people(agent: &Described, agreement: &Agreement) {
         fact("content", selected.content_type.as_deref());
         fact("at", selected.url.as_deref());
     }
+    draft(result);
     if let Some(execution) = &result.execution {
         let limit = execution.timeout_ms.map(|limit| format!(", at most {limit} ms")).unwrap_or_default();
         fact("how", Some(&format!("{}{limit}", execution.mode.replace('_', " "))));
@@ -74,6 +90,38 @@ fn people(agent: &Described, agreement: &Agreement) {
     println!("\n{} {}", "negotiation".dimmed(), clean(&result.negotiation_id).dimmed());
     if let Some(digest) = &result.negotiation_digest {
         println!("{} {}", "digest".dimmed(), clean(digest).dimmed());
+    }
+}
+
+/// A protocol that was made up, and what is to be done about it.
+fn draft(result: &NegotiationResult) {
+    let standing = result.extra.get("protocolDraft");
+    let said = |name: &str| standing.and_then(|it| it.get(name)).map(cell);
+    if let Some(state) = said("state") {
+        println!("\n{} {}", "A protocol was drafted:".bold(), clean(&state.replace('_', " ")));
+    }
+    let artifact = result.selected.as_ref().and_then(|it| it.protocol_artifact.as_ref());
+    for method in artifact.and_then(|it| it["methods"].as_array()).into_iter().flatten() {
+        println!("  {}", clean(&cell(&method["name"])).bold());
+        println!("{}", wrapped(&cell(&method["description"]), "    "));
+        println!("    {} {}", "takes".dimmed(), clean(&method["request_schema"].to_string()));
+        println!("    {} {}", "answers".dimmed(), clean(&method["response_schema"].to_string()));
+    }
+    let (id, digest) = (said("protocolId").unwrap_or_default(), said("digest").unwrap_or_default());
+    match standing.map(|it| (&it["acceptedByCaller"], &it["acceptedByAgent"])) {
+        Some((Value::Bool(false), _)) if artifact.is_some() => {
+            println!("  {} --accept {} --digest {}", "if you want it:".dimmed(), clean(&id), clean(&digest));
+        }
+        Some((Value::Bool(true), Value::Bool(false))) => {
+            println!("  {}", "you accepted it; the other side has still to".dimmed());
+        }
+        Some((Value::Bool(true), Value::Bool(true))) => {
+            println!(
+                "  {} its method for natural language, with call = {{protocol_id, digest, method, params}}",
+                "use it by".dimmed()
+            );
+        }
+        _ => {}
     }
 }
 

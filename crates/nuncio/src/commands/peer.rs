@@ -3,23 +3,33 @@
 use std::sync::Arc;
 
 use anstream::println;
-use nuncio_anp::client::{AnpClient, Check, Described, LocalDids, Operation, Options, Outcome, Target};
+use nuncio_anp::client::{AnpClient, Check, Described, LocalDids, Operation, Options, Outcome, Signs, Target};
 use nuncio_anp::wire::{Interface, Security};
+use nuncio_core::ids::AgentName;
+use nuncio_server::dids::signer_of;
 use nuncio_server::{SystemClock, SystemEntropy};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{note, way_out, wrapped};
-use crate::cli::Reach;
+use super::desk::parsed;
+use crate::cli::{Reach, Who};
 use crate::output::Told;
 
-/// A client with the user's own reach. A token goes to the host that was named, and nowhere else.
-pub(crate) fn client(reach: &Reach, token: Option<&String>) -> anyhow::Result<AnpClient> {
+/// A client with the user's own reach. A token goes to the host that was named, and nowhere else; what is signed
+/// is signed with the key of the agent the user speaks for.
+pub(crate) fn client(reach: &Reach, token: Option<&String>, who: &Who) -> anyhow::Result<AnpClient> {
     let local = if reach.dev { LocalDids::Http } else { LocalDids::Https };
     let options = Options { local, ..Options::default() };
     let client = AnpClient::new(way_out(reach)?, Arc::new(SystemClock), Arc::new(SystemEntropy), options);
-    Ok(client.with_bearer(token.cloned()))
+    Ok(client.with_bearer(token.cloned()).signed_by(signer(who)?))
+}
+
+fn signer(who: &Who) -> anyhow::Result<Option<Arc<dyn Signs>>> {
+    let Some(agent) = &who.agent else { return Ok(None) };
+    let agent = parsed(AgentName::parse(agent))?;
+    Ok(Some(signer_of(&who.data.path, &agent, Arc::new(SystemClock))?))
 }
 
 /// Whether a target can only be an agent: a DID, or what descriptions are called.

@@ -1,4 +1,4 @@
-//! `nuncio registry`: the domains whose skills are listed beside our own.
+//! `nuncio registry`: the domains whose skills, and the agents of other hosts, that are listed beside our own.
 
 use anstream::println;
 use nuncio_server::admin::{Domain, Order};
@@ -25,6 +25,18 @@ pub(crate) async fn run(command: Registry, json: bool) -> anyhow::Result<()> {
         Registry::List { data } => {
             let answer = carry_out(&data.path, Order::RegistryList).await?;
             show(json, &answer, list);
+        }
+        Registry::Add { target, data } => {
+            let answer = carry_out(&data.path, Order::RegistryAdd { target }).await?;
+            show(json, &answer, added);
+        }
+        Registry::Remove { which, data } => {
+            let answer = carry_out(&data.path, Order::RegistryRemove { which }).await?;
+            show(json, &answer, |answer| println!("{} is not listed any more.", cell(&answer["url"])));
+        }
+        Registry::Agents { data } => {
+            let answer = carry_out(&data.path, Order::RegistryAgents).await?;
+            show(json, &answer, agents);
         }
     }
     Ok(())
@@ -61,4 +73,30 @@ fn row(followed: &Value) -> Vec<String> {
 
 fn skills(count: u64) -> String {
     if count == 1 { "1 skill".to_owned() } else { format!("{count} skills") }
+}
+
+fn added(answer: &Value) {
+    let agent = &answer["agent"];
+    let what = if answer["new"] == true { "Listed" } else { "Still listed, and verified again:" };
+    println!("{what} {} as {}.", cell(&agent["name"]).bold(), cell(&agent["id"]));
+    let checks: Vec<String> = agent["checks"].as_array().map_or(&[][..], Vec::as_slice).iter().map(cell).collect();
+    println!("{}", format!("{}; verified: {}", cell(&agent["did"]), checks.join(", ")).dimmed());
+}
+
+fn agents(answer: &Value) {
+    let rows = |key: &str, columns: &[&str]| -> Vec<Vec<String>> {
+        let all = answer[key].as_array().map_or(&[][..], Vec::as_slice);
+        all.iter().map(|row| columns.iter().map(|column| cell(&row[column])).collect()).collect()
+    };
+    let here = rows("agents", &["id", "name", "url", "standing", "verified", "by", "problem"]);
+    if here.is_empty() {
+        println!("No agent of another host is listed; `nuncio registry add URL` adds one.");
+    } else {
+        table(&["ID", "NAME", "DESCRIPTION", "STANDING", "VERIFIED", "BY", "PROBLEM"], &here);
+    }
+    let elsewhere = rows("elsewhere", &["agent", "directory", "registered", "next", "problem"]);
+    if !elsewhere.is_empty() {
+        println!("\nOur agents in other directories:");
+        table(&["AGENT", "DIRECTORY", "REGISTERED", "NEXT", "PROBLEM"], &elsewhere);
+    }
 }

@@ -18,7 +18,7 @@ const MOST: usize = 10;
 
 /// Shows a skill or an agent.
 pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.reach, options.api_key.as_ref().or(options.token.as_ref()))?;
+    let peers = client(&options.reach, options.api_key.as_ref().or(options.token.as_ref()), &options.who)?;
     if is_agent(&options.target) {
         return agents(&peers, &[Peer::parse(&options.target)?], json).await;
     }

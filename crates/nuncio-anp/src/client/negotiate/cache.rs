@@ -109,7 +109,7 @@ fn asked(client: &AnpClient, agent: &Described, wish: &Wish) -> Option<Asked> {
     let words: Option<Vec<_>> = wish.intent.as_deref().map(|it| it.split_whitespace().map(str::to_lowercase).collect());
     let intent = json!({
         "tags": tags, "words": words, "required": wish.required, "constraints": body.constraints,
-        "capabilities": body.caller_capabilities, "bearer": client.bearer.is_some(),
+        "capabilities": body.caller_capabilities, "bearer": client.bearer.as_ref().map(|it| Digest::of_bytes(it.0.as_bytes())),
     });
     Some(Asked { target: agent.did()?.clone(), caller, intent: Digest::of_json(&intent) })
 }

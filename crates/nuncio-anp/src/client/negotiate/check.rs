@@ -2,10 +2,10 @@
 
 use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::moment;
+use nuncio_identity::{Did, moment};
 use serde_json::Value;
 
-use super::Wish;
+use super::{Wish, draft};
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 
@@ -14,6 +14,7 @@ pub(super) fn check(
     result: &NegotiationResult,
     id: &str,
     wish: &Wish,
+    agent: Option<&Did>,
     now: Timestamp,
 ) -> Result<Vec<String>, ClientError> {
     let mut notes = Vec::new();
@@ -31,6 +32,8 @@ pub(super) fn check(
     let why = result.reason.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
     match result.status {
         Status::Accepted => {}
+        // We said no, and so be it.
+        Status::Rejected if wish.word.as_ref().is_some_and(|word| !word.accepts) => return Ok(notes),
         Status::Rejected => {
             return Err(ClientError::new(Reason::NotAgreed, format!("the agent does not want to{why}")));
         }
@@ -48,7 +51,7 @@ pub(super) fn check(
     let selected = result.selected.as_ref().ok_or_else(|| bad("it accepted and chose nothing".to_owned()))?;
     protection(selected, wish)?;
     fits(selected, wish)?;
-    artifact(selected, result, &mut notes)?;
+    artifact(selected, result, wish, agent, &mut notes)?;
     Ok(notes)
 }
 
@@ -96,8 +99,17 @@ fn fits(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
 }
 
 /// A protocol written down is data, and must be what its digest says. None was asked for, so none is used.
-fn artifact(selected: &Selected, result: &NegotiationResult, notes: &mut Vec<String>) -> Result<(), ClientError> {
+fn artifact(
+    selected: &Selected,
+    result: &NegotiationResult,
+    wish: &Wish,
+    agent: Option<&Did>,
+    notes: &mut Vec<String>,
+) -> Result<(), ClientError> {
     let drafts = result.execution.as_ref().is_some_and(|it| it.mode == ExecutionMode::Drafting.as_str());
+    if wish.drafts() && (drafts || selected.protocol_artifact.is_some() || wish.word.is_some()) {
+        return draft::check(result, wish, agent);
+    }
     match &selected.protocol_artifact {
         None if !drafts => Ok(()),
         Some(Value::Object(_)) | None if drafts => {

@@ -13,7 +13,7 @@ run = {}
 "#
 =>
 r#"
-agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command", "human", "skill", "anp", "answer"
+agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
   needed: one of them
 "#;
 
@@ -31,7 +31,7 @@ url = "https://m.example/"
 =>
 r#"
 agent.toml:8:20: tool "find".run.command: stands beside "mcp"
-  allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer"
+  allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
 a_run_we_do_not_have:
@@ -40,14 +40,14 @@ r#"
 name = "find"
 description = "Finds."
 input = { type = "object", properties = { q = {} } }
-run = { device = true }
+run = { robot = true }
 "#
 =>
 r#"
-agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command", "human", "skill", "anp", "answer"
+agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
   needed: one of them
-agent.toml:8:9: tool "find".run.device: unknown key
-  allowed: "mcp", "http", "command", "human", "skill", "anp", "answer"
+agent.toml:8:9: tool "find".run.robot: unknown key
+  allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
 a_run_that_is_a_text:

@@ -115,7 +115,7 @@ agent.toml:8:54: tool "find".run.env: not allowed here
 agent.toml:13:15: tool "b".run.anp: found the number 7
   allowed: a text
 agent.toml:13:18: tool "b".run.methud: unknown key
-  did you mean "method"? allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "method"
+  did you mean "method"? allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device", "method"
 agent.toml:18:26: tool "c".run.method: not allowed here
   it names the method of another agent: only beside "anp"
 "#;
@@ -158,7 +158,7 @@ agent.toml:18:34: tool "c".run.human.instructions: found an empty text
 agent.toml:18:40: tool "c".run.env: not allowed here
   only beside "command"
 agent.toml:23:9: tool "d".run.human: stands beside "command"
-  allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer"
+  allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 agent.toml:23:17: tool "d".run.human: found the text "Find it."
   allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
 "#;
@@ -258,5 +258,49 @@ agent.toml:12:60: tool "find".run.skill.api_key: it is written out here, where w
   write {{ secrets.NAME }}, and say in [secrets] where it comes from
 agent.toml:17:63: tool "b".run.skill.token: "args" will not be known, so that every call will fail
   known here: secrets
+"#;
+}
+
+#[test]
+fn a_tool_for_devices_is_said_to_people_and_offered_to_nobody_else() {
+    let text = format!(
+        "{AGENT}[capability_flags]\nsupports_voice = false\n\
+         [[scope]]\nid = \"mail:send\"\nlabel = \"Send mail\"\nsensitivity = \"low\"\n\
+         label_i18n_key = \"agent.scope.mail.label\"\n\
+         [[tool]]\nname = \"send_mail\"\ndescription = \"Sends.\"\nscope = \"mail:send\"\n\
+         input = {{ type = \"object\" }}\n\
+         run = {{ device = {{ required = true, description = {{ zh-CN = \"发送\" }} }} }}\n"
+    );
+    let agent = parse("agent.toml", &text).unwrap_or_else(|said| panic!("{said}")).agent;
+    let (tool, run) = agent.device_tools().next().unwrap();
+    assert!(run.required && !tool.exposed && agent.exposed_tools().next().is_none());
+    assert_eq!(run.description.as_ref().unwrap().in_language("zh-CN"), "发送");
+    assert_eq!(agent.flags.get("supports_voice"), Some(&false));
+    assert_eq!(agent.scopes[0].label_key.as_deref(), Some("agent.scope.mail.label"));
+}
+
+refused! {
+a_tool_for_devices_needs_a_scope_and_a_plain_name:
+r#"
+[[tool]]
+name = "Find-it"
+description = "Finds."
+input = { type = "object" }
+expose = true
+skill = { type = "task" }
+run = { device = { description_i18n_key = "a b" } }
+"#
+=>
+r#"
+agent.toml:4:1: tool "Find-it".scope: missing
+  needed: the permission that people are asked for
+agent.toml:5:8: tool "Find-it".name: "Find-it" is no name for a tool on people's devices
+  allowed: 2 to 32 lower-case letters, digits and '_', beginning with a letter
+agent.toml:8:1: tool "Find-it".expose: not allowed here
+  a tool for people's devices is offered to those people, in the agent's manifest
+agent.toml:9:1: tool "Find-it".skill: not allowed here
+  a tool for people's devices is offered to those people, in the agent's manifest
+agent.toml:10:43: tool "Find-it".run.device.description_i18n_key: is no key into a bundle of texts
+  allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label"
 "#;
 }

@@ -5,7 +5,7 @@ use nuncio_core::execution::{Order, Priority, Target, Trace};
 use nuncio_core::ids::{AgentName, KeyId, ToolName};
 use nuncio_core::policy::Protocol;
 use proptest::prelude::*;
-use serde_json::Map;
+use serde_json::{Map, Value};
 
 use super::*;
 
@@ -46,6 +46,8 @@ fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: R
     };
     let execution = Execution::accepted(ExecutionId::parse(id).unwrap(), order);
     Arc::new(Live {
+        id: execution.id.clone(),
+        order: Arc::clone(&execution.order),
         execution: Mutex::new(execution),
         offered: None,
         cancel: CancellationToken::new(),
@@ -65,22 +67,21 @@ fn queue(places: usize) -> Queue {
 
 /// Reserves and enters; the ids of those that are to run now.
 fn enter(queue: &Queue, live: &Arc<Live>) -> Vec<String> {
-    let key = live.key();
-    queue.reserve(&key.caller, &key.skill).unwrap();
+    queue.reserve(live.caller(), live.skill()).unwrap();
     ids(&queue.enter(live))
 }
 
 fn ids(lives: &[Arc<Live>]) -> Vec<String> {
-    lives.iter().map(|live| live.key().id.to_string()).collect()
+    lives.iter().map(|live| live.id.to_string()).collect()
 }
 
 /// It was reserved, announced and not accepted.
 fn give_up(queue: &Queue, by: &str, of: &str) {
     let refused = normal("exe_refused", of, by, 0);
     queue.announce(&refused);
-    assert!(queue.find(&refused.key().id).is_some() && !queue.withdraw(&refused), "it does not wait yet");
+    assert!(queue.find(&refused.id).is_some() && !queue.withdraw(&refused), "it does not wait yet");
     queue.give_up(&refused);
-    assert!(queue.find(&refused.key().id).is_none());
+    assert!(queue.find(&refused.id).is_none());
 }
 
 /// Nothing is left: no count, no lane, no caller, no deadline.
@@ -151,7 +152,7 @@ fn what_waited_longer_than_its_handicap_goes_before_anything_new() {
             let urgent = live(&format!("exe_{second}"), "a", "eve", Priority::High, second * 1000, Room::Usual);
             enter(&queue, &urgent);
             let next = queue.leave(&running).remove(0);
-            if next.key().id == patient.key().id {
+            if next.id == patient.id {
                 break;
             }
             running = next;
@@ -188,7 +189,7 @@ fn no_lane_of_a_caller_starves_another_of_theirs() {
         enter(&queue, &patient);
         enter(&queue, &normal("exe_01", lanes[0], "ada", 2));
         running = queue.leave(&running).remove(0);
-        assert_eq!(running.key().id, patient.key().id, "{lanes:?}");
+        assert_eq!(running.id, patient.id, "{lanes:?}");
     }
 }
 
@@ -247,12 +248,12 @@ fn only_what_waits_is_withdrawn_and_only_once() {
     enter(&queue, &running);
     enter(&queue, &waiting);
     assert!(!queue.withdraw(&running), "it runs");
-    assert!(queue.find(&running.key().id).is_some());
+    assert!(queue.find(&running.id).is_some());
     assert!(queue.withdraw(&waiting));
     assert!(!queue.withdraw(&waiting), "it waits no more");
-    assert!(queue.find(&waiting.key().id).is_some(), "but is found until its end is on disk");
+    assert!(queue.find(&waiting.id).is_some(), "but is found until its end is on disk");
     queue.forget(&waiting);
-    assert!(queue.find(&waiting.key().id).is_none());
+    assert!(queue.find(&waiting.id).is_none());
     assert_eq!(queue.next_deadline(), None);
     assert!(queue.leave(&running).is_empty(), "what was withdrawn does not run");
     assert!(!queue.withdraw(&running), "it is over");
@@ -273,11 +274,11 @@ fn what_waits_is_taken_out_when_its_time_is_up() {
     assert_eq!(ids(&queue.expired(at(TIMEOUT + 1_000_000))), ["exe_7"]);
     assert!(queue.expired(at(TIMEOUT + 1_000_000)).is_empty());
     for late in [&soon, &later] {
-        assert!(queue.find(&late.key().id).is_some(), "found until its end is on disk");
+        assert!(queue.find(&late.id).is_some(), "found until its end is on disk");
         queue.forget(late);
-        assert!(queue.find(&late.key().id).is_none());
+        assert!(queue.find(&late.id).is_none());
     }
-    assert!(queue.find(&running.key().id).is_some());
+    assert!(queue.find(&running.id).is_some());
     assert!(queue.leave(&running).is_empty());
     assert_empty(&queue);
 }
@@ -320,10 +321,41 @@ async fn whoever_waits_is_told_of_the_end() {
     assert_eq!(live.now().state, State::Completed { output: true.into() }, "it ends once");
 }
 
+#[test]
+fn the_last_that_are_over_and_small_are_found_a_while_longer() {
+    let queue = queue(4);
+    let run = |id: &str, output: Value| {
+        let live = normal(id, "a", "ada", 0);
+        queue.reserve(live.caller(), live.skill()).unwrap();
+        queue.announce(&live);
+        assert!(queue.enter_at_once(&live));
+        live.show(|execution| execution.begin(at(1)).unwrap());
+        live.show(|execution| ends(execution, State::Completed { output }, at(2)));
+        assert!(queue.leave(&live).is_empty());
+        live.id.clone()
+    };
+    let first = run("exe_first", true.into());
+    assert!(queue.find(&first).is_some_and(|live| live.now().state.is_over()));
+    for large in [
+        "x".repeat(ENDED_BYTES).into(),
+        Value::from(vec![0; ENDED_BYTES]),
+        vec![Value::from("x".repeat(900)); 9].into(),
+    ] {
+        assert!(queue.find(&run("exe_large", large)).is_none());
+    }
+    for number in 1..ENDED {
+        run(&format!("exe_{number}"), number.into());
+    }
+    assert!(queue.find(&first).is_some());
+    run("exe_last", true.into());
+    assert!(queue.find(&first).is_none() && queue.open() == 0);
+    assert_eq!(lock(&queue.inner).live.len(), ENDED);
+}
+
 /// What may happen to a queue.
 #[derive(Debug, Clone)]
 enum Step {
-    Submit { of: usize, by: usize, priority: Priority },
+    Submit { of: usize, by: usize, priority: Priority, at_once: bool },
     Refuse { of: usize, by: usize },
     Finish(usize),
     Withdraw(usize),
@@ -333,7 +365,8 @@ enum Step {
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let priority = prop_oneof![Just(Priority::Low), Just(Priority::Normal), Just(Priority::High)];
     let step = prop_oneof![
-        5 => (0..SKILLS.len(), 0..CALLERS.len(), priority).prop_map(|(of, by, priority)| Step::Submit { of, by, priority }),
+        5 => (0..SKILLS.len(), 0..CALLERS.len(), priority, any::<bool>())
+            .prop_map(|(of, by, priority, at_once)| Step::Submit { of, by, priority, at_once }),
         1 => (0..SKILLS.len(), 0..CALLERS.len()).prop_map(|(of, by)| Step::Refuse { of, by }),
         3 => any::<usize>().prop_map(Step::Finish),
         1 => any::<usize>().prop_map(Step::Withdraw),
@@ -358,8 +391,8 @@ struct Model {
 impl Model {
     fn begin(&mut self, ready: &[Arc<Live>]) {
         for live in ready {
-            let id = live.key().id;
-            let place = self.waiting.iter().position(|other| other.key().id == id);
+            let id = &live.id;
+            let place = self.waiting.iter().position(|other| other.id == *id);
             self.waiting.remove(place.unwrap_or_else(|| panic!("{id} began and did not wait")));
             self.running.push(Arc::clone(live));
         }
@@ -374,10 +407,9 @@ impl Model {
     }
 
     fn has_place(&self, live: &Live) -> bool {
-        let key = live.key();
-        let in_lane = self.running.iter().filter(|other| other.key().skill == key.skill).count();
+        let in_lane = self.running.iter().filter(|other| other.skill() == live.skill()).count();
         let of_caller =
-            self.running.iter().filter(|other| other.room != Room::Endless && other.key().caller == key.caller);
+            self.running.iter().filter(|other| other.room != Room::Endless && other.caller() == live.caller());
         in_lane < Self::places(live.room) && (live.room == Room::Endless || of_caller.count() < LIMITS.1)
     }
 
@@ -386,21 +418,20 @@ impl Model {
         let mut lanes: HashMap<SkillId, usize> = HashMap::new();
         let mut callers: HashMap<Principal, usize> = HashMap::new();
         for live in &self.running {
-            let key = live.key();
-            let lane = lanes.entry(key.skill).or_default();
+            let lane = lanes.entry(live.skill().clone()).or_default();
             *lane += 1;
             assert!(*lane <= Self::places(live.room), "more run than there are places");
             if live.room != Room::Endless {
-                let caller = callers.entry(key.caller).or_default();
+                let caller = callers.entry(live.caller().clone()).or_default();
                 *caller += 1;
                 assert!(*caller <= LIMITS.1, "more run of one caller than may");
             }
         }
         for live in &self.waiting {
-            assert!(queue.find(&live.key().id).is_some(), "what waits is lost");
+            assert!(queue.find(&live.id).is_some(), "what waits is lost");
             assert!(!self.has_place(live), "it waits although there is a place");
         }
-        let next = self.waiting.iter().map(|live| live.key().deadline).min();
+        let next = self.waiting.iter().map(|live| live.order.deadline()).min();
         assert_eq!(queue.next_deadline(), next);
     }
 }
@@ -419,7 +450,7 @@ proptest! {
         let mut model = Model::default();
         for step in steps {
             match step {
-                Step::Submit { of, by, priority } => {
+                Step::Submit { of, by, priority, at_once } => {
                     let (of, room) = SKILLS[of];
                     let reserved = queue.reserve(&caller(CALLERS[by]), &skill(of));
                     let full = model.waiting.len() + model.running.len() == LIMITS.2;
@@ -429,6 +460,17 @@ proptest! {
                     }
                     model.made += 1;
                     let new = live(&format!("exe_{}", model.made), of, CALLERS[by], priority, model.now, room);
+                    if at_once {
+                        queue.announce(&new);
+                        let others = model.waiting.iter().any(|live| live.skill() == new.skill());
+                        let begins = queue.enter_at_once(&new);
+                        prop_assert_eq!(begins, !others && model.has_place(&new));
+                        if begins {
+                            model.running.push(new);
+                            model.check(&queue);
+                            continue;
+                        }
+                    }
                     model.waiting.push(Arc::clone(&new));
                     model.begin(&queue.enter(&new));
                 }
@@ -441,7 +483,7 @@ proptest! {
                 Step::Finish(which) if !model.running.is_empty() => {
                     let done = model.running.swap_remove(which % model.running.len());
                     model.begin(&queue.leave(&done));
-                    prop_assert!(queue.find(&done.key().id).is_none());
+                    prop_assert!(queue.find(&done.id).is_none());
                 }
                 Step::Withdraw(which) if model.made > 0 => {
                     let all: Vec<_> = model.waiting.iter().chain(&model.running).cloned().collect();
@@ -460,7 +502,7 @@ proptest! {
                     let mut expired = ids(&expired);
                     expired.sort();
                     let (late, left) =
-                        std::mem::take(&mut model.waiting).into_iter().partition(|live| live.key().deadline <= at(model.now));
+                        std::mem::take(&mut model.waiting).into_iter().partition(|live| live.order.deadline() <= at(model.now));
                     model.waiting = left;
                     let mut late = ids(&late);
                     late.sort();

@@ -1,12 +1,15 @@
 //! `direct.send`: messages between agents, by the proof inside them.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use nuncio_core::ids::AgentName;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::http_signature::SigningOptions;
 use nuncio_identity::origin_proof::OriginRequest;
 use nuncio_identity::{NewDocument, Service, SigningKey};
+use nuncio_server::admin::Order;
 use nuncio_testkit::{Gateway, ManualClock, eventually};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -255,6 +258,15 @@ async fn trap() -> (u16, Arc<Mutex<usize>>) {
     (port, caught)
 }
 
+/// Moves the clock from attempt to attempt, until no answer is owed any more.
+async fn until_given_up(world: &World) {
+    let next = async || world.gateway.engine().next_answer(&HashSet::new()).await.unwrap();
+    while let Some(due) = next().await {
+        world.clock.advance(world.clock.now().until(due));
+        eventually("it was tried", async || (next().await != Some(due)).then_some(())).await;
+    }
+}
+
 #[tokio::test]
 async fn answers_go_where_strangers_may_be_reached_and_nowhere_else() {
     // Also when developing, this machine is the only one inside that may be reached.
@@ -285,10 +297,8 @@ async fn answers_go_where_strangers_may_be_reached_and_nowhere_else() {
         world.peer.publish(&someone.did, Reply::Document(document.sign(&someone.key)));
         let answer = send(&world, &message(&world, &someone, json!({}), says("hello"))).await;
         assert!(outcome(&answer).is_ok(), "{endpoint}: {answer}");
-        // It is tried again, and given up.
-        for pause in [5, 10, 20, 40, 80, 160] {
-            world.clock.pass(Duration::from_secs(pause)).await;
-        }
+        // It is given up, at once or after a while.
+        until_given_up(&world).await;
     }
     assert_eq!(*caught.lock().unwrap(), 0);
 }
@@ -300,4 +310,131 @@ async fn an_answer_that_cannot_be_sent_does_not_hold_up_the_end() {
     world.clock.someone_waits_for(Duration::from_secs(5)).await;
     // Nobody moves the clock, and it ends all the same.
     tokio::time::timeout(Duration::from_secs(60), world.gateway.stop()).await.unwrap();
+}
+
+/// A message that one of our agents sends, as the operator's command has it sent.
+async fn say(gateway: &Gateway, to: &str, text: &str) -> Result<Value, nuncio_server::StartError> {
+    let order = Order::MessageSend { agent: desk_name(), to: to.to_owned(), text: text.to_owned() };
+    gateway.order(order).await.map(|answer| answer["letter"].clone())
+}
+
+async fn answer_to(gateway: &Gateway, agent: &str, letter: &Value) -> Value {
+    let (agent, id) = (AgentName::parse(agent).unwrap(), letter["id"].as_str().unwrap().to_owned());
+    eventually("the answer came", async || {
+        let order = Order::MessageShow { agent: agent.clone(), id: id.clone() };
+        let letter = gateway.order(order).await.unwrap()["letter"].clone();
+        letter["answer"]["text"].is_string().then_some(letter)
+    })
+    .await
+}
+
+fn script(text: &str) -> String {
+    json!({"script": [[{"text": text}]]}).to_string()
+}
+
+#[tokio::test]
+async fn a_message_of_ours_is_sent_and_its_answer_kept() {
+    let clock = ManualClock::new();
+    let a = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
+    let b = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock).dev().start().await;
+    let theirs = desk_did(&b);
+    let sent = say(&a, theirs.as_str(), &script("the answer is 42")).await.unwrap();
+    assert_eq!(sent["to"], theirs.as_str());
+    let answered = answer_to(&a, DESK, &sent).await;
+    assert_eq!(answered["answer"]["text"], "the answer is 42");
+    assert_eq!((turns(&a).await, turns(&b).await), (0, 1), "an answer is not answered");
+    // By its description as well; what is nobody's, or not to be believed, is not written to.
+    let described = format!("{}/agents/{DESK}/ad.json", b.server().url());
+    let sent = say(&a, &described, &script("again")).await.unwrap();
+    assert_eq!(answer_to(&a, DESK, &sent).await["answer"]["text"], "again");
+    for wrong in ["", "did:wba:localhost%3A1:agents:x", "did:key:z6Mk", "did:wba:10.0.0.1"] {
+        assert!(say(&a, wrong, "x").await.is_err(), "{wrong}");
+    }
+    assert!(say(&a, theirs.as_str(), " ").await.is_err());
+    assert!(say(&a, desk_did(&a).as_str(), "x").await.is_err(), "to itself");
+    let unknown =
+        Order::MessageSend { agent: AgentName::parse("x").unwrap(), to: theirs.to_string(), text: "x".into() };
+    assert!(a.order(unknown).await.is_err());
+}
+
+#[tokio::test]
+async fn agents_of_one_server_write_to_each_other_without_the_network() {
+    let other = desk(&[]).replace("name = \"desk\"", "name = \"other\"");
+    // Without --dev nothing on this machine may be reached.
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).agent("other", &other).start().await;
+    let did = dids(&gateway).agent(&AgentName::parse("other").unwrap()).unwrap().did().to_string();
+    let sent = say(&gateway, &did, &script("from next door")).await.unwrap();
+    assert_eq!(answer_to(&gateway, DESK, &sent).await["answer"]["text"], "from next door");
+    let gone = did.replace("other", "nobody");
+    assert!(say(&gateway, &gone, "x").await.is_err());
+}
+
+#[tokio::test]
+async fn an_answer_nobody_waits_for_is_taken_and_not_kept() {
+    let world = world().await;
+    let engine = world.gateway.engine();
+    let ours = engine.send_letter(&desk_name(), "msg-ours", world.ada.did.as_str()).await.unwrap();
+    let bob = world.peer.someone("bob", world.clock.now());
+    let meta = |answers: &str| json!({"x_answers": answers, "operation_id": nonce(), "message_id": nonce()});
+    for (from, answers) in [(&world.ada, "msg-unknown"), (&bob, "msg-ours"), (&world.ada, "")] {
+        let answer = message(&world, from, meta(answers), json!({"text": "for nobody"}));
+        assert!(outcome(&send(&world, &answer).await).is_ok());
+    }
+    assert_eq!(engine.letter(&desk_name(), "msg-ours").await.unwrap(), ours);
+    let answer = message(&world, &world.ada, meta("msg-ours"), json!({"text": "for you"}));
+    assert!(outcome(&send(&world, &answer).await).is_ok());
+    let kept = engine.letter(&desk_name(), "msg-ours").await.unwrap().answer.unwrap();
+    assert_eq!(kept.text, "for you");
+    assert_eq!(turns(&world.gateway).await, 0);
+}
+
+#[tokio::test]
+async fn what_was_proved_before_the_server_started_does_not_count() {
+    let before = world().await;
+    let request = message(&before, &before.ada, json!({}), says("x"));
+    let port = before.gateway.address().port();
+    let World { gateway, clock, peer, ada } = before;
+    let data = gateway.stop().await;
+    clock.advance(Duration::from_secs(2));
+    let gateway =
+        Gateway::builder().agent(DESK, &super::agent()).clock(&clock).dev().data(data).port(port).start().await;
+    let after = World { gateway, clock, peer, ada };
+    let answer = send(&after, &request).await;
+    assert_eq!(outcome(&answer), Err(1005), "it may have been used: {answer}");
+    assert!(outcome(&send(&after, &message(&after, &after.ada, json!({}), says("x"))).await).is_ok());
+}
+
+#[tokio::test]
+async fn an_answer_that_was_not_sent_is_sent_by_the_next_process() {
+    // Nobody listens where ada takes messages; the answer waits.
+    let world = world().await;
+    let (listener, port) = {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let port = listener.local_addr().unwrap().port();
+        (listener, port)
+    };
+    drop(listener);
+    let ada = world.peer.stranger("writer");
+    let mut document = NewDocument::new(&ada.did, world.clock.now());
+    let endpoint = format!("http://localhost:{port}/anp");
+    document.services = vec![Service::messages(&ada.did, endpoint, &ada.did, &[], &[])];
+    world.peer.publish(&ada.did, Reply::Document(document.sign(&ada.key)));
+    assert!(outcome(&send(&world, &message(&world, &ada, json!({}), says("late, but here"))).await).is_ok());
+    world.clock.someone_waits_for(Duration::from_secs(5)).await;
+
+    let here = world.gateway.address().port();
+    let data = world.gateway.data_as_after_a_crash();
+    drop(world.gateway.stop().await);
+    let listener = TcpListener::bind(("127.0.0.1", port)).await.unwrap();
+    let builder = Gateway::builder().agent(DESK, &super::agent()).clock(&world.clock).dev();
+    let _after = builder.data(data).port(here).start().await;
+    let (mut stream, _) = tokio::time::timeout(Duration::from_secs(60), listener.accept()).await.unwrap().unwrap();
+    let mut heard = Vec::new();
+    let mut piece = [0; 8192];
+    while !String::from_utf8_lossy(&heard).contains("late, but here") {
+        let count = stream.read(&mut piece).await.unwrap();
+        assert!(count > 0, "{}", String::from_utf8_lossy(&heard));
+        heard.extend_from_slice(&piece[..count]);
+    }
+    assert!(String::from_utf8_lossy(&heard).contains("\"reply_to_message_id\":\"msg-1\""));
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{ANP, outcome, post, to_service, world};
+use super::{ANP, bearer, outcome, post, to_service, world};
 use crate::dids::dids;
 
 #[tokio::test]
@@ -24,10 +24,36 @@ async fn anyone_may_ask_what_the_service_can_do() {
     assert_eq!(answers[0]["supported_security_profiles"], json!(["transport-protected"]));
     assert_eq!(answers[0]["limits"]["max_request_bytes"], "1048576");
     let profiles = answers[0]["supported_profiles"].as_array().unwrap();
-    for profile in ["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.direct.base.v1"] {
+    for profile in ["anp.core.binding.v1", "anp.meta.negotiation.v1", "anp.rpc.v1"] {
         assert!(profiles.contains(&json!(profile)), "{profiles:?}");
     }
     assert!(answers.iter().all(|answer| *answer == answers[0]));
+}
+
+#[tokio::test]
+async fn messages_are_offered_to_who_can_send_them() {
+    let world = world().await;
+    let asked = json!({"jsonrpc": "2.0", "id": "r1", "method": "anp.get_capabilities"});
+    let takes = |answer: &Value| {
+        let profiles = outcome(answer).unwrap()["supported_profiles"].clone();
+        profiles.as_array().unwrap().contains(&json!("anp.direct.base.v1"))
+    };
+    assert!(!takes(&post(&world.gateway, ANP, &[], &asked.to_string()).await.json()), "nobody has no DID");
+    let key = world.gateway.key(&[]).await.secret;
+    assert!(!takes(&post(&world.gateway, ANP, &bearer(&key), &asked.to_string()).await.json()), "nor has a key");
+    assert!(takes(&world.ask(&world.ada, ANP, &asked).await));
+
+    // A negotiation sends who has a key to the method for it, and asks who is nobody to say who they are.
+    let body = json!({"intent": {"description": "天气"}});
+    let request = to_service(&world, "anp.negotiate", json!({}), body);
+    let chosen = async |headers: &[(String, String)]| {
+        let answer = post(&world.gateway, ANP, headers, &request.to_string()).await.json();
+        outcome(&answer).map(|result| result["selected"]["profile"].clone())
+    };
+    assert_eq!(chosen(&bearer(&key)).await, Ok(json!("anp.rpc.v1")));
+    assert_eq!(chosen(&[]).await, Err(1607));
+    let result = outcome(&world.ask(&world.ada, ANP, &request).await).unwrap();
+    assert_eq!(result["selected"]["profile"], "anp.direct.base.v1");
 }
 
 /// What is changed about a request that is good, and the error it has then.
@@ -100,4 +126,35 @@ async fn nobody_speaks_for_somebody_else() {
     let mut headers = super::signed(&world.gateway, &world.ada, ANP, &body);
     headers.retain(|(name, _)| name != "signature");
     assert_eq!(post(&world.gateway, ANP, &headers, &body).await.status, 401);
+}
+
+/// ANP-06 §13: what was there before is not spoken, in whichever of its shapes it comes.
+#[tokio::test]
+async fn the_old_negotiation_in_messages_is_not_spoken() {
+    let world = world().await;
+    let hello = json!({"action": "protocolNegotiation", "type": "sourceHello", "candidateProtocols": "x"});
+    let binary = format!("\u{0}{hello}");
+    let answer = post(&world.gateway, ANP, &[], &binary).await;
+    assert_eq!(outcome(&answer.json()), Err(-32700));
+    assert_eq!(
+        outcome(&post(&world.gateway, ANP, &[], &hello.to_string()).await.json()),
+        Err(1000),
+        "no request at all"
+    );
+    for method in ["protocolNegotiation", "anp.source_hello", "anp.code_generation"] {
+        let request = to_service(&world, method, json!({}), json!({}));
+        let code = outcome(&post(&world.gateway, ANP, &[], &request.to_string()).await.json());
+        assert!(matches!(code, Err(-32600 | -32601)), "{method}: {code:?}");
+    }
+}
+
+/// ANP-06 §3.3, §7.1: a negotiation is of its own profile, or is none.
+#[tokio::test]
+async fn a_negotiation_is_of_its_own_profile() {
+    let world = world().await;
+    for profile in ["anp.core.binding.v1", "anp.meta.negotiation.v2", "ANP.META.NEGOTIATION.V1"] {
+        let body = json!({"intent": {"intentTags": ["echo"]}});
+        let request = to_service(&world, "anp.negotiate", json!({"profile": profile}), body);
+        assert_eq!(outcome(&world.ask(&world.ada, ANP, &request).await), Err(1001), "{profile}");
+    }
 }

@@ -72,6 +72,11 @@ impl Peer {
         self.replies.lock().unwrap().insert(did.resolution_url_at(""), reply);
     }
 
+    /// What it answers at a path.
+    pub(crate) fn publish_at(&self, path: &str, reply: Reply) {
+        self.replies.lock().unwrap().insert(path.to_owned(), reply);
+    }
+
     /// How often it was asked for anything.
     pub(crate) fn asked(&self) -> usize {
         self.asked.lock().unwrap().len()

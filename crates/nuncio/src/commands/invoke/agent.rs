@@ -20,7 +20,7 @@ use crate::output::WrongUsage;
 pub(super) fn is_meant(options: &Invoke) -> bool {
     let wished = options.intent.is_some() || !options.tags.is_empty();
     let is_host = || matches!(SkillTarget::parse(&options.target), Ok(SkillTarget::Host(_)));
-    is_agent(&options.target) || wished || (options.method.is_some() && is_host())
+    is_agent(&options.target) || wished || options.who.agent.is_some() || (options.method.is_some() && is_host())
 }
 
 /// Calls an agent and prints what it answers.
@@ -28,7 +28,7 @@ pub(super) async fn run(options: &Invoke, json: bool) -> anyhow::Result<()> {
     let way = way(options)?;
     let target = Target::parse(&options.target)?;
     let given = inputs::written(&options.inputs)?;
-    let client = client(&options.reach, options.proof.api_key.as_ref().or(options.proof.token.as_ref()))?;
+    let client = client(&options.reach, options.proof.api_key.as_ref().or(options.proof.token.as_ref()), &options.who)?;
     let called = tokio::select! {
         called = call(&client, &target, &way, given, options, json) => called?,
         () = interrupted() => anyhow::bail!("interrupted; it may have been called"),

@@ -1,0 +1,267 @@
+//! `cargo xtask bench anp`.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, ensure};
+use http::HeaderMap;
+use nuncio_anp::negotiate;
+use nuncio_anp::wire::Request as AnpRequest;
+use nuncio_core::agent::Capability;
+use nuncio_core::ids::CapabilityId;
+use nuncio_core::negotiation::{ExecutionMode, InterfaceType, Offer, Offers, SecurityProfile, Verdict};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::http_signature::{SigningOptions, sign};
+use nuncio_identity::{
+    BoundDocument, Credentials, Did, DidDocument, K1Proof, NewDocument, Policy, ReplayMemory, Schemes, SignedRequest,
+    SigningKey, TokenIssuer,
+};
+use rustix::time::{ClockId, clock_gettime};
+use serde_json::{Value, json};
+
+use crate::aap::gets;
+use crate::process::Server;
+use crate::report::{heading, row};
+
+/// How many nonces a memory holds that is to be as fast as an empty one.
+const REMEMBERED: usize = 100_000;
+/// How many interfaces there are to choose from.
+const INTERFACES: usize = 1000;
+/// What is called.
+const URL: &str = "https://hotel.example/agents/hotel/rpc";
+
+pub(crate) async fn run(nuncio: &Path, verifier: &Path, quick: bool) -> anyhow::Result<()> {
+    let scale = if quick { 10 } else { 1 };
+    signed(verifier, 2000 / scale)?;
+    described(nuncio, 100_000 / scale).await?;
+    negotiated(500 / scale)
+}
+
+/// A caller, and the requests it signed.
+struct Caller {
+    bound: BoundDocument,
+    document: Value,
+    body: String,
+    requests: Vec<HeaderMap>,
+}
+
+impl Caller {
+    fn new(count: usize, now: Timestamp) -> anyhow::Result<Self> {
+        let key = SigningKey::from_seed(&[7; 32]);
+        let did = Did::for_key("caller.example", None, &["agents", "ada"], &key).map_err(anyhow::Error::msg)?;
+        let document = NewDocument::new(&did, now).sign(&key);
+        let bound = DidDocument::from_json(document.clone()).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
+        let bound = bound.bind(&did, now, K1Proof::Optional).map_err(|fault| anyhow::anyhow!("{fault:?}"))?;
+        let body = json!({
+            "jsonrpc": "2.0", "id": "1", "method": "search_rooms",
+            "params": {"check_in": "2027-01-01", "check_out": "2027-01-03", "guests": 2},
+        })
+        .to_string();
+        let key_id = did.url("key-1");
+        let requests = (0..count).map(|number| {
+            let nonce = format!("{number:032x}");
+            let expires = Some(now.after(Duration::from_secs(300)));
+            let options = SigningOptions { key_id: &key_id, created: now, expires, nonce: &nonce };
+            let none: [(&str, &str); 0] = [];
+            let request = SignedRequest { method: "POST", target_uri: URL, headers: &none, body: body.as_bytes() };
+            let fields = sign(&request, &key, &options).map_err(anyhow::Error::msg)?.into_fields();
+            let mut headers = HeaderMap::new();
+            for (name, value) in fields {
+                headers.insert(http::HeaderName::try_from(name)?, value.try_into()?);
+            }
+            Ok(headers)
+        });
+        let requests = requests.collect::<anyhow::Result<Vec<_>>>()?;
+        Ok(Self { bound, document, body, requests })
+    }
+
+    /// The same for the other program.
+    fn write(&self, file: &Path) -> anyhow::Result<()> {
+        let text = |value: &http::HeaderValue| value.to_str().unwrap_or_default().to_owned();
+        let fields = |headers: &HeaderMap| -> Value {
+            headers.iter().map(|(name, value)| (name.as_str().to_owned(), json!(text(value)))).collect()
+        };
+        let headers: Vec<_> = self.requests.iter().map(fields).collect();
+        let whole =
+            json!({"document": self.document, "method": "POST", "url": URL, "body": self.body, "headers": headers});
+        Ok(std::fs::write(file, whole.to_string())?)
+    }
+}
+
+/// A request as it is checked by the server: its fields read, everything held against everything, the nonce used
+/// up, a token made.
+fn check(
+    caller: &Caller,
+    headers: &HeaderMap,
+    memory: &mut ReplayMemory,
+    tokens: &TokenIssuer,
+    now: Timestamp,
+) -> anyhow::Result<()> {
+    let policy = Policy::default();
+    let wrong = |fault: nuncio_identity::AuthError| anyhow::anyhow!("{fault}");
+    let request = SignedRequest { method: "POST", target_uri: URL, headers, body: caller.body.as_bytes() };
+    let Credentials::Signature(claim) = Credentials::read(headers, Schemes::default()).map_err(wrong)? else {
+        anyhow::bail!("it is signed");
+    };
+    claim.check(&request, now, &policy).map_err(wrong)?;
+    let verified = claim.verify(&request, &caller.bound).map_err(wrong)?;
+    memory.remember_caller(&verified, &policy, now)?;
+    let grant = tokens.issue(&verified.did, now);
+    ensure!(!grant.access_token.is_empty());
+    Ok(())
+}
+
+/// Signed requests: ours beside the crate's, with an empty memory and with a full one.
+fn signed(verifier: &Path, count: usize) -> anyhow::Result<()> {
+    // The crate looks at the clock itself.
+    let now = Timestamp::from_millis(clock_gettime(ClockId::Realtime).tv_sec * 1000);
+    let caller = Caller::new(count, now)?;
+    let key = SigningKey::from_seed(&[9; 32]);
+    let tokens = TokenIssuer::new(&key, "did:wba:hotel.example", "https://hotel.example", Duration::from_secs(3600));
+    let mut none = ReplayMemory::new(2 * REMEMBERED);
+    let mut full = ReplayMemory::new(2 * REMEMBERED);
+    let other = nuncio_identity::DidUrl::parse("did:wba:other.example#key-1").map_err(anyhow::Error::msg)?;
+    for number in 0..REMEMBERED {
+        // Spread as a server's are, whose requests came one after the other.
+        let until = now.after(Duration::from_millis(u64::try_from(number * 3)?));
+        full.remember(&other, &number.to_string(), until, now)?;
+    }
+    // In pieces, so that one that was disturbed does not count.
+    let each = |memory: &mut ReplayMemory| -> anyhow::Result<f64> {
+        let mut best = f64::MAX;
+        for piece in caller.requests.chunks(100) {
+            let began = cpu_micros();
+            for headers in piece {
+                check(&caller, headers, memory, &tokens, now)?;
+            }
+            best = best.min((cpu_micros() - began) / piece.len() as f64);
+        }
+        Ok(best)
+    };
+    let (empty, filled) = (each(&mut none)?, each(&mut full)?);
+
+    let folder = tempfile::tempdir()?;
+    let file = folder.path().join("requests.json");
+    caller.write(&file)?;
+    let output =
+        std::process::Command::new(verifier).arg(&file).output().with_context(|| verifier.display().to_string())?;
+    ensure!(output.status.success(), "the crate's verifier: {}", String::from_utf8_lossy(&output.stderr));
+    let said: Value = serde_json::from_slice(&output.stdout)?;
+    let micros: Vec<f64> = said["micros"].as_array().into_iter().flatten().filter_map(Value::as_f64).collect();
+    // Its first requests are its fastest: it remembers least then.
+    let theirs = micros.iter().copied().fold(f64::MAX, f64::min);
+
+    println!("| a signed request, fully checked | CPU each | of the crate's |\n|---|---|---|");
+    println!("| the `anp` crate, nothing remembered, HS256 tokens | {theirs:.1} µs | 1 |");
+    if let Some(last) = micros.last().filter(|_| micros.len() > 1) {
+        println!("| the `anp` crate, {count} nonces remembered | {last:.1} µs | {:.2} |", last / theirs);
+    }
+    println!("| ours, nothing remembered | {empty:.1} µs | {:.2} |", empty / theirs);
+    println!("| ours, {REMEMBERED} nonces remembered | {filled:.1} µs | {:.2} |", filled / theirs);
+    println!("\nwith {REMEMBERED} nonces remembered: {:.2} of none\n", filled / empty);
+    Ok(())
+}
+
+/// An agent's description, beside a bare response of the same bytes.
+async fn described(nuncio: &Path, requests: usize) -> anyhow::Result<()> {
+    let data = tempfile::tempdir()?;
+    let path = data.path().join("data").display().to_string();
+    let ours = Server::start(nuncio, &["--json", "serve", "--listen", "localhost:0", "--data", &path]).await?;
+    let ad = "/agents/hotel-assistant/ad.json";
+    let bytes = crate::client::Connection::open(&ours.address).await?.get(ad).await?;
+    let file = data.path().join("ad.json");
+    std::fs::write(&file, &bytes)?;
+    let program = std::env::current_exe()?;
+    let bare = Server::start(&program, &["bare", "--document", &file.display().to_string()]).await?;
+    heading();
+    let (here, there) = (gets(&ours, ad, requests).await?, gets(&bare, "/document", requests).await?);
+    row(&format!("GET ad.json, {} bytes", bytes.len()), here, "a bare response of the same bytes", there);
+    println!();
+    Ok(())
+}
+
+/// A choice among many interfaces, from the body of the request to the body of the answer.
+fn negotiated(rounds: usize) -> anyhow::Result<()> {
+    let now = Timestamp::from_millis(1_800_000_000_000);
+    let offers: Vec<_> = (0..INTERFACES).map(offer).collect::<anyhow::Result<_>>()?;
+    let request = json!({
+        "jsonrpc": "2.0", "id": "r1", "method": "anp.negotiate",
+        "params": {
+            "meta": {
+                "profile": "anp.meta.negotiation.v1", "security_profile": "transport-protected",
+                "target": {"kind": "agent", "did": "did:wba:hotel.example"}, "operation_id": "o1", "created_at": now,
+            },
+            "body": {
+                "intent": {
+                    "name": "Book a room", "description": "Book a room by the sea for two guests and two nights",
+                    "intentTags": ["travel.hotel.booking.create"],
+                },
+                "callerCapabilities": {"supportedContentTypes": ["application/json"], "supportedSecurityProfiles": ["transport-protected"]},
+                "constraints": {"maxLatencyMs": 5000, "preferredInterfaceTypes": ["StructuredInterface"]},
+            },
+        },
+    })
+    .to_string();
+    let prepared = Offers::new(offers.clone());
+    let choose = |offers: &Offers| -> anyhow::Result<usize> {
+        let request = AnpRequest::read(request.as_bytes()).map_err(|refused| anyhow::anyhow!("{}", refused.1))?;
+        let body = negotiate::read(&request.body).map_err(|error| anyhow::anyhow!("{error}"))?;
+        let verdict = offers.choose(&negotiate::request(&body, &request.meta), now);
+        let Ok(Verdict::Accepted(accepted)) = verdict else { anyhow::bail!("nothing was chosen: {verdict:?}") };
+        let result = negotiate::result(&accepted, "n1".to_owned(), now.after(Duration::from_secs(600)));
+        Ok(json!(result).to_string().len())
+    };
+    let (mut prepare, mut chosen) = (f64::MAX, f64::MAX);
+    for _ in 0..rounds.max(10) {
+        let given = offers.clone();
+        let began = cpu_micros();
+        let made = Offers::new(given);
+        prepare = prepare.min(cpu_micros() - began);
+        drop(made);
+        let began = cpu_micros();
+        choose(&prepared)?;
+        chosen = chosen.min(cpu_micros() - began);
+    }
+    println!("| negotiation over {INTERFACES} interfaces | CPU |\n|---|---|");
+    println!("| preparing what is offered | {prepare:.0} µs |");
+    println!("| reading, choosing, answering | {chosen:.0} µs |");
+    println!("| together, of 1 ms | {:.2} |", (prepare + chosen) / 1000.0);
+    Ok(())
+}
+
+fn offer(number: usize) -> anyhow::Result<Offer> {
+    const KINDS: [&str; 5] = ["booking", "search", "cancel", "review", "invoice"];
+    const TOWNS: [&str; 4] = ["by the sea", "in the hills", "in town", "at the airport"];
+    let (kind, town) = (KINDS[number % KINDS.len()], TOWNS[number % TOWNS.len()]);
+    let capability = Capability {
+        id: CapabilityId::parse(&format!("cap.hotel{number}.{kind}")).map_err(anyhow::Error::msg)?,
+        name: format!("Hotel {number}: {kind}"),
+        description: format!("{kind} of rooms {town}, for guests who stay some nights, number {number}."),
+        intent_tags: vec![format!("travel.hotel.{kind}"), format!("number.{number}")],
+        tools: Vec::new(),
+        human_authorization: number.is_multiple_of(7),
+    };
+    Ok(Offer {
+        id: format!("interface.hotel{number}.tools"),
+        kind: if number % 10 == 9 { InterfaceType::NaturalLanguage } else { InterfaceType::Structured },
+        protocol: "openrpc".to_owned(),
+        profile: Some("anp.rpc.v1".to_owned()),
+        security_profiles: vec![SecurityProfile::TransportProtected],
+        content_types: vec!["application/json".to_owned()],
+        execution_modes: vec![ExecutionMode::DirectStructuredCall],
+        abilities: vec![Arc::new(capability).into()],
+        human_authorization: number.is_multiple_of(7),
+        latency_ms: Some(u64::try_from(number % 900)?),
+        timeout_ms: Some(30_000),
+        url: format!("https://hotel.example/agents/hotel{number}/interfaces/tools.json"),
+        description: format!("OpenRPC interface of hotel {number}."),
+        granted: number % 20 != 19,
+    })
+}
+
+/// CPU time of this thread, in microseconds.
+fn cpu_micros() -> f64 {
+    let time = clock_gettime(ClockId::ThreadCPUTime);
+    time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
+}

@@ -1,0 +1,98 @@
+//! Errors in the protocol's one format: a stable code in capitals, with its status.
+
+use http::StatusCode;
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+use nuncio_engine::consent::ConsentError;
+
+use crate::wire::error::{ErrorBody, WireError};
+
+/// An error on its way out.
+#[derive(Debug)]
+pub(crate) struct Refused {
+    pub(crate) status: StatusCode,
+    pub(crate) body: Box<ErrorBody>,
+}
+
+impl Refused {
+    pub(crate) fn new(code: Code, message: impl Into<String>) -> Self {
+        ConsentError::new(code, message).into()
+    }
+
+    /// The same where the request named the manifest it is about in `If-Match`.
+    pub(crate) fn conditional(error: ConsentError) -> Self {
+        let lost = error.code == Code::ManifestStale;
+        let mut refused = Self::from(error);
+        if lost {
+            refused.status = StatusCode::PRECONDITION_FAILED;
+        }
+        refused
+    }
+}
+
+impl From<ConsentError> for Refused {
+    fn from(error: ConsentError) -> Self {
+        let params = error.params();
+        let error = WireError { params, ..WireError::new(error.code, error.message.clone()) };
+        let status = error.code().map_or(StatusCode::INTERNAL_SERVER_ERROR, status);
+        Self { status, body: Box::new(ErrorBody { error }) }
+    }
+}
+
+impl From<EngineError> for Refused {
+    fn from(error: EngineError) -> Self {
+        ConsentError::from(error).into()
+    }
+}
+
+/// The status of a code where an agent is named by the address.
+fn status(code: Code) -> StatusCode {
+    match code {
+        Code::UnknownAgent => StatusCode::NOT_FOUND,
+        code => nuncio_http::status(code),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The digest's §8, row by row.
+    #[test]
+    fn every_error_of_the_protocol_has_its_status() {
+        for (code, status) in [
+            ("MANIFEST_INVALID", 422),
+            ("MANIFEST_TOO_LARGE", 413),
+            ("MANIFEST_SCOPE_RESERVED", 422),
+            ("MANIFEST_SCOPE_UNDECLARED", 422),
+            ("MANIFEST_TOOL_DUPLICATE", 422),
+            ("MANIFEST_SCHEMA_INVALID", 422),
+            ("MANIFEST_FALLBACK_MISSING", 422),
+            ("MANIFEST_SENSITIVITY_BELOW_FLOOR", 422),
+            ("MANIFEST_STALE", 409),
+            ("SCOPE_UNKNOWN", 422),
+            ("SCOPE_REQUIRED", 422),
+            ("NOT_OWNER", 403),
+            ("RATE_LIMITED", 429),
+            ("UNAUTHORIZED", 401),
+            ("DEVICE_REFUSED", 401),
+            ("INVITE_INVALID", 403),
+            ("CONSENT_UNSIGNED", 428),
+            ("CONSENT_FORGED", 422),
+            ("RELATION_EXISTS", 409),
+            ("LIMIT_REACHED", 409),
+            ("RELATION_NOT_FOUND", 404),
+            ("UNKNOWN_AGENT", 404),
+            ("DEVICE_NOT_FOUND", 404),
+            ("PERSON_NOT_FOUND", 404),
+            ("BAD_JSON", 400),
+            ("BODY_TOO_LARGE", 413),
+            ("LEDGER_BROKEN", 500),
+        ] {
+            let code = Code::parse(&code.to_lowercase()).unwrap();
+            assert_eq!(Refused::new(code, "").status.as_u16(), status, "{code}");
+        }
+        let lost = ConsentError::new(Code::ManifestStale, "");
+        assert_eq!(Refused::conditional(lost).status.as_u16(), 412);
+    }
+}

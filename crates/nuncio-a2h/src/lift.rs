@@ -1,0 +1,234 @@
+//! Requests, read strictly: into what the engine takes, or what is wrong with them.
+
+use nuncio_core::Code;
+use nuncio_core::account::{Connection, WebhookUrl};
+use nuncio_core::digest::Digest;
+use nuncio_core::json;
+use nuncio_core::manifest::MAX_INTEGER;
+use nuncio_engine::EngineError;
+use nuncio_engine::consent::{AgentPatch, NewAgent, NewConsent};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_json::value::RawValue;
+use url::Url;
+
+use crate::wire::agent::{AgentRequest, ConnectionMode};
+use crate::wire::relation::ConsentRequest;
+
+/// A body in which no name stands twice and no number is rounded.
+pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError> {
+    let value = json::read(bytes, bytes.len()).map_err(|why| bad_json(&format!("the body {why}")))?;
+    exact(&value)?;
+    is_object(bytes)?;
+    serde_json::from_value(value).map_err(|why| wrong(why.to_string()))
+}
+
+/// The same for a body whose manifest is read by the manifest's own rules, byte for byte.
+pub(crate) fn with_manifest<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError> {
+    is_object(bytes)?;
+    serde_json::from_slice(bytes).map_err(|why| match why.classify() {
+        serde_json::error::Category::Data => wrong(why.to_string()),
+        _ => bad_json(&format!("the body must be JSON: {why}")),
+    })
+}
+
+/// A list would be taken for the fields in their order.
+fn is_object(bytes: &[u8]) -> Result<(), EngineError> {
+    match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
+        Some(b'[') => Err(wrong("the body must be an object, found a list")),
+        _ => Ok(()),
+    }
+}
+
+/// Readers round what is beyond 2^53, and then two of them read two different things.
+fn exact(value: &Value) -> Result<(), EngineError> {
+    match value {
+        Value::Number(number) => {
+            let small = number.as_i64().is_some_and(|whole| whole.unsigned_abs() <= MAX_INTEGER);
+            let whole = number.is_i64() || number.is_u64();
+            if whole && !small {
+                return Err(bad_json(&format!("the number {number} is beyond ±{MAX_INTEGER}; readers would round it")));
+            }
+            Ok(())
+        }
+        Value::Array(items) => items.iter().try_for_each(exact),
+        Value::Object(fields) => fields.values().try_for_each(exact),
+        _ => Ok(()),
+    }
+}
+
+fn bad_json(message: &str) -> EngineError {
+    EngineError::new(Code::BadJson, message)
+}
+
+pub(crate) fn wrong(message: impl Into<String>) -> EngineError {
+    EngineError::new(Code::BadRequest, message)
+}
+
+/// The bytes of a manifest; none for `null`.
+pub(crate) fn manifest(raw: &RawValue) -> Option<&[u8]> {
+    (raw.get() != "null").then(|| raw.get().as_bytes())
+}
+
+/// An agent to be made.
+pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> {
+    let connection = connection(&request)?.unwrap_or(Connection::Websocket);
+    let health_check_url = request.health_check_url.flatten().as_deref().map(health).transpose()?;
+    let display_name = request.display_name.ok_or_else(|| wrong("display_name is missing: what people see"))?;
+    let manifest = request.capability_manifest.as_deref().and_then(manifest).map(<[u8]>::to_vec);
+    Ok(NewAgent {
+        display_name,
+        description: request.description.flatten(),
+        public: request.public.unwrap_or(false),
+        connection,
+        health_check_url,
+        manifest,
+        change_note: request.change_note,
+    })
+}
+
+/// What of an account changes; none when nothing does.
+pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, EngineError> {
+    let health_check_url = match &request.health_check_url {
+        Some(Some(url)) => Some(Some(health(url)?)),
+        Some(None) => Some(None),
+        None => None,
+    };
+    let patch = AgentPatch {
+        display_name: request.display_name.clone(),
+        description: request.description.clone().map(Option::unwrap_or_default),
+        public: request.public,
+        connection: connection(request)?,
+        health_check_url,
+    };
+    Ok((patch != AgentPatch::default()).then_some(patch))
+}
+
+fn connection(request: &AgentRequest) -> Result<Option<Connection>, EngineError> {
+    let url = |text: &String| WebhookUrl::parse(text).map_err(|why| wrong(format!("webhook_url: {why}")));
+    match (request.connection_mode, &request.webhook_url) {
+        (None, None) => Ok(None),
+        (Some(ConnectionMode::Websocket), None) => Ok(Some(Connection::Websocket)),
+        (Some(ConnectionMode::Webhook) | None, Some(text)) => Ok(Some(Connection::Webhook { url: url(text)? })),
+        (Some(ConnectionMode::Webhook), None) => Err(wrong("connection_mode \"webhook\" needs a webhook_url")),
+        (Some(ConnectionMode::Websocket), Some(_)) => {
+            Err(wrong("webhook_url goes with connection_mode \"webhook\" alone"))
+        }
+    }
+}
+
+/// Nothing is asked for at an address that a webhook could not have.
+fn health(text: &str) -> Result<Url, EngineError> {
+    let url = WebhookUrl::parse(text).map_err(|why| wrong(format!("health_check_url: {why}")))?;
+    Ok(url.url().clone())
+}
+
+/// What a person allows.
+pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError> {
+    let wishes = request.granted_scopes.iter().map(crate::wire::relation::ScopeWish::wish);
+    let wishes = wishes.collect::<Result<_, _>>().map_err(|why| wrong(format!("granted_scopes: {why}")))?;
+    Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
+}
+
+/// What `If-Match` wants of a manifest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) enum IfMatch {
+    /// That there is one.
+    Any,
+    /// That it is one of these.
+    OneOf(Vec<Digest>),
+}
+
+impl IfMatch {
+    /// Reads the header. Weak tags match nothing, as RFC 9110 has it.
+    pub(crate) fn read(text: &str) -> Result<Self, EngineError> {
+        if text.trim() == "*" {
+            return Ok(Self::Any);
+        }
+        let tag = |part: &str| -> Result<Option<Digest>, EngineError> {
+            let part = part.trim();
+            let (weak, quoted) = part.strip_prefix("W/").map_or((false, part), |rest| (true, rest));
+            let tag = quoted.strip_prefix('"').and_then(|rest| rest.strip_suffix('"'));
+            let tag = tag.ok_or_else(|| {
+                let message = "If-Match must be the manifest's hash in double quotes, or *";
+                EngineError::new(Code::BadHeader, message)
+            })?;
+            Ok(Digest::parse(tag).filter(|_| !weak))
+        };
+        let tags: Result<Vec<_>, _> = text.split(',').map(tag).collect();
+        Ok(Self::OneOf(tags?.into_iter().flatten().collect()))
+    }
+
+    /// The one hash that must be current: what is, if that is among those wanted, else one that is not.
+    pub(crate) fn wanted(&self, current: Option<Digest>) -> Digest {
+        let fits =
+            |hash: &Digest| matches!(self, Self::Any) || matches!(self, Self::OneOf(some) if some.contains(hash));
+        current.filter(fits).unwrap_or(Digest::ZERO)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_that_readers_round_and_names_that_stand_twice_are_refused() {
+        let read = |text: &str| strict::<Value>(text.as_bytes()).map_err(|error| error.code);
+        assert!(read(r#"{"a": 9007199254740991, "b": 0.5}"#).is_ok());
+        for bad in [
+            r#"{"a": 9007199254740993}"#,
+            r#"{"a": [-9007199254740993]}"#,
+            r#"{"a": 18446744073709551615}"#,
+            r#"{"a": 1, "a": 2}"#,
+            r#"{"a": NaN}"#,
+            r#"{"a": 1e999}"#,
+            "",
+            "{} {}",
+        ] {
+            assert_eq!(read(bad), Err(Code::BadJson), "{bad}");
+        }
+        let double = with_manifest::<AgentRequest>(br#"{"public": true, "public": false}"#).map(|_| ());
+        assert_eq!(double.unwrap_err().code, Code::BadRequest);
+        let unknown = with_manifest::<AgentRequest>(br#"{"manifest": {}}"#).map(|_| ()).unwrap_err();
+        assert!(unknown.message.contains("unknown field `manifest`"), "{unknown}");
+    }
+
+    #[test]
+    fn a_manifest_is_taken_byte_for_byte_and_null_clears_it() {
+        let read = |text: &str| with_manifest::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
+        let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
+        assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));
+        assert_eq!(manifest(&read(r#"{"capability_manifest": null}"#).unwrap()), None);
+        assert!(read("{}").is_none());
+    }
+
+    #[test]
+    fn an_agent_is_reached_one_way() {
+        let read = |text: &str| connection(&with_manifest(text.as_bytes()).unwrap()).map_err(|error| error.code);
+        assert_eq!(read("{}"), Ok(None));
+        assert_eq!(read(r#"{"connection_mode": "websocket"}"#), Ok(Some(Connection::Websocket)));
+        assert!(read(r#"{"webhook_url": "https://a.example/hook"}"#).unwrap().is_some());
+        for bad in [
+            r#"{"connection_mode": "webhook"}"#,
+            r#"{"connection_mode": "websocket", "webhook_url": "https://a.example/"}"#,
+            r#"{"webhook_url": "http://a.example/"}"#,
+        ] {
+            assert_eq!(read(bad), Err(Code::BadRequest), "{bad}");
+        }
+    }
+
+    #[test]
+    fn if_match_names_manifests_by_their_hash() {
+        let hash = Digest::of_bytes(b"x");
+        let other = Digest::of_bytes(b"y");
+        let wanted = |text: &str, current| IfMatch::read(text).unwrap().wanted(current);
+        assert_eq!(wanted(&format!("\"{hash}\""), Some(hash)), hash);
+        assert_eq!(wanted(&format!("\"{other}\", \"{hash}\""), Some(hash)), hash);
+        assert_eq!(wanted("*", Some(hash)), hash);
+        for stale in [format!("\"{other}\""), format!("W/\"{hash}\""), "\"abc\"".to_owned()] {
+            assert_ne!(wanted(&stale, Some(hash)), hash, "{stale}");
+        }
+        assert_ne!(wanted("*", None), hash);
+        assert!(IfMatch::read("abc").is_err());
+    }
+}

@@ -1,0 +1,7 @@
+//! The protocol's part of the server's OpenAPI document.
+
+/// `paths`, from the server's root.
+pub const PATHS: &str = include_str!("openapi/paths.json");
+
+/// `components`.
+pub const COMPONENTS: &str = include_str!("openapi/components.json");

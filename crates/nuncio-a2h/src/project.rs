@@ -1,0 +1,247 @@
+//! The manifest of an agent that is declared in a file, made from its tools for people's devices: there is
+//! no second writing.
+
+use std::collections::BTreeMap;
+
+use nuncio_core::agent::{Agent, DeviceRun, Scope, Tool};
+use nuncio_core::manifest::{Checked, Manifest, ManifestFaults, Presets, SCHEMA_VERSION};
+use nuncio_core::text::LocalText;
+use serde_json::{Value, json};
+
+/// The manifest of a declared agent; none when it has nothing for people's devices.
+#[must_use]
+pub fn manifest(agent: &Agent) -> Option<Value> {
+    let tools: Vec<Value> = agent.device_tools().map(|(named, run)| tool(named, run)).collect();
+    if tools.is_empty() {
+        return None;
+    }
+    let used = |scope: &&Scope| agent.device_tools().any(|(tool, _)| tool.scope.as_ref() == Some(&scope.id));
+    Some(json!({
+        "schema_version": SCHEMA_VERSION,
+        "agent_version": agent.version.to_string(),
+        "tools": tools,
+        "permission_scopes": agent.scopes.iter().filter(used).map(scope).collect::<Vec<_>>(),
+        "capability_flags": agent.flags,
+    }))
+}
+
+/// The same, checked as anyone's is; none when there is none.
+///
+/// # Errors
+/// Every rule it breaks.
+pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<Checked>, ManifestFaults> {
+    manifest(agent).map(|manifest| Manifest::check(manifest, presets)).transpose()
+}
+
+fn tool(tool: &Tool, run: &DeviceRun) -> Value {
+    let key = || format!("agent.cap.{}.description", stem(tool.name.as_str()));
+    json!({
+        "name": tool.name,
+        "description_i18n_key": run.description_key.clone().unwrap_or_else(key),
+        "description_fallback": with_english(&tool.description, run.description.as_ref()),
+        "input_schema": tool.input.source(),
+        "permission_scope": tool.scope,
+        "required": run.required,
+        "timeout_ms": u64::try_from(tool.timeout.as_millis()).unwrap_or(u64::MAX),
+    })
+}
+
+fn scope(scope: &Scope) -> Value {
+    let key = |part: &str| format!("agent.scope.{}.{part}", stem(scope.id.as_str()));
+    json!({
+        "id": scope.id,
+        "label_i18n_key": scope.label_key.clone().unwrap_or_else(|| key("label")),
+        "description_i18n_key": scope.description_key.clone().unwrap_or_else(|| key("description")),
+        "label_fallback": scope.label,
+        // Whoever is asked must have a sentence to read; the label is the least there is.
+        "description_fallback": scope.description.as_ref().unwrap_or(&scope.label),
+        "sensitivity": scope.sensitivity,
+    })
+}
+
+/// A name as it stands in a key: `filesystem:read` is `filesystem_read`.
+fn stem(name: &str) -> String {
+    name.replace([':', '.', '-'], "_")
+}
+
+/// The tool's own words in English, and those in other languages.
+fn with_english(english: &str, others: Option<&LocalText>) -> BTreeMap<String, String> {
+    let others = others.into_iter().flat_map(LocalText::languages).map(|(tag, text)| (tag.to_owned(), text.to_owned()));
+    std::iter::once(("en".to_owned(), english.to_owned())).chain(others).collect()
+}
+
+/// What an agent's author wrote that a manifest has no words for.
+#[must_use]
+pub fn unsaid(agent: &Agent) -> Vec<String> {
+    let mut unsaid = Vec::new();
+    for (tool, _) in agent.device_tools() {
+        let mut lost = |what: &str| unsaid.push(format!("tool {}: {what}", tool.name));
+        if tool.output.is_some() {
+            lost("devices are not told what its result looks like");
+        }
+        if tool.title.is_some() {
+            lost("its title is not said; the description is");
+        }
+        if tool.human_authorization {
+            lost("human_authorization is not said; a scope of high sensitivity is asked about every time");
+        }
+    }
+    if agent.device_tools().next().is_some() {
+        unsaid.extend(agent.options.iter().map(|option| format!("option {}: people cannot set it", option.name)));
+    }
+    unsaid
+}
+
+#[cfg(test)]
+mod tests {
+    use nuncio_core::declaration;
+
+    use super::*;
+
+    fn agent(rest: &str) -> Agent {
+        let head = "[agent]\nname = \"helper\"\nversion = \"1.2.0\"\n[brain]\nkind = \"script\"\n";
+        declaration::parse("agent.toml", &format!("{head}{rest}")).unwrap_or_else(|said| panic!("{said}")).agent
+    }
+
+    /// The seed's §2.2, from an agent file.
+    const SEED: &str = r#"
+[capability_flags]
+supports_streaming = true
+supports_artifacts = true
+supports_voice = false
+supports_group_chat = false
+
+[[scope]]
+id = "filesystem:read"
+label = { en = "Read local files", zh-CN = "读取本地文件" }
+description = "Open files and read them."
+sensitivity = "medium"
+
+[[scope]]
+id = "booking:write"
+label = "Book"
+sensitivity = "low"
+
+[[tool]]
+name = "read_file"
+description = "Reads a file."
+scope = "filesystem:read"
+input = { type = "object", properties = { path = { type = "string" } }, required = ["path"], additionalProperties = false }
+timeout_ms = 5000
+run = { device = true }
+
+[[tool]]
+name = "book"
+description = "Books, on the server."
+scope = "booking:write"
+input = { type = "object" }
+run = { command = ["true"] }
+"#;
+
+    #[test]
+    fn an_agent_file_becomes_the_manifest_of_the_seed() {
+        let made = manifest(&agent(SEED)).unwrap();
+        assert_eq!(
+            made,
+            json!({
+                "schema_version": "1.0",
+                "agent_version": "1.2.0",
+                "tools": [{
+                    "name": "read_file",
+                    "description_i18n_key": "agent.cap.read_file.description",
+                    "description_fallback": {"en": "Reads a file."},
+                    "input_schema": {
+                        "type": "object",
+                        "properties": {"path": {"type": "string"}},
+                        "required": ["path"],
+                        "additionalProperties": false,
+                    },
+                    "permission_scope": "filesystem:read",
+                    "required": false,
+                    "timeout_ms": 5000,
+                }],
+                "permission_scopes": [{
+                    "id": "filesystem:read",
+                    "label_i18n_key": "agent.scope.filesystem_read.label",
+                    "description_i18n_key": "agent.scope.filesystem_read.description",
+                    "label_fallback": {"en": "Read local files", "zh-CN": "读取本地文件"},
+                    "description_fallback": {"en": "Open files and read them."},
+                    "sensitivity": "medium",
+                }],
+                "capability_flags": {
+                    "supports_streaming": true,
+                    "supports_artifacts": true,
+                    "supports_voice": false,
+                    "supports_group_chat": false,
+                },
+            })
+        );
+        assert!(checked(&agent(SEED), &Presets::default()).unwrap().unwrap().warnings.is_empty());
+    }
+
+    #[test]
+    fn server_tools_are_never_in_it() {
+        assert_eq!(manifest(&agent("")), None);
+        let text = manifest(&agent(SEED)).unwrap().to_string();
+        assert!(!text.contains("book"), "{text}");
+    }
+
+    #[test]
+    fn keys_and_words_are_the_authors_where_they_give_them() {
+        let made = manifest(&agent(
+            r#"
+[[scope]]
+id = "mail:send.now"
+label = "Send mail"
+label_i18n_key = "x.label"
+sensitivity = "low"
+
+[[tool]]
+name = "send_mail"
+description = "Sends."
+scope = "mail:send.now"
+input = { type = "object" }
+run = { device = { required = true, description_i18n_key = "x.send", description = { zh-CN = "发送" } } }
+"#,
+        ))
+        .unwrap();
+        let (tool, scope) = (&made["tools"][0], &made["permission_scopes"][0]);
+        assert_eq!(tool["description_i18n_key"], "x.send");
+        assert_eq!(tool["description_fallback"], json!({"en": "Sends.", "zh-CN": "发送"}));
+        assert_eq!(tool["required"], true);
+        assert_eq!(scope["label_i18n_key"], "x.label");
+        assert_eq!(scope["description_i18n_key"], "agent.scope.mail_send_now.description");
+    }
+
+    #[test]
+    fn what_is_lost_and_what_is_wrong_is_said() {
+        let agent = agent(
+            r#"
+[[scope]]
+id = "shell:exec"
+label = "Run programs"
+sensitivity = "low"
+
+[[tool]]
+name = "run_it"
+title = "Run it"
+description = "Runs."
+scope = "shell:exec"
+input = { type = "object" }
+output = { type = "object" }
+human_authorization = true
+run = { device = true }
+"#,
+        );
+        assert_eq!(
+            unsaid(&agent),
+            [
+                "tool run_it: devices are not told what its result looks like",
+                "tool run_it: its title is not said; the description is",
+                "tool run_it: human_authorization is not said; a scope of high sensitivity is asked about every time",
+            ]
+        );
+        let faults = checked(&agent, &Presets::default()).unwrap_err();
+        assert_eq!(faults.faults()[0].pointer, "/permission_scopes/0/sensitivity");
+    }
+}

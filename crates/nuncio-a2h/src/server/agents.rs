@@ -1,0 +1,239 @@
+//! `/a2h/agents`: agents that people can deal with (§2.1).
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nuncio_core::Code;
+use nuncio_core::account::{Account, AccountOwner, Connection, ManifestVersion};
+use nuncio_core::ids::AgentId;
+use nuncio_core::principal::Principal;
+use nuncio_engine::consent::Publication;
+use nuncio_engine::{Caller, EngineError};
+use serde_json::Value;
+
+use super::{A2h, Named, Wanted, caller, data, page, person, visitor};
+use crate::error::Refused;
+use crate::lift::{self, IfMatch};
+use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
+
+/// `POST /a2h/agents`
+pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let body: AgentRequest = lift::with_manifest(&a2h.manifest_body(request).await?)?;
+    let made = a2h.engine.create_agent(&by, lift::new_agent(body)?).await?;
+    let mut view = a2h.whole(&made.account, Some(&by)).await?;
+    view.token = Some(made.token);
+    view.manifest_change = made.publication.map(|publication| Box::new(change(publication)));
+    let mut response = tagged(data(StatusCode::CREATED, &view), &view);
+    let place = HeaderValue::try_from(format!("/a2h/agents/{}", view.id)).ok();
+    response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
+    Ok(response)
+}
+
+/// `GET /a2h/agents/{id}`
+pub(super) async fn show(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let asks = visitor(&request)?;
+    let account = a2h.visible(asks.as_ref(), &id).await?;
+    let view = a2h.whole(&account, asks.as_ref()).await?;
+    Ok(tagged(data(StatusCode::OK, &view), &view))
+}
+
+/// `PATCH /a2h/agents/{id}`
+pub(super) async fn update(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let id = agent_id(&id)?;
+    let wanted = if_match(request.headers())?;
+    let body: AgentRequest = lift::with_manifest(&a2h.manifest_body(request).await?)?;
+    let patch = lift::patch(&body)?;
+    let account = a2h.engine.account(&id).await?;
+    let wanted = wanted.map(|wanted| wanted.wanted(account.manifest_hash));
+    let Some(raw) = body.capability_manifest.as_deref() else {
+        if body.change_note.is_some() {
+            return Err(lift::wrong("change_note says something about a capability_manifest, and there is none").into());
+        }
+        let patch = patch.ok_or_else(|| lift::wrong("nothing is to be changed: name at least one field"))?;
+        if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
+            return Err(lost(&account));
+        }
+        let account = a2h.engine.update_agent(&by, &id, patch).await?;
+        let view = a2h.whole(&account, Some(&by)).await?;
+        return Ok(tagged(data(StatusCode::OK, &view), &view));
+    };
+    let manifest = lift::manifest(raw);
+    if let Some(patch) = patch {
+        // Both or none, but for a race: what could be refused is refused before anything changes.
+        a2h.engine.judge_manifest(&by, &id, manifest).await?;
+        if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
+            return Err(lost(&account));
+        }
+        a2h.engine.update_agent(&by, &id, patch).await?;
+    }
+    let note = body.change_note.as_deref();
+    let publication =
+        a2h.engine.publish_manifest(&by, &id, manifest, wanted, note).await.map_err(Refused::conditional)?;
+    let mut view = a2h.whole(&publication.account, Some(&by)).await?;
+    view.manifest_change = Some(Box::new(change(publication)));
+    Ok(tagged(data(StatusCode::OK, &view), &view))
+}
+
+/// `GET /a2h/agents?q=&owner=me&cursor=&limit=`
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let wanted = Wanted::of(&request)?;
+    let after = wanted.cursor(|text| AgentId::parse(text).ok())?;
+    let asks = visitor(&request)?;
+    let found = match wanted.text("owner") {
+        None => {
+            let query = wanted.text("q").unwrap_or_default();
+            a2h.engine.search_agents(query, after.as_ref(), wanted.limit + 1).await?
+        }
+        Some("me") => {
+            let owner = AccountOwner::Person(person(&request)?.0);
+            a2h.engine.accounts_of(&owner, after.as_ref(), wanted.limit + 1).await?
+        }
+        Some(_) => return Err(lift::wrong("owner must be \"me\"; without it all public agents are searched").into()),
+    };
+    Ok(page(found, wanted.limit, |account| view(account, asks.as_ref()), |account| account.id.to_string()))
+}
+
+/// `POST /a2h/agents/{id}/token:rotate`
+pub(super) async fn rotate_token(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let (account, token) = a2h.engine.rotate_agent_token(&by, &agent_id(&id)?).await?;
+    let view = AgentView { token: Some(token), ..view(&account, Some(&by)) };
+    Ok(data(StatusCode::OK, view))
+}
+
+/// `DELETE /a2h/agents/{id}/token`
+pub(super) async fn revoke_token(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let account = a2h.engine.revoke_agent_token(&by, &agent_id(&id)?).await?;
+    Ok(data(StatusCode::OK, view(&account, Some(&by))))
+}
+
+/// The agent a path names. What is no id names none.
+pub(super) fn agent_id(text: &str) -> Result<AgentId, EngineError> {
+    AgentId::parse(text).map_err(|_| EngineError::new(Code::UnknownAgent, "no agent of that id has an account here"))
+}
+
+fn if_match(headers: &HeaderMap) -> Result<Option<IfMatch>, EngineError> {
+    let Some(value) = headers.get(header::IF_MATCH) else { return Ok(None) };
+    IfMatch::read(value.to_str().unwrap_or_default()).map(Some)
+}
+
+fn lost(account: &Account) -> Refused {
+    let message = format!("the manifest of agent {} is another one by now; read it again", account.id);
+    let mut refused = Refused::new(Code::ManifestStale, message);
+    refused.status = StatusCode::PRECONDITION_FAILED;
+    refused.body.error.params = serde_json::json!({
+        "manifest_version": account.manifest_version,
+        "manifest_hash": account.manifest_hash,
+    });
+    refused
+}
+
+/// The answer with the manifest's hash as its tag, for `If-Match`.
+fn tagged(mut response: Response, view: &AgentView) -> Response {
+    let tag = view.capability_manifest_hash.map(|hash| format!("\"{hash}\""));
+    let tag = tag.and_then(|tag| HeaderValue::try_from(tag).ok());
+    response.headers_mut().extend(tag.map(|tag| (header::ETAG, tag)));
+    response
+}
+
+impl A2h {
+    /// An account that the visitor may read: anyone a public one, whoever is known any.
+    pub(super) async fn visible(&self, asks: Option<&Caller>, id: &str) -> Result<Account, Refused> {
+        let found = match agent_id(id) {
+            Ok(id) => self.engine.account(&id).await.map_err(Refused::from),
+            Err(error) => Err(error.into()),
+        };
+        let shown = |account: &Account| account.public || asks.is_some();
+        match found {
+            Ok(account) if shown(&account) => Ok(account),
+            // Whether there is one that is not public is not told to strangers.
+            _ if asks.is_none() => {
+                let message = "no public agent has that id; say who asks to see others";
+                Err(Refused::new(Code::Unauthorized, message))
+            }
+            other => other,
+        }
+    }
+
+    /// An agent with its manifest.
+    async fn whole(&self, account: &Account, asks: Option<&Caller>) -> Result<AgentView, EngineError> {
+        let manifest = self.engine.current_manifest(account).await?;
+        let manifest = manifest.as_ref().map_or(Value::Null, written);
+        Ok(AgentView { capability_manifest: Some(manifest), ..view(account, asks) })
+    }
+}
+
+/// A version's manifest as JSON.
+pub(super) fn written(version: &ManifestVersion) -> Value {
+    let text = version.manifest.as_deref().unwrap_or("null");
+    serde_json::from_str(text).unwrap_or_default()
+}
+
+fn view(account: &Account, asks: Option<&Caller>) -> AgentView {
+    let insider = asks.is_some_and(|caller| {
+        account.owner.is(&caller.principal) || caller.principal == Principal::Agent(account.id.clone())
+    });
+    let (connection_mode, webhook_url) = match &account.connection {
+        Connection::Websocket => (ConnectionMode::Websocket, None),
+        Connection::Webhook { url } => (ConnectionMode::Webhook, Some(url.url().to_string())),
+    };
+    AgentView {
+        id: account.id.clone(),
+        display_name: account.display_name.clone(),
+        description: account.description.clone(),
+        public: account.public,
+        owner: match &account.owner {
+            AccountOwner::Operator => OwnerView::Operator,
+            AccountOwner::Person(name) => OwnerView::User { user_id: name.clone() },
+        },
+        connection_mode,
+        webhook_url: webhook_url.filter(|_| insider),
+        health_check_url: account.health_check_url.as_ref().filter(|_| insider).map(ToString::to_string),
+        token_prefix: account.token.as_ref().filter(|_| insider).map(|mark| mark.prefix.clone()),
+        token: None,
+        created_at: account.created_at,
+        updated_at: account.updated_at,
+        capability_manifest: None,
+        capability_manifest_version: account.manifest_version,
+        capability_manifest_hash: account.manifest_hash,
+        manifest_change: None,
+    }
+}
+
+fn change(publication: Publication) -> ChangeView {
+    let verdict = publication.verdict;
+    let json = |value: Result<Value, serde_json::Error>| value.unwrap_or_default();
+    ChangeView {
+        changed: publication.changed,
+        breaking: verdict.breaking,
+        findings: json(serde_json::to_value(&verdict.findings)),
+        notices: json(serde_json::to_value(&verdict.notices)),
+        scopes_requiring_reauth: verdict.scopes_requiring_reauth.into_iter().collect(),
+        warnings: publication.warnings.into_iter().map(warning).collect(),
+        affected_users: publication.affected,
+    }
+}
+
+fn warning(warning: nuncio_core::manifest::ManifestWarning) -> WarningView {
+    let rule = serde_json::to_value(warning.rule).ok().and_then(|rule| rule.as_str().map(str::to_owned));
+    WarningView { pointer: warning.pointer, rule: rule.unwrap_or_default(), message: warning.message }
+}

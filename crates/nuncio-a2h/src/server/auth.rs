@@ -1,0 +1,55 @@
+//! `/a2h/auth`: a device comes in by an invite, and gets a new token by its signature.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::person::Device;
+use nuncio_engine::consent::NewDevice;
+
+use super::{A2h, data};
+use crate::error::Refused;
+use crate::lift;
+use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
+
+/// `POST /a2h/auth/enroll`
+pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let body: EnrollRequest = lift::strict(&a2h.body(request).await?)?;
+    let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
+    let device = a2h.engine.enrol_device(new).await?;
+    let token = a2h.token_for(&device);
+    let view = EnrolledView { device: device.into(), token, server: a2h.server_view() };
+    Ok(data(StatusCode::CREATED, view))
+}
+
+/// `POST /a2h/auth/token`
+pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let body: TokenRequest = lift::strict(&a2h.body(request).await?)?;
+    let device = a2h.engine.assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;
+    Ok(data(StatusCode::OK, a2h.token_for(&device)))
+}
+
+/// `GET /a2h/auth/keys`: who this server is to devices, and what verifies its tokens.
+pub(super) async fn keys(State(a2h): State<A2h>) -> Response {
+    data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
+}
+
+impl A2h {
+    fn token_for(&self, device: &Device) -> TokenView {
+        let made = self.tokens.issue(device);
+        TokenView {
+            access_token: made.token,
+            token_type: "Bearer".to_owned(),
+            expires_in: self.engine.now().until(made.expires_at).as_secs(),
+            expires_at: made.expires_at,
+        }
+    }
+
+    fn server_view(&self) -> ServerView {
+        let key = self.tokens.key();
+        ServerView {
+            audience: self.tokens.audience().to_owned(),
+            public_key: key,
+            fingerprint: key.fingerprint().to_string(),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! What an agent's manifest was, and what a change of it would do (§2.5).
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::Code;
+use nuncio_core::account::ManifestVersion;
+
+use super::agents::{agent_id, written};
+use super::{A2h, Named, Wanted, caller, data, page, visitor};
+use crate::error::Refused;
+use crate::lift;
+use crate::wire::agent::{DiffRequest, ManifestView};
+
+/// `POST /a2h/agents/{id}/manifest:diff`: the verdict, and nothing is written.
+pub(super) async fn diff(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let id = agent_id(&id)?;
+    let body: DiffRequest = lift::with_manifest(&a2h.manifest_body(request).await?)?;
+    let judged = a2h.engine.judge_manifest(&by, &id, lift::manifest(&body.capability_manifest)).await?;
+    Ok(data(StatusCode::OK, &judged.verdict))
+}
+
+/// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: the newest first.
+pub(super) async fn history(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let wanted = Wanted::of(&request)?;
+    let before = wanted.cursor(|text| text.parse::<u64>().ok())?;
+    let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
+    let found = a2h.engine.manifest_history(&account.id, before, wanted.limit + 1).await?;
+    Ok(page(found, wanted.limit, view, |version| version.version.to_string()))
+}
+
+/// `GET /a2h/agents/{id}/manifests/{version}`
+pub(super) async fn version(
+    State(a2h): State<A2h>,
+    Named((id, version)): Named<(String, String)>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let account = a2h.visible(visitor(&request)?.as_ref(), &id).await?;
+    let found = match version.parse() {
+        Ok(number) => a2h.engine.manifest_version(&account.id, number).await?,
+        Err(_) => None,
+    };
+    let Some(found) = found else {
+        let message = format!("agent {} has no such version; it has 1 to {}", account.id, account.manifest_version);
+        return Err(Refused::new(Code::NotFound, message));
+    };
+    let whole = ManifestView { capability_manifest: Some(written(&found)), ..view(&found) };
+    Ok(data(StatusCode::OK, whole))
+}
+
+fn view(version: &ManifestVersion) -> ManifestView {
+    ManifestView {
+        version: version.version,
+        hash: version.hash,
+        published_by: version.by.clone(),
+        published_at: version.at,
+        change_note: version.change_note.clone(),
+        change: version.verdict.clone(),
+        capability_manifest: None,
+    }
+}

@@ -1,0 +1,118 @@
+//! `/a2h/h2a/relations`: what a person allows an agent (§2.4).
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{HeaderValue, StatusCode, header};
+use nuncio_core::Code;
+use nuncio_core::ids::RelationId;
+use nuncio_core::person::Device;
+use nuncio_core::relation::Relation;
+use nuncio_engine::EngineError;
+use nuncio_engine::consent::NewRelation;
+
+use super::{A2h, Named, Wanted, answer, caller, data, page, person};
+use crate::error::Refused;
+use crate::lift;
+use crate::wire::relation::{ConsentRequest, LedgerDevice, LedgerPage, RelationView, RevokeRequest};
+
+/// `POST /a2h/h2a/relations`
+pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
+    let agent = body.agent_id.clone().ok_or_else(|| lift::wrong("agent_id is missing: which agent is allowed this"))?;
+    let relation = a2h.engine.establish_relation(&by, NewRelation { agent, consent: lift::consent(body)? }).await?;
+    let mut response = data(StatusCode::CREATED, a2h.relation_view(&relation));
+    let place = HeaderValue::try_from(format!("/a2h/h2a/relations/{}", relation.id)).ok();
+    response.headers_mut().extend(place.map(|place| (header::LOCATION, place)));
+    Ok(response)
+}
+
+/// `PATCH /a2h/h2a/relations/{id}`: exactly this from now on.
+pub(super) async fn change(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let id = relation_id(&id)?;
+    let body: ConsentRequest = lift::strict(&a2h.body(request).await?)?;
+    if let Some(agent) = &body.agent_id
+        && a2h.engine.relation(&by, &id).await?.agent != *agent
+    {
+        return Err(lift::wrong("agent_id is not the agent of this relation; leave it out").into());
+    }
+    let relation = a2h.engine.change_relation(&by, &id, lift::consent(body)?).await?;
+    Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
+}
+
+/// `DELETE /a2h/h2a/relations/{id}`, with what the device signed.
+pub(super) async fn revoke(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let id = relation_id(&id)?;
+    // Without a body it is only asked what to sign.
+    let body: RevokeRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
+        true => lift::strict(&a2h.body(request).await?)?,
+        false => RevokeRequest::default(),
+    };
+    let relation = a2h.engine.revoke_relation(&by, &id, body.entry.as_ref()).await?;
+    Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
+}
+
+/// `GET /a2h/h2a/relations?cursor=&limit=`
+pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let wanted = Wanted::of(&request)?;
+    let after = wanted.cursor(|text| RelationId::parse(text).ok())?;
+    let (person, _) = person(&request)?;
+    let found = a2h.engine.relations(&person, after.as_ref(), wanted.limit + 1).await?;
+    Ok(page(found, wanted.limit, |relation| a2h.relation_view(relation), |relation| relation.id.to_string()))
+}
+
+/// `GET /a2h/h2a/relations/{id}`, for the person or the agent in it.
+pub(super) async fn show(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let relation = a2h.engine.relation(&caller(&request)?, &relation_id(&id)?).await?;
+    Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
+}
+
+/// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for the person or the agent in it.
+pub(super) async fn ledger(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let wanted = Wanted::of(&request)?;
+    let after = wanted.cursor(|text| text.parse::<u64>().ok())?.unwrap_or(0);
+    let mut found = a2h.engine.ledger(&caller(&request)?, &relation_id(&id)?, after, wanted.limit + 1).await?;
+    let more = found.entries.len() > wanted.limit;
+    found.entries.truncate(wanted.limit);
+    let next_cursor = found.entries.last().filter(|_| more).map(|entry| entry.seq.to_string());
+    let devices = found.devices.into_iter().map(device).collect();
+    Ok(answer(StatusCode::OK, &LedgerPage { data: found.entries, next_cursor, devices }))
+}
+
+fn device(device: Device) -> LedgerDevice {
+    LedgerDevice {
+        id: device.id,
+        user_id: device.person,
+        public_key: device.key,
+        enrolled_at: device.enrolled_at,
+        revoked_at: device.revoked_at,
+    }
+}
+
+fn relation_id(text: &str) -> Result<RelationId, EngineError> {
+    RelationId::parse(text).map_err(|_| EngineError::new(Code::RelationNotFound, "there is no such relation of yours"))
+}
+
+impl A2h {
+    fn relation_view(&self, relation: &Relation) -> RelationView {
+        RelationView::of(relation, self.engine.now())
+    }
+}

@@ -1,0 +1,85 @@
+//! Who is connected. Each device and each agent has one seat: a newer connection takes it over. Several
+//! devices of a person sit side by side.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use nuncio_core::ids::{AgentId, DeviceId};
+use tokio::sync::Notify;
+
+/// Who sits.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(super) enum Sitter {
+    /// A person's device.
+    Device(DeviceId),
+    /// An agent.
+    Agent(AgentId),
+}
+
+/// The seats that are taken.
+#[derive(Debug, Default, Clone)]
+pub(super) struct Seats(Arc<Mutex<HashMap<Sitter, Arc<Notify>>>>);
+
+/// A seat, given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Seat {
+    seats: Seats,
+    sitter: Sitter,
+    taken: Arc<Notify>,
+}
+
+impl Seats {
+    /// Takes a seat; whoever had it is told.
+    pub(super) fn take(&self, sitter: Sitter) -> Seat {
+        let taken = Arc::new(Notify::new());
+        let before = self.lock().insert(sitter.clone(), Arc::clone(&taken));
+        if let Some(before) = before {
+            // Kept for one who is not listening at this very moment.
+            before.notify_one();
+        }
+        Seat { seats: self.clone(), sitter, taken }
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Sitter, Arc<Notify>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Seat {
+    /// Waits until a newer connection takes it over.
+    pub(super) async fn taken_over(&self) {
+        self.taken.notified().await;
+    }
+}
+
+impl Drop for Seat {
+    fn drop(&mut self) {
+        let mut seats = self.seats.lock();
+        if seats.get(&self.sitter).is_some_and(|taken| Arc::ptr_eq(taken, &self.taken)) {
+            seats.remove(&self.sitter);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use futures_util::FutureExt as _;
+
+    use super::*;
+
+    #[test]
+    fn a_newer_connection_takes_the_seat_and_the_older_gives_nothing_back() {
+        let seats = Seats::default();
+        let sitter = |id: &str| Sitter::Device(DeviceId::parse(id).unwrap());
+        let (first, other) = (seats.take(sitter("dev_1")), seats.take(sitter("dev_2")));
+        assert!(first.taken_over().now_or_never().is_none());
+        let second = seats.take(sitter("dev_1"));
+        assert!(first.taken_over().now_or_never().is_some());
+        assert!(other.taken_over().now_or_never().is_none());
+        drop(first);
+        assert_eq!(seats.lock().len(), 2);
+        assert!(second.taken_over().now_or_never().is_none());
+        drop((second, other));
+        assert!(seats.lock().is_empty());
+    }
+}

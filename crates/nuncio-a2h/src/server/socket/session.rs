@@ -1,0 +1,286 @@
+//! A connection after its first frame: events out, acknowledgements in, and the clocks between.
+
+use std::time::Duration;
+
+use futures_util::future::{BoxFuture, FutureExt as _};
+use nuncio_core::Code;
+use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::EngineError;
+
+use super::A2h;
+use super::entry::{Admitted, invalid, who};
+use super::line::{End, Incoming, Line};
+use super::seats::Sitter;
+use crate::server::identify;
+use crate::wire::event::Event;
+use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
+
+/// How often the other side is asked whether it lives.
+const PING: Duration = Duration::from_secs(30);
+/// How long it may not answer.
+const SILENCE: Duration = Duration::from_secs(90);
+/// How long before its token runs out it is told.
+const WARNING: Duration = Duration::from_secs(60);
+/// How many frames it may send between two pings.
+const MAX_FRAMES: u32 = 300;
+/// How many events are read at once.
+const BATCH: usize = 100;
+/// Under which name an agent's place is kept.
+const AGENT: &str = "agent";
+
+/// A connection after its first frame.
+pub(super) struct Session<'a> {
+    a2h: &'a A2h,
+    recipient: Recipient,
+    sitter: Sitter,
+    token: Box<str>,
+    expires_at: Option<Timestamp>,
+    /// Whether it was told that its token runs out.
+    warned: bool,
+    /// The last event that was sent.
+    sent: u64,
+    /// The last event it said it has dealt with.
+    read: u64,
+    heard: Timestamp,
+    /// How many pings have no answer yet.
+    unanswered: u32,
+    next_ping: Timestamp,
+    frames: u32,
+}
+
+type Mail<'a> = BoxFuture<'a, Result<Vec<MailedEvent>, EngineError>>;
+
+impl<'a> Session<'a> {
+    /// Serves a connection until it ends.
+    pub(super) async fn run(a2h: &'a A2h, admitted: Admitted, line: &mut Line) -> End {
+        let seat = a2h.sockets.seats.take(admitted.sitter.clone());
+        let begun = Self::begin(a2h, admitted, line).await;
+        let mut session = match begun {
+            Ok(session) => session,
+            Err(end) => return end,
+        };
+        let mut mail = session.mail();
+        let mut timer = line.until(session.next_moment());
+        loop {
+            let step = tokio::select! {
+                // What has come in counts before the clock does; there are only so many frames a time.
+                biased;
+                incoming = line.next() => match incoming {
+                    Ok(incoming) => match session.hear(incoming, line).await {
+                        Ok(Moved::Nowhere) => Ok(()),
+                        Ok(Moved::Elsewhere) => {
+                            mail = session.mail();
+                            Ok(())
+                        }
+                        Err(end) => Err(end),
+                    },
+                    Err(end) => Err(end),
+                },
+                found = &mut mail => {
+                    let told = session.tell(found, line).await;
+                    mail = session.mail();
+                    told
+                }
+                () = &mut timer => session.tick(line).await,
+                () = seat.taken_over() => {
+                    Err(End::closed(close::REPLACED, "a newer connection of this device or agent took over"))
+                }
+            };
+            if let Err(end) = step {
+                return end;
+            }
+            timer = line.until(session.next_moment());
+        }
+    }
+
+    async fn begin(a2h: &'a A2h, admitted: Admitted, line: &mut Line) -> Result<Self, End> {
+        let Admitted { recipient, sitter, token, expires_at, after } = admitted;
+        let now = line.now();
+        let mut session = Self {
+            a2h,
+            recipient,
+            sitter,
+            token,
+            expires_at,
+            warned: false,
+            sent: 0,
+            read: 0,
+            heard: now,
+            unanswered: 0,
+            next_ping: now.after(PING),
+            frames: 0,
+        };
+        session.read = session.a2h.engine.mail_read(&session.recipient, session.reader()).await.map_err(fault)?;
+        let last_seq = session.head().await?;
+        session.sent = after.unwrap_or(session.read).min(last_seq);
+        line.say(&ServerFrame::AuthOk { expires_at, after: session.sent, last_seq }).await?;
+        Ok(session)
+    }
+
+    /// Whatever is told after what was sent.
+    fn mail(&self) -> Mail<'a> {
+        let (engine, recipient, after) = (&self.a2h.engine, self.recipient.clone(), self.sent);
+        async move { engine.next_mail(&recipient, after, BATCH).await }.boxed()
+    }
+
+    fn reader(&self) -> &str {
+        match &self.sitter {
+            Sitter::Device(id) => id.as_str(),
+            Sitter::Agent(_) => AGENT,
+        }
+    }
+
+    async fn head(&self) -> Result<u64, End> {
+        self.a2h.engine.mail_head(&self.recipient).await.map_err(fault)
+    }
+
+    /// When there is something to do, whatever else happens.
+    fn next_moment(&self) -> Timestamp {
+        let Some(end) = self.expires_at else { return self.next_ping };
+        let warning = if self.warned { end } else { before(end, WARNING) };
+        self.next_ping.min(warning)
+    }
+
+    async fn tell(&mut self, found: Result<Vec<MailedEvent>, EngineError>, line: &mut Line) -> Result<(), End> {
+        let found = found.map_err(fault)?;
+        if found.is_empty() {
+            return Err(End::STOPPING);
+        }
+        for mailed in found {
+            if matches!(mailed.happening, Happening::DevicesChanged { .. }) {
+                self.still_holds(line).await?;
+            }
+            let seq = mailed.seq;
+            line.say(&Event::of(&self.recipient, mailed)).await?;
+            self.sent = seq;
+            self.a2h.sockets.watch.events_sent(1);
+        }
+        Ok(())
+    }
+
+    async fn tick(&mut self, line: &mut Line) -> Result<(), End> {
+        let now = line.now();
+        if let Some(expires_at) = self.expires_at {
+            if now >= expires_at {
+                let message = "the token has run out; get a new one and renew in time";
+                line.say(&ServerFrame::AuthError(Refusal::new("expired", message))).await?;
+                return Err(End::UNKNOWN);
+            }
+            if !self.warned && now >= before(expires_at, WARNING) {
+                self.warned = true;
+                line.say(&ServerFrame::AuthExpiring { expires_at }).await?;
+            }
+        }
+        if now < self.next_ping {
+            return Ok(());
+        }
+        // After a long sleep of this machine the other side is asked once more before it is given up.
+        if now >= self.heard.after(SILENCE) && self.unanswered >= 2 {
+            return Err(End::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
+        }
+        self.next_ping = now.after(PING);
+        self.frames = 0;
+        self.unanswered += 1;
+        self.still_holds(line).await?;
+        line.ping().await
+    }
+
+    /// Ends the connection when the device or the token was taken away.
+    async fn still_holds(&self, line: &mut Line) -> Result<(), End> {
+        let engine = &self.a2h.engine;
+        let (holds, reason) = match &self.sitter {
+            Sitter::Device(id) => (engine.valid_device(id).await.map_err(fault)?.is_some(), "device_revoked"),
+            Sitter::Agent(id) => {
+                let caller = engine.authenticate_agent_token(&self.token).await.map_err(fault)?;
+                let same = nuncio_core::principal::Principal::Agent(id.clone());
+                (caller.is_some_and(|caller| caller.principal == same), "token_revoked")
+            }
+        };
+        if holds {
+            return Ok(());
+        }
+        line.say(&ServerFrame::Invalidated { reason: reason.to_owned() }).await?;
+        Err(End::UNKNOWN)
+    }
+
+    async fn hear(&mut self, incoming: Incoming, line: &mut Line) -> Result<Moved, End> {
+        self.frames += 1;
+        if self.frames > MAX_FRAMES {
+            return Err(End::closed(close::TOO_MANY, "too many frames"));
+        }
+        let frame = match incoming {
+            Incoming::Pong => {
+                self.heard = line.now();
+                self.unanswered = 0;
+                return Ok(Moved::Nowhere);
+            }
+            Incoming::Other => return Ok(Moved::Nowhere),
+            Incoming::Frame(frame) => frame,
+        };
+        match frame {
+            Ok(ClientFrame::Ack { seq }) => self.acknowledged(seq, line).await,
+            Ok(ClientFrame::Resume { after }) => {
+                let last_seq = self.head().await?;
+                self.sent = after.unwrap_or(self.read).min(last_seq);
+                line.say(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await?;
+                Ok(Moved::Elsewhere)
+            }
+            Ok(ClientFrame::Renew { access_token }) => self.renewed(access_token, line).await,
+            Ok(ClientFrame::Auth { .. }) => {
+                let message = "who you are is known already; a new token comes in auth.renew";
+                self.objected(message, line).await
+            }
+            Err(why) => self.objected(why, line).await,
+        }
+    }
+
+    async fn objected(&self, message: impl Into<String>, line: &mut Line) -> Result<Moved, End> {
+        line.say(&ServerFrame::error(Code::BadRequest, message)).await?;
+        Ok(Moved::Nowhere)
+    }
+
+    /// Keeps how far the client has got. What came before is known; what was not sent cannot be.
+    async fn acknowledged(&mut self, seq: u64, line: &mut Line) -> Result<Moved, End> {
+        if seq > self.sent {
+            return self.objected(format!("event {seq} was not sent on this connection yet"), line).await;
+        }
+        if seq > self.read {
+            self.a2h.engine.mark_mail_read(&self.recipient, self.reader(), seq).await.map_err(fault)?;
+            self.read = seq;
+        }
+        Ok(Moved::Nowhere)
+    }
+
+    async fn renewed(&mut self, token: String, line: &mut Line) -> Result<Moved, End> {
+        let shown = identify(&self.a2h.engine, &*self.a2h.tokens, &token).await.map_err(fault)?;
+        let same = shown.filter(|shown| who(shown).is_some_and(|(_, sitter)| sitter == self.sitter));
+        let Some(shown) = same else {
+            line.say(&ServerFrame::AuthError(invalid())).await?;
+            return Err(End::UNKNOWN);
+        };
+        self.token = token.into();
+        self.expires_at = shown.expires_at;
+        self.warned = false;
+        let last_seq = self.head().await?;
+        line.say(&ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq }).await?;
+        Ok(Moved::Nowhere)
+    }
+}
+
+/// Whether events come from another place from now on.
+enum Moved {
+    Nowhere,
+    Elsewhere,
+}
+
+fn before(moment: Timestamp, span: Duration) -> Timestamp {
+    let span = i64::try_from(span.as_millis()).unwrap_or(i64::MAX);
+    Timestamp::from_millis(moment.as_millis().saturating_sub(span))
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
+fn fault(error: EngineError) -> End {
+    tracing::error!(%error, "a connection cannot be served");
+    End::FAULT
+}

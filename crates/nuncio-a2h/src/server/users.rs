@@ -1,0 +1,42 @@
+//! `/a2h/users/me`: the person who asks, and their devices.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::Code;
+use nuncio_core::ids::DeviceId;
+use nuncio_engine::Credential;
+
+use super::{A2h, Named, answer, data, person};
+use crate::error::Refused;
+use crate::wire::Page;
+use crate::wire::auth::{DeviceView, MeView};
+
+/// `GET /a2h/users/me`
+pub(super) async fn me(request: Request) -> Result<Response, Refused> {
+    let (user_id, caller) = person(&request)?;
+    let device_id = match caller.credential {
+        Credential::Device(id) => Some(id),
+        _ => None,
+    };
+    Ok(data(StatusCode::OK, MeView { user_id, device_id }))
+}
+
+/// `GET /a2h/users/me/devices`
+pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let (name, _) = person(&request)?;
+    let devices = a2h.engine.devices(&name).await?.into_iter().map(DeviceView::from).collect();
+    Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
+}
+
+/// `DELETE /a2h/users/me/devices/{id}`: from now on it speaks for nobody.
+pub(super) async fn revoke_device(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (name, caller) = person(&request)?;
+    let id = DeviceId::parse(&id).map_err(|_| Refused::new(Code::DeviceNotFound, "you have no such device"))?;
+    let device = a2h.engine.revoke_device(&name, &id, &caller).await?;
+    Ok(data(StatusCode::OK, DeviceView::from(device)))
+}

@@ -1,0 +1,63 @@
+//! The scopes every client knows, with their words: `GET /a2h/scopes` (§6).
+
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::ids::ScopeId;
+use nuncio_core::manifest::Presets;
+use nuncio_core::text::LocalText;
+use serde::{Deserialize, Serialize};
+
+/// A scope of the bundle.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct ScopeView {
+    /// Its id.
+    pub id: ScopeId,
+    /// How much is at stake, at least.
+    pub sensitivity: Sensitivity,
+    /// The key of its label.
+    pub label_i18n_key: String,
+    /// A few words, by language.
+    pub label: LocalText,
+    /// The key of its description.
+    pub description_i18n_key: String,
+    /// A sentence, by language.
+    pub description: LocalText,
+}
+
+/// The bundle.
+#[must_use]
+pub fn bundle(presets: &Presets) -> Vec<ScopeView> {
+    let view = |scope: &nuncio_core::manifest::presets::PresetScope| ScopeView {
+        id: scope.id.clone(),
+        sensitivity: presets.floor(scope.id.as_str()).unwrap_or(scope.sensitivity),
+        label_i18n_key: scope.label_i18n_key.clone(),
+        label: scope.label.clone(),
+        description_i18n_key: scope.description_i18n_key.clone(),
+        description: scope.description.clone(),
+    };
+    presets.scopes().map(view).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The seed's §6, row by row.
+    #[test]
+    fn the_four_preset_scopes_are_in_it_with_their_words() {
+        let bundle = bundle(&Presets::default());
+        let rows: Vec<_> = bundle
+            .iter()
+            .map(|scope| (scope.id.as_str(), scope.label.in_language("zh-CN"), scope.sensitivity.as_str()))
+            .collect();
+        assert_eq!(
+            rows,
+            [
+                ("clipboard:read", "读取剪贴板", "medium"),
+                ("filesystem:read", "读取本地文件", "medium"),
+                ("location:read", "读取位置", "high"),
+                ("notification:send", "发送系统通知", "low"),
+            ]
+        );
+        assert_eq!(bundle[1].label_i18n_key, "agent.scope.filesystem_read.label");
+    }
+}

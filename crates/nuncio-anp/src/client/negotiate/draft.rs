@@ -1,0 +1,76 @@
+//! Protocols made up together, the caller's side: a draft is read as data and checked like our own before anyone
+//! is asked to accept it (ANP-06 §12.5).
+
+use nuncio_core::drafting::Blueprint;
+use nuncio_identity::Did;
+use serde_json::{Value, json};
+
+use super::Wish;
+use crate::client::error::{ClientError, Reason, plain};
+use crate::wire::{NegotiationResult, ProtocolArtifact};
+
+/// What we say to a draft.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct DraftWord {
+    /// Which protocol.
+    pub protocol: String,
+    /// Which document of it: `sha-256:` and base64url.
+    pub digest: String,
+    /// Whether we accept it.
+    pub accepts: bool,
+}
+
+impl DraftWord {
+    pub(super) fn candidate(&self) -> Value {
+        let decision = if self.accepts { "accept" } else { "reject" };
+        json!({"protocol_id": self.protocol, "digest": self.digest, "decision": decision})
+    }
+}
+
+/// Checks the artifact of a result: whole, by the agent itself, of no other fields than such a document has, its
+/// schemas good and its examples true. What is asked about by its digest must have it.
+pub(super) fn check(result: &NegotiationResult, wish: &Wish, agent: Option<&Did>) -> Result<(), ClientError> {
+    let bad = |message: String| {
+        ClientError::new(Reason::BadAgreement, message).advice("nothing was accepted, and nothing called")
+    };
+    let whole = result.selected.as_ref().and_then(|selected| selected.protocol_artifact.clone());
+    let Some(whole @ Value::Object(_)) = whole else {
+        return Err(bad("a protocol was drafted and is not shown".to_owned()));
+    };
+    let artifact: ProtocolArtifact = serde_json::from_value(whole.clone())
+        .map_err(|why| bad(format!("the protocol artifact is none: {}", plain(&why.to_string()))))?;
+    if !artifact.is_intact() {
+        return Err(bad("the protocol artifact is not what its digest says".to_owned()));
+    }
+    if let Some(word) = &wish.word
+        && (artifact.digest.as_ref() != Some(&word.digest) || artifact.protocol_id.as_ref() != Some(&word.protocol))
+    {
+        return Err(bad("another protocol came back than the one that was named".to_owned()));
+    }
+    if let (Some(publisher), Some(agent)) = (&artifact.publisher, agent)
+        && publisher != agent.as_str()
+    {
+        return Err(bad(format!("the protocol is of {:?}, and the agent is {agent}", plain(publisher))));
+    }
+    if let Some(odd) = artifact.extra.keys().chain(artifact.methods.iter().flat_map(|it| it.extra.keys())).next() {
+        return Err(bad(format!("the protocol has a field {:?}, which is not read", plain(odd))));
+    }
+    let securities: Vec<_> = wish.securities().iter().map(|it| it.as_str()).collect();
+    if let Some(other) = artifact.security_profiles.iter().find(|it| !securities.contains(&it.as_str())) {
+        return Err(ClientError::new(Reason::Downgrade, format!("it would be protected by {:?}", plain(other))));
+    }
+    let methods = artifact.methods.iter().map(|method| {
+        json!({
+            "name": method.name, "description": method.description.clone().unwrap_or_default(),
+            "request_schema": method.request_schema, "response_schema": method.response_schema,
+        })
+    });
+    let written = json!({
+        "description": artifact.description, "methods": methods.collect::<Vec<_>>(),
+        "examples": artifact.examples, "test_cases": artifact.test_cases,
+    });
+    Blueprint::read(written).map(drop).map_err(|faults| {
+        let said: Vec<_> = faults.iter().take(3).map(|fault| plain(&fault.to_string())).collect();
+        bad(format!("the protocol does not hold what it says: {}", said.join("; ")))
+    })
+}

@@ -1,0 +1,70 @@
+//! Registering an agent with a directory (ANP-08 §5): the directory's description says where.
+
+use bytes::Bytes;
+use nuncio_identity::Did;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::AnpClient;
+use super::error::{ClientError, Reason, plain, shown};
+use super::exchange::{Ask, Introduction, turned_away};
+use super::target::Named;
+use crate::directory::PROFILE;
+
+/// How much of an answer is read.
+const MAX_BYTES: usize = 64 * 1024;
+
+/// What a directory said to a registration.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// Where it took the registration.
+    pub at: Url,
+    /// The id it gave.
+    pub id: Option<String>,
+}
+
+impl AnpClient {
+    /// Registers the agent of a description with the directory of a host. The directory is asked who it is
+    /// first: its DID leads to its description, and that says where agents register.
+    ///
+    /// # Errors
+    /// The host has no directory, is not to be trusted, or does not take the agent.
+    pub async fn register(&self, directory: &Url, description: &Url) -> Result<Receipt, ClientError> {
+        let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
+            ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))
+                .advice("name a directory by its host name")
+        })?;
+        let named = Named::by(directory);
+        let described = self.describe_did(&did, named).await?;
+        described.checks.trusted()?;
+        let offers = described.description.interfaces.iter().flatten();
+        let offers = offers.filter(|it| it.profile.as_deref() == Some(PROFILE));
+        let endpoint = offers.filter_map(|it| it.extra.get("endpoint").and_then(Value::as_str)).next();
+        let Some(at) = endpoint.and_then(|text| Url::parse(text).ok()).filter(|url| described.is_at_home(url)) else {
+            let message = format!("{} names no place to register agents", shown(&described.url));
+            return Err(ClientError::new(Reason::CannotUse, message).advice("it takes no registrations"));
+        };
+        let body = json!({"url": description.as_str()}).to_string();
+        let ask = Ask {
+            url: &at,
+            named: &described.named,
+            body: Some(Bytes::from(body)),
+            introduction: Introduction::AtOnce,
+            max_bytes: MAX_BYTES,
+            timeout: self.options.exchange,
+        };
+        let answer = self.ask(&ask).await?;
+        let said: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+        if !matches!(answer.status, 200 | 201) {
+            let why = said["error"]["message"].as_str();
+            return Err(match why {
+                Some(why) if answer.status != 401 => {
+                    let message = format!("{} does not list {}: {}", shown(&at), shown(description), plain(why));
+                    ClientError::new(Reason::Forbidden, message).answered(answer.status)
+                }
+                _ => turned_away(&at, &answer, self.signer.is_some()),
+            });
+        }
+        Ok(Receipt { id: said["id"].as_str().map(plain), at })
+    }
+}

@@ -1,0 +1,184 @@
+//! Makes our own agents known: registers each with the directories that the settings name, when the server
+//! starts, when what an agent says has changed, and once a day.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::future::Future;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::AgentName;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::Engine;
+use nuncio_engine::follow::Domain;
+use serde::Serialize;
+use url::Url;
+
+use crate::client::{AnpClient, Signers};
+use crate::project::Host;
+use crate::wire::canonical;
+
+/// How often it is looked whether something has changed.
+const LOOK: Duration = Duration::from_secs(5);
+/// How long a registration lasts before it is made again.
+const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
+/// The pause after a registration that came to nothing; twice as long each time.
+const FIRST_PAUSE: Duration = Duration::from_secs(30);
+/// The longest one.
+const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
+
+/// How the registration of an agent with a directory stands.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Told {
+    /// The agent.
+    pub agent: AgentName,
+    /// The directory.
+    pub directory: Domain,
+    /// When it last took the agent.
+    pub registered: Option<Timestamp>,
+    /// The id it gave.
+    pub id: Option<String>,
+    /// When it is told again.
+    pub next: Timestamp,
+    /// How many times in a row it came to nothing.
+    pub failures: u32,
+    /// What was wrong the last time.
+    pub problem: Option<String>,
+    /// What the agent said of itself then.
+    #[serde(skip)]
+    description: Digest,
+}
+
+/// Registers our agents elsewhere. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Herald {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    engine: Engine,
+    client: AnpClient,
+    signers: Arc<dyn Signers>,
+    host: Host,
+    directories: Vec<Domain>,
+    told: Mutex<BTreeMap<(AgentName, Domain), Told>>,
+}
+
+impl Herald {
+    /// One for those directories.
+    #[must_use]
+    pub fn new(
+        engine: Engine,
+        client: AnpClient,
+        signers: Arc<dyn Signers>,
+        host: Host,
+        directories: Vec<Domain>,
+    ) -> Self {
+        Self { inner: Arc::new(Inner { engine, client, signers, host, directories, told: Mutex::default() }) }
+    }
+
+    /// How every registration stands.
+    #[must_use]
+    pub fn told(&self) -> Vec<Told> {
+        self.inner.told().values().cloned().collect()
+    }
+
+    /// Registers our agents whenever it is time, until told to stop.
+    pub async fn run(self, stop: impl Future<Output = ()>) {
+        if self.inner.directories.is_empty() {
+            return;
+        }
+        tokio::select! {
+            () = stop => {}
+            () = self.inner.keep_telling() => {}
+        }
+    }
+}
+
+impl Inner {
+    async fn keep_telling(&self) {
+        loop {
+            for told in self.due() {
+                let after = self.tell(told).await;
+                let key = (after.agent.clone(), after.directory.clone());
+                self.told().insert(key, after);
+            }
+            let clock = self.engine.clock();
+            clock.sleep_until(self.engine.now().after(LOOK)).await;
+        }
+    }
+
+    fn told(&self) -> MutexGuard<'_, BTreeMap<(AgentName, Domain), Told>> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Who is to be told of whom now. Of agents that are not for everyone nobody is told.
+    fn due(&self) -> Vec<Told> {
+        let now = self.engine.now();
+        let mut told = self.told();
+        let agents = self.engine.agents();
+        let agents: Vec<_> = agents.iter().filter(|agent| agent.presence.listed).collect();
+        told.retain(|(name, _), _| agents.iter().any(|agent| agent.name == *name));
+        let mut due = Vec::new();
+        for agent in agents {
+            let did = self.signers.signer(&agent.name).map(|signer| signer.did().to_string());
+            let said = canonical(&self.host.description(agent, did.as_deref()));
+            let description = Digest::of_bytes(&said);
+            for directory in &self.directories {
+                let key = (agent.name.clone(), directory.clone());
+                let known = told.entry(key).or_insert_with(|| Told {
+                    agent: agent.name.clone(),
+                    directory: directory.clone(),
+                    registered: None,
+                    id: None,
+                    next: now,
+                    failures: 0,
+                    problem: None,
+                    description,
+                });
+                if known.description != description {
+                    *known = Told { description, next: now, failures: 0, ..known.clone() };
+                }
+                if known.next <= now {
+                    due.push(known.clone());
+                }
+            }
+        }
+        due
+    }
+
+    async fn tell(&self, told: Told) -> Told {
+        let outcome = match (self.signers.signer(&told.agent), Url::parse(&self.host.description_url(&told.agent))) {
+            (Some(signer), Ok(url)) => {
+                let client = self.client.clone().signed_by(Some(signer));
+                client.register(told.directory.url(), &url).await.map_err(|error| error.to_string())
+            }
+            _ => Err("the agent has no DID to sign with".to_owned()),
+        };
+        let now = self.engine.now();
+        match outcome {
+            Ok(receipt) => {
+                if told.registered.is_none() || told.failures > 0 {
+                    tracing::info!(agent = %told.agent, directory = %told.directory, "registered with a directory");
+                }
+                let id = receipt.id;
+                Told { registered: Some(now), id, next: now.after(AGAIN), failures: 0, problem: None, ..told }
+            }
+            Err(why) => {
+                if told.failures == 0 {
+                    tracing::warn!(agent = %told.agent, directory = %told.directory, why, "cannot register with a directory");
+                }
+                let pause = FIRST_PAUSE.saturating_mul(1 << told.failures.min(20)).min(LONGEST_PAUSE);
+                let failures = told.failures.saturating_add(1);
+                Told { next: now.after(pause), failures, problem: Some(why), ..told }
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Herald {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Herald").field("directories", &self.inner.directories).finish_non_exhaustive()
+    }
+}

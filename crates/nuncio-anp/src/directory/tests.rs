@@ -1,0 +1,94 @@
+use serde_json::json;
+
+use super::*;
+
+fn described(more: &Value) -> AgentDescription {
+    let mut whole = json!({
+        "protocolType": "ANP", "protocolVersion": "1.0.0", "type": "AgentDescription", "name": "Hotel",
+        "securityDefinitions": {}, "security": [],
+    });
+    for (name, value) in more.as_object().unwrap() {
+        whole[name] = value.clone();
+    }
+    serde_json::from_value(whole).unwrap()
+}
+
+fn row(url: &str, more: &Value) -> (String, Arc<Row>) {
+    let url = Url::parse(url).unwrap();
+    (url.to_string(), Arc::new(Row::new(url, ListedAgent::of(&described(more)), None)))
+}
+
+fn wanted(query: &[(&str, &str)]) -> Wanted {
+    Wanted::read(query.iter().copied()).unwrap()
+}
+
+#[test]
+fn a_tag_finds_what_is_below_it_and_nothing_beside_it() {
+    for (tag, looked_for, is) in [
+        ("hotel.booking.create", "hotel.booking", true),
+        ("hotel.booking", "hotel.booking", true),
+        ("hotel:booking", "hotel", true),
+        ("hotel/booking", "hotel", true),
+        ("hotels", "hotel", false),
+        ("hotel", "hotel.booking", false),
+        ("a.hotel", "hotel", false),
+    ] {
+        assert_eq!(is_below(tag, looked_for), is, "{tag} {looked_for}");
+    }
+}
+
+#[test]
+fn strangers_texts_are_one_line_within_limits() {
+    let tags: Vec<_> = (0..500).map(|n| format!("tag{n}")).collect();
+    let abilities: Vec<_> = (0..500).map(|n| json!({"id": format!("cap{n}"), "intentTags": ["same"]})).collect();
+    let long = format!("\u{1b}[31mred\u{202e}\n{}", "x".repeat(10_000));
+    let listed = ListedAgent::of(&described(&json!({"description": long, "tags": tags, "capabilities": abilities})));
+    let description = listed.description.unwrap();
+    assert!(!description.contains(['\u{1b}', '\u{202e}', '\n']) && description.len() < 1000, "{description:?}");
+    assert_eq!((listed.tags.len(), listed.capabilities.len()), (MAX_TAGS, MAX_CAPABILITIES));
+}
+
+#[test]
+fn what_is_kept_is_read_back() {
+    let listed = ListedAgent::of(&described(&json!({
+        "did": "did:wba:a.example", "owner": {"name": "Ada"}, "capabilities": [{"id": "c", "intentTags": ["t"]}],
+    })))
+    .with_verified(vec!["did".to_owned()]);
+    let text = serde_json::to_string(&listed).unwrap();
+    assert_eq!(serde_json::from_str::<ListedAgent>(&text).unwrap(), listed);
+}
+
+#[test]
+fn pages_of_any_size_have_everyone_once() {
+    let catalogue = Catalogue::default();
+    let own: Vec<_> = (0..17).map(|n| row(&format!("https://h{n}.example/ad.json"), &json!({}))).collect();
+    let mut all: Vec<_> = own.iter().map(|(url, _)| url.clone()).collect();
+    all.sort();
+    let own: Vec<_> = own.into_iter().map(|(_, row)| row).collect();
+    for limit in [1, 2, 5, 16, 17, 18] {
+        let (mut seen, mut cursor) = (Vec::new(), None);
+        loop {
+            let mut query = vec![("limit".to_owned(), limit.to_string())];
+            query.extend(cursor.take().map(|cursor| ("cursor".to_owned(), cursor)));
+            let query: Vec<_> = query.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
+            let found = catalogue.find(&own, &wanted(&query));
+            assert!(found.items.len() <= limit);
+            seen.extend(found.items.into_iter().map(|item| item.id));
+            match found.next_cursor {
+                Some(next) => cursor = Some(next),
+                None => break,
+            }
+        }
+        assert_eq!(seen, all, "{limit}");
+    }
+}
+
+#[test]
+fn every_word_must_be_there_whatever_the_case() {
+    let (_, sea) =
+        row("https://a.example/ad.json", &json!({"description": "Rooms by the SEA", "owner": {"name": "Ada"}}));
+    let takes = |query: &[(&str, &str)]| wanted(query).takes("https://a.example/ad.json", &sea);
+    assert!(takes(&[("q", "sea rooms ada")]) && takes(&[("q", "")]) && takes(&[("unknown", "x")]));
+    assert!(!takes(&[("q", "sea hills")]));
+    assert!(!takes(&[("capability", "x")]) && !takes(&[("tag", "x")]));
+}

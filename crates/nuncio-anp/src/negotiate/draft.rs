@@ -1,0 +1,183 @@
+//! Protocols made up together (ANP-06 §9, §10.2): a draft as an artifact, and the words both sides say to it.
+
+use nuncio_core::digest::Digest;
+use nuncio_core::drafting::{Blueprint, Draft, DraftState, Side};
+use nuncio_core::ids::DraftId;
+use nuncio_core::negotiation::{self as judge, ExecutionMode, SecurityProfile};
+use nuncio_core::time::Timestamp;
+use serde_json::{Map, Value, json};
+
+use super::alternative;
+use crate::wire::{
+    Alternative, ArtifactMethod, CandidateProtocol, ErrorCode, Execution, NegotiateBody, NegotiationResult,
+    ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, write_digest,
+};
+
+/// The version of what is drafted: a draft is written once.
+const VERSION: &str = "1.0";
+
+/// What a caller says to a draft in `candidateProtocols`: which, and that they accept it unless they say
+/// otherwise.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named {
+    /// Which.
+    pub id: String,
+    /// Which document of it.
+    pub digest: Digest,
+    /// Whether they accept it.
+    pub accepts: bool,
+}
+
+/// The draft that a request in the drafting mode is about; none where it asks for a new one.
+///
+/// # Errors
+/// It names one without saying which document, or says neither yes nor no.
+pub fn named(body: &NegotiateBody) -> Result<Option<Named>, RpcError> {
+    let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
+        CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
+        _ => None,
+    });
+    let Some(fields) = described else { return Ok(None) };
+    let wrong = |message: &str| RpcError::new(ErrorCode::InvalidParams).saying(message);
+    let id = fields.get("protocol_id").and_then(Value::as_str);
+    let id = id.ok_or_else(|| wrong("candidateProtocols.protocol_id must be a text"))?.to_owned();
+    let Some(digest) = fields.get("digest").and_then(Value::as_str) else {
+        let missing = json!({"missing": ["candidateProtocols.digest"]});
+        let message = "Which document is meant is told by its digest";
+        return Err(RpcError::new(ErrorCode::MoreInformationRequired).saying(message).with_details(missing));
+    };
+    let digest =
+        read_digest(digest).ok_or_else(|| wrong("candidateProtocols.digest must be sha-256: and base64url"))?;
+    let accepts = match fields.get("decision").map(|word| word.as_str().unwrap_or_default()) {
+        None | Some("accept") => true,
+        Some("reject") => false,
+        Some(_) => return Err(wrong("candidateProtocols.decision must be accept or reject")),
+    };
+    Ok(Some(Named { id, digest, accepts }))
+}
+
+/// The document of a draft, without its digest.
+#[must_use]
+pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) -> Value {
+    let methods = blueprint.methods.iter().map(|method| ArtifactMethod {
+        name: method.name.clone(),
+        description: Some(method.description.clone()).filter(|text| !text.is_empty()),
+        request_schema_uri: None,
+        response_schema_uri: None,
+        request_schema: Some(method.request_schema.source().clone()),
+        response_schema: Some(method.response_schema.source().clone()),
+        extra: Map::new(),
+    });
+    json!(ProtocolArtifact {
+        protocol_id: Some(id.to_string()),
+        protocol_uri: None,
+        version: Some(VERSION.to_owned()),
+        description: Some(blueprint.description.clone()),
+        depends_on_profiles: vec![profile::CORE_BINDING.to_owned(), profile::RPC.to_owned()],
+        methods: methods.collect(),
+        content_types: vec!["application/json".to_owned()],
+        security_profiles: vec![SecurityProfile::TransportProtected.as_str().to_owned()],
+        examples: blueprint.examples.iter().map(|example| json!(example)).collect(),
+        test_cases: blueprint.test_cases.iter().map(|case| json!(case)).collect(),
+        publisher,
+        digest: None,
+        extra: Map::new(),
+    })
+}
+
+/// Where a draft is talked about, and where it is used once both accepted it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Places {
+    /// The interface's id.
+    pub interface: String,
+    /// Where it is negotiated.
+    pub negotiated: String,
+    /// The document of the methods to use it by.
+    pub used: String,
+}
+
+/// How a draft stands, as the result of a negotiation, with its digest.
+///
+/// # Errors
+/// Our side does not want it, or its time is over.
+pub fn result(
+    draft: &Draft,
+    places: Places,
+    alternatives: Vec<Alternative>,
+    negotiation_id: String,
+    valid_until: Timestamp,
+) -> Result<NegotiationResult, RpcError> {
+    let (by_us, by_them) = match &draft.state {
+        DraftState::Draft => (false, false),
+        DraftState::AcceptedByUs { .. } => (true, false),
+        DraftState::AcceptedByThem { .. } => (false, true),
+        DraftState::Accepted { .. } => (true, true),
+        DraftState::Expired { .. } => {
+            let message = "Not both sides accepted the draft in time";
+            return Err(RpcError::new(ErrorCode::NegotiationExpired).saying(message));
+        }
+        DraftState::Rejected { side: Side::Us, .. } => {
+            return Err(RpcError::new(ErrorCode::NegotiationRejected).saying("The draft was not accepted here"));
+        }
+        DraftState::Rejected { side: Side::Them, .. } => (false, false),
+    };
+    let over = matches!(draft.state, DraftState::Rejected { .. });
+    let usable = by_us && by_them;
+    let mut artifact = draft.document.clone();
+    artifact["digest"] = json!(write_digest(&draft.digest));
+    let until = if usable { valid_until } else { draft.expires_at };
+    let mode = if usable { ExecutionMode::NaturalLanguage } else { ExecutionMode::Drafting };
+    let schemas = match draft.blueprint.methods.as_slice() {
+        [only] => Some(Schemas {
+            request_schema: Some(only.request_schema.source().clone()),
+            response_schema: Some(only.response_schema.source().clone()),
+            extra: Map::new(),
+        }),
+        _ => None,
+    };
+    let standing = json!({
+        "protocolId": draft.id,
+        "digest": artifact["digest"],
+        "state": draft.state.word(),
+        "acceptedByAgent": by_us,
+        "acceptedByCaller": by_them,
+        "expiresAt": (!usable).then_some(draft.expires_at),
+    });
+    let selected = Selected {
+        capability: None,
+        interface: Some(places.interface),
+        protocol: Some(if usable { "openrpc" } else { "ANP" }.to_owned()),
+        profile: Some(if usable { profile::RPC } else { profile::NEGOTIATION }.to_owned()),
+        security_profile: Some(SecurityProfile::TransportProtected.as_str().to_owned()),
+        content_type: Some("application/json".to_owned()),
+        url: Some(if usable { places.used } else { places.negotiated }),
+        protocol_artifact: Some(artifact),
+        extra: Map::new(),
+    };
+    let execution = Execution {
+        mode: mode.as_str().to_owned(),
+        requires_human_authorization: Some(false),
+        timeout_ms: None,
+        extra: Map::new(),
+    };
+    let result = NegotiationResult {
+        negotiation_id,
+        status: if over { Status::Rejected } else { Status::Accepted },
+        selected: (!over).then_some(selected),
+        execution: (!over).then_some(execution),
+        schemas: schemas.filter(|_| usable),
+        valid_until: (!over).then(|| until.to_string()),
+        alternatives,
+        score: None,
+        reason: over.then(|| "You rejected the draft".to_owned()),
+        negotiation_digest: None,
+        extra: [("protocolDraft".to_owned(), standing)].into_iter().collect(),
+    };
+    Ok(result.sealed())
+}
+
+/// The interfaces there are, and why none fits.
+#[must_use]
+pub fn alternatives(draft: &judge::Draft<'_>) -> Vec<Alternative> {
+    draft.alternatives.iter().map(alternative).collect()
+}

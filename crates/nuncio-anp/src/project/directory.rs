@@ -1,0 +1,94 @@
+//! The directory of a host, as it describes itself: an agent that other agents register with (ANP-08 §5).
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, json};
+
+use super::{DIDWBA, Host, NOSEC};
+use crate::directory::{DESCRIPTION, PATH, PROFILE};
+use crate::wire::{
+    AgentDescription, Capability, Interface, PROTOCOL_TYPE, PROTOCOL_VERSION, Security, SecurityDefinition,
+};
+
+const SEARCH: &str = "cap.directory.search";
+const REGISTER: &str = "cap.directory.register";
+
+impl Host {
+    /// The description of this host's directory, without a proof; with a place to register where it `takes`
+    /// registrations.
+    #[must_use]
+    pub fn directory(&self, did: Option<&str>, takes: bool) -> AgentDescription {
+        let name = self.base.split_once("://").map_or(self.base.as_str(), |(_, rest)| rest);
+        let mut capabilities = vec![capability(
+            SEARCH,
+            "Find agents",
+            "Finds agents by words, tags and capabilities.",
+            &["agent.discovery.search"],
+        )];
+        let mut interfaces = vec![self.rest(
+            "search",
+            "GET lists agents: q, tag, capability, limit and cursor choose among them.",
+            NOSEC,
+            SEARCH,
+        )];
+        if takes {
+            capabilities.push(capability(
+                REGISTER,
+                "Register an agent",
+                "Lists an agent once its description was verified.",
+                &["agent.discovery.register"],
+            ));
+            let about = "POST {\"url\": the address of your description}, signed by your DID; it is verified and listed. DELETE takes it out.";
+            let mut register = self.rest("register", about, DIDWBA, REGISTER);
+            register.profile = Some(PROFILE.to_owned());
+            interfaces.push(register);
+        }
+        AgentDescription {
+            protocol_type: PROTOCOL_TYPE.to_owned(),
+            protocol_version: PROTOCOL_VERSION.to_owned(),
+            r#type: AgentDescription::TYPE.to_owned(),
+            url: Some(format!("{}{DESCRIPTION}", self.base)),
+            name: format!("Agent directory of {name}"),
+            did: did.map(str::to_owned),
+            owner: None,
+            description: Some("Lists agents whose descriptions were verified, and finds them.".to_owned()),
+            created: None,
+            security_definitions: BTreeMap::from([
+                (DIDWBA.to_owned(), SecurityDefinition::didwba()),
+                (NOSEC.to_owned(), SecurityDefinition::nosec()),
+            ]),
+            security: Security::Name(NOSEC.to_owned()),
+            information: None,
+            capabilities: Some(capabilities),
+            interfaces: Some(interfaces),
+            proof: None,
+            extra: Map::new(),
+        }
+    }
+
+    /// Plain requests, described as OpenAPI.
+    fn rest(&self, word: &str, about: &str, security: &str, capability: &str) -> Interface {
+        let id = format!("interface.directory.{word}");
+        let mut interface = Interface {
+            version: Some("3.1.0".to_owned()),
+            url: Some(format!("{}/openapi.json", self.base)),
+            security: Some(Security::Name(security.to_owned())),
+            capability_refs: Some(vec![capability.to_owned()]),
+            human_authorization: Some(false),
+            ..Interface::new(id, Interface::STRUCTURED, "openapi", about.to_owned())
+        };
+        interface.extra.insert("endpoint".to_owned(), json!(format!("{}{PATH}", self.base)));
+        interface
+    }
+}
+
+fn capability(id: &str, name: &str, description: &str, tags: &[&str]) -> Capability {
+    Capability {
+        id: id.to_owned(),
+        name: Some(name.to_owned()),
+        description: Some(description.to_owned()),
+        intent_tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        requires_human_authorization: Some(false),
+        extra: Map::new(),
+    }
+}

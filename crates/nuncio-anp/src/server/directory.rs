@@ -1,0 +1,185 @@
+//! The directory: who is here and who was registered here, for everyone to search; and registering.
+
+use axum::extract::{Path, Request, State};
+use axum::response::Response;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nuncio_core::principal::Principal;
+use nuncio_core::{Code, json};
+use nuncio_engine::EngineError;
+use nuncio_engine::directory::{EntryId, not_registered};
+use nuncio_http::{Asked, Caching, Document, next_link};
+use nuncio_identity::Did;
+use serde::Deserialize;
+use serde_json::json;
+use url::Url;
+
+use super::{Anp, json_response, refuse};
+use crate::client::Target;
+use crate::directory::{Accept, Keeper, PATH, Registered, Wanted, shown};
+use crate::wire::{CollectionPage, canonical};
+
+/// What another answer could depend on: nothing a reader says beside the address.
+const VARY: &str = "accept-encoding";
+/// How much a registration may say.
+const MAX_BYTES: usize = 16 * 1024;
+
+/// `GET /registry/agents?q=&tag=&capability=&limit=&cursor=`
+pub(super) async fn agents(State(anp): State<Anp>, request: Request) -> Response {
+    let Some(keeper) = anp.keeper() else { return nothing() };
+    let asked = Asked::of(request.uri());
+    let wanted = match Wanted::read(asked.pairs()) {
+        Ok(wanted) => wanted,
+        Err(why) => return refuse(&EngineError::new(Code::BadRequest, why)),
+    };
+    let found = keeper.find(&anp.host, |agent| anp.identities.agent_did(agent), &wanted);
+    let address = format!("{}{PATH}", anp.host.base);
+    let here = asked.pairs().find(|(name, _)| *name == "cursor").map(|(_, cursor)| cursor);
+    let next = found.next_cursor.as_deref().map(|next| asked.at(&address, Some(next)));
+    let link = next.as_deref().and_then(next_link);
+    let page = CollectionPage::new(asked.at(&address, here), found.items, next);
+    let mut response = Document::json(canonical(&page), Caching::Public).answer(request.headers(), VARY);
+    response.headers_mut().extend(link.map(|link| (header::LINK, link)));
+    response
+}
+
+/// Which agent is to be listed: by the address of its description, or by its DID.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Registration {
+    url: Option<String>,
+    did: Option<String>,
+}
+
+impl Registration {
+    fn target(body: &[u8]) -> Result<Target, EngineError> {
+        let wrong = |why: String| EngineError::new(Code::BadRequest, why);
+        let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
+        let value = json::read(body, MAX_BYTES).map_err(|why| {
+            let code = if matches!(why, json::Unreadable::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
+            EngineError::new(code, format!("the body {why}; {form}"))
+        })?;
+        let said: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;
+        match (said.url, said.did) {
+            (Some(url), None) => match Url::parse(&url) {
+                Ok(url) if url.cannot_be_a_base() || !matches!(url.scheme(), "http" | "https") => {
+                    Err(wrong("url must be an http: or https: address".to_owned()))
+                }
+                Ok(mut url) => {
+                    url.set_fragment(None);
+                    Ok(Target::Description(url))
+                }
+                Err(why) => Err(wrong(format!("url is no address: {why}"))),
+            },
+            (None, Some(did)) => Did::parse(&did).map(Target::Did).map_err(|why| wrong(format!("did: {why}"))),
+            _ => Err(wrong(form.to_owned())),
+        }
+    }
+}
+
+/// `POST /registry/agents`
+pub(super) async fn register(State(anp): State<Anp>, request: Request) -> Response {
+    let Some(keeper) = anp.keeper().cloned() else { return nothing() };
+    let mut asked = match anp.ask(request).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let by = match (asked.caller.take(), asked.challenge.take()) {
+        (Some(caller), _) => caller.principal,
+        (None, Some(challenge)) if keeper.accepts() != Accept::Anyone => return challenge,
+        (None, _) => Principal::Anonymous,
+    };
+    let done = match Registration::target(&asked.body) {
+        // Whoever hangs up changes nothing of what becomes of it.
+        Ok(target) => finished(async move { keeper.register(&target, &by).await }).await,
+        Err(error) => Err(error),
+    };
+    let mut response = match done {
+        Ok(Registered { entry, listed, is_new }) => {
+            let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+            let mut body = shown(&entry, Some(&listed), anp.engine.now());
+            // Who registered it is between them and the operator.
+            if let Some(body) = body.as_object_mut() {
+                body.remove("by");
+            }
+            let mut response = json_response(status, &body);
+            let location = format!("{}{PATH}/{}", anp.host.base, entry.id());
+            response.headers_mut().extend(HeaderValue::try_from(location).ok().map(|at| (header::LOCATION, at)));
+            response
+        }
+        Err(error) => refused(&error),
+    };
+    response.headers_mut().extend(asked.header);
+    response
+}
+
+/// `DELETE /registry/agents/{id}`
+pub(super) async fn remove(State(anp): State<Anp>, Path(id): Path<String>, request: Request) -> Response {
+    let Some(keeper) = anp.keeper().cloned() else { return nothing() };
+    let mut asked = match anp.ask(request).await {
+        Ok(asked) => asked,
+        Err(refusal) => return refusal,
+    };
+    let by = match (asked.caller.take(), asked.challenge.take()) {
+        (Some(caller), _) => caller.principal,
+        (None, Some(challenge)) => return challenge,
+        (None, None) => Principal::Anonymous,
+    };
+    let removed = match EntryId::parse(&id) {
+        Ok(id) => finished(async move { keeper.remove(&id, &by).await }).await,
+        Err(_) => Err(not_registered(&id)),
+    };
+    match removed {
+        Ok(_) => asked.answer(None),
+        Err(error) => refused(&error),
+    }
+}
+
+/// `GET /registry/ad.json`
+pub(super) async fn description(State(anp): State<Anp>, headers: HeaderMap) -> Response {
+    let Some(keeper) = anp.keeper() else { return nothing() };
+    let did = anp.identities.service_did();
+    let document = anp.document(&format!("directory {}", did.as_deref().unwrap_or_default()), || {
+        let takes = keeper.accepts() != Accept::Nobody;
+        Some(anp.identities.prove_service(json!(anp.host.directory(did.as_deref(), takes))))
+    });
+    match document {
+        Some(document) => document.answer(&headers, VARY),
+        None => nothing(),
+    }
+}
+
+impl Anp {
+    fn keeper(&self) -> Option<&Keeper> {
+        self.keeper.as_ref()
+    }
+}
+
+/// Does it to its end, also when whoever asked is gone.
+async fn finished<T: Send + 'static>(
+    work: impl Future<Output = Result<T, EngineError>> + Send + 'static,
+) -> Result<T, EngineError> {
+    match tokio::spawn(work).await {
+        Ok(outcome) => outcome,
+        Err(_) => Err(EngineError::new(Code::Internal, "this went wrong here; try again")),
+    }
+}
+
+fn nothing() -> Response {
+    refuse(&EngineError::new(Code::NotFound, "there is no directory here"))
+}
+
+/// The answer to a registration that is refused.
+fn refused(error: &EngineError) -> Response {
+    let status = match error.code {
+        Code::RegistrationRefused => StatusCode::FORBIDDEN,
+        Code::NotRegistered => StatusCode::NOT_FOUND,
+        Code::DirectoryFull => StatusCode::TOO_MANY_REQUESTS,
+        // What was asked for is well said, and what it names is not as it must be.
+        Code::ValidationError | Code::PeerUntrusted | Code::OutboundRefused | Code::AuthRequired => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
+        Code::EndpointUnreachable => StatusCode::BAD_GATEWAY,
+        code => nuncio_http::status(code),
+    };
+    json_response(status, &json!({"error": {"code": error.code, "message": error.message}}))
+}

@@ -1,0 +1,242 @@
+//! Our client and what goes wrong: the nine errors, what ends an agreement, and protocols that were made up.
+
+use nuncio_anp::client::{Described, DraftWord, Invocation, Reason, Target, Way, Wish};
+use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
+use nuncio_core::negotiation::SecurityProfile;
+use serde_json::{Value, json};
+
+use crate::client_world::{AD, Received, Reply, Server, World, arguments, grand_hotel, hotel_did, rpc};
+
+const NEGOTIATE: &str = "anp.negotiate";
+const RPC: &str = "POST /agents/hotel-assistant/rpc";
+
+fn is(request: &Received, method: &str) -> bool {
+    request.line() == "POST /anp" && request.json()["method"] == method
+}
+
+async fn hotel_of(world: &World) -> Described {
+    world.client.describe(&Target::parse(AD).unwrap()).await.unwrap()
+}
+
+fn wish() -> Wish {
+    Wish { intent: Some("search for free rooms".to_owned()), calls_only: true, ..Wish::default() }
+}
+
+fn invocation() -> Invocation {
+    let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
+    Invocation { target: Target::parse(AD).unwrap(), way: Way::Wish(wish()), arguments: stay, timeout: None }
+}
+
+#[tokio::test]
+async fn each_of_the_nine_errors_is_told_by_its_number_and_nothing_is_called() {
+    let nine = [
+        (ErrorCode::NegotiationRejected, 1600, "meta.negotiation_rejected"),
+        (ErrorCode::NoMatchingInterface, 1601, "meta.no_matching_interface"),
+        (ErrorCode::UnsupportedNegotiationMode, 1602, "meta.unsupported_negotiation_mode"),
+        (ErrorCode::UnsupportedCandidateProfile, 1603, "meta.unsupported_candidate_profile"),
+        (ErrorCode::UnsupportedCandidateSecurity, 1604, "meta.unsupported_security_profile"),
+        (ErrorCode::UnsupportedCandidateContent, 1605, "meta.unsupported_content_type"),
+        (ErrorCode::MoreInformationRequired, 1606, "meta.more_information_required"),
+        (ErrorCode::AuthorizationRequired, 1607, "meta.authorization_required"),
+        (ErrorCode::NegotiationExpired, 1608, "meta.negotiation_expired"),
+    ];
+    for (code, number, word) in nine {
+        let hotel =
+            grand_hotel(move |request, _| is(request, NEGOTIATE).then(|| rpc(request, Err(RpcError::new(code))))).await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let error = world.client.negotiate(&hotel_of(&world).await, &wish()).await.unwrap_err();
+        let said = error.said.as_ref().unwrap();
+        assert_eq!((said.code, said.anp_code()), (number, Some(word)));
+        let reason = if number == 1607 { Reason::IdentityNeeded } else { Reason::NotAgreed };
+        assert_eq!(error.reason, reason, "{error}");
+        assert!(world.client.invoke(&invocation()).await.is_err());
+        assert_eq!(hotel.hits(RPC), 0, "{word}");
+    }
+}
+
+/// What else we may want or be.
+type Change = fn(World, Wish) -> (World, Wish);
+
+#[tokio::test]
+async fn what_we_want_are_or_may_do_is_part_of_an_agreement() {
+    let changes: [(&str, Change); 9] = [
+        ("another protection", |world, wish| {
+            (world, Wish { security: Some(SecurityProfile::TransportProtected), ..wish })
+        }),
+        ("a person is to be asked", |world, wish| (world, Wish { human_authorization: Some(false), ..wish })),
+        ("less time", |world, wish| (world, Wish { max_latency_ms: Some(60_000), ..wish })),
+        ("talking will do", |world, wish| (world, Wish { calls_only: false, ..wish })),
+        ("another capability", |world, wish| {
+            (world, Wish { required: vec!["cap.hotel-assistant.search_rooms".to_owned()], ..wish })
+        }),
+        ("other words", |world, wish| (world, Wish { intent: Some("search rooms".to_owned()), ..wish })),
+        ("other tags", |world, wish| (world, Wish { tags: vec!["rooms".to_owned()], ..wish })),
+        ("a token", |world, wish| (with_bearer(world, "one"), wish)),
+        ("a name", |world, wish| (world.signed(), wish)),
+    ];
+    for (what, change) in changes {
+        let hotel = grand_hotel(|_, _| None).await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        let agent = hotel_of(&world).await;
+        assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
+        assert!(world.client.agree(&agent, &wish()).await.unwrap().reused, "{what}: as long as nothing changes");
+        let (world, other) = change(world, wish());
+        assert!(!world.client.agree(&agent, &other).await.unwrap().reused, "{what}");
+    }
+    let hotel = grand_hotel(|_, _| None).await;
+    let world = with_bearer(World::new(&[("grand-hotel.example", &hotel)]), "one");
+    let agent = hotel_of(&world).await;
+    assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused);
+    assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
+    let world = with_bearer(world, "another");
+    assert!(!world.client.agree(&agent, &wish()).await.unwrap().reused, "another token may allow something else");
+}
+
+fn with_bearer(mut world: World, token: &str) -> World {
+    world.client = world.client.clone().with_bearer(Some(token.to_owned()));
+    world
+}
+
+#[tokio::test]
+async fn what_we_may_not_do_any_more_is_agreed_anew_the_next_time() {
+    for code in [ErrorCode::Forbidden, ErrorCode::Unauthorized] {
+        let hotel = grand_hotel(move |request, before| {
+            (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
+        })
+        .await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]);
+        world.client.invoke(&invocation()).await.unwrap();
+        world.client.invoke(&invocation()).await.unwrap_err();
+        assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (1, 2), "{code:?}: it is not tried again");
+        world.client.invoke(&invocation()).await.unwrap();
+        assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (2, 3), "{code:?}");
+    }
+}
+
+fn artifact() -> ProtocolArtifact {
+    let artifact: ProtocolArtifact = serde_json::from_value(json!({
+        "protocol_id": "drf_1",
+        "version": "1.0",
+        "description": "Hold a table.",
+        "depends_on_profiles": ["anp.core.binding.v1"],
+        "methods": [{
+            "name": "table.hold",
+            "request_schema": {"type": "object", "required": ["guests"]},
+            "response_schema": {"type": "object"},
+        }],
+        "content_types": ["application/json"],
+        "security_profiles": ["transport-protected"],
+        "examples": [{"method": "table.hold", "request": {"guests": 2}, "response": {}}],
+        "test_cases": [{"name": "nobody", "method": "table.hold", "request": {}, "expected": "invalid"}],
+        "publisher": hotel_did().as_str(),
+    }))
+    .unwrap();
+    artifact.sealed()
+}
+
+fn drafting() -> Wish {
+    Wish { intent: Some("hold a table".to_owned()), draft: true, ..Wish::default() }
+}
+
+/// A hotel that drafts; what it shows is changed, and sealed again if `sealed`.
+async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Server {
+    grand_hotel(move |request, _| {
+        is(request, NEGOTIATE).then(|| {
+            let mut artifact = json!(artifact());
+            change(&mut artifact);
+            if sealed && let Ok(read) = serde_json::from_value::<ProtocolArtifact>(artifact.clone()) {
+                artifact = json!(read.sealed());
+            }
+            answer(request, "accepted", &artifact)
+        })
+    })
+    .await
+}
+
+fn answer(request: &Received, status: &str, artifact: &Value) -> Reply {
+    let id = request.json()["params"]["body"]["negotiation_id"].clone();
+    let mut result = json!({
+        "negotiationId": id, "status": status,
+        "selected": {
+            "interface": "interface.hotel-assistant.conversation", "profile": "anp.meta.negotiation.v1",
+            "securityProfile": "transport-protected", "protocolArtifact": artifact,
+        },
+        "execution": {"mode": "natural_language_protocol_drafting"},
+    });
+    if status == "rejected" {
+        result.as_object_mut().unwrap().remove("selected");
+    }
+    let read: NegotiationResult = serde_json::from_value(result).unwrap();
+    rpc(request, Ok(json!(read.sealed())))
+}
+
+#[tokio::test]
+async fn a_draft_is_asked_for_in_the_words_of_the_specification_and_is_not_kept() {
+    let hotel = drafting_hotel(true, |_| {}).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let agent = hotel_of(&world).await;
+    for _ in 0..2 {
+        let agreement = world.client.agree(&agent, &drafting()).await.unwrap();
+        assert!(!agreement.reused, "a draft changes with every word");
+        assert!(agreement.result.selected.unwrap().protocol_artifact.is_some());
+    }
+    let asked = hotel.got("POST /anp").into_iter().find(|it| is(it, NEGOTIATE)).unwrap().json();
+    let body = &asked["params"]["body"];
+    assert_eq!(body["mode"], "natural_language_protocol_drafting");
+    assert_eq!(body["constraints"]["allowNaturalLanguageFallback"], true);
+
+    let word = |accepts| DraftWord { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts };
+    world.client.negotiate(&agent, &Wish { word: Some(word(true)), ..Wish::default() }).await.unwrap();
+    let asked = hotel.got("POST /anp").into_iter().rfind(|it| is(it, NEGOTIATE)).unwrap().json();
+    let named = json!([{"protocol_id": "drf_1", "digest": artifact().digest, "decision": "accept"}]);
+    assert_eq!(asked["params"]["body"]["candidateProtocols"], named);
+    // Nobody who did not ask for a draft gets one.
+    let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
+    assert_eq!(error.reason, Reason::BadAgreement, "{error}");
+
+    let refusing =
+        grand_hotel(|request, _| is(request, NEGOTIATE).then(|| answer(request, "rejected", &Value::Null))).await;
+    let world = World::new(&[("grand-hotel.example", &refusing)]).signed();
+    let agent = hotel_of(&world).await;
+    assert!(world.client.negotiate(&agent, &Wish { word: Some(word(false)), ..Wish::default() }).await.is_ok());
+    let error = world.client.negotiate(&agent, &Wish { word: Some(word(true)), ..Wish::default() }).await.unwrap_err();
+    assert_eq!(error.reason, Reason::NotAgreed);
+}
+
+#[tokio::test]
+async fn a_draft_that_is_not_what_it_says_is_never_shown_as_good() {
+    type Wrong = (&'static str, bool, fn(&mut Value), Reason);
+    let rows: [Wrong; 13] = [
+        ("changed on its way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
+        ("without a digest", false, |it| drop(it.as_object_mut().unwrap().remove("digest")), Reason::BadAgreement),
+        ("only an address", true, |it| *it = json!("https://evil.example/p"), Reason::BadAgreement),
+        ("of somebody else", true, |it| it["publisher"] = json!("did:wba:evil.example"), Reason::BadAgreement),
+        ("with code", true, |it| it["code"] = json!("import os"), Reason::BadAgreement),
+        ("with code in a method", true, |it| it["methods"][0]["run"] = json!("sh"), Reason::BadAgreement),
+        ("weaker", true, |it| it["security_profiles"] = json!(["none"]), Reason::Downgrade),
+        ("no methods", true, |it| it["methods"] = json!([]), Reason::BadAgreement),
+        ("no schema", true, |it| it["methods"][0]["request_schema"] = json!({"type": "nothing"}), Reason::BadAgreement),
+        (
+            "a schema from elsewhere",
+            true,
+            |it| it["methods"][0]["response_schema"] = json!({"$ref": "https://evil.example/s.json"}),
+            Reason::BadAgreement,
+        ),
+        ("an example that lies", true, |it| it["examples"][0]["request"] = json!({}), Reason::BadAgreement),
+        ("a test case that lies", true, |it| it["test_cases"][0]["expected"] = json!("valid"), Reason::BadAgreement),
+        ("no object at all", true, |it| it["methods"] = json!("x"), Reason::BadAgreement),
+    ];
+    for (what, sealed, change, reason) in rows {
+        let hotel = drafting_hotel(sealed, change).await;
+        let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+        let error = world.client.negotiate(&hotel_of(&world).await, &drafting()).await.unwrap_err();
+        assert_eq!(error.reason, reason, "{what}: {error}");
+    }
+    // And another than the one that was named.
+    let hotel = drafting_hotel(true, |it| it["version"] = json!("2")).await;
+    let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
+    let word = DraftWord { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };
+    let wish = Wish { word: Some(word), ..Wish::default() };
+    let error = world.client.negotiate(&hotel_of(&world).await, &wish).await.unwrap_err();
+    assert_eq!(error.reason, Reason::BadAgreement, "{error}");
+}

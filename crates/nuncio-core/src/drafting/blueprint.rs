@@ -1,0 +1,256 @@
+//! What a brain writes when it makes up a protocol, and the checks it must pass.
+
+use std::collections::HashSet;
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::schema::{Fault, Schema, depth};
+
+/// How many bytes a blueprint may take, written compactly.
+pub const MAX_BYTES: usize = 64 * 1024;
+const MAX_DEPTH: usize = 24;
+const MAX_METHODS: usize = 16;
+const MAX_LISTED: usize = 64;
+const MAX_NAME: usize = 64;
+const MAX_TEXT: usize = 2000;
+
+/// A protocol without names and dates: methods, their shapes, examples and test cases. One that exists has
+/// passed every check; there is no field for anything that could be run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(try_from = "Written")]
+pub struct Blueprint {
+    /// What it is for.
+    pub description: String,
+    /// What can be called.
+    pub methods: Vec<Method>,
+    /// How it looks when it is used.
+    pub examples: Vec<Example>,
+    /// What must fit, and what must not.
+    pub test_cases: Vec<TestCase>,
+}
+
+/// Something that can be called.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Method {
+    /// Its name.
+    pub name: String,
+    /// What it does.
+    pub description: String,
+    /// The shape of requests: one object.
+    #[serde(serialize_with = "source")]
+    pub request_schema: Schema,
+    /// The shape of answers.
+    #[serde(serialize_with = "source")]
+    pub response_schema: Schema,
+}
+
+/// One use of a method.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Example {
+    /// Which.
+    pub method: String,
+    /// What is sent.
+    pub request: Value,
+    /// What comes back.
+    pub response: Value,
+}
+
+/// A request, and whether the method takes it.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TestCase {
+    /// What it shows.
+    pub name: String,
+    /// Which method.
+    pub method: String,
+    /// What is sent.
+    pub request: Value,
+    /// What its schema must say to that.
+    pub expected: Expected,
+}
+
+/// What a schema must say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Expected {
+    /// It fits.
+    Valid,
+    /// It does not.
+    Invalid,
+}
+
+/// A blueprint nobody has checked.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    description: String,
+    methods: Vec<WrittenMethod>,
+    examples: Vec<Example>,
+    test_cases: Vec<TestCase>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenMethod {
+    name: String,
+    #[serde(default)]
+    description: String,
+    request_schema: Value,
+    response_schema: Value,
+}
+
+fn source<S: serde::Serializer>(schema: &Schema, serializer: S) -> Result<S::Ok, S::Error> {
+    schema.source().serialize(serializer)
+}
+
+fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Fault {
+    Fault { pointer: pointer.into(), message: message.into() }
+}
+
+impl Blueprint {
+    /// Reads what was written, and checks all of it: sizes, schemas, every example and every test case.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(value: Value) -> Result<Self, Vec<Fault>> {
+        if depth(&value) > MAX_DEPTH {
+            return Err(vec![fault("", format!("nested deeper than {MAX_DEPTH} levels"))]);
+        }
+        if value.to_string().len() > MAX_BYTES {
+            return Err(vec![fault("", format!("larger than {MAX_BYTES} bytes"))]);
+        }
+        let written: Written = serde_json::from_value(value).map_err(|error| vec![fault("", error.to_string())])?;
+        written.check()
+    }
+
+    /// The method of that name.
+    #[must_use]
+    pub fn method(&self, name: &str) -> Option<&Method> {
+        self.methods.iter().find(|method| method.name == name)
+    }
+
+    fn faults(&self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        for (place, example) in self.examples.iter().enumerate() {
+            let at = format!("/examples/{place}");
+            let Some(method) = self.method(&example.method) else {
+                faults.push(fault(format!("{at}/method"), "there is no such method"));
+                continue;
+            };
+            let parts = [
+                ("request", &method.request_schema, &example.request),
+                ("response", &method.response_schema, &example.response),
+            ];
+            for (name, schema, value) in parts {
+                let found = schema.check(value).err().unwrap_or_default();
+                let place = |it: Fault| fault(format!("{at}/{name}{}", it.pointer), it.message);
+                faults.extend(found.into_iter().map(place));
+            }
+        }
+        for (place, case) in self.test_cases.iter().enumerate() {
+            let at = format!("/test_cases/{place}");
+            match (self.method(&case.method), case.expected) {
+                (None, _) => faults.push(fault(format!("{at}/method"), "there is no such method")),
+                (Some(method), expected) => match (method.request_schema.check(&case.request), expected) {
+                    (Ok(()), Expected::Valid) | (Err(_), Expected::Invalid) => {}
+                    (Ok(()), Expected::Invalid) => {
+                        faults.push(fault(format!("{at}/expected"), "the request fits, and should not"));
+                    }
+                    (Err(found), Expected::Valid) => {
+                        let why = found.first().map(ToString::to_string).unwrap_or_default();
+                        faults.push(fault(format!("{at}/expected"), format!("the request does not fit: {why}")));
+                    }
+                },
+            }
+        }
+        for (place, method) in self.methods.iter().enumerate() {
+            let at = format!("/methods/{place}");
+            if !self.examples.iter().any(|example| example.method == method.name) {
+                faults.push(fault(at.clone(), "has no example"));
+            }
+            if !self.test_cases.iter().any(|case| case.method == method.name) {
+                faults.push(fault(at, "has no test case"));
+            }
+        }
+        faults
+    }
+}
+
+impl Written {
+    fn check(self) -> Result<Blueprint, Vec<Fault>> {
+        let mut faults = Vec::new();
+        let mut text = |pointer: String, text: &str| {
+            if text.trim().is_empty() || text.len() > MAX_TEXT {
+                faults.push(fault(pointer, format!("must be a text of 1 to {MAX_TEXT} bytes")));
+            }
+        };
+        text("/description".to_owned(), &self.description);
+        for (place, case) in self.test_cases.iter().enumerate() {
+            text(format!("/test_cases/{place}/name"), &case.name);
+        }
+        let counts = [
+            ("/methods", self.methods.len(), MAX_METHODS),
+            ("/examples", self.examples.len(), MAX_LISTED),
+            ("/test_cases", self.test_cases.len(), MAX_LISTED),
+        ];
+        for (pointer, found, most) in counts {
+            if found == 0 || found > most {
+                faults.push(fault(pointer, format!("must have 1 to {most}, and has {found}")));
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let mut names = HashSet::new();
+        let mut methods = Vec::new();
+        for (place, method) in self.methods.into_iter().enumerate() {
+            if !is_name(&method.name) {
+                let rule = format!("must be 1 to {MAX_NAME} lower-case letters, digits, '_' and '.'");
+                faults.push(fault(format!("/methods/{place}/name"), rule));
+            }
+            if !names.insert(method.name.clone()) {
+                faults.push(fault(format!("/methods/{place}/name"), "is taken"));
+            }
+            let request = Schema::compile_arguments(method.request_schema);
+            let response = Schema::compile(method.response_schema);
+            match (request, response) {
+                (Ok(request_schema), Ok(response_schema)) => methods.push(Method {
+                    name: method.name,
+                    description: method.description,
+                    request_schema,
+                    response_schema,
+                }),
+                (request, response) => {
+                    let wrong = [("request", request.err()), ("response", response.err())];
+                    for (name, error) in wrong.into_iter().filter_map(|(name, error)| Some((name, error?))) {
+                        faults.push(fault(format!("/methods/{place}/{name}_schema"), error.to_string()));
+                    }
+                }
+            }
+        }
+        if !faults.is_empty() {
+            return Err(faults);
+        }
+        let Self { description, examples, test_cases, .. } = self;
+        let blueprint = Blueprint { description, methods, examples, test_cases };
+        let faults = blueprint.faults();
+        if faults.is_empty() { Ok(blueprint) } else { Err(faults) }
+    }
+}
+
+impl TryFrom<Written> for Blueprint {
+    type Error = String;
+
+    fn try_from(written: Written) -> Result<Self, String> {
+        let said = |faults: Vec<Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        written.check().map_err(said)
+    }
+}
+
+fn is_name(text: &str) -> bool {
+    let parts = text.split('.').all(|part| part.bytes().next().is_some_and(|byte| byte.is_ascii_lowercase()));
+    let bytes = text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
+    text.len() <= MAX_NAME && parts && bytes
+}

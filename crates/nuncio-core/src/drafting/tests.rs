@@ -1,0 +1,140 @@
+use serde_json::{Value, json};
+
+use super::*;
+use crate::schema::Fault;
+
+const T0: Timestamp = Timestamp::from_millis(1_000);
+const SOON: Timestamp = Timestamp::from_millis(2_000);
+const END: Timestamp = Timestamp::from_millis(9_000);
+
+fn written() -> Value {
+    json!({
+        "description": "Hold a table.",
+        "methods": [{
+            "name": "table.hold",
+            "description": "Holds a table for an hour.",
+            "request_schema": {"type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}, "required": ["guests"]},
+            "response_schema": {"type": "object", "required": ["held"], "properties": {"held": {"type": "boolean"}}},
+        }],
+        "examples": [{"method": "table.hold", "request": {"guests": 2}, "response": {"held": true}}],
+        "test_cases": [{"name": "nobody", "method": "table.hold", "request": {"guests": 0}, "expected": "invalid"}],
+    })
+}
+
+fn faults(change: impl FnOnce(&mut Value)) -> Vec<Fault> {
+    let mut value = written();
+    change(&mut value);
+    Blueprint::read(value).expect_err("it is wrong")
+}
+
+#[test]
+fn a_blueprint_is_read_back_as_it_was_written() {
+    let read = Blueprint::read(written()).unwrap();
+    assert_eq!(serde_json::to_value(&read).unwrap(), written());
+    assert_eq!(serde_json::from_value::<Blueprint>(written()).unwrap(), read);
+    assert!(read.method("table.hold").is_some() && read.method("table").is_none());
+}
+
+/// What is changed about a good one, and where its fault is.
+type Wrong = (&'static str, fn(&mut Value), &'static str);
+
+#[test]
+fn everything_a_machine_can_check_is_checked() {
+    let wrong: [Wrong; 23] = [
+        ("no description", |it| it["description"] = json!(" "), "/description"),
+        ("an endless one", |it| it["description"] = json!("x".repeat(2001)), "/description"),
+        ("no methods", |it| it["methods"] = json!([]), "/methods"),
+        ("too many examples", |it| it["examples"] = vec![it["examples"][0].clone(); 65].into(), "/examples"),
+        ("no test cases", |it| it["test_cases"] = json!([]), "/test_cases"),
+        ("code", |it| it["code"] = json!("rm -rf /"), ""),
+        ("code in a method", |it| it["methods"][0]["handler"] = json!("eval(x)"), ""),
+        ("code in an example", |it| it["examples"][0]["run"] = json!("x"), ""),
+        ("a bad name", |it| it["methods"][0]["name"] = json!("Table Hold"), "/methods/0/name"),
+        ("a name with an empty part", |it| it["methods"][0]["name"] = json!("a..b"), "/methods/0/name"),
+        ("two of a name", |it| it["methods"] = vec![it["methods"][0].clone(); 2].into(), "/methods/1/name"),
+        ("no object", |it| it["methods"][0]["request_schema"] = json!({}), "/methods/0/request_schema"),
+        ("no schema", |it| it["methods"][0]["response_schema"]["type"] = json!(7), "/methods/0/response_schema"),
+        (
+            "a schema from elsewhere",
+            |it| it["methods"][0]["response_schema"] = json!({"$ref": "https://example.com/s.json"}),
+            "/methods/0/response_schema",
+        ),
+        ("a request that does not fit", |it| it["examples"][0]["request"] = json!({}), "/examples/0/request"),
+        (
+            "an answer that does not fit",
+            |it| it["examples"][0]["response"]["held"] = json!(1),
+            "/examples/0/response/held",
+        ),
+        ("an example of nothing", |it| it["examples"][0]["method"] = json!("x"), "/examples/0/method"),
+        ("a case of nothing", |it| it["test_cases"][0]["method"] = json!("x"), "/test_cases/0/method"),
+        ("a case that fits", |it| it["test_cases"][0]["request"] = json!({"guests": 1}), "/test_cases/0/expected"),
+        ("a case that does not fit", |it| it["test_cases"][0]["expected"] = json!("valid"), "/test_cases/0/expected"),
+        ("a case without a name", |it| it["test_cases"][0]["name"] = json!(""), "/test_cases/0/name"),
+        ("too deep", |it| it["examples"][0]["response"]["x"] = (0..30).fold(json!(1), |inner, _| json!([inner])), ""),
+        ("too large", |it| it["examples"][0]["response"]["x"] = json!("x".repeat(MAX_BYTES)), ""),
+    ];
+    for (name, change, pointer) in wrong {
+        let found = faults(change);
+        assert!(found.iter().any(|fault| fault.pointer == pointer), "{name}: {found:?}");
+    }
+    let unshown = faults(|it| {
+        let mut other = it["methods"][0].clone();
+        other["name"] = json!("other");
+        it["methods"].as_array_mut().unwrap().push(other);
+    });
+    assert_eq!(unshown.iter().filter(|fault| fault.pointer == "/methods/1").count(), 2, "no example and no case");
+}
+
+fn draft() -> Draft {
+    let document = json!({"protocol_id": "d1"});
+    Draft {
+        id: DraftId::parse("drf_1").unwrap(),
+        agent: AgentName::parse("desk").unwrap(),
+        with: Principal::Did("did:wba:example.com:ada".to_owned()),
+        key: "op-1".to_owned(),
+        asked: Digest::ZERO,
+        blueprint: Blueprint::read(written()).unwrap(),
+        digest: Digest::of_json(&document),
+        document,
+        created_at: T0,
+        expires_at: END,
+        approval: None,
+        state: DraftState::Draft,
+    }
+}
+
+#[test]
+fn it_can_be_used_once_both_accepted_that_very_document_in_whatever_order() {
+    let (first, digest) = (draft(), draft().digest);
+    assert_eq!(first.usable(&digest), Err(DraftError::Closed("draft")));
+    let ours = first.clone().accept_for_us(&digest, Principal::Operator, SOON).unwrap();
+    assert_eq!(ours.usable(&digest), Err(DraftError::Closed("accepted_by_us")));
+    assert_eq!(ours.clone().accept_for_us(&digest, Principal::Local, SOON).unwrap(), ours, "once more is nothing");
+    let theirs = first.accept_for_them(&digest, SOON).unwrap();
+    assert_eq!(theirs.usable(&digest), Err(DraftError::Closed("accepted_by_them")));
+    let one = ours.accept_for_them(&digest, SOON).unwrap();
+    let other = theirs.accept_for_us(&digest, Principal::Operator, SOON).unwrap();
+    assert_eq!(one, other);
+    assert_eq!(one.usable(&digest), Ok(()));
+    assert_eq!(one.usable(&Digest::ZERO), Err(DraftError::OtherDocument));
+    assert_eq!(one.clone().at(END), one, "what both accepted stays");
+    let gone = one.reject(Side::Them, None, END).unwrap();
+    assert_eq!(gone.usable(&digest), Err(DraftError::Closed("rejected")));
+    assert_eq!(gone.accept_for_them(&digest, SOON), Err(DraftError::Closed("rejected")));
+}
+
+#[test]
+fn another_document_late_words_and_what_is_over_change_nothing() {
+    let digest = draft().digest;
+    assert_eq!(draft().accept_for_them(&Digest::ZERO, SOON), Err(DraftError::OtherDocument));
+    assert_eq!(draft().accept_for_us(&Digest::ZERO, Principal::Operator, SOON), Err(DraftError::OtherDocument));
+    assert_eq!(draft().accept_for_them(&digest, END), Err(DraftError::Closed("expired")));
+    assert_eq!(draft().reject(Side::Us, None, END), Err(DraftError::Closed("expired")));
+    let late = draft().at(END);
+    assert_eq!(late.state, DraftState::Expired { at: END });
+    assert_eq!(late.reject(Side::Us, None, SOON), Err(DraftError::Closed("expired")));
+    let rejected = draft().reject(Side::Us, Some("no".to_owned()), SOON).unwrap();
+    assert_eq!(rejected.clone().accept_for_us(&digest, Principal::Operator, SOON), Err(DraftError::Closed("rejected")));
+    let stored = serde_json::to_string(&rejected).unwrap();
+    assert_eq!(serde_json::from_str::<Draft>(&stored).unwrap(), rejected);
+}

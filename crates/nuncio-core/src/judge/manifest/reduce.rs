@@ -1,0 +1,212 @@
+//! What of two schemas has to be compared at all: most changes leave most arguments as they were.
+//!
+//! An argument that is the same on both sides cannot be the reason why a call is refused. If it is optional, a call
+//! without it is refused all the same; if it is required on both sides, a call with any other valid value of it is. So it
+//! is left out on both sides, and put back into every witness with one valid value where it is required. This changes no
+//! verdict. It holds only where nothing counts the arguments or looks at several of them together; where it might not
+//! hold, nothing is left out.
+
+use std::borrow::Cow;
+
+use serde_json::{Map, Value};
+
+use super::places::ANNOTATIONS;
+use super::sample::sample;
+use crate::schema::keywords;
+
+/// Keywords that look at arguments one by one, or say something and enforce nothing.
+const ONE_BY_ONE: [&str; 14] = [
+    "$comment",
+    "$defs",
+    "$schema",
+    "additionalProperties",
+    "default",
+    "deprecated",
+    "description",
+    "examples",
+    "patternProperties",
+    "properties",
+    "propertyNames",
+    "required",
+    "title",
+    "type",
+];
+/// Those of them that may concern an argument beside its own schema, and have to be the same.
+const BESIDE: [&str; 2] = ["patternProperties", "propertyNames"];
+
+/// Two schemas without what is the same in both.
+pub(super) struct Reduced<'a> {
+    pub(super) old: Cow<'a, Value>,
+    pub(super) new: Cow<'a, Value>,
+    /// The required arguments left out, each with a valid value.
+    samples: Map<String, Value>,
+}
+
+impl<'a> Reduced<'a> {
+    pub(super) fn of(old: &'a Value, new: &'a Value) -> Self {
+        let reduced = match (old, new) {
+            (Value::Object(old), Value::Object(new)) => reduce(old, new),
+            _ => None,
+        };
+        reduced.unwrap_or_else(|| Self { old: Cow::Borrowed(old), new: Cow::Borrowed(new), samples: Map::new() })
+    }
+
+    /// A witness for the whole schemas.
+    pub(super) fn whole_witness(&self, mut witness: Value) -> Value {
+        if let Value::Object(arguments) = &mut witness {
+            arguments.extend(self.samples.iter().map(|(name, value)| (name.clone(), value.clone())));
+        }
+        witness
+    }
+
+    /// The place in a whole schema of a place in its reduced form: only `required` became shorter.
+    pub(super) fn whole_place(&self, place: String, whole: &Value) -> String {
+        let index = place.strip_prefix("/required/").and_then(|index| index.parse().ok());
+        let (Some(index), Some(Value::Array(names))) = (index, whole.get("required")) else { return place };
+        let kept = |name: &&Value| name.as_str().is_none_or(|name| !self.samples.contains_key(name));
+        let found = names.iter().enumerate().filter(|(_, name)| kept(name)).nth(index);
+        found.map_or(place, |(index, _)| format!("/required/{index}"))
+    }
+}
+
+fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Reduced<'a>> {
+    let plain = |map: &Map<String, Value>| map.keys().all(|name| ONE_BY_ONE.contains(&name.as_str()));
+    if !plain(old) || !plain(new) || BESIDE.iter().any(|name| old.get(*name) != new.get(*name)) {
+        return None;
+    }
+    let (before, after) = (old.get("properties")?.as_object()?, new.get("properties")?.as_object()?);
+    if !refers_to_definitions_only(old) || !refers_to_definitions_only(new) {
+        return None;
+    }
+    let same_definitions = old.get("$defs") == new.get("$defs");
+    let alone = !BESIDE.iter().any(|name| old.contains_key(*name));
+    let mut out = Vec::new();
+    let mut samples = Map::new();
+    for (name, schema) in before {
+        if after.get(name) != Some(schema) || (!same_definitions && refers(schema)) {
+            continue;
+        }
+        match (is_required(old, name)?, is_required(new, name)?) {
+            (false, false) => out.push(name.as_str()),
+            (true, true) if alone => {
+                if let Some(value) = sample(schema) {
+                    samples.insert(name.clone(), value);
+                    out.push(name);
+                }
+            }
+            _ => {}
+        }
+    }
+    if out.is_empty() {
+        return None;
+    }
+    let (old, new) = (Cow::Owned(without(old, &out, &samples)), Cow::Owned(without(new, &out, &samples)));
+    Some(Reduced { old, new, samples })
+}
+
+/// A schema without some arguments, whose names are sorted.
+fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>) -> Value {
+    let closed = map.get("additionalProperties") == Some(&Value::Bool(false)) && !map.contains_key("patternProperties");
+    let mut kept = Map::new();
+    let mut refers_still = false;
+    for (keyword, value) in map.iter().filter(|(keyword, _)| *keyword != "$defs") {
+        let value = match value {
+            Value::Object(properties) if keyword == "properties" => {
+                let left = properties.iter().filter_map(|(name, schema)| {
+                    match (out.binary_search(&name.as_str()).is_ok(), closed) {
+                        (false, _) => Some((name.clone(), schema.clone())),
+                        // Where any name is taken, it has to be forbidden.
+                        (true, false) => Some((name.clone(), Value::Bool(false))),
+                        (true, true) => None,
+                    }
+                });
+                Value::Object(left.collect())
+            }
+            Value::Array(names) if keyword == "required" => {
+                let left = |name: &&Value| name.as_str().is_none_or(|name| !samples.contains_key(name));
+                Value::Array(names.iter().filter(left).cloned().collect())
+            }
+            other => other.clone(),
+        };
+        look_within(keyword, &value, &mut |schema| refers_still |= schema.get("$ref").is_some());
+        kept.insert(keyword.clone(), value);
+    }
+    if refers_still && let Some(definitions) = map.get("$defs") {
+        kept.insert("$defs".to_owned(), definitions.clone());
+    }
+    Value::Object(kept)
+}
+
+/// Whether an argument is required; nothing when that cannot be said.
+fn is_required(map: &Map<String, Value>, name: &str) -> Option<bool> {
+    match map.get("required") {
+        None => Some(false),
+        Some(Value::Array(names)) => Some(names.iter().any(|required| required.as_str() == Some(name))),
+        Some(_) => None,
+    }
+}
+
+/// Whether all references lead to `$defs`, so that arguments do not refer to each other.
+fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
+    let mut only = true;
+    for (keyword, value) in map {
+        look_within(keyword, value, &mut |schema| {
+            let target = schema.get("$ref").map(|target| target.as_str().unwrap_or_default());
+            only &= target.is_none_or(|target| target.starts_with("#/$defs/"));
+            only &= ["$dynamicRef", "$anchor", "$dynamicAnchor", "$id"].iter().all(|name| schema.get(*name).is_none());
+        });
+    }
+    only
+}
+
+fn refers(schema: &Value) -> bool {
+    let mut found = false;
+    keywords::each(schema, "", &mut |schema, _| found |= schema.get("$ref").is_some());
+    found
+}
+
+/// Every schema under a keyword.
+fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&Value)) {
+    let mut look = |schema: &Value, _: &str| look(schema);
+    if keywords::ONE.contains(&keyword) {
+        return keywords::each(value, "", &mut look);
+    }
+    match value {
+        Value::Object(named) if keywords::NAMED.contains(&keyword) => {
+            named.values().for_each(|schema| keywords::each(schema, "", &mut look));
+        }
+        Value::Array(list) if keywords::LIST.contains(&keyword) => {
+            list.iter().for_each(|schema| keywords::each(schema, "", &mut look));
+        }
+        _ => {}
+    }
+}
+
+/// Whether two schemas differ in nothing but what they say without enforcing it.
+pub(super) fn same_but_words(old: &Value, new: &Value) -> bool {
+    let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
+    let enforced = |map: &Map<String, Value>| map.keys().filter(|name| !is_said(name)).count();
+    enforced(old) == enforced(new)
+        && old.iter().filter(|(name, _)| !is_said(name)).all(|(name, before)| {
+            new.get(name).is_some_and(|after| match (before, after) {
+                _ if before == after => true,
+                _ if keywords::ONE.contains(&name.as_str()) => same_but_words(before, after),
+                (Value::Object(before), Value::Object(after)) if keywords::NAMED.contains(&name.as_str()) => {
+                    before.len() == after.len()
+                        && before
+                            .iter()
+                            .all(|(name, one)| after.get(name).is_some_and(|other| same_but_words(one, other)))
+                }
+                (Value::Array(before), Value::Array(after)) if keywords::LIST.contains(&name.as_str()) => {
+                    before.len() == after.len()
+                        && before.iter().zip(after).all(|(one, other)| same_but_words(one, other))
+                }
+                _ => false,
+            })
+        })
+}
+
+/// Whether a keyword says something and enforces nothing.
+pub(super) fn is_said(keyword: &str) -> bool {
+    keyword == "format" || ANNOTATIONS.contains(&keyword)
+}

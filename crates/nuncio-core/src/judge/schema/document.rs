@@ -1,0 +1,231 @@
+//! One of the two schemas as a document: its resources, anchors and what its references mean.
+
+use std::collections::{HashMap, HashSet};
+
+use serde_json::Value;
+use url::Url;
+
+/// Where a document without a name is taken to be.
+const NOWHERE: &str = "json-schema:///";
+
+/// Keywords whose value is a schema.
+pub(crate) const ONE: &[&str] = &[
+    "additionalProperties",
+    "contains",
+    "else",
+    "if",
+    "items",
+    "not",
+    "propertyNames",
+    "then",
+    "unevaluatedItems",
+    "unevaluatedProperties",
+    "contentSchema",
+];
+/// Keywords whose value is a list of schemas.
+pub(crate) const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
+/// Keywords whose value is an object of schemas.
+pub(crate) const MAP: &[&str] =
+    &["$defs", "definitions", "dependentSchemas", "patternProperties", "properties", "dependencies"];
+
+/// A schema document.
+pub(crate) struct Document<'a> {
+    pub(crate) root: &'a Value,
+    /// Where each resource is, by its address.
+    resources: HashMap<String, String>,
+    /// Address and place of each resource that begins below the root.
+    nested: Vec<(String, Url)>,
+    base: Option<Url>,
+    /// Where each anchor is, by its resource's place and its name.
+    anchors: HashMap<(String, String), String>,
+}
+
+/// What a reference means.
+pub(crate) enum Target<'a> {
+    /// This schema of the same document.
+    Here(String, &'a Value),
+    /// Something elsewhere, by its address.
+    Elsewhere(String),
+}
+
+impl<'a> Document<'a> {
+    pub(crate) fn new(root: &'a Value) -> Self {
+        let nowhere = Url::parse(NOWHERE).ok();
+        let named = root.get("$id").and_then(Value::as_str).and_then(|id| nowhere.as_ref()?.join(id).ok());
+        let base = named.or(nowhere);
+        let mut document = Self {
+            root,
+            resources: base.iter().map(|base| (address(base), String::new())).collect(),
+            nested: Vec::new(),
+            base: base.clone(),
+            anchors: HashMap::new(),
+        };
+        document.index(root, &mut String::new(), base.as_ref(), "");
+        document
+    }
+
+    fn index(&mut self, schema: &'a Value, place: &mut String, base: Option<&Url>, resource: &str) {
+        let Value::Object(map) = schema else { return };
+        let mut own = None;
+        if !place.is_empty()
+            && let Some(url) = map.get("$id").and_then(Value::as_str).and_then(|id| base?.join(id).ok())
+        {
+            self.resources.insert(address(&url), place.clone());
+            self.nested.push((place.clone(), url.clone()));
+            own = Some((url, place.clone()));
+        }
+        let (base, resource) = own.as_ref().map_or((base, resource), |(url, place)| (Some(url), place.as_str()));
+        for keyword in ["$anchor", "$dynamicAnchor"] {
+            if let Some(name) = map.get(keyword).and_then(Value::as_str) {
+                self.anchors.insert((resource.to_owned(), name.to_owned()), place.clone());
+            }
+        }
+        for (keyword, value) in map {
+            let length = place.len();
+            match value {
+                Value::Object(members) if MAP.contains(&keyword.as_str()) => {
+                    for (name, member) in members {
+                        push(place, keyword);
+                        push(place, name);
+                        self.index(member, place, base, resource);
+                        place.truncate(length);
+                    }
+                }
+                Value::Array(members) if LIST.contains(&keyword.as_str()) => {
+                    for (position, member) in members.iter().enumerate() {
+                        push(place, keyword);
+                        push(place, &position.to_string());
+                        self.index(member, place, base, resource);
+                        place.truncate(length);
+                    }
+                }
+                Value::Object(_) if ONE.contains(&keyword.as_str()) => {
+                    push(place, keyword);
+                    self.index(value, place, base, resource);
+                    place.truncate(length);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    /// Whether parts of the document have addresses of their own.
+    pub(crate) fn is_compound(&self) -> bool {
+        !self.nested.is_empty()
+    }
+
+    /// What a reference written at `place` means.
+    pub(crate) fn resolve(&self, reference: &str, place: &str) -> Option<Target<'a>> {
+        if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
+            return self.inside("", fragment);
+        }
+        let base = self
+            .nested
+            .iter()
+            .filter(|(root, _)| {
+                place.strip_prefix(root.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            })
+            .max_by_key(|(root, _)| root.len())
+            .map_or(self.base.as_ref(), |(_, url)| Some(url))?;
+        // A fragment alone stays in the resource, whatever its address.
+        let url = base.join(reference).ok()?;
+        let Some(resource) = self.resources.get(&address(&url)) else {
+            return Some(Target::Elsewhere(url.to_string()));
+        };
+        self.inside(resource, url.fragment().unwrap_or_default())
+    }
+
+    /// What a fragment means in the resource at a place.
+    fn inside(&self, resource: &str, fragment: &str) -> Option<Target<'a>> {
+        let fragment = decoded(fragment)?;
+        let place = if fragment.is_empty() || fragment.starts_with('/') {
+            format!("{resource}{fragment}")
+        } else {
+            self.anchors.get(&(resource.to_owned(), fragment))?.clone()
+        };
+        let schema = self.root.pointer(&place)?;
+        Some(Target::Here(place, schema))
+    }
+}
+
+/// Whether what is at `place` says the same in both documents, references and all.
+pub(crate) fn says_the_same(old: &Document<'_>, new: &Document<'_>, place: &str) -> bool {
+    let mut seen = HashSet::new();
+    let mut left = vec![place.to_owned()];
+    while let Some(place) = left.pop() {
+        if seen.len() > 64 || old.is_compound() || new.is_compound() || old.base != new.base {
+            return false;
+        }
+        if !seen.insert(place.clone()) {
+            continue;
+        }
+        let (Some(before), Some(after)) = (old.root.pointer(&place), new.root.pointer(&place)) else { return false };
+        if before != after {
+            return false;
+        }
+        let mut references = Vec::new();
+        collect_references(before, &mut references);
+        for reference in references {
+            match (old.resolve(reference, ""), new.resolve(reference, "")) {
+                (Some(Target::Here(before, _)), Some(Target::Here(after, _))) if before == after => left.push(before),
+                (Some(Target::Elsewhere(before)), Some(Target::Elsewhere(after))) if before == after => {}
+                _ => return false,
+            }
+        }
+    }
+    true
+}
+
+fn collect_references<'a>(value: &'a Value, found: &mut Vec<&'a str>) {
+    match value {
+        Value::Array(items) => items.iter().for_each(|item| collect_references(item, found)),
+        Value::Object(map) => {
+            for (key, item) in map {
+                match item {
+                    Value::String(text) if matches!(key.as_str(), "$ref" | "$dynamicRef") => found.push(text),
+                    _ => collect_references(item, found),
+                }
+            }
+        }
+        _ => {}
+    }
+}
+
+fn address(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_fragment(None);
+    url.into()
+}
+
+fn decoded(fragment: &str) -> Option<String> {
+    let mut bytes = Vec::with_capacity(fragment.len());
+    let mut rest = fragment.bytes();
+    while let Some(byte) = rest.next() {
+        if byte == b'%' {
+            let digits = [rest.next()?, rest.next()?];
+            bytes.push(u8::from_str_radix(std::str::from_utf8(&digits).ok()?, 16).ok()?);
+        } else {
+            bytes.push(byte);
+        }
+    }
+    String::from_utf8(bytes).ok()
+}
+
+/// Lengthens a JSON pointer.
+pub(crate) fn push(place: &mut String, step: &str) {
+    place.push('/');
+    for char in step.chars() {
+        match char {
+            '~' => place.push_str("~0"),
+            '/' => place.push_str("~1"),
+            other => place.push(other),
+        }
+    }
+}
+
+/// A longer JSON pointer.
+pub(crate) fn join(place: &str, step: &str) -> String {
+    let mut longer = place.to_owned();
+    push(&mut longer, step);
+    longer
+}

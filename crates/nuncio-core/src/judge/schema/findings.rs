@@ -1,0 +1,494 @@
+//! Each way in which the new schema refuses: its keywords are negated one by one, as deep as they nest.
+
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+
+use super::SchemaFinding;
+use super::document::{Document, Target, join};
+use super::local::{Local, Step};
+use super::lower::{END, Lowering, Malformed, Side, Site};
+use super::node::{Dot, Lit, Node};
+use super::referee::Referee;
+use super::rule::SchemaRule;
+use super::solve::{Answer, Memo, Solver};
+
+/// How many ways are told.
+pub(crate) const MAX_FINDINGS: usize = 64;
+/// How many steps it may take to check one witness.
+const CHECK_STEPS: usize = 100_000;
+/// How deep they are looked for.
+const MAX_DEPTH: usize = 40;
+
+/// The old schema's counterpart of where we are.
+#[derive(Clone, Copy)]
+struct Before<'p, 'a> {
+    place: &'p str,
+    map: Option<&'a Map<String, Value>>,
+}
+
+/// A refusal, proved or not.
+pub(crate) struct Refusal {
+    pub(crate) finding: SchemaFinding,
+    /// What a witness satisfies.
+    pub(crate) goal: Lit,
+}
+
+/// The search for refusals.
+pub(crate) struct Finder<'l, 'a> {
+    pub(crate) lowering: &'l mut Lowering<'a>,
+    pub(crate) referee: &'l Referee<'a>,
+    old: Lit,
+    dot: Dot,
+    pub(crate) steps: usize,
+    memo: Memo,
+    pub(crate) refusals: Vec<Refusal>,
+    path: Vec<Step>,
+    /// What is known at each point of the path, from the whole value on.
+    known: Vec<Local>,
+    open: Vec<String>,
+}
+
+impl<'l, 'a> Finder<'l, 'a> {
+    pub(crate) fn new(
+        lowering: &'l mut Lowering<'a>,
+        referee: &'l Referee<'a>,
+        old: Lit,
+        dot: Dot,
+        steps: usize,
+    ) -> Self {
+        let known = vec![Local::new(&lowering.pool, vec![old])];
+        Self {
+            lowering,
+            referee,
+            old,
+            dot,
+            steps,
+            memo: Memo::default(),
+            refusals: Vec::new(),
+            path: Vec::new(),
+            known,
+            open: Vec::new(),
+        }
+    }
+
+    /// Looks for every refusal; there is none if the schemas are compatible.
+    pub(crate) fn run(&mut self) -> Result<(), Malformed> {
+        let (old, new) = (self.lowering.old.root, self.lowering.new.root);
+        let (place, map) = counterpart(&self.lowering.old, String::new(), Some(old));
+        self.schema("", new, Before { place: &place, map }, SchemaRule::NothingAllowed)?;
+        Ok(())
+    }
+
+    /// Goes one step into the value.
+    fn enter(&mut self, step: Step) {
+        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
+        let facts = self.known.last().map(|local| local.inside(&mut solver, step)).unwrap_or_default();
+        self.steps = solver.steps_left();
+        self.memo = solver.into_memo();
+        self.known.push(Local::new(&self.lowering.pool, facts));
+        self.path.push(step);
+    }
+
+    fn leave(&mut self) {
+        self.path.pop();
+        self.known.pop();
+    }
+
+    /// Whether what is known right here rules the literal out, the rest of the value aside.
+    fn is_ruled_out(&mut self, literal: Lit) -> bool {
+        let Some(local) = self.known.last() else { return false };
+        if local.granted.contains(&!literal) {
+            return true;
+        }
+        let goals = local.facts.iter().copied().chain([literal]).collect();
+        self.satisfy(goals).is_empty()
+    }
+
+    fn satisfy(&mut self, goals: Vec<Lit>) -> Answer {
+        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
+        let answer = solver.satisfy(goals);
+        self.steps = solver.steps_left();
+        self.memo = solver.into_memo();
+        answer
+    }
+
+    /// Asks whether the old schema takes a value which, at the end of the path, satisfies the literal.
+    fn ask(&mut self, literal: Lit) -> (Lit, Answer) {
+        let pool = &mut self.lowering.pool;
+        let mut goal = literal;
+        for step in self.path.iter().rev() {
+            goal = match *step {
+                Step::Property(name) => !pool.add(Node::Each { name, value: !goal }),
+                Step::Item(from, to) => !pool.add(Node::FewItems { from, to, what: goal, count: 0 }),
+                Step::Given(condition) => pool.and([condition, goal]),
+            };
+        }
+        if self.known.last().is_some_and(|local| local.granted.contains(&!literal))
+            || (!self.path.is_empty() && self.is_ruled_out(literal))
+        {
+            return (goal, Answer::Empty);
+        }
+        let answer = self.satisfy(vec![self.old, goal]);
+        (goal, answer)
+    }
+
+    /// All refusals of one schema. True if there is any.
+    fn schema(
+        &mut self,
+        place: &str,
+        schema: &Value,
+        before: Before<'_, 'a>,
+        refused: SchemaRule,
+    ) -> Result<bool, Malformed> {
+        let Value::Object(map) = schema else {
+            if *schema == Value::Bool(true) {
+                return Ok(false);
+            }
+            let (goal, answer) = self.ask(Lit::TRUE);
+            return Ok(self.refuse(refused, place, None, Some(schema), goal, &answer));
+        };
+        if self.open.len() > MAX_DEPTH || self.open.iter().any(|open| open == place) {
+            return Ok(false);
+        }
+        self.open.push(place.to_owned());
+        let site = Site { side: Side::New, place, map };
+        let mut any = false;
+        for keyword in map.keys() {
+            if self.refusals.len() >= MAX_FINDINGS {
+                break;
+            }
+            if matches!(keyword.as_str(), "properties" | "patternProperties" | "dependentSchemas" | "dependentRequired")
+            {
+                any |= self.members(site, keyword, before)?;
+                continue;
+            }
+            let literal = self.lowering.keyword(site, keyword)?;
+            if literal != Lit::TRUE {
+                any |= self.keyword(site, keyword, literal, before)?;
+            }
+        }
+        self.open.pop();
+        Ok(any)
+    }
+
+    /// All refusals of one keyword. True if there is any.
+    fn keyword(
+        &mut self,
+        site: Site<'_>,
+        keyword: &str,
+        literal: Lit,
+        before: Before<'_, 'a>,
+    ) -> Result<bool, Malformed> {
+        let place = join(site.place, keyword);
+        let value = site.map.get(keyword);
+        if let ("allOf" | "prefixItems", Some(Value::Array(schemas))) = (keyword, value) {
+            let mut any = false;
+            for (index, schema) in schemas.iter().enumerate() {
+                let step = (keyword == "prefixItems").then_some(Step::Item(index as u64, index as u64 + 1));
+                let part = self.lowering.schema(Side::New, &join(&place, &index.to_string()), schema)?;
+                let inner = before.at(&self.lowering.old, keyword, Some(&index.to_string()));
+                let inner = if keyword == "allOf" && inner.1.is_none() { before.owned() } else { inner };
+                let at = join(&place, &index.to_string());
+                any |= self.inside(
+                    &at,
+                    schema,
+                    part,
+                    step,
+                    Before { place: &inner.0, map: inner.1 },
+                    SchemaRule::ItemsClosed,
+                )?;
+            }
+            return Ok(any);
+        }
+        if let ("required", Some(Value::Array(names))) = (keyword, value) {
+            let mut any = false;
+            for (index, name) in names.iter().enumerate() {
+                if let Some(name) = name.as_str() {
+                    let literal = self.lowering.required(name);
+                    let (goal, answer) = self.ask(!literal);
+                    let at = join(&place, &index.to_string());
+                    let old = before.value("required");
+                    any |= self.refuse(SchemaRule::RequiredAdded, &at, old, value, goal, &answer);
+                }
+            }
+            return Ok(any);
+        }
+        let (goal, answer) = self.ask(!literal);
+        if answer.is_empty() {
+            return Ok(false);
+        }
+        let found = match (keyword, value) {
+            ("$ref" | "$dynamicRef", Some(Value::String(reference))) => {
+                let target = self.lowering.new.resolve(reference, site.place);
+                match target {
+                    Some(Target::Here(at, schema)) => self.schema(&at, schema, before, SchemaRule::NothingAllowed)?,
+                    _ => false,
+                }
+            }
+            ("items", Some(schema)) => {
+                let inner = before.at(&self.lowering.old, keyword, None);
+                self.enter(Step::Item(site.prefix(), END));
+                let found =
+                    self.schema(&place, schema, Before { place: &inner.0, map: inner.1 }, SchemaRule::ItemsClosed);
+                self.leave();
+                found?
+            }
+            ("additionalProperties", Some(schema)) => self.additional(site, schema, before)?,
+            ("enum", Some(Value::Array(_))) => self.removed_values(literal, before)?,
+            ("anyOf" | "oneOf", Some(_)) => self.removed_branches(literal, before)?,
+            _ => false,
+        };
+        if found {
+            return Ok(true);
+        }
+        let rule = SchemaRule::of_keyword(keyword);
+        Ok(self.refuse(rule, &place, before.value(keyword), value, goal, &answer))
+    }
+
+    /// Refusals by the members of an object of schemas.
+    fn members(&mut self, site: Site<'_>, keyword: &str, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+        let mut any = false;
+        for (name, schema) in site.members(keyword)? {
+            if self.refusals.len() >= MAX_FINDINGS {
+                break;
+            }
+            let literal = self.lowering.member(site, keyword, name)?;
+            if literal == Lit::TRUE {
+                continue;
+            }
+            let at = join(&join(site.place, keyword), name);
+            let step = match keyword {
+                "properties" => Some(Step::Property(self.lowering.pool.name(name))),
+                "patternProperties" => Some(Step::Property(self.lowering.pool.pattern(name))),
+                "dependentSchemas" => Some(Step::Given(!self.lowering.absent(name))),
+                _ => None,
+            };
+            if self.known.last().is_some_and(|local| local.granted.contains(&literal)) {
+                continue;
+            }
+            if let (Some(step), false) = (step, keyword == "dependentSchemas") {
+                let part = self.lowering.schema(Side::New, &at, schema)?;
+                self.enter(step);
+                let fine = self.is_ruled_out(!part);
+                self.leave();
+                if fine {
+                    continue;
+                }
+            }
+            let (goal, answer) = self.ask(!literal);
+            if answer.is_empty() {
+                continue;
+            }
+            let inner = before.at(&self.lowering.old, keyword, Some(name));
+            let mut found = false;
+            if let Some(step) = step {
+                let inner =
+                    if keyword == "dependentSchemas" && inner.1.is_none() { before.owned() } else { inner.clone() };
+                self.enter(step);
+                let result =
+                    self.schema(&at, schema, Before { place: &inner.0, map: inner.1 }, SchemaRule::PropertyRefused);
+                self.leave();
+                found = result?;
+            }
+            if !found {
+                let old = before.value(keyword).and_then(|members| members.get(name));
+                found = self.refuse(SchemaRule::of_keyword(keyword), &at, old, Some(schema), goal, &answer);
+            }
+            any |= found;
+        }
+        Ok(any)
+    }
+
+    fn inside(
+        &mut self,
+        at: &str,
+        schema: &Value,
+        part: Lit,
+        step: Option<Step>,
+        before: Before<'_, 'a>,
+        refused: SchemaRule,
+    ) -> Result<bool, Malformed> {
+        if let Some(step) = step {
+            self.enter(step);
+        }
+        let (goal, answer) = self.ask(!part);
+        let mut found = Ok(false);
+        if !answer.is_empty() {
+            found = self.schema(at, schema, before, refused);
+            if matches!(found, Ok(false)) {
+                found = Ok(self.refuse(refused, at, None, Some(schema), goal, &answer));
+            }
+        }
+        if step.is_some() {
+            self.leave();
+        }
+        found
+    }
+
+    /// Refusals of properties the new schema does not name: those the old one named, then all others.
+    fn additional(&mut self, site: Site<'_>, schema: &Value, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+        let place = join(site.place, "additionalProperties");
+        let names = self.lowering.additional_names(site)?;
+        let value = self.lowering.schema(Side::New, &place, schema)?;
+        let mut any = false;
+        let mut named = Vec::new();
+        if let Some(Value::Object(members)) = before.value("properties") {
+            for (name, member) in members {
+                if site.map.get("properties").is_some_and(|new| new.get(name).is_some()) {
+                    continue;
+                }
+                if self.refusals.len() >= MAX_FINDINGS {
+                    break;
+                }
+                named.push(Value::from(name.as_str()));
+                let one = self.lowering.pool.name(name);
+                let both = self.lowering.pool.and([one, names]);
+                let rule = self.lowering.each(both, value);
+                let (goal, answer) = self.ask(!rule);
+                let at = join(&join(before.place, "properties"), name);
+                any |= self.refuse(SchemaRule::PropertyRefused, &at, Some(member), None, goal, &answer);
+            }
+        }
+        let others = !self.lowering.pool.values_of(&named);
+        let names = self.lowering.pool.and([names, others]);
+        let rule = self.lowering.each(names, value);
+        let (goal, answer) = self.ask(!rule);
+        let old = before.value("additionalProperties");
+        any |= self.refuse(SchemaRule::AdditionalPropertiesClosed, &place, old, Some(schema), goal, &answer);
+        Ok(any)
+    }
+
+    /// Refusals of values the old schema listed.
+    fn removed_values(&mut self, listed: Lit, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+        let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
+        let mut any = false;
+        for (index, value) in values.iter().enumerate() {
+            if self.refusals.len() >= MAX_FINDINGS {
+                break;
+            }
+            let one = self.lowering.pool.one_value(value);
+            let gone = self.lowering.pool.and([one, !listed]);
+            if gone == Lit::FALSE {
+                continue;
+            }
+            let (goal, answer) = self.ask(gone);
+            let at = join(&join(before.place, "enum"), &index.to_string());
+            any |= self.refuse(SchemaRule::EnumValueRemoved, &at, Some(value), None, goal, &answer);
+        }
+        Ok(any)
+    }
+
+    /// Refusals of what an alternative of the old schema took.
+    fn removed_branches(&mut self, kept: Lit, before: Before<'_, 'a>) -> Result<bool, Malformed> {
+        let mut any = false;
+        for keyword in ["anyOf", "oneOf"] {
+            let Some(Value::Array(branches)) = before.value(keyword) else { continue };
+            for (index, branch) in branches.iter().enumerate() {
+                if self.refusals.len() >= MAX_FINDINGS {
+                    break;
+                }
+                let at = join(&join(before.place, keyword), &index.to_string());
+                let taken = self.lowering.schema(Side::Old, &at, branch)?;
+                let gone = self.lowering.pool.and([taken, !kept]);
+                let (goal, answer) = self.ask(gone);
+                if matches!(answer, Answer::Model(_)) {
+                    any |= self.refuse(SchemaRule::BranchRemoved, &at, Some(branch), None, goal, &answer);
+                }
+            }
+        }
+        Ok(any)
+    }
+
+    /// Notes a refusal, unless it was proved that there is none.
+    fn refuse(
+        &mut self,
+        rule: SchemaRule,
+        place: &str,
+        old: Option<&Value>,
+        new: Option<&Value>,
+        goal: Lit,
+        answer: &Answer,
+    ) -> bool {
+        if answer.is_empty() {
+            return false;
+        }
+        let candidate = answer.candidate().map(Rc::clone).filter(|value| self.is_light(value, goal));
+        let witness = candidate.filter(|value| self.referee.confirms(value));
+        let finding = SchemaFinding {
+            rule,
+            pointer: place.to_owned(),
+            old: old.cloned(),
+            new: new.cloned(),
+            witness: witness.map(|value| (*value).clone()),
+        };
+        if self.refusals.len() < MAX_FINDINGS {
+            self.refusals.push(Refusal { finding, goal });
+        }
+        true
+    }
+}
+
+impl Finder<'_, '_> {
+    /// Whether it takes few steps to check a value: then the validator will not take long either.
+    fn is_light(&mut self, value: &Value, goal: Lit) -> bool {
+        let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, Memo::default());
+        solver.fits(self.old, value);
+        solver.fits(goal, value);
+        solver.steps_left() > 0
+    }
+}
+
+impl<'a> Before<'_, 'a> {
+    fn value(&self, keyword: &str) -> Option<&'a Value> {
+        self.map?.get(keyword)
+    }
+
+    fn owned(&self) -> (String, Option<&'a Map<String, Value>>) {
+        (self.place.to_owned(), self.map)
+    }
+
+    /// The counterpart one keyword, and maybe one member, further in.
+    fn at(
+        &self,
+        document: &Document<'a>,
+        keyword: &str,
+        member: Option<&str>,
+    ) -> (String, Option<&'a Map<String, Value>>) {
+        let mut place = join(self.place, keyword);
+        let mut value = self.value(keyword);
+        if let Some(member) = member {
+            value = value.and_then(|value| match value {
+                Value::Array(list) => member.parse::<usize>().ok().and_then(|index| list.get(index)),
+                Value::Object(map) => map.get(member),
+                _ => None,
+            });
+            place = join(&place, member);
+        }
+        counterpart(document, place, value)
+    }
+}
+
+/// A schema of the old document with its plain references followed.
+fn counterpart<'a>(
+    document: &Document<'a>,
+    place: String,
+    schema: Option<&'a Value>,
+) -> (String, Option<&'a Map<String, Value>>) {
+    let (mut place, mut schema) = (place, schema);
+    for _ in 0..8 {
+        match schema {
+            Some(Value::Object(map)) => match map.get("$ref").and_then(Value::as_str) {
+                Some(reference) if map.len() <= 2 || !map.contains_key("properties") => {
+                    match document.resolve(reference, &place) {
+                        Some(Target::Here(at, target)) => (place, schema) = (at, Some(target)),
+                        _ => return (place, Some(map)),
+                    }
+                }
+                _ => return (place, Some(map)),
+            },
+            _ => return (place, None),
+        }
+    }
+    (place, None)
+}

@@ -1,0 +1,133 @@
+//! The second opinion: a value is a witness only if a real validator says so.
+
+use std::cell::OnceCell;
+use std::collections::HashMap;
+
+use jsonschema::{Draft, PatternOptions, Validator};
+use serde_json::Value;
+
+use super::document::{Document, LIST, MAP, ONE, Target, join};
+use crate::schema::{MAX_DEPTH, depth};
+
+/// How often a pattern may go back before it counts as not matching.
+const BACKTRACKS: usize = 20_000;
+/// How many schemas a validator may have to look at for one value, references followed.
+const MAX_WEIGHT: u64 = 100_000;
+/// How many schemas may lie within each other, references followed.
+const MAX_CHAIN: usize = 150;
+
+/// Both schemas, compiled when first needed.
+pub(crate) struct Referee<'a> {
+    old: &'a Value,
+    new: &'a Value,
+    circular: bool,
+    compiled: OnceCell<Option<Compiled>>,
+}
+
+struct Compiled {
+    old: Validator,
+    new: Validator,
+    weight: u64,
+}
+
+impl<'a> Referee<'a> {
+    /// A referee for two schemas, which never confirms anything if a validator might not survive them.
+    pub(crate) fn new(old: &'a Value, new: &'a Value, circular: bool) -> Self {
+        Self { old, new, circular, compiled: OnceCell::new() }
+    }
+
+    fn compiled(&self) -> Option<&Compiled> {
+        let compile_both = || {
+            if self.circular {
+                return None;
+            }
+            let weight = weight(&Document::new(self.old)).max(weight(&Document::new(self.new)));
+            if weight > MAX_WEIGHT {
+                return None;
+            }
+            Some(Compiled { old: compile(self.old)?, new: compile(self.new)?, weight })
+        };
+        self.compiled.get_or_init(compile_both).as_ref()
+    }
+
+    /// How many values may be tried, the fewer the heavier the schemas; none if they do not compile.
+    pub(crate) fn patience(&self) -> usize {
+        let tries = |compiled: &Compiled| usize::try_from(200_000 / compiled.weight.max(1)).unwrap_or(0).clamp(20, 600);
+        self.compiled().map_or(0, tries)
+    }
+
+    /// Whether the old schema takes the value and the new one refuses it.
+    pub(crate) fn confirms(&self, value: &Value) -> bool {
+        depth(value) <= MAX_DEPTH
+            && self.compiled().is_some_and(|both| both.old.is_valid(value) && !both.new.is_valid(value))
+    }
+}
+
+fn compile(schema: &Value) -> Option<Validator> {
+    jsonschema::options()
+        .with_draft(Draft::Draft202012)
+        .offline()
+        .with_pattern_options(PatternOptions::fancy_regex().backtrack_limit(BACKTRACKS))
+        .build(schema)
+        .ok()
+}
+
+/// How many schemas a validator looks at when each is met once more wherever it is referred to.
+fn weight(document: &Document<'_>) -> u64 {
+    Scales { document, known: HashMap::new() }.weigh("", document.root, 0)
+}
+
+struct Scales<'d, 'a> {
+    document: &'d Document<'a>,
+    /// Of references; one while it is being weighed, for what comes back to itself goes into the value.
+    known: HashMap<String, u64>,
+}
+
+impl Scales<'_, '_> {
+    fn weigh(&mut self, place: &str, schema: &Value, nested: usize) -> u64 {
+        let Value::Object(map) = schema else { return 1 };
+        if nested > MAX_CHAIN {
+            return u64::MAX;
+        }
+        let mut sum = 1u64;
+        for (keyword, value) in map {
+            let at = || join(place, keyword);
+            let more = match value {
+                Value::Array(list) if LIST.contains(&keyword.as_str()) => list
+                    .iter()
+                    .enumerate()
+                    .map(|(index, schema)| self.weigh(&join(&at(), &index.to_string()), schema, nested + 1))
+                    .fold(0, u64::saturating_add),
+                Value::Object(members)
+                    if MAP.contains(&keyword.as_str()) && !keyword.starts_with('$') && keyword != "definitions" =>
+                {
+                    members
+                        .iter()
+                        .map(|(name, schema)| self.weigh(&join(&at(), name), schema, nested + 1))
+                        .fold(0, u64::saturating_add)
+                }
+                Value::Object(_) if ONE.contains(&keyword.as_str()) => self.weigh(&at(), value, nested + 1),
+                Value::String(reference) if matches!(keyword.as_str(), "$ref" | "$dynamicRef") => {
+                    self.target(reference, place, nested)
+                }
+                _ => 0,
+            };
+            sum = sum.saturating_add(more);
+        }
+        // Validators look twice: whether branches hold, and what they have seen.
+        let looks =
+            if map.contains_key("unevaluatedProperties") || map.contains_key("unevaluatedItems") { 3 } else { 1 };
+        sum.saturating_mul(looks)
+    }
+
+    fn target(&mut self, reference: &str, place: &str, nested: usize) -> u64 {
+        let Some(Target::Here(at, schema)) = self.document.resolve(reference, place) else { return 1 };
+        if let Some(weight) = self.known.get(&at) {
+            return *weight;
+        }
+        self.known.insert(at.clone(), 1);
+        let weight = self.weigh(&at, schema, nested + 1);
+        self.known.insert(at, weight);
+        weight
+    }
+}

@@ -1,0 +1,294 @@
+//! Regular expressions as automata over characters, to compare what they match.
+
+use regex_syntax::ast::parse::Parser;
+use regex_syntax::ast::{self, Ast, Visitor};
+use regex_syntax::hir::translate::Translator;
+use regex_syntax::hir::{Class, Hir, HirKind, Look};
+
+use super::node::Dot;
+
+/// How many states one expression may have; beyond, it is not understood.
+const MAX_STATES: usize = 4_000;
+
+/// A nondeterministic automaton that searches: it accepts a text if some part of it matches.
+pub(crate) struct Regex {
+    states: Vec<State>,
+    start: u32,
+}
+
+enum State {
+    /// Takes one character of these ranges.
+    Take(Box<[(char, char)]>, u32),
+    Split(Vec<u32>),
+    AtStart(u32),
+    AtEnd(u32),
+    Accept,
+}
+
+/// Where in an expression its dots are.
+struct Dots(Vec<(usize, usize)>);
+
+impl Visitor for Dots {
+    type Output = Vec<(usize, usize)>;
+    type Err = ();
+
+    fn finish(self) -> Result<Self::Output, ()> {
+        Ok(self.0)
+    }
+
+    fn visit_post(&mut self, ast: &Ast) -> Result<(), ()> {
+        if let Ast::Dot(span) = ast {
+            self.0.push((span.start.offset, span.end.offset));
+        }
+        Ok(())
+    }
+}
+
+/// Where a search stands: the states it is in, before what costs no character.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub(crate) enum Position {
+    /// Something matched; what follows does not matter.
+    Matched,
+    At {
+        states: Box<[u32]>,
+        start: bool,
+    },
+}
+
+impl Regex {
+    /// Reads an expression as JSON Schema does (ECMA-262, as far as that is regular).
+    pub(crate) fn parse(text: &str, dot: Dot) -> Option<Self> {
+        let translated = jsonschema_regex::to_rust_regex(text).ok()?;
+        let mut ast = Parser::new().parse(&translated).ok()?;
+        let mut source = translated.into_owned();
+        if dot == Dot::NotLineTerminator {
+            let dots = ast::visit(&ast, Dots(Vec::new())).ok()?;
+            if !dots.is_empty() {
+                for (start, end) in dots.into_iter().rev() {
+                    source.replace_range(start..end, r"[^\n\r\x{2028}\x{2029}]");
+                }
+                ast = Parser::new().parse(&source).ok()?;
+            }
+        }
+        let hir = Translator::new().translate(&source, &ast).ok()?;
+        let mut automaton = Self { states: vec![State::Accept], start: 0 };
+        automaton.start = automaton.build(&hir, 0)?;
+        Some(automaton)
+    }
+
+    fn push(&mut self, state: State) -> Option<u32> {
+        if self.states.len() >= MAX_STATES {
+            return None;
+        }
+        self.states.push(state);
+        u32::try_from(self.states.len() - 1).ok()
+    }
+
+    /// Adds what matches `hir` and goes on at `next`; answers where it begins.
+    fn build(&mut self, hir: &Hir, next: u32) -> Option<u32> {
+        match hir.kind() {
+            HirKind::Empty => Some(next),
+            HirKind::Literal(literal) => {
+                let text = std::str::from_utf8(&literal.0).ok()?;
+                text.chars().rev().try_fold(next, |next, char| self.push(State::Take([(char, char)].into(), next)))
+            }
+            HirKind::Class(Class::Unicode(class)) => {
+                let ranges: Vec<(char, char)> =
+                    class.ranges().iter().map(|range| (range.start(), range.end())).collect();
+                self.push(State::Take(ranges.into(), next))
+            }
+            HirKind::Class(Class::Bytes(class)) => {
+                let ranges: Vec<(char, char)> =
+                    class.ranges().iter().map(|range| (char::from(range.start()), char::from(range.end()))).collect();
+                if !class.is_ascii() {
+                    return None;
+                }
+                self.push(State::Take(ranges.into(), next))
+            }
+            HirKind::Look(Look::Start) => self.push(State::AtStart(next)),
+            HirKind::Look(Look::End) => self.push(State::AtEnd(next)),
+            HirKind::Look(_) => None,
+            HirKind::Capture(capture) => self.build(&capture.sub, next),
+            HirKind::Concat(parts) => parts.iter().rev().try_fold(next, |next, part| self.build(part, next)),
+            HirKind::Alternation(parts) => {
+                let starts = parts.iter().map(|part| self.build(part, next)).collect::<Option<Vec<_>>>()?;
+                self.push(State::Split(starts))
+            }
+            HirKind::Repetition(repetition) => {
+                let mut from = match repetition.max {
+                    None => {
+                        let again = self.push(State::Split(vec![next]))?;
+                        let body = self.build(&repetition.sub, again)?;
+                        if let State::Split(ways) = &mut self.states[again as usize] {
+                            ways.push(body);
+                        }
+                        again
+                    }
+                    Some(max) => {
+                        let mut from = next;
+                        for _ in repetition.min..max {
+                            let body = self.build(&repetition.sub, from)?;
+                            // Whoever stops here goes to the end at once.
+                            from = self.push(State::Split(vec![body, next]))?;
+                        }
+                        from
+                    }
+                };
+                for _ in 0..repetition.min {
+                    let before = self.states.len();
+                    from = self.build(&repetition.sub, from)?;
+                    if self.states.len() == before {
+                        // Nothing was added: the part is empty however often it is repeated.
+                        break;
+                    }
+                }
+                Some(from)
+            }
+        }
+    }
+
+    /// Where characters begin to matter, for telling apart those that do not.
+    pub(crate) fn boundaries(&self, into: &mut Vec<u32>) {
+        for state in &self.states {
+            if let State::Take(ranges, _) = state {
+                for (first, last) in ranges {
+                    into.push(u32::from(*first));
+                    into.push(u32::from(*last) + 1);
+                }
+            }
+        }
+    }
+
+    pub(crate) fn begin(&self) -> Position {
+        Position::At { states: Box::new([]), start: true }
+    }
+
+    /// The states reached without a character; `None` once one accepts.
+    fn closure(&self, states: &[u32], start: bool, end: bool) -> Option<Vec<u32>> {
+        let mut seen = vec![false; self.states.len()];
+        let mut takes = Vec::new();
+        // A search may begin anywhere.
+        let mut left: Vec<u32> = states.iter().copied().chain([self.start]).collect();
+        while let Some(index) = left.pop() {
+            if std::mem::replace(&mut seen[index as usize], true) {
+                continue;
+            }
+            match &self.states[index as usize] {
+                State::Accept => return None,
+                State::Take(..) => takes.push(index),
+                State::Split(ways) => left.extend(ways),
+                State::AtStart(next) if start => left.push(*next),
+                State::AtEnd(next) if end => left.push(*next),
+                State::AtStart(_) | State::AtEnd(_) => {}
+            }
+        }
+        Some(takes)
+    }
+
+    pub(crate) fn step(&self, position: &Position, char: char) -> Position {
+        let Position::At { states, start } = position else { return Position::Matched };
+        let Some(takes) = self.closure(states, *start, false) else { return Position::Matched };
+        let mut next: Vec<u32> = takes
+            .into_iter()
+            .filter_map(|index| match &self.states[index as usize] {
+                State::Take(ranges, next) => {
+                    let taken = ranges
+                        .binary_search_by(|(first, last)| {
+                            if *last < char {
+                                std::cmp::Ordering::Less
+                            } else if *first > char {
+                                std::cmp::Ordering::Greater
+                            } else {
+                                std::cmp::Ordering::Equal
+                            }
+                        })
+                        .is_ok();
+                    taken.then_some(*next)
+                }
+                _ => None,
+            })
+            .collect();
+        next.sort_unstable();
+        next.dedup();
+        Position::At { states: next.into(), start: false }
+    }
+
+    /// Whether a text that ends here is matched.
+    pub(crate) fn accepts(&self, position: &Position) -> bool {
+        match position {
+            Position::Matched => true,
+            Position::At { states, start } => self.closure(states, *start, true).is_none(),
+        }
+    }
+
+    pub(crate) fn is_match(&self, text: &str) -> bool {
+        let mut position = self.begin();
+        for char in text.chars() {
+            position = self.step(&position, char);
+            if position == Position::Matched {
+                return true;
+            }
+        }
+        self.accepts(&position)
+    }
+
+    /// How much one step costs.
+    pub(crate) fn size(&self) -> usize {
+        self.states.len()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_matches_what_the_engine_matches() {
+        let texts = ["", "a", "b", "ab", "aab", "abc", "x1", "1", "12", "a\nb", "\n", "é", "aé9_", "foo", "xfoo", " "];
+        let patterns = [
+            "a*",
+            "^a*$",
+            "^a+b?$",
+            "b$",
+            "^$",
+            "",
+            "a|b",
+            "^(a|b)+$",
+            "[0-9]{2}",
+            "^.{1,2}$",
+            "^[^a]",
+            "\\d",
+            "\\w+$",
+            "\\s",
+            "^foo$|^x",
+            "(^a)|(b$)",
+            "^(?:ab){0,2}$",
+            "a{0}",
+            "()*",
+            "(a?){3}$",
+            "^(a|)*b$",
+            "é",
+            "^\\cJ$",
+        ];
+        for pattern in patterns {
+            let ours = Regex::parse(pattern, Dot::NotLineFeed).unwrap_or_else(|| panic!("{pattern}"));
+            let theirs = regex::Regex::new(&jsonschema_regex::to_rust_regex(pattern).unwrap()).unwrap();
+            for text in texts {
+                assert_eq!(ours.is_match(text), theirs.is_match(text), "{pattern} on {text:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_not_regular_or_too_large_is_not_understood() {
+        for pattern in ["(?=x)x", "(a)\\1", "a{100000}", "\\bx", "("] {
+            assert!(Regex::parse(pattern, Dot::NotLineFeed).is_none(), "{pattern}");
+        }
+    }
+
+    #[test]
+    fn the_dot_has_two_readings() {
+        assert!(Regex::parse("^.$", Dot::NotLineFeed).unwrap().is_match("\r"));
+        assert!(!Regex::parse("^.$", Dot::NotLineTerminator).unwrap().is_match("\r"));
+    }
+}

@@ -1,0 +1,262 @@
+//! Numbers: an interval, what they are multiples of and what not.
+
+use std::cmp::Ordering;
+
+use super::{Answer, Facts, Solver};
+use crate::judge::schema::decimal::Decimal;
+use crate::judge::schema::node::Node;
+
+/// How many multiples are tried.
+const TRIES: usize = 4_096;
+
+/// How many multiples are passed over to find one on which all engines agree.
+const DISPUTED: i128 = 64;
+
+#[derive(Default)]
+struct Numbers {
+    low: Option<(Decimal, bool)>,
+    high: Option<(Decimal, bool)>,
+    units: Vec<Decimal>,
+    not_units: Vec<Decimal>,
+    forbidden: Vec<Decimal>,
+}
+
+impl Numbers {
+    fn raise(&mut self, bound: Decimal, exclusive: bool) {
+        let tighter = self.low.is_none_or(|(low, open)| match bound.compare(low) {
+            Ordering::Greater => true,
+            Ordering::Equal => exclusive && !open,
+            Ordering::Less => false,
+        });
+        if tighter {
+            self.low = Some((bound, exclusive));
+        }
+    }
+
+    fn lower(&mut self, bound: Decimal, exclusive: bool) {
+        let tighter = self.high.is_none_or(|(high, open)| match bound.compare(high) {
+            Ordering::Less => true,
+            Ordering::Equal => exclusive && !open,
+            Ordering::Greater => false,
+        });
+        if tighter {
+            self.high = Some((bound, exclusive));
+        }
+    }
+
+    /// Whether some unit is not whole, so that engines may disagree.
+    fn fractional(&self) -> bool {
+        self.units.iter().chain(&self.not_units).any(|unit| unit.is_multiple_of(Decimal::ONE) != Some(true))
+    }
+
+    /// Whether engines that divide floats see it as those that reckon exactly.
+    fn undisputed(&self, number: Decimal) -> bool {
+        number.to_value().and_then(|value| value.as_f64()).is_some_and(|float| self.divides(float))
+    }
+
+    /// Whether a number fits all units, as an engine that divides floats sees it.
+    fn divides(&self, number: f64) -> bool {
+        let whole = |unit: &Decimal| {
+            let unit = unit.to_value().and_then(|value| value.as_f64());
+            unit.is_some_and(|unit| (number / unit).fract() == 0.0)
+        };
+        self.units.iter().all(whole) && !self.not_units.iter().any(whole)
+    }
+
+    /// Whether a number is in the interval and not forbidden.
+    fn within(&self, number: Decimal) -> bool {
+        let above = self.low.is_none_or(|(low, open)| match number.compare(low) {
+            Ordering::Greater => true,
+            Ordering::Equal => !open,
+            Ordering::Less => false,
+        });
+        let below = self.high.is_none_or(|(high, open)| match number.compare(high) {
+            Ordering::Less => true,
+            Ordering::Equal => !open,
+            Ordering::Greater => false,
+        });
+        above && below && !self.forbidden.contains(&number)
+    }
+
+    /// Whether a number fits, if its size allows an answer.
+    fn fits(&self, number: Decimal) -> Option<bool> {
+        if !self.within(number) {
+            return Some(false);
+        }
+        for unit in &self.units {
+            if !number.is_multiple_of(*unit)? {
+                return Some(false);
+            }
+        }
+        for unit in &self.not_units {
+            if number.is_multiple_of(*unit)? {
+                return Some(false);
+            }
+        }
+        Some(true)
+    }
+}
+
+impl Solver<'_> {
+    pub(super) fn numbers(&mut self, facts: &Facts) -> Answer {
+        let mut numbers = Numbers::default();
+        for literal in &facts.known {
+            match (self.pool.node(*literal), literal.is_negative()) {
+                (Node::AtLeast { bound, exclusive }, false) => numbers.raise(*bound, *exclusive),
+                (Node::AtLeast { bound, exclusive }, true) => numbers.lower(*bound, !*exclusive),
+                (Node::AtMost { bound, exclusive }, false) => numbers.lower(*bound, *exclusive),
+                (Node::AtMost { bound, exclusive }, true) => numbers.raise(*bound, !*exclusive),
+                (Node::MultipleOf(unit), false) => numbers.units.push(*unit),
+                (Node::MultipleOf(unit), true) => numbers.not_units.push(*unit),
+                _ => {}
+            }
+        }
+        numbers.forbidden =
+            self.forbidden(facts).into_iter().filter_map(|value| Decimal::of(value.as_number()?)).collect();
+        if let (Some((low, low_open)), Some((high, high_open))) = (numbers.low, numbers.high) {
+            match low.compare(high) {
+                Ordering::Greater => return Answer::Empty,
+                Ordering::Equal if low_open || high_open => return Answer::Empty,
+                Ordering::Equal => {
+                    let Some(value) = low.to_value() else { return Answer::Unknown(None) };
+                    return match numbers.fits(low) {
+                        Some(true) => Answer::model(value),
+                        Some(false) if numbers.fractional() && numbers.within(low) && numbers.undisputed(low) => {
+                            Answer::Unknown(Some(std::rc::Rc::new(value)))
+                        }
+                        Some(false) => Answer::Empty,
+                        None => Answer::Unknown(None),
+                    };
+                }
+                Ordering::Less => {}
+            }
+        }
+        let Some(first) = numbers.units.first() else { return self.between(&numbers) };
+        let unit = numbers.units.iter().try_fold(*first, |all, unit| all.common_multiple(*unit));
+        unit.and_then(|unit| self.multiples(&numbers, unit)).unwrap_or(Answer::Unknown(None))
+    }
+
+    /// Among the multiples of one unit. `None` when they are too large to compute with.
+    fn multiples(&mut self, numbers: &Numbers, unit: Decimal) -> Option<Answer> {
+        for not in &numbers.not_units {
+            if unit.is_multiple_of(*not)? {
+                return Some(self.undivided(numbers, unit));
+            }
+        }
+        // A bound too far away to count in units is left out here; each number is held against it below.
+        let first = numbers.low.and_then(|(low, open)| {
+            let (floor, whole) = low.floor_div(unit)?;
+            if whole && !open { Some(floor) } else { floor.checked_add(1) }
+        });
+        let last = numbers.high.and_then(|(high, open)| {
+            let (floor, whole) = high.floor_div(unit)?;
+            if whole && open { floor.checked_sub(1) } else { Some(floor) }
+        });
+        if let (Some(first), Some(last)) = (first, last)
+            && first > last
+        {
+            return Some(Answer::Empty);
+        }
+        // From the one nearest to zero outwards.
+        let middle = first.unwrap_or(i128::MIN).max(0).min(last.unwrap_or(i128::MAX));
+        let inside = |factor: i128| first.is_none_or(|first| factor >= first) && last.is_none_or(|last| factor <= last);
+        let mut exact = true;
+        let mut disputed = None;
+        for distance in 0..=TRIES as i128 {
+            let (up, down) = (middle.checked_add(distance)?, middle.checked_sub(distance)?);
+            let mut any = false;
+            for factor in if distance == 0 { vec![up] } else { vec![up, down] } {
+                if !inside(factor) {
+                    continue;
+                }
+                any = true;
+                if !self.spend(1) {
+                    return None;
+                }
+                match unit.times(factor).map(|number| (number, numbers.fits(number))) {
+                    Some((_, Some(false))) => {}
+                    Some((number, Some(true))) => match number.to_value() {
+                        Some(value) if numbers.undisputed(number) || distance > DISPUTED => {
+                            return Some(Answer::model(value));
+                        }
+                        Some(value) => disputed = disputed.or(Some(value)),
+                        None => exact = false,
+                    },
+                    _ => exact = false,
+                }
+            }
+            if !any {
+                return Some(match disputed {
+                    Some(value) => Answer::model(value),
+                    None if exact => Answer::Empty,
+                    None => Answer::Unknown(None),
+                });
+            }
+        }
+        None
+    }
+
+    /// No multiple of `unit` is left by arithmetic; unless an engine that divides floats sees one.
+    fn undivided(&mut self, numbers: &Numbers, unit: Decimal) -> Answer {
+        if !numbers.fractional() {
+            return Answer::Empty;
+        }
+        for factor in (1..=TRIES as i128).flat_map(|factor| [factor, -factor]) {
+            if !self.spend(1) {
+                return Answer::Unknown(None);
+            }
+            let Some(number) = unit.times(factor) else { break };
+            if numbers.within(number)
+                && let Some(value) = number.to_value()
+                && value.as_f64().is_some_and(|float| numbers.divides(float))
+            {
+                return Answer::Unknown(Some(std::rc::Rc::new(value)));
+            }
+        }
+        Answer::Empty
+    }
+
+    /// Among all numbers of an interval that holds more than one: there always is one, if it can be written.
+    fn between(&mut self, numbers: &Numbers) -> Answer {
+        let mut tries: Vec<Option<Decimal>> = Vec::new();
+        let half = Decimal::ZERO.towards(Decimal::ONE, 500);
+        for number in [Some(Decimal::ZERO), Some(Decimal::ONE), half] {
+            tries.push(number);
+            tries.push(number.map(Decimal::negated));
+        }
+        for (bound, _) in [numbers.low, numbers.high].into_iter().flatten() {
+            for offset in [Some(Decimal::ZERO), Some(Decimal::ONE), half] {
+                tries.push(offset.and_then(|offset| bound.plus(offset)));
+                tries.push(offset.and_then(|offset| bound.plus(offset.negated())));
+            }
+            tries.push(bound.times(2));
+        }
+        if let (Some((low, _)), Some((high, _))) = (numbers.low, numbers.high) {
+            tries.extend([500, 250, 750, 100, 900, 333, 617, 1, 999].map(|part| low.towards(high, part)));
+        }
+        // Against many forbidden numbers and units: ever finer, ever stranger fractions.
+        let origin = numbers.low.or(numbers.high).map_or(Decimal::ZERO, |(bound, _)| bound);
+        for nth in 1..=(numbers.forbidden.len() as i128 + 16) {
+            let (Some(up), Some(small)) =
+                (Decimal::of_int(nth), Decimal::ZERO.towards(Decimal::ONE, 1).and_then(|small| small.times(nth)))
+            else {
+                break;
+            };
+            for offset in [Some(up), Some(small), small.towards(Decimal::ZERO, 137), up.plus(small)] {
+                tries.push(offset.and_then(|offset| origin.plus(offset)));
+                tries.push(offset.and_then(|offset| origin.plus(offset.negated())));
+            }
+        }
+        for number in tries.into_iter().flatten() {
+            if !self.spend(1) {
+                break;
+            }
+            if numbers.fits(number) == Some(true)
+                && let Some(value) = number.to_value()
+            {
+                return Answer::model(value);
+            }
+        }
+        Answer::Unknown(None)
+    }
+}

@@ -1,0 +1,332 @@
+//! A ledger is made as it would be, tampered with in every way there is, and caught each time.
+
+use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
+
+use super::*;
+use crate::person::Device;
+use crate::signature::{PublicKey, labelled};
+
+fn pair(seed: u8) -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
+}
+
+fn holds(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
+    UnparsedPublicKey::new(&ED25519, key.as_bytes()).verify(message, signature.as_bytes()).is_ok()
+}
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn scope(text: &str) -> ScopeId {
+    ScopeId::parse(text).unwrap()
+}
+
+fn device(id: &str, person: &str, seed: u8, revoked_at: Option<i64>) -> Device {
+    Device {
+        id: DeviceId::parse(id).unwrap(),
+        person: PersonName::parse(person).unwrap(),
+        name: id.to_owned(),
+        key: PublicKey::new(pair(seed).public_key().as_ref().try_into().unwrap()).unwrap(),
+        enrolled_at: at(0),
+        revoked_at: revoked_at.map(at),
+    }
+}
+
+fn devices() -> Vec<Device> {
+    vec![device("dev_1", "ada", 1, None), device("dev_2", "ada", 2, Some(35)), device("dev_eve", "eve", 3, None)]
+}
+
+fn signed(entry: Entry, seed: u8) -> Entry {
+    let signature = pair(seed).sign(&entry.message());
+    Entry { signature: Some(Signature::new(signature.as_ref().try_into().unwrap())), ..entry }
+}
+
+fn entry(seq: u64, prev_hash: Digest, action: Action, scopes: &[&str], millis: i64) -> Entry {
+    Entry {
+        seq,
+        prev_hash,
+        relation_id: RelationId::parse("rel_1").unwrap(),
+        agent_id: AgentId::parse("agt_1").unwrap(),
+        actor: Actor::Server,
+        action,
+        scopes: scopes.iter().map(|text| scope(text)).collect(),
+        terms: BTreeMap::new(),
+        manifest_version: seq,
+        manifest_hash: Some(Digest::of_bytes(&[1])),
+        at: at(millis),
+        device_id: None,
+        signature: None,
+    }
+}
+
+fn by_ada(entry: Entry, device: &str, seed: u8) -> Entry {
+    let actor = Actor::Person(PersonName::parse("ada").unwrap());
+    signed(Entry { actor, device_id: Some(DeviceId::parse(device).unwrap()), ..entry }, seed)
+}
+
+/// Grant of a, b and c; b suspended; a pruned; a new yes to b and c until a time; c suspended and restored.
+fn ledger() -> Vec<Entry> {
+    let mut entries: Vec<Entry> = Vec::new();
+    let last = |entries: &Vec<Entry>| entries.last().map_or(Digest::ZERO, Entry::hash);
+    entries.push(by_ada(entry(1, last(&entries), Action::Grant, &["a", "b", "c"], 10), "dev_1", 1));
+    entries.push(entry(2, last(&entries), Action::Suspend, &["b"], 20));
+    entries.push(entry(3, last(&entries), Action::Prune, &["a"], 20));
+    let again = Entry {
+        terms: BTreeMap::from([(scope("c"), Term::Until(at(100)))]),
+        ..entry(4, last(&entries), Action::Reauth, &["b", "c"], 30)
+    };
+    entries.push(by_ada(again, "dev_2", 2));
+    entries.push(entry(5, last(&entries), Action::Suspend, &["c"], 40));
+    entries.push(entry(6, last(&entries), Action::Restore, &["c"], 50));
+    entries
+}
+
+fn check(entries: &[Entry]) -> Result<Standing, Refused> {
+    verify(entries, &devices(), &holds)
+}
+
+fn effective(standing: &Standing, now: i64) -> Vec<&str> {
+    standing.effective(at(now)).map(ScopeId::as_str).collect()
+}
+
+/// Everything from `from` on is chained anew, as a forger would do who holds no key.
+fn rechain(mut entries: Vec<Entry>, from: usize) -> Vec<Entry> {
+    for place in from.max(1)..entries.len() {
+        entries[place].prev_hash = entries[place - 1].hash();
+    }
+    entries
+}
+
+#[test]
+fn an_untouched_ledger_holds_and_says_what_is_allowed_at_each_step() {
+    let entries = ledger();
+    let steps: Vec<_> =
+        (1..=entries.len()).map(|length| effective(&check(&entries[..length]).unwrap(), 60).join("")).collect();
+    assert_eq!(steps, ["abc", "ac", "c", "bc", "b", "bc"]);
+    let standing = check(&entries).unwrap();
+    assert_eq!(effective(&standing, 100), ["b"], "c was allowed until then");
+    assert_eq!(standing.head, Head { seq: 6, hash: entries[5].hash() });
+    assert_eq!((standing.manifest_version, standing.ended), (4, false));
+    assert_eq!(check(&[]), Err(Refused::Empty));
+}
+
+#[test]
+fn what_is_over_is_over() {
+    let mut entries = ledger();
+    let last = entries[5].hash();
+    entries.push(by_ada(entry(7, last, Action::Revoke, &["b", "c"], 60), "dev_1", 1));
+    let standing = check(&entries).unwrap();
+    assert!(standing.ended && standing.granted.is_empty());
+    entries.push(by_ada(entry(8, entries[6].hash(), Action::Grant, &["b"], 70), "dev_1", 1));
+    assert_eq!(check(&entries), Err(Refused::AfterTheEnd(8)));
+    // The server may end it too: that allows nothing.
+    let mut ended = ledger();
+    ended.push(entry(7, last, Action::Revoke, &["b", "c"], 60));
+    assert!(check(&ended).unwrap().ended);
+}
+
+/// What a server that cheats could do, and how it is caught. None of them holds a device's key.
+#[test]
+fn every_way_of_tampering_is_caught() {
+    type Tamper = fn(&mut Vec<Entry>);
+    let again: fn(Vec<Entry>) -> Vec<Entry> = |entries| rechain(entries, 1);
+    let cases: &[(&str, Tamper, Refused)] = &[
+        ("a scope is added to what was signed", |it| it[0].scopes.push(scope("z")), Refused::BadSignature(1)),
+        ("a scope is taken from what was signed", |it| drop(it[0].scopes.pop()), Refused::BadSignature(1)),
+        ("a term is made longer", |it| it[3].terms.clear(), Refused::BadSignature(4)),
+        (
+            "another manifest is put under a yes",
+            |it| it[3].manifest_hash = Some(Digest::ZERO),
+            Refused::BadSignature(4),
+        ),
+        ("another version is put under a yes", |it| it[3].manifest_version = 9, Refused::BadSignature(4)),
+        ("the time of a yes is moved", |it| it[3].at = at(31), Refused::BadSignature(4)),
+        (
+            "a yes is moved to another agent",
+            |it| {
+                for entry in it {
+                    entry.agent_id = AgentId::parse("agt_2").unwrap();
+                }
+            },
+            Refused::BadSignature(1),
+        ),
+        (
+            "a yes is moved to another relation",
+            |it| {
+                for entry in it {
+                    entry.relation_id = RelationId::parse("rel_2").unwrap();
+                }
+            },
+            Refused::BadSignature(1),
+        ),
+        (
+            "an entry of another relation is mixed in",
+            |it| it[1].relation_id = RelationId::parse("rel_2").unwrap(),
+            Refused::Foreign(2),
+        ),
+        ("the signature is taken off", |it| it[3].signature = None, Refused::Unsigned(4)),
+        ("the device is taken off", |it| it[3].device_id = None, Refused::Unsigned(4)),
+        (
+            "the server signs nothing and allows",
+            |it| {
+                it[3] = Entry { actor: Actor::Server, device_id: None, signature: None, ..it[3].clone() };
+            },
+            Refused::Overreach(4),
+        ),
+        (
+            "a device of somebody else signs",
+            |it| {
+                it[3] = by_ada(Entry { signature: None, ..it[3].clone() }, "dev_eve", 3);
+            },
+            Refused::UnknownDevice { seq: 4, device: DeviceId::parse("dev_eve").unwrap() },
+        ),
+        (
+            "somebody else says yes",
+            |it| {
+                let actor = Actor::Person(PersonName::parse("eve").unwrap());
+                let device_id = Some(DeviceId::parse("dev_eve").unwrap());
+                it[3] = signed(Entry { actor, device_id, signature: None, ..it[3].clone() }, 3);
+            },
+            Refused::Foreign(4),
+        ),
+        (
+            "an unknown device is named",
+            |it| it[3].device_id = Some(DeviceId::parse("dev_9").unwrap()),
+            Refused::UnknownDevice { seq: 4, device: DeviceId::parse("dev_9").unwrap() },
+        ),
+        (
+            "a device that was taken away signs",
+            |it| {
+                it[3] = by_ada(Entry { at: at(36), signature: None, ..it[3].clone() }, "dev_2", 2);
+            },
+            Refused::UnknownDevice { seq: 4, device: DeviceId::parse("dev_2").unwrap() },
+        ),
+        (
+            "another key signs under a device's name",
+            |it| {
+                it[3] = by_ada(Entry { signature: None, ..it[3].clone() }, "dev_1", 2);
+            },
+            Refused::BadSignature(4),
+        ),
+        ("a suspension is dropped", |it| drop(it.remove(1)), Refused::Gap { expected: 2, found: 3 }),
+        (
+            "a suspension is dropped and the rest renumbered",
+            |it| {
+                it.remove(4);
+                it[4].seq = 5;
+            },
+            Refused::Malformed { seq: 5, why: "it gives back what was not suspended" },
+        ),
+        ("two entries change places", |it| it.swap(1, 2), Refused::Gap { expected: 2, found: 3 }),
+        ("an entry comes twice", |it| it.insert(1, it[0].clone()), Refused::Gap { expected: 2, found: 1 }),
+        ("the beginning is cut off", |it| drop(it.remove(0)), Refused::Gap { expected: 1, found: 2 }),
+        (
+            "the server begins",
+            |it| it[0] = entry(1, Digest::ZERO, Action::Suspend, &[], 10),
+            Refused::Malformed { seq: 1, why: "a ledger begins with the person's grant" },
+        ),
+        ("time goes back", |it| it[1].at = at(9), Refused::BackInTime(2)),
+        (
+            "the server restores what was never suspended",
+            |it| it[5].scopes = vec![scope("b")],
+            Refused::Malformed { seq: 6, why: "it gives back what was not suspended" },
+        ),
+        (
+            "the server restores what was never allowed",
+            |it| it[5].scopes = vec![scope("z")],
+            Refused::Malformed { seq: 6, why: "it gives back what was not suspended" },
+        ),
+        (
+            "the server suspends what was never allowed",
+            |it| it[1].scopes = vec![scope("z")],
+            Refused::Malformed { seq: 2, why: "it takes what was not allowed" },
+        ),
+        (
+            "the server dresses up as a device",
+            |it| it[1].device_id = Some(DeviceId::parse("dev_1").unwrap()),
+            Refused::Malformed { seq: 2, why: "the server's entries name no device" },
+        ),
+        (
+            "scopes are not sorted",
+            |it| it[0].scopes.swap(0, 1),
+            Refused::Malformed { seq: 1, why: "its scopes are not sorted, each once" },
+        ),
+        (
+            "a scope stands twice",
+            |it| it[1].scopes = vec![scope("b"), scope("b")],
+            Refused::Malformed { seq: 2, why: "its scopes are not sorted, each once" },
+        ),
+        (
+            "a term for a scope that is not there",
+            |it| {
+                it[3].terms.insert(scope("z"), Term::Once);
+            },
+            Refused::Malformed { seq: 4, why: "it says for how long of a scope it does not name" },
+        ),
+        (
+            "what goes without saying is written out",
+            |it| {
+                it[3].terms.insert(scope("b"), Term::UntilRevoked);
+            },
+            Refused::Malformed { seq: 4, why: "it writes out what goes without saying" },
+        ),
+        (
+            "a suspension with a term",
+            |it| {
+                it[1].terms.insert(scope("b"), Term::Once);
+            },
+            Refused::Malformed { seq: 2, why: "it takes away, and says for how long" },
+        ),
+    ];
+    for (what, tamper, expected) in cases {
+        let mut entries = ledger();
+        tamper(&mut entries);
+        assert_eq!(check(&again(entries)).as_ref(), Err(expected), "{what}");
+    }
+}
+
+/// Without chaining anew, the very next entry shows it.
+#[test]
+fn whatever_is_changed_detaches_what_follows() {
+    for place in 0..5 {
+        let mut entries = ledger();
+        // Something that is well formed and, but for the signature, allowed.
+        entries[place].manifest_version += 7;
+        let found = check(&entries).unwrap_err();
+        let next = place as u64 + 1;
+        assert!(
+            matches!(found, Refused::BadSignature(seq) if seq == next) || found == Refused::Detached(next + 1),
+            "{found:?}"
+        );
+    }
+    let mut forged = ledger();
+    forged[3].prev_hash = Digest::ZERO;
+    assert_eq!(check(&forged), Err(Refused::Detached(4)));
+}
+
+#[test]
+fn a_signature_for_one_purpose_is_worth_nothing_for_another() {
+    let mut entries = ledger();
+    let unsigned = Entry { signature: None, ..entries[0].clone() };
+    let elsewhere = pair(1).sign(&labelled("nuncio/device-assertion/v1", &unsigned));
+    entries[0].signature = Some(Signature::new(elsewhere.as_ref().try_into().unwrap()));
+    assert_eq!(check(&entries[..1]), Err(Refused::BadSignature(1)));
+}
+
+#[test]
+fn an_entry_is_written_as_others_can_sign_it() {
+    let entry = Entry { signature: None, ..ledger().remove(3) };
+    let message = String::from_utf8(entry.message()).unwrap();
+    let (label, json) = message.split_once('\n').unwrap();
+    assert_eq!(label, "nuncio/grant-ledger/v1");
+    let hash = Digest::of_bytes(&[1]);
+    let expected = format!(
+        r#"{{"action":"reauth","actor":"person:ada","agent_id":"agt_1","at":"1970-01-01T00:00:00.030Z","device_id":"dev_2","manifest_hash":"{hash}","manifest_version":4,"prev_hash":"{}","relation_id":"rel_1","scopes":["b","c"],"seq":4,"terms":{{"c":{{"until":"1970-01-01T00:00:00.100Z"}}}}}}"#,
+        entry.prev_hash
+    );
+    assert_eq!(json, expected);
+    assert_eq!(serde_json::from_str::<Entry>(json).unwrap(), entry);
+    let unknown = json.replacen('{', r#"{"extra":1,"#, 1);
+    assert!(serde_json::from_str::<Entry>(&unknown).is_err(), "what is not signed is not read either");
+}

@@ -1,0 +1,184 @@
+//! What an agent ever asked for, by name: the last form of each tool and scope, and since when each scope
+//! has been there without a break. It stands for the whole history, and does not grow with it, so that
+//! nothing that went and comes back is taken for new, or for what it was.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use crate::ids::ScopeId;
+
+/// How many different tools and scopes an agent may have had in all.
+pub const MAX_NAMES: usize = 4096;
+
+/// The lineage of an agent's manifests.
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The last form of every tool there was, by name.
+    tools: BTreeMap<String, Value>,
+    /// The last form of every scope there was, by id.
+    scopes: BTreeMap<String, Value>,
+    /// The version since which each scope declared now has been there all the time.
+    since: BTreeMap<ScopeId, u64>,
+}
+
+impl Lineage {
+    /// The lineage with a further version; none when that has no manifest.
+    #[must_use]
+    pub fn with(&self, version: u64, manifest: Option<&Value>) -> Self {
+        let mut next = self.clone();
+        let part = |name: &str| manifest.and_then(|it| it.get(name)).and_then(Value::as_array).into_iter().flatten();
+        let mut declared = BTreeSet::new();
+        for scope in part("permission_scopes") {
+            let Some(id) = scope.get("id").and_then(Value::as_str) else { continue };
+            next.scopes.insert(id.to_owned(), scope.clone());
+            declared.extend(ScopeId::parse(id));
+        }
+        for tool in part("tools") {
+            if let Some(name) = tool.get("name").and_then(Value::as_str) {
+                next.tools.insert(name.to_owned(), tool.clone());
+            }
+        }
+        next.since.retain(|scope, _| declared.contains(scope));
+        for scope in declared {
+            next.since.entry(scope).or_insert(version);
+        }
+        next
+    }
+
+    /// How many different tools and scopes there were.
+    #[must_use]
+    pub fn names(&self) -> usize {
+        self.tools.len() + self.scopes.len()
+    }
+
+    /// The scopes declared now.
+    #[must_use]
+    pub fn declared(&self) -> BTreeSet<ScopeId> {
+        self.since.keys().cloned().collect()
+    }
+
+    /// The scopes declared now that were not there all the time since that version.
+    #[must_use]
+    pub fn fresh_since(&self, version: u64) -> BTreeSet<ScopeId> {
+        self.since.iter().filter(|(_, since)| **since > version).map(|(scope, _)| scope.clone()).collect()
+    }
+
+    /// Everything there ever was as one manifest, in its last form: the history a judge needs.
+    #[must_use]
+    pub fn as_history(&self) -> Vec<Value> {
+        if self.names() == 0 {
+            return Vec::new();
+        }
+        vec![json!({
+            "schema_version": "1.0",
+            "agent_version": "0.0.0",
+            "tools": self.tools.values().collect::<Vec<_>>(),
+            "permission_scopes": self.scopes.values().collect::<Vec<_>>(),
+        })]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::judge::{self, ChangePolicy};
+
+    fn manifest(tools: &[(&str, u64)], scopes: &[&str]) -> Value {
+        let tools: Vec<_> = tools.iter().map(|(name, timeout)| json!({"name": name, "timeout_ms": timeout})).collect();
+        let scopes: Vec<_> = scopes.iter().map(|id| json!({"id": id})).collect();
+        json!({"tools": tools, "permission_scopes": scopes})
+    }
+
+    fn fresh(lineage: &Lineage, version: u64) -> Vec<String> {
+        lineage.fresh_since(version).iter().map(ToString::to_string).collect()
+    }
+
+    #[test]
+    fn a_scope_that_went_and_came_back_is_fresh_again() {
+        let one = Lineage::default().with(1, Some(&manifest(&[], &["a", "b"])));
+        assert_eq!(fresh(&one, 0), ["a", "b"]);
+        assert_eq!(fresh(&one, 1), [""; 0]);
+        let two = one.with(2, Some(&manifest(&[], &["a"])));
+        let three = two.with(3, Some(&manifest(&[], &["a", "b"])));
+        assert_eq!(fresh(&three, 1), ["b"]);
+        assert_eq!(fresh(&three, 2), ["b"]);
+        assert_eq!(fresh(&three, 3), [""; 0]);
+        let cleared = three.with(4, None);
+        assert!(cleared.declared().is_empty());
+        assert_eq!(fresh(&cleared.with(5, Some(&manifest(&[], &["a"]))), 4), ["a"]);
+    }
+
+    #[test]
+    fn the_last_form_of_what_is_gone_is_kept_and_nothing_twice() {
+        let mut lineage = Lineage::default();
+        for version in 1..=100 {
+            lineage = lineage.with(version, Some(&manifest(&[("t", version), ("u", 0)], &["a"])));
+        }
+        let history = lineage.with(101, None).as_history();
+        assert_eq!(history[0]["tools"], json!([{"name": "t", "timeout_ms": 100}, {"name": "u", "timeout_ms": 0}]));
+        assert_eq!(history.len(), 1);
+        assert_eq!(lineage.names(), 3);
+    }
+
+    /// A manifest out of a few names in a few forms; none when it was cleared.
+    fn any_manifest() -> impl Strategy<Value = Option<Value>> {
+        let schema = |form: usize| {
+            let required: &[&str] = [&[][..], &["a"], &["a", "b"]][form];
+            json!({
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+                "required": required,
+                "additionalProperties": false,
+            })
+        };
+        let tools = prop::collection::btree_map(0..4_usize, (0..3_usize, 0..3_usize), 0..4);
+        let scopes = prop::collection::btree_map(0..3_usize, 0..3_usize, 0..4);
+        let manifest = (tools, scopes).prop_map(move |(tools, scopes)| {
+            let declared = |scope: usize| scopes.contains_key(&scope);
+            let tools: Vec<_> = tools
+                .iter()
+                .filter(|(_, (scope, _))| declared(*scope))
+                .map(|(tool, (scope, form))| {
+                    json!({
+                        "name": format!("t{tool}"),
+                        "permission_scope": format!("s{scope}"),
+                        "input_schema": schema(*form),
+                        "description_i18n_key": "k",
+                    })
+                })
+                .collect();
+            let scopes: Vec<_> = scopes
+                .iter()
+                .map(|(scope, level)| (scope, ["low", "medium", "high"][*level]))
+                .map(|(scope, level)| json!({"id": format!("s{scope}"), "sensitivity": level}))
+                .collect();
+            json!({"schema_version": "1.0", "agent_version": "1.0.0", "tools": tools, "permission_scopes": scopes})
+        });
+        prop_oneof![8 => manifest.prop_map(Some), 1 => Just(None)]
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
+
+        /// To the judge, the lineage says what the whole history says, from wherever one looks.
+        #[test]
+        fn the_lineage_stands_for_the_whole_history(manifests in prop::collection::vec(any_manifest(), 2..7)) {
+            let (new, earlier) = manifests.split_last().unwrap();
+            let versions = earlier.iter().zip(1_u64..);
+            let lineage = versions.fold(Lineage::default(), |line, (it, version)| line.with(version, it.as_ref()));
+            let whole: Vec<_> = earlier.iter().flatten().cloned().collect();
+            for accepted in earlier {
+                let judged = |history: &[Value]| {
+                    let verdict = judge::manifests(accepted.as_ref(), new.as_ref(), history, &ChangePolicy::default());
+                    let rules: Vec<_> = verdict.findings.iter().map(|it| (it.rule, it.pointer.clone())).collect();
+                    (verdict.breaking, verdict.scopes_requiring_reauth, rules)
+                };
+                prop_assert_eq!(judged(&whole), judged(&lineage.as_history()));
+            }
+        }
+    }
+}

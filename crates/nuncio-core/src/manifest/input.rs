@@ -1,0 +1,169 @@
+//! A tool's `input_schema`: compiled, bounded, and closed within itself.
+
+use serde_json::Value;
+
+use super::fault::{ManifestRule, Notes, WarningRule};
+use super::read::shown;
+use crate::json::pointer;
+use crate::schema::{self, Schema, SchemaError, keywords};
+
+/// How deep an input schema may nest.
+pub(super) const MAX_DEPTH: usize = 32;
+/// How many values an input schema may have, counted at any depth.
+pub(super) const MAX_NODES: usize = 5_000;
+/// How many characters a pattern may have.
+pub(super) const MAX_PATTERN: usize = 512;
+
+/// Reads the schema at `place`.
+pub(super) fn read(source: &Value, place: &str, notes: &mut Notes) -> Option<Schema> {
+    let before = notes.count();
+    if source.get("type") != Some(&Value::from("object")) {
+        let message = "must say \"type\": \"object\", since a tool's arguments are one".to_owned();
+        notes.fault(ManifestRule::SchemaNotObject, place, message);
+    }
+    // Too deep or too large to be looked at further.
+    let depth = schema::depth(source);
+    if depth > MAX_DEPTH {
+        let message = format!("nests deeper than {MAX_DEPTH} levels; move parts into \"$defs\"");
+        notes.fault(ManifestRule::SchemaTooDeep, place, message);
+    }
+    let nodes = nodes(source);
+    if nodes > MAX_NODES {
+        let message = format!("has {nodes} values, at most {MAX_NODES} are allowed");
+        notes.fault(ManifestRule::SchemaTooLarge, place, message);
+    }
+    draft(source, place, notes);
+    keywords::each(source, place, &mut |schema, at| {
+        references(schema, at, notes);
+        patterns(schema, at, notes);
+        if at != place && schema.get("$id").is_some() {
+            let message = "must not be there: it would change what references mean".to_owned();
+            notes.fault(ManifestRule::SchemaRebased, &pointer(at, "$id"), message);
+        }
+    });
+    if notes.count() > before {
+        return None;
+    }
+    let compiled = compile(source, place, notes);
+    if compiled.is_some() && source.get("additionalProperties") != Some(&Value::Bool(false)) {
+        let message = "is not false: the tool takes arguments that nobody agreed to; close the object".to_owned();
+        notes.warn(WarningRule::AdditionalProperties, &pointer(place, "additionalProperties"), message);
+    }
+    compiled
+}
+
+fn compile(source: &Value, place: &str, notes: &mut Notes) -> Option<Schema> {
+    let mut invalid = |at: &str, message: String| notes.fault(ManifestRule::SchemaInvalid, at, message);
+    match Schema::compile_arguments(source.clone()) {
+        Ok(schema) => Some(schema),
+        Err(SchemaError::Invalid(why)) => {
+            let all: Vec<_> = jsonschema::draft202012::meta::validator()
+                .iter_errors(source)
+                .map(|error| (format!("{place}{}", error.instance_path()), error.to_string()))
+                .collect();
+            all.iter().for_each(|(at, why)| invalid(at, why.clone()));
+            if all.is_empty() {
+                invalid(place, why);
+            }
+            None
+        }
+        Err(why) => {
+            invalid(place, why.to_string());
+            None
+        }
+    }
+}
+
+fn nodes(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(nodes).sum(),
+        Value::Object(map) => map.values().map(nodes).sum(),
+        _ => 0,
+    }
+}
+
+fn draft(source: &Value, place: &str, notes: &mut Notes) {
+    let Some(found) = source.get("$schema") else { return };
+    let is_2020 = |text: &str| text.trim_end_matches('#') == "https://json-schema.org/draft/2020-12/schema";
+    if !found.as_str().is_some_and(is_2020) {
+        let message = format!("must be Draft 2020-12, found {}; leave it out or convert the schema", shown(found));
+        notes.fault(ManifestRule::SchemaDraft, &pointer(place, "$schema"), message);
+    }
+}
+
+fn references(schema: &Value, place: &str, notes: &mut Notes) {
+    for keyword in ["$ref", "$dynamicRef"] {
+        let Some(target) = schema.get(keyword).and_then(Value::as_str) else { continue };
+        if !target.starts_with('#') {
+            let message = format!("must stay within the schema, such as \"#/$defs/name\", found {target:?}");
+            notes.fault(ManifestRule::SchemaReference, &pointer(place, keyword), message);
+        }
+    }
+}
+
+fn patterns(schema: &Value, place: &str, notes: &mut Notes) {
+    if let Some(pattern) = schema.get("pattern").and_then(Value::as_str) {
+        pattern_fault(pattern, || pointer(place, "pattern"), notes);
+    }
+    let named = schema.get("patternProperties").and_then(Value::as_object);
+    for pattern in named.into_iter().flat_map(|named| named.keys()) {
+        pattern_fault(pattern, || pointer(&pointer(place, "patternProperties"), pattern), notes);
+    }
+}
+
+fn pattern_fault(pattern: &str, place: impl Fn() -> String, notes: &mut Notes) {
+    let length = pattern.chars().count();
+    if length > MAX_PATTERN {
+        let message = format!("must not have more than {MAX_PATTERN} characters, found {length}");
+        notes.fault(ManifestRule::SchemaPattern, &place(), message);
+    } else if let Some(found) = unbounded(pattern) {
+        let message = format!("must not use {found}, which cannot be matched in linear time");
+        notes.fault(ManifestRule::SchemaPattern, &place(), message);
+    }
+}
+
+/// What in a pattern needs backtracking.
+fn unbounded(pattern: &str) -> Option<&'static str> {
+    let mut rest = pattern;
+    let mut in_class = false;
+    while let Some(first) = rest.chars().next() {
+        let tail = &rest[first.len_utf8()..];
+        rest = match first {
+            '\\' => {
+                let escaped = tail.chars().next();
+                if !in_class && escaped.is_some_and(|c| matches!(c, '1'..='9') || c == 'k') {
+                    return Some("a back-reference");
+                }
+                escaped.map_or("", |escaped| &tail[escaped.len_utf8()..])
+            }
+            '[' if !in_class => {
+                in_class = true;
+                tail
+            }
+            ']' => {
+                in_class = false;
+                tail
+            }
+            '(' if !in_class && ["?=", "?!", "?<=", "?<!"].iter().any(|mark| tail.starts_with(mark)) => {
+                return Some("look-around");
+            }
+            _ => tail,
+        };
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::unbounded;
+
+    #[test]
+    fn only_what_needs_backtracking_is_refused() {
+        for plain in ["^[a-z(?=)\\1]+$", "\\(?=", "(?:a|b)", "(?<name>a)", "[^]](x)", "\\\\1", "\\d\\b", "a\\"] {
+            assert_eq!(unbounded(plain), None, "{plain}");
+        }
+        for refused in ["(?=a)", "x(?!y)", "(?<=a)b", "(?<!a)b", "(a)\\1", "(?<n>a)\\k<n>"] {
+            assert!(unbounded(refused).is_some(), "{refused}");
+        }
+    }
+}

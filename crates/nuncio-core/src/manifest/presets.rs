@@ -1,0 +1,285 @@
+//! The scopes that clients have words for, and how sensitive a scope is at least.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::scopes::is_reserved;
+use super::words::{self, Length};
+use crate::agent::Sensitivity;
+use crate::ids::ScopeId;
+use crate::text::{LocalText, is_language};
+
+/// The bundle that ships with us.
+const BUILT_IN: &str = include_str!("presets.toml");
+
+/// The preset scopes with their words, and the floors of families of scopes.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Presets {
+    scopes: BTreeMap<ScopeId, PresetScope>,
+    floors: BTreeMap<Family, Sensitivity>,
+}
+
+/// A scope that every client has words for.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PresetScope {
+    /// Its id.
+    pub id: ScopeId,
+    /// The key of its label, such as `agent.scope.filesystem_read.label`.
+    pub label_i18n_key: String,
+    /// The key of its description, such as `agent.scope.filesystem_read.description`.
+    pub description_i18n_key: String,
+    /// A few words.
+    pub label: LocalText,
+    /// A sentence.
+    pub description: LocalText,
+    /// How much is at stake, at least.
+    pub sensitivity: Sensitivity,
+}
+
+/// Everything wrong with additions to the presets; never empty.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct PresetFaults(Vec<String>);
+
+impl PresetFaults {
+    /// What is wrong, each with its place.
+    #[must_use]
+    pub fn messages(&self) -> &[String] {
+        &self.0
+    }
+}
+
+impl fmt::Display for PresetFaults {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.join("\n"))
+    }
+}
+
+impl std::error::Error for PresetFaults {}
+
+impl Default for Presets {
+    /// The four scopes and the floors that ship with us.
+    fn default() -> Self {
+        let mut presets = Self { scopes: BTreeMap::new(), floors: BTreeMap::new() };
+        presets.extend_toml(BUILT_IN).expect("the built-in presets are right, a test reads them");
+        presets
+    }
+}
+
+impl Presets {
+    /// Adds an operator's scopes, languages and floors, written in TOML. Nothing is added when something is wrong.
+    ///
+    /// # Errors
+    /// Everything wrong, each with its place. A scope or a floor may be raised, never lowered.
+    pub fn extend_toml(&mut self, text: &str) -> Result<(), PresetFaults> {
+        let bundle = toml::from_str(text).map_err(|why| PresetFaults(vec![why.to_string()]))?;
+        self.extend(bundle)
+    }
+
+    /// The same, written in JSON: `{"scope": […], "floor": […]}`.
+    ///
+    /// # Errors
+    /// As [`Presets::extend_toml`].
+    pub fn extend_json(&mut self, text: &str) -> Result<(), PresetFaults> {
+        let bundle = serde_json::from_str(text).map_err(|why| PresetFaults(vec![why.to_string()]))?;
+        self.extend(bundle)
+    }
+
+    /// The preset scope of that id.
+    #[must_use]
+    pub fn scope(&self, id: &str) -> Option<&PresetScope> {
+        self.scopes.get(id)
+    }
+
+    /// Every preset scope, by id.
+    pub fn scopes(&self) -> impl Iterator<Item = &PresetScope> {
+        self.scopes.values()
+    }
+
+    /// How sensitive a scope is at least, whatever a manifest says: its preset's, or its family's if that is more.
+    #[must_use]
+    pub fn floor(&self, id: &str) -> Option<Sensitivity> {
+        let families = self.floors.iter().filter(|(family, _)| family.has(id)).map(|(_, floor)| *floor);
+        families.chain(self.scope(id).map(|scope| scope.sensitivity)).max()
+    }
+
+    /// The words behind an i18n key, in `language` or the nearest there is.
+    #[must_use]
+    pub fn text(&self, key: &str, language: &str) -> Option<&str> {
+        self.local_text(key).map(|text| text.in_language(language))
+    }
+
+    /// Whether there are words behind an i18n key.
+    #[must_use]
+    pub fn has_text(&self, key: &str) -> bool {
+        self.local_text(key).is_some()
+    }
+
+    fn local_text(&self, key: &str) -> Option<&LocalText> {
+        self.scopes.values().find_map(|scope| match key {
+            key if key == scope.label_i18n_key => Some(&scope.label),
+            key if key == scope.description_i18n_key => Some(&scope.description),
+            _ => None,
+        })
+    }
+
+    fn extend(&mut self, bundle: Bundle) -> Result<(), PresetFaults> {
+        let mut faults = Vec::new();
+        let mut extended = self.clone();
+        for (index, scope) in bundle.scope.into_iter().enumerate() {
+            extended.add_scope(scope, &mut Faults { place: format!("scope {}", index + 1), list: &mut faults });
+        }
+        for (index, floor) in bundle.floor.into_iter().enumerate() {
+            extended.add_floor(&floor, &mut Faults { place: format!("floor {}", index + 1), list: &mut faults });
+        }
+        if faults.is_empty() {
+            *self = extended;
+            return Ok(());
+        }
+        Err(PresetFaults(faults))
+    }
+
+    fn add_scope(&mut self, added: BundleScope, faults: &mut Faults<'_>) {
+        let Some(id) = faults.id(&added.id) else { return };
+        faults.texts("label", &added.label, Length::Label);
+        faults.texts("description", &added.description, Length::Sentence);
+        let before = self.scopes.get(&id);
+        let sensitivity = match (added.sensitivity, before.map(|scope| scope.sensitivity)) {
+            (Some(new), Some(old)) if new < old => {
+                return faults.add("sensitivity", &format!("must not be lowered from \"{old}\" to \"{new}\""));
+            }
+            (Some(sensitivity), _) | (None, Some(sensitivity)) => sensitivity,
+            (None, None) => return faults.add("sensitivity", "must be \"low\", \"medium\" or \"high\""),
+        };
+        let (label, description) = (before.map(|scope| &scope.label), before.map(|scope| &scope.description));
+        let (Some(label), Some(description)) = (merged(label, added.label), merged(description, added.description))
+        else {
+            return faults.add("label", "and description must both have words in \"en\" at least");
+        };
+        let stem = id.as_str().replace([':', '.', '-'], "_");
+        let key = |given: Option<String>, old: Option<&String>, part: &str| {
+            given.or_else(|| old.cloned()).unwrap_or_else(|| format!("agent.scope.{stem}.{part}"))
+        };
+        let scope = PresetScope {
+            label_i18n_key: key(added.label_i18n_key, before.map(|scope| &scope.label_i18n_key), "label"),
+            description_i18n_key: key(
+                added.description_i18n_key,
+                before.map(|scope| &scope.description_i18n_key),
+                "description",
+            ),
+            id: id.clone(),
+            label,
+            description,
+            sensitivity,
+        };
+        self.scopes.insert(id, scope);
+    }
+
+    fn add_floor(&mut self, added: &BundleFloor, faults: &mut Faults<'_>) {
+        let Some(family) = Family::parse(&added.family) else {
+            return faults
+                .add("family", "must be a scope such as \"filesystem:write\", or all of a domain: \"shell:*\"");
+        };
+        match self.floors.get(&family) {
+            Some(old) if added.sensitivity < *old => {
+                let message = format!("must not be lowered from \"{old}\" to \"{}\"", added.sensitivity);
+                faults.add("sensitivity", &message);
+            }
+            _ => {
+                self.floors.insert(family, added.sensitivity);
+            }
+        }
+    }
+}
+
+/// Old words with new ones over them; nothing when English is missing.
+fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<LocalText> {
+    let old = old.into_iter().flat_map(LocalText::languages);
+    let mut all: BTreeMap<String, String> = old.map(|(tag, text)| (tag.to_owned(), text.to_owned())).collect();
+    all.extend(new);
+    LocalText::in_languages(all).filter(|text| text.languages().any(|(tag, _)| tag == "en"))
+}
+
+/// One scope, or every scope of a domain; in lower case, since nobody should slip by with a capital.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+enum Family {
+    One(String),
+    Domain(String),
+}
+
+impl Family {
+    fn parse(text: &str) -> Option<Self> {
+        let (domain, all) = text.strip_suffix(":*").map_or((text, false), |domain| (domain, true));
+        let name = ScopeId::parse(domain).ok()?.as_str().to_ascii_lowercase();
+        Some(if all { Self::Domain(name + ":") } else { Self::One(name) })
+    }
+
+    fn has(&self, id: &str) -> bool {
+        let id = id.to_ascii_lowercase();
+        match self {
+            Self::One(name) => id == *name,
+            Self::Domain(prefix) => id.starts_with(prefix.as_str()),
+        }
+    }
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Bundle {
+    #[serde(default)]
+    scope: Vec<BundleScope>,
+    #[serde(default)]
+    floor: Vec<BundleFloor>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BundleScope {
+    id: String,
+    sensitivity: Option<Sensitivity>,
+    label_i18n_key: Option<String>,
+    description_i18n_key: Option<String>,
+    #[serde(default)]
+    label: BTreeMap<String, String>,
+    #[serde(default)]
+    description: BTreeMap<String, String>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct BundleFloor {
+    family: String,
+    sensitivity: Sensitivity,
+}
+
+/// What is wrong with one entry.
+struct Faults<'a> {
+    place: String,
+    list: &'a mut Vec<String>,
+}
+
+impl Faults<'_> {
+    fn add(&mut self, field: &str, message: &str) {
+        self.list.push(format!("{}: {field} {message}", self.place));
+    }
+
+    fn id(&mut self, text: &str) -> Option<ScopeId> {
+        if is_reserved(text) {
+            self.add("id", &format!("{text:?} belongs to the platform; choose another domain"));
+            return None;
+        }
+        ScopeId::parse(text).map_err(|why| self.add("id", &why.to_string())).ok()
+    }
+
+    fn texts(&mut self, field: &str, texts: &BTreeMap<String, String>, length: Length) {
+        for (tag, text) in texts {
+            if !is_language(tag) {
+                self.add(field, &format!("{tag:?} must be a language tag such as \"en\" or \"zh-CN\""));
+            }
+            if let Some(why) = words::wrong(text, length) {
+                self.add(field, &format!("in {tag:?} {why}"));
+            }
+        }
+    }
+}

@@ -1,0 +1,205 @@
+//! The manifest's outermost fields, and how any field is read.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use semver::Version;
+use serde_json::{Map, Number, Value};
+
+use super::fault::{ManifestRule, Notes, WarningRule};
+use super::presets::Presets;
+use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
+use crate::json::pointer;
+
+/// Reads a manifest; nothing comes of it when a part is missing, and then there are faults.
+pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut Notes) -> Option<Manifest> {
+    let fields = Fields::of(value, String::new(), "the manifest", notes)?;
+    version(&fields, notes);
+    let agent_version = agent_version(&fields, notes);
+    let tools = fields.list("tools", notes);
+    let scopes = fields.list("permission_scopes", notes);
+    let scopes = scopes.and_then(|list| scopes::read(&list, presets, notes));
+    let declared: Vec<&str> = declared(&fields);
+    let tools = tools.and_then(|list| tools::read(&list, &declared, presets, notes));
+    let flags = flags(&fields, notes);
+    fields.unknown(&["schema_version", "agent_version", "tools", "permission_scopes", "capability_flags"], notes);
+    Some(Manifest {
+        agent_version: agent_version?,
+        tools: tools?,
+        scopes: scopes?,
+        flags: flags?,
+        source: Arc::new(Value::Null),
+    })
+}
+
+/// The ids of all scopes written down, right or wrong, so that a tool is not blamed for its scope's faults.
+fn declared<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
+    let scopes = fields.map.get("permission_scopes").and_then(Value::as_array);
+    scopes.into_iter().flatten().filter_map(|scope| scope.get("id")?.as_str()).collect()
+}
+
+fn version(fields: &Fields<'_>, notes: &mut Notes) {
+    let Some(found) = fields.required("schema_version", notes) else { return };
+    if found.as_str() != Some(SCHEMA_VERSION) {
+        let message = format!("must be the text {SCHEMA_VERSION:?}, found {}", shown(found));
+        notes.fault(ManifestRule::SchemaVersion, &fields.at("schema_version"), message);
+    }
+}
+
+fn agent_version(fields: &Fields<'_>, notes: &mut Notes) -> Option<Version> {
+    let text = fields.text("agent_version", notes)?;
+    Version::parse(text)
+        .map_err(|why| {
+            let message = format!("must be a semantic version such as \"1.0.0\", found {text:?}: {why}");
+            notes.fault(ManifestRule::AgentVersion, &fields.at("agent_version"), message);
+        })
+        .ok()
+}
+
+fn flags(fields: &Fields<'_>, notes: &mut Notes) -> Option<BTreeMap<String, bool>> {
+    let Some(value) = fields.map.get("capability_flags") else { return Some(BTreeMap::new()) };
+    let flags = Fields::of(value, fields.at("capability_flags"), "capability_flags", notes)?;
+    let before = notes.count();
+    let flags = flags.map.keys().filter_map(|name| Some((name.clone(), flags.truth(name, notes)?))).collect();
+    (notes.count() == before).then_some(flags)
+}
+
+/// Finds the numbers that two readers could take for different ones.
+pub(super) fn numbers(value: &Value, at: &str, notes: &mut Notes) {
+    match value {
+        Value::Number(number) if !is_exact(number) => {
+            let message = format!(
+                "{number} is beyond ±{MAX_INTEGER}, where readers begin to round; write a smaller number, or a text"
+            );
+            notes.fault(ManifestRule::UnsafeNumber, at, message);
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                numbers(item, &format!("{at}/{index}"), notes);
+            }
+        }
+        Value::Object(map) => map.iter().for_each(|(name, item)| numbers(item, &pointer(at, name), notes)),
+        _ => {}
+    }
+}
+
+fn is_exact(number: &Number) -> bool {
+    if let Some(whole) = number.as_i64() {
+        return whole.unsigned_abs() <= MAX_INTEGER;
+    }
+    // 2^53 - 1 has an exact double, and every double beyond it is whole.
+    !number.is_u64() && number.as_f64().is_some_and(|number| number.abs() <= 9_007_199_254_740_991.0)
+}
+
+/// An object and its place.
+pub(super) struct Fields<'a> {
+    pub(super) map: &'a Map<String, Value>,
+    place: String,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn of(value: &'a Value, place: String, what: &str, notes: &mut Notes) -> Option<Self> {
+        let Some(map) = value.as_object() else {
+            notes.fault(ManifestRule::WrongType, &place, format!("{what} must be an object, found {}", shown(value)));
+            return None;
+        };
+        Some(Self { map, place })
+    }
+
+    /// A pointer to a field.
+    pub(super) fn at(&self, name: &str) -> String {
+        pointer(&self.place, name)
+    }
+
+    /// A field that must be there.
+    pub(super) fn required(&self, name: &str, notes: &mut Notes) -> Option<&'a Value> {
+        let found = self.map.get(name);
+        if found.is_none() {
+            notes.fault(ManifestRule::Missing, &self.at(name), "must be there".to_owned());
+        }
+        found
+    }
+
+    /// A text that must be there.
+    pub(super) fn text(&self, name: &str, notes: &mut Notes) -> Option<&'a str> {
+        let value = self.required(name, notes)?;
+        let text = value.as_str();
+        if text.is_none() {
+            self.wrong_type(name, "a text", value, notes);
+        }
+        text
+    }
+
+    /// A key into a bundle of texts that must be there.
+    pub(super) fn i18n_key(&self, name: &str, notes: &mut Notes) -> Option<String> {
+        let text = self.text(name, notes)?;
+        let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
+        if text.is_empty() || text.len() > 200 || !text.bytes().all(fits) {
+            let message = format!(
+                "must be a key such as \"agent.scope.filesystem_read.label\": 1 to 200 letters, digits, '_', '-' and \
+                 '.', found {}",
+                shown(&self.map[name])
+            );
+            notes.fault(ManifestRule::I18nKey, &self.at(name), message);
+            return None;
+        }
+        Some(text.to_owned())
+    }
+
+    /// A truth value that is there.
+    pub(super) fn truth(&self, name: &str, notes: &mut Notes) -> Option<bool> {
+        let value = self.map.get(name)?;
+        if !value.is_boolean() {
+            self.wrong_type(name, "true or false", value, notes);
+        }
+        value.as_bool()
+    }
+
+    /// A list that must be there, with its place.
+    pub(super) fn list(&self, name: &str, notes: &mut Notes) -> Option<List<'a>> {
+        let value = self.required(name, notes)?;
+        let Some(items) = value.as_array() else {
+            self.wrong_type(name, "a list", value, notes);
+            return None;
+        };
+        Some(List { items, place: self.at(name) })
+    }
+
+    pub(super) fn wrong_type(&self, name: &str, wanted: &str, found: &Value, notes: &mut Notes) {
+        notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", shown(found)));
+    }
+
+    /// Warns of the fields that are not among `known`.
+    pub(super) fn unknown(&self, known: &[&str], notes: &mut Notes) {
+        for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
+            let message = "is kept, but no field of this version of the manifest".to_owned();
+            notes.warn(WarningRule::UnknownField, &self.at(name), message);
+        }
+    }
+}
+
+/// A list and its place.
+pub(super) struct List<'a> {
+    items: &'a [Value],
+    place: String,
+}
+
+impl<'a> List<'a> {
+    /// Every item with its place.
+    pub(super) fn items(&self) -> impl Iterator<Item = (&'a Value, String)> {
+        self.items.iter().enumerate().map(|(index, item)| (item, format!("{}/{index}", self.place)))
+    }
+}
+
+/// A value short enough for a message.
+pub(super) fn shown(value: &Value) -> String {
+    match value {
+        Value::Object(_) => "an object".to_owned(),
+        Value::Array(_) => "a list".to_owned(),
+        Value::String(text) if text.chars().count() > 60 => {
+            format!("{:?}…", text.chars().take(60).collect::<String>())
+        }
+        Value::String(text) => format!("{text:?}"),
+        other => other.to_string(),
+    }
+}

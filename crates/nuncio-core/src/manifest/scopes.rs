@@ -1,0 +1,103 @@
+//! `permission_scopes`: the permissions of a manifest.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::fault::{ManifestRule, Notes};
+use super::presets::Presets;
+use super::read::{Fields, List, shown};
+use super::words::{self, Length};
+use super::{ManifestScope, RESERVED_PREFIXES};
+use crate::agent::Sensitivity;
+use crate::ids::ScopeId;
+
+const FIELDS: [&str; 6] =
+    ["id", "label_i18n_key", "description_i18n_key", "label_fallback", "description_fallback", "sensitivity"];
+
+pub(super) fn read(list: &List<'_>, presets: &Presets, notes: &mut Notes) -> Option<Vec<ManifestScope>> {
+    let mut seen = HashSet::new();
+    let mut scopes = Vec::new();
+    let mut whole = true;
+    for (value, place) in list.items() {
+        let id = value.get("id").and_then(Value::as_str);
+        if id.is_some_and(|id| !seen.insert(id)) {
+            let message = "is declared above already; leave one".to_owned();
+            notes.fault(ManifestRule::ScopeDuplicate, &format!("{place}/id"), message);
+        }
+        let scope = scope(value, place, presets, notes);
+        whole &= scope.is_some();
+        scopes.extend(scope);
+    }
+    whole.then_some(scopes)
+}
+
+fn scope(value: &Value, place: String, presets: &Presets, notes: &mut Notes) -> Option<ManifestScope> {
+    let fields = Fields::of(value, place, "a scope", notes)?;
+    let id = id(&fields, notes);
+    let label_i18n_key = fields.i18n_key("label_i18n_key", notes);
+    let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
+    let label_fallback = words::fallback(&fields, "label_fallback", Length::Label, notes);
+    let description_fallback = words::fallback(&fields, "description_fallback", Length::Sentence, notes);
+    let sensitivity = sensitivity(&fields, notes);
+    if let Some(id) = &id {
+        words_missing(id, &fields, presets, notes);
+        below_floor(id, sensitivity, &fields, presets, notes);
+    }
+    fields.unknown(&FIELDS, notes);
+    Some(ManifestScope {
+        id: id?,
+        label_i18n_key: label_i18n_key?,
+        description_i18n_key: description_i18n_key?,
+        label_fallback,
+        description_fallback,
+        sensitivity: sensitivity?,
+    })
+}
+
+fn id(fields: &Fields<'_>, notes: &mut Notes) -> Option<ScopeId> {
+    let text = fields.text("id", notes)?;
+    if is_reserved(text) {
+        let message = format!("{} belongs to the platform; choose another domain", shown(&Value::from(text)));
+        notes.fault(ManifestRule::ScopeReserved, &fields.at("id"), message);
+        return None;
+    }
+    ScopeId::parse(text).map_err(|why| notes.fault(ManifestRule::ScopeId, &fields.at("id"), why.to_string())).ok()
+}
+
+/// Whether a scope's id begins like the platform's own, in whatever case.
+pub(super) fn is_reserved(id: &str) -> bool {
+    let id = id.to_ascii_lowercase();
+    RESERVED_PREFIXES.iter().any(|prefix| id.starts_with(prefix))
+}
+
+fn sensitivity(fields: &Fields<'_>, notes: &mut Notes) -> Option<Sensitivity> {
+    let value = fields.required("sensitivity", notes)?;
+    let found = value.as_str().and_then(Sensitivity::parse);
+    if found.is_none() {
+        let message = format!("must be \"low\", \"medium\" or \"high\", found {}", shown(value));
+        notes.fault(ManifestRule::Sensitivity, &fields.at("sensitivity"), message);
+    }
+    found
+}
+
+/// Whoever decides must be able to read what it is about.
+fn words_missing(id: &ScopeId, fields: &Fields<'_>, presets: &Presets, notes: &mut Notes) {
+    if presets.scope(id.as_str()).is_some() {
+        return;
+    }
+    for name in ["label_fallback", "description_fallback"] {
+        if !fields.map.contains_key(name) {
+            let message = format!("must be there: {id} is no preset scope, so clients have no words for it");
+            notes.fault(ManifestRule::FallbackMissing, &fields.at(name), message);
+        }
+    }
+}
+
+fn below_floor(id: &ScopeId, found: Option<Sensitivity>, fields: &Fields<'_>, presets: &Presets, notes: &mut Notes) {
+    let (Some(found), Some(floor)) = (found, presets.floor(id.as_str())) else { return };
+    if found < floor {
+        let message = format!("{id} must be at least \"{floor}\", found \"{found}\"");
+        notes.fault(ManifestRule::SensitivityBelowFloor, &fields.at("sensitivity"), message);
+    }
+}

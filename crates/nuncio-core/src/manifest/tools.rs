@@ -1,0 +1,112 @@
+//! `tools`: what a manifest's agent may ask a person's device to do.
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use serde_json::Value;
+
+use super::fault::{ManifestRule, Notes, WarningRule};
+use super::presets::Presets;
+use super::read::{Fields, List, shown};
+use super::words::{self, Length};
+use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
+use crate::ids::{ScopeId, ToolName};
+
+const FIELDS: [&str; 7] = [
+    "name",
+    "description_i18n_key",
+    "description_fallback",
+    "input_schema",
+    "permission_scope",
+    "required",
+    "timeout_ms",
+];
+
+pub(super) fn read(
+    list: &List<'_>,
+    declared: &[&str],
+    presets: &Presets,
+    notes: &mut Notes,
+) -> Option<Vec<ManifestTool>> {
+    let mut seen = HashSet::new();
+    let mut tools = Vec::new();
+    let mut whole = true;
+    for (value, place) in list.items() {
+        let name = value.get("name").and_then(Value::as_str);
+        if name.is_some_and(|name| !seen.insert(name)) {
+            let message = "is the name of a tool above already; choose another".to_owned();
+            notes.fault(ManifestRule::ToolDuplicate, &format!("{place}/name"), message);
+        }
+        let tool = tool(value, place, declared, presets, notes);
+        whole &= tool.is_some();
+        tools.extend(tool);
+    }
+    whole.then_some(tools)
+}
+
+fn tool(value: &Value, place: String, declared: &[&str], presets: &Presets, notes: &mut Notes) -> Option<ManifestTool> {
+    let fields = Fields::of(value, place, "a tool", notes)?;
+    let name = name(&fields, notes);
+    let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
+    let description_fallback = words::fallback(&fields, "description_fallback", Length::Sentence, notes);
+    let input = fields.required("input_schema", notes);
+    let input = input.and_then(|schema| input::read(schema, &fields.at("input_schema"), notes));
+    let scope = scope(&fields, declared, notes);
+    let required = if fields.map.contains_key("required") { fields.truth("required", notes) } else { Some(false) };
+    let timeout = timeout(&fields, notes);
+    if let Some(key) = &description_i18n_key
+        && !fields.map.contains_key("description_fallback")
+        && !presets.has_text(key)
+    {
+        let message = "is missing: a client whose bundle has no such key cannot say what the tool does".to_owned();
+        notes.warn(WarningRule::DescriptionFallback, &fields.at("description_fallback"), message);
+    }
+    fields.unknown(&FIELDS, notes);
+    Some(ManifestTool {
+        name: name?,
+        description_i18n_key: description_i18n_key?,
+        description_fallback,
+        input: input?,
+        scope: scope?,
+        required: required?,
+        timeout: timeout?,
+    })
+}
+
+/// `^[a-z][a-z0-9_]{1,31}$`, narrower than what other protocols allow.
+fn name(fields: &Fields<'_>, notes: &mut Notes) -> Option<ToolName> {
+    let text = fields.text("name", notes)?;
+    let fits = (2..=32).contains(&text.len())
+        && text.starts_with(|first: char| first.is_ascii_lowercase())
+        && text.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_');
+    let name = ToolName::parse(text).ok().filter(|_| fits);
+    if name.is_none() {
+        let message = format!(
+            "must be 2 to 32 lower-case letters, digits and underscores, beginning with a letter, found {}",
+            shown(&Value::from(text))
+        );
+        notes.fault(ManifestRule::ToolName, &fields.at("name"), message);
+    }
+    name
+}
+
+fn scope(fields: &Fields<'_>, declared: &[&str], notes: &mut Notes) -> Option<ScopeId> {
+    let text = fields.text("permission_scope", notes)?;
+    if !declared.contains(&text) {
+        let message = format!("{} is not declared; add it to permission_scopes", shown(&Value::from(text)));
+        notes.fault(ManifestRule::ScopeUndeclared, &fields.at("permission_scope"), message);
+    }
+    // A wrong id is told where it is declared.
+    ScopeId::parse(text).ok()
+}
+
+fn timeout(fields: &Fields<'_>, notes: &mut Notes) -> Option<Duration> {
+    let Some(value) = fields.map.get("timeout_ms") else { return Some(DEFAULT_TIMEOUT) };
+    let found = value.as_u64().map(Duration::from_millis).filter(|time| !time.is_zero() && *time <= MAX_TIMEOUT);
+    if found.is_none() {
+        let most = MAX_TIMEOUT.as_millis();
+        let message = format!("must be a whole number of milliseconds from 1 to {most}, found {}", shown(value));
+        notes.fault(ManifestRule::Timeout, &fields.at("timeout_ms"), message);
+    }
+    found
+}

@@ -1,0 +1,98 @@
+//! An agent's own words, which a client shows to whoever decides: short, plain, and nothing hidden in them.
+
+use std::collections::BTreeMap;
+
+use icu_normalizer::ComposingNormalizer;
+use serde_json::Value;
+
+use super::fault::{ManifestRule, Notes};
+use super::read::Fields;
+use crate::json::pointer;
+use crate::text::{LocalText, is_language};
+
+/// How long a text may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Length {
+    /// A few words for a button or a list.
+    Label,
+    /// A sentence or two.
+    Sentence,
+}
+
+impl Length {
+    const fn most(self) -> usize {
+        match self {
+            Self::Label => 80,
+            Self::Sentence => 300,
+        }
+    }
+}
+
+/// Reads a `*_fallback`: a text, or one for each language.
+pub(super) fn fallback(fields: &Fields<'_>, name: &str, length: Length, notes: &mut Notes) -> Option<LocalText> {
+    let value = fields.map.get(name)?;
+    let place = fields.at(name);
+    match value {
+        Value::String(text) => {
+            check(text, &place, length, notes);
+            Some(LocalText::english(text))
+        }
+        Value::Object(texts) if !texts.is_empty() => {
+            let mut read = BTreeMap::new();
+            for (language, text) in texts {
+                let place = pointer(&place, language);
+                if !is_language(language) {
+                    let message = "must be a language tag such as \"en\" or \"zh-CN\"".to_owned();
+                    notes.fault(ManifestRule::FallbackLanguage, &place, message);
+                }
+                match text.as_str() {
+                    Some(text) => {
+                        check(text, &place, length, notes);
+                        read.insert(language.clone(), text.to_owned());
+                    }
+                    None => notes.fault(ManifestRule::WrongType, &place, "must be a text".to_owned()),
+                }
+            }
+            LocalText::in_languages(read)
+        }
+        other => {
+            fields.wrong_type(name, "a text, or an object with a text for each language", other, notes);
+            None
+        }
+    }
+}
+
+fn check(text: &str, place: &str, length: Length, notes: &mut Notes) {
+    if let Some(why) = wrong(text, length) {
+        notes.fault(ManifestRule::FallbackText, place, why);
+    }
+}
+
+/// What is wrong with a text that is to be shown to people.
+pub(super) fn wrong(text: &str, length: Length) -> Option<String> {
+    if text.trim().is_empty() {
+        return Some("must not be empty".to_owned());
+    }
+    let count = text.chars().count();
+    if count > length.most() {
+        return Some(format!("must not have more than {} characters, found {count}", length.most()));
+    }
+    if let Some(hidden) = text.chars().find(|character| is_hidden(*character)) {
+        return Some(format!(
+            "must not hold U+{:04X}: control, direction and invisible characters can make a text look like another",
+            u32::from(hidden)
+        ));
+    }
+    if !ComposingNormalizer::new_nfc().is_normalized(text) {
+        return Some("must be in Unicode normalization form C; compose its letters and accents".to_owned());
+    }
+    None
+}
+
+/// Controls, line breaks, direction marks, invisible separators and tags. Joiners stay: several scripts need them.
+fn is_hidden(character: char) -> bool {
+    character.is_control()
+        || matches!(character,
+            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
+}

@@ -1,0 +1,306 @@
+//! Agents that run elsewhere: their accounts, and the tokens by which they are known.
+
+use nuncio_core::Code;
+use nuncio_core::account::{Account, AccountOwner, Connection, MAX_DISPLAY_NAME, TokenMark};
+use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{AgentId, PersonName};
+use nuncio_core::principal::Principal;
+use url::Url;
+
+use super::error::ConsentError;
+use super::manifests::Publication;
+use super::words;
+use crate::Engine;
+use crate::access::{Caller, Credential};
+use crate::error::EngineError;
+use crate::ports::Entropy;
+use crate::ports::entropy::random_name;
+use crate::ports::store::{Conflict, ConsentChange, StoreError};
+
+/// How a token begins.
+const TOKEN_PREFIX: &str = "hsk_";
+
+/// How many letters and digits follow.
+const TOKEN_LETTERS: usize = 40;
+
+/// How much of a token is kept to be shown.
+const SHOWN: usize = 12;
+
+/// How many accounts are listed at once.
+const PAGE: usize = 100;
+
+/// An agent to be made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewAgent {
+    /// What people see.
+    pub display_name: String,
+    /// What it is for.
+    pub description: Option<String>,
+    /// Whether anyone may find it by searching.
+    pub public: bool,
+    /// How it is reached.
+    pub connection: Connection,
+    /// Where its health can be asked for.
+    pub health_check_url: Option<Url>,
+    /// What it can do, as it was sent.
+    pub manifest: Option<Vec<u8>>,
+    /// What its owner says to people about it.
+    pub change_note: Option<String>,
+}
+
+/// An agent that was made.
+#[derive(Debug, Clone, PartialEq)]
+pub struct NewAgentMade {
+    /// Its account.
+    pub account: Account,
+    /// Its token. It is returned here and nowhere else, ever.
+    pub token: String,
+    /// What became of the manifest it came with.
+    pub publication: Option<Publication>,
+}
+
+/// What of an account changes; what is none stays.
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct AgentPatch {
+    /// What people see.
+    pub display_name: Option<String>,
+    /// What it is for; an empty text takes it away.
+    pub description: Option<String>,
+    /// Whether anyone may find it by searching.
+    pub public: Option<bool>,
+    /// How it is reached.
+    pub connection: Option<Connection>,
+    /// Where its health can be asked for; none inside takes it away.
+    pub health_check_url: Option<Option<Url>>,
+}
+
+impl Engine {
+    /// Makes an agent that belongs to the caller, and publishes its manifest with it. When the manifest is
+    /// wrong, nothing is made.
+    ///
+    /// # Errors
+    /// The caller is no person, has too many agents, or the request or manifest is wrong.
+    pub async fn create_agent(&self, by: &Caller, new: NewAgent) -> Result<NewAgentMade, ConsentError> {
+        let owner = AccountOwner::Person(person(by)?.clone());
+        let most = self.limits().consent.agents_per_owner;
+        if self.store().accounts_of(&owner, None, most).await?.len() >= most {
+            return Err(ConsentError::limit("agents of this owner", most));
+        }
+        let checked = new.manifest.as_deref().map(|bytes| self.read_manifest(bytes)).transpose()?;
+        let now = self.now();
+        let (token, mark) = new_token(self.entropy(), now);
+        let account = Account {
+            id: AgentId::parse(&random_name(self.entropy(), "agt_"))?,
+            owner,
+            display_name: words::line("display_name", &new.display_name, MAX_DISPLAY_NAME)?,
+            description: words::description(new.description.as_deref())?,
+            public: new.public,
+            connection: new.connection,
+            health_check_url: new.health_check_url,
+            token: Some(mark),
+            created_at: now,
+            updated_at: now,
+            manifest_version: 0,
+            manifest_hash: None,
+            revision: 0,
+        };
+        let record = HappenedRecord { agent: Some(account.id.clone()), ..self.happened(Happened::AgentCreated, by) };
+        let mut changes = vec![
+            ConsentChange::CreateAccount { words: words::of(&account, None), account: account.clone() },
+            ConsentChange::Record(record),
+        ];
+        let Some(checked) = checked else {
+            self.store().commit(changes.into_iter().map(Into::into).collect()).await?;
+            return Ok(NewAgentMade { account, token, publication: None });
+        };
+        let planned = self.plan(by, &account, Some(&checked), new.change_note.as_deref()).await?;
+        changes.extend(planned.changes);
+        self.store().commit(changes.into_iter().map(Into::into).collect()).await?;
+        let publication = planned.publication;
+        Ok(NewAgentMade { account: publication.account.clone(), token, publication: Some(publication) })
+    }
+
+    /// Changes an account.
+    ///
+    /// # Errors
+    /// There is none, the caller does not own it, or the request is wrong.
+    pub async fn update_agent(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<Account, ConsentError> {
+        let name = patch.display_name.as_deref().map(|text| words::line("display_name", text, MAX_DISPLAY_NAME));
+        let name = name.transpose()?;
+        let description = patch.description.as_deref().map(|text| words::description(Some(text))).transpose()?;
+        self.change_account(by, id, None, |account| {
+            account.display_name = name.clone().unwrap_or_else(|| account.display_name.clone());
+            account.description = description.clone().unwrap_or_else(|| account.description.clone());
+            account.public = patch.public.unwrap_or(account.public);
+            account.connection = patch.connection.clone().unwrap_or_else(|| account.connection.clone());
+            account.health_check_url =
+                patch.health_check_url.clone().unwrap_or_else(|| account.health_check_url.clone());
+        })
+        .await
+    }
+
+    /// Makes an agent's token anew; the one before is worth nothing from now on.
+    ///
+    /// # Errors
+    /// There is no such agent, or the caller does not own it.
+    pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
+        let (token, mark) = new_token(self.entropy(), self.now());
+        let set = |account: &mut Account| account.token = Some(mark.clone());
+        Ok((self.change_account(by, id, Some(Happened::TokenRotated), set).await?, token))
+    }
+
+    /// Takes an agent's token back.
+    ///
+    /// # Errors
+    /// There is no such agent, or the caller does not own it.
+    pub async fn revoke_agent_token(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
+        self.change_account(by, id, Some(Happened::TokenRevoked), |account| account.token = None).await
+    }
+
+    /// The agent that holds that token.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn authenticate_agent_token(&self, token: &str) -> Result<Option<Caller>, EngineError> {
+        let Some(letters) = token.strip_prefix(TOKEN_PREFIX) else { return Ok(None) };
+        if letters.len() != TOKEN_LETTERS || !letters.bytes().all(|letter| letter.is_ascii_alphanumeric()) {
+            return Ok(None);
+        }
+        // Looked up by digest: how long it takes tells nothing about the tokens there are.
+        let account = self.store().account_by_token(&Digest::of_bytes(token.as_bytes())).await?;
+        Ok(account
+            .map(|account| Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(account.id)) }))
+    }
+
+    /// An agent's account.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn account(&self, id: &AgentId) -> Result<Account, ConsentError> {
+        self.store().account(id).await?.ok_or_else(|| {
+            ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here; search for it by name"))
+        })
+    }
+
+    /// An owner's accounts by id, those behind `after`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn accounts_of(
+        &self,
+        owner: &AccountOwner,
+        after: Option<&AgentId>,
+        limit: usize,
+    ) -> Result<Vec<Account>, EngineError> {
+        Ok(self.store().accounts_of(owner, after, limit.min(PAGE)).await?)
+    }
+
+    /// The public accounts that fit every word of the query, by id, those behind `after`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn search_agents(
+        &self,
+        query: &str,
+        after: Option<&AgentId>,
+        limit: usize,
+    ) -> Result<Vec<Account>, EngineError> {
+        Ok(self.store().public_accounts(&words::of_query(query), after, limit.min(PAGE)).await?)
+    }
+
+    pub(super) async fn change_account(
+        &self,
+        by: &Caller,
+        id: &AgentId,
+        happened: Option<Happened>,
+        change: impl Fn(&mut Account),
+    ) -> Result<Account, ConsentError> {
+        let _turn = self.agent_locks().enter(id).await;
+        loop {
+            let mut account = self.owned(by, id).await?;
+            let manifest = self.manifest_value(&account).await?;
+            change(&mut account);
+            account.updated_at = self.now();
+            account.revision += 1;
+            let words = words::of(&account, manifest.as_ref());
+            let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }];
+            let record = |happened| HappenedRecord { agent: Some(id.clone()), ..self.happened(happened, by) };
+            changes.extend(happened.map(record).map(ConsentChange::Record));
+            match self.store().commit(changes.into_iter().map(Into::into).collect()).await {
+                Err(StoreError::Conflict(Conflict::Moved)) => {}
+                other => {
+                    other?;
+                    return Ok(account);
+                }
+            }
+        }
+    }
+
+    /// The account, if the caller owns it.
+    pub(super) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
+        let account = self.account(id).await?;
+        if account.owner.is(&by.principal) {
+            return Ok(account);
+        }
+        let message = match &by.principal {
+            Principal::Agent(_) => format!("an agent's token may not change agent {id}: its owner may, with their own"),
+            _ => format!("agent {id} belongs to somebody else; only its owner may do that"),
+        };
+        Err(ConsentError::new(Code::NotOwner, message))
+    }
+}
+
+/// The person who asks.
+fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
+    match &by.principal {
+        Principal::Person(name) => Ok(name),
+        Principal::Agent(_) => Err(ConsentError::new(Code::NotOwner, "an agent cannot own agents; people can")),
+        _ => Err(ConsentError::new(Code::Unauthorized, "a person must ask: send the access token of a device")),
+    }
+}
+
+/// A token, and what is kept of it.
+fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (String, TokenMark) {
+    const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
+    let mut token = TOKEN_PREFIX.to_owned();
+    let mut bytes = [0_u8; 64];
+    while token.len() < TOKEN_PREFIX.len() + TOKEN_LETTERS {
+        entropy.fill(&mut bytes);
+        // Only so many values that each letter is as likely as any other.
+        let fair = bytes.iter().filter(|byte| **byte < 248).map(|byte| char::from(LETTERS[usize::from(byte % 62)]));
+        let missing = TOKEN_PREFIX.len() + TOKEN_LETTERS - token.len();
+        token.extend(fair.take(missing));
+    }
+    let mark =
+        TokenMark { digest: Digest::of_bytes(token.as_bytes()), prefix: token[..SHOWN].to_owned(), created_at: now };
+    (token, mark)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nuncio_core::time::Timestamp;
+    use std::sync::atomic::{AtomicU8, Ordering};
+
+    /// Every byte in turn.
+    #[derive(Debug, Default)]
+    struct Counting(AtomicU8);
+
+    impl Entropy for Counting {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill_with(|| self.0.fetch_add(1, Ordering::Relaxed));
+        }
+    }
+
+    #[test]
+    fn a_token_is_forty_letters_and_digits_and_only_its_digest_is_kept() {
+        let entropy = Counting(AtomicU8::new(230));
+        let (token, mark) = new_token(&entropy, Timestamp::from_millis(0));
+        assert_eq!(token.len(), 44);
+        assert!(token.strip_prefix("hsk_").unwrap().bytes().all(|letter| letter.is_ascii_alphanumeric()));
+        assert_eq!(mark.digest, Digest::of_bytes(token.as_bytes()));
+        assert_eq!(mark.prefix, token[..12]);
+        assert_ne!(new_token(&entropy, Timestamp::from_millis(0)).0, token);
+    }
+}

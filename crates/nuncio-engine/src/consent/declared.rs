@@ -1,0 +1,81 @@
+//! Agents that are declared in a file here: their manifest follows from it, and belongs to the operator.
+
+use nuncio_core::account::{Account, AccountOwner, Connection};
+use nuncio_core::agent::Agent;
+use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::ids::AgentId;
+use nuncio_core::manifest::Manifest;
+use nuncio_core::principal::Principal;
+use serde_json::Value;
+
+use super::error::ConsentError;
+use super::manifests::Publication;
+use super::words;
+use crate::Engine;
+use crate::access::Caller;
+use crate::ports::store::{Conflict, ConsentChange, StoreError};
+
+impl Engine {
+    /// Publishes what an agent served here can do to people, as it was projected from its declaration;
+    /// none when it has nothing for their devices. An agent that never had anything is not announced.
+    ///
+    /// # Errors
+    /// The manifest is wrong, or the store cannot be used.
+    pub async fn announce(&self, agent: &Agent, manifest: Option<Value>) -> Result<Option<Publication>, ConsentError> {
+        let by = Caller::new(Principal::Operator);
+        let id = AgentId::from(agent.name.clone());
+        let checked = manifest.map(|value| Manifest::check(value, &self.limits().consent.presets)).transpose()?;
+        match self.store().account(&id).await? {
+            None if checked.is_none() => return Ok(None),
+            None => self.open_account(agent, &id, &by).await?,
+            Some(account) => self.follow_declaration(agent, &account, &by).await?,
+        }
+        self.publish_checked(&by, &id, checked, None, None).await.map(Some)
+    }
+
+    async fn open_account(&self, agent: &Agent, id: &AgentId, by: &Caller) -> Result<(), ConsentError> {
+        let now = self.now();
+        let account = Account {
+            id: id.clone(),
+            owner: AccountOwner::Operator,
+            display_name: display_name(agent),
+            description: agent.description.clone(),
+            public: agent.presence.listed,
+            connection: Connection::Websocket,
+            health_check_url: None,
+            token: None,
+            created_at: now,
+            updated_at: now,
+            manifest_version: 0,
+            manifest_hash: None,
+            revision: 0,
+        };
+        let record = HappenedRecord { agent: Some(id.clone()), ..self.happened(Happened::AgentCreated, by) };
+        let changes =
+            [ConsentChange::CreateAccount { words: words::of(&account, None), account }, ConsentChange::Record(record)];
+        match self.store().commit(changes.map(Into::into).into()).await {
+            // Somebody announced it at the same moment.
+            Err(StoreError::Conflict(Conflict::Exists)) => Ok(()),
+            other => Ok(other?),
+        }
+    }
+
+    /// What people see of it follows the file as well.
+    async fn follow_declaration(&self, agent: &Agent, account: &Account, by: &Caller) -> Result<(), ConsentError> {
+        let set = |account: &mut Account| {
+            account.display_name = display_name(agent);
+            account.description.clone_from(&agent.description);
+            account.public = agent.presence.listed;
+        };
+        let mut next = account.clone();
+        set(&mut next);
+        if next != *account {
+            self.change_account(by, &account.id, None, set).await?;
+        }
+        Ok(())
+    }
+}
+
+fn display_name(agent: &Agent) -> String {
+    agent.title.clone().unwrap_or_else(|| agent.name.to_string())
+}

@@ -1,0 +1,253 @@
+//! People come in by an invite, with a device whose key they hold.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::person::{Assertion, Device, Enrolment, Invite, MAX_DEVICE_NAME, Person};
+use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
+use nuncio_core::time::Timestamp;
+
+use super::error::ConsentError;
+use super::signing::{Ed25519, refused};
+use super::words;
+use crate::Engine;
+use crate::access::Caller;
+use crate::error::EngineError;
+use crate::ports::bus::Notice;
+use crate::ports::entropy::random_name;
+use crate::ports::store::{Conflict, ConsentChange, StoreError};
+
+/// The shortest and longest nonce of a device, in bytes.
+const NONCE: std::ops::RangeInclusive<usize> = 16..=128;
+
+/// An invite, with the code that is shown once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewInvite {
+    /// Who is invited.
+    pub person: PersonName,
+    /// The code. It is returned here and nowhere else, ever.
+    pub code: String,
+    /// Until when.
+    pub expires_at: Timestamp,
+}
+
+/// A device that wants to come in.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewDevice {
+    /// The invite's code.
+    pub code: String,
+    /// What the person calls it.
+    pub name: String,
+    /// Its public key.
+    pub key: PublicKey,
+    /// Its signature over the [`Enrolment`].
+    pub signature: Signature,
+}
+
+impl Engine {
+    /// Invites a person, or a further device of theirs.
+    ///
+    /// # Errors
+    /// Too many of their invites are open.
+    pub async fn invite_person(&self, name: PersonName, by: &Caller) -> Result<NewInvite, ConsentError> {
+        self.invite_person_for(name, self.limits().consent.invite_lasts, by).await
+    }
+
+    /// The same for so long.
+    ///
+    /// # Errors
+    /// Too many of their invites are open.
+    pub async fn invite_person_for(
+        &self,
+        name: PersonName,
+        lasts: Duration,
+        by: &Caller,
+    ) -> Result<NewInvite, ConsentError> {
+        let (rules, now) = (&self.limits().consent, self.now());
+        let open = |invite: &&Invite| invite.used_by.is_none() && invite.expires_at > now;
+        if self.store().invites(&name).await?.iter().filter(open).count() >= rules.invites_per_person {
+            return Err(ConsentError::limit("open invites of this person", rules.invites_per_person));
+        }
+        let code = random_name(self.entropy(), "inv_");
+        let invite = Invite {
+            code: Digest::of_bytes(code.as_bytes()),
+            person: name.clone(),
+            created_at: now,
+            expires_at: now.after(lasts),
+            used_by: None,
+        };
+        let expires_at = invite.expires_at;
+        let record = HappenedRecord { person: Some(name.clone()), ..self.happened(Happened::PersonInvited, by) };
+        let changes = [
+            ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }),
+            ConsentChange::CreateInvite(invite),
+            ConsentChange::Record(record),
+        ];
+        self.store().commit(changes.map(Into::into).into()).await?;
+        Ok(NewInvite { person: name, code, expires_at })
+    }
+
+    /// Lets a device in: once for each invite, and only if it holds its key.
+    ///
+    /// # Errors
+    /// The invite is not valid, the signature does not hold, the key is known, or there are too many devices.
+    pub async fn enrol_device(&self, new: NewDevice) -> Result<Device, ConsentError> {
+        let (rules, now) = (&self.limits().consent, self.now());
+        let name = words::line("the device's name", &new.name, MAX_DEVICE_NAME)?;
+        let code = Digest::of_bytes(new.code.as_bytes());
+        let unknown = || invalid("it is not known here; copy it whole");
+        let invite = self.store().invite(&code).await?.ok_or_else(unknown)?;
+        let enrolment = Enrolment { invite: code, key: new.key, name: new.name };
+        if !Ed25519.holds(&new.key, &enrolment.message(), &new.signature) {
+            let message = "the device did not show that it holds its key: the signature does not hold";
+            return Err(ConsentError::new(Code::DeviceRefused, message));
+        }
+        let id = DeviceId::parse(&random_name(self.entropy(), "dev_"))?;
+        let invite = invite.admit(id.clone(), now).map_err(|why| invalid(&why.to_string()))?;
+        let person = invite.person.clone();
+        let devices = self.store().devices(&person).await?;
+        if devices.iter().filter(|device| device.revoked_at.is_none()).count() >= rules.devices_per_person {
+            return Err(ConsentError::limit("devices of this person", rules.devices_per_person));
+        }
+        let device = Device { id, person: person.clone(), name, key: new.key, enrolled_at: now, revoked_at: None };
+        let by = Caller::new(nuncio_core::principal::Principal::Person(person.clone()));
+        let record = HappenedRecord {
+            person: Some(person.clone()),
+            device: Some(device.id.clone()),
+            ..self.happened(Happened::DeviceEnrolled, &by)
+        };
+        let changes = [
+            ConsentChange::Enrol { invite, device: device.clone() },
+            devices_changed(&person, now),
+            ConsentChange::Record(record),
+        ];
+        match self.store().commit(changes.map(Into::into).into()).await {
+            Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
+            Err(StoreError::Conflict(Conflict::Exists)) => {
+                let message = "this key belongs to a device already; make a new one for each device";
+                return Err(ConsentError::new(Code::DeviceRefused, message));
+            }
+            other => other?,
+        }
+        self.bus().publish(Notice::Mail).await;
+        Ok(device)
+    }
+
+    /// Everyone with an account, by name.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn people(&self) -> Result<Vec<Person>, EngineError> {
+        Ok(self.store().people().await?)
+    }
+
+    /// A person's devices, oldest first, those taken away too.
+    ///
+    /// # Errors
+    /// There is no such person.
+    pub async fn devices(&self, person: &PersonName) -> Result<Vec<Device>, ConsentError> {
+        if self.store().person(person).await?.is_none() {
+            let message = format!("nobody named {person} has an account here; `nuncio user list` shows who has");
+            return Err(ConsentError::new(Code::PersonNotFound, message));
+        }
+        Ok(self.store().devices(person).await?)
+    }
+
+    /// Takes a device away: from now on it speaks for nobody.
+    ///
+    /// # Errors
+    /// The person has no such device.
+    pub async fn revoke_device(&self, person: &PersonName, id: &DeviceId, by: &Caller) -> Result<Device, ConsentError> {
+        let missing = || {
+            let message = format!("{person} has no device {id}, or it was taken away; list the devices first");
+            ConsentError::new(Code::DeviceNotFound, message)
+        };
+        let device = self.store().device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
+        let at = self.now();
+        let record = HappenedRecord {
+            person: Some(person.clone()),
+            device: Some(id.clone()),
+            ..self.happened(Happened::DeviceRevoked, by)
+        };
+        let changes = [
+            ConsentChange::RevokeDevice { id: id.clone(), at },
+            devices_changed(person, at),
+            ConsentChange::Record(record),
+        ];
+        match self.store().commit(changes.map(Into::into).into()).await {
+            Err(StoreError::Conflict(Conflict::Missing)) => return Err(missing()),
+            other => other?,
+        }
+        self.bus().publish(Notice::Mail).await;
+        Ok(Device { revoked_at: Some(at), ..device })
+    }
+
+    /// The device of that id, if it may speak for its person now.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn valid_device(&self, id: &DeviceId) -> Result<Option<Device>, EngineError> {
+        Ok(self.store().device(id).await?.filter(|device| device.is_valid_at(self.now())))
+    }
+
+    /// The device that signed to be let in: for this server, now, and only once.
+    ///
+    /// # Errors
+    /// It may not come in.
+    pub async fn assert_device(
+        &self,
+        assertion: &Assertion,
+        signature: &Signature,
+        audience: &str,
+    ) -> Result<Device, ConsentError> {
+        let (rules, now) = (&self.limits().consent, self.now());
+        let no = |why: &str| Err(ConsentError::new(Code::DeviceRefused, format!("the device is not let in: {why}")));
+        let device = self.valid_device(&assertion.device_id).await?.ok_or_else(|| refused(&assertion.device_id))?;
+        if assertion.audience != audience {
+            return no("it signed for another server");
+        }
+        if assertion.at.until(now).max(now.until(assertion.at)) > rules.assertion_window {
+            return no("the signed time is too far from this server's; set the clock and sign again");
+        }
+        if !NONCE.contains(&assertion.nonce.len()) {
+            return no("the nonce must have 16 to 128 bytes");
+        }
+        if !Ed25519.holds(&device.key, &assertion.message(), signature) {
+            return no("the signature does not hold under its key");
+        }
+        let once = ConsentChange::UseNonce {
+            digest: Digest::of_bytes(format!("{}\n{}", device.id, assertion.nonce).as_bytes()),
+            now,
+            // Twice as long as it could count, so that a clock set back a little reopens nothing.
+            kept_until: now.after(rules.assertion_window * 4),
+        };
+        match self.store().commit(vec![once.into()]).await {
+            Err(StoreError::Conflict(Conflict::Exists)) => no("the same request came before; use a new nonce"),
+            other => {
+                other?;
+                Ok(device)
+            }
+        }
+    }
+
+    /// A record of something that happens now.
+    pub(super) fn happened(&self, happened: Happened, by: &Caller) -> HappenedRecord {
+        HappenedRecord {
+            request: by.request.clone(),
+            ..HappenedRecord::new(happened, by.principal.clone(), self.now())
+        }
+    }
+}
+
+fn devices_changed(person: &PersonName, at: Timestamp) -> ConsentChange {
+    let happening = Happening::DevicesChanged { person: person.clone() };
+    ConsentChange::PutMail { recipient: Recipient::Person(person.clone()), at, happening }
+}
+
+fn invalid(why: &str) -> ConsentError {
+    ConsentError::new(Code::InviteInvalid, format!("the invite lets no device in: {why}; ask for a new one"))
+}

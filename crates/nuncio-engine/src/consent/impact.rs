@@ -1,0 +1,169 @@
+//! What a new manifest does to everyone who deals with the agent.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use nuncio_core::account::Account;
+use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::ScopeId;
+use nuncio_core::judge::{self, ChangePolicy, Verdict};
+use nuncio_core::lineage::Lineage;
+use nuncio_core::relation::{Judged, Published, Relation};
+use nuncio_core::time::Timestamp;
+use serde_json::Value;
+
+use crate::ports::store::ConsentChange;
+
+/// The verdicts on a new manifest, and those whom they concern.
+pub(super) struct Impact {
+    /// Against the manifest before.
+    pub(super) verdict: Arc<Verdict>,
+    relations: Vec<Relation>,
+    /// What the judge says changed since each version that someone said yes to.
+    changed: BTreeMap<u64, BTreeSet<ScopeId>>,
+}
+
+/// What changes with a new manifest besides it.
+pub(super) struct Touched {
+    pub(super) changes: Vec<ConsentChange>,
+    pub(super) relations: Vec<Relation>,
+    /// How many people have to say yes again.
+    pub(super) affected: usize,
+    /// Whether anyone is told anything.
+    pub(super) mails: bool,
+}
+
+impl Impact {
+    /// Judges. `manifests` are the versions that someone said yes to, and the `current` one.
+    pub(super) fn judge(
+        relations: Vec<Relation>,
+        manifests: Vec<(u64, Option<Value>)>,
+        current: u64,
+        new: Option<&Value>,
+        before: &Lineage,
+        policy: &ChangePolicy,
+    ) -> Self {
+        let history = before.as_history();
+        let mut verdict = Arc::default();
+        let mut changed = BTreeMap::new();
+        for (version, old) in manifests {
+            // Whoever said yes to a manifest that is gone said yes to nothing of what there is now.
+            let judged = Arc::new(judge::manifests(old.as_ref(), new, &history, policy));
+            let scopes = judged.scopes_requiring_reauth.iter().filter_map(|scope| ScopeId::parse(scope).ok());
+            changed.insert(version, scopes.collect());
+            if version == current {
+                verdict = judged;
+            }
+        }
+        Self { verdict, relations, changed }
+    }
+
+    /// Everything that changes with it: relations, their ledgers, what people and the agent are told, and
+    /// the records of it. `record` says who did it.
+    pub(super) fn touched(
+        &self,
+        account: &Account,
+        lineage: &Lineage,
+        now: Timestamp,
+        record: &HappenedRecord,
+    ) -> Touched {
+        let declared = lineage.declared();
+        let mut fresh = BTreeMap::new();
+        let mut touched = Touched { changes: Vec::new(), relations: Vec::new(), affected: 0, mails: false };
+        let mut asked = BTreeSet::new();
+        for relation in &self.relations {
+            let accepted = relation.accepted.version;
+            let none = BTreeSet::new();
+            let published = Published {
+                version: account.manifest_version,
+                hash: account.manifest_hash,
+                declared: &declared,
+                changed: self.changed.get(&accepted).unwrap_or(&none),
+                fresh: fresh.entry(accepted).or_insert_with(|| lineage.fresh_since(accepted)),
+                at: now,
+            };
+            let Some(judged) = relation.judged(&published) else { continue };
+            touched.add(relation, judged, account, now, record, &mut asked);
+        }
+        if let (Some(hash), false) = (account.manifest_hash, asked.is_empty()) {
+            let happening = Happening::ReauthRequired {
+                agent: account.id.clone(),
+                relation: None,
+                version: account.manifest_version,
+                hash,
+                scopes: asked.into_iter().collect(),
+            };
+            touched.mail(Recipient::Agent(account.id.clone()), now, happening);
+        }
+        touched
+    }
+}
+
+impl Touched {
+    fn add(
+        &mut self,
+        before: &Relation,
+        judged: Judged,
+        account: &Account,
+        now: Timestamp,
+        record: &HappenedRecord,
+        asked: &mut BTreeSet<ScopeId>,
+    ) {
+        let Judged { relation, entries, pruned, suspended, restored } = judged;
+        let from = before.revision;
+        self.changes.push(ConsentChange::MoveRelation { from, relation: relation.clone(), manifest_version: None });
+        self.changes.extend(entries.into_iter().map(ConsentChange::AppendLedger));
+        for (happened, scopes) in [
+            (Happened::ConsentPruned, &pruned),
+            (Happened::ConsentSuspended, &suspended),
+            (Happened::ConsentRestored, &restored),
+        ] {
+            if scopes.is_empty() {
+                continue;
+            }
+            self.changes.push(ConsentChange::Record(HappenedRecord {
+                happened,
+                person: Some(relation.person.clone()),
+                agent: Some(relation.agent.clone()),
+                relation: Some(relation.id.clone()),
+                scopes: scopes.clone(),
+                manifest_version: Some(account.manifest_version),
+                manifest_hash: account.manifest_hash,
+                ..record.clone()
+            }));
+        }
+        let person = Recipient::Person(relation.person.clone());
+        match (&relation.pending, account.manifest_hash) {
+            (Some(pending), Some(hash)) => {
+                self.affected += 1;
+                asked.extend(pending.scopes.iter().cloned());
+                let happening = Happening::ReauthRequired {
+                    agent: relation.agent.clone(),
+                    relation: Some(relation.id.clone()),
+                    version: pending.version,
+                    hash,
+                    scopes: pending.scopes.clone(),
+                };
+                self.mail(person, now, happening);
+            }
+            _ if before.pending.is_some() => {
+                let happening = Happening::Restored {
+                    agent: relation.agent.clone(),
+                    relation: relation.id.clone(),
+                    version: account.manifest_version,
+                    scopes: restored,
+                };
+                self.mail(person, now, happening.clone());
+                self.mail(Recipient::Agent(relation.agent.clone()), now, happening);
+            }
+            _ => {}
+        }
+        self.relations.push(relation);
+    }
+
+    fn mail(&mut self, recipient: Recipient, at: Timestamp, happening: Happening) {
+        self.mails = true;
+        self.changes.push(ConsentChange::PutMail { recipient, at, happening });
+    }
+}

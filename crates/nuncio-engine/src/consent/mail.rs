@@ -1,0 +1,96 @@
+//! What people and agents are told, kept until it is too old.
+
+use futures_util::StreamExt as _;
+use nuncio_core::happening::{MailedEvent, Recipient};
+
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::bus::Notice;
+use crate::ports::store::ConsentChange;
+
+/// How much is read at once, at most.
+const PAGE: usize = 500;
+
+/// How much is forgotten in one commit.
+const FORGET: usize = 1000;
+
+impl Engine {
+    /// What a recipient was told after `after`, in order, at most `limit`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn mail(&self, recipient: &Recipient, after: u64, limit: usize) -> Result<Vec<MailedEvent>, EngineError> {
+        Ok(self.store().mail(recipient, after, limit.min(PAGE)).await?)
+    }
+
+    /// The same, but waits until there is something, or the server stops: then there is nothing.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn next_mail(
+        &self,
+        recipient: &Recipient,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<MailedEvent>, EngineError> {
+        // Listening before looking, so that nothing is missed.
+        let mut notices = self.bus().subscribe();
+        loop {
+            // Most notices are for others: the head is one row.
+            if self.store().mail_head(recipient).await? > after {
+                let mail = self.mail(recipient, after, limit).await?;
+                if !mail.is_empty() {
+                    return Ok(mail);
+                }
+            }
+            loop {
+                tokio::select! {
+                    notice = notices.next() => match notice {
+                        Some(Notice::Mail) => break,
+                        Some(_) => {}
+                        None => return Ok(Vec::new()),
+                    },
+                    () = self.closing().cancelled() => return Ok(Vec::new()),
+                }
+            }
+        }
+    }
+
+    /// The number of the last thing a recipient was told; zero for none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn mail_head(&self, recipient: &Recipient) -> Result<u64, EngineError> {
+        Ok(self.store().mail_head(recipient).await?)
+    }
+
+    /// Up to which number a reader, such as one device, has read; zero for none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn mail_read(&self, recipient: &Recipient, reader: &str) -> Result<u64, EngineError> {
+        Ok(self.store().mail_read(recipient, reader).await?)
+    }
+
+    /// A reader has read up to that number.
+    ///
+    /// # Errors
+    /// The store cannot be written.
+    pub async fn mark_mail_read(&self, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), EngineError> {
+        let change = ConsentChange::ReadMail { recipient: recipient.clone(), reader: reader.to_owned(), seq };
+        Ok(self.store().commit(vec![change.into()]).await?)
+    }
+
+    /// Forgets what is too old. What waits for a person's yes is not lost with it: their relation says so.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub async fn forget_old_mail(&self) -> Result<(), EngineError> {
+        let kept = i64::try_from(self.limits().consent.mail_kept.as_millis()).unwrap_or(i64::MAX);
+        let before = nuncio_core::time::Timestamp::from_millis(self.now().as_millis().saturating_sub(kept));
+        while self.store().is_any_mail_before(before).await? {
+            self.store().commit(vec![ConsentChange::ForgetMail { before, limit: FORGET }.into()]).await?;
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,289 @@
+//! Publishing a manifest: the judge, the version, and everyone it touches, in one commit.
+
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_core::account::{Account, MAX_CHANGE_NOTE, ManifestVersion};
+use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::AgentId;
+use nuncio_core::judge::Verdict;
+use nuncio_core::lineage::{Lineage, MAX_NAMES};
+use nuncio_core::manifest::{Checked, Manifest, ManifestWarning};
+use nuncio_core::relation::Relation;
+use serde_json::Value;
+
+use super::error::{ConsentError, Details};
+use super::impact::Impact;
+use super::words;
+use crate::Engine;
+use crate::access::Caller;
+use crate::error::EngineError;
+use crate::ports::bus::Notice;
+use crate::ports::store::{Conflict, ConsentChange, StoreError};
+
+/// How many versions are listed at once.
+const PAGE: usize = 100;
+
+/// What became of a manifest.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Publication {
+    /// The account with it.
+    pub account: Account,
+    /// Its version.
+    pub version: u64,
+    /// Its hash; none when it was cleared.
+    pub hash: Option<Digest>,
+    /// How it differs from the one before.
+    pub verdict: Verdict,
+    /// Whether it differs at all; if not, nothing was written.
+    pub changed: bool,
+    /// What is allowed, and probably not meant.
+    pub warnings: Vec<ManifestWarning>,
+    /// How many people have to say yes again.
+    pub affected: usize,
+}
+
+/// A publication that is ready to be committed.
+pub(super) struct Planned {
+    pub(super) publication: Publication,
+    pub(super) changes: Vec<ConsentChange>,
+    /// The relations as they will be.
+    relations: Vec<Relation>,
+    mails: bool,
+}
+
+impl Engine {
+    /// Publishes what an agent can do, or with none that it can do nothing any more. The same manifest
+    /// again changes nothing. Everyone who said yes to an earlier version is judged against that version.
+    ///
+    /// # Errors
+    /// There is no such agent, the caller does not own it, the manifest is wrong, or is not the one that
+    /// `if_match` names.
+    pub async fn publish_manifest(
+        &self,
+        by: &Caller,
+        agent: &AgentId,
+        manifest: Option<&[u8]>,
+        if_match: Option<Digest>,
+        change_note: Option<&str>,
+    ) -> Result<Publication, ConsentError> {
+        self.owned(by, agent).await?;
+        let checked = manifest.map(|bytes| self.read_manifest(bytes)).transpose()?;
+        let note = change_note.map(|note| words::line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
+        self.publish_checked(by, agent, checked, if_match, note.as_deref()).await
+    }
+
+    pub(super) async fn publish_checked(
+        &self,
+        by: &Caller,
+        agent: &AgentId,
+        checked: Option<Checked>,
+        if_match: Option<Digest>,
+        note: Option<&str>,
+    ) -> Result<Publication, ConsentError> {
+        let _turn = self.agent_locks().enter(agent).await;
+        loop {
+            let account = self.owned(by, agent).await?;
+            if if_match.is_some_and(|hash| account.manifest_hash != Some(hash)) {
+                return Err(stale(&account));
+            }
+            let planned = self.plan(by, &account, checked.as_ref(), note).await?;
+            if !planned.publication.changed {
+                return Ok(planned.publication);
+            }
+            match self.store().commit(planned.changes.into_iter().map(Into::into).collect()).await {
+                // Somebody said yes or no meanwhile, in another process: look again.
+                Err(StoreError::Conflict(Conflict::Moved | Conflict::Exists)) => continue,
+                other => other?,
+            }
+            for relation in &planned.relations {
+                self.access_table().set_consent(relation);
+            }
+            if planned.mails {
+                self.bus().publish(Notice::Mail).await;
+            }
+            let publication = planned.publication;
+            self.meter().manifest_published(
+                checked.as_ref().map_or(0, |checked| checked.canonical.len()),
+                publication.verdict.breaking,
+            );
+            return Ok(publication);
+        }
+    }
+
+    /// Says what publishing a manifest would do, and does nothing.
+    ///
+    /// # Errors
+    /// There is no such agent, the caller does not own it, or the manifest is wrong.
+    pub async fn judge_manifest(
+        &self,
+        by: &Caller,
+        agent: &AgentId,
+        manifest: Option<&[u8]>,
+    ) -> Result<Publication, ConsentError> {
+        let account = self.owned(by, agent).await?;
+        let checked = manifest.map(|bytes| self.read_manifest(bytes)).transpose()?;
+        Ok(self.plan(by, &account, checked.as_ref(), None).await?.publication)
+    }
+
+    /// An agent's manifest as it is now; none when it has none.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn current_manifest(&self, account: &Account) -> Result<Option<ManifestVersion>, EngineError> {
+        let version = self.store().manifest(&account.id, account.manifest_version).await?;
+        Ok(version.filter(|version| version.manifest.is_some()))
+    }
+
+    /// One version of an agent's manifest, cleared or not.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn manifest_version(
+        &self,
+        agent: &AgentId,
+        version: u64,
+    ) -> Result<Option<ManifestVersion>, EngineError> {
+        Ok(self.store().manifest(agent, version).await?)
+    }
+
+    /// An agent's versions, the newest first, those before `before`.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn manifest_history(
+        &self,
+        agent: &AgentId,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<Vec<ManifestVersion>, EngineError> {
+        Ok(self.store().manifests(agent, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
+    }
+
+    pub(super) fn read_manifest(&self, bytes: &[u8]) -> Result<Checked, ConsentError> {
+        Ok(Manifest::parse(bytes, &self.limits().consent.presets)?)
+    }
+
+    /// The manifest of an account as JSON.
+    pub(super) async fn manifest_value(&self, account: &Account) -> Result<Option<Value>, EngineError> {
+        let version = self.store().manifest(&account.id, account.manifest_version).await?;
+        Ok(version.and_then(|version| value(version.manifest.as_deref())))
+    }
+
+    /// Everything that publishing would change.
+    pub(super) async fn plan(
+        &self,
+        by: &Caller,
+        account: &Account,
+        checked: Option<&Checked>,
+        note: Option<&str>,
+    ) -> Result<Planned, ConsentError> {
+        let hash = checked.map(|checked| checked.hash);
+        let warnings = checked.map(|checked| checked.warnings.clone()).unwrap_or_default();
+        if hash == account.manifest_hash {
+            let publication = Publication {
+                version: account.manifest_version,
+                hash,
+                verdict: Verdict::default(),
+                changed: false,
+                warnings,
+                affected: 0,
+                account: account.clone(),
+            };
+            return Ok(Planned { publication, changes: Vec::new(), relations: Vec::new(), mails: false });
+        }
+        let (now, version) = (self.now(), account.manifest_version + 1);
+        let before = self.store().lineage(&account.id).await?.unwrap_or_default();
+        let new = checked.map(|checked| checked.manifest.source());
+        let lineage = before.with(version, new);
+        if lineage.names() > MAX_NAMES {
+            return Err(ConsentError::limit("different tools and scopes this agent ever had", MAX_NAMES));
+        }
+        let impact = self.impact(account, new, before).await?;
+
+        let mut next = account.clone();
+        next.manifest_version = version;
+        next.manifest_hash = hash;
+        next.updated_at = now;
+        next.revision += 1;
+        let manifest = checked.map(|checked| String::from_utf8_lossy(&checked.canonical).into_owned());
+        let published = ManifestVersion {
+            agent: account.id.clone(),
+            version,
+            hash,
+            manifest,
+            by: by.principal.clone(),
+            at: now,
+            verdict: serde_json::to_value(&impact.verdict).unwrap_or_default(),
+            change_note: note.map(str::to_owned),
+        };
+        let record = HappenedRecord {
+            agent: Some(account.id.clone()),
+            scopes: lineage.declared().into_iter().collect(),
+            manifest_version: Some(version),
+            manifest_hash: hash,
+            ..self.happened(Happened::ManifestPublished, by)
+        };
+        let words = words::of(&next, new);
+        let mut changes = vec![
+            ConsentChange::Publish {
+                account: next.clone(),
+                words,
+                version: Box::new(published),
+                lineage: Box::new(lineage.clone()),
+            },
+            ConsentChange::Record(record),
+        ];
+        let touched = impact.touched(&next, &lineage, now, &self.happened(Happened::ConsentSuspended, by));
+        changes.extend(touched.changes);
+        let publication = Publication {
+            version,
+            hash,
+            verdict: Arc::unwrap_or_clone(impact.verdict),
+            changed: true,
+            warnings,
+            affected: touched.affected,
+            account: next,
+        };
+        Ok(Planned { publication, changes, relations: touched.relations, mails: touched.mails })
+    }
+
+    /// The verdicts on a new manifest: against the one before, and against each version someone said yes to.
+    async fn impact(&self, account: &Account, new: Option<&Value>, before: Lineage) -> Result<Impact, ConsentError> {
+        let relations = self.store().active_relations(Some(&account.id)).await?;
+        let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();
+        accepted.push(account.manifest_version);
+        accepted.sort_unstable();
+        accepted.dedup();
+        let mut manifests = Vec::with_capacity(accepted.len());
+        for version in accepted {
+            let kept = self.store().manifest(&account.id, version).await?;
+            manifests.push((version, kept.and_then(|kept| value(kept.manifest.as_deref()))));
+        }
+        let (new, policy) = (new.cloned(), self.limits().consent.policy);
+        let current = account.manifest_version;
+        let judge = move || Impact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
+        // Large manifests take their time, which is not the time of those who wait on this thread.
+        tokio::task::spawn_blocking(judge).await.map_err(|error| {
+            tracing::error!(%error, "the judge of changes failed");
+            ConsentError::new(Code::Internal, "the change could not be judged; nothing was changed")
+        })
+    }
+}
+
+/// The error for a manifest that is not the one somebody has seen.
+pub(super) fn stale(account: &Account) -> ConsentError {
+    let now = account.manifest_hash.map_or_else(|| "none".to_owned(), |hash| hash.to_string());
+    let message = format!(
+        "the manifest of agent {} is another one by now: version {}, hash {now}; read it again",
+        account.id, account.manifest_version
+    );
+    let details = Details::Stale { version: account.manifest_version, hash: account.manifest_hash };
+    ConsentError::with(Code::ManifestStale, message, details)
+}
+
+/// A stored manifest as JSON.
+pub(super) fn value(manifest: Option<&str>) -> Option<Value> {
+    serde_json::from_str(manifest?).ok()
+}

@@ -1,0 +1,75 @@
+//! What people's devices sign, checked.
+
+use nuncio_core::Code;
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::ledger::Entry;
+use nuncio_core::person::Device;
+use nuncio_core::principal::Principal;
+use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
+use nuncio_core::time::Timestamp;
+use ring::signature::{ED25519, UnparsedPublicKey};
+
+use super::error::{ConsentError, Details};
+use crate::Engine;
+use crate::access::{Caller, Credential};
+
+/// Checks Ed25519 signatures.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Ed25519;
+
+impl CheckSignature for Ed25519 {
+    fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
+        UnparsedPublicKey::new(&ED25519, key.as_bytes()).verify(message, signature.as_bytes()).is_ok()
+    }
+}
+
+impl Engine {
+    /// The person who asks, and the device they ask on, which is theirs now.
+    pub(super) async fn on_device(&self, by: &Caller) -> Result<(PersonName, Device), ConsentError> {
+        let (Principal::Person(person), Credential::Device(id)) = (&by.principal, &by.credential) else {
+            let message = "a person must ask, on a device of theirs: send the access token of a device";
+            return Err(ConsentError::new(Code::Unauthorized, message));
+        };
+        let device = self.valid_device(id).await?.filter(|device| device.person == *person);
+        let device = device.ok_or_else(|| refused(id))?;
+        Ok((person.clone(), device))
+    }
+
+    /// Holds what a device signed against what was asked. `expected` says what the entry must be, given
+    /// the moment it was made.
+    pub(super) fn signed(
+        &self,
+        signed: Option<&Entry>,
+        device: &Device,
+        not_before: Timestamp,
+        expected: impl Fn(Timestamp) -> Entry,
+    ) -> Result<Entry, ConsentError> {
+        let now = self.now().max(not_before);
+        let to_sign = |why: &str| {
+            let message = format!(
+                "{why}: check the entry in params.entry, sign it with this device and repeat the request with it"
+            );
+            Err(ConsentError::with(Code::ConsentUnsigned, message, Details::Sign(Box::new(expected(now)))))
+        };
+        let Some((signed, signature)) = signed.and_then(|entry| Some((entry, entry.signature?))) else {
+            return to_sign("what is allowed must be signed");
+        };
+        let waited = signed.at.until(now);
+        if signed.at < not_before || signed.at > now || waited > self.limits().consent.signing_window {
+            return to_sign("what was signed is too old, or its time is not this server's");
+        }
+        let entry = Entry { signature: Some(signature), ..expected(signed.at) };
+        if entry != *signed {
+            return to_sign("what was signed is not what was asked for, or something has changed since");
+        }
+        if !Ed25519.holds(&device.key, &entry.message(), &signature) {
+            let message = format!("the signature does not hold under the key of device {}", device.id);
+            return Err(ConsentError::new(Code::ConsentForged, message));
+        }
+        Ok(entry)
+    }
+}
+
+pub(super) fn refused(id: &DeviceId) -> ConsentError {
+    ConsentError::new(Code::DeviceRefused, format!("device {id} is not one that may speak for this person now"))
+}

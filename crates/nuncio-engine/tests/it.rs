@@ -1,0 +1,20 @@
+//! The use-cases over a real store.
+
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+
+#[path = "it/chain.rs"]
+mod chain;
+#[path = "it/change.rs"]
+mod change;
+#[path = "it/crash.rs"]
+mod crash;
+#[path = "it/mail.rs"]
+mod mail;
+#[path = "it/people.rs"]
+mod people;
+#[path = "it/publish.rs"]
+mod publish;
+#[path = "it/relations.rs"]
+mod relations;
+#[path = "it/world.rs"]
+mod world;

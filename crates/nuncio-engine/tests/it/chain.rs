@@ -1,0 +1,170 @@
+//! What a person allows counts in the one chain that runs tools, and in no other.
+
+use std::time::Duration;
+
+use nuncio_core::agent::Agent;
+use nuncio_core::execution::Trace;
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{AgentId, CallId, ToolName};
+use nuncio_core::policy::Protocol;
+use nuncio_core::{Code, declaration};
+use nuncio_engine::Caller;
+use nuncio_engine::call::{Call, Called, ClientSays};
+use nuncio_engine::ports::Clock as _;
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
+
+use super::world::{CLIPBOARD, FILES, World, broken_version, first_version, manifest, object};
+
+const AGENT: &str = r#"
+[agent]
+name = "helper"
+title = "The helper"
+version = "1.0.0"
+[brain]
+kind = "script"
+
+[[scope]]
+id = "filesystem:read"
+label = "Read files"
+sensitivity = "medium"
+
+[[tool]]
+name = "read_file"
+description = "Reads."
+input = { type = "object" }
+scope = "filesystem:read"
+run = { command = ["true"] }
+"#;
+
+fn agent() -> Agent {
+    declaration::parse("agent.toml", AGENT).unwrap().agent
+}
+
+async fn announce(world: &World, manifest: Option<Value>) -> AgentId {
+    world.engine.publish(agent()).await.unwrap();
+    world.engine.announce(&agent(), manifest).await.unwrap().unwrap().account.id
+}
+
+/// Calls the tool; the code of the refusal when it did not run.
+async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
+    let served = world.engine.agent("helper").unwrap();
+    let (trace, cancel) = (Trace::default(), CancellationToken::new());
+    let call = Call {
+        caller,
+        protocol: Protocol::A2h,
+        served: &served,
+        id: CallId::parse("c1").unwrap(),
+        tool: ToolName::parse("read_file").unwrap(),
+        arguments: Map::new(),
+        offered: true,
+        client: ClientSays::NotAsked,
+        turn: None,
+        place: None,
+        entry: None,
+        trace: &trace,
+        began: None,
+        deadline: world.clock.now().after(Duration::from_secs(60)),
+        cancel: &cancel,
+    };
+    let Called::Ended(ended) = world.engine.call(call).await.unwrap() else { panic!("nobody was to be asked") };
+    ended.result.map(|_| ()).map_err(|failure| failure.code)
+}
+
+#[tokio::test]
+async fn a_declared_agent_is_announced_by_what_its_file_says() {
+    let world = World::new().await;
+    assert_eq!(world.engine.announce(&agent(), None).await.unwrap(), None, "nothing for people's devices");
+    let id = announce(&world, Some(first_version())).await;
+    let account = world.engine.account(&id).await.unwrap();
+    assert_eq!(
+        (id.as_str(), account.display_name.as_str(), account.owner.to_string().as_str()),
+        ("helper", "The helper", "operator")
+    );
+    let again = world.engine.announce(&agent(), Some(first_version())).await.unwrap().unwrap();
+    assert_eq!((again.version, again.changed), (1, false), "the same file again");
+    let renamed = Agent { title: Some("Helper the second".into()), ..agent() };
+    let changed = world.engine.announce(&renamed, Some(broken_version(&["path", "limit"]))).await.unwrap().unwrap();
+    assert_eq!((changed.version, changed.account.display_name.as_str()), (2, "Helper the second"));
+    let gone = world.engine.announce(&renamed, None).await.unwrap().unwrap();
+    assert_eq!((gone.version, gone.hash), (3, None));
+    let eve = world.person("eve").await;
+    let stolen = world.engine.publish_manifest(&eve.caller(), &id, None, None, None).await.unwrap_err();
+    assert_eq!(stolen.code, Code::NotOwner);
+    let mut wrong = first_version();
+    wrong["tools"][0]["permission_scope"] = "nowhere:read".into();
+    assert!(world.engine.announce(&renamed, Some(wrong)).await.is_err());
+    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 3);
+}
+
+#[tokio::test]
+async fn a_persons_yes_opens_the_chain_and_every_way_of_ending_it_closes_it() {
+    let world = World::new().await;
+    let (bob, eve) = (world.person("bob").await, world.person("eve").await);
+    let id = announce(&world, Some(first_version())).await;
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    assert_eq!(call(&world, &bob.caller()).await, Ok(()));
+    assert_eq!(call(&world, &eve.caller()).await, Err(Code::ScopeNotGranted), "his yes is not hers");
+
+    // Suspended by a change, in the same moment.
+    world.engine.announce(&agent(), Some(broken_version(&["path", "limit"]))).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    // After a restart as well.
+    let world = world.restarted().await;
+    world.engine.publish(agent()).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    // Restored.
+    world.engine.announce(&agent(), Some(first_version())).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Ok(()));
+    // The scope goes: so does the grant.
+    let clipboard = manifest(&[("read_clipboard", "clipboard:read", object(&[]))], &[CLIPBOARD]);
+    world.engine.announce(&agent(), Some(clipboard)).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    let files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
+    world.engine.announce(&agent(), Some(files)).await.unwrap();
+    bob.try_change(&world, &relation, &[("filesystem:read", Term::UntilRevoked)]).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Ok(()));
+    // Revoked.
+    let unsigned = world.engine.revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
+    world.engine.revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+}
+
+#[tokio::test]
+async fn a_yes_for_once_runs_once_and_one_for_a_time_until_then() {
+    let world = World::new().await;
+    let bob = world.person("bob").await;
+    let id = announce(&world, Some(first_version())).await;
+    let relation = bob.allow_for(&world, &id, &[("filesystem:read", Term::Once)]).await;
+    assert_eq!(call(&world, &bob.caller()).await, Ok(()));
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+    assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
+    let minute = Term::Until(world.clock.now().after(Duration::from_secs(60)));
+    bob.try_change(&world, &relation, &[("filesystem:read", minute)]).await.unwrap();
+    assert_eq!(call(&world, &bob.caller()).await, Ok(()));
+    world.clock.advance(Duration::from_secs(60));
+    assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_calls_at_once_a_yes_for_once_lets_one_run() {
+    let world = std::sync::Arc::new(World::new().await);
+    let bob = world.person("bob").await;
+    let id = announce(&world, Some(first_version())).await;
+    bob.allow_for(&world, &id, &[("filesystem:read", Term::Once)]).await;
+    let tasks: Vec<_> = (0..16)
+        .map(|_| {
+            let (world, caller) = (std::sync::Arc::clone(&world), bob.caller());
+            tokio::spawn(async move { call(&world, &caller).await })
+        })
+        .collect();
+    let mut ran = 0;
+    for task in tasks {
+        match task.await.unwrap() {
+            Ok(()) => ran += 1,
+            Err(code) => assert_eq!(code, Code::ScopeNotGranted),
+        }
+    }
+    assert_eq!(ran, 1);
+}

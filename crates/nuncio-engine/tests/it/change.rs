@@ -1,0 +1,313 @@
+//! An agent changes, and those who said yes to what it was are asked again: no more and no less.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Happened;
+use nuncio_core::grant::Term;
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::ScopeId;
+use nuncio_core::judge::ChangePolicy;
+use nuncio_core::relation::Relation;
+use nuncio_engine::consent::ConsentRules;
+use serde_json::{Value, json};
+
+use super::world::{
+    CLIPBOARD, FILES, NOTIFY, Phone, World, broken_version, first_version, manifest, object, renumbered,
+};
+
+const ALWAYS: Term = Term::UntilRevoked;
+
+/// What waits for a new yes.
+fn pending(relation: &Relation) -> Vec<&str> {
+    relation.pending.iter().flat_map(|pending| &pending.scopes).map(ScopeId::as_str).collect()
+}
+
+/// The changes a person was told of: version and scopes.
+async fn told(world: &World, phone: &Phone) -> Vec<(u64, Vec<String>)> {
+    let mail = world.engine.mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
+    let told = mail.into_iter().filter_map(|mail| match mail.happening {
+        Happening::ReauthRequired { version, scopes, .. } => {
+            Some((version, scopes.iter().map(ToString::to_string).collect()))
+        }
+        _ => None,
+    });
+    told.collect()
+}
+
+fn files() -> Vec<String> {
+    vec!["filesystem:read".to_owned()]
+}
+
+#[tokio::test]
+async fn a_break_suspends_what_changed_at_once_and_tells_those_whom_it_concerns() {
+    let world = World::new().await;
+    let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let bobs = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
+    let eves = eve.allow(&world, &id, &["clipboard:read"]).await;
+    let published = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    assert_eq!((published.version, published.affected), (2, 1));
+
+    assert_eq!(world.effective(&bob, &bobs).await, ["clipboard:read"]);
+    let now = world.relation(&bob, &bobs).await;
+    assert_eq!(pending(&now), ["filesystem:read"]);
+    assert_eq!((now.accepted.version, now.pending.unwrap().hash), (1, published.hash));
+    assert_eq!(told(&world, &bob).await, [(2, files())]);
+
+    assert_eq!(world.effective(&eve, &eves).await, ["clipboard:read"]);
+    assert_eq!(world.relation(&eve, &eves).await, eves, "she never allowed it");
+    assert_eq!(told(&world, &eve).await, []);
+
+    let observed = world.engine.mail(&Recipient::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
+    let expected = Happening::ReauthRequired {
+        agent: id,
+        relation: None,
+        version: 2,
+        hash: published.hash.unwrap(),
+        scopes: vec![ScopeId::parse("filesystem:read").unwrap()],
+    };
+    assert_eq!(observed.happening, expected);
+    let suspended: Vec<_> =
+        world.records().await.into_iter().filter(|record| record.happened == Happened::ConsentSuspended).collect();
+    assert_eq!((suspended.len(), suspended[0].relation.as_ref()), (1, Some(&bobs.id)));
+    world.engine.verify_ledger(&bobs.id).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_silent_change_asks_nobody() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    let published = world.publish(&owner, &id, &renumbered(&first_version(), 1)).await;
+    assert_eq!((published.version, published.affected, published.verdict.breaking), (2, 0, false));
+    assert_eq!(world.relation(&bob, &relation).await, relation);
+    assert_eq!(told(&world, &bob).await, []);
+}
+
+#[tokio::test]
+async fn whether_more_room_needs_a_new_yes_is_the_operators_to_say() {
+    for (reauth_on_widening, affected) in [(false, 0), (true, 1)] {
+        let policy = ChangePolicy { reauth_on_widening, ..ChangePolicy::default() };
+        let world = World::with(ConsentRules { policy, ..ConsentRules::default() }).await;
+        let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+        let id = world.agent(&owner, &broken_version(&["path", "limit"])).await;
+        let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+        // Less is required: every call that was valid still is, and more are.
+        let published = world.publish(&owner, &id, &first_version()).await;
+        assert_eq!((published.verdict.breaking, published.affected), (reauth_on_widening, affected));
+        assert_eq!(world.effective(&bob, &relation).await.len(), 1 - affected);
+    }
+}
+
+#[tokio::test]
+async fn versions_that_were_skipped_hide_nothing() {
+    let world = World::new().await;
+    let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let bobs = bob.allow(&world, &id, &["filesystem:read"]).await;
+    world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    let eves = eve.allow(&world, &id, &["filesystem:read"]).await;
+    assert_eq!(eves.accepted.version, 2);
+    // Against the version before nothing breaks; against what Bob said yes to it still does.
+    let third = world.publish(&owner, &id, &renumbered(&broken_version(&["path", "limit"]), 3)).await;
+    assert!(!third.verdict.breaking);
+    assert_eq!(pending(&world.relation(&bob, &bobs).await), ["filesystem:read"]);
+    assert_eq!(world.relation(&bob, &bobs).await.pending.unwrap().version, 3);
+    assert_eq!(world.effective(&eve, &eves).await, files());
+    assert_eq!(told(&world, &bob).await, [(2, files()), (3, files())]);
+    assert_eq!(told(&world, &eve).await, []);
+}
+
+#[tokio::test]
+async fn a_change_that_restores_what_was_agreed_to_gives_it_back() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
+    let restored = world.publish(&owner, &id, &renumbered(&first_version(), 3)).await;
+    assert_eq!((restored.version, restored.affected), (3, 0));
+    assert_eq!(world.effective(&bob, &relation).await, files());
+    let now = world.relation(&bob, &relation).await;
+    assert_eq!((now.pending, now.accepted.version), (None, 1));
+    let last = world.engine.mail(&Recipient::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
+    assert!(matches!(last.happening, Happening::Restored { version: 3, .. }), "{last:?}");
+    assert!(world.records().await.iter().any(|record| record.happened == Happened::ConsentRestored));
+    assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().head.seq, 3);
+}
+
+#[tokio::test]
+async fn a_tool_that_goes_and_comes_back_changed_is_a_break() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    let without = manifest(&[("read_clipboard", "clipboard:read", object(&[]))], &[FILES, CLIPBOARD]);
+    assert!(!world.publish(&owner, &id, &without).await.verdict.breaking);
+    assert_eq!(world.effective(&bob, &relation).await, files());
+    let back = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    assert!(back.verdict.breaking, "two silent steps are one hidden break");
+    assert_eq!(pending(&world.relation(&bob, &relation).await), ["filesystem:read"]);
+    // As it was when Bob said yes: nothing to ask.
+    world.publish(&owner, &id, &without).await;
+    world.publish(&owner, &id, &renumbered(&first_version(), 5)).await;
+    assert_eq!(world.effective(&bob, &relation).await, files());
+}
+
+#[tokio::test]
+async fn a_tool_that_came_silently_and_then_changed_is_a_break_for_those_before_it() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let with = |required: &[&str]| {
+        manifest(
+            &[("read_file", "filesystem:read", object(&["path"])), ("list", "filesystem:read", object(required))],
+            &[FILES],
+        )
+    };
+    let id = world.agent(&owner, &manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES])).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    assert!(!world.publish(&owner, &id, &with(&[])).await.verdict.breaking);
+    assert!(world.publish(&owner, &id, &with(&["path"])).await.verdict.breaking);
+    assert_eq!(pending(&world.relation(&bob, &relation).await), ["filesystem:read"]);
+}
+
+#[tokio::test]
+async fn a_scope_that_goes_takes_its_grant_with_it_and_comes_back_as_new() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
+    let only_files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
+    world.publish(&owner, &id, &only_files).await;
+    assert_eq!(world.effective(&bob, &relation).await, files());
+    assert!(world.records().await.iter().any(|record| record.happened == Happened::ConsentPruned));
+    let back = world.publish(&owner, &id, &renumbered(&first_version(), 3)).await;
+    assert_eq!((back.verdict.breaking, back.affected), (true, 1));
+    assert_eq!(world.effective(&bob, &relation).await, files(), "a stale grant does not revive");
+    assert_eq!(pending(&world.relation(&bob, &relation).await), ["clipboard:read"]);
+    let now =
+        bob.try_change(&world, &relation, &[("filesystem:read", ALWAYS), ("clipboard:read", ALWAYS)]).await.unwrap();
+    assert_eq!((now.pending.clone(), now.accepted.version), (None, 3));
+    assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().granted.len(), 2);
+}
+
+#[tokio::test]
+async fn a_manifest_that_is_cleared_takes_everything_with_it() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    let cleared = world.engine.publish_manifest(&owner.caller(), &id, None, None, None).await.unwrap();
+    assert_eq!((cleared.version, cleared.hash, cleared.changed), (2, None, true));
+    assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
+    let account = world.engine.account(&id).await.unwrap();
+    assert_eq!(world.engine.current_manifest(&account).await.unwrap(), None);
+    let again = world.engine.publish_manifest(&owner.caller(), &id, None, None, None).await.unwrap();
+    assert_eq!((again.version, again.changed), (2, false));
+    let back = world.publish(&owner, &id, &first_version()).await;
+    assert_eq!((back.version, back.verdict.breaking, back.affected), (3, true, 1));
+    assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
+    assert_eq!(pending(&world.relation(&bob, &relation).await), ["clipboard:read", "filesystem:read"]);
+}
+
+#[tokio::test]
+async fn a_new_scope_is_asked_of_everyone_and_what_was_allowed_goes_on() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &[]).await;
+    let mut wider = first_version();
+    let notify = manifest(&[("notify", "notification:send", object(&[]))], &[NOTIFY]);
+    for list in ["tools", "permission_scopes"] {
+        wider[list].as_array_mut().unwrap().push(notify[list][0].clone());
+    }
+    assert_eq!(world.publish(&owner, &id, &wider).await.affected, 1);
+    assert_eq!(pending(&world.relation(&bob, &relation).await), ["notification:send"]);
+    // He may as well say no.
+    let no = bob.try_change(&world, &relation, &[]).await.unwrap();
+    assert_eq!((no.pending.clone(), no.accepted.version, no.grants.len()), (None, 2, 0));
+    assert_eq!(world.publish(&owner, &id, &renumbered(&wider, 9)).await.affected, 0, "he was asked and has answered");
+}
+
+#[tokio::test]
+async fn someone_away_for_three_breaks_sees_what_matters_when_back() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read", "clipboard:read"]).await;
+    let seen = world.engine.mail_head(&Recipient::Person(bob.person())).await.unwrap();
+    let both = |required: &[&str]| {
+        let tools = [
+            ("read_file", "filesystem:read", object(required)),
+            ("read_clipboard", "clipboard:read", object(&["limit"])),
+        ];
+        manifest(&tools, &[FILES, CLIPBOARD])
+    };
+    world.clock.advance(Duration::from_secs(60));
+    world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    world.clock.advance(Duration::from_secs(60));
+    world.publish(&owner, &id, &broken_version(&["path", "limit", "encoding"])).await;
+    world.clock.advance(Duration::from_secs(60));
+    let last = world.publish(&owner, &id, &both(&["path"])).await;
+
+    // Back, on a server that was restarted meanwhile.
+    let world = world.restarted().await;
+    let now = world.relation(&bob, &relation).await;
+    assert_eq!(pending(&now), ["clipboard:read"], "what the last one would change for him, not what two did between");
+    let waiting = now.pending.clone().unwrap();
+    assert_eq!((waiting.version, waiting.hash, now.accepted.version), (4, last.hash, 1));
+    assert_eq!(world.effective(&bob, &relation).await, files());
+    let mail = world.engine.mail(&Recipient::Person(bob.person()), seen, 100).await.unwrap();
+    assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), (seen + 1..=seen + 3).collect::<Vec<_>>());
+    let clipboard = vec!["clipboard:read".to_owned()];
+    assert_eq!(told(&world, &bob).await, [(2, files()), (3, files()), (4, clipboard)]);
+    let again = bob.try_change(&world, &now, &[("filesystem:read", ALWAYS), ("clipboard:read", ALWAYS)]).await.unwrap();
+    assert_eq!((again.pending, again.accepted.version), (None, 4));
+    let standing = world.engine.verify_ledger(&relation.id).await.unwrap();
+    assert_eq!(standing.effective(nuncio_engine::ports::Clock::now(&world.clock)).count(), 2);
+}
+
+#[tokio::test]
+async fn a_sensitivity_that_is_lowered_still_asks_as_before_until_there_is_a_new_yes() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let at = |sensitivity: &str| manifest(&[("plan", "calendar:read", object(&[]))], &[("calendar:read", sensitivity)]);
+    let id = world.agent(&owner, &at("high")).await;
+    let relation = bob.allow(&world, &id, &["calendar:read"]).await;
+    let lowered = world.publish(&owner, &id, &at("low")).await;
+    assert_eq!((lowered.verdict.breaking, lowered.affected), (false, 0));
+    let scope = ScopeId::parse("calendar:read").unwrap();
+    let level = |relation: &Relation| relation.sensitivity(&scope, nuncio_core::agent::Sensitivity::Low);
+    assert_eq!(level(&world.relation(&bob, &relation).await), nuncio_core::agent::Sensitivity::High);
+    let again = bob.try_change(&world, &relation, &[("calendar:read", ALWAYS)]).await.unwrap();
+    assert_eq!(level(&again), nuncio_core::agent::Sensitivity::Low);
+    assert!(world.publish(&owner, &id, &at("medium")).await.verdict.breaking);
+    assert_eq!(pending(&world.relation(&bob, &relation).await), ["calendar:read"]);
+}
+
+#[tokio::test]
+async fn an_agent_that_ever_had_too_many_names_has_to_stop() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let many = |generation: usize| -> Value {
+        let names: Vec<_> = (0..500).map(|number| format!("t{generation}_{number}")).collect();
+        let small = json!({"type": "object", "additionalProperties": false});
+        let tools: Vec<_> = names.iter().map(|name| (name.as_str(), "filesystem:read", small.clone())).collect();
+        let mut manifest = manifest(&tools, &[FILES]);
+        for tool in manifest["tools"].as_array_mut().unwrap() {
+            tool.as_object_mut().unwrap().remove("description_fallback");
+        }
+        manifest
+    };
+    let id = world.agent(&owner, &many(0)).await;
+    for generation in 1..8 {
+        world.publish(&owner, &id, &many(generation)).await;
+    }
+    let bytes = many(8).to_string().into_bytes();
+    let error = world.engine.publish_manifest(&owner.caller(), &id, Some(&bytes), None, None).await.unwrap_err();
+    assert_eq!(error.code, Code::LimitReached);
+    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 8);
+}

@@ -1,0 +1,110 @@
+//! A server that is killed in the middle of publishing: a version is there with all it suspends and tells,
+//! or not at all.
+
+use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use nuncio_core::grant::Term;
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::PersonName;
+use nuncio_engine::{Caller, Engine};
+
+use super::world::{Phone, World, broken_version, first_version, renumbered};
+
+/// Where the helper keeps its store.
+const FILE: &str = "NUNCIO_ENGINE_CRASH_FILE";
+
+const PEOPLE: u8 = 12;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_is_there_with_all_it_does_or_not_at_all() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("nuncio.db");
+    for kill_after in [1, 7, 20] {
+        let acknowledged = killed_after(kill_after, &file);
+        let engine = World::at(&file).await.engine;
+        let account = engine.search_agents("", None, 10).await.unwrap().pop().unwrap();
+        assert!(account.manifest_version >= acknowledged, "what was said to be done is done");
+        let versions = engine.manifest_history(&account.id, None, 100).await.unwrap();
+        let numbers: BTreeSet<_> = versions.iter().map(|version| version.version).collect();
+        assert!(versions.len() < 100 && numbers == (1..=account.manifest_version).collect());
+        // Every version after the first breaks what everyone said yes to.
+        for number in 0..PEOPLE {
+            let person = PersonName::parse(&format!("p{number}")).unwrap();
+            all_or_nothing(&engine, &person, account.manifest_version).await;
+        }
+        let agent = engine.mail(&Recipient::Agent(account.id.clone()), 0, 500).await.unwrap();
+        let told = agent.iter().filter(|mail| matches!(mail.happening, Happening::ReauthRequired { .. })).count();
+        assert_eq!(told as u64, account.manifest_version - 1);
+    }
+}
+
+async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
+    let relation = engine.relations(person, None, 10).await.unwrap().remove(0);
+    let pending = relation.pending.clone().map(|pending| pending.version);
+    assert_eq!(pending, (version > 1).then_some(version), "{person}");
+    let mail = engine.mail(&Recipient::Person(person.clone()), 0, 500).await.unwrap();
+    let told: Vec<_> = mail
+        .iter()
+        .filter_map(|mail| match mail.happening {
+            Happening::ReauthRequired { version, .. } => Some(version),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(told, (2..=version).collect::<Vec<_>>(), "{person} is told of each, once");
+    let standing = engine.verify_ledger(&relation.id).await.unwrap();
+    assert_eq!(standing.suspended.len(), usize::from(version > 1));
+}
+
+/// Runs the helper and kills it after that many acknowledgements; the last version it acknowledged.
+fn killed_after(count: usize, file: &Path) -> u64 {
+    let mut helper = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "crash::the_process_that_is_killed", "--nocapture"])
+        .env(FILE, file)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let mut acknowledged = Vec::new();
+    for line in BufReader::new(helper.stdout.take().unwrap()).lines() {
+        if let Some(version) = line.unwrap().strip_prefix("done ") {
+            acknowledged.push(version.parse::<u64>().unwrap());
+            if acknowledged.len() == count {
+                helper.kill().unwrap();
+            }
+        }
+    }
+    let status = helper.wait().unwrap();
+    assert!(!status.success() && acknowledged.len() >= count, "{status} after {}", acknowledged.len());
+    acknowledged.pop().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_process_that_is_killed() {
+    let Ok(file) = std::env::var(FILE) else { return };
+    let world = World::at(Path::new(&file)).await;
+    let (agent, owner) = match world.engine.search_agents("", None, 10).await.unwrap().pop() {
+        Some(account) => {
+            let owner = nuncio_core::principal::Principal::from(account.owner.clone());
+            (account, Caller::new(owner))
+        }
+        None => {
+            let owner = world.device("ada", 100).await;
+            let id = world.agent(&owner, &first_version()).await;
+            for number in 0..PEOPLE {
+                let phone: Phone = world.device(&format!("p{number}"), number + 1).await;
+                phone.allow_for(&world, &id, &[("filesystem:read", Term::UntilRevoked)]).await;
+            }
+            (world.engine.account(&id).await.unwrap(), owner.caller())
+        }
+    };
+    for version in agent.manifest_version.. {
+        let manifest = renumbered(&broken_version(&["path", "limit"]), usize::try_from(version).unwrap());
+        let bytes = manifest.to_string().into_bytes();
+        let published = world.engine.publish_manifest(&owner, &agent.id, Some(&bytes), None, None).await.unwrap();
+        // One write for the whole line, past the test harness: a pipe takes it whole.
+        std::io::stdout().lock().write_all(format!("done {}\n", published.version).as_bytes()).unwrap();
+    }
+}

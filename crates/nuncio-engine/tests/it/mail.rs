@@ -1,0 +1,71 @@
+//! What people and agents are told: in order, once for each, until it is old.
+
+use std::time::Duration;
+
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_engine::consent::ConsentRules;
+
+use super::world::{World, broken_version, first_version};
+
+#[tokio::test]
+async fn whoever_waits_is_woken_and_whoever_was_away_reads_on() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    let mailbox = Recipient::Person(bob.person());
+    let seen = world.engine.mail_head(&mailbox).await.unwrap();
+    let waiting = {
+        let (engine, mailbox) = (world.engine.clone(), mailbox.clone());
+        tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
+    };
+    // Somebody else's mail wakes nobody for good.
+    world.device("eve", 9).await;
+    world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    let mail = waiting.await.unwrap();
+    assert_eq!(mail.len(), 1);
+    assert_eq!(mail[0].seq, seen + 1);
+    assert!(matches!(&mail[0].happening, Happening::ReauthRequired { relation: Some(it), .. } if *it == relation.id));
+    assert_eq!(world.engine.next_mail(&mailbox, seen, 10).await.unwrap(), mail, "it is there at once");
+
+    world.engine.mark_mail_read(&mailbox, "dev_1", mail[0].seq).await.unwrap();
+    let world = world.restarted().await;
+    assert_eq!(world.engine.mail_read(&mailbox, "dev_1").await.unwrap(), seen + 1);
+    assert_eq!(world.engine.mail_read(&mailbox, "dev_2").await.unwrap(), 0);
+    assert_eq!(world.engine.mail(&mailbox, seen, 10).await.unwrap(), mail);
+}
+
+#[tokio::test]
+async fn a_server_that_stops_leaves_nobody_waiting() {
+    let world = World::new().await;
+    let bob = world.person("bob").await;
+    let mailbox = Recipient::Person(bob.person());
+    let seen = world.engine.mail_head(&mailbox).await.unwrap();
+    let waiting = {
+        let engine = world.engine.clone();
+        tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
+    };
+    world.engine.shut_down(Duration::ZERO).await;
+    assert_eq!(waiting.await.unwrap(), []);
+}
+
+#[tokio::test]
+async fn what_is_old_is_forgotten_but_not_what_waits_for_an_answer() {
+    let world = World::with(ConsentRules { mail_kept: Duration::from_secs(100), ..ConsentRules::default() }).await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    let mailbox = Recipient::Person(bob.person());
+    let head = world.engine.mail_head(&mailbox).await.unwrap();
+    world.clock.advance(Duration::from_secs(100));
+    world.engine.forget_old_mail().await.unwrap();
+    assert_eq!(world.engine.mail(&mailbox, 0, 100).await.unwrap().len() as u64, head, "not a moment too early");
+    world.clock.advance(Duration::from_secs(1));
+    world.engine.forget_old_mail().await.unwrap();
+    assert_eq!(world.engine.mail(&mailbox, 0, 100).await.unwrap(), []);
+    assert!(world.relation(&bob, &relation).await.pending.is_some());
+    world.publish(&owner, &id, &broken_version(&["path", "limit", "encoding"])).await;
+    let mail = world.engine.mail(&mailbox, 0, 100).await.unwrap();
+    assert_eq!(mail.iter().map(|mail| mail.seq).collect::<Vec<_>>(), [head + 1], "no number is given twice");
+}

@@ -1,0 +1,180 @@
+//! People come in, and so do those who should not.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Happened;
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::person::Assertion;
+use nuncio_core::principal::Principal;
+use nuncio_core::signature::Signature;
+use nuncio_engine::consent::{ConsentRules, NewDevice};
+use nuncio_engine::ports::Clock as _;
+use nuncio_engine::{Caller, Credential};
+use ring::signature::Ed25519KeyPair;
+
+use super::world::{Phone, World, enrolment, sign};
+
+const HERE: &str = "https://here.example";
+
+fn operator() -> Caller {
+    Caller::new(Principal::Operator)
+}
+
+fn ada() -> PersonName {
+    PersonName::parse("ada").unwrap()
+}
+
+fn pair(seed: u8) -> Ed25519KeyPair {
+    Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
+}
+
+fn assertion(world: &World, phone: &Phone, nonce: &str) -> Assertion {
+    Assertion {
+        device_id: phone.device.id.clone(),
+        audience: HERE.to_owned(),
+        at: world.clock.now(),
+        nonce: nonce.to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn an_invite_lets_one_device_in_and_the_code_is_nowhere() {
+    let world = World::new().await;
+    let invite = world.engine.invite_person(ada(), &operator()).await.unwrap();
+    let device = world.engine.enrol_device(enrolment(&pair(1), &invite.code)).await.unwrap();
+    assert_eq!((device.person.clone(), device.name.as_str()), (ada(), "laptop"));
+    assert_eq!(world.engine.people().await.unwrap().len(), 1);
+    assert_eq!(world.engine.devices(&ada()).await.unwrap(), std::slice::from_ref(&device));
+    let again = world.engine.enrol_device(enrolment(&pair(2), &invite.code)).await.unwrap_err();
+    assert_eq!(again.code, Code::InviteInvalid);
+    let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
+    assert_eq!(happened, [Happened::PersonInvited, Happened::DeviceEnrolled]);
+}
+
+#[tokio::test]
+async fn nobody_comes_in_without_an_open_invite_and_their_own_key() {
+    let world = World::new().await;
+    let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
+    let good = enrolment(&pair(1), &code);
+    let other = enrolment(&pair(2), &code);
+    let refused: [(&str, NewDevice, Code); 5] = [
+        ("an unknown code", enrolment(&pair(1), "inv_nope"), Code::InviteInvalid),
+        ("a key one does not hold", NewDevice { key: other.key, ..good.clone() }, Code::DeviceRefused),
+        (
+            "a signature of nothing",
+            NewDevice { signature: Signature::new([0; 64]), ..good.clone() },
+            Code::DeviceRefused,
+        ),
+        ("another name than was signed", NewDevice { name: "other".into(), ..good.clone() }, Code::DeviceRefused),
+        ("a name that hides something", NewDevice { name: "lap\u{202e}top".into(), ..good.clone() }, Code::BadRequest),
+    ];
+    for (what, new, code) in refused {
+        assert_eq!(world.engine.enrol_device(new).await.unwrap_err().code, code, "{what}");
+    }
+    assert_eq!(world.engine.devices(&ada()).await.unwrap(), []);
+    world.clock.advance(Duration::from_secs(7 * 24 * 3600));
+    let late = world.engine.enrol_device(good).await.unwrap_err();
+    assert_eq!((late.code, late.message.contains("expired")), (Code::InviteInvalid, true));
+}
+
+#[tokio::test]
+async fn a_key_belongs_to_one_device_and_devices_and_invites_are_counted() {
+    let rules = ConsentRules { devices_per_person: 2, invites_per_person: 1, ..ConsentRules::default() };
+    let world = World::with(rules).await;
+    world.device("ada", 1).await;
+    let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
+    let too_many = world.engine.invite_person(ada(), &operator()).await.unwrap_err();
+    assert_eq!((too_many.code, too_many.params()), (Code::LimitReached, serde_json::json!({"limit": 1})));
+    assert_eq!(world.engine.enrol_device(enrolment(&pair(1), &code)).await.unwrap_err().code, Code::DeviceRefused);
+    let second = world.engine.enrol_device(enrolment(&pair(2), &code)).await.unwrap();
+    let code = world.engine.invite_person(ada(), &operator()).await.unwrap().code;
+    assert_eq!(world.engine.enrol_device(enrolment(&pair(3), &code)).await.unwrap_err().code, Code::LimitReached);
+    world.engine.revoke_device(&ada(), &second.id, &operator()).await.unwrap();
+    world.engine.enrol_device(enrolment(&pair(3), &code)).await.unwrap();
+}
+
+#[tokio::test]
+async fn a_device_gets_in_again_once_for_each_signature_and_even_a_restart_remembers() {
+    let world = World::new().await;
+    let phone = world.person("ada").await;
+    let one = assertion(&world, &phone, "nonce-number-one");
+    let signature = sign(&phone.pair, &one.message());
+    assert_eq!(world.engine.assert_device(&one, &signature, HERE).await.unwrap(), phone.device);
+    let world = world.restarted().await;
+    let again = world.engine.assert_device(&one, &signature, HERE).await.unwrap_err();
+    assert_eq!((again.code, again.message.contains("came before")), (Code::DeviceRefused, true));
+    let two = assertion(&world, &phone, "nonce-number-two");
+    world.engine.assert_device(&two, &sign(&phone.pair, &two.message()), HERE).await.unwrap();
+}
+
+#[tokio::test]
+async fn whatever_a_device_did_not_sign_for_here_and_now_is_refused() {
+    let world = World::new().await;
+    let (phone, eve) = (world.person("ada").await, world.person("eve").await);
+    let good = || assertion(&world, &phone, "a-nonce-of-its-own");
+    let old = Assertion { at: world.clock.now(), ..good() };
+    let unknown = Assertion { device_id: DeviceId::parse("dev_9").unwrap(), ..good() };
+    let cases = [
+        ("another server", Assertion { audience: "https://there.example".into(), ..good() }, &phone),
+        ("a short nonce", Assertion { nonce: "short".into(), ..good() }, &phone),
+        ("an unknown device", unknown, &phone),
+        ("somebody else's key", good(), &eve),
+    ];
+    for (what, assertion, signer) in cases {
+        let signature = sign(&signer.pair, &assertion.message());
+        let error = world.engine.assert_device(&assertion, &signature, HERE).await.unwrap_err();
+        assert_eq!(error.code, Code::DeviceRefused, "{what}");
+    }
+    let altered = Assertion { nonce: "another-nonce-here".into(), ..good() };
+    let signature = sign(&phone.pair, &good().message());
+    assert_eq!(world.engine.assert_device(&altered, &signature, HERE).await.unwrap_err().code, Code::DeviceRefused);
+    world.clock.advance(Duration::from_millis(120_001));
+    let signature = sign(&phone.pair, &old.message());
+    let late = world.engine.assert_device(&old, &signature, HERE).await.unwrap_err();
+    assert!(late.message.contains("clock"), "{late}");
+}
+
+#[tokio::test]
+async fn a_device_that_was_taken_away_is_out_at_once() {
+    let world = World::new().await;
+    let (phone, second) = (world.device("ada", 1).await, world.device("ada", 2).await);
+    assert_eq!(world.engine.valid_device(&second.device.id).await.unwrap(), Some(second.device.clone()));
+    let eve = PersonName::parse("eve").unwrap();
+    let not_hers = world.engine.revoke_device(&eve, &second.device.id, &operator()).await.unwrap_err();
+    assert_eq!(not_hers.code, Code::DeviceNotFound);
+    world.engine.revoke_device(&ada(), &second.device.id, &phone.caller()).await.unwrap();
+    assert_eq!(world.engine.valid_device(&second.device.id).await.unwrap(), None);
+    let assertion = assertion(&world, &second, "nonce-number-one");
+    let signature = sign(&second.pair, &assertion.message());
+    assert_eq!(world.engine.assert_device(&assertion, &signature, HERE).await.unwrap_err().code, Code::DeviceRefused);
+    let twice = world.engine.revoke_device(&ada(), &second.device.id, &operator()).await.unwrap_err();
+    assert_eq!(twice.code, Code::DeviceNotFound);
+    assert_eq!(world.engine.devices(&eve).await.unwrap_err().code, Code::PersonNotFound);
+}
+
+#[tokio::test]
+async fn an_agents_token_names_it_until_it_is_rotated_or_revoked() {
+    let world = World::new().await;
+    let phone = world.person("ada").await;
+    let made = world.engine.create_agent(&phone.caller(), super::world::new_agent()).await.unwrap();
+    let id = made.account.id.clone();
+    let who = async |token: &str| world.engine.authenticate_agent_token(token).await.unwrap();
+    let caller = who(&made.token).await.unwrap();
+    assert_eq!((caller.principal, caller.credential), (Principal::Agent(id.clone()), Credential::AgentToken));
+    let almost = format!("{}x", &made.token[..made.token.len() - 1]);
+    for nobody in ["", "hsk_", "nk_abc", &made.token[..20], &almost, &format!("{} ", made.token), &"h".repeat(100_000)]
+    {
+        assert_eq!(who(nobody).await, None);
+    }
+    let (account, rotated) = world.engine.rotate_agent_token(&phone.caller(), &id).await.unwrap();
+    assert!(rotated.starts_with(&account.token.unwrap().prefix));
+    assert_eq!(who(&made.token).await, None);
+    assert!(who(&rotated).await.is_some());
+    let eve = world.person("eve").await;
+    assert_eq!(world.engine.rotate_agent_token(&eve.caller(), &id).await.unwrap_err().code, Code::NotOwner);
+    world.engine.revoke_agent_token(&phone.caller(), &id).await.unwrap();
+    assert_eq!(who(&rotated).await, None);
+    let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
+    assert!(happened.ends_with(&[Happened::TokenRevoked]) && happened.contains(&Happened::TokenRotated));
+}

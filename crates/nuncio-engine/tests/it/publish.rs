@@ -1,0 +1,251 @@
+//! Manifests: who may publish, how versions count, what is found.
+
+use nuncio_core::Code;
+use nuncio_core::account::AccountOwner;
+use nuncio_core::audit::Happened;
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::AgentId;
+use nuncio_core::principal::Principal;
+use nuncio_engine::Caller;
+use nuncio_engine::consent::{AgentPatch, ConsentRules, NewAgent};
+use serde_json::json;
+
+use super::world::{FILES, World, broken_version, first_version, manifest, new_agent, object, renumbered};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn fifty_who_publish_at_once_leave_no_gap() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let made = world.engine.create_agent(&owner.caller(), new_agent()).await.unwrap();
+    let tasks: Vec<_> = (0..50)
+        .map(|number| {
+            let (engine, caller, id) = (world.engine.clone(), owner.caller(), made.account.id.clone());
+            let bytes = renumbered(&first_version(), number).to_string().into_bytes();
+            tokio::spawn(async move { engine.publish_manifest(&caller, &id, Some(&bytes), None, None).await.unwrap() })
+        })
+        .collect();
+    let mut given = Vec::new();
+    for task in tasks {
+        let published = task.await.unwrap();
+        assert!(published.changed);
+        given.push((published.version, published.hash));
+    }
+    given.sort_unstable();
+    assert_eq!(given.iter().map(|(version, _)| *version).collect::<Vec<_>>(), (1..=50).collect::<Vec<_>>());
+    let mut kept = world.engine.manifest_history(&made.account.id, None, 100).await.unwrap();
+    kept.reverse();
+    assert_eq!(kept.iter().map(|version| (version.version, version.hash)).collect::<Vec<_>>(), given);
+    for version in &kept {
+        assert_eq!(version.hash, version.manifest.as_ref().map(|text| Digest::of_bytes(text.as_bytes())));
+    }
+    let account = world.engine.account(&made.account.id).await.unwrap();
+    assert_eq!((account.manifest_version, account.manifest_hash), (50, given[49].1));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_processes_that_publish_and_hear_yeses_leave_no_gap_and_miss_nobody() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let id = world.agent(&owner, &first_version()).await;
+    let phones = [world.device("bob", 1).await, world.device("eve", 2).await];
+    let other = world.beside().await;
+    let publishing: Vec<_> = [world.engine.clone(), other]
+        .into_iter()
+        .enumerate()
+        .map(|(place, engine)| {
+            let (caller, id) = (owner.caller(), id.clone());
+            tokio::spawn(async move {
+                for number in 0..10 {
+                    let manifest = renumbered(&broken_version(&["path", "limit"]), 1 + number * 2 + place);
+                    let bytes = manifest.to_string().into_bytes();
+                    assert!(engine.publish_manifest(&caller, &id, Some(&bytes), None, None).await.unwrap().changed);
+                }
+            })
+        })
+        .collect();
+    let mut relations = Vec::new();
+    for phone in &phones {
+        // Whoever is overtaken by a change reads it and says yes again.
+        loop {
+            match phone.try_allow(&world, &id, &[("filesystem:read", nuncio_core::grant::Term::UntilRevoked)]).await {
+                Ok(relation) => break relations.push(relation),
+                Err(error) => assert!(matches!(error.code, Code::ManifestStale | Code::ConsentUnsigned), "{error:?}"),
+            }
+        }
+    }
+    for task in publishing {
+        task.await.unwrap();
+    }
+    let versions = world.engine.manifest_history(&id, None, 100).await.unwrap();
+    let numbers: Vec<_> = versions.iter().rev().map(|version| version.version).collect();
+    assert_eq!(numbers, (1..=21).collect::<Vec<_>>());
+    for (phone, relation) in phones.iter().zip(&relations) {
+        let now = world.relation(phone, relation).await;
+        let waits = now.pending.as_ref().map(|pending| pending.version);
+        assert_eq!(waits, (now.accepted.version == 1).then_some(21), "{now:?}");
+        world.engine.verify_ledger(&relation.id).await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn the_same_manifest_again_changes_nothing_however_it_is_written() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let id = world.agent(&owner, &first_version()).await;
+    let before = world.records().await.len();
+    let pretty = serde_json::to_string_pretty(&first_version()).unwrap();
+    let again = world.engine.publish_manifest(&owner.caller(), &id, Some(pretty.as_bytes()), None, None).await.unwrap();
+    assert_eq!((again.changed, again.version, again.verdict.breaking), (false, 1, false));
+    assert_eq!(world.records().await.len(), before);
+}
+
+#[tokio::test]
+async fn only_the_owner_publishes_and_not_by_the_agents_own_token() {
+    let world = World::new().await;
+    let (owner, eve) = (world.person("ada").await, world.person("eve").await);
+    let (id, token) = world.agent_with_token(&owner, &first_version()).await;
+    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
+    let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
+    for by in [
+        eve.caller(),
+        agent,
+        Caller::new(Principal::Operator),
+        Caller::new(Principal::Local),
+        Caller::new(Principal::Anonymous),
+    ] {
+        let publish = world.engine.publish_manifest(&by, &id, Some(&bytes), None, None).await;
+        assert_eq!(publish.unwrap_err().code, Code::NotOwner, "{:?}", by.principal);
+        assert_eq!(world.engine.publish_manifest(&by, &id, None, None, None).await.unwrap_err().code, Code::NotOwner);
+        assert_eq!(world.engine.judge_manifest(&by, &id, Some(&bytes)).await.unwrap_err().code, Code::NotOwner);
+        let patch = AgentPatch { public: Some(false), ..AgentPatch::default() };
+        assert_eq!(world.engine.update_agent(&by, &id, patch).await.unwrap_err().code, Code::NotOwner);
+    }
+    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 1);
+    let nobody = AgentId::parse("agt_nobody").unwrap();
+    let unknown = world.engine.publish_manifest(&owner.caller(), &nobody, Some(&bytes), None, None).await;
+    assert_eq!(unknown.unwrap_err().code, Code::UnknownAgent);
+}
+
+#[tokio::test]
+async fn a_wrong_manifest_is_told_whole_and_nothing_is_made() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let mut wrong = first_version();
+    wrong["schema_version"] = json!("2.0");
+    wrong["tools"][0]["name"] = json!("Not A Name");
+    wrong["permission_scopes"][0]["id"] = json!("system:root");
+    let new = NewAgent { manifest: Some(wrong.to_string().into_bytes()), ..new_agent() };
+    let error = world.engine.create_agent(&owner.caller(), new).await.unwrap_err();
+    let params = error.params();
+    let pointers: Vec<_> =
+        params["errors"].as_array().unwrap().iter().map(|it| it["pointer"].as_str().unwrap()).collect();
+    for place in ["/schema_version", "/tools/0/name", "/permission_scopes/0/id"] {
+        assert!(pointers.contains(&place), "{place} of {pointers:?}");
+    }
+    let ada = AccountOwner::Person(owner.person());
+    assert_eq!(world.engine.accounts_of(&ada, None, 10).await.unwrap(), []);
+    let id = world.agent(&owner, &first_version()).await;
+    for bytes in [&b"{"[..], b"[]", b"null", br#"{"schema_version":"1.0","schema_version":"1.0"}"#] {
+        let error = world.engine.publish_manifest(&owner.caller(), &id, Some(bytes), None, None).await.unwrap_err();
+        assert!(error.code.as_str().starts_with("manifest_"), "{error:?}");
+    }
+    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 1);
+}
+
+#[tokio::test]
+async fn whoever_changes_what_they_have_not_seen_is_told_so() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let id = world.agent(&owner, &first_version()).await;
+    let seen = world.engine.account(&id).await.unwrap().manifest_hash;
+    let publish = async |number, seen| {
+        let bytes = renumbered(&first_version(), number).to_string().into_bytes();
+        world.engine.publish_manifest(&owner.caller(), &id, Some(&bytes), seen, None).await
+    };
+    let second = publish(1, seen).await.unwrap();
+    let stale = publish(2, seen).await.unwrap_err();
+    assert_eq!(stale.code, Code::ManifestStale);
+    assert_eq!(stale.params(), json!({"manifest_version": 2, "manifest_hash": second.hash}));
+    assert_eq!(publish(2, second.hash).await.unwrap().version, 3);
+}
+
+#[tokio::test]
+async fn a_dry_run_says_the_same_and_writes_nothing() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
+    let before = (world.engine.account(&id).await.unwrap(), world.records().await.len());
+    let dry = world.engine.judge_manifest(&owner.caller(), &id, Some(&bytes)).await.unwrap();
+    assert!(dry.verdict.breaking && dry.changed);
+    assert_eq!((dry.version, dry.affected), (2, 1));
+    assert_eq!((world.engine.account(&id).await.unwrap(), world.records().await.len()), before);
+    assert_eq!(world.relation(&bob, &relation).await, relation);
+    let real = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    assert_eq!((real.verdict, real.version, real.affected), (dry.verdict, 2, 1));
+}
+
+#[tokio::test]
+async fn a_note_to_people_and_the_verdict_stay_with_the_version() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let id = world.agent(&owner, &first_version()).await;
+    let bytes = broken_version(&["path", "limit"]).to_string().into_bytes();
+    let publish =
+        async |note: &str| world.engine.publish_manifest(&owner.caller(), &id, Some(&bytes), None, Some(note)).await;
+    assert_eq!(publish("a\u{202e}b").await.unwrap_err().code, Code::BadRequest);
+    assert_eq!(publish(&"x".repeat(1001)).await.unwrap_err().code, Code::BadRequest);
+    publish(" We read larger files. ").await.unwrap();
+    let version = world.engine.manifest_version(&id, 2).await.unwrap().unwrap();
+    assert_eq!(version.change_note.as_deref(), Some("We read larger files."));
+    assert_eq!(version.verdict["scopes_requiring_reauth"], json!(["filesystem:read"]));
+    assert_eq!(version.by, Principal::Person(owner.person()));
+    assert!(world.records().await.iter().any(|record| {
+        record.happened == Happened::ManifestPublished
+            && record.manifest_version == Some(2)
+            && record.agent.as_ref() == Some(&id)
+    }));
+}
+
+#[tokio::test]
+async fn public_agents_are_found_by_what_they_are_and_can_do() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let id = world.agent(&owner, &first_version()).await;
+    let found = async |query: &str| world.engine.search_agents(query, None, 10).await.unwrap().len();
+    for query in ["", "helper", "HELP read_file", "clipboard:read", id.as_str()] {
+        assert_eq!(found(query).await, 1, "{query}");
+    }
+    assert_eq!(found("helper nothing").await, 0);
+    let only_files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
+    world.publish(&owner, &id, &only_files).await;
+    assert_eq!(found("clipboard:read").await, 0, "it no longer says so");
+    let patch = AgentPatch {
+        display_name: Some("Archivist".into()),
+        description: Some("Keeps 档案.".into()),
+        ..AgentPatch::default()
+    };
+    world.engine.update_agent(&owner.caller(), &id, patch).await.unwrap();
+    assert_eq!((found("helper").await, found("档案 archivist").await, found("read_file").await), (0, 1, 1));
+    let hide = AgentPatch { public: Some(false), ..AgentPatch::default() };
+    world.engine.update_agent(&owner.caller(), &id, hide).await.unwrap();
+    assert_eq!(found("").await, 0);
+    assert_eq!(world.engine.account(&id).await.unwrap().manifest_version, 2);
+}
+
+#[tokio::test]
+async fn agents_belong_to_people_and_are_counted() {
+    let world = World::with(ConsentRules { agents_per_owner: 1, ..ConsentRules::default() }).await;
+    let owner = world.person("ada").await;
+    let (_, token) = world.agent_with_token(&owner, &first_version()).await;
+    assert_eq!(world.engine.create_agent(&owner.caller(), new_agent()).await.unwrap_err().code, Code::LimitReached);
+    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
+    assert_eq!(world.engine.create_agent(&agent, new_agent()).await.unwrap_err().code, Code::NotOwner);
+    let local = Caller::new(Principal::Local);
+    assert_eq!(world.engine.create_agent(&local, new_agent()).await.unwrap_err().code, Code::Unauthorized);
+    let eve = world.person("eve").await;
+    let hidden = NewAgent { display_name: "a\u{200b}".into(), ..new_agent() };
+    assert_eq!(world.engine.create_agent(&eve.caller(), hidden).await.unwrap_err().code, Code::BadRequest);
+    world.engine.create_agent(&eve.caller(), new_agent()).await.unwrap();
+}

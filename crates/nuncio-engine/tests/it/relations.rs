@@ -1,0 +1,350 @@
+//! People say what they allow: signed, seen, and theirs.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Happened;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::Term;
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::{AgentId, GrantId, RelationId, ScopeId};
+use nuncio_core::ledger::{Action, Entry, verify};
+use nuncio_core::principal::Principal;
+use nuncio_core::relation::ScopeGrant;
+use nuncio_engine::Caller;
+use nuncio_engine::consent::{ConsentError, ConsentRules, Details, Ed25519, NewConsent, NewRelation};
+use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::{ConsentChange, Store as _};
+use serde_json::json;
+
+use super::world::{Phone, World, broken_version, first_version, wishes};
+
+const ALWAYS: Term = Term::UntilRevoked;
+
+async fn establish(
+    world: &World,
+    phone: &Phone,
+    agent: &AgentId,
+    scopes: &[(&str, Term)],
+    signed: Option<Entry>,
+) -> Result<nuncio_core::relation::Relation, ConsentError> {
+    let consent = NewConsent { wishes: wishes(scopes), seen: None, signed };
+    world.engine.establish_relation(&phone.caller(), NewRelation { agent: agent.clone(), consent }).await
+}
+
+#[tokio::test]
+async fn what_is_unsigned_is_answered_with_exactly_what_to_sign() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", Term::Once)];
+    let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
+    assert_eq!(error.code, Code::ConsentUnsigned);
+    let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
+    let account = world.engine.account(&id).await.unwrap();
+    assert_eq!((entry.seq, entry.prev_hash, entry.action), (1, Digest::ZERO, Action::Grant));
+    assert_eq!((entry.manifest_version, entry.manifest_hash), (1, account.manifest_hash));
+    assert_eq!(entry.scopes.iter().map(ScopeId::as_str).collect::<Vec<_>>(), ["clipboard:read", "filesystem:read"]);
+    assert_eq!((entry.device_id.as_ref(), entry.agent_id.clone()), (Some(&bob.device.id), id.clone()));
+    assert_eq!(error.params()["entry"]["terms"], json!({"clipboard:read": "once"}));
+    // What was shown as JSON is what is signed.
+    let shown: Entry = serde_json::from_value(error.params()["entry"].clone()).unwrap();
+    let relation = establish(&world, &bob, &id, &scopes, Some(bob.signed(shown))).await.unwrap();
+    assert_eq!(relation.id, entry.relation_id);
+    assert_eq!(world.relation(&bob, &relation).await, relation);
+    assert_eq!(world.engine.relations(&bob.person(), None, 10).await.unwrap(), std::slice::from_ref(&relation));
+
+    let mail = world.engine.mail(&Recipient::Agent(id.clone()), 0, 10).await.unwrap();
+    assert!(matches!(&mail[0].happening, Happening::RelationEstablished { person, .. } if *person == bob.person()));
+    let given = world.records().await.pop().unwrap();
+    assert_eq!(
+        (given.happened, given.by, given.device),
+        (Happened::ConsentGiven, Principal::Person(bob.person()), Some(bob.device.id.clone()))
+    );
+}
+
+#[tokio::test]
+async fn nothing_but_what_was_asked_and_signed_by_the_very_device_is_taken() {
+    let world = World::new().await;
+    let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let scopes = [("filesystem:read", ALWAYS)];
+    let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
+    let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
+    let good = Entry::clone(entry);
+    let forged = [
+        ("another key", eve.signed(good.clone()), Code::ConsentForged),
+        (
+            "a signature of something else",
+            Entry { signature: eve.signed(good.clone()).signature, ..good.clone() },
+            Code::ConsentForged,
+        ),
+        (
+            "more than was asked",
+            bob.signed(Entry {
+                scopes: vec![ScopeId::parse("clipboard:read").unwrap(), good.scopes[0].clone()],
+                ..good.clone()
+            }),
+            Code::ConsentUnsigned,
+        ),
+        (
+            "another agent",
+            bob.signed(Entry { agent_id: AgentId::parse("agt_x").unwrap(), ..good.clone() }),
+            Code::ConsentUnsigned,
+        ),
+        ("another version", bob.signed(Entry { manifest_version: 7, ..good.clone() }), Code::ConsentUnsigned),
+        (
+            "another manifest",
+            bob.signed(Entry { manifest_hash: Some(Digest::ZERO), ..good.clone() }),
+            Code::ManifestStale,
+        ),
+        ("no manifest", bob.signed(Entry { manifest_hash: None, ..good.clone() }), Code::ManifestStale),
+        (
+            "another device",
+            bob.signed(Entry { device_id: Some(eve.device.id.clone()), ..good.clone() }),
+            Code::ConsentUnsigned,
+        ),
+        ("another place in the ledger", bob.signed(Entry { seq: 2, ..good.clone() }), Code::ConsentUnsigned),
+        (
+            "a time to come",
+            bob.signed(Entry { at: good.at.after(Duration::from_secs(601)), ..good.clone() }),
+            Code::ConsentUnsigned,
+        ),
+        (
+            "a name that is not the server's to give",
+            bob.signed(Entry { relation_id: RelationId::parse("mine").unwrap(), ..good.clone() }),
+            Code::ConsentUnsigned,
+        ),
+        ("no signature", good.clone(), Code::ConsentUnsigned),
+    ];
+    for (what, signed, code) in forged {
+        assert_eq!(establish(&world, &bob, &id, &scopes, Some(signed)).await.unwrap_err().code, code, "{what}");
+    }
+    // Somebody else cannot use it either.
+    let stolen = establish(&world, &eve, &id, &scopes, Some(bob.signed(good.clone()))).await.unwrap_err();
+    assert_eq!(stolen.code, Code::ConsentUnsigned);
+    assert_eq!(world.engine.relations(&bob.person(), None, 10).await.unwrap(), []);
+    // Too late, by the server's clock.
+    world.clock.advance(Duration::from_secs(601));
+    let late = establish(&world, &bob, &id, &scopes, Some(bob.signed(good))).await.unwrap_err();
+    assert_eq!(late.code, Code::ConsentUnsigned);
+    establish(&world, &bob, &id, &scopes, Some(bob.sign_what(&late))).await.unwrap();
+}
+
+#[tokio::test]
+async fn only_a_person_on_a_device_of_theirs_says_yes() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let (id, token) = world.agent_with_token(&owner, &first_version()).await;
+    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
+    let new = NewRelation { agent: id.clone(), consent: NewConsent::default() };
+    let nobody = Caller::new(Principal::Person(bob.person()));
+    for by in [agent, nobody, Caller::new(Principal::Local), Caller::new(Principal::Operator)] {
+        let error = world.engine.establish_relation(&by, new.clone()).await.unwrap_err();
+        assert_eq!(error.code, Code::Unauthorized, "{:?}", by.principal);
+    }
+    // A device of somebody else, and one that was taken away.
+    let eves = Caller { principal: Principal::Person(bob.person()), ..owner.caller() };
+    assert_eq!(world.engine.establish_relation(&eves, new.clone()).await.unwrap_err().code, Code::DeviceRefused);
+    world.engine.revoke_device(&bob.person(), &bob.device.id, &bob.caller()).await.unwrap();
+    assert_eq!(world.engine.establish_relation(&bob.caller(), new).await.unwrap_err().code, Code::DeviceRefused);
+}
+
+#[tokio::test]
+async fn scopes_are_those_of_the_manifest_that_was_seen() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let unknown = bob.try_allow(&world, &id, &[("location:read", ALWAYS)]).await.unwrap_err();
+    assert_eq!((unknown.code, unknown.params()), (Code::ScopeUnknown, json!({"scopes": ["location:read"]})));
+    let past = Term::Until(world.clock.now());
+    let over = bob.try_allow(&world, &id, &[("clipboard:read", past)]).await.unwrap_err();
+    assert_eq!(over.code, Code::BadRequest);
+    let nobody = AgentId::parse("agt_x").unwrap();
+    assert_eq!(bob.try_allow(&world, &nobody, &[]).await.unwrap_err().code, Code::UnknownAgent);
+
+    let seen = world.engine.account(&id).await.unwrap().manifest_hash;
+    let consent = |seen| NewConsent { wishes: wishes(&[("filesystem:read", ALWAYS)]), seen, signed: None };
+    let establish = async |seen| {
+        let new = NewRelation { agent: id.clone(), consent: consent(seen) };
+        world.engine.establish_relation(&bob.caller(), new).await.unwrap_err()
+    };
+    let to_sign = establish(seen).await;
+    assert_eq!(to_sign.code, Code::ConsentUnsigned);
+    // It changes while he looks at the dialog.
+    let second = world.publish(&owner, &id, &broken_version(&["path", "limit"])).await;
+    let stale = establish(seen).await;
+    assert_eq!(stale.code, Code::ManifestStale);
+    assert_eq!(stale.params(), json!({"manifest_version": 2, "manifest_hash": second.hash}));
+    let signed = NewConsent { signed: Some(bob.sign_what(&to_sign)), ..consent(None) };
+    let late = world.engine.establish_relation(&bob.caller(), NewRelation { agent: id.clone(), consent: signed }).await;
+    assert_eq!(late.unwrap_err().code, Code::ManifestStale);
+    assert_eq!(establish(second.hash).await.code, Code::ConsentUnsigned);
+}
+
+#[tokio::test]
+async fn what_an_agent_does_not_work_without_must_be_allowed() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let mut manifest = first_version();
+    manifest["tools"][0]["required"] = json!(true);
+    let id = world.agent(&owner, &manifest).await;
+    let missing = bob.try_allow(&world, &id, &[("clipboard:read", ALWAYS)]).await.unwrap_err();
+    assert_eq!((missing.code, missing.params()), (Code::ScopeRequired, json!({"scopes": ["filesystem:read"]})));
+    let relation = bob.allow(&world, &id, &["filesystem:read"]).await;
+    assert_eq!(bob.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::ScopeRequired);
+}
+
+#[tokio::test]
+async fn one_relation_goes_on_between_two_and_they_are_counted() {
+    let world = World::with(ConsentRules { relations_per_person: 1, ..ConsentRules::default() }).await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let (one, two) = (world.agent(&owner, &first_version()).await, world.agent(&owner, &first_version()).await);
+    let relation = bob.allow(&world, &one, &[]).await;
+    let again = bob.try_allow(&world, &one, &[]).await.unwrap_err();
+    assert_eq!((again.code, again.params()), (Code::RelationExists, json!({"relation_id": relation.id})));
+    assert_eq!(bob.try_allow(&world, &two, &[]).await.unwrap_err().code, Code::LimitReached);
+    let unsigned = world.engine.revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
+    assert_eq!(unsigned.code, Code::ConsentUnsigned);
+    let over =
+        world.engine.revoke_relation(&bob.caller(), &relation.id, Some(&bob.sign_what(&unsigned))).await.unwrap();
+    assert!(!over.is_active());
+    let standing = world.engine.verify_ledger(&relation.id).await.unwrap();
+    assert!(standing.ended);
+    let gone = bob.try_change(&world, &relation, &[]).await.unwrap_err();
+    assert_eq!(gone.code, Code::RelationNotFound);
+    let anew = bob.allow(&world, &one, &["clipboard:read"]).await;
+    assert_ne!(anew.id, relation.id);
+    assert!(world.records().await.iter().any(|record| record.happened == Happened::ConsentRevoked));
+}
+
+#[tokio::test]
+async fn nobody_sees_or_touches_what_is_between_others() {
+    let world = World::new().await;
+    let (owner, bob, eve) = (world.person("ada").await, world.person("bob").await, world.person("eve").await);
+    let (id, token) = world.agent_with_token(&owner, &first_version()).await;
+    let (_, other) = world.agent_with_token(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["clipboard:read"]).await;
+    let agent = world.engine.authenticate_agent_token(&token).await.unwrap().unwrap();
+    let stranger = world.engine.authenticate_agent_token(&other).await.unwrap().unwrap();
+    for by in [eve.caller(), owner.caller(), stranger, Caller::new(Principal::Local), Caller::new(Principal::Anonymous)]
+    {
+        assert_eq!(world.engine.relation(&by, &relation.id).await.unwrap_err().code, Code::RelationNotFound);
+        assert_eq!(world.engine.ledger(&by, &relation.id, 0, 10).await.unwrap_err().code, Code::RelationNotFound);
+    }
+    assert_eq!(eve.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::RelationNotFound);
+    let revoke = world.engine.revoke_relation(&eve.caller(), &relation.id, None).await;
+    assert_eq!(revoke.unwrap_err().code, Code::RelationNotFound);
+    // The two in it can each verify it alone.
+    for by in [bob.caller(), agent] {
+        let ledger = world.engine.ledger(&by, &relation.id, 0, 10).await.unwrap();
+        let standing = verify(&ledger.entries, &ledger.devices, &Ed25519).unwrap();
+        assert_eq!((standing.head, standing.person), (relation.ledger, bob.person()));
+    }
+}
+
+#[tokio::test]
+async fn what_is_for_once_or_for_a_time_ends() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let hour = Term::Until(world.clock.now().after(Duration::from_secs(3600)));
+    let relation = bob.allow_for(&world, &id, &[("filesystem:read", hour), ("clipboard:read", Term::Once)]).await;
+    let clipboard = ScopeId::parse("clipboard:read").unwrap();
+    assert_eq!(world.effective(&bob, &relation).await, ["clipboard:read", "filesystem:read"]);
+    assert!(world.engine.use_consent(&relation.id, &clipboard).await.unwrap());
+    assert!(!world.engine.use_consent(&relation.id, &clipboard).await.unwrap(), "it was used");
+    assert!(!world.engine.use_consent(&relation.id, &ScopeId::parse("filesystem:read").unwrap()).await.unwrap());
+    assert_eq!(world.effective(&bob, &relation).await, ["filesystem:read"]);
+    world.clock.advance(Duration::from_secs(3600));
+    assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
+    world.engine.verify_ledger(&relation.id).await.unwrap();
+    let again = bob.try_change(&world, &relation, &[("clipboard:read", Term::Once)]).await.unwrap();
+    assert_eq!(again.ledger.seq, 2);
+    assert!(world.engine.use_consent(&relation.id, &clipboard).await.unwrap());
+}
+
+#[tokio::test]
+async fn old_entries_of_a_device_that_was_taken_away_still_hold_and_new_ones_do_not() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let (first, second) = (world.device("bob", 1).await, world.device("bob", 2).await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = first.allow(&world, &id, &["clipboard:read"]).await;
+    world.clock.advance(Duration::from_secs(1));
+    world.engine.revoke_device(&first.person(), &first.device.id, &second.caller()).await.unwrap();
+    world.engine.verify_ledger(&relation.id).await.unwrap();
+    assert_eq!(first.try_change(&world, &relation, &[]).await.unwrap_err().code, Code::DeviceRefused);
+    second.try_change(&world, &relation, &[]).await.unwrap();
+    assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().head.seq, 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_yeses_at_once_each_is_whole_and_none_slips_past_a_change() {
+    let world = World::new().await;
+    let owner = world.person("ada").await;
+    let id = world.agent(&owner, &first_version()).await;
+    let mut people = Vec::new();
+    for number in 0..12_u8 {
+        people.push(world.device(&format!("p{number}"), number + 1).await);
+    }
+    let world = std::sync::Arc::new(world);
+    let tasks: Vec<_> = people
+        .into_iter()
+        .map(|phone| {
+            let (world, id) = (std::sync::Arc::clone(&world), id.clone());
+            tokio::spawn(async move {
+                let outcome = phone.try_allow(&world, &id, &[("filesystem:read", ALWAYS)]).await;
+                (phone, outcome)
+            })
+        })
+        .collect();
+    for number in 0..4 {
+        let required = [&["path"][..], &["path", "limit"]][number % 2];
+        world.publish(&owner, &id, &super::world::renumbered(&broken_version(required), number + 1)).await;
+    }
+    let account = world.engine.account(&id).await.unwrap();
+    assert_eq!(account.manifest_version, 5);
+    for task in tasks {
+        let (phone, outcome) = task.await.unwrap();
+        match outcome {
+            Err(error) => assert!(matches!(error.code, Code::ManifestStale | Code::ConsentUnsigned), "{error:?}"),
+            Ok(relation) => {
+                // The last version needs what the third needed, and more than the others did.
+                let now = world.relation(&phone, &relation).await;
+                assert_eq!(now.pending.is_some(), ![3, 5].contains(&now.accepted.version), "{now:?}");
+                world.engine.verify_ledger(&now.id).await.unwrap();
+            }
+        }
+    }
+}
+
+/// Somebody writes into the store behind everyone's back.
+#[tokio::test]
+async fn a_store_that_allows_more_than_was_signed_is_found_out() {
+    let world = World::new().await;
+    let (owner, bob) = (world.person("ada").await, world.person("bob").await);
+    let id = world.agent(&owner, &first_version()).await;
+    let relation = bob.allow(&world, &id, &["clipboard:read"]).await;
+    let grant = ScopeGrant {
+        id: GrantId::parse("con_forged").unwrap(),
+        scope: ScopeId::parse("filesystem:read").unwrap(),
+        ..relation.grants[0].clone()
+    };
+    let mut more = relation.clone();
+    more.grants.push(grant.clone());
+    more.revision += 1;
+    let change =
+        ConsentChange::MoveRelation { from: relation.revision, relation: more.clone(), manifest_version: None };
+    world.store.commit(vec![change.into()]).await.unwrap();
+    let found = world.engine.verify_ledger(&relation.id).await.unwrap_err();
+    assert_eq!((found.code, found.message.contains("filesystem:read")), (Code::LedgerBroken, true));
+
+    // With an entry to go with it, but no device to sign it.
+    let scopes = vec![relation.grants[0].scope.clone(), grant.scope];
+    let device = bob.device.id.clone();
+    let forged = Entry { scopes, signature: None, ..more.draft_grant(&[], more.accepted, &device, world.clock.now()) };
+    world.store.commit(vec![ConsentChange::AppendLedger(forged).into()]).await.unwrap();
+    let found = world.engine.verify_ledger(&relation.id).await.unwrap_err();
+    assert_eq!((found.code, found.message.contains("entry 2")), (Code::LedgerBroken, true), "{found}");
+}

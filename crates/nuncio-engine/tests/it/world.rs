@@ -1,0 +1,385 @@
+//! An engine over a store in a folder, a clock to move, and people with devices.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use futures_util::future::BoxFuture;
+use nuncio_bus::LocalBus;
+use nuncio_core::account::Connection;
+use nuncio_core::agent::Agent;
+use nuncio_core::audit::HappenedRecord;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{AgentId, PersonName, ScopeId};
+use nuncio_core::ledger::Entry;
+use nuncio_core::person::{Device, Enrolment};
+use nuncio_core::principal::Principal;
+use nuncio_core::relation::{Relation, Wish};
+use nuncio_core::signature::{PublicKey, Signature};
+use nuncio_core::time::Timestamp;
+use nuncio_core::turn::StopReason;
+use nuncio_engine::consent::{
+    ConsentError, ConsentRules, Details, NewAgent, NewConsent, NewDevice, NewRelation, Publication,
+};
+use nuncio_engine::ports::brain::{Brain, BrainError, Brains, Prompt, Speaker, Thought};
+use nuncio_engine::ports::meter::Uncounted;
+use nuncio_engine::ports::runner::{RunCall, RunError, Runner, ToolOutput};
+use nuncio_engine::ports::{Clock, Entropy};
+use nuncio_engine::vault::Vault;
+use nuncio_engine::{Caller, Credential, Engine, Limits, Ports};
+use nuncio_store::SqliteStore;
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+use tokio::sync::watch;
+
+/// An engine, its clock and its folder.
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) clock: HandClock,
+    pub(crate) store: Arc<SqliteStore>,
+    folder: Option<TempDir>,
+}
+
+impl World {
+    pub(crate) async fn new() -> Self {
+        Self::with(ConsentRules::default()).await
+    }
+
+    pub(crate) async fn with(rules: ConsentRules) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = HandClock::new();
+        let store = Arc::new(SqliteStore::open(&folder.path().join("nuncio.db")).unwrap());
+        let engine = engine(&store, &clock, rules).await;
+        Self { engine, clock, store, folder: Some(folder) }
+    }
+
+    /// Over a file that stays.
+    pub(crate) async fn at(file: &Path) -> Self {
+        let (clock, store) = (HandClock::new(), Arc::new(SqliteStore::open(file).unwrap()));
+        Self { engine: engine(&store, &clock, ConsentRules::default()).await, clock, store, folder: None }
+    }
+
+    /// Everything in memory is lost; what is on disk is read again.
+    pub(crate) async fn restarted(mut self) -> Self {
+        let folder = self.folder.take();
+        let clock = self.clock.clone();
+        self.engine.shut_down(Duration::ZERO).await;
+        drop(self);
+        let file = folder.as_ref().unwrap().path().join("nuncio.db");
+        let store = Arc::new(SqliteStore::open(&file).unwrap());
+        let engine = engine(&store, &clock, ConsentRules::default()).await;
+        Self { engine, clock, store, folder }
+    }
+
+    /// A second engine on the same store, which knows nothing of the first.
+    pub(crate) async fn beside(&self) -> Engine {
+        engine(&self.store, &self.clock, ConsentRules::default()).await
+    }
+
+    /// A person with one device.
+    pub(crate) async fn person(&self, name: &str) -> Phone {
+        self.device(name, name.bytes().fold(1, u8::wrapping_add)).await
+    }
+
+    /// A further device of a person.
+    pub(crate) async fn device(&self, name: &str, seed: u8) -> Phone {
+        let person = PersonName::parse(name).unwrap();
+        let operator = Caller::new(Principal::Operator);
+        let invite = self.engine.invite_person(person, &operator).await.unwrap();
+        let pair = Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap();
+        let device = self.engine.enrol_device(enrolment(&pair, &invite.code)).await.unwrap();
+        Phone { device, pair }
+    }
+
+    /// An agent of that person, with that manifest.
+    pub(crate) async fn agent(&self, owner: &Phone, manifest: &Value) -> AgentId {
+        self.agent_with_token(owner, manifest).await.0
+    }
+
+    pub(crate) async fn agent_with_token(&self, owner: &Phone, manifest: &Value) -> (AgentId, String) {
+        let new = NewAgent { manifest: Some(manifest.to_string().into_bytes()), ..new_agent() };
+        let made = self.engine.create_agent(&owner.caller(), new).await.unwrap();
+        (made.account.id, made.token)
+    }
+
+    pub(crate) async fn publish(&self, owner: &Phone, agent: &AgentId, manifest: &Value) -> Publication {
+        let bytes = manifest.to_string().into_bytes();
+        self.engine.publish_manifest(&owner.caller(), agent, Some(&bytes), None, None).await.unwrap()
+    }
+
+    /// The relation as it is now.
+    pub(crate) async fn relation(&self, phone: &Phone, relation: &Relation) -> Relation {
+        self.engine.relation(&phone.caller(), &relation.id).await.unwrap()
+    }
+
+    /// What may be used of it now.
+    pub(crate) async fn effective(&self, phone: &Phone, relation: &Relation) -> Vec<String> {
+        let relation = self.relation(phone, relation).await;
+        relation.effective(self.clock.now()).map(|grant| grant.scope.to_string()).collect()
+    }
+
+    /// Every record that is not of a call.
+    pub(crate) async fn records(&self) -> Vec<HappenedRecord> {
+        let links = self.engine.audit_links(0, 1000).await.unwrap();
+        links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()).collect()
+    }
+}
+
+pub(crate) fn new_agent() -> NewAgent {
+    NewAgent {
+        display_name: "Helper".to_owned(),
+        description: None,
+        public: true,
+        connection: Connection::Websocket,
+        health_check_url: None,
+        manifest: None,
+        change_note: None,
+    }
+}
+
+pub(crate) fn enrolment(pair: &Ed25519KeyPair, code: &str) -> NewDevice {
+    let key = PublicKey::new(pair.public_key().as_ref().try_into().unwrap()).unwrap();
+    let enrolment = Enrolment { invite: Digest::of_bytes(code.as_bytes()), key, name: "laptop".to_owned() };
+    let signature = sign(pair, &enrolment.message());
+    NewDevice { code: code.to_owned(), name: enrolment.name, key, signature }
+}
+
+pub(crate) fn sign(pair: &Ed25519KeyPair, message: &[u8]) -> Signature {
+    Signature::new(pair.sign(message).as_ref().try_into().unwrap())
+}
+
+pub(crate) async fn engine(store: &Arc<SqliteStore>, clock: &HandClock, consent: ConsentRules) -> Engine {
+    let ports = Ports {
+        store: Arc::clone(store) as _,
+        bus: Arc::new(LocalBus::default()),
+        brains: Arc::new(Silent),
+        runner: Arc::new(Silent),
+        clock: Arc::new(clock.clone()),
+        entropy: Arc::new(Dice),
+        vault: Vault::new(&[7; 32]),
+        meter: Arc::new(Uncounted),
+    };
+    let engine = Engine::new(ports, Limits { consent, ..Limits::default() }, Vec::new());
+    engine.reload_access().await.unwrap();
+    engine
+}
+
+/// A person's device.
+pub(crate) struct Phone {
+    pub(crate) device: Device,
+    pub(crate) pair: Ed25519KeyPair,
+}
+
+impl Phone {
+    pub(crate) fn person(&self) -> PersonName {
+        self.device.person.clone()
+    }
+
+    /// The person, on this device.
+    pub(crate) fn caller(&self) -> Caller {
+        Caller {
+            person: Some(self.person()),
+            credential: Credential::Device(self.device.id.clone()),
+            ..Caller::new(Principal::Person(self.person()))
+        }
+    }
+
+    pub(crate) fn signed(&self, entry: Entry) -> Entry {
+        Entry { signature: Some(sign(&self.pair, &entry.message())), ..entry }
+    }
+
+    /// Signs the entry that the error asks to be signed.
+    pub(crate) fn sign_what(&self, error: &ConsentError) -> Entry {
+        let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
+        self.signed(Entry::clone(entry))
+    }
+
+    /// Allows an agent these scopes, until revoked.
+    pub(crate) async fn allow(&self, world: &World, agent: &AgentId, scopes: &[&str]) -> Relation {
+        self.allow_for(world, agent, &scopes.iter().map(|scope| (*scope, Term::UntilRevoked)).collect::<Vec<_>>()).await
+    }
+
+    pub(crate) async fn allow_for(&self, world: &World, agent: &AgentId, scopes: &[(&str, Term)]) -> Relation {
+        self.try_allow(world, agent, scopes).await.unwrap()
+    }
+
+    /// The same: asks, signs what is to be signed, asks again.
+    pub(crate) async fn try_allow(
+        &self,
+        world: &World,
+        agent: &AgentId,
+        scopes: &[(&str, Term)],
+    ) -> Result<Relation, ConsentError> {
+        let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
+        let new = NewRelation { agent: agent.clone(), consent };
+        let signed = match world.engine.establish_relation(&self.caller(), new.clone()).await {
+            Err(error) if matches!(error.details, Details::Sign(_)) => self.sign_what(&error),
+            other => return other,
+        };
+        let consent = NewConsent { signed: Some(signed), ..new.consent };
+        world.engine.establish_relation(&self.caller(), NewRelation { consent, ..new }).await
+    }
+
+    /// Allows something else.
+    pub(crate) async fn try_change(
+        &self,
+        world: &World,
+        relation: &Relation,
+        scopes: &[(&str, Term)],
+    ) -> Result<Relation, ConsentError> {
+        let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
+        let signed = match world.engine.change_relation(&self.caller(), &relation.id, consent.clone()).await {
+            Err(error) if matches!(error.details, Details::Sign(_)) => self.sign_what(&error),
+            other => return other,
+        };
+        let consent = NewConsent { signed: Some(signed), ..consent };
+        world.engine.change_relation(&self.caller(), &relation.id, consent).await
+    }
+}
+
+pub(crate) fn wishes(scopes: &[(&str, Term)]) -> Vec<Wish> {
+    scopes.iter().map(|(scope, term)| Wish { scope: ScopeId::parse(scope).unwrap(), term: *term }).collect()
+}
+
+/// A manifest: its tools with scope and schema, and its scopes with sensitivity.
+pub(crate) fn manifest(tools: &[(&str, &str, Value)], scopes: &[(&str, &str)]) -> Value {
+    let tools: Vec<_> = tools
+        .iter()
+        .map(|(name, scope, schema)| {
+            json!({
+                "name": name,
+                "description_i18n_key": format!("agent.cap.{name}.description"),
+                "description_fallback": format!("It is called {name}."),
+                "input_schema": schema,
+                "permission_scope": scope,
+                "required": false,
+                "timeout_ms": 5000,
+            })
+        })
+        .collect();
+    let scopes: Vec<_> = scopes
+        .iter()
+        .map(|(id, sensitivity)| {
+            let key = id.replace(':', "_");
+            json!({
+                "id": id,
+                "label_i18n_key": format!("agent.scope.{key}.label"),
+                "description_i18n_key": format!("agent.scope.{key}.description"),
+                "label_fallback": "A label",
+                "description_fallback": "A description.",
+                "sensitivity": sensitivity,
+            })
+        })
+        .collect();
+    json!({
+        "schema_version": "1.0",
+        "agent_version": "1.0.0",
+        "tools": tools,
+        "permission_scopes": scopes,
+        "capability_flags": {"supports_streaming": true},
+    })
+}
+
+/// A closed object whose text properties are all required.
+pub(crate) fn object(required: &[&str]) -> Value {
+    let properties: serde_json::Map<_, _> =
+        ["path", "encoding", "limit"].iter().map(|name| ((*name).to_owned(), json!({"type": "string"}))).collect();
+    json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
+}
+
+pub(crate) const FILES: (&str, &str) = ("filesystem:read", "medium");
+pub(crate) const CLIPBOARD: (&str, &str) = ("clipboard:read", "medium");
+pub(crate) const NOTIFY: (&str, &str) = ("notification:send", "low");
+
+/// Reads files and the clipboard.
+pub(crate) fn first_version() -> Value {
+    let tools =
+        [("read_file", "filesystem:read", object(&["path"])), ("read_clipboard", "clipboard:read", object(&[]))];
+    manifest(&tools, &[FILES, CLIPBOARD])
+}
+
+/// The same, but reading a file needs more arguments: a change that needs a new yes.
+pub(crate) fn broken_version(required: &[&str]) -> Value {
+    let tools = [("read_file", "filesystem:read", object(required)), ("read_clipboard", "clipboard:read", object(&[]))];
+    manifest(&tools, &[FILES, CLIPBOARD])
+}
+
+/// The same, with another number: a change that nobody needs to be asked about.
+pub(crate) fn renumbered(manifest: &Value, number: usize) -> Value {
+    let mut manifest = manifest.clone();
+    manifest["agent_version"] = json!(format!("1.0.{number}"));
+    manifest
+}
+
+/// A clock that stands still until it is moved.
+#[derive(Debug, Clone)]
+pub(crate) struct HandClock(Arc<watch::Sender<Timestamp>>);
+
+impl HandClock {
+    pub(crate) fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))))
+    }
+
+    pub(crate) fn advance(&self, span: Duration) {
+        self.0.send_modify(|now| *now = now.after(span));
+    }
+}
+
+impl Clock for HandClock {
+    fn now(&self) -> Timestamp {
+        *self.0.borrow()
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
+        let mut now = self.0.subscribe();
+        Box::pin(async move {
+            if now.wait_for(|now| *now >= moment).await.is_err() {
+                std::future::pending::<()>().await;
+            }
+        })
+    }
+}
+
+/// Real randomness.
+#[derive(Debug)]
+struct Dice;
+
+impl Entropy for Dice {
+    fn fill(&self, bytes: &mut [u8]) {
+        SystemRandom::new().fill(bytes).unwrap();
+    }
+}
+
+/// Says nothing, and runs every tool to the same answer.
+#[derive(Debug)]
+struct Silent;
+
+#[async_trait]
+impl Brain for Silent {
+    async fn think(&self, _prompt: Prompt, _voice: &mut Speaker) -> Result<Thought, BrainError> {
+        Ok(Thought::ended(StopReason::EndTurn))
+    }
+}
+
+impl Brains for Silent {
+    fn brain(&self, _agent: &Arc<Agent>) -> Result<Arc<dyn Brain>, String> {
+        Ok(Arc::new(Self))
+    }
+}
+
+#[async_trait]
+impl Runner for Silent {
+    async fn run(&self, _call: RunCall) -> Result<ToolOutput, RunError> {
+        Ok(ToolOutput::json(json!({"ran": true})))
+    }
+
+    async fn resolve(&self, agent: Agent) -> Result<Agent, String> {
+        Ok(agent)
+    }
+
+    async fn release(&self, _agent: &Agent) {}
+}

@@ -1,0 +1,50 @@
+//! Lists that are asked for with a query and come in pages.
+
+use http::{HeaderValue, Uri};
+use url::form_urlencoded;
+
+/// The parameters of a query, decoded.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Asked(Vec<(String, String)>);
+
+impl Asked {
+    /// Those of an address.
+    #[must_use]
+    pub fn of(uri: &Uri) -> Self {
+        Self(form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect())
+    }
+
+    /// Names and values, in their order.
+    pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// The same question at an address, behind that place; at the beginning without one.
+    #[must_use]
+    pub fn at(&self, address: &str, cursor: Option<&str>) -> String {
+        let same = self.pairs().filter(|(name, _)| *name != "cursor");
+        let mut query = form_urlencoded::Serializer::new(String::new());
+        query.extend_pairs(same).extend_pairs(cursor.map(|cursor| ("cursor", cursor)));
+        let query = query.finish();
+        if query.is_empty() { address.to_owned() } else { format!("{address}?{query}") }
+    }
+}
+
+/// `Link: <…>; rel="next"`; nothing where the address makes no header.
+#[must_use]
+pub fn next_link(address: &str) -> Option<HeaderValue> {
+    HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_same_is_asked_for_behind_another_place() {
+        let asked = Asked::of(&"/x?q=a%20b&tag=1&tag=2&cursor=old".parse().unwrap());
+        assert_eq!(asked.pairs().filter(|(name, _)| *name == "tag").count(), 2);
+        assert_eq!(asked.at("https://h/x", Some("a&b")), "https://h/x?q=a+b&tag=1&tag=2&cursor=a%26b");
+        assert_eq!(Asked::of(&"/x".parse().unwrap()).at("https://h/x", None), "https://h/x");
+    }
+}

@@ -1,0 +1,59 @@
+//! Checking what people's devices signed, for agents and devices that verify a grant ledger alone.
+
+use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
+
+use crate::keys::VerifyingKey;
+
+/// Checks Ed25519 signatures, as [`nuncio_core::ledger::verify`] needs it.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct DeviceSignatures;
+
+impl CheckSignature for DeviceSignatures {
+    fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
+        VerifyingKey::ed25519(key.as_bytes()).is_ok_and(|key| key.verify(message, signature.as_bytes()).is_ok())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey as Point};
+
+    #[test]
+    fn a_devices_signature_holds_for_its_key_and_message_alone() {
+        let (one, two) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
+        let key = |pair: &SigningKey| PublicKey::new(pair.verifying_key().to_bytes()).unwrap();
+        let signature = Signature::new(one.sign(b"yes").to_bytes());
+        assert!(DeviceSignatures.holds(&key(&one), b"yes", &signature));
+        assert!(!DeviceSignatures.holds(&key(&one), b"no", &signature));
+        assert!(!DeviceSignatures.holds(&key(&two), b"yes", &signature));
+    }
+
+    /// The core keeps a list of weak keys, since it computes no curves: it is the whole list.
+    #[test]
+    fn the_core_refuses_every_weak_key_and_no_other() {
+        // Multiples of a point of order eight, as libsodium and others list them.
+        let eighth: [u8; 32] = [
+            0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
+            0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,
+        ];
+        assert!(Point::from_bytes(&eighth).unwrap().is_weak());
+        let mut found = 0;
+        for low in 0..=255_u8 {
+            for high in [0x00, 0x05, 0x7a, 0x7f, 0x80, 0x85, 0xfa, 0xff] {
+                for filler in [0x00, 0xff] {
+                    let mut bytes = [filler; 32];
+                    (bytes[0], bytes[31]) = (low, high);
+                    let weak = Point::from_bytes(&bytes).is_ok_and(|point| point.is_weak());
+                    assert!(!weak || PublicKey::new(bytes).is_err(), "{bytes:02x?}");
+                    found += usize::from(weak);
+                }
+            }
+        }
+        assert!(found >= 5, "{found} weak ones were tried");
+        assert!(PublicKey::new(eighth).is_err());
+        for seed in 0..=255_u8 {
+            assert!(PublicKey::new(SigningKey::from_bytes(&[seed; 32]).verifying_key().to_bytes()).is_ok());
+        }
+    }
+}

@@ -1,0 +1,81 @@
+//! Orders about people: inviting them, and their devices.
+
+use std::time::Duration;
+
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::principal::Principal;
+use nuncio_core::signature::PublicKey;
+use nuncio_engine::consent::ConsentError;
+use nuncio_engine::{Caller, Engine};
+use serde_json::{Value, json};
+
+use crate::error::StartError;
+
+/// What an invite says of this server.
+#[derive(Debug, Clone)]
+pub(crate) struct Host {
+    /// The key that a new device pins.
+    pub(crate) key: PublicKey,
+    /// Where it enrols; not known while no server runs.
+    pub(crate) url: Option<String>,
+}
+
+/// Invites a person, or a further device of theirs.
+pub(super) async fn invite(
+    engine: &Engine,
+    host: &Host,
+    name: PersonName,
+    seconds: Option<u64>,
+) -> Result<Value, StartError> {
+    let invited = match seconds.map(Duration::from_secs) {
+        Some(lasts) => engine.invite_person_for(name, lasts, &operator()).await,
+        None => engine.invite_person(name, &operator()).await,
+    };
+    let invite = invited.map_err(refused)?;
+    Ok(json!({
+        "user": invite.person,
+        "code": invite.code,
+        "expires_at": invite.expires_at,
+        "server": host.url,
+        "fingerprint": host.key.fingerprint(),
+    }))
+}
+
+/// Everyone with an account, and how many devices each has.
+pub(super) async fn list(engine: &Engine) -> Result<Value, StartError> {
+    let mut users = Vec::new();
+    for person in engine.people().await? {
+        let devices = engine.devices(&person.name).await.map_err(refused)?;
+        let valid = devices.iter().filter(|device| device.revoked_at.is_none()).count();
+        users.push(json!({"name": person.name, "since": person.created_at, "devices": valid}));
+    }
+    Ok(json!({"users": users}))
+}
+
+/// A person's devices.
+pub(super) async fn devices(engine: &Engine, name: &PersonName) -> Result<Value, StartError> {
+    Ok(json!({"devices": engine.devices(name).await.map_err(refused)?}))
+}
+
+/// Takes a device away, or all of them.
+pub(super) async fn revoke(engine: &Engine, name: &PersonName, device: Option<&DeviceId>) -> Result<Value, StartError> {
+    let mut revoked = Vec::new();
+    match device {
+        Some(id) => revoked.push(engine.revoke_device(name, id, &operator()).await.map_err(refused)?),
+        None => {
+            let devices = engine.devices(name).await.map_err(refused)?;
+            for device in devices.into_iter().filter(|device| device.revoked_at.is_none()) {
+                revoked.push(engine.revoke_device(name, &device.id, &operator()).await.map_err(refused)?);
+            }
+        }
+    }
+    Ok(json!({"revoked": revoked}))
+}
+
+fn operator() -> Caller {
+    Caller::new(Principal::Operator)
+}
+
+fn refused(error: ConsentError) -> StartError {
+    StartError::new(error.code, error.message)
+}

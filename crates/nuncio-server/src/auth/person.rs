@@ -1,0 +1,244 @@
+//! Access tokens of people's devices: JWTs (RFC 7519) of five minutes, signed with this server's own key.
+//! The device of a token is looked up with every request, so that one that was taken away is out at once.
+
+use std::fmt;
+use std::sync::Arc;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nuncio_a2h::server::{AccessToken, Holder, Tokens};
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::person::Device;
+use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::Engine;
+use nuncio_engine::consent::Ed25519;
+use nuncio_engine::ports::Clock;
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// How long a token is good.
+const LIFETIME: Duration = Duration::from_secs(300);
+/// How far ahead another clock of ours may have been when a token was made.
+const LEEWAY_SECONDS: i64 = 60;
+/// How long a token may be.
+const MAX_BYTES: usize = 4096;
+/// How often what is old is forgotten.
+const EVERY: Duration = Duration::from_secs(3600);
+/// What agents' tokens begin with.
+const AGENT_TOKEN: &str = "hsk_";
+
+/// Makes and reads tokens.
+pub struct People {
+    key: Ed25519KeyPair,
+    public: PublicKey,
+    /// The only head our tokens have, and the dot after it; another is not ours, whatever it says.
+    head: String,
+    audience: String,
+    clock: Arc<dyn Clock>,
+}
+
+/// What a token says.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Claims {
+    iss: String,
+    sub: PersonName,
+    aud: String,
+    iat: i64,
+    exp: i64,
+    device_id: DeviceId,
+    /// The key that was let in: a device sees that it was its own.
+    device_key: PublicKey,
+}
+
+impl People {
+    /// Signs with that key, for the server at `base`.
+    pub(crate) fn new(key: Ed25519KeyPair, base: &str, clock: Arc<dyn Clock>) -> Self {
+        let public = public(&key);
+        let head = json!({"alg": "EdDSA", "kid": kid(&public), "typ": "at+jwt"}).to_string();
+        let head = format!("{}.", URL_SAFE_NO_PAD.encode(head));
+        Self { key, public, head, audience: base.trim_end_matches('/').to_owned(), clock }
+    }
+
+    /// Whether a token is one that only we could say something about.
+    pub(crate) fn knows(&self, token: &str) -> bool {
+        token.starts_with(AGENT_TOKEN) || token.starts_with(&self.head)
+    }
+
+    fn now(&self) -> i64 {
+        self.clock.now().as_millis().div_euclid(1000)
+    }
+}
+
+/// The public half, in the core's words.
+pub(crate) fn public(key: &Ed25519KeyPair) -> PublicKey {
+    let bytes: Option<[u8; 32]> = key.public_key().as_ref().try_into().ok();
+    bytes.and_then(|bytes| PublicKey::new(bytes).ok()).expect("a key that was made at random is a good one")
+}
+
+/// How the key is called in tokens and key sets.
+fn kid(key: &PublicKey) -> String {
+    format!("people-{}", &key.fingerprint().to_string()[..16])
+}
+
+/// Forgets once an hour what people and agents were told long ago.
+pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
+    loop {
+        if let Err(error) = engine.forget_old_mail().await {
+            tracing::error!(%error, "what people were told long ago could not be forgotten");
+        }
+        tokio::select! {
+            () = engine.clock().sleep_until(engine.now().after(EVERY)) => {}
+            () = stop.cancelled() => return,
+        }
+    }
+}
+
+impl Tokens for People {
+    fn issue(&self, device: &Device) -> AccessToken {
+        let iat = self.now();
+        let exp = iat + i64::try_from(LIFETIME.as_secs()).unwrap_or(i64::MAX);
+        let claims = Claims {
+            iss: self.audience.clone(),
+            sub: device.person.clone(),
+            aud: self.audience.clone(),
+            iat,
+            exp,
+            device_id: device.id.clone(),
+            device_key: device.key,
+        };
+        let body = serde_json::to_vec(&claims).expect("claims are texts and numbers");
+        let signed = format!("{}{}", self.head, URL_SAFE_NO_PAD.encode(body));
+        let signature = URL_SAFE_NO_PAD.encode(self.key.sign(signed.as_bytes()));
+        AccessToken { token: format!("{signed}.{signature}"), expires_at: Timestamp::from_millis(exp * 1000) }
+    }
+
+    fn read(&self, token: &str) -> Option<Holder> {
+        if token.len() > MAX_BYTES {
+            return None;
+        }
+        let (signed, signature) = token.rsplit_once('.')?;
+        let body = signed.strip_prefix(&self.head)?;
+        let signature = Signature::parse(signature)?;
+        if !Ed25519.holds(&self.public, signed.as_bytes(), &signature) {
+            return None;
+        }
+        let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
+        let (now, ours) = (self.now(), claims.iss == self.audience && claims.aud == self.audience);
+        let good = ours && now < claims.exp && claims.iat <= now.saturating_add(LEEWAY_SECONDS);
+        good.then(|| Holder {
+            person: claims.sub,
+            device: claims.device_id,
+            expires_at: Timestamp::from_millis(claims.exp.saturating_mul(1000)),
+        })
+    }
+
+    fn audience(&self) -> &str {
+        &self.audience
+    }
+
+    fn key(&self) -> PublicKey {
+        self.public
+    }
+
+    fn jwk(&self) -> Value {
+        json!({
+            "kty": "OKP", "crv": "Ed25519", "use": "sig", "alg": "EdDSA",
+            "kid": kid(&self.public), "x": self.public,
+        })
+    }
+}
+
+impl fmt::Debug for People {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("People").field("audience", &self.audience).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use futures_util::future::BoxFuture;
+    use ring::rand::SystemRandom;
+
+    use super::*;
+
+    #[derive(Debug, Clone)]
+    struct At(Arc<Mutex<i64>>);
+
+    impl Clock for At {
+        fn now(&self) -> Timestamp {
+            Timestamp::from_millis(*self.0.lock().unwrap())
+        }
+
+        fn sleep_until(&self, _moment: Timestamp) -> BoxFuture<'static, ()> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn people(base: &str, clock: &At) -> People {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        People::new(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap(), base, Arc::new(clock.clone()))
+    }
+
+    fn device() -> Device {
+        Device {
+            id: DeviceId::parse("dev_1").unwrap(),
+            person: PersonName::parse("ada").unwrap(),
+            name: "laptop".to_owned(),
+            key: PublicKey::new([9; 32]).unwrap(),
+            enrolled_at: Timestamp::from_millis(0),
+            revoked_at: None,
+        }
+    }
+
+    #[test]
+    fn a_token_speaks_for_its_device_for_five_minutes() {
+        let clock = At(Arc::new(Mutex::new(1_000_500)));
+        let people = people("https://a.example/", &clock);
+        let made = people.issue(&device());
+        assert!(people.knows(&made.token));
+        let holder = people.read(&made.token).unwrap();
+        assert_eq!((holder.person.as_str(), holder.device.as_str()), ("ada", "dev_1"));
+        assert_eq!(holder.expires_at, made.expires_at);
+        *clock.0.lock().unwrap() += 299_000;
+        assert!(people.read(&made.token).is_some());
+        *clock.0.lock().unwrap() += 1_000;
+        assert_eq!(people.read(&made.token), None);
+        *clock.0.lock().unwrap() -= 400_000;
+        assert_eq!(people.read(&made.token), None, "from the future");
+    }
+
+    #[test]
+    fn what_was_changed_or_made_elsewhere_is_refused() {
+        let clock = At(Arc::new(Mutex::new(0)));
+        let (here, there) = (people("https://a.example", &clock), people("https://a.example", &clock));
+        let token = here.issue(&device()).token;
+        assert_eq!(there.read(&token), None);
+        assert!(!there.knows(&token));
+        let parts: Vec<&str> = token.split('.').collect();
+        let claims = String::from_utf8(URL_SAFE_NO_PAD.decode(parts[1]).unwrap()).unwrap();
+        let forged = URL_SAFE_NO_PAD.encode(claims.replace("ada", "eve"));
+        let none = URL_SAFE_NO_PAD.encode(r#"{"alg":"none"}"#);
+        for bad in [
+            format!("{}.{forged}.{}", parts[0], parts[2]),
+            format!("{none}.{}.", parts[1]),
+            format!("{none}.{}.{}", parts[1], parts[2]),
+            format!("{}.{}.", parts[0], parts[1]),
+            format!("{}.{}.{}", parts[0], parts[1], "A".repeat(86)),
+            format!("{token}A"),
+            token.replace('.', ""),
+            String::new(),
+            "A".repeat(10_000),
+        ] {
+            assert_eq!(here.read(&bad), None, "{bad}");
+        }
+        let elsewhere = People { audience: "https://b.example".to_owned(), ..here };
+        assert_eq!(elsewhere.read(&token), None, "for another server");
+    }
+}

@@ -1,0 +1,124 @@
+//! A2H over HTTP and WebSockets: people's devices, agents outside and inside, manifests and consent.
+
+use nuncio_core::ids::PersonName;
+use nuncio_server::admin::Order;
+use nuncio_testkit::a2h::{A2hServer, Handset};
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, desk};
+
+#[path = "a2h/agents.rs"]
+mod agents;
+#[path = "a2h/consent.rs"]
+mod consent;
+#[path = "a2h/declared.rs"]
+mod declared;
+#[path = "a2h/manifests.rs"]
+mod manifests;
+#[path = "a2h/people.rs"]
+mod people;
+#[path = "a2h/rows.rs"]
+mod rows;
+#[path = "a2h/sockets.rs"]
+mod sockets;
+#[path = "a2h/strangers.rs"]
+mod strangers;
+
+/// A server, its clock, and how to reach it.
+struct World {
+    gateway: Gateway,
+    clock: ManualClock,
+    server: A2hServer,
+}
+
+impl World {
+    async fn start() -> Self {
+        Self::with(|builder| builder).await
+    }
+
+    async fn with(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> Self {
+        let clock = ManualClock::new();
+        let builder = Gateway::builder().agent(DESK, &desk(&[])).clock(&clock);
+        let gateway = change(builder).start().await;
+        let server = A2hServer::at(gateway.url());
+        Self { gateway, clock, server }
+    }
+
+    /// An invite's code.
+    async fn invite(&self, name: &str) -> String {
+        let order = Order::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
+        self.gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
+    }
+
+    /// A person with one device.
+    async fn person(&self, name: &str) -> Handset {
+        Handset::enrol(&self.server, &self.invite(name).await).await
+    }
+}
+
+/// The manifest of the seed's §2.2.
+fn seed() -> Value {
+    json!({
+        "schema_version": "1.0",
+        "agent_version": "1.0.0",
+        "tools": [{
+            "name": "read_file",
+            "description_i18n_key": "agent.cap.read_file.description",
+            "input_schema": {
+                "type": "object",
+                "properties": {"path": {"type": "string"}},
+                "required": ["path"],
+                "additionalProperties": false,
+            },
+            "permission_scope": "filesystem:read",
+            "required": false,
+            "timeout_ms": 5000,
+        }],
+        "permission_scopes": [{
+            "id": "filesystem:read",
+            "label_i18n_key": "agent.scope.filesystem_read.label",
+            "description_i18n_key": "agent.scope.filesystem_read.description",
+            "sensitivity": "medium",
+        }],
+        "capability_flags": {
+            "supports_streaming": true,
+            "supports_artifacts": true,
+            "supports_voice": false,
+            "supports_group_chat": false,
+        },
+    })
+}
+
+/// The same with another required argument: a breaking change.
+fn with_required(names: &[&str]) -> Value {
+    let mut manifest = seed();
+    let schema = &mut manifest["tools"][0]["input_schema"];
+    for name in names {
+        schema["properties"][name] = json!({"type": "string"});
+        schema["required"].as_array_mut().unwrap().push(json!(name));
+    }
+    manifest
+}
+
+/// The same with another of the preset scopes, and a tool under it.
+fn with_scope(id: &str, sensitivity: &str) -> Value {
+    let mut manifest = seed();
+    let stem = id.replace(':', "_");
+    let scope = json!({
+        "id": id, "sensitivity": sensitivity,
+        "label_i18n_key": format!("agent.scope.{stem}.label"),
+        "description_i18n_key": format!("agent.scope.{stem}.description"),
+    });
+    manifest["permission_scopes"].as_array_mut().unwrap().push(scope);
+    let tool = json!({
+        "name": stem, "description_i18n_key": "x", "permission_scope": id,
+        "input_schema": {"type": "object", "additionalProperties": false},
+    });
+    manifest["tools"].as_array_mut().unwrap().push(tool);
+    manifest
+}
+
+fn agent_body(manifest: &Value) -> Value {
+    json!({"display_name": "Notes", "public": true, "capability_manifest": manifest})
+}

@@ -1,0 +1,172 @@
+//! People come in by an invite and a device key, and stay in by its signatures.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use nuncio_core::ids::PersonName;
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::admin::Order;
+use nuncio_testkit::Method;
+use nuncio_testkit::a2h::{DeviceKey, Handset};
+use ring::signature::{ED25519, UnparsedPublicKey};
+use serde_json::{Value, json};
+
+use super::World;
+use crate::agents::DESK;
+
+#[tokio::test]
+async fn an_invite_lets_one_device_in_and_only_with_its_key() {
+    let world = World::start().await;
+    let code = world.invite("ada").await;
+    let (key, other) = (DeviceKey::new(), DeviceKey::new());
+    let enroll = async |body: Value| world.server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;
+
+    // Somebody who saw the code, but signs with another key, or says another name.
+    let mut forged = key.enrolment(&code, "laptop");
+    forged["public_key"] = json!(other.public());
+    assert_eq!(enroll(forged).await.refusal(), (401, "DEVICE_REFUSED"));
+    let mut renamed = key.enrolment(&code, "laptop");
+    renamed["device_name"] = json!("phone");
+    assert_eq!(enroll(renamed).await.refusal(), (401, "DEVICE_REFUSED"));
+    assert_eq!(enroll(key.enrolment("inv_wrong", "laptop")).await.refusal(), (403, "INVITE_INVALID"));
+    let mut weak = key.enrolment(&code, "laptop");
+    weak["public_key"] = json!("A".repeat(43));
+    assert_eq!(enroll(weak).await.refusal(), (400, "BAD_REQUEST"));
+
+    let answer = enroll(key.enrolment(&code, "laptop")).await;
+    assert_eq!(answer.status, 201);
+    let data = answer.data();
+    assert_eq!((&data["device"]["user_id"], &data["device"]["name"]), (&json!("ada"), &json!("laptop")));
+    assert_eq!((&data["token_type"], &data["expires_in"]), (&json!("Bearer"), &json!(300)));
+    assert_eq!(enroll(other.enrolment(&code, "phone")).await.refusal(), (403, "INVITE_INVALID"));
+    // The same key is no second device.
+    let again = world.invite("ada").await;
+    assert_eq!(enroll(key.enrolment(&again, "twin")).await.refusal(), (401, "DEVICE_REFUSED"));
+}
+
+#[tokio::test]
+async fn an_invite_pins_the_key_that_signs_tokens() {
+    let world = World::start().await;
+    let order = Order::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: None };
+    let invite = world.gateway.order(order).await.unwrap();
+    assert_eq!(invite["server"], json!(world.gateway.server().url()));
+    let device = Handset::enrol(&world.server, invite["code"].as_str().unwrap()).await;
+    let keys = world.server.send(Method::GET, "/auth/keys", None, None).await;
+    let keys = keys.data();
+    assert_eq!(keys["fingerprint"], invite["fingerprint"]);
+    assert_eq!(keys["audience"], json!(device.audience));
+
+    // Checked as anyone would who knows JWTs, and not us.
+    let parts: Vec<&str> = device.token.split('.').collect();
+    let part = |text: &str| URL_SAFE_NO_PAD.decode(text).unwrap();
+    let head: Value = serde_json::from_slice(&part(parts[0])).unwrap();
+    let claims: Value = serde_json::from_slice(&part(parts[1])).unwrap();
+    let jwk = keys["keys"].as_array().unwrap().iter().find(|key| key["kid"] == head["kid"]).unwrap();
+    let public = part(jwk["x"].as_str().unwrap());
+    let signed = format!("{}.{}", parts[0], parts[1]);
+    UnparsedPublicKey::new(&ED25519, public).verify(signed.as_bytes(), &part(parts[2])).unwrap();
+    assert_eq!((&head["alg"], &claims["sub"]), (&json!("EdDSA"), &json!("ada")));
+    assert_eq!(claims["exp"].as_i64().unwrap() - claims["iat"].as_i64().unwrap(), 300);
+    // It was this very key that was let in.
+    assert_eq!(claims["device_key"], json!(device.key().public()));
+
+    let set = world.gateway.raw("GET /.well-known/jwks.json HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
+    let set = set.await.unwrap();
+    assert!(set.body.contains(head["kid"].as_str().unwrap()), "{}", set.body);
+}
+
+#[tokio::test]
+async fn a_token_lasts_five_minutes_and_a_signature_gets_a_new_one() {
+    let world = World::start().await;
+    let mut ada = world.person("ada").await;
+    assert_eq!(ada.get("/users/me").await.data()["user_id"], "ada");
+    world.clock.advance(Duration::from_secs(299));
+    assert_eq!(ada.get("/users/me").await.status, 200);
+    world.clock.advance(Duration::from_secs(1));
+    assert_eq!(ada.get("/users/me").await.refusal(), (401, "UNAUTHORIZED"));
+    ada.refresh(world.clock.now()).await;
+    assert_eq!(ada.get("/users/me").await.data()["device_id"], json!(ada.id));
+}
+
+#[tokio::test]
+async fn a_signature_counts_once_here_and_now() {
+    let world = World::start().await;
+    let (ada, bob) = (world.person("ada").await, world.person("bob").await);
+    let now = world.clock.now();
+    let ask = async |body: &Value| world.server.send(Method::POST, "/auth/token", None, Some(body)).await;
+    let good = ada.assertion(now);
+    assert_eq!(ask(&good).await.status, 200);
+    assert_eq!(ask(&good).await.refusal(), (401, "DEVICE_REFUSED"), "a replay");
+    let nonce = "0123456789abcdef";
+    let elsewhere = ada.key().assertion(&ada.id, "https://elsewhere.example", now, nonce);
+    assert_eq!(ask(&elsewhere).await.refusal(), (401, "DEVICE_REFUSED"));
+    let old = ada.key().assertion(&ada.id, &ada.audience, now, nonce);
+    world.clock.advance(Duration::from_secs(121));
+    assert_eq!(ask(&old).await.refusal(), (401, "DEVICE_REFUSED"));
+    let now = world.clock.now();
+    let short = ada.key().assertion(&ada.id, &ada.audience, now, "short");
+    assert_eq!(ask(&short).await.refusal(), (401, "DEVICE_REFUSED"));
+    let of_another = bob.key().assertion(&ada.id, &ada.audience, now, nonce);
+    assert_eq!(ask(&of_another).await.refusal(), (401, "DEVICE_REFUSED"));
+}
+
+#[tokio::test]
+async fn a_device_that_was_taken_away_is_out_at_once() {
+    let world = World::start().await;
+    let laptop = world.person("ada").await;
+    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let bob = world.person("bob").await;
+    let devices = laptop.get("/users/me/devices").await;
+    assert_eq!(devices.body["data"].as_array().unwrap().len(), 2);
+    assert_eq!(devices.body["next_cursor"], Value::Null);
+
+    let path = format!("/users/me/devices/{}", phone.id);
+    let of_another = world.server.send(Method::DELETE, &path, Some(&bob.token), None).await;
+    assert_eq!(of_another.refusal(), (404, "DEVICE_NOT_FOUND"));
+    let gone = world.server.send(Method::DELETE, &path, Some(&laptop.token), None).await;
+    assert!(gone.data()["revoked_at"].is_string());
+    assert_eq!(phone.get("/users/me").await.refusal(), (401, "UNAUTHORIZED"));
+    let assertion = phone.assertion(world.clock.now());
+    let again = world.server.send(Method::POST, "/auth/token", None, Some(&assertion)).await;
+    assert_eq!(again.refusal(), (401, "DEVICE_REFUSED"));
+    assert_eq!(laptop.get("/users/me").await.status, 200);
+
+    let order = Order::UserRevoke { name: PersonName::parse("ada").unwrap(), device: None };
+    assert_eq!(world.gateway.order(order).await.unwrap()["revoked"].as_array().unwrap().len(), 1);
+    assert_eq!(laptop.get("/users/me").await.status, 401);
+    let users = world.gateway.order(Order::UserList).await.unwrap();
+    assert_eq!((&users["users"][0]["name"], &users["users"][0]["devices"]), (&json!("ada"), &json!(0)));
+}
+
+/// The contract: every protocol's authentication yields the one principal.
+#[tokio::test]
+async fn a_persons_token_counts_wherever_a_person_may_act() {
+    let world = World::start().await;
+    let (ada, bob) = (world.person("ada").await, world.person("bob").await);
+    // With a key in the world, strangers are outside.
+    world.gateway.key(&[]).await;
+    let body = json!({"agent": {"name": DESK, "tools": []}});
+    assert_eq!(world.gateway.aap().post("/sessions", body.clone()).await.0, 401);
+    let (status, session) = world.gateway.aap_with_key(&ada.token).post("/sessions", body).await;
+    assert_eq!(status, 201, "{session}");
+    let path = format!("/sessions/{}", session["sessionId"].as_str().unwrap());
+    assert_eq!(world.gateway.aap_with_key(&ada.token).get(&path).await.0, 200);
+    assert_eq!(world.gateway.aap_with_key(&bob.token).get(&path).await.0, 404);
+    // Where the server is open to its machine, a token still says who it is, and a wrong one is refused.
+    let open = World::start().await;
+    let forged = format!("{}A", open.person("ada").await.token);
+    assert_eq!(open.gateway.aap_with_key(&forged).get("/meta").await.0, 401);
+}
+
+#[tokio::test]
+async fn an_invite_is_good_for_as_long_as_the_operator_says() {
+    let world = World::start().await;
+    let order = Order::UserInvite { name: PersonName::parse("ada").unwrap(), seconds: Some(60) };
+    let invite = world.gateway.order(order).await.unwrap();
+    assert_eq!(invite["expires_at"], json!(world.clock.now().after(Duration::from_secs(60))));
+    world.clock.advance(Duration::from_secs(60));
+    let body = DeviceKey::new().enrolment(invite["code"].as_str().unwrap(), "laptop");
+    let late = world.server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;
+    assert_eq!(late.refusal(), (403, "INVITE_INVALID"));
+}

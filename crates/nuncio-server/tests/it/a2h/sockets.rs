@@ -1,0 +1,345 @@
+//! Events over WebSockets: now to whoever is there, later to whoever was away, and nothing lost between.
+
+use std::time::Duration;
+
+use nuncio_engine::ports::Clock as _;
+use nuncio_testkit::a2h::{Handset, Heard, Socket};
+use nuncio_testkit::{Method, eventually};
+use serde_json::{Value, json};
+
+use super::{World, agent_body, seed, with_required};
+
+const PING: Duration = Duration::from_secs(30);
+
+async fn connect_agent(world: &World, id: &str, token: &str) -> Socket {
+    let mut socket = world.server.socket(&format!("agent?agent_id={id}")).await;
+    socket.say(&json!({"type": "auth", "agent_id": id, "token": token})).await;
+    assert_eq!(socket.frame().await["type"], "auth.ok");
+    socket
+}
+
+/// Everything that was told so far, in order; it is all acknowledged.
+async fn caught_up(device: &Handset) {
+    let (mut socket, hello) = device.connect().await;
+    let last = hello["last_seq"].as_u64().unwrap();
+    let mut seq = hello["after"].as_u64().unwrap();
+    while seq < last {
+        seq = socket.frame().await["seq"].as_u64().unwrap();
+    }
+    acknowledge(&mut socket, seq).await;
+}
+
+/// Acknowledges, and waits until that is kept.
+async fn acknowledge(socket: &mut Socket, seq: u64) {
+    socket.say(&json!({"type": "ack", "seq": seq})).await;
+    // Answers come in order.
+    socket.say(&json!({"type": "resume"})).await;
+    loop {
+        let frame = socket.frame().await;
+        if frame["type"] == "resume.ok" {
+            assert_eq!(frame["after"], seq);
+            return;
+        }
+    }
+}
+
+async fn socket_gauge(world: &World) -> i64 {
+    let metrics =
+        world.gateway.raw("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
+    let line = metrics.body.lines().find(|line| line.starts_with("nuncio_sockets_open ")).unwrap().to_owned();
+    line.rsplit(' ').next().unwrap().parse().unwrap()
+}
+
+/// The whole story, on both sides.
+#[tokio::test]
+async fn a_change_is_told_at_once_to_every_device_and_to_the_agent() {
+    let world = World::start().await;
+    let owner = world.person("owner").await;
+    let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
+    let laptop = world.person("ada").await;
+    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let mut observer = connect_agent(&world, &agent, &token).await;
+    caught_up(&laptop).await;
+    caught_up(&phone).await;
+    let (mut one, _) = laptop.connect().await;
+    let (mut two, _) = phone.connect().await;
+
+    let relation = laptop.allow(&agent, json!(["filesystem:read"])).await;
+    for socket in [&mut one, &mut two, &mut observer] {
+        let told = socket.frame().await;
+        assert_eq!((&told["type"], &told["relation_id"]), (&json!("relation.established"), &relation["id"]));
+        assert_eq!(
+            (&told["granted_scopes"], &told["payload"]["user_id"]),
+            (&json!(["filesystem:read"]), &json!("ada"))
+        );
+    }
+    let hash = owner.publish(&agent, &with_required(&["mode"])).await.data()["capability_manifest_hash"].clone();
+    let mut ids = Vec::new();
+    for socket in [&mut one, &mut two, &mut observer] {
+        let told = socket.frame().await;
+        // The seed's four fields, flat.
+        assert_eq!(told["type"], "h2a.reauth_required");
+        assert_eq!(told["agent_id"], json!(agent));
+        assert_eq!(told["new_manifest_version"], 2);
+        assert_eq!(told["new_manifest_hash"], hash);
+        assert_eq!(told["scopes_requiring_reauth"], json!(["filesystem:read"]));
+        ids.push(told["event_id"].clone());
+    }
+    assert_eq!(ids[0], ids[1], "one event for both devices");
+    assert_ne!(ids[0], ids[2]);
+    let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
+    phone.consent(Method::PATCH, &path, json!({"granted_scopes": ["filesystem:read"]})).await.data();
+    let told = observer.frame().await;
+    assert_eq!((&told["type"], &told["manifest_version"]), (&json!("agent.capability_changed"), &json!(2)));
+    assert_eq!(one.frame().await["type"], "agent.capability_changed");
+    phone.consent(Method::DELETE, &path, json!({})).await.data();
+    assert_eq!(observer.frame().await["type"], "relation.revoked");
+    assert_eq!(socket_gauge(&world).await, 3);
+    drop((one, two, observer));
+    eventually("the sockets are closed", async || (socket_gauge(&world).await == 0).then_some(())).await;
+}
+
+/// Three breaking changes, a crash of nothing, and a person who was on a journey.
+#[tokio::test]
+async fn a_person_who_was_away_for_three_changes_sees_what_matters() {
+    let world = World::start().await;
+    let owner = world.person("owner").await;
+    let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
+    let mut ada = world.person("ada").await;
+    let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
+    caught_up(&ada).await;
+    let versions = [&["a"][..], &["a", "b"], &["a", "b", "c"]];
+    for names in versions {
+        owner.publish(&agent, &with_required(names)).await.data();
+    }
+    // She comes back a week later, to another process.
+    let data = world.gateway.stop().await;
+    let clock = world.clock.clone();
+    clock.advance(Duration::from_secs(7 * 24 * 3600));
+    let gateway = nuncio_testkit::Gateway::builder()
+        .agent(crate::agents::DESK, &crate::agents::desk(&[]))
+        .data(data)
+        .clock(&clock)
+        .start()
+        .await;
+    ada.server = nuncio_testkit::a2h::A2hServer::at(gateway.url());
+    // The server has another address now, and says so.
+    let keys = ada.server.send(Method::GET, "/auth/keys", None, None).await;
+    ada.audience = keys.data()["audience"].as_str().unwrap().to_owned();
+    ada.refresh(clock.now()).await;
+
+    let (mut socket, hello) = ada.connect().await;
+    let mut told = Vec::new();
+    for _ in versions {
+        told.push(socket.frame().await);
+    }
+    let first = hello["after"].as_u64().unwrap();
+    let places: Vec<_> = told.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
+    assert_eq!(places, [first + 1, first + 2, first + 3]);
+    let numbers: Vec<_> = told.iter().map(|event| event["new_manifest_version"].as_u64().unwrap()).collect();
+    assert_eq!(numbers, [2, 3, 4]);
+    // What she is asked is what there is now.
+    let path = format!("/h2a/relations/{}", relation["id"].as_str().unwrap());
+    let pending = ada.get(&path).await.data().clone();
+    assert_eq!(pending["pending_reauth"]["manifest_version"], 4);
+    assert_eq!(pending["pending_reauth"]["manifest_hash"], told[2]["new_manifest_hash"]);
+    let body = json!({"granted_scopes": ["filesystem:read"], "manifest_hash": told[2]["new_manifest_hash"]});
+    assert_eq!(ada.consent(Method::PATCH, &path, body).await.data()["status"], "active");
+}
+
+#[tokio::test]
+async fn what_was_not_acknowledged_comes_again_and_the_rest_does_not() {
+    let world = World::start().await;
+    let owner = world.person("owner").await;
+    let (agent, _) = owner.make_agent(&agent_body(&seed())).await;
+    let ada = world.person("ada").await;
+    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    ada.allow(&agent, json!(["filesystem:read"])).await;
+    // Two devices came, and a relation.
+    let (mut socket, hello) = ada.connect().await;
+    assert_eq!((&hello["after"], &hello["last_seq"]), (&json!(0), &json!(3)));
+    let mut seen = Vec::new();
+    for _ in 0..3 {
+        seen.push(socket.frame().await);
+    }
+    acknowledge(&mut socket, 2).await;
+    assert_eq!(socket.frame().await, seen[2], "sent again from what was acknowledged");
+    drop(socket);
+    let (mut socket, hello) = ada.connect().await;
+    assert_eq!(hello["after"], 2);
+    assert_eq!(socket.frame().await, seen[2], "the same bytes, the same event_id");
+    // From anywhere the client says.
+    socket.say(&json!({"type": "resume", "after": 1})).await;
+    assert_eq!(socket.frame().await, json!({"type": "resume.ok", "after": 1, "last_seq": 3}));
+    assert_eq!(socket.frame().await, seen[1]);
+    assert_eq!(socket.frame().await, seen[2]);
+    // What was not sent cannot be acknowledged.
+    socket.say(&json!({"type": "ack", "seq": 4})).await;
+    assert_eq!(socket.frame().await["code"], "BAD_REQUEST");
+    // Another device has a place of its own, and may begin where it likes.
+    let mut other = world.server.socket("human").await;
+    other.say(&json!({"type": "auth", "token": phone.token, "after": 2})).await;
+    assert_eq!(other.frame().await["after"], 2);
+    assert_eq!(other.frame().await["seq"], 3);
+    assert_eq!(phone.connect().await.1["after"], 0);
+}
+
+/// Waits for a ping, and until its answer has arrived; only that devices changed may come between.
+async fn pinged(socket: &mut Socket) {
+    loop {
+        match socket.hear().await {
+            // Frames are heard in order: once this is answered, so is the ping.
+            Heard::Ping => socket.say(&json!({"type": "resume", "after": 1000})).await,
+            Heard::Frame(frame) if frame["type"] == "resume.ok" => return,
+            Heard::Frame(frame) => assert_eq!(frame["type"], "user.devices_changed"),
+            Heard::Closed(code) => panic!("the connection ended: {code}"),
+        }
+    }
+}
+
+/// Lets so many pings pass, each answered.
+async fn live(world: &World, socket: &mut Socket, pings: u32) {
+    for _ in 0..pings {
+        world.clock.pass(PING).await;
+        pinged(socket).await;
+    }
+}
+
+#[tokio::test]
+async fn a_token_that_runs_out_ends_the_connection() {
+    let world = World::start().await;
+    let ada = world.person("ada").await;
+    let (mut socket, hello) = ada.connect().await;
+    live(&world, &mut socket, 7).await;
+    // 240 seconds: a minute is left.
+    world.clock.pass(PING).await;
+    let expiring = json!({"type": "auth.expiring", "expires_at": hello["expires_at"]});
+    assert_eq!(socket.hear().await, Heard::Frame(expiring));
+    pinged(&mut socket).await;
+    live(&world, &mut socket, 1).await;
+    world.clock.pass(PING).await;
+    let refused = socket.frame().await;
+    assert_eq!((&refused["type"], &refused["reason"]), (&json!("auth.error"), &json!("expired")));
+    assert_eq!(socket.closed().await, 4401);
+}
+
+#[tokio::test]
+async fn a_token_is_renewed_without_connecting_again() {
+    let world = World::start().await;
+    let mut ada = world.person("ada").await;
+    let (mut socket, hello) = ada.connect().await;
+    live(&world, &mut socket, 7).await;
+    ada.refresh(world.clock.now()).await;
+    socket.say(&json!({"type": "auth.renew", "access_token": ada.token})).await;
+    let renewed = socket.frame().await;
+    assert_eq!(renewed["type"], "auth.ok");
+    assert_ne!(renewed["expires_at"], hello["expires_at"]);
+    // Past the end of the first one, and nothing is said of it.
+    live(&world, &mut socket, 7).await;
+
+    // Somebody else's token renews nothing.
+    let bob = world.person("bob").await;
+    socket.say(&json!({"type": "auth.renew", "access_token": bob.token})).await;
+    assert_eq!(socket.frame().await["reason"], "invalid_token");
+    assert_eq!(socket.closed().await, 4401);
+}
+
+#[tokio::test]
+async fn whoever_does_not_answer_is_let_go_of() {
+    let world = World::start().await;
+    let owner = world.person("owner").await;
+    let (agent, token) = owner.make_agent(&agent_body(&seed())).await;
+    // It reads nothing, so it answers no ping.
+    let mut silent = connect_agent(&world, &agent, &token).await;
+    for _ in 0..3 {
+        world.clock.pass(PING).await;
+    }
+    eventually("it is let go of", async || (socket_gauge_after_close(&world).await == 0).then_some(())).await;
+    assert_eq!(silent.closed().await, 4408);
+}
+
+/// The moment in which the last word waits for an answer passes by itself.
+async fn socket_gauge_after_close(world: &World) -> i64 {
+    world.clock.advance(Duration::from_millis(100));
+    socket_gauge(world).await
+}
+
+#[tokio::test]
+async fn a_device_that_is_taken_away_and_a_token_that_is_rotated_end_their_connections() {
+    let world = World::start().await;
+    let laptop = world.person("ada").await;
+    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    caught_up(&phone).await;
+    caught_up(&laptop).await;
+    let (mut lost, _) = phone.connect().await;
+    let (mut kept, _) = laptop.connect().await;
+    let path = format!("/users/me/devices/{}", phone.id);
+    world.server.send(Method::DELETE, &path, Some(&laptop.token), None).await.data();
+    // At once, without waiting for a clock.
+    assert_eq!(lost.frame().await, json!({"type": "session.invalidated", "reason": "device_revoked"}));
+    assert_eq!(lost.closed().await, 4401);
+    assert_eq!(kept.frame().await["type"], "user.devices_changed");
+
+    let (agent, token) = laptop.make_agent(&agent_body(&seed())).await;
+    let mut socket = connect_agent(&world, &agent, &token).await;
+    let rotated = laptop.send(Method::POST, &format!("/agents/{agent}/token:rotate"), &json!({})).await;
+    assert_eq!(rotated.status, 200);
+    world.clock.pass(PING).await;
+    assert_eq!(socket.frame().await, json!({"type": "session.invalidated", "reason": "token_revoked"}));
+    assert_eq!(socket.closed().await, 4401);
+}
+
+#[tokio::test]
+async fn a_newer_connection_of_the_same_device_takes_over() {
+    let world = World::start().await;
+    let ada = world.person("ada").await;
+    let phone = Handset::enrol(&world.server, &world.invite("ada").await).await;
+    let (mut other, _) = phone.connect().await;
+    let (mut first, _) = ada.connect().await;
+    let (mut second, hello) = ada.connect().await;
+    assert_eq!(hello["type"], "auth.ok");
+    assert_eq!(first.closed().await, 4409);
+    // Neither the newer one nor the other device is disturbed.
+    for socket in [&mut second, &mut other] {
+        socket.say(&json!({"type": "resume", "after": 0})).await;
+        loop {
+            if socket.frame().await["type"] == "resume.ok" {
+                break;
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_server_that_stops_says_goodbye() {
+    let world = World::start().await;
+    let ada = world.person("ada").await;
+    caught_up(&ada).await;
+    let (mut socket, _) = ada.connect().await;
+    let (_, code) = tokio::join!(world.gateway.stop(), socket.closed());
+    assert_eq!(code, 1001);
+}
+
+/// A frame that is none is answered, and the connection stays.
+#[tokio::test]
+async fn what_is_no_frame_is_told_so() {
+    let world = World::start().await;
+    let ada = world.person("ada").await;
+    caught_up(&ada).await;
+    let (mut socket, _) = ada.connect().await;
+    for wrong in [
+        json!({"type": "hello"}),
+        json!({"type": "ack"}),
+        json!({"type": "ack", "seq": -1}),
+        json!({"type": "ack", "seq": 1, "more": 1}),
+        json!({"type": "auth", "token": ada.token}),
+        json!([]),
+        Value::Null,
+    ] {
+        socket.say(&wrong).await;
+        let answer = socket.frame().await;
+        assert_eq!((&answer["type"], &answer["code"]), (&json!("error"), &json!("BAD_REQUEST")), "{wrong}");
+    }
+    socket.say(&json!({"type": "resume"})).await;
+    assert_eq!(socket.frame().await["type"], "resume.ok");
+}

@@ -1,0 +1,355 @@
+//! Protocols made up with callers for whom nothing fits: drafted by a real brain, checked, accepted by both, used.
+
+use std::time::Duration;
+
+use nuncio_anp::wire::ProtocolArtifact;
+use nuncio_core::approval::{Answer, Approval};
+use nuncio_core::drafting::DraftingPolicy;
+use nuncio_core::principal::Principal;
+use nuncio_testkit::{Gateway, GatewayBuilder};
+use serde_json::{Value, json};
+
+use super::{ANP, World, nonce, outcome, post, to_service, world, world_with};
+use crate::agents::{DESK, tool};
+use crate::dids::peer::Someone;
+
+const MODE: &str = "natural_language_protocol_drafting";
+
+/// A brain that says what its files say: `drafted` when it is to draft, `again` when it is told what was wrong,
+/// `answered` when it is called. What it heard is in `heard`.
+const BRAIN: &str = r#"IFS= read -r step; printf "%s\n" "$step" >> heard
+case $step in
+*"cannot be used"*) cat again ;;
+*"calls you under the protocol"*) cat answered ;;
+*"Draft a small protocol"*) cat drafted ;;
+*) echo "{\"text\":\"hm\"}" ;;
+esac"#;
+
+fn thinking() -> String {
+    let brain = BRAIN.replace('\n', " \n");
+    let head = format!(
+        "[agent]\nname = \"{DESK}\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{brain}''']\n"
+    );
+    head + &tool("echo", "cat", "")
+}
+
+fn blueprint() -> Value {
+    json!({
+        "description": "Hold a table.",
+        "methods": [{
+            "name": "table.hold",
+            "description": "Holds a table.",
+            "request_schema": {
+                "type": "object", "properties": {"guests": {"type": "integer", "minimum": 1}}, "required": ["guests"],
+                "additionalProperties": false,
+            },
+            "response_schema": {"type": "object", "properties": {"held": {"type": "boolean"}}, "required": ["held"]},
+        }],
+        "examples": [{"method": "table.hold", "request": {"guests": 2}, "response": {"held": true}}],
+        "test_cases": [{"name": "nobody", "method": "table.hold", "request": {"guests": 0}, "expected": "invalid"}],
+    })
+}
+
+fn says(gateway: &Gateway, file: &str, text: &str) {
+    std::fs::write(gateway.file(DESK, file), format!("{}\n", json!({"text": text}))).unwrap();
+}
+
+async fn thinker(policy: DraftingPolicy) -> World {
+    let builder = |it: GatewayBuilder| it.agent(DESK, &thinking()).settings(|settings| settings.anp.drafting = policy);
+    let world = world_with(builder).await;
+    says(&world.gateway, "drafted", &blueprint().to_string());
+    says(&world.gateway, "again", "still nothing");
+    world
+}
+
+fn wish() -> Value {
+    json!({"mode": MODE, "intent": {"name": "hold_table", "description": "天气 zzz"},
+           "constraints": {"allowNaturalLanguageFallback": true}})
+}
+
+async fn negotiate_as(world: &World, someone: &Someone, meta: Value, body: Value) -> Value {
+    world.ask(someone, ANP, &to_service(world, "anp.negotiate", meta, body)).await
+}
+
+async fn negotiate(world: &World, body: Value) -> Value {
+    negotiate_as(world, &world.ada, json!({}), body).await
+}
+
+/// What was drafted: its id and its digest.
+fn named(result: &Value) -> Value {
+    let artifact = &result["selected"]["protocolArtifact"];
+    json!({"protocol_id": artifact["protocol_id"], "digest": artifact["digest"]})
+}
+
+fn accept(named: &Value) -> Value {
+    let mut body = wish();
+    body["candidateProtocols"] = json!([named]);
+    body
+}
+
+fn reject(named: &Value) -> Value {
+    let mut named = named.clone();
+    named["decision"] = json!("reject");
+    accept(&named)
+}
+
+fn state(answer: &Value) -> String {
+    outcome(answer).unwrap()["protocolDraft"]["state"].as_str().unwrap().to_owned()
+}
+
+async fn decide(world: &World, approval: &Approval, answer: Answer) {
+    world.gateway.engine().decide_approval(&approval.id, answer, Principal::Operator).await.unwrap();
+}
+
+async fn call(world: &World, someone: &Someone, named: &Value, method: &str, params: Value) -> Result<Value, i64> {
+    let mut call = named.clone();
+    call["method"] = json!(method);
+    call["params"] = params;
+    world.call(someone, "chat", json!({"call": call})).await
+}
+
+/// How often the brain was asked, and whether it had tools then.
+fn heard(gateway: &Gateway) -> Vec<bool> {
+    let text = std::fs::read_to_string(gateway.file(DESK, "heard")).unwrap_or_default();
+    text.lines().map(|line| !line.contains("\"tools\":[]")).collect()
+}
+
+/// The conversations that were begun and are still there.
+async fn sessions(world: &World) -> usize {
+    let caller = nuncio_engine::Caller::new(Principal::Did(world.ada.did.to_string()));
+    world.gateway.engine().sessions(&caller, None).await.unwrap().items.len()
+}
+
+#[tokio::test]
+async fn a_draft_becomes_a_protocol_once_both_accepted_it() {
+    let world = thinker(DraftingPolicy::Ask).await;
+    says(&world.gateway, "answered", "{\"held\": true}");
+    let drafted = negotiate(&world, wish()).await;
+    let result = outcome(&drafted).unwrap();
+    assert_eq!((&result["status"], &result["execution"]["mode"]), (&json!("accepted"), &json!(MODE)));
+    assert_eq!(state(&drafted), "draft");
+    let artifact: ProtocolArtifact = serde_json::from_value(result["selected"]["protocolArtifact"].clone()).unwrap();
+    assert!(artifact.is_intact());
+    assert_eq!(artifact.publisher.as_deref(), Some(crate::dids::desk_did(&world.gateway).as_str()));
+    assert_eq!((artifact.examples.len(), artifact.test_cases.len(), artifact.methods.len()), (1, 1, 1));
+    assert_eq!(heard(&world.gateway), [false], "who drafts has no tools");
+    assert_eq!(sessions(&world).await, 0, "the conversation was only a means");
+
+    let named = named(&result);
+    assert_eq!(
+        call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await,
+        Err(1006),
+        "nobody accepted"
+    );
+    assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted_by_them");
+    assert_eq!(call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await, Err(1006), "only one did");
+    let question = world.gateway.question().await;
+    assert_eq!(question.question.arguments["protocol"], named["protocol_id"]);
+    assert_eq!(question.question.arguments["methods"][0]["name"], "table.hold");
+    decide(&world, &question, Answer::Allow).await;
+
+    let both = negotiate(&world, accept(&named)).await;
+    assert_eq!(state(&both), "accepted");
+    let both = outcome(&both).unwrap();
+    assert_eq!(both["execution"]["mode"], "natural_language");
+    assert_eq!(both["schemas"]["responseSchema"], blueprint()["methods"][0]["response_schema"]);
+    assert_eq!(both["selected"]["protocolArtifact"], result["selected"]["protocolArtifact"], "the same document");
+
+    let made = call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await;
+    assert_eq!(made, Ok(json!({"response": {"held": true}})));
+    assert_eq!(heard(&world.gateway), [false, true], "who works has tools");
+    assert_eq!(sessions(&world).await, 0);
+}
+
+#[tokio::test]
+async fn a_call_is_held_against_the_protocol_on_both_sides() {
+    let world = thinker(DraftingPolicy::Accept).await;
+    let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    assert_eq!(state(&negotiate(&world, accept(&named)).await), "accepted", "our side had accepted by its settings");
+    assert!(world.gateway.engine().pending_approvals().await.unwrap().is_empty());
+    let asked = heard(&world.gateway).len();
+    for params in [json!({}), json!({"guests": 0}), json!({"guests": "2"}), json!({"guests": 2, "more": 1})] {
+        assert_eq!(call(&world, &world.ada, &named, "table.hold", params.clone()).await, Err(-32602), "{params}");
+    }
+    assert_eq!(call(&world, &world.ada, &named, "table.free", json!({})).await, Err(-32602));
+    let mut other = named.clone();
+    other["digest"] = json!(format!("sha-256:{}", "A".repeat(43)));
+    assert_eq!(
+        call(&world, &world.ada, &other, "table.hold", json!({"guests": 2})).await,
+        Err(1006),
+        "another document"
+    );
+    let bob = world.peer.someone("bob", nuncio_engine::ports::Clock::now(&world.clock));
+    assert_eq!(call(&world, &bob, &named, "table.hold", json!({"guests": 2})).await, Err(1006), "it is not bob's");
+    for wrong in [json!("x"), json!({}), json!({"protocol_id": 1}), json!({"call": {}})] {
+        assert_eq!(world.call(&world.ada, "chat", json!({"call": wrong})).await, Err(-32602), "{wrong}");
+    }
+    let both = json!({"call": named, "message": "x"});
+    assert_eq!(world.call(&world.ada, "chat", both).await, Err(-32602));
+    assert_eq!(heard(&world.gateway).len(), asked, "the brain heard nothing of all that");
+
+    // What does not fit is asked for once more, and not passed on.
+    says(&world.gateway, "answered", "It is held.");
+    assert_eq!(call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await, Err(-32000));
+    says(&world.gateway, "answered", "{\"held\": 1}");
+    says(&world.gateway, "again", "```json\n{\"held\": false}\n```");
+    let made = call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await;
+    assert_eq!(made, Ok(json!({"response": {"held": false}})));
+    assert_eq!(heard(&world.gateway).len(), asked + 4);
+    // Who does not want it any more says so, and it is over.
+    let over = outcome(&negotiate(&world, reject(&named)).await).unwrap();
+    assert_eq!((&over["status"], over.get("selected")), (&json!("rejected"), None));
+    assert_eq!(call(&world, &world.ada, &named, "table.hold", json!({"guests": 2})).await, Err(1006));
+}
+
+#[tokio::test]
+async fn what_a_brain_writes_wrong_is_the_specifications_error_and_is_not_kept() {
+    let world = thinker(DraftingPolicy::Ask).await;
+    let mut lying = blueprint();
+    lying["examples"][0]["response"]["held"] = json!("maybe");
+    let mut coded = blueprint();
+    coded["methods"][0]["code"] = json!("import os");
+    for garbage in ["I would rather not.", "{}", "[1, 2]", &lying.to_string(), &coded.to_string()] {
+        says(&world.gateway, "drafted", garbage);
+        let before = heard(&world.gateway).len();
+        let answer = negotiate(&world, wish()).await;
+        assert_eq!(outcome(&answer), Err(1601), "{garbage}: {answer}");
+        assert_eq!(answer["error"]["data"]["anp_code"], "meta.no_matching_interface");
+        assert_eq!(heard(&world.gateway).len() - before, 2, "it was told what was wrong, once");
+    }
+    assert!(world.gateway.engine().pending_approvals().await.unwrap().is_empty());
+    assert_eq!(sessions(&world).await, 0);
+    says(&world.gateway, "again", &format!("Sorry. {}", blueprint()));
+    assert_eq!(state(&negotiate(&world, wish()).await), "draft", "the second time it was right");
+    std::fs::write(world.gateway.file(DESK, "drafted"), "{\"error\":\"the model is down\"}\n").unwrap();
+    assert_eq!(outcome(&negotiate(&world, wish()).await), Err(1601));
+}
+
+#[tokio::test]
+async fn nobody_drafts_where_it_is_off_or_where_something_fits_or_for_whom_is_not_known() {
+    let off = thinker(DraftingPolicy::Off).await;
+    assert_eq!(outcome(&negotiate(&off, wish()).await), Err(1602));
+    assert_eq!(
+        outcome(
+            &negotiate(&off, accept(&json!({"protocol_id": "x", "digest": format!("sha-256:{}", "A".repeat(43))})))
+                .await
+        ),
+        Err(1602)
+    );
+    // A brain that only knows what it was told cannot draft, whatever the settings.
+    assert_eq!(outcome(&negotiate(&world().await, wish()).await), Err(1602));
+
+    let world = thinker(DraftingPolicy::Ask).await;
+    let mut fits = wish();
+    fits["intent"] = json!({"intentTags": ["echo"]});
+    let chosen = outcome(&negotiate(&world, fits).await).unwrap();
+    assert_eq!(chosen["selected"]["interface"], "interface.desk.tools");
+    let mut unwilling = wish();
+    unwilling["constraints"]["allowNaturalLanguageFallback"] = json!(false);
+    assert_eq!(outcome(&negotiate(&world, unwilling).await), Err(1601));
+    let mut elsewhere = wish();
+    elsewhere["callerCapabilities"] =
+        json!({"supportedExecutionModes": ["direct_structured_call", "natural_language"]});
+    assert_eq!(outcome(&negotiate(&world, elsewhere).await), Err(1601), "who cannot take part is not drafted with");
+    let mut stronger = wish();
+    stronger["constraints"]["requiredSecurityProfile"] = json!("direct-e2ee");
+    assert_eq!(outcome(&negotiate(&world, stronger).await), Err(1604));
+    let anonymous = to_service(&world, "anp.negotiate", json!({}), wish()).to_string();
+    assert_eq!(outcome(&post(&world.gateway, ANP, &[], &anonymous).await.json()), Err(1607));
+    assert_eq!(heard(&world.gateway), [] as [bool; 0]);
+    let said = crate::dids::get(&world.gateway, "/agents/desk/ad.json", "localhost", "").await.body;
+    assert!(said.contains("protocol_artifacts"), "it says that it does");
+    let said = crate::dids::get(&off.gateway, "/agents/desk/ad.json", "localhost", "").await.body;
+    assert!(!said.contains("protocol_artifacts"), "it does not say what it does not");
+}
+
+#[tokio::test]
+async fn a_no_and_a_silence_end_a_draft() {
+    let world = thinker(DraftingPolicy::Ask).await;
+    let first = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let question = world.gateway.question().await;
+    decide(&world, &question, Answer::Deny { reason: Some("no".to_owned()) }).await;
+    assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600), "the operator said no");
+    assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600));
+
+    let second = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    assert_ne!(first, second);
+    let over = outcome(&negotiate(&world, reject(&second)).await).unwrap();
+    assert_eq!(over["protocolDraft"]["state"], "rejected");
+    assert!(world.gateway.engine().pending_approvals().await.unwrap().is_empty(), "nobody need be asked any more");
+
+    let third = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    assert_eq!(state(&negotiate(&world, accept(&third)).await), "accepted_by_them");
+    world.clock.advance(Duration::from_secs(24 * 3600));
+    assert_eq!(outcome(&negotiate(&world, accept(&third)).await), Err(1608), "the operators said nothing");
+}
+
+#[tokio::test]
+async fn a_draft_is_named_by_its_digest_and_by_those_it_is_between() {
+    let world = thinker(DraftingPolicy::Ask).await;
+    let named = named(&outcome(&negotiate(&world, wish()).await).unwrap());
+    let with = |name: &str, value: Value| {
+        let mut named = named.clone();
+        named[name] = value;
+        accept(&named)
+    };
+    let other = json!(format!("sha-256:{}", "A".repeat(43)));
+    assert_eq!(outcome(&negotiate(&world, with("digest", other)).await), Err(1600), "another document");
+    assert_eq!(outcome(&negotiate(&world, accept(&json!({"protocol_id": named["protocol_id"]}))).await), Err(1606));
+    assert_eq!(outcome(&negotiate(&world, with("digest", json!("md5:x"))).await), Err(-32602));
+    assert_eq!(outcome(&negotiate(&world, with("decision", json!("maybe"))).await), Err(-32602));
+    assert_eq!(outcome(&negotiate(&world, with("protocol_id", json!("drf_nothing"))).await), Err(1603));
+    let bob = world.peer.someone("bob", nuncio_engine::ports::Clock::now(&world.clock));
+    let answer = negotiate_as(&world, &bob, json!({}), accept(&named)).await;
+    assert_eq!(outcome(&answer), Err(1603), "to bob it does not exist");
+    let anonymous = to_service(&world, "anp.negotiate", json!({}), accept(&named)).to_string();
+    assert_eq!(outcome(&post(&world.gateway, ANP, &[], &anonymous).await.json()), Err(1607));
+    let old =
+        nuncio_core::time::Timestamp::from_millis(nuncio_engine::ports::Clock::now(&world.clock).as_millis() - 301_000);
+    let late = negotiate_as(&world, &world.ada, json!({"created_at": old}), accept(&named)).await;
+    assert_eq!(outcome(&late), Err(1608));
+    let encrypted = negotiate_as(&world, &world.ada, json!({"security_profile": "direct-e2ee"}), accept(&named)).await;
+    assert_eq!(outcome(&encrypted), Err(1604));
+    let standing = world.gateway.engine().pending_approvals().await.unwrap();
+    assert_eq!(standing.len(), 1, "nothing of that moved it");
+}
+
+#[tokio::test]
+async fn the_same_operation_is_the_same_draft_and_nobody_may_have_too_many() {
+    let world = thinker(DraftingPolicy::Ask).await;
+    let operation = json!({"operation_id": nonce()});
+    let first = outcome(&negotiate_as(&world, &world.ada, operation.clone(), wish()).await).unwrap();
+    let again = outcome(&negotiate_as(&world, &world.ada, operation.clone(), wish()).await).unwrap();
+    assert_eq!(named(&first), named(&again));
+    assert_eq!(heard(&world.gateway).len(), 1);
+    let mut other = wish();
+    other["intent"]["description"] = json!("qqq");
+    assert_eq!(outcome(&negotiate_as(&world, &world.ada, operation, other).await), Err(1008));
+    for _ in 0..3 {
+        assert_eq!(state(&negotiate(&world, wish()).await), "draft");
+    }
+    assert_eq!(outcome(&negotiate(&world, wish()).await), Err(1011), "four wait");
+    let bob = world.peer.someone("bob", nuncio_engine::ports::Clock::now(&world.clock));
+    assert_eq!(state(&negotiate_as(&world, &bob, json!({}), wish()).await), "draft", "others have their own room");
+    assert_eq!(outcome(&negotiate(&world, reject(&named(&first))).await).unwrap()["status"], "rejected");
+    assert_eq!(state(&negotiate(&world, wish()).await), "draft");
+}
+
+#[tokio::test]
+async fn drafts_and_the_question_about_them_outlive_the_server() {
+    let before = thinker(DraftingPolicy::Ask).await;
+    says(&before.gateway, "answered", "{\"held\": true}");
+    let named = named(&outcome(&negotiate(&before, wish()).await).unwrap());
+    let port = before.gateway.address().port();
+    let World { gateway, clock, peer, ada } = before;
+    let data = gateway.data_as_after_a_crash();
+    drop(gateway.stop().await);
+    let builder = Gateway::builder().agent(DESK, &thinking()).clock(&clock).dev().data(data).port(port);
+    let after = World { gateway: builder.start().await, clock, peer, ada };
+    says(&after.gateway, "answered", "{\"held\": true}");
+    let question = after.gateway.question().await;
+    decide(&after, &question, Answer::Allow).await;
+    assert_eq!(state(&negotiate(&after, accept(&named)).await), "accepted");
+    let made = call(&after, &after.ada, &named, "table.hold", json!({"guests": 1})).await;
+    assert_eq!(made, Ok(json!({"response": {"held": true}})));
+}

@@ -1,0 +1,27 @@
+//! DIDs that belong to people.
+
+use nuncio_core::ids::PersonName;
+use nuncio_testkit::Gateway;
+
+use super::world;
+use crate::agents::DESK;
+
+#[tokio::test]
+async fn a_did_belongs_to_one_person_until_it_is_cut_and_after_a_restart() {
+    let world = world().await;
+    let (engine, did) = (world.gateway.engine(), world.ada.did.as_str());
+    let person = |name: &str| PersonName::parse(name).unwrap();
+    assert_eq!(engine.caller_by_did(did).person, None);
+    engine.link_did(did, person("eve")).await.unwrap();
+    engine.link_did(did, person("ada")).await.unwrap();
+    assert_eq!(engine.caller_by_did(did).person, Some(person("ada")), "to the last one said");
+    assert_eq!(engine.caller_by_did("did:wba:example.com").person, None);
+
+    let data = world.gateway.stop().await;
+    let builder = Gateway::builder().agent(DESK, &super::agent()).clock(&world.clock).dev().data(data);
+    let after = builder.start().await;
+    assert_eq!(after.engine().caller_by_did(did).person, Some(person("ada")));
+    after.engine().unlink_did(did).await.unwrap();
+    assert_eq!(after.engine().caller_by_did(did).person, None);
+    assert!(after.engine().unlink_did(did).await.is_err());
+}

@@ -1,0 +1,196 @@
+//! Who may have whom listed, and taken out again.
+
+use nuncio_anp::directory::Accept;
+use nuncio_core::principal::Principal;
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::admin::Order;
+use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
+use serde_json::json;
+
+use super::{By, Foreign, PATH, entries, refusal, register, send};
+use crate::agents::{DESK, desk, echo};
+use crate::anp::agent;
+use crate::dids::desk_did;
+use crate::dids::peer::{Peer, Someone};
+
+struct World {
+    gateway: Gateway,
+    peer: Peer,
+    clock: ManualClock,
+    key: String,
+}
+
+async fn world(change: impl FnOnce(GatewayBuilder) -> GatewayBuilder) -> World {
+    let clock = ManualClock::new();
+    let gateway = change(Gateway::builder().agent(DESK, &agent()).clock(&clock).dev()).start().await;
+    let key = gateway.key(&[]).await.secret;
+    World { gateway, peer: Peer::start().await, clock, key }
+}
+
+fn accepting(accept: Accept) -> impl FnOnce(GatewayBuilder) -> GatewayBuilder {
+    move |it| it.settings(|settings| settings.registry.accept = accept)
+}
+
+#[tokio::test]
+async fn a_did_registers_itself_and_nobody_else() {
+    let World { gateway, peer, clock, .. } = world(|it| it).await;
+    let sea = Foreign::at(&peer, "sea", clock.now());
+    let neighbour = peer.someone("neighbour", clock.now());
+    let elsewhere = Peer::start().await.someone("stranger", clock.now());
+
+    let answer = register(&gateway, &By::Nobody, &sea.url).await;
+    assert_eq!(answer.status, 401);
+    assert!(answer.header("www-authenticate").unwrap().starts_with("DIDWba "), "{answer:?}");
+    // Whoever is of another host is turned away before anything is read there.
+    let before = peer.asked();
+    let answer = register(&gateway, &By::Did(&elsewhere), &sea.url).await;
+    assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
+    assert_eq!(peer.asked(), before);
+    let answer = register(&gateway, &By::Did(&neighbour), &sea.url).await;
+    assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
+    assert!(entries(&gateway).await.is_empty());
+
+    let answer = register(&gateway, &By::Did(&sea.someone), &sea.url).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let id = answer.json()["id"].as_str().unwrap().to_owned();
+    assert_eq!(answer.header("location"), Some(format!("{}{PATH}/{id}", gateway.server().url()).as_str()));
+    // Once more, by its address or by its DID, is the same.
+    let again = register(&gateway, &By::Did(&sea.someone), &format!("{}#x", sea.url)).await;
+    assert_eq!((again.status, &again.json()["id"]), (200, &json!(id)));
+    let body = json!({"did": sea.someone.did.as_str()}).to_string();
+    let by_did = send(&gateway, &By::Did(&sea.someone), "POST", PATH, &body).await;
+    assert_eq!((by_did.status, &by_did.json()["id"]), (200, &json!(id)));
+    assert_eq!(entries(&gateway).await.len(), 1);
+
+    // Taken out by itself alone, once.
+    let path = format!("{PATH}/{id}");
+    assert_eq!(send(&gateway, &By::Nobody, "DELETE", &path, "").await.status, 401);
+    for other in [&neighbour, &elsewhere] {
+        let answer = send(&gateway, &By::Did(other), "DELETE", &path, "").await;
+        assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
+    }
+    assert_eq!(entries(&gateway).await.len(), 1);
+    assert_eq!(send(&gateway, &By::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
+    for gone in [path.as_str(), "/registry/agents/reg_0", "/registry/agents/..%2Fx"] {
+        let answer = send(&gateway, &By::Did(&sea.someone), "DELETE", gone, "").await;
+        assert_eq!(refusal(&answer), (404, "not_registered".to_owned()), "{gone}");
+    }
+    assert!(entries(&gateway).await.is_empty());
+}
+
+#[tokio::test]
+async fn the_host_of_an_agent_registers_it_too() {
+    let World { gateway, peer, clock, .. } = world(|it| it).await;
+    let sea = Foreign::at(&peer, "sea", clock.now());
+    let host = host_of(&peer, clock.now());
+    let answer = register(&gateway, &By::Did(&host), &sea.url).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(entries(&gateway).await[0]["by"], json!(host.did.as_str()));
+    // The agent itself may go.
+    let path = format!("{PATH}/{}", answer.json()["id"].as_str().unwrap());
+    assert_eq!(send(&gateway, &By::Did(&sea.someone), "DELETE", &path, "").await.status, 204);
+}
+
+/// Whoever has the bare DID of a host.
+fn host_of(peer: &Peer, now: nuncio_core::time::Timestamp) -> Someone {
+    let key = peer.stranger("host").key;
+    let did = nuncio_identity::Did::new("localhost", Some(peer.port), &[]).unwrap();
+    let someone = Someone { did, key };
+    peer.publish(&someone.did, crate::dids::peer::Reply::Document(someone.document(now)));
+    someone
+}
+
+#[tokio::test]
+async fn keys_of_this_server_register_anyone_and_take_out_their_own() {
+    let World { gateway, peer, clock, key } = world(|it| it).await;
+    let (sea, hill) = (Foreign::at(&peer, "sea", clock.now()), Foreign::at(&peer, "hill", clock.now()));
+    let other = gateway.key(&[]).await.secret;
+    let answer = register(&gateway, &By::Key(&key), &sea.url).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    let path = format!("{PATH}/{}", answer.json()["id"].as_str().unwrap());
+    let answer = send(&gateway, &By::Key(&other), "DELETE", &path, "").await;
+    assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
+    assert_eq!(send(&gateway, &By::Key("nk_wrong"), "DELETE", &path, "").await.status, 401);
+    assert_eq!(send(&gateway, &By::Key(&key), "DELETE", &path, "").await.status, 204);
+
+    // The operator adds and removes whomever.
+    let added = gateway.order(Order::RegistryAdd { target: hill.url.clone() }).await.unwrap();
+    assert_eq!((&added["new"], &added["agent"]["by"]), (&json!(true), &json!(Principal::Operator)));
+    let answer =
+        send(&gateway, &By::Key(&key), "DELETE", &format!("{PATH}/{}", added["agent"]["id"].as_str().unwrap()), "")
+            .await;
+    assert_eq!(answer.status, 403);
+    gateway.order(Order::RegistryRemove { which: hill.someone.did.to_string() }).await.unwrap();
+    let gone = gateway.order(Order::RegistryRemove { which: hill.url }).await.unwrap_err();
+    assert_eq!(gone.code, nuncio_core::Code::NotRegistered);
+    assert!(entries(&gateway).await.is_empty());
+}
+
+#[tokio::test]
+async fn who_is_taken_is_the_operators_to_say() {
+    let nobody = world(accepting(Accept::Nobody)).await;
+    let sea = Foreign::at(&nobody.peer, "sea", nobody.clock.now());
+    for by in [By::Key(&nobody.key), By::Did(&sea.someone)] {
+        let answer = register(&nobody.gateway, &by, &sea.url).await;
+        assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
+    }
+    assert!(entries(&nobody.gateway).await.is_empty());
+
+    let anyone = world(accepting(Accept::Anyone)).await;
+    let sea = Foreign::at(&anyone.peer, "sea", anyone.clock.now());
+    let answer = register(&anyone.gateway, &By::Nobody, &sea.url).await;
+    assert_eq!(answer.status, 201, "{answer:?}");
+    assert_eq!(entries(&anyone.gateway).await[0]["by"], "anonymous");
+    let path = format!("{PATH}/{}", answer.json()["id"].as_str().unwrap());
+    assert_eq!(send(&anyone.gateway, &By::Nobody, "DELETE", &path, "").await.status, 401);
+    // Its own word counts more than nobody's.
+    assert_eq!(register(&anyone.gateway, &By::Did(&sea.someone), &sea.url).await.status, 200);
+    assert_eq!(entries(&anyone.gateway).await[0]["by"], json!(sea.someone.did.as_str()));
+}
+
+#[tokio::test]
+async fn there_is_room_for_so_many_of_a_host_and_in_all() {
+    let World { gateway, peer, clock, key } = world(|it| {
+        it.settings(|settings| (settings.registry.max_agents, settings.registry.max_agents_per_host) = (3, 2))
+    })
+    .await;
+    let by = By::Key(&key);
+    let agents = ["a", "b", "c"].map(|name| Foreign::at(&peer, name, clock.now()));
+    assert_eq!(register(&gateway, &by, &agents[0].url).await.status, 201);
+    assert_eq!(register(&gateway, &by, &agents[1].url).await.status, 201);
+    let answer = register(&gateway, &by, &agents[2].url).await;
+    assert_eq!(refusal(&answer), (429, "directory_full".to_owned()));
+    assert_eq!(register(&gateway, &by, &agents[1].url).await.status, 200, "who is there stays and is seen again");
+    assert_eq!(entries(&gateway).await.len(), 2);
+}
+
+#[tokio::test]
+async fn our_own_agents_need_not_register_and_wrong_bodies_say_so() {
+    let World { gateway, key, .. } = world(|it| it.agent("second", &desk(&[echo()]).replace(DESK, "second"))).await;
+    let own = format!("{}/agents/{DESK}/ad.json", gateway.server().url());
+    let answer = register(&gateway, &By::Key(&key), &own).await;
+    assert_eq!(refusal(&answer), (403, "registration_refused".to_owned()));
+    let did = json!({"did": desk_did(&gateway).as_str()}).to_string();
+    assert_eq!(send(&gateway, &By::Key(&key), "POST", PATH, &did).await.status, 403);
+    for (body, code) in [
+        ("", "bad_json"),
+        ("{", "bad_json"),
+        ("[]", "bad_request"),
+        ("{}", "bad_request"),
+        (r#"{"url": "https://a.example/ad.json", "did": "did:wba:a.example"}"#, "bad_request"),
+        (r#"{"url": "https://a.example/ad.json", "more": 1}"#, "bad_request"),
+        (r#"{"url": "a.example/ad.json"}"#, "bad_request"),
+        (r#"{"url": "file:///etc/passwd"}"#, "bad_request"),
+        (r#"{"url": "data:application/json,{}"}"#, "bad_request"),
+        (r#"{"did": "did:web:a.example"}"#, "bad_request"),
+        (r#"{"url": "https://a.example/", "url": "https://b.example/"}"#, "bad_request"),
+    ] {
+        let answer = send(&gateway, &By::Key(&key), "POST", PATH, body).await;
+        assert_eq!(refusal(&answer), (400, code.to_owned()), "{body}: {}", answer.body);
+    }
+    let answer =
+        send(&gateway, &By::Key(&key), "POST", PATH, &format!("{{\"url\": \"https://{}/\"}}", "x".repeat(20_000)))
+            .await;
+    assert_eq!(answer.status, 400);
+    assert!(entries(&gateway).await.is_empty());
+}

@@ -1,0 +1,147 @@
+//! Agents' accounts and their manifests.
+
+use nuncio_core::account::{Account, AccountOwner};
+use nuncio_core::digest::Digest;
+use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
+
+use super::consent_sample::{account, agent_id, create_account, lineage, name, publish, published};
+use super::{Place, assert_one_winner, made, race, refusal};
+
+fn update(account: &Account) -> Change {
+    ConsentChange::UpdateAccount { account: account.clone(), words: format!("updated {}", account.id) }.into()
+}
+
+fn next(account: &Account) -> Account {
+    Account { revision: account.revision + 1, ..account.clone() }
+}
+
+async fn found(store: &dyn Store, words: &[&str]) -> Vec<String> {
+    let words: Vec<_> = words.iter().map(|&word| word.to_owned()).collect();
+    store.public_accounts(&words, None, 10).await.unwrap().iter().map(|account| account.id.to_string()).collect()
+}
+
+/// Every field comes back; by id, and by the digest of the token.
+pub async fn read_back_whole(place: &dyn Place) {
+    let store = place.open().await;
+    let full = account("agt_1");
+    let bare = Account {
+        owner: AccountOwner::Operator,
+        description: None,
+        public: false,
+        connection: nuncio_core::account::Connection::Websocket,
+        health_check_url: None,
+        token: None,
+        ..account("hotel")
+    };
+    made(&*store, [create_account(&full, ""), create_account(&bare, "")]).await;
+    assert_eq!(store.account(&full.id).await.unwrap(), Some(full.clone()));
+    assert_eq!(store.account(&bare.id).await.unwrap(), Some(bare));
+    assert_eq!(store.account(&agent_id("agt_2")).await.unwrap(), None);
+    let token = full.token.as_ref().unwrap().digest;
+    assert_eq!(store.account_by_token(&token).await.unwrap(), Some(full));
+    assert_eq!(store.account_by_token(&Digest::ZERO).await.unwrap(), None);
+}
+
+/// An id is taken once.
+pub async fn an_id_is_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create_account(&account("agt_1"), "")]).await;
+    let other = Account { token: None, ..account("agt_1") };
+    assert_eq!(refusal(&*store, [create_account(&other, "")]).await, Conflict::Exists);
+    assert_eq!(store.account(&agent_id("agt_1")).await.unwrap(), Some(account("agt_1")));
+}
+
+/// An account moves on only from the revision that was read; a token that is replaced is gone.
+pub async fn move_only_from_what_was_read(place: &dyn Place) {
+    let store = place.open().await;
+    let first = account("agt_1");
+    assert_eq!(refusal(&*store, [update(&next(&first))]).await, Conflict::Missing);
+    made(&*store, [create_account(&first, "")]).await;
+    let second = Account { token: None, display_name: "other".to_owned(), ..next(&first) };
+    made(&*store, [update(&second)]).await;
+    assert_eq!(refusal(&*store, [update(&next(&first))]).await, Conflict::Moved);
+    assert_eq!(store.account(&first.id).await.unwrap(), Some(second));
+    assert_eq!(store.account_by_token(&first.token.unwrap().digest).await.unwrap(), None);
+}
+
+/// An owner's accounts are listed by id, in pages.
+pub async fn listed_by_owner(place: &dyn Place) {
+    let store = place.open().await;
+    let ids = ["agt_c", "agt_a", "agt_b"];
+    made(&*store, ids.map(|id| create_account(&account(id), ""))).await;
+    let eves = Account { owner: AccountOwner::Person(name("eve")), ..account("agt_d") };
+    made(&*store, [create_account(&eves, "")]).await;
+    let ada = AccountOwner::Person(name("ada"));
+    assert_eq!(store.accounts_of(&ada, None, 2).await.unwrap(), ["agt_a", "agt_b"].map(account));
+    assert_eq!(store.accounts_of(&ada, Some(&agent_id("agt_b")), 2).await.unwrap(), [account("agt_c")]);
+    assert_eq!(store.accounts_of(&AccountOwner::Operator, None, 2).await.unwrap(), []);
+}
+
+/// The public ones are found by words, all of them; what a stranger types is never a pattern.
+pub async fn public_ones_are_found(place: &dyn Place) {
+    let store = place.open().await;
+    let hidden = Account { public: false, ..account("agt_h") };
+    made(
+        &*store,
+        [
+            create_account(&account("agt_a"), "books a room 房间"),
+            create_account(&account("agt_b"), "books a table"),
+            create_account(&hidden, "books a room"),
+        ],
+    )
+    .await;
+    assert_eq!(found(&*store, &[]).await, ["agt_a", "agt_b"]);
+    assert_eq!(found(&*store, &["books", "room"]).await, ["agt_a"]);
+    assert_eq!(found(&*store, &["房间"]).await, ["agt_a"]);
+    for nothing in ["%", "_%", "x' OR 1=1", "*"] {
+        assert_eq!(found(&*store, &[nothing]).await, [""; 0], "{nothing}");
+    }
+    let behind = store.public_accounts(&[], Some(&agent_id("agt_a")), 10).await.unwrap();
+    assert_eq!(behind, [account("agt_b")]);
+    assert_eq!(store.public_accounts(&[], None, 1).await.unwrap(), [account("agt_a")]);
+}
+
+/// A version is published with its account, its lineage and its words, or not at all.
+pub async fn published_with_its_account(place: &dyn Place) {
+    let store = place.open().await;
+    let first = account("agt_1");
+    made(&*store, [create_account(&first, ""), publish(&first, Some("{\"n\":1}"))]).await;
+    let (second, version) = published(&first, Some("{\"n\":1}"));
+    assert_eq!(store.account(&first.id).await.unwrap(), Some(second.clone()));
+    assert_eq!(store.manifest(&first.id, 1).await.unwrap(), Some(version));
+    assert_eq!(store.lineage(&first.id).await.unwrap(), Some(lineage(1)));
+    assert_eq!(found(&*store, &["published"]).await, ["agt_1"]);
+    assert_eq!(refusal(&*store, [publish(&first, Some("{\"n\":2}"))]).await, Conflict::Moved);
+    assert_eq!(store.manifests(&first.id, u64::MAX, 10).await.unwrap().len(), 1);
+    assert_eq!(store.manifest(&first.id, 2).await.unwrap(), None);
+    assert_eq!(store.manifest(&first.id, u64::MAX).await.unwrap(), None);
+    assert_eq!(store.lineage(&agent_id("agt_2")).await.unwrap(), None);
+}
+
+/// A cleared manifest is a version too, and versions are listed newest first, in pages.
+pub async fn versions_are_listed_newest_first(place: &dyn Place) {
+    let store = place.open().await;
+    let mut current = account("agt_1");
+    made(&*store, [create_account(&current, "")]).await;
+    for manifest in [Some("{\"n\":1}"), None, Some("{\"n\":3}")] {
+        made(&*store, [publish(&current, manifest)]).await;
+        current = published(&current, manifest).0;
+    }
+    let numbers = async |before, limit| -> Vec<(u64, bool)> {
+        let versions = store.manifests(&current.id, before, limit).await.unwrap();
+        versions.iter().map(|version| (version.version, version.manifest.is_some())).collect()
+    };
+    assert_eq!(numbers(u64::MAX, 2).await, [(3, true), (2, false)]);
+    assert_eq!(numbers(2, 10).await, [(1, true)]);
+    assert_eq!(store.account(&current.id).await.unwrap(), Some(current));
+}
+
+/// Of many who publish the same version, one does.
+pub async fn of_many_who_publish_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    let first = account("agt_1");
+    made(&*store, [create_account(&first, "")]).await;
+    let units = (0..16).map(|n| vec![publish(&first, Some(&format!("{{\"n\":{n}}}")))]);
+    assert_one_winner(&race(&store, units).await, Conflict::Moved);
+    assert_eq!(store.manifests(&first.id, u64::MAX, 99).await.unwrap().len(), 1);
+}

@@ -1,0 +1,141 @@
+//! Protocols that were made up with callers.
+
+use nuncio_core::digest::Digest;
+use nuncio_core::drafting::{Blueprint, Draft, DraftState};
+use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
+use nuncio_core::principal::Principal;
+use nuncio_engine::ports::store::{Change, Conflict, Store};
+use serde_json::json;
+
+use super::sample::{later, owner};
+use super::{Place, assert_one_winner, made, race, refusal};
+
+fn id(id: &str) -> DraftId {
+    DraftId::parse(id).unwrap()
+}
+
+fn draft(name: &str) -> Draft {
+    let written = json!({
+        "description": "Hält \"alles\" fest.",
+        "methods": [{
+            "name": "hold", "description": "取", "request_schema": {"type": "object"}, "response_schema": {"maximum": 1.50},
+        }],
+        "examples": [{"method": "hold", "request": {}, "response": 1.0}],
+        "test_cases": [{"name": "x", "method": "hold", "request": [], "expected": "invalid"}],
+    });
+    let document = json!({"protocol_id": name});
+    Draft {
+        id: id(name),
+        agent: AgentName::parse("desk").unwrap(),
+        with: owner(),
+        key: format!("key of {name}"),
+        asked: Digest::of_bytes(b"asked"),
+        blueprint: Blueprint::read(written).unwrap(),
+        digest: Digest::of_json(&document),
+        document,
+        created_at: later(0),
+        expires_at: later(60_000),
+        approval: Some(ApprovalId::parse("apr_1").unwrap()),
+        state: DraftState::Draft,
+    }
+}
+
+fn create(draft: &Draft) -> Change {
+    Change::CreateDraft(Box::new(draft.clone()))
+}
+
+fn moved(draft: &Draft, from: &'static str) -> Change {
+    Change::MoveDraft { draft: Box::new(draft.clone()), from }
+}
+
+fn accepted(draft: &Draft) -> Draft {
+    Draft { state: DraftState::Accepted { by: Principal::Operator, at: later(9) }, ..draft.clone() }
+}
+
+async fn one(store: &dyn Store, name: &str) -> Option<Draft> {
+    store.draft(&id(name)).await.unwrap()
+}
+
+/// Every field comes back, by id and by the key of the request; others are not there.
+pub async fn read_back_as_made(place: &dyn Place) {
+    let store = place.open().await;
+    let mine = draft("a");
+    made(&*store, [create(&mine)]).await;
+    assert_eq!(one(&*store, "a").await, Some(mine.clone()));
+    assert_eq!(one(&*store, "b").await, None);
+    let by_key = |with: Principal, agent: &str, key: &str| {
+        let (store, agent, key) = (&store, AgentName::parse(agent).unwrap(), key.to_owned());
+        async move { store.draft_by_key(&with, &agent, &key).await.unwrap() }
+    };
+    assert_eq!(by_key(owner(), "desk", "key of a").await, Some(mine));
+    assert_eq!(by_key(Principal::Local, "desk", "key of a").await, None);
+    assert_eq!(by_key(owner(), "hotel", "key of a").await, None);
+    assert_eq!(by_key(owner(), "desk", "key of b").await, None);
+}
+
+/// An id, and a caller's key with an agent, make one draft.
+pub async fn an_id_and_a_key_are_taken_once(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create(&draft("a"))]).await;
+    let same_id = Draft { key: "other".to_owned(), ..draft("a") };
+    let same_key = Draft { id: id("b"), ..draft("a") };
+    assert_eq!(refusal(&*store, [create(&same_id)]).await, Conflict::Exists);
+    assert_eq!(refusal(&*store, [create(&same_key)]).await, Conflict::Exists);
+    let others = Draft { with: Principal::Local, ..same_key.clone() };
+    let elsewhere = Draft { id: id("c"), agent: AgentName::parse("hotel").unwrap(), ..same_key };
+    made(&*store, [create(&others), create(&elsewhere)]).await;
+}
+
+/// A draft moves only from the state it was read in; what is not there cannot.
+pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
+    let store = place.open().await;
+    let first = draft("a");
+    made(&*store, [create(&first)]).await;
+    assert_eq!(refusal(&*store, [moved(&accepted(&first), "accepted_by_them")]).await, Conflict::DraftMoved);
+    assert_eq!(one(&*store, "a").await, Some(first.clone()));
+    made(&*store, [moved(&accepted(&first), "draft")]).await;
+    assert_eq!(one(&*store, "a").await, Some(accepted(&first)));
+    assert_eq!(refusal(&*store, [moved(&first, "draft")]).await, Conflict::DraftMoved);
+    assert_eq!(refusal(&*store, [moved(&draft("b"), "draft")]).await, Conflict::Missing);
+}
+
+/// Those that wait for somebody come oldest first, and no more than asked for.
+pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    let at = |name: &str, millis: i64| Draft { created_at: later(millis), ..draft(name) };
+    let theirs = Draft { state: DraftState::AcceptedByThem { at: later(1) }, ..at("c", 1) };
+    let over = Draft { state: DraftState::Expired { at: later(1) }, ..at("d", 0) };
+    let all = [at("b", 2), at("a", 2), theirs.clone(), over, accepted(&at("e", 0))];
+    made(&*store, all.iter().map(create).collect::<Vec<_>>()).await;
+    let names = |drafts: Vec<Draft>| drafts.into_iter().map(|draft| draft.id.to_string()).collect::<Vec<_>>();
+    assert_eq!(names(store.open_drafts(10).await.unwrap()), ["c", "a", "b"]);
+    assert_eq!(names(store.open_drafts(1).await.unwrap()), ["c"]);
+}
+
+/// What ran out before then is forgotten, with its key; what both accepted never is.
+pub async fn forgotten_unless_both_accepted(place: &dyn Place) {
+    let store = place.open().await;
+    let until = |name: &str, millis: i64| Draft { expires_at: later(millis), ..draft(name) };
+    let kept = accepted(&until("kept", 1));
+    made(&*store, [create(&until("old", 9)), create(&until("new", 10)), create(&kept)]).await;
+    made(&*store, [Change::ForgetDrafts(later(10))]).await;
+    assert_eq!(one(&*store, "old").await, None);
+    assert!(one(&*store, "new").await.is_some() && one(&*store, "kept").await.is_some());
+    made(&*store, [create(&until("old", 99))]).await;
+}
+
+/// Of many who decide at once one does.
+pub async fn of_many_who_decide_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create(&draft("a"))]).await;
+    let outcomes = race(&store, (0..8).map(|_| vec![moved(&accepted(&draft("a")), "draft")])).await;
+    assert_one_winner(&outcomes, Conflict::DraftMoved);
+}
+
+/// What was accepted is there after the store was closed and opened again.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create(&draft("a")), moved(&accepted(&draft("a")), "draft")]).await;
+    drop(store);
+    assert_eq!(one(&*place.open().await, "a").await, Some(accepted(&draft("a"))));
+}

@@ -1,0 +1,170 @@
+//! What is between people and agents, and its ledger.
+
+use nuncio_core::ids::RelationId;
+use nuncio_core::relation::{Relation, RelationState};
+use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
+
+use super::consent_sample::{
+    account, agent_id, create_account, create_relation, entry, name, publish, put_person, relation,
+};
+use super::sample::later;
+use super::{Place, assert_one_winner, made, race, refusal};
+
+/// Two people, and an agent whose manifest is at version one.
+async fn ready(store: &dyn Store) {
+    let agent = account("agt_1");
+    let changes =
+        [put_person("ada"), put_person("eve"), create_account(&agent, ""), publish(&agent, Some("{\"n\":1}"))];
+    made(store, changes).await;
+}
+
+fn move_on(from: u64, relation: &Relation, manifest_version: Option<u64>) -> Change {
+    ConsentChange::MoveRelation { from, relation: relation.clone(), manifest_version }.into()
+}
+
+fn append(relation: &str, seq: u64) -> Change {
+    ConsentChange::AppendLedger(entry(relation, seq)).into()
+}
+
+fn id(text: &str) -> RelationId {
+    RelationId::parse(text).unwrap()
+}
+
+fn ended(relation: &Relation) -> Relation {
+    let state = RelationState::Revoked { at: later(8) };
+    Relation { state, grants: Vec::new(), pending: None, revision: relation.revision + 1, ..relation.clone() }
+}
+
+async fn revision(store: &dyn Store) -> u64 {
+    store.account(&agent_id("agt_1")).await.unwrap().unwrap().revision
+}
+
+/// Every field comes back, the grants with it; by id, between the two, and in both lists.
+pub async fn read_back_whole(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let first = relation("rel_1", "ada", "agt_1");
+    made(&*store, [create_relation(&first, 1)]).await;
+    assert_eq!(store.relation(&first.id).await.unwrap(), Some(first.clone()));
+    assert_eq!(store.relation(&id("rel_2")).await.unwrap(), None);
+    let between = async |person: &str| store.relation_between(&name(person), &agent_id("agt_1")).await.unwrap();
+    assert_eq!(between("ada").await, Some(first.clone()));
+    assert_eq!(between("eve").await, None);
+    assert_eq!(store.relations_of(&name("ada"), None, 9).await.unwrap(), std::slice::from_ref(&first));
+    assert_eq!(store.active_relations(Some(&agent_id("agt_1"))).await.unwrap(), std::slice::from_ref(&first));
+    assert_eq!(store.active_relations(None).await.unwrap(), [first]);
+    assert_eq!(store.active_relations(Some(&agent_id("agt_2"))).await.unwrap(), []);
+}
+
+/// It needs a person and an agent, and the agent's manifest as it was seen.
+pub async fn needs_both_and_the_manifest_that_was_seen(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let cases = [
+        (create_relation(&relation("rel_1", "nobody", "agt_1"), 1), Conflict::Missing),
+        (create_relation(&relation("rel_1", "ada", "agt_2"), 1), Conflict::Missing),
+        (create_relation(&relation("rel_1", "ada", "agt_1"), 0), Conflict::Moved),
+        (create_relation(&relation("rel_1", "ada", "agt_1"), 2), Conflict::Moved),
+    ];
+    for (change, conflict) in cases {
+        assert_eq!(refusal(&*store, [change]).await, conflict);
+    }
+    assert_eq!(store.active_relations(None).await.unwrap(), []);
+    assert_eq!(revision(&*store).await, 1, "nothing was touched");
+}
+
+/// Between a person and an agent there is one that goes on, and any number that ended.
+pub async fn one_goes_on_between_two(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let first = relation("rel_1", "ada", "agt_1");
+    made(&*store, [create_relation(&first, 1), create_relation(&relation("rel_9", "eve", "agt_1"), 1)]).await;
+    assert_eq!(refusal(&*store, [create_relation(&relation("rel_2", "ada", "agt_1"), 1)]).await, Conflict::Exists);
+    made(&*store, [move_on(0, &ended(&first), None)]).await;
+    assert_eq!(store.relation_between(&name("ada"), &agent_id("agt_1")).await.unwrap(), None);
+    assert_eq!(refusal(&*store, [create_relation(&relation("rel_1", "ada", "agt_1"), 1)]).await, Conflict::Exists);
+    made(&*store, [create_relation(&relation("rel_2", "ada", "agt_1"), 1)]).await;
+    let of_ada = store.relations_of(&name("ada"), None, 9).await.unwrap();
+    assert_eq!(of_ada, [ended(&first), relation("rel_2", "ada", "agt_1")]);
+    assert_eq!(store.relations_of(&name("ada"), Some(&id("rel_1")), 9).await.unwrap(), of_ada[1..]);
+    assert_eq!(store.relations_of(&name("ada"), None, 1).await.unwrap(), of_ada[..1]);
+    let active = store.active_relations(Some(&agent_id("agt_1"))).await.unwrap();
+    assert_eq!(active.iter().map(|it| it.id.as_str()).collect::<Vec<_>>(), ["rel_2", "rel_9"], "by person");
+}
+
+/// It moves on only from the revision that was read and with the manifest that was seen.
+pub async fn move_only_from_what_was_read(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let first = relation("rel_1", "ada", "agt_1");
+    assert_eq!(refusal(&*store, [move_on(0, &first, None)]).await, Conflict::Missing);
+    made(&*store, [create_relation(&first, 1)]).await;
+    let second = Relation { grants: first.grants[1..].to_vec(), pending: None, revision: 5, ..first.clone() };
+    assert_eq!(refusal(&*store, [move_on(0, &second, Some(2))]).await, Conflict::Moved);
+    assert_eq!(refusal(&*store, [move_on(1, &second, Some(1))]).await, Conflict::Moved);
+    assert_eq!(store.relation(&first.id).await.unwrap(), Some(first.clone()));
+    made(&*store, [move_on(0, &second, Some(1))]).await;
+    assert_eq!(store.relation(&first.id).await.unwrap(), Some(second));
+    let units = (0..16).map(|n| vec![move_on(5, &Relation { revision: 10 + n, ..first.clone() }, None)]);
+    assert_one_winner(&race(&store, units).await, Conflict::Moved);
+}
+
+/// Each change of a relation moves its agent's account on, so that who publishes looks again.
+pub async fn whoever_publishes_looks_again(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let seen = store.account(&agent_id("agt_1")).await.unwrap().unwrap();
+    let first = relation("rel_1", "ada", "agt_1");
+    made(&*store, [create_relation(&first, 1)]).await;
+    assert_eq!(refusal(&*store, [publish(&seen, Some("{\"n\":2}"))]).await, Conflict::Moved);
+    let seen = store.account(&agent_id("agt_1")).await.unwrap().unwrap();
+    made(&*store, [move_on(0, &Relation { revision: 1, ..first.clone() }, None)]).await;
+    assert_eq!(refusal(&*store, [publish(&seen, Some("{\"n\":2}"))]).await, Conflict::Moved);
+    let seen = store.account(&agent_id("agt_1")).await.unwrap().unwrap();
+    // Within the same commit, those it touches do not stand in its way.
+    made(&*store, [publish(&seen, Some("{\"n\":2}")), move_on(1, &Relation { revision: 2, ..first }, None)]).await;
+    assert_eq!(revision(&*store).await, seen.revision + 2);
+}
+
+/// A grant for one call is used once, and only such a one.
+pub async fn a_grant_for_one_call_is_used_once(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let first = relation("rel_1", "ada", "agt_1");
+    made(&*store, [create_relation(&first, 1)]).await;
+    let once = first.grants[0].id.clone();
+    let lasting = first.grants[1].id.clone();
+    assert_eq!(refusal(&*store, [Change::UseGrant(lasting)]).await, Conflict::GrantUsed);
+    let units = (0..16).map(|_| vec![Change::UseGrant(once.clone())]);
+    assert_one_winner(&race(&store, units).await, Conflict::GrantUsed);
+    let used = Relation { grants: first.grants[1..].to_vec(), revision: 1, ..first };
+    assert_eq!(store.relation(&used.id).await.unwrap(), Some(used));
+}
+
+/// Entries come one behind the other, and are read in pages.
+pub async fn a_ledger_grows_at_its_end(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    assert_eq!(refusal(&*store, [append("rel_1", 1)]).await, Conflict::Missing);
+    made(&*store, [create_relation(&relation("rel_1", "ada", "agt_1"), 1)]).await;
+    assert_eq!(refusal(&*store, [append("rel_1", 2)]).await, Conflict::Moved);
+    made(&*store, [append("rel_1", 1), append("rel_1", 2), append("rel_1", 3)]).await;
+    for taken in 1..=3 {
+        assert_eq!(refusal(&*store, [append("rel_1", taken)]).await, Conflict::Moved);
+    }
+    assert_eq!(store.ledger(&id("rel_1"), 0, 2).await.unwrap(), [entry("rel_1", 1), entry("rel_1", 2)]);
+    assert_eq!(store.ledger(&id("rel_1"), 2, 9).await.unwrap(), [entry("rel_1", 3)]);
+    assert_eq!(store.ledger(&id("rel_2"), 0, 9).await.unwrap(), []);
+}
+
+/// All of it is there when the store is opened again.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    ready(&*store).await;
+    let first = relation("rel_1", "ada", "agt_1");
+    made(&*store, [create_relation(&first, 1), append("rel_1", 1)]).await;
+    drop(store);
+    let store = place.open().await;
+    assert_eq!(store.relation(&first.id).await.unwrap(), Some(first));
+    assert_eq!(store.ledger(&id("rel_1"), 0, 9).await.unwrap(), [entry("rel_1", 1)]);
+}

@@ -1,0 +1,176 @@
+//! Agents' accounts, and every version of their manifests.
+
+use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::AgentId;
+use nuncio_core::lineage::Lineage;
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, Row, params, params_from_iter};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
+
+const COLUMNS: &str = "content, manifest_version, manifest_hash, revision";
+
+pub(super) fn create(connection: &Connection, account: &Account, words: &str) -> Result<(), Problem> {
+    let sql = "INSERT INTO accounts
+        (id, owner, public, token, created_at, manifest_version, manifest_hash, revision, words, content)
+        VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10) ON CONFLICT DO NOTHING";
+    execute_or(
+        Conflict::Exists,
+        connection,
+        sql,
+        params![
+            account.id.as_str(),
+            account.owner.to_string(),
+            account.public,
+            account.token.as_ref().map(|token| token.digest.to_string()),
+            account.created_at.as_millis(),
+            to_integer(account.manifest_version)?,
+            account.manifest_hash.map(|hash| hash.to_string()),
+            to_integer(account.revision)?,
+            words,
+            to_json(account)?
+        ],
+    )
+}
+
+pub(super) fn update(connection: &Connection, account: &Account, words: &str) -> Result<(), Problem> {
+    let changed = execute(
+        connection,
+        "UPDATE accounts SET owner = ?2, public = ?3, token = ?4, manifest_version = ?5, manifest_hash = ?6,
+         revision = ?7, words = ?8, content = ?9 WHERE id = ?1 AND revision = ?7 - 1",
+        params![
+            account.id.as_str(),
+            account.owner.to_string(),
+            account.public,
+            account.token.as_ref().map(|token| token.digest.to_string()),
+            to_integer(account.manifest_version)?,
+            account.manifest_hash.map(|hash| hash.to_string()),
+            to_integer(account.revision)?,
+            words,
+            to_json(account)?
+        ],
+    )?;
+    if changed > 0 {
+        return Ok(());
+    }
+    Err(one(connection, &account.id)?.map_or(Conflict::Missing, |_| Conflict::Moved).into())
+}
+
+pub(super) fn publish(
+    connection: &Connection,
+    account: &Account,
+    words: &str,
+    version: &ManifestVersion,
+    lineage: &Lineage,
+) -> Result<(), Problem> {
+    update(connection, account, words)?;
+    let bare = ManifestVersion { manifest: None, ..version.clone() };
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO manifests (agent, version, hash, content, manifest) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (agent, version) DO NOTHING",
+        params![
+            version.agent.as_str(),
+            to_integer(version.version)?,
+            version.hash.map(|hash| hash.to_string()),
+            to_json(&bare)?,
+            version.manifest
+        ],
+    )?;
+    execute(
+        connection,
+        "INSERT INTO lineages (agent, content) VALUES (?1, ?2)
+         ON CONFLICT (agent) DO UPDATE SET content = excluded.content",
+        params![version.agent.as_str(), to_json(lineage)?],
+    )?;
+    Ok(())
+}
+
+/// Something about the agent changed beside its account: whoever read it before must read again.
+/// `Moved` unless its manifest is at the version, if one is given.
+pub(super) fn touch(connection: &Connection, agent: &AgentId, version: Option<u64>) -> Result<(), Problem> {
+    let version = version.map(to_integer).transpose()?;
+    let touched = execute(
+        connection,
+        "UPDATE accounts SET revision = revision + 1 WHERE id = ?1 AND (?2 IS NULL OR manifest_version = ?2)",
+        params![agent.as_str(), version],
+    )?;
+    if touched > 0 {
+        return Ok(());
+    }
+    Err(one(connection, agent)?.map_or(Conflict::Missing, |_| Conflict::Moved).into())
+}
+
+pub(super) fn one(connection: &Connection, id: &AgentId) -> Result<Option<Account>, Problem> {
+    first(connection, &format!("SELECT {COLUMNS} FROM accounts WHERE id = ?1"), [id.as_str()], read)
+}
+
+pub(super) fn by_token(connection: &Connection, token: &Digest) -> Result<Option<Account>, Problem> {
+    first(connection, &format!("SELECT {COLUMNS} FROM accounts WHERE token = ?1"), [token.to_string()], read)
+}
+
+pub(super) fn of(
+    connection: &Connection,
+    owner: &AccountOwner,
+    after: Option<&AgentId>,
+    limit: usize,
+) -> Result<Vec<Account>, Problem> {
+    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE owner = ?1 AND id > ?2 ORDER BY id LIMIT ?3");
+    let after = after.map_or("", AgentId::as_str);
+    all(connection, &sql, params![owner.to_string(), after, to_limit(limit)], read)
+}
+
+pub(super) fn public(
+    connection: &Connection,
+    words: &[String],
+    after: Option<&AgentId>,
+    limit: usize,
+) -> Result<Vec<Account>, Problem> {
+    let matching: String = (0..words.len()).map(|n| format!(" AND instr(words, ?{}) > 0", n + 3)).collect();
+    let sql = format!("SELECT {COLUMNS} FROM accounts WHERE public = 1 AND id > ?1{matching} ORDER BY id LIMIT ?2");
+    let after = after.map_or("", AgentId::as_str).to_owned();
+    let params = [after, to_limit(limit).to_string()].into_iter().chain(words.iter().cloned());
+    all(connection, &sql, params_from_iter(params), read)
+}
+
+pub(super) fn lineage(connection: &Connection, agent: &AgentId) -> Result<Option<Lineage>, Problem> {
+    first(connection, "SELECT content FROM lineages WHERE agent = ?1", [agent.as_str()], |row| rows::json(row, 0))
+}
+
+pub(super) fn manifest(
+    connection: &Connection,
+    agent: &AgentId,
+    version: u64,
+) -> Result<Option<ManifestVersion>, Problem> {
+    let Ok(version) = to_integer(version) else { return Ok(None) };
+    let sql = "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version = ?2";
+    first(connection, sql, params![agent.as_str(), version], read_version)
+}
+
+pub(super) fn manifests(
+    connection: &Connection,
+    agent: &AgentId,
+    before: u64,
+    limit: usize,
+) -> Result<Vec<ManifestVersion>, Problem> {
+    let before = i64::try_from(before).unwrap_or(i64::MAX);
+    let sql =
+        "SELECT content, manifest FROM manifests WHERE agent = ?1 AND version < ?2 ORDER BY version DESC LIMIT ?3";
+    all(connection, sql, params![agent.as_str(), before, to_limit(limit)], read_version)
+}
+
+fn read(row: &Row<'_>) -> Result<Account, Problem> {
+    Ok(Account {
+        manifest_version: rows::number(row, 1)?,
+        manifest_hash: rows::optional(row, 2, rows::digest)?,
+        revision: rows::number(row, 3)?,
+        ..rows::json(row, 0)?
+    })
+}
+
+fn read_version(row: &Row<'_>) -> Result<ManifestVersion, Problem> {
+    Ok(ManifestVersion { manifest: row.get(1)?, ..rows::json(row, 0)? })
+}

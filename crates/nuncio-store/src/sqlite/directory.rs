@@ -1,0 +1,73 @@
+//! Agents of other hosts that are listed.
+
+use nuncio_core::principal::Principal;
+use nuncio_engine::directory::{Entry, EntryId};
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, Row, params};
+use url::Url;
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or};
+
+pub(super) fn put(connection: &Connection, entry: &Entry, description: &str) -> Result<(), Problem> {
+    let sql = "INSERT INTO directory
+         (id, url, did, registrant, since, verified, next_check, failures, problem, description)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)
+         ON CONFLICT (id) DO UPDATE SET url = excluded.url, did = excluded.did, registrant = excluded.registrant,
+         since = excluded.since, verified = excluded.verified, next_check = excluded.next_check,
+         failures = excluded.failures, problem = excluded.problem, description = excluded.description";
+    let id = entry.id();
+    let row = params![
+        id.as_str(),
+        entry.url.as_str(),
+        entry.did,
+        entry.by.to_string(),
+        entry.since.as_millis(),
+        entry.verified.as_millis(),
+        entry.next_check.as_millis(),
+        entry.failures,
+        entry.problem,
+        description,
+    ];
+    execute(connection, sql, row).map(drop)
+}
+
+pub(super) fn update(connection: &Connection, entry: &Entry) -> Result<(), Problem> {
+    let sql = "UPDATE directory SET did = ?2, registrant = ?3, since = ?4, verified = ?5, next_check = ?6,
+         failures = ?7, problem = ?8 WHERE id = ?1";
+    let id = entry.id();
+    let row = params![
+        id.as_str(),
+        entry.did,
+        entry.by.to_string(),
+        entry.since.as_millis(),
+        entry.verified.as_millis(),
+        entry.next_check.as_millis(),
+        entry.failures,
+        entry.problem,
+    ];
+    execute_or(Conflict::Missing, connection, sql, row)
+}
+
+pub(super) fn remove(connection: &Connection, id: &EntryId) -> Result<(), Problem> {
+    execute_or(Conflict::Missing, connection, "DELETE FROM directory WHERE id = ?1", [id.as_str()])
+}
+
+pub(super) fn every(connection: &Connection) -> Result<Vec<(Entry, String)>, Problem> {
+    let sql = "SELECT url, did, registrant, since, verified, next_check, failures, problem, description
+         FROM directory ORDER BY id";
+    all(connection, sql, [], |row| Ok((read(row)?, row.get(8)?)))
+}
+
+fn read(row: &Row<'_>) -> Result<Entry, Problem> {
+    Ok(Entry {
+        url: rows::parsed(row, 0, |text| Url::parse(text).ok())?,
+        did: row.get(1)?,
+        by: rows::parsed(row, 2, Principal::parse)?,
+        since: rows::moment(row, 3)?,
+        verified: rows::moment(row, 4)?,
+        next_check: rows::moment(row, 5)?,
+        failures: row.get(6)?,
+        problem: row.get(7)?,
+    })
+}

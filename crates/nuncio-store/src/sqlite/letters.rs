@@ -1,0 +1,109 @@
+//! Messages between agents: answers that are owed, and messages that were sent; and who belongs to whom.
+
+use nuncio_core::ids::{AgentName, PersonName};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::peers::{Letter, LetterAnswer, Link, OwedAnswer};
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
+
+pub(super) fn owe(connection: &Connection, owed: &OwedAnswer) -> Result<(), Problem> {
+    execute(
+        connection,
+        "INSERT INTO owed_answers (id, session, due, content) VALUES (?1, ?2, ?3, ?4)
+         ON CONFLICT (id) DO UPDATE SET session = excluded.session, due = excluded.due, content = excluded.content",
+        params![owed.id, owed.session.as_str(), owed.due.as_millis(), to_json(owed)?],
+    )
+    .map_err(Problem::of_no_session)?;
+    Ok(())
+}
+
+pub(super) fn settle(connection: &Connection, id: &str) -> Result<(), Problem> {
+    execute(connection, "DELETE FROM owed_answers WHERE id = ?1", [id])?;
+    Ok(())
+}
+
+pub(super) fn owed(connection: &Connection, until: Timestamp, limit: usize) -> Result<Vec<OwedAnswer>, Problem> {
+    let sql = "SELECT content FROM owed_answers WHERE due <= ?1 ORDER BY due, id LIMIT ?2";
+    all(connection, sql, params![until.as_millis(), to_limit(limit)], |row| rows::json(row, 0))
+}
+
+pub(super) fn create(connection: &Connection, letter: &Letter) -> Result<(), Problem> {
+    let answer = letter.answer.as_ref();
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO letters (agent, id, recipient, sent_at, answered_at, answer) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (agent, id) DO NOTHING",
+        params![
+            letter.agent.as_str(),
+            letter.id,
+            letter.to,
+            letter.sent_at.as_millis(),
+            answer.map(|answer| answer.at.as_millis()),
+            answer.map(|answer| &answer.text),
+        ],
+    )
+}
+
+pub(super) fn answer(
+    connection: &Connection,
+    agent: &AgentName,
+    id: &str,
+    from: &str,
+    answer: &LetterAnswer,
+) -> Result<(), Problem> {
+    // The first answer stays.
+    let sql = "UPDATE letters SET answered_at = COALESCE(answered_at, ?4), answer = COALESCE(answer, ?5)
+         WHERE agent = ?1 AND id = ?2 AND recipient = ?3";
+    let params = params![agent.as_str(), id, from, answer.at.as_millis(), answer.text];
+    execute_or(Conflict::Missing, connection, sql, params)
+}
+
+pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), Problem> {
+    execute(connection, "DELETE FROM letters WHERE sent_at < ?1", [before.as_millis()])?;
+    Ok(())
+}
+
+pub(super) fn one(connection: &Connection, agent: &AgentName, id: &str) -> Result<Option<Letter>, Problem> {
+    let sql = "SELECT recipient, sent_at, answered_at, answer FROM letters WHERE agent = ?1 AND id = ?2";
+    first(connection, sql, params![agent.as_str(), id], |row| {
+        let at = rows::optional(row, 2, rows::moment)?;
+        let text: Option<String> = row.get(3)?;
+        Ok(Letter {
+            id: id.to_owned(),
+            agent: agent.clone(),
+            to: row.get(0)?,
+            sent_at: rows::moment(row, 1)?,
+            answer: text.zip(at).map(|(text, at)| LetterAnswer { text, at }),
+        })
+    })
+}
+
+pub(super) fn link(connection: &Connection, link: &Link) -> Result<(), Problem> {
+    execute(
+        connection,
+        "INSERT INTO links (principal, person, since) VALUES (?1, ?2, ?3)
+         ON CONFLICT (principal) DO UPDATE SET person = excluded.person, since = excluded.since",
+        params![link.principal.to_string(), link.person.as_str(), link.since.as_millis()],
+    )?;
+    Ok(())
+}
+
+pub(super) fn unlink(connection: &Connection, principal: &Principal) -> Result<(), Problem> {
+    let sql = "DELETE FROM links WHERE principal = ?1";
+    execute_or(Conflict::Missing, connection, sql, [principal.to_string()])
+}
+
+pub(super) fn links(connection: &Connection) -> Result<Vec<Link>, Problem> {
+    all(connection, "SELECT principal, person, since FROM links ORDER BY principal", [], |row| {
+        Ok(Link {
+            principal: rows::parsed(row, 0, |text| Principal::try_from(text.to_owned()).ok())?,
+            person: rows::parsed(row, 1, |text| PersonName::parse(text).ok())?,
+            since: rows::moment(row, 2)?,
+        })
+    })
+}

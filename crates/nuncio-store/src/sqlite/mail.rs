@@ -1,0 +1,82 @@
+//! What people and agents are told, in order, and how far each of their readers has read.
+
+use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::time::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, first, to_integer, to_json, to_limit};
+
+pub(super) fn put(
+    connection: &Connection,
+    recipient: &Recipient,
+    at: Timestamp,
+    happening: &Happening,
+) -> Result<(), Problem> {
+    let recipient = recipient.to_string();
+    execute(
+        connection,
+        "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1) ON CONFLICT (recipient) DO UPDATE SET seq = seq + 1",
+        [&recipient],
+    )?;
+    execute(
+        connection,
+        "INSERT INTO mail (recipient, seq, at, happening)
+         VALUES (?1, (SELECT seq FROM mailboxes WHERE recipient = ?1), ?2, ?3)",
+        params![recipient, at.as_millis(), to_json(happening)?],
+    )?;
+    Ok(())
+}
+
+pub(super) fn mark_read(connection: &Connection, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), Problem> {
+    // Nobody has read what was not yet said.
+    let seq = to_integer(seq.min(head(connection, recipient)?))?;
+    if seq == 0 {
+        return Ok(());
+    }
+    execute(
+        connection,
+        "INSERT INTO mail_read (recipient, reader, seq) VALUES (?1, ?2, ?3)
+         ON CONFLICT (recipient, reader) DO UPDATE SET seq = max(seq, excluded.seq)",
+        params![recipient.to_string(), reader, seq],
+    )?;
+    Ok(())
+}
+
+pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), Problem> {
+    execute(
+        connection,
+        "DELETE FROM mail WHERE (recipient, seq) IN (SELECT recipient, seq FROM mail WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        params![before.as_millis(), to_limit(limit)],
+    )?;
+    Ok(())
+}
+
+pub(super) fn after(
+    connection: &Connection,
+    recipient: &Recipient,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<MailedEvent>, Problem> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let sql = "SELECT seq, at, happening FROM mail WHERE recipient = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    all(connection, sql, params![recipient.to_string(), after, to_limit(limit)], |row| {
+        Ok(MailedEvent { seq: rows::number(row, 0)?, at: rows::moment(row, 1)?, happening: rows::json(row, 2)? })
+    })
+}
+
+pub(super) fn head(connection: &Connection, recipient: &Recipient) -> Result<u64, Problem> {
+    let sql = "SELECT seq FROM mailboxes WHERE recipient = ?1";
+    Ok(first(connection, sql, [recipient.to_string()], |row| rows::number(row, 0))?.unwrap_or(0))
+}
+
+pub(super) fn read_up_to(connection: &Connection, recipient: &Recipient, reader: &str) -> Result<u64, Problem> {
+    let sql = "SELECT seq FROM mail_read WHERE recipient = ?1 AND reader = ?2";
+    let read = first(connection, sql, params![recipient.to_string(), reader], |row| rows::number(row, 0))?;
+    Ok(read.unwrap_or(0))
+}
+
+pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, Problem> {
+    let sql = "SELECT 1 FROM mail WHERE at < ?1 LIMIT 1";
+    Ok(first(connection, sql, [time.as_millis()], |_| Ok(()))?.is_some())
+}

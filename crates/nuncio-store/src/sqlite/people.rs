@@ -1,0 +1,151 @@
+//! People, invites, devices, and what was signed once.
+
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::person::{Device, Invite, Person};
+use nuncio_core::signature::PublicKey;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, Row, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first};
+
+/// How many nonces are forgotten with each that is kept.
+const FORGET: i64 = 16;
+
+const INVITE: &str = "code, person, created_at, expires_at, used_by";
+const DEVICE: &str = "id, person, name, key, enrolled_at, revoked_at";
+
+pub(super) fn put(connection: &Connection, person: &Person) -> Result<(), Problem> {
+    execute(
+        connection,
+        "INSERT INTO people (name, created_at) VALUES (?1, ?2) ON CONFLICT (name) DO NOTHING",
+        params![person.name.as_str(), person.created_at.as_millis()],
+    )?;
+    Ok(())
+}
+
+pub(super) fn invite(connection: &Connection, invite: &Invite) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO invites (code, person, created_at, expires_at, used_by) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (code) DO NOTHING",
+        params![
+            invite.code.to_string(),
+            invite.person.as_str(),
+            invite.created_at.as_millis(),
+            invite.expires_at.as_millis(),
+            invite.used_by.as_ref().map(DeviceId::as_str)
+        ],
+    )
+    .map_err(|problem| problem.of_no_owner(Conflict::Missing))
+}
+
+pub(super) fn enrol(connection: &Connection, invite: &Invite, device: &Device) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Moved,
+        connection,
+        "UPDATE invites SET used_by = ?2 WHERE code = ?1 AND used_by IS NULL",
+        params![invite.code.to_string(), device.id.as_str()],
+    )?;
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO devices (id, person, name, key, enrolled_at, revoked_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT DO NOTHING",
+        params![
+            device.id.as_str(),
+            device.person.as_str(),
+            device.name,
+            device.key.to_string(),
+            device.enrolled_at.as_millis(),
+            device.revoked_at.map(Timestamp::as_millis)
+        ],
+    )
+}
+
+pub(super) fn revoke(connection: &Connection, id: &DeviceId, at: Timestamp) -> Result<(), Problem> {
+    let sql = "UPDATE devices SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL";
+    execute_or(Conflict::Missing, connection, sql, params![id.as_str(), at.as_millis()])
+}
+
+pub(super) fn use_nonce(
+    connection: &Connection,
+    digest: &Digest,
+    now: Timestamp,
+    kept_until: Timestamp,
+) -> Result<(), Problem> {
+    execute(
+        connection,
+        "DELETE FROM nonces WHERE digest IN (SELECT digest FROM nonces WHERE kept_until <= ?1 LIMIT ?2)",
+        params![now.as_millis(), FORGET],
+    )?;
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO nonces (digest, kept_until) VALUES (?1, ?2) ON CONFLICT (digest) DO NOTHING",
+        params![digest.to_string(), kept_until.as_millis()],
+    )
+}
+
+pub(super) fn one(connection: &Connection, name: &PersonName) -> Result<Option<Person>, Problem> {
+    first(connection, "SELECT name, created_at FROM people WHERE name = ?1", [name.as_str()], person)
+}
+
+pub(super) fn all_people(connection: &Connection) -> Result<Vec<Person>, Problem> {
+    all(connection, "SELECT name, created_at FROM people ORDER BY name", [], person)
+}
+
+pub(super) fn invite_of(connection: &Connection, code: &Digest) -> Result<Option<Invite>, Problem> {
+    let sql = format!("SELECT {INVITE} FROM invites WHERE code = ?1");
+    first(connection, &sql, [code.to_string()], read_invite)
+}
+
+pub(super) fn invites_of(connection: &Connection, person: &PersonName) -> Result<Vec<Invite>, Problem> {
+    let sql = format!("SELECT {INVITE} FROM invites WHERE person = ?1 ORDER BY created_at, code");
+    all(connection, &sql, [person.as_str()], read_invite)
+}
+
+pub(super) fn device(connection: &Connection, id: &DeviceId) -> Result<Option<Device>, Problem> {
+    first(connection, &format!("SELECT {DEVICE} FROM devices WHERE id = ?1"), [id.as_str()], read_device)
+}
+
+pub(super) fn devices_of(connection: &Connection, person: &PersonName) -> Result<Vec<Device>, Problem> {
+    let sql = format!("SELECT {DEVICE} FROM devices WHERE person = ?1 ORDER BY enrolled_at, id");
+    all(connection, &sql, [person.as_str()], read_device)
+}
+
+fn person(row: &Row<'_>) -> Result<Person, Problem> {
+    Ok(Person { name: person_name(row, 0)?, created_at: rows::moment(row, 1)? })
+}
+
+fn read_invite(row: &Row<'_>) -> Result<Invite, Problem> {
+    Ok(Invite {
+        code: rows::digest(row, 0)?,
+        person: person_name(row, 1)?,
+        created_at: rows::moment(row, 2)?,
+        expires_at: rows::moment(row, 3)?,
+        used_by: rows::optional(row, 4, device_id)?,
+    })
+}
+
+fn read_device(row: &Row<'_>) -> Result<Device, Problem> {
+    Ok(Device {
+        id: device_id(row, 0)?,
+        person: person_name(row, 1)?,
+        name: row.get(2)?,
+        key: rows::parsed(row, 3, |text| PublicKey::parse(text).ok())?,
+        enrolled_at: rows::moment(row, 4)?,
+        revoked_at: rows::optional(row, 5, rows::moment)?,
+    })
+}
+
+fn person_name(row: &Row<'_>, column: usize) -> Result<PersonName, Problem> {
+    rows::parsed(row, column, |text| PersonName::parse(text).ok())
+}
+
+fn device_id(row: &Row<'_>, column: usize) -> Result<DeviceId, Problem> {
+    rows::parsed(row, column, |text| DeviceId::parse(text).ok())
+}

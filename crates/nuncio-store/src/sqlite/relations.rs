@@ -1,0 +1,164 @@
+//! What is between people and agents, and the ledgers of it.
+
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId};
+use nuncio_core::ledger::Entry;
+use nuncio_core::relation::{Relation, ScopeGrant};
+use nuncio_engine::ports::store::Conflict;
+use rusqlite::{Connection, Params, Row, params};
+
+use super::accounts;
+use super::problem::Problem;
+use super::rows::{self, all, execute, execute_or, first, to_integer, to_json, to_limit};
+
+/// A relation and its grants, which are rows of their own, as one JSON array.
+const COLUMNS: &str = "relations.content, relations.revision,
+    (SELECT json_group_array(json(consents.content) ORDER BY consents.scope)
+     FROM consents WHERE consents.relation = relations.id)";
+
+pub(super) fn create(connection: &Connection, relation: &Relation, manifest_version: u64) -> Result<(), Problem> {
+    accounts::touch(connection, &relation.agent, Some(manifest_version))?;
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO relations (id, person, agent, active, created_at, revision, content)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT DO NOTHING",
+        params![
+            relation.id.as_str(),
+            relation.person.as_str(),
+            relation.agent.as_str(),
+            relation.is_active(),
+            relation.created_at.as_millis(),
+            to_integer(relation.revision)?,
+            bare(relation)?
+        ],
+    )
+    .map_err(|problem| problem.of_no_owner(Conflict::Missing))?;
+    put_grants(connection, relation)
+}
+
+pub(super) fn move_on(
+    connection: &Connection,
+    from: u64,
+    relation: &Relation,
+    manifest_version: Option<u64>,
+) -> Result<(), Problem> {
+    let moved = execute(
+        connection,
+        "UPDATE relations SET active = ?3, revision = ?4, content = ?5 WHERE id = ?1 AND revision = ?2",
+        params![
+            relation.id.as_str(),
+            to_integer(from)?,
+            relation.is_active(),
+            to_integer(relation.revision)?,
+            bare(relation)?
+        ],
+    )?;
+    if moved == 0 {
+        return Err(one(connection, &relation.id)?.map_or(Conflict::Missing, |_| Conflict::Moved).into());
+    }
+    accounts::touch(connection, &relation.agent, manifest_version)?;
+    execute(connection, "DELETE FROM consents WHERE relation = ?1", [relation.id.as_str()])?;
+    put_grants(connection, relation)
+}
+
+fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), Problem> {
+    for grant in &relation.grants {
+        execute_or(
+            Conflict::Exists,
+            connection,
+            "INSERT INTO consents (id, relation, scope, once, content) VALUES (?1, ?2, ?3, ?4, ?5)
+             ON CONFLICT DO NOTHING",
+            params![
+                grant.id.as_str(),
+                relation.id.as_str(),
+                grant.scope.as_str(),
+                grant.term == Term::Once,
+                to_json(grant)?
+            ],
+        )?;
+    }
+    Ok(())
+}
+
+/// A grant for one call is used up.
+pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), Problem> {
+    execute_or(
+        Conflict::GrantUsed,
+        connection,
+        "UPDATE relations SET revision = revision + 1
+         WHERE id = (SELECT relation FROM consents WHERE id = ?1 AND once = 1)",
+        [grant.as_str()],
+    )?;
+    execute_or(Conflict::GrantUsed, connection, "DELETE FROM consents WHERE id = ?1", [grant.as_str()])
+}
+
+pub(super) fn append(connection: &Connection, entry: &Entry) -> Result<(), Problem> {
+    let sql = "SELECT COALESCE(max(seq), 0) FROM ledger WHERE relation = ?1";
+    let last = first(connection, sql, [entry.relation_id.as_str()], |row| rows::number(row, 0))?.unwrap_or(0);
+    if entry.seq != last + 1 {
+        return Err(Conflict::Moved.into());
+    }
+    execute(
+        connection,
+        "INSERT INTO ledger (relation, seq, entry) VALUES (?1, ?2, ?3)",
+        params![entry.relation_id.as_str(), to_integer(entry.seq)?, to_json(entry)?],
+    )
+    .map_err(|problem| problem.of_no_owner(Conflict::Missing))?;
+    Ok(())
+}
+
+pub(super) fn one(connection: &Connection, id: &RelationId) -> Result<Option<Relation>, Problem> {
+    Ok(select(connection, "WHERE id = ?1", [id.as_str()])?.pop())
+}
+
+pub(super) fn between(
+    connection: &Connection,
+    person: &PersonName,
+    agent: &AgentId,
+) -> Result<Option<Relation>, Problem> {
+    let which = "WHERE agent = ?1 AND person = ?2 AND active = 1";
+    Ok(select(connection, which, params![agent.as_str(), person.as_str()])?.pop())
+}
+
+pub(super) fn of(
+    connection: &Connection,
+    person: &PersonName,
+    after: Option<&RelationId>,
+    limit: usize,
+) -> Result<Vec<Relation>, Problem> {
+    let which = "WHERE person = ?1 AND id > ?2 ORDER BY id LIMIT ?3";
+    select(connection, which, params![person.as_str(), after.map_or("", RelationId::as_str), to_limit(limit)])
+}
+
+pub(super) fn active(connection: &Connection, agent: Option<&AgentId>) -> Result<Vec<Relation>, Problem> {
+    match agent {
+        Some(agent) => select(connection, "WHERE agent = ?1 AND active = 1 ORDER BY person", [agent.as_str()]),
+        None => select(connection, "WHERE active = 1 ORDER BY person, agent", []),
+    }
+}
+
+pub(super) fn ledger(
+    connection: &Connection,
+    relation: &RelationId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Entry>, Problem> {
+    let after = i64::try_from(after).unwrap_or(i64::MAX);
+    let sql = "SELECT entry FROM ledger WHERE relation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
+    all(connection, sql, params![relation.as_str(), after, to_limit(limit)], |row| rows::json(row, 0))
+}
+
+fn select(connection: &Connection, which: &str, params: impl Params) -> Result<Vec<Relation>, Problem> {
+    all(connection, &format!("SELECT {COLUMNS} FROM relations {which}"), params, read)
+}
+
+fn read(row: &Row<'_>) -> Result<Relation, Problem> {
+    let grants: Vec<ScopeGrant> = rows::json(row, 2)?;
+    Ok(Relation { revision: rows::number(row, 1)?, grants, ..rows::json(row, 0)? })
+}
+
+/// The relation as JSON without its grants.
+fn bare(relation: &Relation) -> Result<String, Problem> {
+    to_json(&Relation { grants: Vec::new(), ..relation.clone() })
+}

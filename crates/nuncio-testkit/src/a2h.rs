@@ -1,0 +1,291 @@
+//! A2H as a device and an agent speak it: HTTP with signatures, and WebSockets.
+
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::ledger::Entry;
+use nuncio_core::person::{Assertion, Enrolment};
+use nuncio_core::signature::{PublicKey, Signature};
+use nuncio_core::time::Timestamp;
+use reqwest::header::HeaderMap;
+use reqwest::{Client, Method};
+use ring::rand::{SecureRandom as _, SystemRandom};
+use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use serde_json::{Value, json};
+
+mod socket;
+
+pub use socket::{Heard, Socket, tungstenite};
+
+/// An answer.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    /// The status.
+    pub status: u16,
+    /// The headers.
+    pub headers: HeaderMap,
+    /// The body; null where it is no JSON.
+    pub body: Value,
+}
+
+impl Reply {
+    /// What was asked for; panics unless it was given.
+    pub fn data(&self) -> &Value {
+        assert!(self.status < 300, "{} {:#}", self.status, self.body);
+        &self.body["data"]
+    }
+
+    /// Why it was refused: the status and the code.
+    #[must_use]
+    pub fn refusal(&self) -> (u16, &str) {
+        (self.status, self.body["error"]["code"].as_str().unwrap_or_default())
+    }
+}
+
+/// A server, as anyone reaches it.
+#[derive(Debug, Clone)]
+pub struct A2hServer {
+    url: String,
+    http: Client,
+}
+
+impl A2hServer {
+    /// The server at an address such as `http://127.0.0.1:7400`.
+    #[must_use]
+    pub fn at(url: impl Into<String>) -> Self {
+        Self { url: url.into(), http: Client::builder().no_proxy().build().unwrap() }
+    }
+
+    /// Its address.
+    #[must_use]
+    pub fn url(&self) -> &str {
+        &self.url
+    }
+
+    /// Sends a request below `/a2h`.
+    pub async fn send(&self, method: Method, path: &str, token: Option<&str>, body: Option<&Value>) -> Reply {
+        self.try_send(method, path, token, body, &[]).await.unwrap()
+    }
+
+    /// The same with more headers.
+    pub async fn send_with(
+        &self,
+        method: Method,
+        path: &str,
+        token: &str,
+        body: &Value,
+        headers: &[(&str, &str)],
+    ) -> Reply {
+        self.try_send(method, path, Some(token), Some(body), headers).await.unwrap()
+    }
+
+    /// The same to a server that may die meanwhile.
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn try_send(
+        &self,
+        method: Method,
+        path: &str,
+        token: Option<&str>,
+        body: Option<&Value>,
+        headers: &[(&str, &str)],
+    ) -> reqwest::Result<Reply> {
+        let text = body.map(ToString::to_string);
+        self.send_text(method, path, token, text, headers).await
+    }
+
+    /// The same with a body byte for byte.
+    ///
+    /// # Errors
+    /// No answer came.
+    pub async fn send_text(
+        &self,
+        method: Method,
+        path: &str,
+        token: Option<&str>,
+        body: Option<String>,
+        headers: &[(&str, &str)],
+    ) -> reqwest::Result<Reply> {
+        let mut request = self.http.request(method, format!("{}/a2h{path}", self.url));
+        if let Some(token) = token {
+            request = request.bearer_auth(token);
+        }
+        if let Some(body) = body {
+            request = request.header("content-type", "application/json").body(body);
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let answer = request.send().await?;
+        let (status, headers) = (answer.status().as_u16(), answer.headers().clone());
+        let body = serde_json::from_slice(&answer.bytes().await?).unwrap_or_default();
+        Ok(Reply { status, headers, body })
+    }
+
+    /// Opens a WebSocket below `/a2h/ws`.
+    pub async fn socket(&self, path: &str) -> Socket {
+        Socket::open(&format!("{}/a2h/ws/{path}", self.url)).await
+    }
+}
+
+/// A device's key.
+#[derive(Debug)]
+pub struct DeviceKey(Ed25519KeyPair);
+
+impl DeviceKey {
+    /// A new one.
+    #[must_use]
+    pub fn new() -> Self {
+        let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
+        Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap())
+    }
+
+    /// Its public half.
+    #[must_use]
+    pub fn public(&self) -> PublicKey {
+        PublicKey::new(self.0.public_key().as_ref().try_into().unwrap()).unwrap()
+    }
+
+    /// Signs.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Signature {
+        Signature::new(self.0.sign(message).as_ref().try_into().unwrap())
+    }
+
+    /// The body of an enrolment.
+    #[must_use]
+    pub fn enrolment(&self, code: &str, name: &str) -> Value {
+        let enrolment =
+            Enrolment { invite: Digest::of_bytes(code.as_bytes()), key: self.public(), name: name.to_owned() };
+        json!({
+            "code": code, "device_name": name,
+            "public_key": self.public(), "signature": self.sign(&enrolment.message()),
+        })
+    }
+
+    /// The body of a request for a token.
+    #[must_use]
+    pub fn assertion(&self, device: &str, audience: &str, at: Timestamp, nonce: &str) -> Value {
+        let assertion = Assertion {
+            device_id: DeviceId::parse(device).unwrap(),
+            audience: audience.to_owned(),
+            at,
+            nonce: nonce.to_owned(),
+        };
+        let mut body = json!(assertion);
+        body["signature"] = json!(self.sign(&assertion.message()));
+        body
+    }
+}
+
+impl Default for DeviceKey {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A person's device that was let in.
+#[derive(Debug)]
+pub struct Handset {
+    /// The server.
+    pub server: A2hServer,
+    /// Its id.
+    pub id: String,
+    /// What it signs for.
+    pub audience: String,
+    /// Its access token.
+    pub token: String,
+    key: DeviceKey,
+}
+
+impl Handset {
+    /// Lets a device in by an invite's code.
+    pub async fn enrol(server: &A2hServer, code: &str) -> Self {
+        let key = DeviceKey::new();
+        let body = key.enrolment(code, "laptop");
+        let answer = server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;
+        let data = answer.data();
+        let text = |value: &Value| value.as_str().unwrap().to_owned();
+        Self {
+            server: server.clone(),
+            id: text(&data["device"]["id"]),
+            audience: text(&data["server"]["audience"]),
+            token: text(&data["access_token"]),
+            key,
+        }
+    }
+
+    /// Its key.
+    #[must_use]
+    pub fn key(&self) -> &DeviceKey {
+        &self.key
+    }
+
+    /// The body of a request for a new token.
+    #[must_use]
+    pub fn assertion(&self, at: Timestamp) -> Value {
+        let mut nonce = [0_u8; 16];
+        SystemRandom::new().fill(&mut nonce).unwrap();
+        self.key.assertion(&self.id, &self.audience, at, &Digest::of_bytes(&nonce).to_string())
+    }
+
+    /// Gets a new token.
+    pub async fn refresh(&mut self, at: Timestamp) {
+        let answer = self.server.send(Method::POST, "/auth/token", None, Some(&self.assertion(at))).await;
+        self.token = answer.data()["access_token"].as_str().unwrap().to_owned();
+    }
+
+    /// Sends a request with its token.
+    pub async fn send(&self, method: Method, path: &str, body: &Value) -> Reply {
+        self.server.send(method, path, Some(&self.token), Some(body)).await
+    }
+
+    /// Reads something with its token.
+    pub async fn get(&self, path: &str) -> Reply {
+        self.server.send(Method::GET, path, Some(&self.token), None).await
+    }
+
+    /// Publishes a manifest.
+    pub async fn publish(&self, agent: &str, manifest: &Value) -> Reply {
+        self.send(Method::PATCH, &format!("/agents/{agent}"), &json!({"capability_manifest": manifest})).await
+    }
+
+    /// Makes an agent; its id and its token.
+    pub async fn make_agent(&self, body: &Value) -> (String, String) {
+        let answer = self.send(Method::POST, "/agents", body).await;
+        let data = answer.data();
+        (data["id"].as_str().unwrap().to_owned(), data["token"].as_str().unwrap().to_owned())
+    }
+
+    /// Sends a consent: first to be told what to sign, then signed. An answer that asks for no signature is
+    /// returned as it is.
+    pub async fn consent(&self, method: Method, path: &str, mut body: Value) -> Reply {
+        let asked = self.send(method.clone(), path, &body).await;
+        if asked.refusal() != (428, "CONSENT_UNSIGNED") {
+            return asked;
+        }
+        let entry: Entry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
+        body["entry"] = json!(self.signed(entry));
+        self.send(method, path, &body).await
+    }
+
+    /// An entry with its signature.
+    #[must_use]
+    pub fn signed(&self, entry: Entry) -> Entry {
+        Entry { signature: Some(self.key.sign(&entry.message())), ..entry }
+    }
+
+    /// Allows an agent these scopes; the relation.
+    pub async fn allow(&self, agent: &str, scopes: Value) -> Value {
+        let body = json!({"agent_id": agent, "granted_scopes": scopes});
+        self.consent(Method::POST, "/h2a/relations", body).await.data().clone()
+    }
+
+    /// Connects, and says who it is; what it was answered.
+    pub async fn connect(&self) -> (Socket, Value) {
+        let mut socket = self.server.socket("human").await;
+        socket.say(&json!({"type": "auth", "token": self.token})).await;
+        let answer = socket.frame().await;
+        (socket, answer)
+    }
+}

@@ -1,0 +1,127 @@
+//! A file of pairs: one verdict a line, in order, however long the file is.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
+use std::path::Path;
+
+use nuncio_core::json::Unreadable;
+use nuncio_core::judge::Verdict;
+use nuncio_core::{Code, json};
+use serde_json::value::RawValue;
+use serde_json::{Value, json};
+
+use super::{Judge, MAX_BYTES};
+use crate::output::{Told, ToldUnread, WrongUsage};
+
+/// Answers every line. What cannot be read is answered too, and told by the status in the end.
+pub(super) fn run(file: &Path, judge: Judge) -> anyhow::Result<()> {
+    let wrong = |why: std::io::Error| WrongUsage(format!("{} cannot be read: {why}", file.display()));
+    let mut lines: BufReader<Box<dyn std::io::Read>> = if file == Path::new("-") {
+        BufReader::new(Box::new(std::io::stdin()))
+    } else {
+        BufReader::new(Box::new(File::open(file).map_err(wrong)?))
+    };
+    let mut out = BufWriter::new(std::io::stdout().lock());
+    let (mut breaking, mut unread) = (false, false);
+    while let Some(line) = next(&mut lines).map_err(wrong)? {
+        let answered = match answer(&line, judge) {
+            None => continue,
+            Some(Ok(verdict)) => {
+                breaking |= verdict.breaking;
+                serde_json::to_string(&verdict)?
+            }
+            Some(Err((code, message))) => {
+                unread = true;
+                json!({"error": {"code": code, "message": message}}).to_string()
+            }
+        };
+        let written = writeln!(out, "{answered}");
+        // Whoever sends line by line waits for each answer.
+        let written = written.and_then(|()| if lines.buffer().is_empty() { out.flush() } else { Ok(()) });
+        match written {
+            Err(why) if why.kind() == ErrorKind::BrokenPipe => break,
+            other => other?,
+        }
+    }
+    match out.flush() {
+        Err(why) if why.kind() != ErrorKind::BrokenPipe => return Err(why.into()),
+        _ => {}
+    }
+    match (unread, breaking) {
+        (true, _) => Err(ToldUnread.into()),
+        (false, true) => Err(Told.into()),
+        (false, false) => Ok(()),
+    }
+}
+
+/// The next line, none at the end. Of a line that is too long only the beginning is kept.
+fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
+    let mut line = Vec::new();
+    let limit = u64::try_from(MAX_BYTES).unwrap_or(u64::MAX) + 1;
+    if lines.by_ref().take(limit).read_until(b'\n', &mut line)? == 0 {
+        return Ok(None);
+    }
+    if line.len() > MAX_BYTES && !line.ends_with(b"\n") {
+        lines.skip_until(b'\n')?;
+    }
+    Ok(Some(line))
+}
+
+/// What is to be said to a line; nothing to an empty one.
+fn answer(line: &[u8], judge: Judge) -> Option<Result<Verdict, (Code, String)>> {
+    let line = line.trim_ascii();
+    if line.is_empty() {
+        return None;
+    }
+    if line.len() > MAX_BYTES {
+        let message = format!("the line must not have more than {MAX_BYTES} bytes");
+        return Some(Err((Code::BodyTooLarge, message)));
+    }
+    Some(Pair::read(line).map(|pair| pair.verdict(judge)))
+}
+
+/// A line, whose manifests or schemas are not read yet.
+struct Pair<'a> {
+    old: &'a RawValue,
+    new: &'a RawValue,
+    history: Vec<&'a RawValue>,
+}
+
+impl<'a> Pair<'a> {
+    fn read(line: &'a [u8]) -> Result<Self, (Code, String)> {
+        let wrong = |what: &str| (Code::BadRequest, what.to_owned());
+        let line: &RawValue =
+            serde_json::from_slice(line).map_err(|why| (Code::BadJson, format!("the line must be JSON: {why}")))?;
+        let pair: BTreeMap<String, &RawValue> = serde_json::from_str(line.get())
+            .map_err(|_| wrong("the line must be an object {\"old\", \"new\", \"history\"?}"))?;
+        let field = |name: &str| pair.get(name).copied();
+        let history = match field("history").map(RawValue::get) {
+            None | Some("null") => Vec::new(),
+            Some(list) => serde_json::from_str(list)
+                .map_err(|_| wrong("\"history\" must be a list of manifests, the oldest first"))?,
+        };
+        Ok(Self {
+            old: field("old").ok_or_else(|| wrong("the line has no \"old\"; null says that there was none"))?,
+            new: field("new").ok_or_else(|| wrong("the line has no \"new\"; null says that there is none"))?,
+            history,
+        })
+    }
+
+    /// What cannot be held exactly, such as a number beyond all bounds, is as good as not understood: breaking.
+    fn verdict(&self, judge: Judge) -> Verdict {
+        let history: Option<Vec<Value>> = self.history.iter().map(|past| document(past)).collect();
+        match (document(self.old), document(self.new), history) {
+            (Some(old), Some(new), Some(history)) => judge.verdict(&old, &new, &history),
+            _ => Verdict::unreadable(),
+        }
+    }
+}
+
+fn document(raw: &RawValue) -> Option<Value> {
+    match json::read(raw.get().as_bytes(), MAX_BYTES) {
+        // The judge itself says what is too deep for it.
+        Err(Unreadable::TooDeep) => serde_json::from_str(raw.get()).ok(),
+        read => read.ok(),
+    }
+}

@@ -1,0 +1,90 @@
+//! A verdict for people: what broke, where, by which call, and who has to be asked again.
+
+use anstream::println;
+use nuncio_core::judge::{Finding, Notice, Verdict};
+use owo_colors::OwoColorize as _;
+use serde_json::Value;
+
+use super::super::chat::clean::{clean, columns};
+use super::words;
+
+/// How wide a line may be, its beginning included.
+const WIDTH: usize = 80;
+
+pub(super) fn tell(verdict: &Verdict, old: &str, new: &str) {
+    let word =
+        if verdict.breaking { "breaking".red().bold().to_string() } else { "compatible".green().bold().to_string() };
+    println!("{word}  {} → {}", clean(old), clean(new));
+    if !verdict.scopes_requiring_reauth.is_empty() {
+        println!("{}", "needs new consent:".bold());
+        verdict.scopes_requiring_reauth.iter().for_each(|scope| println!("  {}", cut(&clean(scope), WIDTH - 2)));
+    }
+    for finding in &verdict.findings {
+        println!();
+        head(finding.rule.as_str(), finding.tool.as_deref(), finding.scope.as_deref(), true);
+        body(&finding.pointer, finding.old.as_ref(), finding.new.as_ref());
+        witness(finding);
+    }
+    if !verdict.notices.is_empty() {
+        println!();
+        println!("{}", "also changed:".bold());
+        verdict.notices.iter().for_each(notice);
+    }
+}
+
+fn head(rule: &str, tool: Option<&str>, scope: Option<&str>, breaks: bool) {
+    let mark = if breaks { "✗".red().to_string() } else { "·".yellow().to_string() };
+    let about: Vec<_> = [tool, scope].into_iter().flatten().map(clean).collect();
+    let about = cut(&about.join("  "), WIDTH - 4 - rule.len());
+    println!("{}", format!("{mark} {}  {}", rule.bold(), about.cyan()).trim_end());
+    if let Some(words) = words::of(rule) {
+        println!("  {words}");
+    }
+}
+
+fn body(pointer: &str, old: Option<&Value>, new: Option<&Value>) {
+    line("at", if pointer.is_empty() { "the whole" } else { pointer });
+    if let Some(old) = old {
+        line("was", &old.to_string());
+    }
+    if let Some(new) = new {
+        line("now", &new.to_string());
+    }
+}
+
+fn witness(finding: &Finding) {
+    if let Some(witness) = &finding.witness {
+        let word = if finding.rule.as_str() == "input_widened" { "takes" } else { "refuses" };
+        line(word, &witness.to_string());
+    }
+}
+
+fn notice(notice: &Notice) {
+    head(notice.rule.as_str(), notice.tool.as_deref(), notice.scope.as_deref(), false);
+    body(&notice.pointer, notice.old.as_ref(), notice.new.as_ref());
+    if let Some(witness) = &notice.witness {
+        line("takes", &witness.to_string());
+    }
+}
+
+/// A word and what it is about, cut where the line ends.
+fn line(word: &str, text: &str) {
+    let begin = format!("    {word:<8}");
+    let room = WIDTH - begin.len();
+    println!("{}{}", begin.dimmed(), cut(&clean(text), room));
+}
+
+/// As much of a text as fits, with a mark where there is more.
+fn cut(text: &str, room: usize) -> String {
+    if text.chars().map(columns).sum::<usize>() <= room {
+        return text.to_owned();
+    }
+    let mut left = room.saturating_sub(1);
+    let fits = text.chars().take_while(|character| {
+        let takes = columns(*character);
+        let fits = takes <= left;
+        left = left.saturating_sub(takes);
+        fits
+    });
+    fits.chain(['…']).collect()
+}

@@ -1,0 +1,113 @@
+//! `nuncio user`: people, and the devices they speak by.
+
+use anstream::{eprintln, println};
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_server::admin::Order;
+use owo_colors::OwoColorize as _;
+use serde_json::Value;
+
+use super::desk::{carry_out, parsed, show};
+use crate::cli::User;
+use crate::output::{cell, table};
+
+/// Runs the command.
+pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
+    match command {
+        User::Invite { name, expires, data } => {
+            let seconds = expires.map(|text| parsed(seconds(&text))).transpose()?;
+            let order = Order::UserInvite { name: parsed(PersonName::parse(&name))?, seconds };
+            let answer = carry_out(&data.path, order).await?;
+            show(json, &answer, invited);
+        }
+        User::List { data } => {
+            let answer = carry_out(&data.path, Order::UserList).await?;
+            show(json, &answer, list);
+        }
+        User::Devices { name, data } => {
+            let order = Order::UserDevices { name: parsed(PersonName::parse(&name))? };
+            let answer = carry_out(&data.path, order).await?;
+            show(json, &answer, devices);
+        }
+        User::Revoke { name, device, all: _, data } => {
+            let name = parsed(PersonName::parse(&name))?;
+            let device = device.map(|id| parsed(DeviceId::parse(&id))).transpose()?;
+            let answer = carry_out(&data.path, Order::UserRevoke { name, device }).await?;
+            show(json, &answer, revoked);
+        }
+    }
+    Ok(())
+}
+
+/// A span of time in seconds: a whole number of minutes, hours or days, thirty days at most.
+fn seconds(text: &str) -> Result<u64, String> {
+    const MONTH: u64 = 30 * 86_400;
+    let unit = match text.chars().last() {
+        Some('m') => Some(60),
+        Some('h') => Some(3600),
+        Some('d') => Some(86_400),
+        _ => None,
+    };
+    let number = unit.and_then(|_| text[..text.len() - 1].parse::<u64>().ok());
+    let seconds = unit.zip(number).and_then(|(unit, number)| number.checked_mul(unit));
+    seconds
+        .filter(|seconds| (1..=MONTH).contains(seconds))
+        .ok_or_else(|| format!("{text:?} is no time for an invite: write 30m, 12h or 3d, at most 30d"))
+}
+
+/// The code alone on standard output, so that it can be piped; the rest beside it.
+fn invited(answer: &Value) {
+    eprintln!("{} is invited until {}.", cell(&answer["user"]).bold(), cell(&answer["expires_at"]));
+    println!("{}", cell(&answer["code"]));
+    match answer["server"].as_str() {
+        Some(url) => eprintln!("{}  {}", "enrol at".dimmed(), url.cyan()),
+        None => eprintln!("{}", "Start the server: a device enrols there.".dimmed()),
+    }
+    eprintln!("{}  {}", "server key".dimmed(), grouped(&cell(&answer["fingerprint"])));
+    eprintln!(
+        "{}",
+        "Hand over all three on a way you trust: the code lets one device in, once; the key tells it that it \
+         talks to this server and to no other."
+            .dimmed()
+    );
+}
+
+/// A fingerprint as people compare it: eight groups of eight.
+fn grouped(hex: &str) -> String {
+    let groups = hex.as_bytes().chunks(8).map(|group| String::from_utf8_lossy(group).into_owned());
+    groups.collect::<Vec<_>>().join(" ")
+}
+
+fn list(answer: &Value) {
+    let rows = rows(&answer["users"], |user| vec![cell(&user["name"]), cell(&user["devices"]), cell(&user["since"])]);
+    if rows.is_empty() {
+        println!("Nobody has an account; `nuncio user invite NAME` makes one.");
+        return;
+    }
+    table(&["NAME", "DEVICES", "SINCE"], &rows);
+}
+
+fn devices(answer: &Value) {
+    let rows = rows(&answer["devices"], |device| {
+        let state = if device["revoked_at"].is_null() { "valid".to_owned() } else { "taken away".to_owned() };
+        vec![cell(&device["id"]), cell(&device["name"]), state, cell(&device["enrolled_at"])]
+    });
+    if rows.is_empty() {
+        println!("They have no device yet; the invite's code lets one in.");
+        return;
+    }
+    table(&["ID", "NAME", "STATE", "SINCE"], &rows);
+}
+
+fn revoked(answer: &Value) {
+    let rows = rows(&answer["revoked"], |device| vec![cell(&device["id"]), cell(&device["name"])]);
+    if rows.is_empty() {
+        println!("They had no device to take away.");
+    }
+    for row in rows {
+        println!("Took away {} ({}): it speaks for nobody any more.", row[0].bold(), row[1]);
+    }
+}
+
+fn rows(list: &Value, row: impl Fn(&Value) -> Vec<String>) -> Vec<Vec<String>> {
+    list.as_array().map(|items| items.iter().map(row).collect()).unwrap_or_default()
+}

@@ -1,0 +1,207 @@
+//! People and agents over A2H, with the real program: invited on the command line, killed at any moment.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nuncio_core::time::Timestamp;
+use nuncio_server::SystemClock;
+use nuncio_server::fetch::install_crypto;
+use nuncio_testkit::Method;
+use nuncio_testkit::a2h::{A2hServer, Handset};
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use crate::home::Home;
+use crate::process::Server;
+
+fn manifest(number: usize, required: bool) -> Value {
+    let names: Vec<String> = if required { vec![format!("arg_{number}")] } else { Vec::new() };
+    let properties: Value =
+        names.iter().map(|name| (name.clone(), json!({"type": "string"}))).collect::<serde_json::Map<_, _>>().into();
+    json!({
+        "schema_version": "1.0",
+        "agent_version": format!("1.0.{number}"),
+        "tools": [{
+            "name": "read_file", "description_i18n_key": "agent.cap.read_file.description",
+            "input_schema": {
+                "type": "object", "properties": properties, "required": names, "additionalProperties": false,
+            },
+            "permission_scope": "filesystem:read",
+        }],
+        "permission_scopes": [{
+            "id": "filesystem:read", "sensitivity": "medium",
+            "label_i18n_key": "agent.scope.filesystem_read.label",
+            "description_i18n_key": "agent.scope.filesystem_read.description",
+        }],
+        "capability_flags": {},
+    })
+}
+
+fn now() -> Timestamp {
+    nuncio_engine::ports::Clock::now(&SystemClock)
+}
+
+fn a2h(server: &Server) -> A2hServer {
+    install_crypto();
+    A2hServer::at(server.url())
+}
+
+async fn enrol(home: &Home, server: &Server, name: &str) -> Handset {
+    let invite = home.nuncio(&["--json", "user", "invite", name]).run().json();
+    Handset::enrol(&a2h(server), invite["code"].as_str().unwrap()).await
+}
+
+/// The same device with the same server, which has another port now.
+async fn again(device: &mut Handset, server: &Server) {
+    device.server = a2h(server);
+    let keys = device.server.send(Method::GET, "/auth/keys", None, None).await;
+    device.audience = keys.data()["audience"].as_str().unwrap().to_owned();
+    device.refresh(now()).await;
+}
+
+#[tokio::test]
+async fn people_are_invited_listed_and_lose_their_devices() {
+    let home = Home::script();
+    // Without a server: the code is good once one runs.
+    let early = home.nuncio(&["user", "invite", "ada"]).run();
+    assert_eq!(early.status, Some(0), "{early:?}");
+    let code = early.stdout.trim().to_owned();
+    assert!(code.starts_with("inv_") && !code.contains(char::is_whitespace), "the code alone: {code:?}");
+    let server = home.start();
+    let invite = home.nuncio(&["--json", "user", "invite", "ada"]).run().json();
+    assert_eq!(invite["server"], json!(server.url()));
+    let said = home.nuncio(&["user", "invite", "bob"]).run();
+    let fingerprint = invite["fingerprint"].as_str().unwrap();
+    assert!(said.stderr.contains(&fingerprint[..8]) && said.stderr.contains(server.url()), "{said:?}");
+    assert!(early.stderr.contains(&fingerprint[..8]), "the key is the same: {early:?}");
+
+    let ada = Handset::enrol(&a2h(&server), &code).await;
+    let listed = home.nuncio(&["user", "list"]).run();
+    assert!(listed.stdout.contains("ada") && listed.stdout.contains("bob"), "{listed:?}");
+    let devices = home.nuncio(&["--json", "user", "devices", "ada"]).run().json();
+    assert_eq!(devices["devices"][0]["id"], json!(ada.id));
+    assert_eq!(home.nuncio(&["--json", "user", "devices", "zoe"]).run().failure().0, "person_not_found");
+    for wrong in
+        [&["a b"][..], &["ada", "--expires", "soon"], &["ada", "--expires", "0d"], &["ada", "--expires", "31d"]]
+    {
+        assert_eq!(home.nuncio(&[&["user", "invite"], wrong].concat()).run().status, Some(2), "{wrong:?}");
+    }
+    assert_eq!(home.nuncio(&["user", "invite", "eve", "--expires", "12h"]).run().status, Some(0));
+    assert_eq!(home.nuncio(&["user", "revoke", "ada"]).run().status, Some(2), "which device");
+    let revoked = home.nuncio(&["user", "revoke", "ada", &ada.id]).run();
+    assert!(revoked.stdout.contains(&ada.id), "{revoked:?}");
+    assert_eq!(ada.get("/users/me").await.status, 401);
+    assert_eq!(home.nuncio(&["--json", "user", "revoke", "ada", &ada.id]).run().failure().0, "device_not_found");
+    assert_eq!(home.nuncio(&["--json", "user", "revoke", "ada", "--all"]).run().json()["revoked"], json!([]));
+    server.stop();
+}
+
+/// `kill -9` between manifest and event: every version that was kept has its event, for the person and for
+/// the agent, and none has one that was not.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_version_and_its_events_live_or_die_together() {
+    const KILLS: usize = 8;
+    let home = Home::script();
+    let mut server = home.start();
+    let mut owner = enrol(&home, &server, "owner").await;
+    let (agent, token) =
+        owner.make_agent(&json!({"display_name": "Notes", "capability_manifest": manifest(0, false)})).await;
+    let mut ada = enrol(&home, &server, "ada").await;
+    let relation = ada.allow(&agent, json!(["filesystem:read"])).await;
+    let path = format!("/agents/{agent}");
+
+    let published = Arc::new(AtomicUsize::new(1));
+    let (mut told, mut unsure) = (0, 0);
+    for round in 0..KILLS {
+        let (enough, tell) = (Arc::new(Notify::new()), Arc::new(AtomicUsize::new(0)));
+        let writers: Vec<_> = (0..3)
+            .map(|_| {
+                let (server, owner, path) = (owner.server.clone(), owner.token.clone(), path.clone());
+                let (published, enough, tell) = (Arc::clone(&published), Arc::clone(&enough), Arc::clone(&tell));
+                tokio::spawn(async move {
+                    let (mut kept, mut unsure) = (0, 0);
+                    loop {
+                        // Another argument each time: each version breaks what was agreed to.
+                        let number = published.fetch_add(1, Ordering::Relaxed);
+                        let body = json!({"capability_manifest": manifest(number, true)});
+                        match server.try_send(Method::PATCH, &path, Some(&owner), Some(&body), &[]).await {
+                            Ok(reply) if reply.status == 200 => kept += 1,
+                            Ok(reply) => panic!("{} {}", reply.status, reply.body),
+                            Err(_) => {
+                                unsure += 1;
+                                return (kept, unsure);
+                            }
+                        }
+                        if tell.fetch_add(1, Ordering::Relaxed) == 5 + 3 * round {
+                            enough.notify_one();
+                        }
+                    }
+                })
+            })
+            .collect();
+        enough.notified().await;
+        server.kill9();
+        for writer in writers {
+            let (kept, lost) = writer.await.unwrap();
+            told += kept;
+            unsure += lost;
+        }
+        server = home.start();
+        again(&mut owner, &server).await;
+        again(&mut ada, &server).await;
+    }
+
+    // Every version from 2 on, by the history.
+    let mut versions = BTreeMap::new();
+    let mut cursor = String::new();
+    loop {
+        let page = owner.get(&format!("{path}/manifests?limit=50{cursor}")).await.body;
+        for version in page["data"].as_array().unwrap() {
+            versions.insert(version["version"].as_u64().unwrap(), version["hash"].clone());
+        }
+        let Some(next) = page["next_cursor"].as_str() else { break };
+        cursor = format!("&cursor={next}");
+    }
+    let last = *versions.keys().last().unwrap();
+    assert_eq!(versions.keys().copied().collect::<Vec<_>>(), (1..=last).collect::<Vec<_>>(), "no gaps");
+    assert!(
+        last as usize > told && last as usize <= 1 + told + unsure,
+        "{last} versions, {told} told, {unsure} unsure"
+    );
+
+    // And every event, by both sockets.
+    let events = |mut socket: nuncio_testkit::a2h::Socket, count: u64| async move {
+        let mut found = BTreeMap::new();
+        let mut seqs = BTreeSet::new();
+        for _ in 0..count {
+            let event = socket.frame().await;
+            seqs.insert(event["seq"].as_u64().unwrap());
+            if event["type"] == "h2a.reauth_required" {
+                let version = event["new_manifest_version"].as_u64().unwrap();
+                assert_eq!(found.insert(version, event["new_manifest_hash"].clone()), None, "told twice");
+            }
+        }
+        assert_eq!(seqs.into_iter().collect::<Vec<_>>(), (1..=count).collect::<Vec<_>>());
+        found
+    };
+    let (socket, hello) = ada.connect().await;
+    let persons = events(socket, hello["last_seq"].as_u64().unwrap()).await;
+    let mut socket = ada.server.socket(&format!("agent?agent_id={agent}")).await;
+    socket.say(&json!({"type": "auth", "agent_id": agent, "token": token})).await;
+    let hello = socket.frame().await;
+    let agents = events(socket, hello["last_seq"].as_u64().unwrap()).await;
+    versions.remove(&1);
+    println!(
+        "{KILLS} kills: {} versions ({told} acknowledged, {unsure} cut off), {} events to the person, {} to the agent",
+        versions.len(),
+        persons.len(),
+        agents.len()
+    );
+    assert_eq!(persons, versions);
+    assert_eq!(agents, versions);
+    let pending = ada.get(&format!("/h2a/relations/{}", relation["id"].as_str().unwrap())).await;
+    assert_eq!(pending.data()["pending_reauth"]["manifest_version"], last);
+    assert_eq!(pending.data()["granted_scopes"], json!([]));
+    server.stop();
+}

@@ -1,0 +1,218 @@
+//! ANP's own Python SDK as a server, and our client against it: it finds, tells what it could not verify, signs,
+//! uses the token it is given, and calls.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::{Arc, Mutex};
+
+use rcgen::{CertifiedKey, generate_simple_self_signed};
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::process::{Ran, until};
+
+/// The SDK's servers. They end with their input.
+struct Sdk {
+    process: Child,
+    input: Option<ChildStdin>,
+    greeting: Value,
+    /// Each request, who showed what, and what came of it.
+    seen: Arc<Mutex<Vec<String>>>,
+}
+
+impl Sdk {
+    /// Starts them. Whoever has a certificate of `home` is believed.
+    fn start(home: &Home) -> Self {
+        let python = std::env::var_os("NUNCIO_TEST_ANP_PYTHON")
+            .expect("NUNCIO_TEST_ANP_PYTHON must name a Python that has the package anp: run `cargo xtask test`");
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/anp_sdk_server.py");
+        let mut command = Command::new(python);
+        command.arg(script).env("SSL_CERT_FILE", home.path("cert.pem"));
+        let mut process = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut lines = BufReader::new(process.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let greeting = serde_json::from_str(&lines.next().expect("it starts, or says why above")).unwrap();
+        let seen: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = Arc::clone(&seen);
+        std::thread::spawn(move || lines.for_each(|line| told.lock().unwrap().push(line)));
+        Self { input: process.stdin.take(), process, greeting, seen }
+    }
+
+    fn url(&self, name: &str) -> &str {
+        self.greeting["urls"][name].as_str().unwrap()
+    }
+
+    fn did(&self, name: &str) -> &str {
+        self.greeting["dids"][name].as_str().unwrap()
+    }
+
+    /// What was asked of one of them since the last look, once that many requests came.
+    async fn seen(&self, name: &str, count: usize) -> Vec<String> {
+        until("the SDK was asked", async || {
+            let mut seen = self.seen.lock().unwrap();
+            let of_it = |line: &String| line.split(' ').next() == Some(name);
+            if seen.iter().filter(|line| of_it(line)).count() < count {
+                return None;
+            }
+            let found = seen.iter().filter(|line| of_it(line)).cloned().collect();
+            seen.retain(|line| !of_it(line));
+            Some(found)
+        })
+        .await
+    }
+}
+
+impl Drop for Sdk {
+    fn drop(&mut self) {
+        drop(self.input.take());
+        let _ = self.process.wait();
+    }
+}
+
+/// A certificate for `localhost` and its key, in files.
+fn certificate(home: &Home) {
+    let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+    fs::write(home.path("cert.pem"), cert.pem()).unwrap();
+    fs::write(home.path("key.pem"), signing_key.serialize_pem()).unwrap();
+}
+
+/// An agent with a tool for each way to name an agent of the SDK's.
+fn traveller(sdk: &Sdk) -> String {
+    let tool = |name: &str, target: &str, method: &str| {
+        format!(
+            "[[tool]]\nname = {name:?}\ndescription = \"Asks a hotel.\"\ninput = {{ type = \"object\" }}\n\
+             run = {{ anp = {target:?}, method = {method:?} }}\n"
+        )
+    };
+    [
+        "[agent]\nname = \"travel\"\nversion = \"1.0.0\"\ndescription = \"Travels.\"\n[brain]\nkind = \"script\"\n"
+            .to_owned(),
+        tool("book", sdk.did("fast"), "book"),
+        tool("book_again", sdk.url("fast"), "book"),
+        tool("fail", sdk.url("fast"), "fail"),
+        tool("search", sdk.url("open"), "search"),
+        tool("cancel", sdk.did("open"), "cancel"),
+    ]
+    .concat()
+}
+
+/// The checks of what `nuncio show` tells, by subject.
+fn outcome(shown: &Value, subject: &str) -> String {
+    let checks = shown["checks"].as_array().unwrap();
+    let check = checks.iter().find(|check| check["subject"] == subject);
+    check.map_or("none", |check| check["outcome"].as_str().unwrap()).to_owned()
+}
+
+/// The last thing a command told programs.
+fn last(ran: &Ran) -> Value {
+    serde_json::from_str(ran.stdout.lines().last().unwrap_or_else(|| panic!("it said nothing: {ran:?}"))).unwrap()
+}
+
+#[tokio::test]
+async fn agents_of_the_python_sdk_are_found_told_about_and_called() {
+    let home = Home::hotel();
+    certificate(&home);
+    let sdk = Sdk::start(&home);
+
+    // What it publishes is read although it breaks the specification, and what could not be verified is told.
+    for (target, wanted) in [
+        (sdk.url("fast"), ["verified", "verified", "unverified", "unverified", "verified"]),
+        (sdk.url("open"), ["verified", "verified", "unverified", "unverified", "verified"]),
+        (sdk.url("free"), ["unverified", "none", "unverified", "none", "verified"]),
+        (sdk.did("fast"), ["verified", "verified", "unverified", "unverified", "verified"]),
+    ] {
+        let shown = home.desk(&["show", target, "--dev"]).json();
+        let outcomes = ["did", "service", "proof", "domain", "address"].map(|subject| outcome(&shown, subject));
+        assert_eq!(outcomes, wanted, "{target}: {}", shown["checks"]);
+    }
+    let told = home.nuncio(&["show", sdk.url("open")]).run();
+    for said in [
+        "not verified proof",
+        "note: /type must be \"AgentDescription\"; \"Product\" is what some software writes instead",
+        "note: /securityDefinitions is missing",
+        "interface.json wants to know who asks",
+        "cancel(booking)",
+    ] {
+        assert!(told.stdout.contains(said) || told.stderr.contains(said), "{said}: {told:?}");
+    }
+
+    // Whoever needs nobody's word is called at once; who wants to know is said to.
+    let ran = home.desk(&["invoke", sdk.url("free"), "search", "-i", "city=Rome"]);
+    assert_eq!(last(&ran)["output"], json!({"rooms": ["Rome 101"], "caller": "anonymous"}), "{ran:?}");
+    let ran = home.desk(&["invoke", sdk.url("free"), "cancel", "-i", "booking=7"]);
+    assert_eq!(last(&ran)["output"], json!({"cancelled": "7"}), "{ran:?}");
+    for (target, method) in [(sdk.url("fast"), "fail"), (sdk.url("open"), "search")] {
+        let ran = home.desk(&["invoke", target, method, "-i", "{}"]);
+        assert_eq!((ran.status, &last(&ran)["code"]), (Some(1), &json!("auth_required")), "{ran:?}");
+    }
+}
+
+#[tokio::test]
+async fn the_sdks_middleware_takes_our_signature_and_then_its_own_token() {
+    let home = Home::with_agent("");
+    certificate(&home);
+    let sdk = Sdk::start(&home);
+    home.write_agent(&traveller(&sdk));
+    // It looks up DIDs over https alone.
+    let server = home
+        .serve()
+        .arg("--dev")
+        .arg("--tls-cert")
+        .arg(home.path("cert.pem"))
+        .arg("--tls-key")
+        .arg(home.path("key.pem"))
+        .arg("--extra-ca")
+        .arg(home.path("cert.pem"))
+        .start();
+    let travel = format!("{}/agents/travel/ad.json", server.url());
+    let ca = home.path("cert.pem").display().to_string();
+    let invoke = |tool: &str, input: Value| {
+        let ran = home.desk(&["invoke", &travel, tool, "--extra-ca", &ca, "-i", &input.to_string()]);
+        let mut said = last(&ran);
+        // A tool without an output schema answers with a text.
+        if let Some(output) = said["output"].as_str().map(|text| serde_json::from_str(text).unwrap()) {
+            said["output"] = output;
+        }
+        (ran.status, said)
+    };
+    let shown = home.desk(&["show", &travel, "--extra-ca", &ca]).json();
+    let did = shown["description"]["did"].as_str().unwrap();
+
+    // A document of its own for each method, and an argument that is a model of its own.
+    let stay = json!({"stay": {"day": "2027-01-01", "nights": 2}, "guest": "Ada"});
+    let booked = json!({"day": "2027-01-01", "nights": 2, "guest": "Ada", "caller": did});
+    for tool in ["book", "book_again", "book"] {
+        let (status, said) = invoke(tool, stay.clone());
+        assert_eq!((status, &said["output"]), (Some(0), &booked), "{tool}: {said}\n{}", server.stderr());
+    }
+    let calls: Vec<_> = sdk.seen("fast", 5).await.into_iter().filter(|line| line.contains("/rpc")).collect();
+    assert_eq!(calls, ["fast /rpc signature 200", "fast /rpc token 200", "fast /rpc token 200"]);
+
+    // A command signs with the same DID, and has a token of its own to earn.
+    let ran = home.desk(&["invoke", sdk.url("fast"), "book", "--as", "travel", "--dev", "-i", &stay.to_string()]);
+    assert_eq!((ran.status, &last(&ran)["output"]), (Some(0), &booked), "{ran:?}");
+    let calls: Vec<_> = sdk.seen("fast", 3).await.into_iter().filter(|line| line.contains("/rpc")).collect();
+    assert_eq!(calls, ["fast /rpc signature 200"]);
+
+    // What it does not take, and what goes wrong there, comes back in its words.
+    let (status, said) = invoke("book", json!({"guest": "Ada"}));
+    assert_eq!(status, Some(1));
+    assert!(said["error"].as_str().unwrap().contains("\"stay\" is a required property"), "{said}");
+    let (status, said) = invoke("book", json!({"guest": "Ada", "stay": {"nights": 2}}));
+    assert_eq!(status, Some(1));
+    assert!(said["error"].as_str().unwrap().contains("\"day\" is a required property"), "{said}");
+    let (status, said) = invoke("fail", json!({}));
+    assert_eq!(status, Some(1), "{said}");
+    assert!(said["error"].as_str().unwrap().contains("answered -32603: Internal error: no rooms left"), "{said}");
+
+    // The other kind guards even the document of its methods: that is asked for signed, then called by token.
+    let (status, said) = invoke("search", json!({"city": "Rome"}));
+    let found = json!({"rooms": ["Rome 101"], "caller": did});
+    assert_eq!((status, &said["output"]), (Some(0), &found), "{said}\n{}", server.stderr());
+    let asked = sdk.seen("open", 4).await;
+    assert!(asked.contains(&"open /hotel/interface.json nothing 401".to_owned()), "{asked:#?}");
+    assert!(asked.contains(&"open /hotel/interface.json signature 200".to_owned()), "{asked:#?}");
+    assert_eq!(asked.last().map(String::as_str), Some("open /hotel/rpc token 200"), "{asked:#?}");
+    let (status, said) = invoke("cancel", json!({"booking": "7"}));
+    assert_eq!((status, &said["output"]), (Some(0), &json!({"cancelled": "7"})), "{said}");
+}

@@ -1,0 +1,217 @@
+//! `nuncio diff`: what a change breaks, for people, for programs and for files of thousands.
+
+use std::fmt::Write as _;
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+use crate::process::nuncio;
+
+const CASES: &str = include_str!("../../../nuncio-core/tests/vectors/a2h/manifest_diff.json");
+
+fn cases() -> Vec<Value> {
+    serde_json::from_str(CASES).unwrap()
+}
+
+fn case(id: &str) -> Value {
+    cases().into_iter().find(|case| case["id"] == id).unwrap_or_else(|| panic!("no case {id}"))
+}
+
+/// A folder with a case's two manifests.
+fn files(case: &Value) -> Home {
+    let home = Home::hotel();
+    for name in ["old", "new"] {
+        fs::write(home.path(&format!("{name}.json")), case[name].to_string()).unwrap();
+    }
+    home
+}
+
+#[test]
+fn people_see_what_broke_and_by_which_call() {
+    let home = files(&case("mixed"));
+    let ran = home.nuncio(&["diff", "old.json", "new.json"]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""));
+    let wanted = [
+        "breaking  old.json → new.json",
+        "needs new consent:",
+        "  filesystem:read",
+        "  location:read",
+        "✗ required_added  read_file  filesystem:read",
+        "  wants an argument that could be left out",
+        "    at      /tools/0/input_schema/required/1",
+        "    refuses {\"path\":\"\"}",
+        "· tool_added  get_loc  location:read",
+    ];
+    for line in wanted {
+        assert!(ran.stdout.lines().any(|found| found == line), "{line:?} in\n{}", ran.stdout);
+    }
+    assert!(ran.stdout.lines().all(|line| line.chars().count() <= 80), "{}", ran.stdout);
+    assert!(!ran.stdout.contains('\u{1b}'), "no colours in a pipe");
+    let page = include_str!("../../../../docs/change-judge.md");
+    let shown = ran.stdout.replace("old.json → new.json", "published.json → next.json");
+    assert!(page.contains(&shown), "docs/change-judge.md shows something else than\n{shown}");
+    let coloured = home.nuncio(&["diff", "old.json", "new.json"]).env("CLICOLOR_FORCE", "1").run();
+    assert!(coloured.stdout.contains("\u{1b}[31m"), "{}", coloured.stdout);
+}
+
+#[test]
+fn long_values_are_cut_and_nothing_in_them_moves_the_cursor() {
+    let long = "长".repeat(200);
+    let schema = |values: Value| json!({"type": "object", "properties": {"a": {"enum": values}}});
+    let manifest = |schema: Value| {
+        json!({"tools": [{"name": "do_it", "permission_scope": "\u{1b}[2Jx:y", "input_schema": schema}],
+            "permission_scopes": [{"id": "\u{1b}[2Jx:y", "sensitivity": "low"}]})
+    };
+    let pair =
+        json!({"old": manifest(schema(json!([long, "\u{202e}b"]))), "new": manifest(schema(json!(["\u{202e}b"])))});
+    let ran = files(&pair).nuncio(&["diff", "old.json", "new.json"]).run();
+    assert_eq!(ran.status, Some(1));
+    assert!(!ran.stdout.contains(['\u{1b}', '\u{202e}']), "{}", ran.stdout);
+    let wide = |line: &str| line.chars().map(|c| if c == '长' { 2 } else { 1 }).sum::<usize>();
+    assert!(ran.stdout.lines().all(|line| wide(line) <= 80), "{}", ran.stdout);
+    assert!(ran.stdout.contains("长…"), "{}", ran.stdout);
+}
+
+#[test]
+fn programs_get_four_fields_and_a_status() {
+    let home = files(&case("tool-moved-lower"));
+    let ran = home.nuncio(&["--json", "diff", "old.json", "new.json"]).run();
+    assert_eq!(ran.status, Some(1));
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    let finding = json!({"rule": "tool_moved", "pointer": "/tools/0/permission_scope", "old": "location:read",
+        "new": "filesystem:read", "scope": "filesystem:read", "tool": "read_file"});
+    let wanted =
+        json!({"breaking": true, "scopes_requiring_reauth": ["filesystem:read"], "findings": [finding], "notices": []});
+    assert_eq!(told, wanted);
+
+    let home = files(&case("seed-tool-removed"));
+    let ran = home.nuncio(&["--json", "diff", "old.json", "new.json"]).run();
+    assert_eq!((ran.status, &ran.json()["breaking"]), (Some(0), &json!(false)));
+    let same = home.nuncio(&["diff", "old.json", "old.json"]).run();
+    assert_eq!((same.status, same.stdout.as_str()), (Some(0), "compatible  old.json → old.json\n"));
+}
+
+#[test]
+fn a_widening_breaks_only_for_whoever_wants_it_so() {
+    let home = files(&case("seed-enum-added"));
+    assert_eq!(home.nuncio(&["diff", "old.json", "new.json"]).run().status, Some(0));
+    let strict = home.nuncio(&["--json", "diff", "--reauth-on-widening", "old.json", "new.json"]).run();
+    assert_eq!(strict.status, Some(1));
+    let told: Value = serde_json::from_str(&strict.stdout).unwrap();
+    assert_eq!(told["findings"][0]["rule"], "input_widened");
+    assert_eq!(told["findings"][0]["witness"], json!({"a": "y"}));
+    assert_eq!(told["scopes_requiring_reauth"], json!(["filesystem:read"]));
+}
+
+#[test]
+fn earlier_manifests_and_none_at_all_are_taken() {
+    let readded = case("tool-readded-with-other-schema");
+    let home = files(&readded);
+    fs::write(home.path("past.json"), readded["history"][0].to_string()).unwrap();
+    fs::write(home.path("none.json"), "null").unwrap();
+    assert_eq!(home.nuncio(&["diff", "old.json", "new.json"]).run().status, Some(0));
+    assert_eq!(home.nuncio(&["diff", "old.json", "new.json", "--history", "past.json"]).run().status, Some(1));
+    assert_eq!(home.nuncio(&["diff", "none.json", "new.json"]).run().status, Some(1));
+    assert_eq!(home.nuncio(&["diff", "new.json", "none.json"]).run().status, Some(0));
+}
+
+#[test]
+fn bare_schemas_follow_set_theory_alone() {
+    let pair = json!({"old": {"type": "integer"}, "new": {"type": ["number", "null"]}});
+    let home = files(&pair);
+    // Wider is no break here, though a manifest's type would have changed.
+    let ran = home.nuncio(&["--json", "diff", "--schema", "old.json", "new.json"]).run();
+    assert_eq!(ran.json(), json!({"breaking": false, "scopes_requiring_reauth": [], "findings": [], "notices": []}));
+    let back = home.nuncio(&["--json", "diff", "--schema", "new.json", "old.json"]).run();
+    assert_eq!(back.status, Some(1));
+    let told: Value = serde_json::from_str(&back.stdout).unwrap();
+    assert_eq!((&told["breaking"], &told["scopes_requiring_reauth"]), (&json!(true), &json!([])));
+    assert!(!told["findings"][0]["witness"].is_i64(), "{told}");
+}
+
+#[test]
+fn what_cannot_be_read_is_status_two() {
+    let home = files(&case("mixed"));
+    fs::write(home.path("torn.json"), "{\"tools\":").unwrap();
+    fs::write(home.path("twice.json"), "{\"tools\":[],\"tools\":[]}").unwrap();
+    for (arguments, said) in [
+        (&["diff", "old.json", "nowhere.json"][..], "nowhere.json"),
+        (&["diff", "torn.json", "new.json"], "torn.json"),
+        (&["diff", "old.json", "twice.json"], "/tools must not be repeated"),
+        (&["diff", "-", "-"], "standard input"),
+        (&["diff", "old.json"], "NEW"),
+        (&["diff", "--pairs", "nowhere.jsonl"], "nowhere.jsonl"),
+        (&["diff", "--pairs", "a.jsonl", "old.json", "new.json"], "--pairs"),
+        (&["diff", "--schema", "--reauth-on-widening", "old.json", "new.json"], "--reauth-on-widening"),
+    ] {
+        let ran = home.nuncio(arguments).run();
+        assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(ran.stderr.contains(said), "{arguments:?}: {}", ran.stderr);
+    }
+    // A document that is JSON but no manifest is judged: breaking.
+    fs::write(home.path("list.json"), "[]").unwrap();
+    assert_eq!(home.nuncio(&["diff", "old.json", "list.json"]).run().status, Some(1));
+}
+
+#[test]
+fn a_file_of_pairs_is_answered_line_by_line() {
+    let home = Home::hotel();
+    let cases = cases();
+    let mut lines = String::new();
+    for case in &cases {
+        let mut pair = json!({"old": case["old"], "new": case["new"]});
+        if let Some(history) = case.get("history") {
+            pair["history"] = history.clone();
+        }
+        writeln!(lines, "{pair}").unwrap();
+    }
+    fs::write(home.path("pairs.jsonl"), &lines).unwrap();
+    let ran = home.nuncio(&["diff", "--pairs", "pairs.jsonl"]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), ""));
+    let answers: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    assert_eq!(answers.len(), cases.len());
+    for (answer, case) in answers.iter().zip(&cases) {
+        assert_eq!(answer["breaking"], case["breaking"], "{}", case["id"]);
+        assert_eq!(answer["scopes_requiring_reauth"], case["scopes_requiring_reauth"], "{}", case["id"]);
+    }
+    // With nothing that breaks, the status is 0.
+    fs::write(home.path("quiet.jsonl"), "{\"old\":null,\"new\":null}\n\n").unwrap();
+    let quiet = home.nuncio(&["diff", "--pairs", "quiet.jsonl"]).run();
+    assert_eq!((quiet.status, quiet.stdout.lines().count()), (Some(0), 1));
+}
+
+#[test]
+fn a_bad_line_is_answered_and_the_rest_goes_on() {
+    let home = Home::hotel();
+    let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
+    let lines = [
+        r#"{"old":{"type":"string"},"new":{"type":"string","minLength":1}}"#.to_owned(),
+        "not json".to_owned(),
+        "[]".to_owned(),
+        r#"{"old":true}"#.to_owned(),
+        r#"{"old":true,"new":true,"history":7}"#.to_owned(),
+        format!(r#"{{"old":{{"const":{}}},"new":true}}"#, deep(100)),
+        format!(r#"{{"old":{{"const":{}}},"new":true}}"#, deep(100_000)),
+        r#"{"old":{"maximum":1e999},"new":true}"#.to_owned(),
+        r#"{"old":{"type":"string","type":"number"},"new":true}"#.to_owned(),
+        r#"{"old":true,"new":true}"#.to_owned(),
+    ];
+    fs::write(home.path("pairs.jsonl"), lines.join("\n")).unwrap();
+    let ran = home.nuncio(&["diff", "--schema", "--pairs", "pairs.jsonl"]).run();
+    assert_eq!((ran.status, ran.stderr.as_str()), (Some(2), ""));
+    let answers: Vec<Value> = ran.stdout.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<Value> = answers
+        .iter()
+        .map(|answer| answer.get("breaking").or_else(|| answer.pointer("/error/code")).unwrap().clone())
+        .collect();
+    let wanted = json!([true, "bad_json", "bad_request", "bad_request", "bad_request", true, true, true, true, false]);
+    assert_eq!(Value::from(told), wanted);
+    assert_eq!(answers[7]["findings"][0]["rule"], "unreadable");
+}
+
+#[test]
+fn it_is_in_the_help() {
+    let help = nuncio(&["--help"]).run().stdout;
+    assert!(help.contains("\n  diff "), "{help}");
+}
