@@ -67,7 +67,14 @@ fn greet(server: &Server, url: &str, json: bool) {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
         println!(
             "{}",
-            json!({"url": url, "aap": format!("{url}/aap"), "skills": format!("{url}/.well-known/skill-sharing"), "agents": names})
+            json!({
+                "url": url,
+                "aap": format!("{url}/aap"),
+                "skills": format!("{url}/.well-known/skill-sharing"),
+                "anp": format!("{url}/.well-known/agent-descriptions"),
+                "a2h": format!("{url}/a2h"),
+                "agents": names,
+            })
         );
         return;
     }
@@ -76,13 +83,12 @@ fn greet(server: &Server, url: &str, json: bool) {
         println!("  {}  {}", agent.name.bold(), agent.title.as_deref().unwrap_or_default().dimmed());
     }
     println!();
-    println!("  page     {}", format!("{url}/").cyan());
-    println!("  AAP      {}", format!("{url}/aap").cyan());
-    if !server.engine().skills(None).is_empty() {
-        println!("  skills   {}", format!("{url}/.well-known/skill-sharing").cyan());
+    let has_skills = !server.engine().skills(None).is_empty();
+    let skills = has_skills.then_some(("skills", "/.well-known/skill-sharing"));
+    let always = [("agents", "/.well-known/agent-descriptions"), ("people", "/a2h/agents"), ("health", "/healthz")];
+    for (name, path) in [("page", "/"), ("AAP", "/aap/meta")].into_iter().chain(skills).chain(always) {
+        println!("  {name:<7}  {}", format!("{url}{path}").cyan());
     }
-    println!("  agents   {}", format!("{url}/aap/meta").cyan());
-    println!("  health   {}", format!("{url}/healthz").cyan());
     println!();
     match server.exposure() {
         exposure if exposure.asks_for_keys(server.engine().has_keys()) => {
