@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::BytesMut;
+use nuncio_core::address::shown;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
 use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
@@ -252,16 +253,6 @@ fn incoming_headers(headers: &HeaderMap) -> Result<Vec<(String, String)>, String
     }
     let text = |value: &HeaderValue| String::from_utf8_lossy(value.as_bytes()).into_owned();
     Ok(headers.iter().map(|(name, value)| (name.as_str().to_owned(), text(value))).collect())
-}
-
-/// An address for messages and logs: without what may be secret in it.
-fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    let _ = url.set_username("");
-    let _ = url.set_password(None);
-    url.as_str().chars().take(200).collect()
 }
 
 /// The rule a name broke while it was resolved.

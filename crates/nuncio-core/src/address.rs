@@ -2,6 +2,8 @@
 
 use url::{Host, Url};
 
+use crate::text::plain;
+
 /// Reads where a server is: an `http:` or `https:` address, or a domain with or without a port and a path,
 /// which means `https:`, and `http:` on this machine.
 ///
@@ -35,6 +37,34 @@ pub fn is_local(url: &Url) -> bool {
     }
 }
 
+/// The root of the server it is on.
+#[must_use]
+pub fn root(url: &Url) -> Url {
+    let mut root = url.clone();
+    root.set_path("/");
+    root.set_query(None);
+    root.set_fragment(None);
+    root
+}
+
+/// Host and port, as people write them.
+#[must_use]
+pub fn authority(url: &Url) -> String {
+    let host = url.host_str().unwrap_or_default();
+    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+}
+
+/// An address for messages: without what may be secret in it, and not too long.
+#[must_use]
+pub fn shown(url: &Url) -> String {
+    let mut url = url.clone();
+    url.set_query(None);
+    url.set_fragment(None);
+    let _ = url.set_username("");
+    let _ = url.set_password(None);
+    plain(url.as_str())
+}
+
 /// Whether what is sent there can be read on the way.
 #[must_use]
 pub fn is_in_clear(url: &Url) -> bool {
@@ -60,6 +90,13 @@ mod tests {
         ] {
             assert_eq!(read(text).unwrap().as_str(), url);
         }
+    }
+
+    #[test]
+    fn nothing_secret_is_shown() {
+        let url: Url = "https://ada:word@agents.example:8443/x?key=secret#part".parse().unwrap();
+        assert_eq!(shown(&url), "https://agents.example:8443/x");
+        assert_eq!((root(&url).path(), authority(&url).as_str()), ("/", "agents.example:8443"));
     }
 
     #[test]

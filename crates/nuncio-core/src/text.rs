@@ -39,6 +39,23 @@ impl LocalText {
     }
 }
 
+/// Whether a character changes what others look like, or is none that can be seen. A terminal would obey it.
+#[must_use]
+pub fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
+#[must_use]
+pub fn plain(text: &str) -> String {
+    const LONG: usize = 500;
+    let mut out: String = text.chars().take(LONG).map(|c| if is_unprintable(c) { ' ' } else { c }).collect();
+    if text.chars().count() > LONG {
+        out.push('…');
+    }
+    out
+}
+
 /// Whether a text has the shape of a BCP 47 language tag; not whether anyone speaks it.
 #[must_use]
 pub fn is_language(tag: &str) -> bool {

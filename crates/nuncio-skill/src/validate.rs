@@ -32,6 +32,8 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
+#[cfg(feature = "client")]
+pub(crate) use report::type_name;
 pub use report::{Fault, MAX_FAULTS, Report};
 #[cfg(feature = "server")]
 pub(crate) use report::{pointer, shown};

@@ -11,6 +11,9 @@ use url::Url;
 use crate::validate::Report;
 use crate::wire::{ErrorCode, RpcError};
 
+pub(crate) use nuncio_core::address::shown;
+pub(crate) use nuncio_core::text::plain;
+
 /// Why an agent could not be found, believed, negotiated with or called.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientError(Box<Failure>);
@@ -226,24 +229,3 @@ impl fmt::Display for ClientError {
 }
 
 impl std::error::Error for ClientError {}
-
-/// An address for messages: without what may be secret in it, and not too long.
-pub(super) fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    plain(url.as_str())
-}
-
-/// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
-pub(crate) fn plain(text: &str) -> String {
-    const LONG: usize = 500;
-    let is_odd = |c: char| {
-        c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut out: String = text.chars().take(LONG).map(|c| if is_odd(c) { ' ' } else { c }).collect();
-    if text.chars().count() > LONG {
-        out.push('…');
-    }
-    out
-}

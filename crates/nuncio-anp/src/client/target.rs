@@ -2,13 +2,15 @@
 
 use std::fmt;
 
-use nuncio_core::address;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_core::address::{self, root};
 use nuncio_identity::Did;
 use url::Url;
 
 use super::error::{ClientError, Reason, plain};
 use crate::wire::WELL_KNOWN;
+
+pub(crate) use nuncio_core::address::authority;
+pub(super) use nuncio_engine::ports::fetch::Named;
 
 /// What a user or an operator wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -45,8 +47,8 @@ impl Target {
     /// Whom its asker named.
     pub(super) fn named(&self, local: LocalDids) -> Result<Named, ClientError> {
         match self {
-            Self::Description(url) | Self::Host(url) => Ok(Named(root(url))),
-            Self::Did(did) => Ok(Named(root(&did_url(did, local.is_http())?))),
+            Self::Description(url) | Self::Host(url) => Ok(Named::by(url)),
+            Self::Did(did) => Ok(Named::by(&did_url(did, local.is_http())?)),
         }
     }
 }
@@ -86,61 +88,10 @@ pub(super) fn did_url(did: &Did, local_by_http: bool) -> Result<Url, ClientError
     Url::parse(&text).map_err(|why| ClientError::new(Reason::BadDid, format!("{did} makes no address: {why}")))
 }
 
-/// Host and port, as people write them.
-pub(crate) fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn root(url: &Url) -> Url {
-    let mut root = url.clone();
-    root.set_path("/");
-    root.set_query(None);
-    root.set_fragment(None);
-    root
-}
-
-/// The host that was named, which decides how far other addresses are trusted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named(Url);
-
-impl Named {
-    /// The host of an address that was named.
-    pub(super) fn by(url: &Url) -> Self {
-        Self(root(url))
-    }
-
-    /// Addresses of the named host are trusted as it is; all others came from a stranger's document. From
-    /// `https:` nothing leads to `http:`.
-    pub(super) fn trust(&self, url: &Url) -> Trust {
-        let no_weaker = url.scheme() == "https" || self.0.scheme() == "http" || address::is_local(url);
-        if self.is_host_of(url) && no_weaker { Trust::Configured } else { Trust::Stranger }
-    }
-
-    /// Whether the address is on the named host. This machine has many names.
-    pub(super) fn is_host_of(&self, url: &Url) -> bool {
-        self.0.host() == url.host() || (address::is_local(&self.0) && address::is_local(url))
-    }
-
-    /// Whether the address is of the very origin that was named.
-    pub(super) fn is_origin_of(&self, url: &Url) -> bool {
-        self.0.origin() == url.origin()
-    }
-
-    /// Whether plain http on this machine was named.
-    pub(super) fn is_local_http(&self) -> bool {
-        self.0.scheme() == "http" && address::is_local(&self.0)
-    }
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&authority(&self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use nuncio_engine::ports::fetch::Trust;
+
     use super::*;
 
     #[test]

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use nuncio_core::address;
 use url::Url;
 
 /// An outgoing request.
@@ -98,6 +99,66 @@ pub enum FetchError {
         /// The limit.
         limit: usize,
     },
+}
+
+/// The host that whoever asks has named, which decides how far other addresses are trusted.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Named(Url);
+
+impl Named {
+    /// The host of an address that was named.
+    #[must_use]
+    pub fn by(url: &Url) -> Self {
+        Self(address::root(url))
+    }
+
+    /// Addresses of the named host are trusted as it is; all others came from a stranger's document. From
+    /// `https:` nothing leads to `http:`.
+    #[must_use]
+    pub fn trust(&self, url: &Url) -> Trust {
+        let no_weaker = url.scheme() == "https" || self.0.scheme() == "http" || address::is_local(url);
+        if self.is_host_of(url) && no_weaker { Trust::Configured } else { Trust::Stranger }
+    }
+
+    /// Whether the address is on the named host. This machine has many names.
+    #[must_use]
+    pub fn is_host_of(&self, url: &Url) -> bool {
+        self.0.host() == url.host() || (self.is_local() && address::is_local(url))
+    }
+
+    /// Whether the address is on the named host or below it.
+    #[must_use]
+    pub fn covers(&self, url: &Url) -> bool {
+        let below = || match (self.0.domain(), url.domain()) {
+            (Some(named), Some(other)) => other.strip_suffix(named).is_some_and(|rest| rest.ends_with('.')),
+            _ => false,
+        };
+        self.is_host_of(url) || below()
+    }
+
+    /// Whether the address is of the very origin that was named.
+    #[must_use]
+    pub fn is_origin_of(&self, url: &Url) -> bool {
+        self.0.origin() == url.origin()
+    }
+
+    /// Whether this machine was named.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        address::is_local(&self.0)
+    }
+
+    /// Whether plain http on this machine was named.
+    #[must_use]
+    pub fn is_local_http(&self) -> bool {
+        self.0.scheme() == "http" && self.is_local()
+    }
+}
+
+impl fmt::Display for Named {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&address::authority(&self.0))
+    }
 }
 
 /// The outbound client.

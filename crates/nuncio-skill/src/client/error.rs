@@ -10,6 +10,9 @@ use url::Url;
 use crate::validate::Report;
 use crate::wire::{ErrorCode, ErrorResponse, RetryAdvice};
 
+pub(crate) use nuncio_core::address::shown;
+pub(crate) use nuncio_core::text::plain;
+
 /// Why a skill could not be found, read or invoked, or what its execution came to.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ConsumerError(Box<Failure>);
@@ -272,25 +275,4 @@ pub(super) fn refusal(url: &Url, status: u16, body: &[u8], retry_after: Option<D
 fn code_of(status: u16) -> ErrorCode {
     let usual = ErrorCode::ALL.into_iter().find(|code| code.statuses().contains(&status));
     usual.unwrap_or(if status < 500 { ErrorCode::ValidationError } else { ErrorCode::EndpointUnreachable })
-}
-
-/// An address for messages: without what may be secret in it, and not too long.
-pub(crate) fn shown(url: &Url) -> String {
-    let mut url = url.clone();
-    url.set_query(None);
-    url.set_fragment(None);
-    plain(url.as_str())
-}
-
-/// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
-pub(crate) fn plain(text: &str) -> String {
-    const LONG: usize = 500;
-    let is_odd = |c: char| {
-        c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
-    };
-    let mut out: String = text.chars().take(LONG).map(|c| if is_odd(c) { ' ' } else { c }).collect();
-    if text.chars().count() > LONG {
-        out.push('…');
-    }
-    out
 }

@@ -1,10 +1,11 @@
 //! Inputs against what a descriptor asks for (§3.5.2).
 
+use nuncio_core::json::pointer;
 use nuncio_core::schema::{MAX_DEPTH, Schema, depth};
 use serde_json::{Map, Value};
 
 use super::error::plain;
-use crate::validate::Fault;
+use crate::validate::{Fault, type_name};
 use crate::wire::{ParameterDefinition, SkillDescriptor};
 
 /// Checks inputs: nothing missing, nothing unknown, each of its type and schema. What is not given and has a
@@ -73,7 +74,7 @@ fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<Fault> {
 }
 
 fn fault(name: &str, message: &str, expected: Value, actual: Value) -> Fault {
-    let path = format!("/inputs/{}", plain(name).replace('~', "~0").replace('/', "~1"));
+    let path = pointer("/inputs", &plain(name));
     Fault { path, message: plain(message), expected, actual }
 }
 
@@ -81,17 +82,6 @@ fn is_of_type(value: &Value, kind: &str) -> bool {
     match kind {
         "integer" => value.as_f64().is_some_and(|number| number.fract() == 0.0),
         _ => !TYPES.contains(&kind) || type_name(value) == kind,
-    }
-}
-
-fn type_name(value: &Value) -> &'static str {
-    match value {
-        Value::Null => "null",
-        Value::Bool(_) => "boolean",
-        Value::Number(_) => "number",
-        Value::String(_) => "string",
-        Value::Array(_) => "array",
-        Value::Object(_) => "object",
     }
 }
 

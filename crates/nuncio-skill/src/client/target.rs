@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use nuncio_core::address;
-use nuncio_engine::ports::fetch::Trust;
+use nuncio_core::address::{self, root};
 use url::Url;
 
 use super::error::{ConsumerError, Reason, plain};
 use crate::wire::WELL_KNOWN;
+
+pub(super) use nuncio_core::address::authority;
+pub(super) use nuncio_engine::ports::fetch::Named;
 
 /// What a user or an operator wrote.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,7 +67,7 @@ impl Target {
     }
 
     pub(super) fn named(&self) -> Named {
-        Named(self.host())
+        Named::by(&self.host())
     }
 }
 
@@ -78,63 +80,10 @@ impl fmt::Display for Target {
     }
 }
 
-/// Host and port, as people write them.
-pub(super) fn authority(url: &Url) -> String {
-    let host = url.host_str().unwrap_or_default();
-    url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
-}
-
-fn root(url: &Url) -> Url {
-    let mut root = url.clone();
-    root.set_path("/");
-    root.set_query(None);
-    root.set_fragment(None);
-    root
-}
-
-/// The host that was named, which decides how far other addresses are trusted.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Named(Url);
-
-impl Named {
-    /// Addresses of the named host are trusted as it is; all others came from a stranger's document. From
-    /// `https:` nothing leads to `http:`.
-    pub(super) fn trust(&self, url: &Url) -> Trust {
-        let no_weaker = url.scheme() == "https" || self.0.scheme() == "http" || address::is_local(url);
-        if self.is_host_of(url) && no_weaker { Trust::Configured } else { Trust::Stranger }
-    }
-
-    /// Whether the address is on the named host. This machine has many names.
-    pub(super) fn is_host_of(&self, url: &Url) -> bool {
-        self.0.host() == url.host() || (address::is_local(&self.0) && address::is_local(url))
-    }
-
-    /// Whether the address is on the named host or below it.
-    pub(super) fn covers(&self, url: &Url) -> bool {
-        let below = || match (self.0.domain(), url.domain()) {
-            (Some(named), Some(other)) => other.strip_suffix(named).is_some_and(|rest| rest.ends_with('.')),
-            _ => false,
-        };
-        self.is_host_of(url) || below()
-    }
-
-    pub(super) fn is_origin_of(&self, url: &Url) -> bool {
-        self.0.origin() == url.origin()
-    }
-
-    pub(super) fn is_local(&self) -> bool {
-        address::is_local(&self.0)
-    }
-}
-
-impl fmt::Display for Named {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&authority(&self.0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use nuncio_engine::ports::fetch::Trust;
+
     use super::*;
 
     #[test]

@@ -1,5 +1,6 @@
 //! What a validation found.
 
+pub(crate) use nuncio_core::json::pointer;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -111,7 +112,7 @@ fn words(value: &Value) -> String {
 }
 
 /// The JSON type of a value.
-pub(super) fn type_name(value: &Value) -> &'static str {
+pub(crate) fn type_name(value: &Value) -> &'static str {
     match value {
         Value::Null => "null",
         Value::Bool(_) => "boolean",
@@ -132,11 +133,6 @@ pub(crate) fn shown(value: &Value) -> Value {
         Value::Array(_) | Value::Object(_) => type_name(value).into(),
         plain => plain.clone(),
     }
-}
-
-/// A JSON pointer to `name` in what `path` points to.
-pub(crate) fn pointer(path: &str, name: &str) -> String {
-    format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
 /// A place in a document, written as a pointer only when it is told.

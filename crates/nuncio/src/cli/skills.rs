@@ -19,16 +19,23 @@ pub(crate) struct Discover {
     /// Only skills of this type
     #[arg(long = "type", value_name = "TYPE", value_parser = capability_type)]
     pub(crate) only: Option<CapabilityType>,
+    #[command(flatten)]
+    pub(crate) sight: Sight,
+    #[command(flatten)]
+    pub(crate) who: Who,
+    #[command(flatten)]
+    pub(crate) reach: Reach,
+}
+
+/// What opens the eyes of whoever only looks.
+#[derive(Debug, Args)]
+pub(crate) struct Sight {
     /// Show what only those with this key see
     #[arg(long, env = "NUNCIO_API_KEY", hide_env_values = true, value_name = "KEY")]
     pub(crate) api_key: Option<String>,
     /// Show what only those with this access token see
     #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN", conflicts_with = "api_key")]
     pub(crate) token: Option<String>,
-    #[command(flatten)]
-    pub(crate) who: Who,
-    #[command(flatten)]
-    pub(crate) reach: Reach,
 }
 
 #[derive(Debug, Args)]
@@ -40,12 +47,8 @@ pub(crate) struct Show {
     /// description, or its domain
     #[arg(value_name = "SKILL|AGENT")]
     pub(crate) target: String,
-    /// Show what only those with this key see
-    #[arg(long, env = "NUNCIO_API_KEY", hide_env_values = true, value_name = "KEY")]
-    pub(crate) api_key: Option<String>,
-    /// Show what only those with this access token see
-    #[arg(long, env = "NUNCIO_TOKEN", hide_env_values = true, value_name = "TOKEN", conflicts_with = "api_key")]
-    pub(crate) token: Option<String>,
+    #[command(flatten)]
+    pub(crate) sight: Sight,
     #[command(flatten)]
     pub(crate) who: Who,
     #[command(flatten)]

@@ -13,7 +13,7 @@ use crate::cli::Discover;
 
 /// Lists a host's skills and agents.
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.reach, options.api_key.as_ref().or(options.token.as_ref()), &options.who)?;
+    let peers = client(&options.reach, options.sight.api_key.as_ref().or(options.sight.token.as_ref()), &options.who)?;
     if is_agent(&options.target) {
         let sight = sight(&peers, &Peer::parse(&options.target)?).await?;
         if json {
@@ -25,7 +25,7 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
     }
     let target = Target::parse(&options.target)?;
     let consumer = consumer(&options.reach, notes(json))?;
-    let credential = for_discovery(options.api_key.as_ref(), options.token.as_ref());
+    let credential = for_discovery(options.sight.api_key.as_ref(), options.sight.token.as_ref());
     let skills = consumer.discover(&target, options.only, &credential).await;
     // Only skills have types.
     let agents = match options.only {

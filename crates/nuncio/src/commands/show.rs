@@ -18,7 +18,7 @@ const MOST: usize = 10;
 
 /// Shows a skill or an agent.
 pub(crate) async fn run(options: &Show, json: bool) -> anyhow::Result<()> {
-    let peers = client(&options.reach, options.api_key.as_ref().or(options.token.as_ref()), &options.who)?;
+    let peers = client(&options.reach, options.sight.api_key.as_ref().or(options.sight.token.as_ref()), &options.who)?;
     if is_agent(&options.target) {
         return agents(&peers, &[Peer::parse(&options.target)?], json).await;
     }
@@ -73,7 +73,7 @@ async fn agents(client: &AnpClient, targets: &[Peer], json: bool) -> anyhow::Res
 
 async fn skill(options: &Show, target: &Target, json: bool) -> anyhow::Result<()> {
     let consumer = consumer(&options.reach, notes(json))?;
-    let credential = for_discovery(options.api_key.as_ref(), options.token.as_ref());
+    let credential = for_discovery(options.sight.api_key.as_ref(), options.sight.token.as_ref());
     let described = consumer.describe(target, &credential).await?;
     if json {
         let Described { descriptor, url, notes, .. } = &described;

@@ -3,6 +3,8 @@
 
 use std::borrow::Cow;
 
+use nuncio_core::text::is_unprintable;
+
 /// The text without what a terminal would obey.
 pub(crate) fn clean(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unsafe) {
@@ -37,8 +39,7 @@ pub(super) fn is_wide(c: char) -> bool {
 }
 
 fn is_unsafe(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t')
-        || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    is_unprintable(c) && c != '\n' && c != '\t'
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Which fields a schema asks for.
 
+use nuncio_core::json::pointer;
 use serde_json::Value;
 
 use crate::console::texts::FormTexts;
@@ -107,13 +108,13 @@ struct Made<'a> {
 impl<'a> Made<'a> {
     fn item(&mut self, key: &str, schema: &'a Value, required: bool) -> Item {
         let schema = self.resolve(schema);
-        let pointer = format!("/{}", escaped(key));
+        let place = pointer("", key);
         if !is(schema, "object") || !has_properties(schema) {
-            return Item::Field(self.field(schema, key, &pointer, required));
+            return Item::Field(self.field(schema, key, &place, required));
         }
         let fields = properties(schema).map(|(inner, schema, required)| {
             let schema = self.resolve(schema);
-            self.field(schema, inner, &format!("{pointer}/{}", escaped(inner)), required)
+            self.field(schema, inner, &pointer(&place, inner), required)
         });
         let fields = fields.collect();
         Item::Group(Group {
@@ -330,9 +331,4 @@ fn title(schema: &Value, key: &str) -> String {
 
 fn about(schema: &Value) -> Option<String> {
     schema["description"].as_str().map(str::to_owned)
-}
-
-/// A name as a part of a JSON pointer.
-fn escaped(name: &str) -> String {
-    name.replace('~', "~0").replace('/', "~1")
 }
