@@ -4,6 +4,7 @@ use serde_json::Value;
 
 use super::verdict::{ChangePolicy, ChangeRule, Finding, Notice, NoticeRule, Verdict};
 
+mod arguments;
 mod places;
 mod read;
 mod reduce;
@@ -33,7 +34,7 @@ pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], po
     report.verdict()
 }
 
-fn both(old: &Side<'_>, new: &Side<'_>, history: &[Value], report: &mut Report) {
+fn both<'a>(old: &Side<'a>, new: &Side<'a>, history: &'a [Value], report: &mut Report) {
     let mut tombstones = Tombstones::new(history);
     header(old, new, report);
     scopes::compare(old, new, &mut tombstones, report);

@@ -22,6 +22,7 @@ use serde_json::Value;
 
 pub use rule::SchemaRule;
 
+pub(crate) use self::findings::MAX_FINDINGS;
 use self::findings::{Finder, Refusal};
 use self::lower::{Lowering, Malformed, Side};
 use self::node::Dot;
@@ -55,6 +56,20 @@ impl Default for Budget {
     /// 400,000 steps: ordinary pairs need a few hundred, hostile ones end in well under a second.
     fn default() -> Self {
         Self::new(400_000)
+    }
+}
+
+/// What is left of a budget that several comparisons share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Effort {
+    steps: usize,
+    /// How many values may be made and tried where nothing was proved.
+    tries: usize,
+}
+
+impl From<Budget> for Effort {
+    fn from(budget: Budget) -> Self {
+        Self { steps: budget.steps(), tries: referee::MOST_TRIES }
     }
 }
 
@@ -107,6 +122,11 @@ pub struct SchemaFinding {
 /// [`crate::schema::MAX_DEPTH`] or beyond the budget is [`Outcome::Unknown`].
 #[must_use]
 pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
+    compare_within(old, new, &mut Effort::from(budget))
+}
+
+/// The same, with what an earlier comparison left over.
+pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> Comparison {
     if old == new {
         return Comparison { outcome: Outcome::Compatible, findings: Vec::new() };
     }
@@ -114,7 +134,7 @@ pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
         return undecided(SchemaRule::Unknown, String::new(), old, new);
     }
     let mut lowering = Lowering::new(old, new);
-    match judge(&mut lowering, budget) {
+    match judge(&mut lowering, effort) {
         Ok(comparison) => comparison,
         Err(Malformed { side, place }) => {
             let mut comparison = undecided(SchemaRule::SchemaInvalid, place.clone(), old, new);
@@ -134,7 +154,7 @@ fn undecided(rule: SchemaRule, pointer: String, old: &Value, new: &Value) -> Com
     Comparison { outcome: Outcome::Unknown, findings: vec![finding] }
 }
 
-fn judge(lowering: &mut Lowering<'_>, budget: Budget) -> Result<Comparison, Malformed> {
+fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison, Malformed> {
     let (old, new) = lowering.roots()?;
     if old == new {
         return Ok(Comparison { outcome: Outcome::Compatible, findings: Vec::new() });
@@ -142,13 +162,12 @@ fn judge(lowering: &mut Lowering<'_>, budget: Budget) -> Result<Comparison, Malf
     let pool = &lowering.pool;
     let referee = Referee::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
     let mut refusals = Vec::new();
-    let mut steps = budget.steps();
     // A dot means different things to different engines: it has to hold for both.
     let dots: &[Dot] = if pool.has_dots() { &[Dot::NotLineFeed, Dot::NotLineTerminator] } else { &[Dot::NotLineFeed] };
     for dot in dots {
-        let mut finder = Finder::new(lowering, &referee, old, *dot, steps);
+        let mut finder = Finder::new(lowering, &referee, old, *dot, effort.steps);
         finder.run()?;
-        steps = finder.steps;
+        effort.steps = finder.steps;
         refusals = finder.refusals;
         if !refusals.is_empty() {
             break;
@@ -158,7 +177,7 @@ fn judge(lowering: &mut Lowering<'_>, budget: Budget) -> Result<Comparison, Malf
         return Ok(Comparison { outcome: Outcome::Compatible, findings: Vec::new() });
     }
     if refusals.iter().any(|refusal| refusal.finding.witness.is_none()) {
-        try_harder(lowering, &referee, &mut refusals);
+        try_harder(lowering, &referee, &mut effort.tries, &mut refusals);
         if refusals.is_empty() {
             return Ok(Comparison { outcome: Outcome::Compatible, findings: Vec::new() });
         }
@@ -169,14 +188,14 @@ fn judge(lowering: &mut Lowering<'_>, budget: Budget) -> Result<Comparison, Malf
 }
 
 /// Tries values for what was not decided. Whatever stays undecided is called unknown.
-fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, refusals: &mut Vec<Refusal>) {
+fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, tries: &mut usize, refusals: &mut Vec<Refusal>) {
     if refusals.iter().all(|refusal| refusal.finding.witness.is_none())
         && every_listed_value(lowering.old.root, referee)
     {
         refusals.clear();
         return;
     }
-    if let Some(witness) = search::search(&lowering.old, &lowering.new, referee) {
+    if let Some(witness) = search::search(&lowering.old, &lowering.new, referee, tries) {
         let mut solver = Solver::new(&mut lowering.pool, Dot::NotLineFeed, 10_000, Memo::new());
         let open = |refusal: &&mut Refusal| refusal.finding.witness.is_none();
         let fitting =

@@ -10,8 +10,10 @@ use std::borrow::Cow;
 
 use serde_json::{Map, Value};
 
+use super::arguments::Pair;
 use super::places::ANNOTATIONS;
 use super::sample::sample;
+use crate::judge::schema::{SchemaFinding, SchemaRule};
 use crate::schema::keywords;
 
 /// Keywords that look at arguments one by one, or say something and enforce nothing.
@@ -51,22 +53,49 @@ impl<'a> Reduced<'a> {
         reduced.unwrap_or_else(|| Self { old: Cow::Borrowed(old), new: Cow::Borrowed(new), samples: Map::new() })
     }
 
-    /// A witness for the whole schemas.
-    pub(super) fn whole_witness(&self, mut witness: Value) -> Value {
-        if let Value::Object(arguments) = &mut witness {
+    /// The same, the other way round.
+    pub(super) fn turned(&self) -> Reduced<'_> {
+        Reduced { old: Cow::Borrowed(&self.new), new: Cow::Borrowed(&self.old), samples: self.samples.clone() }
+    }
+
+    /// What was found, said of the whole schemas.
+    pub(super) fn whole(&self, mut finding: SchemaFinding, pair: Pair<'_>) -> SchemaFinding {
+        // What is gone stands in the old schema.
+        let pointed = if finding.new.is_none() { pair.old } else { pair.new };
+        restore(&mut finding, pair);
+        finding.pointer = self.whole_place(finding.pointer, pointed);
+        if let Some(Value::Object(arguments)) = &mut finding.witness {
             arguments.extend(self.samples.iter().map(|(name, value)| (name.clone(), value.clone())));
         }
-        witness
+        finding
     }
 
     /// The place in a whole schema of a place in its reduced form: only `required` became shorter.
-    pub(super) fn whole_place(&self, place: String, whole: &Value) -> String {
+    fn whole_place(&self, place: String, whole: &Value) -> String {
         let index = place.strip_prefix("/required/").and_then(|index| index.parse().ok());
         let (Some(index), Some(Value::Array(names))) = (index, whole.get("required")) else { return place };
         let kept = |name: &&Value| name.as_str().is_none_or(|name| !self.samples.contains_key(name));
         let found = names.iter().enumerate().filter(|(_, name)| kept(name)).nth(index);
         found.map_or(place, |(index, _)| format!("/required/{index}"))
     }
+}
+
+/// Quotes the whole schemas where only parts of them were compared.
+pub(super) fn restore(finding: &mut SchemaFinding, pair: Pair<'_>) {
+    let place = match finding.pointer.as_str() {
+        "" => "",
+        place if place.starts_with("/required") => "/required",
+        _ => return,
+    };
+    // A list of what is required may have become empty.
+    let listed = finding.rule == SchemaRule::RequiredAdded;
+    let restored = |part: Option<Value>, schema: &Value| match part {
+        None if listed => schema.pointer(place).cloned(),
+        Some(Value::Object(_) | Value::Array(_)) => schema.pointer(place).cloned().or(part),
+        part => part,
+    };
+    finding.old = restored(finding.old.take(), pair.old);
+    finding.new = restored(finding.new.take(), pair.new);
 }
 
 fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Reduced<'a>> {
@@ -147,7 +176,7 @@ fn is_required(map: &Map<String, Value>, name: &str) -> Option<bool> {
 }
 
 /// Whether all references lead to `$defs`, so that arguments do not refer to each other.
-fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
+pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
     let mut only = true;
     for (keyword, value) in map {
         look_within(keyword, value, &mut |schema| {
@@ -159,7 +188,8 @@ fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
     only
 }
 
-fn refers(schema: &Value) -> bool {
+/// Whether a schema refers to anything.
+pub(super) fn refers(schema: &Value) -> bool {
     let mut found = false;
     keywords::each(schema, "", &mut |schema, _| found |= schema.get("$ref").is_some());
     found

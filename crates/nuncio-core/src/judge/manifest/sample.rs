@@ -39,7 +39,7 @@ fn text(map: &Map<String, Value>) -> Option<Value> {
     if shortest > longest || shortest > MAX_TEXT {
         return None;
     }
-    Some("x".repeat(usize::try_from(shortest).ok()?).into())
+    Some("a".repeat(usize::try_from(shortest).ok()?).into())
 }
 
 /// A bound that is left out, or a whole number; nothing for what is neither.

@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use super::arguments::{Compared, Pair};
 use super::places::{self, Difference, Differences, Which};
 use super::read::{Side, Tool};
 use super::reduce::{Reduced, same_but_words};
@@ -9,20 +10,21 @@ use super::scopes::{is_display, or_default};
 use super::tombstones::Tombstones;
 use super::{Change, ChangeRule, NoticeRule, Report};
 use crate::json::pointer;
-use crate::judge::schema::{self, Budget, SchemaFinding, SchemaRule};
+use crate::judge::schema::{Budget, Effort, SchemaFinding, SchemaRule};
 use crate::manifest::DEFAULT_TIMEOUT;
 
-pub(super) fn compare(old: &Side<'_>, new: &Side<'_>, tombstones: &mut Tombstones<'_>, report: &mut Report) {
+pub(super) fn compare<'a>(old: &Side<'a>, new: &Side<'a>, tombstones: &mut Tombstones<'a>, report: &mut Report) {
     let shares = Shares::of(old, new, report);
+    let mut compared = Compared::default();
     for tool in &new.tools {
         let before = old.tool(tool.name).copied();
         let gone = if before.is_none() { tombstones.tool(tool.name) } else { None };
         undeclared(old, new, before.as_ref(), tool, report);
         match (before, gone) {
-            (Some(before), _) => both(&before, tool, &shares, report),
+            (Some(before), _) => both(&before, tool, &shares, &mut compared, report),
             (None, Some(last)) => {
                 added(NoticeRule::ToolReadded, tool, report);
-                both(&last, tool, &shares, report);
+                both(&last, tool, &shares, &mut compared, report);
             }
             (None, None) => added(NoticeRule::ToolAdded, tool, report),
         }
@@ -52,7 +54,7 @@ fn undeclared(old: &Side<'_>, new: &Side<'_>, before: Option<&Tool<'_>>, tool: &
     report.finding(ChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
 }
 
-fn both(old: &Tool<'_>, new: &Tool<'_>, shares: &Shares, report: &mut Report) {
+fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Compared<'a>, report: &mut Report) {
     if old.fields == new.fields {
         return;
     }
@@ -66,7 +68,7 @@ fn both(old: &Tool<'_>, new: &Tool<'_>, shares: &Shares, report: &mut Report) {
         let same = |default: Value| or_default(before, &default) == or_default(after, &default);
         match name.as_str() {
             "name" => {}
-            "input_schema" => input(old, new, shares.one(new), report),
+            "input_schema" => input(old, new, shares.one(new), compared, report),
             "permission_scope" => report.finding(ChangeRule::ToolMoved, change),
             "timeout_ms" if same(DEFAULT_TIMEOUT.as_secs().saturating_mul(1000).into()) => {}
             "timeout_ms" => report.notice(NoticeRule::TimeoutChanged, change),
@@ -79,20 +81,22 @@ fn both(old: &Tool<'_>, new: &Tool<'_>, shares: &Shares, report: &mut Report) {
 }
 
 /// The arguments a tool takes: what changed by the letter, what it no longer takes, what is new.
-fn input(old: &Tool<'_>, new: &Tool<'_>, budget: Budget, report: &mut Report) {
+fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Compared<'a>, report: &mut Report) {
     let reduced = Reduced::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
     let Differences { types, notices, exhausted } = places::compare(before, after);
     let (narrowed, widened) = if same_but_words(before, after) {
         (Vec::new(), Vec::new())
     } else {
-        (schema::compare(before, after, budget).findings, schema::compare(after, before, budget).findings)
+        let (forth, back) = (Pair { old: old.input, new: new.input }, Pair { old: new.input, new: old.input });
+        let narrowed = compared.refusals(forth, &reduced, &mut Effort::from(budget));
+        (narrowed, compared.refusals(back, &reduced.turned(), &mut Effort::from(budget)))
     };
     let at = |change: Difference, witness: Option<Value>| at_tool(old, new, change, witness);
     if types.is_empty() && notices.is_empty() && narrowed.is_empty() && widened.is_empty() && !exhausted {
         return report.notice(NoticeRule::InputRewritten, at(Difference::new_at(""), None));
     }
-    let mut narrowed: Vec<_> = narrowed.into_iter().map(|finding| told(finding, &reduced, old, new)).collect();
+    let mut narrowed: Vec<_> = narrowed.into_iter().map(told).collect();
     for change in types {
         // The same place seen by both: the letter's rule, with the proof.
         let proof = narrowed.iter().position(|(_, known, _)| known.pointer == change.pointer);
@@ -110,40 +114,19 @@ fn input(old: &Tool<'_>, new: &Tool<'_>, budget: Budget, report: &mut Report) {
     }
     for finding in widened {
         // Compared the other way round: its old is our new.
-        let (_, change, witness) = told(finding, &reduced, new, old);
+        let (_, change, witness) = told(finding);
         let change =
             Difference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
         report.notice(NoticeRule::InputWidened, at(change, witness));
     }
 }
 
-/// What a comparison found, said of the whole schemas.
-fn told(
-    finding: SchemaFinding,
-    reduced: &Reduced<'_>,
-    old: &Tool<'_>,
-    new: &Tool<'_>,
-) -> (SchemaRule, Difference, Option<Value>) {
-    let SchemaFinding { rule, pointer, old: mut before, new: mut after, witness } = finding;
+/// What a comparison found, and which schema it points into.
+fn told(finding: SchemaFinding) -> (SchemaRule, Difference, Option<Value>) {
+    let SchemaFinding { rule, pointer, old, new, witness } = finding;
     // What is gone stands in the old schema.
-    let (side, tool) = if after.is_none() { (Which::Old, old) } else { (Which::New, new) };
-    // What was left out belongs to the whole, and to the list of what is required.
-    let whole = match pointer.as_str() {
-        "" => Some(""),
-        place if place.starts_with("/required") => Some("/required"),
-        _ => None,
-    };
-    if let Some(whole) = whole {
-        let restored = |part: Value, tool: &Tool<'_>| match part {
-            Value::Object(_) | Value::Array(_) => tool.input.pointer(whole).cloned().unwrap_or(part),
-            one => one,
-        };
-        before = before.map(|part| restored(part, old));
-        after = after.map(|part| restored(part, new));
-    }
-    let pointer = reduced.whole_place(pointer, tool.input);
-    let witness = witness.map(|witness| reduced.whole_witness(witness));
-    (rule, Difference { pointer, side, old: before, new: after }, witness)
+    let side = if new.is_none() { Which::Old } else { Which::New };
+    (rule, Difference { pointer, side, old, new }, witness)
 }
 
 /// A change within the tool's schema, with its place in the manifest.
@@ -179,7 +162,8 @@ impl Shares {
     }
 }
 
-fn weight(value: &Value) -> usize {
+/// How much there is to compare.
+pub(super) fn weight(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(weight).sum(),
         Value::Object(map) => map.values().map(weight).sum(),

@@ -16,6 +16,9 @@ const MAX_WEIGHT: u64 = 100_000;
 /// How many schemas may lie within each other, references followed.
 const MAX_CHAIN: usize = 150;
 
+/// How many values are tried at most.
+pub(crate) const MOST_TRIES: usize = 600;
+
 /// Both schemas, compiled when first needed.
 pub(crate) struct Referee<'a> {
     old: &'a Value,
@@ -52,7 +55,8 @@ impl<'a> Referee<'a> {
 
     /// How many values may be tried, the fewer the heavier the schemas; none if they do not compile.
     pub(crate) fn patience(&self) -> usize {
-        let tries = |compiled: &Compiled| usize::try_from(200_000 / compiled.weight.max(1)).unwrap_or(0).clamp(20, 600);
+        let tries =
+            |compiled: &Compiled| usize::try_from(200_000 / compiled.weight.max(1)).unwrap_or(0).clamp(20, MOST_TRIES);
         self.compiled().map_or(0, tries)
     }
 

@@ -9,8 +9,9 @@ use super::referee::Referee;
 const MAX_DEPTH: usize = 6;
 
 /// A value that the old schema takes and the new one refuses, if trying finds one.
-pub(crate) fn search(old: &Document<'_>, new: &Document<'_>, referee: &Referee<'_>) -> Option<Value> {
-    let tries = referee.patience();
+pub(crate) fn search(old: &Document<'_>, new: &Document<'_>, referee: &Referee<'_>, left: &mut usize) -> Option<Value> {
+    let tries = referee.patience().min(*left);
+    *left -= tries;
     if tries == 0 {
         return None;
     }

@@ -1,0 +1,278 @@
+//! What a tool no longer takes, argument by argument.
+//!
+//! Where nothing looks at several arguments together, a call is refused because of one of them: it is missing, or its
+//! value is. So each argument that changed is compared alone, and the others are left out: those that a call must have
+//! come back into every witness with one valid value. Tools of one manifest share many arguments; what was compared once
+//! is not compared again. Where arguments may depend on each other, the schemas are compared as wholes.
+
+use std::collections::{BTreeSet, HashMap};
+use std::rc::Rc;
+
+use serde_json::{Map, Value};
+
+use super::reduce::{Reduced, refers, refers_to_definitions_only, restore};
+use super::sample::sample;
+use super::tools::weight;
+use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaFinding};
+
+static ANYTHING: Value = Value::Bool(true);
+static NOTHING: Value = Value::Bool(false);
+
+/// How much larger than the schemas themselves their parts may be together.
+const MOST_PARTS: usize = 4;
+
+/// Both schemas of a tool.
+#[derive(Clone, Copy)]
+pub(super) struct Pair<'a> {
+    pub(super) old: &'a Value,
+    pub(super) new: &'a Value,
+}
+
+/// What was found so far, for all tools.
+#[derive(Default)]
+pub(super) struct Compared<'a> {
+    known: HashMap<Part<'a>, Rc<[SchemaFinding]>>,
+}
+
+impl<'a> Compared<'a> {
+    /// Each way in which the new schema refuses what the old one took.
+    pub(super) fn refusals(
+        &mut self,
+        pair: Pair<'a>,
+        reduced: &Reduced<'_>,
+        effort: &mut Effort,
+    ) -> Vec<SchemaFinding> {
+        if let Some(parts) = split(pair) {
+            return self.each(pair, parts, effort);
+        }
+        let (old, new) = (reduced.old.as_ref(), reduced.new.as_ref());
+        let found = schema::compare_within(old, new, effort).findings;
+        found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
+    }
+
+    fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, effort: &mut Effort) -> Vec<SchemaFinding> {
+        let Parts { parts, samples } = parts;
+        let mut found: Vec<(usize, SchemaFinding)> = Vec::new();
+        for (argument, part) in parts {
+            if found.len() >= MAX_FINDINGS {
+                break;
+            }
+            let gone = argument.is_some_and(|name| !part.new.properties.iter().any(|(named, _)| *named == name));
+            for finding in self.one(part, effort).iter() {
+                let mut finding = finding.clone();
+                // In the order of the keywords in which a whole schema is read.
+                let order = if finding.pointer.starts_with("/required/") {
+                    let names = pair.new.get("required").and_then(Value::as_array);
+                    let at = names.and_then(|names| names.iter().position(|name| name.as_str() == argument));
+                    let at = at.unwrap_or_default();
+                    finding.pointer = format!("/required/{at}");
+                    3 + at
+                } else if gone {
+                    0
+                } else {
+                    1 + usize::from(argument.is_some())
+                };
+                found.push((order, whole(finding, pair, &samples, argument)));
+            }
+        }
+        found.sort_by_key(|(order, _)| *order);
+        found.truncate(MAX_FINDINGS);
+        found.into_iter().map(|(_, finding)| finding).collect()
+    }
+
+    fn one(&mut self, part: Part<'a>, effort: &mut Effort) -> Rc<[SchemaFinding]> {
+        if let Some(known) = self.known.get(&part) {
+            return Rc::clone(known);
+        }
+        let found = schema::compare_within(&part.old.schema(), &part.new.schema(), effort).findings;
+        let found: Rc<[SchemaFinding]> = found.into();
+        // What was not decided may be decided elsewhere, with more steps left.
+        if found.iter().all(|finding| finding.witness.is_some()) {
+            self.known.insert(part, Rc::clone(&found));
+        }
+        found
+    }
+}
+
+/// What was found in a part, said of the whole schemas.
+fn whole(
+    mut finding: SchemaFinding,
+    pair: Pair<'_>,
+    samples: &[(&str, Value)],
+    argument: Option<&str>,
+) -> SchemaFinding {
+    restore(&mut finding, pair);
+    if let Some(Value::Object(arguments)) = &mut finding.witness {
+        let others = samples.iter().filter(|(name, _)| Some(*name) != argument);
+        arguments.extend(others.map(|(name, value)| ((*name).to_owned(), value.clone())));
+    }
+    finding
+}
+
+/// Two schemas taken apart.
+struct Parts<'a> {
+    /// By argument; none for all names that are not written.
+    parts: Vec<(Option<&'a str>, Part<'a>)>,
+    /// What a call must have, each with a valid value.
+    samples: Vec<(&'a str, Value)>,
+}
+
+/// What both schemas say of one argument.
+#[derive(Clone, PartialEq, Eq, Hash)]
+struct Part<'a> {
+    old: Half<'a>,
+    new: Half<'a>,
+}
+
+/// What one schema says of one argument, and of those that cannot be left out.
+#[derive(Clone, PartialEq, Eq, Hash, Default)]
+struct Half<'a> {
+    properties: Vec<(&'a str, &'a Value)>,
+    required: Vec<&'a str>,
+    others: Option<&'a Value>,
+    definitions: Option<&'a Value>,
+}
+
+impl Half<'_> {
+    fn schema(&self) -> Value {
+        let mut schema = Map::new();
+        let properties = self.properties.iter().map(|(name, schema)| ((*name).to_owned(), (*schema).clone()));
+        schema.insert("type".to_owned(), "object".into());
+        schema.insert("properties".to_owned(), Value::Object(properties.collect()));
+        if !self.required.is_empty() {
+            schema.insert("required".to_owned(), self.required.iter().copied().collect());
+        }
+        if let Some(others) = self.others {
+            schema.insert("additionalProperties".to_owned(), others.clone());
+        }
+        if let Some(definitions) = self.definitions {
+            schema.insert("$defs".to_owned(), definitions.clone());
+        }
+        Value::Object(schema)
+    }
+
+    fn weight(&self) -> usize {
+        let schemas = self.properties.iter().map(|(_, schema)| *schema).chain(self.definitions);
+        schemas.map(weight).sum::<usize>() + self.required.len()
+    }
+}
+
+/// A schema of which every argument can be looked at alone.
+struct Taken<'a> {
+    properties: Option<&'a Map<String, Value>>,
+    required: BTreeSet<&'a str>,
+    others: Option<&'a Value>,
+    definitions: Option<&'a Value>,
+}
+
+impl<'a> Taken<'a> {
+    fn of(schema: &'a Value) -> Option<Self> {
+        let map = schema.as_object()?;
+        if !map.iter().all(|(name, value)| is_one_by_one(name, value)) {
+            return None;
+        }
+        let mut taken = Self {
+            properties: None,
+            required: BTreeSet::new(),
+            others: map.get("additionalProperties"),
+            definitions: map.get("$defs"),
+        };
+        if let Some(properties) = map.get("properties") {
+            taken.properties = Some(properties.as_object()?);
+        }
+        if let Some(names) = map.get("required") {
+            for name in names.as_array()? {
+                if !taken.required.insert(name.as_str()?) {
+                    return None;
+                }
+            }
+        }
+        (map.contains_key("type") && refers_to_definitions_only(map)).then_some(taken)
+    }
+
+    fn is_closed(&self) -> bool {
+        self.others == Some(&NOTHING)
+    }
+
+    fn names(&self) -> impl Iterator<Item = &'a str> + use<'a> {
+        self.properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
+    }
+
+    /// What a value of this name must be; none where there may be no such argument.
+    fn said(&self, name: &str) -> Option<&'a Value> {
+        let said = self.properties.and_then(|properties| properties.get(name));
+        said.or_else(|| (!self.is_closed()).then_some(&ANYTHING))
+    }
+
+    /// All of these arguments and no others.
+    fn half(&self, properties: Vec<(&'a str, &'a Value)>, required: Vec<&'a str>) -> Half<'a> {
+        let definitions = self.definitions.filter(|_| properties.iter().any(|(_, schema)| refers(schema)));
+        Half { properties, required, others: Some(&NOTHING), definitions }
+    }
+}
+
+/// Whether a keyword says what each argument must be, or nothing that is enforced.
+fn is_one_by_one(keyword: &str, value: &Value) -> bool {
+    match keyword {
+        "$defs" | "default" | "properties" | "required" => true,
+        "$comment" | "description" | "title" => value.is_string(),
+        "deprecated" => value.is_boolean(),
+        "examples" => value.is_array(),
+        "additionalProperties" => value.is_boolean(),
+        "type" => value == "object",
+        "$schema" => value == "https://json-schema.org/draft/2020-12/schema",
+        _ => false,
+    }
+}
+
+/// Takes two schemas apart, if their arguments can be looked at one by one.
+fn split(pair: Pair<'_>) -> Option<Parts<'_>> {
+    let (old, new) = (Taken::of(pair.old)?, Taken::of(pair.new)?);
+    let same_definitions = old.definitions == new.definitions;
+    let mut samples = Vec::new();
+    // Required, and without a value that is plain to see: they stay.
+    let mut kept = Vec::new();
+    for name in &old.required {
+        let schema = old.said(name).unwrap_or(&NOTHING);
+        match sample(schema) {
+            Some(value) => samples.push((*name, value)),
+            None => kept.push((*name, schema)),
+        }
+    }
+    let mut parts = Vec::new();
+    if !same_definitions {
+        // Whether they are schemas at all.
+        let half = |definitions| Half { definitions, ..Half::default() };
+        parts.push((None, Part { old: half(old.definitions), new: half(new.definitions) }));
+    }
+    let names: BTreeSet<&str> = old.names().chain(new.names()).chain(new.required.iter().copied()).collect();
+    if !old.is_closed() && new.is_closed() {
+        // Names that are not written, and what cannot be left out.
+        let unwritten =
+            || names.iter().filter(|name| !kept.iter().any(|(other, _)| other == *name)).map(|name| (*name, &NOTHING));
+        let before =
+            old.half(unwritten().chain(kept.iter().copied()).collect(), kept.iter().map(|(name, _)| *name).collect());
+        let after = new.half(unwritten().chain(kept.iter().map(|(name, _)| (*name, &ANYTHING))).collect(), Vec::new());
+        parts.push((None, Part { old: Half { others: old.others, ..before }, new: after }));
+    }
+    for name in names {
+        let (before, after) = (old.said(name), new.said(name));
+        let missed = new.required.contains(name) && !old.required.contains(name);
+        let changed = before.is_some_and(|before| after != Some(before) || (!same_definitions && refers(before)));
+        if missed || changed {
+            let others = kept.iter().filter(|(other, _)| *other != name);
+            let old = old.half(
+                others.clone().copied().chain(before.map(|before| (name, before))).collect(),
+                others.clone().map(|(other, _)| *other).chain(old.required.get(name).copied()).collect(),
+            );
+            let new = new.half(
+                others.map(|(other, _)| (*other, &ANYTHING)).chain(after.map(|after| (name, after))).collect(),
+                new.required.get(name).copied().into_iter().collect(),
+            );
+            parts.push((Some(name), Part { old, new }));
+        }
+    }
+    let room = MOST_PARTS * (weight(pair.old) + weight(pair.new));
+    let all: usize = parts.iter().map(|(_, part)| part.old.weight() + part.new.weight()).sum();
+    (all <= room).then_some(Parts { parts, samples })
+}
