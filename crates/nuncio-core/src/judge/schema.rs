@@ -22,6 +22,7 @@ use serde_json::Value;
 
 pub use rule::SchemaRule;
 
+pub(crate) use self::document::join;
 pub(crate) use self::findings::MAX_FINDINGS;
 use self::findings::{Finder, Refusal};
 use self::lower::{Lowering, Malformed, Side};
@@ -196,7 +197,7 @@ fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, tries: &mut us
         return;
     }
     if let Some(witness) = search::search(&lowering.old, &lowering.new, referee, tries) {
-        let mut solver = Solver::new(&mut lowering.pool, Dot::NotLineFeed, 10_000, Memo::new());
+        let mut solver = Solver::new(&mut lowering.pool, Dot::NotLineFeed, 10_000, Memo::default());
         let open = |refusal: &&mut Refusal| refusal.finding.witness.is_none();
         let fitting =
             refusals.iter_mut().filter(open).find(|refusal| solver.fits(refusal.goal, &witness) == Some(true));

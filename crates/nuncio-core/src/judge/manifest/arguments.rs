@@ -5,7 +5,8 @@
 //! come back into every witness with one valid value. Tools of one manifest share many arguments; what was compared once
 //! is not compared again. Where arguments may depend on each other, the schemas are compared as wholes.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
+use std::collections::hash_map::Entry;
 use std::rc::Rc;
 
 use serde_json::{Map, Value};
@@ -13,6 +14,7 @@ use serde_json::{Map, Value};
 use super::reduce::{Reduced, refers, refers_to_definitions_only, restore};
 use super::sample::sample;
 use super::tools::weight;
+use crate::judge::HashMap;
 use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaFinding};
 
 static ANYTHING: Value = Value::Bool(true);
@@ -28,6 +30,13 @@ pub(super) struct Pair<'a> {
     pub(super) new: &'a Value,
 }
 
+/// What the new schema of a tool refuses of what the old one took, and the other way round.
+#[derive(Default)]
+pub(super) struct Refusals {
+    pub(super) narrowed: Vec<SchemaFinding>,
+    pub(super) widened: Vec<SchemaFinding>,
+}
+
 /// What was found so far, for all tools.
 #[derive(Default)]
 pub(super) struct Compared<'a> {
@@ -35,22 +44,27 @@ pub(super) struct Compared<'a> {
 }
 
 impl<'a> Compared<'a> {
-    /// Each way in which the new schema refuses what the old one took.
-    pub(super) fn refusals(
-        &mut self,
-        pair: Pair<'a>,
-        reduced: &Reduced<'_>,
-        effort: &mut Effort,
-    ) -> Vec<SchemaFinding> {
-        if let Some(parts) = split(pair) {
-            return self.each(pair, parts, effort);
+    /// Each way in which either schema refuses what the other takes, with as much effort each way.
+    pub(super) fn refusals(&mut self, pair: Pair<'a>, reduced: &Reduced<'_>, effort: Effort) -> Refusals {
+        let taken = Taken::of(pair.old).zip(Taken::of(pair.new));
+        let back = Pair { old: pair.new, new: pair.old };
+        let (forth_parts, back_parts) = match &taken {
+            Some((old, new)) => (split(old, new, pair), split(new, old, back)),
+            None => (None, None),
+        };
+        Refusals {
+            narrowed: match forth_parts {
+                Some(parts) => self.each(pair, parts, effort),
+                None => wholes(pair, reduced, effort),
+            },
+            widened: match back_parts {
+                Some(parts) => self.each(back, parts, effort),
+                None => wholes(back, &reduced.turned(), effort),
+            },
         }
-        let (old, new) = (reduced.old.as_ref(), reduced.new.as_ref());
-        let found = schema::compare_within(old, new, effort).findings;
-        found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
     }
 
-    fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, effort: &mut Effort) -> Vec<SchemaFinding> {
+    fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, mut effort: Effort) -> Vec<SchemaFinding> {
         let Parts { parts, samples } = parts;
         let mut found: Vec<(usize, SchemaFinding)> = Vec::new();
         for (argument, part) in parts {
@@ -58,7 +72,7 @@ impl<'a> Compared<'a> {
                 break;
             }
             let gone = argument.is_some_and(|name| !part.new.properties.iter().any(|(named, _)| *named == name));
-            for finding in self.one(part, effort).iter() {
+            for finding in self.one(part, &mut effort).iter() {
                 let mut finding = finding.clone();
                 // In the order of the keywords in which a whole schema is read.
                 let order = if finding.pointer.starts_with("/required/") {
@@ -81,17 +95,23 @@ impl<'a> Compared<'a> {
     }
 
     fn one(&mut self, part: Part<'a>, effort: &mut Effort) -> Rc<[SchemaFinding]> {
-        if let Some(known) = self.known.get(&part) {
-            return Rc::clone(known);
-        }
-        let found = schema::compare_within(&part.old.schema(), &part.new.schema(), effort).findings;
-        let found: Rc<[SchemaFinding]> = found.into();
+        let unknown = match self.known.entry(part) {
+            Entry::Occupied(known) => return Rc::clone(known.get()),
+            Entry::Vacant(unknown) => unknown,
+        };
+        let Part { old, new } = unknown.key();
+        let found: Rc<[SchemaFinding]> = schema::compare_within(&old.schema(), &new.schema(), effort).findings.into();
         // What was not decided may be decided elsewhere, with more steps left.
         if found.iter().all(|finding| finding.witness.is_some()) {
-            self.known.insert(part, Rc::clone(&found));
+            unknown.insert(Rc::clone(&found));
         }
         found
     }
+}
+
+fn wholes(pair: Pair<'_>, reduced: &Reduced<'_>, mut effort: Effort) -> Vec<SchemaFinding> {
+    let found = schema::compare_within(reduced.old.as_ref(), reduced.new.as_ref(), &mut effort).findings;
+    found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
 
 /// What was found in a part, said of the whole schemas.
@@ -225,9 +245,8 @@ fn is_one_by_one(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// Takes two schemas apart, if their arguments can be looked at one by one.
-fn split(pair: Pair<'_>) -> Option<Parts<'_>> {
-    let (old, new) = (Taken::of(pair.old)?, Taken::of(pair.new)?);
+/// Takes two schemas apart; not if there would be too much to compare.
+fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
     // Required, and without a value that is plain to see: they stay.
@@ -240,11 +259,6 @@ fn split(pair: Pair<'_>) -> Option<Parts<'_>> {
         }
     }
     let mut parts = Vec::new();
-    if !same_definitions {
-        // Whether they are schemas at all.
-        let half = |definitions| Half { definitions, ..Half::default() };
-        parts.push((None, Part { old: half(old.definitions), new: half(new.definitions) }));
-    }
     let names: BTreeSet<&str> = old.names().chain(new.names()).chain(new.required.iter().copied()).collect();
     if !old.is_closed() && new.is_closed() {
         // Names that are not written, and what cannot be left out.
@@ -271,6 +285,14 @@ fn split(pair: Pair<'_>) -> Option<Parts<'_>> {
             );
             parts.push((Some(name), Part { old, new }));
         }
+    }
+    let needed = |of: fn(&Part<'a>) -> Option<&'a Value>| parts.iter().any(|(_, part)| of(part).is_some());
+    let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
+    let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
+    if !same_definitions && (unneeded_old || unneeded_new) {
+        // Nothing needs them, but they have to be schemas.
+        let half = |definitions| Half { definitions, ..Half::default() };
+        parts.push((None, Part { old: half(old.definitions), new: half(new.definitions) }));
     }
     let room = MOST_PARTS * (weight(pair.old) + weight(pair.new));
     let all: usize = parts.iter().map(|(_, part)| part.old.weight() + part.new.weight()).sum();

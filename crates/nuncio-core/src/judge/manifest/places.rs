@@ -3,12 +3,13 @@
 //! A place is what constrains one part of the arguments: a schema, what it refers to, and all of its `allOf`. So a schema
 //! that is only rearranged has the same places.
 
-use std::collections::{BTreeSet, HashSet, VecDeque};
+use std::collections::{BTreeSet, VecDeque};
 
 use serde_json::Value;
 
 use super::NoticeRule;
-use crate::json::pointer;
+use crate::judge::HashSet;
+use crate::judge::schema::join as pointer;
 use crate::schema::keywords::Document;
 
 /// How many places are looked at, and branches held against each other.
@@ -84,7 +85,7 @@ impl Difference {
 pub(super) fn compare(old: &Value, new: &Value) -> Differences {
     let (old, new) = (Document::new(old), Document::new(new));
     let todo = vec![(flat(&old, [Layer::root(&old)]), flat(&new, [Layer::root(&new)]))];
-    let mut walk = Walk { old, new, todo, seen: HashSet::new(), steps: 0, found: Differences::default() };
+    let mut walk = Walk { old, new, todo, seen: HashSet::default(), steps: 0, found: Differences::default() };
     while let Some((old, new)) = walk.todo.pop() {
         walk.places(&old, &new);
     }

@@ -157,7 +157,7 @@ fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>)
             }
             other => other.clone(),
         };
-        look_within(keyword, &value, &mut |schema| refers_still |= schema.get("$ref").is_some());
+        look_within(keyword, &value, &mut |schema| refers_still |= schema.contains_key("$ref"));
         kept.insert(keyword.clone(), value);
     }
     if refers_still && let Some(definitions) = map.get("$defs") {
@@ -182,7 +182,7 @@ pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
         look_within(keyword, value, &mut |schema| {
             let target = schema.get("$ref").map(|target| target.as_str().unwrap_or_default());
             only &= target.is_none_or(|target| target.starts_with("#/$defs/"));
-            only &= ["$dynamicRef", "$anchor", "$dynamicAnchor", "$id"].iter().all(|name| schema.get(*name).is_none());
+            only &= !["$dynamicRef", "$anchor", "$dynamicAnchor", "$id"].iter().any(|name| schema.contains_key(*name));
         });
     }
     only
@@ -191,23 +191,25 @@ pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
 /// Whether a schema refers to anything.
 pub(super) fn refers(schema: &Value) -> bool {
     let mut found = false;
-    keywords::each(schema, "", &mut |schema, _| found |= schema.get("$ref").is_some());
+    each(schema, &mut |schema| found |= schema.contains_key("$ref"));
     found
 }
 
-/// Every schema under a keyword.
-fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&Value)) {
-    let mut look = |schema: &Value, _: &str| look(schema);
-    if keywords::ONE.contains(&keyword) {
-        return keywords::each(value, "", &mut look);
-    }
+/// A schema that is an object, and every such schema inside of it.
+fn each(schema: &Value, look: &mut impl FnMut(&Map<String, Value>)) {
+    let Value::Object(map) = schema else { return };
+    look(map);
+    map.iter().for_each(|(keyword, value)| look_within(keyword, value, look));
+}
+
+/// Every schema under a keyword that is an object.
+fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&Map<String, Value>)) {
     match value {
+        Value::Object(_) if keywords::ONE.contains(&keyword) => each(value, look),
         Value::Object(named) if keywords::NAMED.contains(&keyword) => {
-            named.values().for_each(|schema| keywords::each(schema, "", &mut look));
+            named.values().for_each(|schema| each(schema, look));
         }
-        Value::Array(list) if keywords::LIST.contains(&keyword) => {
-            list.iter().for_each(|schema| keywords::each(schema, "", &mut look));
-        }
+        Value::Array(list) if keywords::LIST.contains(&keyword) => list.iter().for_each(|schema| each(schema, look)),
         _ => {}
     }
 }

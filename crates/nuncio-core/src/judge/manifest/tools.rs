@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::arguments::{Compared, Pair};
+use super::arguments::{Compared, Pair, Refusals};
 use super::places::{self, Difference, Differences, Which};
 use super::read::{Side, Tool};
 use super::reduce::{Reduced, same_but_words};
@@ -85,12 +85,10 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
     let reduced = Reduced::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
     let Differences { types, notices, exhausted } = places::compare(before, after);
-    let (narrowed, widened) = if same_but_words(before, after) {
-        (Vec::new(), Vec::new())
+    let Refusals { narrowed, widened } = if same_but_words(before, after) {
+        Refusals::default()
     } else {
-        let (forth, back) = (Pair { old: old.input, new: new.input }, Pair { old: new.input, new: old.input });
-        let narrowed = compared.refusals(forth, &reduced, &mut Effort::from(budget));
-        (narrowed, compared.refusals(back, &reduced.turned(), &mut Effort::from(budget)))
+        compared.refusals(Pair { old: old.input, new: new.input }, &reduced, Effort::from(budget))
     };
     let at = |change: Difference, witness: Option<Value>| at_tool(old, new, change, witness);
     if types.is_empty() && notices.is_empty() && narrowed.is_empty() && widened.is_empty() && !exhausted {

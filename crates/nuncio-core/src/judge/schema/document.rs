@@ -1,9 +1,12 @@
 //! One of the two schemas as a document: its resources, anchors and what its references mean.
 
-use std::collections::{HashMap, HashSet};
+use std::borrow::Cow;
+use std::cell::OnceCell;
 
 use serde_json::Value;
 use url::Url;
+
+use crate::judge::{HashMap, HashSet};
 
 /// Where a document without a name is taken to be.
 const NOWHERE: &str = "json-schema:///";
@@ -35,7 +38,8 @@ pub(crate) struct Document<'a> {
     resources: HashMap<String, String>,
     /// Address and place of each resource that begins below the root.
     nested: Vec<(String, Url)>,
-    base: Option<Url>,
+    /// The address of the whole, once needed.
+    base: OnceCell<Option<Url>>,
     /// Where each anchor is, by its resource's place and its name.
     anchors: HashMap<(String, String), String>,
 }
@@ -50,18 +54,27 @@ pub(crate) enum Target<'a> {
 
 impl<'a> Document<'a> {
     pub(crate) fn new(root: &'a Value) -> Self {
-        let nowhere = Url::parse(NOWHERE).ok();
-        let named = root.get("$id").and_then(Value::as_str).and_then(|id| nowhere.as_ref()?.join(id).ok());
-        let base = named.or(nowhere);
         let mut document = Self {
             root,
-            resources: base.iter().map(|base| (address(base), String::new())).collect(),
+            resources: HashMap::default(),
             nested: Vec::new(),
-            base: base.clone(),
-            anchors: HashMap::new(),
+            base: OnceCell::new(),
+            anchors: HashMap::default(),
         };
-        document.index(root, &mut String::new(), base.as_ref(), "");
+        if names_anything(root) {
+            let base = document.base().cloned();
+            document.index(root, &mut String::new(), base.as_ref(), "");
+        }
         document
+    }
+
+    fn base(&self) -> Option<&Url> {
+        let base = || {
+            let nowhere = Url::parse(NOWHERE).ok()?;
+            let named = self.root.get("$id").and_then(Value::as_str).and_then(|id| nowhere.join(id).ok());
+            Some(named.unwrap_or(nowhere))
+        };
+        self.base.get_or_init(base).as_ref()
     }
 
     fn index(&mut self, schema: &'a Value, place: &mut String, base: Option<&Url>, resource: &str) {
@@ -115,10 +128,11 @@ impl<'a> Document<'a> {
     }
 
     /// What a reference written at `place` means.
-    pub(crate) fn resolve(&self, reference: &str, place: &str) -> Option<Target<'a>> {
+    pub(crate) fn resolve(&self, reference: &str, place: Place<'_>) -> Option<Target<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);
         }
+        let place = place.text();
         let base = self
             .nested
             .iter()
@@ -126,13 +140,15 @@ impl<'a> Document<'a> {
                 place.strip_prefix(root.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
             })
             .max_by_key(|(root, _)| root.len())
-            .map_or(self.base.as_ref(), |(_, url)| Some(url))?;
+            .map_or_else(|| self.base(), |(_, url)| Some(url))?;
         // A fragment alone stays in the resource, whatever its address.
         let url = base.join(reference).ok()?;
-        let Some(resource) = self.resources.get(&address(&url)) else {
-            return Some(Target::Elsewhere(url.to_string()));
-        };
-        self.inside(resource, url.fragment().unwrap_or_default())
+        let at = address(&url);
+        let whole = || self.base().filter(|base| address(base) == at).map(|_| "");
+        match self.resources.get(&at).map(String::as_str).or_else(whole) {
+            Some(resource) => self.inside(resource, url.fragment().unwrap_or_default()),
+            None => Some(Target::Elsewhere(url.to_string())),
+        }
     }
 
     /// What a fragment means in the resource at a place.
@@ -148,12 +164,46 @@ impl<'a> Document<'a> {
     }
 }
 
+/// Whether any schema, or anything that looks like one, has a name of its own.
+fn names_anything(value: &Value) -> bool {
+    match value {
+        Value::Array(items) => items.iter().any(names_anything),
+        Value::Object(map) => map
+            .iter()
+            .any(|(key, value)| matches!(key.as_str(), "$id" | "$anchor" | "$dynamicAnchor") || names_anything(value)),
+        _ => false,
+    }
+}
+
+/// A place in a document, written out only when needed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Place<'p> {
+    At(&'p str),
+    Named(&'p Place<'p>, &'p str),
+    Numbered(&'p Place<'p>, usize),
+}
+
+impl<'p> Place<'p> {
+    /// The whole document.
+    pub(crate) const ROOT: Self = Self::At("");
+
+    /// As a JSON pointer.
+    pub(crate) fn text(&self) -> Cow<'p, str> {
+        match *self {
+            Self::At(text) => Cow::Borrowed(text),
+            Self::Named(outer, name) => Cow::Owned(join(&outer.text(), name)),
+            Self::Numbered(outer, index) => Cow::Owned(format!("{}/{index}", outer.text())),
+        }
+    }
+}
+
 /// Whether what is at `place` says the same in both documents, references and all.
 pub(crate) fn says_the_same(old: &Document<'_>, new: &Document<'_>, place: &str) -> bool {
-    let mut seen = HashSet::new();
+    let same_base = old.root.get("$id") == new.root.get("$id") || old.base() == new.base();
+    let mut seen = HashSet::default();
     let mut left = vec![place.to_owned()];
     while let Some(place) = left.pop() {
-        if seen.len() > 64 || old.is_compound() || new.is_compound() || old.base != new.base {
+        if seen.len() > 64 || old.is_compound() || new.is_compound() || !same_base {
             return false;
         }
         if !seen.insert(place.clone()) {
@@ -166,7 +216,7 @@ pub(crate) fn says_the_same(old: &Document<'_>, new: &Document<'_>, place: &str)
         let mut references = Vec::new();
         collect_references(before, &mut references);
         for reference in references {
-            match (old.resolve(reference, ""), new.resolve(reference, "")) {
+            match (old.resolve(reference, Place::ROOT), new.resolve(reference, Place::ROOT)) {
                 (Some(Target::Here(before, _)), Some(Target::Here(after, _))) if before == after => left.push(before),
                 (Some(Target::Elsewhere(before)), Some(Target::Elsewhere(after))) if before == after => {}
                 _ => return false,

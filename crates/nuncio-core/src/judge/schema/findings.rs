@@ -5,7 +5,7 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::SchemaFinding;
-use super::document::{Document, Target, join};
+use super::document::{Document, Place, Target, join};
 use super::local::{Local, Step};
 use super::lower::{END, Lowering, Malformed, Side, Site};
 use super::node::{Dot, Lit, Node};
@@ -115,6 +115,12 @@ impl<'l, 'a> Finder<'l, 'a> {
 
     /// Asks whether the old schema takes a value which, at the end of the path, satisfies the literal.
     fn ask(&mut self, literal: Lit) -> (Lit, Answer) {
+        // What is ruled out here is ruled out of the whole.
+        if self.is_ruled_out(literal) { (literal, Answer::Empty) } else { self.ask_whole(literal) }
+    }
+
+    /// The same for what is not ruled out right here.
+    fn ask_whole(&mut self, literal: Lit) -> (Lit, Answer) {
         let pool = &mut self.lowering.pool;
         let mut goal = literal;
         for step in self.path.iter().rev() {
@@ -123,11 +129,6 @@ impl<'l, 'a> Finder<'l, 'a> {
                 Step::Item(from, to) => !pool.add(Node::FewItems { from, to, what: goal, count: 0 }),
                 Step::Given(condition) => pool.and([condition, goal]),
             };
-        }
-        if self.known.last().is_some_and(|local| local.granted.contains(&!literal))
-            || (!self.path.is_empty() && self.is_ruled_out(literal))
-        {
-            return (goal, Answer::Empty);
         }
         let answer = self.satisfy(vec![self.old, goal]);
         (goal, answer)
@@ -152,7 +153,7 @@ impl<'l, 'a> Finder<'l, 'a> {
             return Ok(false);
         }
         self.open.push(place.to_owned());
-        let site = Site { side: Side::New, place, map };
+        let site = Site { side: Side::New, place: Place::At(place), map };
         let mut any = false;
         for keyword in map.keys() {
             if self.refusals.len() >= MAX_FINDINGS {
@@ -180,16 +181,16 @@ impl<'l, 'a> Finder<'l, 'a> {
         literal: Lit,
         before: Before<'_, 'a>,
     ) -> Result<bool, Malformed> {
-        let place = join(site.place, keyword);
+        let place = join(&site.place.text(), keyword);
         let value = site.map.get(keyword);
         if let ("allOf" | "prefixItems", Some(Value::Array(schemas))) = (keyword, value) {
             let mut any = false;
             for (index, schema) in schemas.iter().enumerate() {
                 let step = (keyword == "prefixItems").then_some(Step::Item(index as u64, index as u64 + 1));
-                let part = self.lowering.schema(Side::New, &join(&place, &index.to_string()), schema)?;
                 let inner = before.at(&self.lowering.old, keyword, Some(&index.to_string()));
                 let inner = if keyword == "allOf" && inner.1.is_none() { before.owned() } else { inner };
                 let at = join(&place, &index.to_string());
+                let part = self.lowering.schema(Side::New, Place::At(&at), schema)?;
                 any |= self.inside(
                     &at,
                     schema,
@@ -214,10 +215,10 @@ impl<'l, 'a> Finder<'l, 'a> {
             }
             return Ok(any);
         }
-        let (goal, answer) = self.ask(!literal);
-        if answer.is_empty() {
+        if self.is_ruled_out(!literal) {
             return Ok(false);
         }
+        // What is refused deeper in says more; only where nothing is, the keyword itself is asked.
         let found = match (keyword, value) {
             ("$ref" | "$dynamicRef", Some(Value::String(reference))) => {
                 let target = self.lowering.new.resolve(reference, site.place);
@@ -242,6 +243,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         if found {
             return Ok(true);
         }
+        let (goal, answer) = self.ask_whole(!literal);
         let rule = SchemaRule::of_keyword(keyword);
         Ok(self.refuse(rule, &place, before.value(keyword), value, goal, &answer))
     }
@@ -257,7 +259,7 @@ impl<'l, 'a> Finder<'l, 'a> {
             if literal == Lit::TRUE {
                 continue;
             }
-            let at = join(&join(site.place, keyword), name);
+            let at = join(&join(&site.place.text(), keyword), name);
             let step = match keyword {
                 "properties" => Some(Step::Property(self.lowering.pool.name(name))),
                 "patternProperties" => Some(Step::Property(self.lowering.pool.pattern(name))),
@@ -267,31 +269,23 @@ impl<'l, 'a> Finder<'l, 'a> {
             if self.known.last().is_some_and(|local| local.granted.contains(&literal)) {
                 continue;
             }
-            if let (Some(step), false) = (step, keyword == "dependentSchemas") {
-                let part = self.lowering.schema(Side::New, &at, schema)?;
-                self.enter(step);
-                let fine = self.is_ruled_out(!part);
-                self.leave();
-                if fine {
-                    continue;
-                }
-            }
-            let (goal, answer) = self.ask(!literal);
-            if answer.is_empty() {
-                continue;
-            }
             let inner = before.at(&self.lowering.old, keyword, Some(name));
             let mut found = false;
             if let Some(step) = step {
-                let inner =
-                    if keyword == "dependentSchemas" && inner.1.is_none() { before.owned() } else { inner.clone() };
+                let part = self.lowering.schema(Side::New, Place::At(&at), schema)?;
                 self.enter(step);
+                if self.is_ruled_out(!part) {
+                    self.leave();
+                    continue;
+                }
+                let inner = if keyword == "dependentSchemas" && inner.1.is_none() { before.owned() } else { inner };
                 let result =
                     self.schema(&at, schema, Before { place: &inner.0, map: inner.1 }, SchemaRule::PropertyRefused);
                 self.leave();
                 found = result?;
             }
             if !found {
+                let (goal, answer) = self.ask(!literal);
                 let old = before.value(keyword).and_then(|members| members.get(name));
                 found = self.refuse(SchemaRule::of_keyword(keyword), &at, old, Some(schema), goal, &answer);
             }
@@ -328,9 +322,9 @@ impl<'l, 'a> Finder<'l, 'a> {
 
     /// Refusals of properties the new schema does not name: those the old one named, then all others.
     fn additional(&mut self, site: Site<'_>, schema: &Value, before: Before<'_, 'a>) -> Result<bool, Malformed> {
-        let place = join(site.place, "additionalProperties");
+        let place = join(&site.place.text(), "additionalProperties");
         let names = self.lowering.additional_names(site)?;
-        let value = self.lowering.schema(Side::New, &place, schema)?;
+        let value = self.lowering.schema(Side::New, Place::At(&place), schema)?;
         let mut any = false;
         let mut named = Vec::new();
         if let Some(Value::Object(members)) = before.value("properties") {
@@ -389,7 +383,7 @@ impl<'l, 'a> Finder<'l, 'a> {
                     break;
                 }
                 let at = join(&join(before.place, keyword), &index.to_string());
-                let taken = self.lowering.schema(Side::Old, &at, branch)?;
+                let taken = self.lowering.schema(Side::Old, Place::At(&at), branch)?;
                 let gone = self.lowering.pool.and([taken, !kept]);
                 let (goal, answer) = self.ask(gone);
                 if matches!(answer, Answer::Model(_)) {
@@ -480,7 +474,7 @@ fn counterpart<'a>(
         match schema {
             Some(Value::Object(map)) => match map.get("$ref").and_then(Value::as_str) {
                 Some(reference) if map.len() <= 2 || !map.contains_key("properties") => {
-                    match document.resolve(reference, &place) {
+                    match document.resolve(reference, Place::At(&place)) {
                         Some(Target::Here(at, target)) => (place, schema) = (at, Some(target)),
                         _ => return (place, Some(map)),
                     }

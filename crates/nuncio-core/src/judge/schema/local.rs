@@ -1,11 +1,10 @@
 //! What is known of one part of a value: often enough to see that the new schema takes it.
 
-use std::collections::{HashMap, HashSet};
-
 use serde_json::Value;
 
 use super::node::{Lit, Node, Pool};
 use super::solve::Solver;
+use crate::judge::{HashMap, HashSet};
 
 /// A step from a value to a part of it.
 #[derive(Clone, Copy)]
@@ -31,8 +30,8 @@ pub(crate) struct Local {
 impl Local {
     pub(crate) fn new(pool: &Pool, facts: Vec<Lit>) -> Self {
         let mut local = Self {
-            granted: HashSet::new(),
-            named: HashMap::new(),
+            granted: HashSet::default(),
+            named: HashMap::default(),
             other_names: Vec::new(),
             items: Vec::new(),
             facts: Vec::new(),

@@ -2,13 +2,12 @@
 
 mod evaluated;
 
-use std::collections::{HashMap, HashSet};
-
 use serde_json::{Map, Value};
 
 use super::decimal::Decimal;
-use super::document::{Document, Target, join, says_the_same};
+use super::document::{Document, Place, Target, join, says_the_same};
 use super::node::{Lit, Node, Pool, types};
+use crate::judge::{HashMap, HashSet};
 
 /// Beyond any index.
 pub(crate) const END: u64 = u64::MAX;
@@ -35,7 +34,8 @@ pub(crate) struct Lowering<'a> {
     pub(crate) pool: Pool,
     pub(crate) old: Document<'a>,
     pub(crate) new: Document<'a>,
-    references: HashMap<(Side, String), u32>,
+    /// By the place of what they refer to, in the old document and in the new one.
+    references: [HashMap<String, u32>; 2],
     waiting: Vec<(u32, Side, String)>,
     /// What the schema at an address in memory says.
     known: HashMap<usize, Lit>,
@@ -50,13 +50,13 @@ pub(crate) struct Lowering<'a> {
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'s> {
     pub(crate) side: Side,
-    pub(crate) place: &'s str,
+    pub(crate) place: Place<'s>,
     pub(crate) map: &'s Map<String, Value>,
 }
 
 impl Site<'_> {
     fn malformed(&self, keyword: &str) -> Malformed {
-        Malformed { side: self.side, place: join(self.place, keyword) }
+        Malformed { side: self.side, place: join(&self.place.text(), keyword) }
     }
 
     fn number(&self, keyword: &str) -> Result<Decimal, Malformed> {
@@ -104,10 +104,10 @@ impl<'a> Lowering<'a> {
             pool: Pool::new(),
             old: Document::new(old),
             new: Document::new(new),
-            references: HashMap::new(),
+            references: [HashMap::default(), HashMap::default()],
             waiting: Vec::new(),
-            known: HashMap::new(),
-            busy: HashSet::new(),
+            known: HashMap::default(),
+            busy: HashSet::default(),
             depth: 0,
             asked: 0,
         }
@@ -115,11 +115,11 @@ impl<'a> Lowering<'a> {
 
     /// What both schemas say, references followed.
     pub(crate) fn roots(&mut self) -> Result<(Lit, Lit), Malformed> {
-        let old = self.schema(Side::Old, "", self.old.root)?;
-        let new = self.schema(Side::New, "", self.new.root)?;
+        let old = self.schema(Side::Old, Place::ROOT, self.old.root)?;
+        let new = self.schema(Side::New, Place::ROOT, self.new.root)?;
         while let Some((number, side, place)) = self.waiting.pop() {
             let Some(schema) = self.document(side).root.pointer(&place) else { return Err(Malformed { side, place }) };
-            let body = self.schema(side, &place, schema)?;
+            let body = self.schema(side, Place::At(&place), schema)?;
             self.pool.bodies[number as usize] = Some(body);
         }
         self.pool.find_unguarded();
@@ -133,12 +133,12 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    pub(crate) fn schema(&mut self, side: Side, place: &str, schema: &Value) -> Result<Lit, Malformed> {
+    pub(crate) fn schema(&mut self, side: Side, place: Place<'_>, schema: &Value) -> Result<Lit, Malformed> {
         let map = match schema {
             Value::Bool(true) => return Ok(Lit::TRUE),
             Value::Bool(false) => return Ok(Lit::FALSE),
             Value::Object(map) => map,
-            _ => return Err(Malformed { side, place: place.to_owned() }),
+            _ => return Err(Malformed { side, place: place.text().into_owned() }),
         };
         // A schema that several keywords need is read once.
         let address = std::ptr::from_ref(map).addr();
@@ -147,7 +147,7 @@ impl<'a> Lowering<'a> {
         }
         if self.depth >= MAX_DEPTH || !self.busy.insert(address) {
             // Too deep for now, or being read just now: it is read from where it is referred to.
-            let number = self.place(side, place.to_owned());
+            let number = self.place(side, place.text().into_owned());
             return Ok(self.pool.add(Node::Ref(number)));
         }
         self.depth += 1;
@@ -164,18 +164,18 @@ impl<'a> Lowering<'a> {
     fn at(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
         match site.map.get(keyword) {
             None => Ok(Lit::TRUE),
-            Some(schema) => self.schema(site.side, &join(site.place, keyword), schema),
+            Some(schema) => self.schema(site.side, Place::Named(&site.place, keyword), schema),
         }
     }
 
     fn list_at(&mut self, site: Site<'_>, keyword: &str) -> Result<Vec<Lit>, Malformed> {
-        let place = join(site.place, keyword);
+        let place = Place::Named(&site.place, keyword);
         let schemas = site.list(keyword)?;
         if schemas.is_empty() {
             return Err(site.malformed(keyword));
         }
         let parts = schemas.iter().enumerate();
-        parts.map(|(index, schema)| self.schema(site.side, &join(&place, &index.to_string()), schema)).collect()
+        parts.map(|(index, schema)| self.schema(site.side, Place::Numbered(&place, index), schema)).collect()
     }
 
     /// What one keyword of a schema says; nothing if it is an annotation or said with another keyword.
@@ -303,9 +303,9 @@ impl<'a> Lowering<'a> {
             }
             "$defs" | "definitions" => {
                 // Only to see that they are schemas; who refers to them reads them there.
-                let place = join(site.place, keyword);
+                let place = Place::Named(&site.place, keyword);
                 for (name, member) in site.members(keyword)? {
-                    self.schema(site.side, &join(&place, name), member)?;
+                    self.schema(site.side, Place::Named(&place, name), member)?;
                 }
                 Lit::TRUE
             }
@@ -319,7 +319,8 @@ impl<'a> Lowering<'a> {
         if keyword.starts_with("dependent") {
             return self.dependency(site, keyword, keyword, name, schema);
         }
-        let value = self.schema(site.side, &join(&join(site.place, keyword), name), schema)?;
+        let place = Place::Named(&site.place, keyword);
+        let value = self.schema(site.side, Place::Named(&place, name), schema)?;
         let name = if keyword == "properties" { self.pool.name(name) } else { self.pool.pattern(name) };
         Ok(self.each(name, value))
     }
@@ -335,7 +336,8 @@ impl<'a> Lowering<'a> {
     ) -> Result<Lit, Malformed> {
         let absent = self.absent(name);
         if like == "dependentSchemas" {
-            let value = self.schema(site.side, &join(&join(site.place, keyword), name), entailed)?;
+            let place = Place::Named(&site.place, keyword);
+            let value = self.schema(site.side, Place::Named(&place, name), entailed)?;
             return Ok(self.pool.or([absent, value]));
         }
         let mut parts = Vec::new();
@@ -350,8 +352,7 @@ impl<'a> Lowering<'a> {
     pub(crate) fn additional_names(&mut self, site: Site<'_>) -> Result<Lit, Malformed> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
-            let names: Vec<Value> = site.members("properties")?.keys().map(|name| Value::from(name.as_str())).collect();
-            others.push(!self.pool.values_of(&names));
+            others.push(!self.pool.names(site.members("properties")?.keys().map(String::as_str)));
         }
         if site.map.contains_key("patternProperties") {
             others.extend(site.members("patternProperties")?.keys().map(|pattern| !self.pool.pattern(pattern)));
@@ -389,16 +390,24 @@ impl<'a> Lowering<'a> {
     }
 
     fn types(&mut self, site: Site<'_>, value: &Value) -> Result<Lit, Malformed> {
-        let names: Vec<&str> = match value {
-            Value::String(name) => vec![name],
-            other => site.names("type", other)?,
+        let one;
+        let all;
+        let names: &[&str] = match value {
+            Value::String(name) => {
+                one = [name.as_str()];
+                &one
+            }
+            other => {
+                all = site.names("type", other)?;
+                &all
+            }
         };
         if names.is_empty() {
             return Err(site.malformed("type"));
         }
         let (mut mask, mut integer) = (0, false);
         for name in names {
-            mask |= match name {
+            mask |= match *name {
                 "null" => types::NULL,
                 "boolean" => types::BOOLEAN,
                 "number" => types::NUMBER,
@@ -424,7 +433,7 @@ impl<'a> Lowering<'a> {
         let document = self.document(site.side);
         if keyword == "$dynamicRef" && document.is_compound() {
             // Which anchor is meant depends on who asks.
-            let text = format!("{:?} {} {reference}", site.side, site.place);
+            let text = format!("{:?} {} {reference}", site.side, site.place.text());
             return Ok(self.pool.opaque(text));
         }
         match document.resolve(reference, site.place) {
@@ -439,7 +448,7 @@ impl<'a> Lowering<'a> {
 
     /// The reference to a place, made if it is new. What is the same in both documents is one.
     fn place(&mut self, side: Side, place: String) -> u32 {
-        if let Some(&number) = self.references.get(&(side, place.clone())) {
+        if let Some(&number) = self.references[side as usize].get(&place) {
             return number;
         }
         let number = if side == Side::New && says_the_same(&self.old, &self.new, &place) {
@@ -449,7 +458,7 @@ impl<'a> Lowering<'a> {
             self.waiting.push((number, side, place.clone()));
             number
         };
-        self.references.insert((side, place), number);
+        self.references[side as usize].insert(place, number);
         number
     }
 }

@@ -1,13 +1,13 @@
 //! What a schema says, as shared nodes: equal parts of both schemas are one node.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::decimal::{Decimal, canonical};
 use super::regex::Regex;
+use crate::judge::HashMap;
 
 /// The six types, as bits. An integer is a number that is a multiple of one.
 pub(crate) mod types {
@@ -127,6 +127,8 @@ pub(crate) struct Pool {
     by_node: HashMap<Rc<Node>, u32>,
     values: Vec<Value>,
     by_value: HashMap<String, u32>,
+    /// The same for texts, which are most.
+    by_text: HashMap<String, u32>,
     patterns: Vec<Pattern>,
     by_pattern: HashMap<String, u32>,
     by_opaque: HashMap<String, u32>,
@@ -154,12 +156,13 @@ impl Pool {
         let mut pool = Self {
             nodes: Vec::new(),
             reach: Vec::new(),
-            by_node: HashMap::new(),
+            by_node: HashMap::default(),
             values: Vec::new(),
-            by_value: HashMap::new(),
+            by_value: HashMap::default(),
+            by_text: HashMap::default(),
             patterns: Vec::new(),
-            by_pattern: HashMap::new(),
-            by_opaque: HashMap::new(),
+            by_pattern: HashMap::default(),
+            by_opaque: HashMap::default(),
             bodies: Vec::new(),
             unguarded: Vec::new(),
         };
@@ -280,17 +283,31 @@ impl Pool {
     }
 
     pub(crate) fn values_of<'a>(&mut self, values: impl IntoIterator<Item = &'a Value>) -> Lit {
-        let mut numbers: Vec<u32> = values.into_iter().map(|value| self.intern(value)).collect();
+        let numbers = values.into_iter().map(|value| self.intern(value)).collect();
+        self.numbered(numbers)
+    }
+
+    fn numbered(&mut self, mut numbers: Vec<u32>) -> Lit {
         numbers.sort_unstable();
         numbers.dedup();
         if numbers.is_empty() { Lit::FALSE } else { self.add(Node::Enum(numbers.into())) }
     }
 
     pub(crate) fn name(&mut self, name: &str) -> Lit {
-        self.one_value(&Value::from(name))
+        let number = self.intern_text(name);
+        self.add(Node::Enum([number].into()))
+    }
+
+    /// Any of these names.
+    pub(crate) fn names<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Lit {
+        let numbers = names.into_iter().map(|name| self.intern_text(name)).collect();
+        self.numbered(numbers)
     }
 
     fn intern(&mut self, value: &Value) -> u32 {
+        if let Value::String(text) = value {
+            return self.intern_text(text);
+        }
         let text = canonical(value);
         if let Some(&number) = self.by_value.get(&text) {
             return number;
@@ -301,9 +318,22 @@ impl Pool {
         number
     }
 
+    fn intern_text(&mut self, text: &str) -> u32 {
+        if let Some(&number) = self.by_text.get(text) {
+            return number;
+        }
+        let number = u32::try_from(self.values.len()).unwrap_or(u32::MAX);
+        self.values.push(Value::from(text));
+        self.by_text.insert(text.to_owned(), number);
+        number
+    }
+
     /// The number of a value, if any schema or search has named it.
     pub(crate) fn number_of(&self, value: &Value) -> Option<u32> {
-        self.by_value.get(&canonical(value)).copied()
+        match value {
+            Value::String(text) => self.by_text.get(text).copied(),
+            other => self.by_value.get(&canonical(other)).copied(),
+        }
     }
 
     pub(crate) fn value(&self, number: u32) -> &Value {

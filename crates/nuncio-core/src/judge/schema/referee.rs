@@ -1,12 +1,12 @@
 //! The second opinion: a value is a witness only if a real validator says so.
 
 use std::cell::OnceCell;
-use std::collections::HashMap;
 
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use super::document::{Document, LIST, MAP, ONE, Target, join};
+use super::document::{Document, LIST, MAP, ONE, Place, Target};
+use crate::judge::HashMap;
 use crate::schema::{MAX_DEPTH, depth};
 
 /// How often a pattern may go back before it counts as not matching.
@@ -78,7 +78,7 @@ fn compile(schema: &Value) -> Option<Validator> {
 
 /// How many schemas a validator looks at when each is met once more wherever it is referred to.
 fn weight(document: &Document<'_>) -> u64 {
-    Scales { document, known: HashMap::new() }.weigh("", document.root, 0)
+    Scales { document, known: HashMap::default() }.weigh(Place::ROOT, document.root, 0)
 }
 
 struct Scales<'d, 'a> {
@@ -88,29 +88,29 @@ struct Scales<'d, 'a> {
 }
 
 impl Scales<'_, '_> {
-    fn weigh(&mut self, place: &str, schema: &Value, nested: usize) -> u64 {
+    fn weigh(&mut self, place: Place<'_>, schema: &Value, nested: usize) -> u64 {
         let Value::Object(map) = schema else { return 1 };
         if nested > MAX_CHAIN {
             return u64::MAX;
         }
         let mut sum = 1u64;
         for (keyword, value) in map {
-            let at = || join(place, keyword);
+            let at = Place::Named(&place, keyword);
             let more = match value {
                 Value::Array(list) if LIST.contains(&keyword.as_str()) => list
                     .iter()
                     .enumerate()
-                    .map(|(index, schema)| self.weigh(&join(&at(), &index.to_string()), schema, nested + 1))
+                    .map(|(index, schema)| self.weigh(Place::Numbered(&at, index), schema, nested + 1))
                     .fold(0, u64::saturating_add),
                 Value::Object(members)
                     if MAP.contains(&keyword.as_str()) && !keyword.starts_with('$') && keyword != "definitions" =>
                 {
                     members
                         .iter()
-                        .map(|(name, schema)| self.weigh(&join(&at(), name), schema, nested + 1))
+                        .map(|(name, schema)| self.weigh(Place::Named(&at, name), schema, nested + 1))
                         .fold(0, u64::saturating_add)
                 }
-                Value::Object(_) if ONE.contains(&keyword.as_str()) => self.weigh(&at(), value, nested + 1),
+                Value::Object(_) if ONE.contains(&keyword.as_str()) => self.weigh(at, value, nested + 1),
                 Value::String(reference) if matches!(keyword.as_str(), "$ref" | "$dynamicRef") => {
                     self.target(reference, place, nested)
                 }
@@ -124,13 +124,13 @@ impl Scales<'_, '_> {
         sum.saturating_mul(looks)
     }
 
-    fn target(&mut self, reference: &str, place: &str, nested: usize) -> u64 {
+    fn target(&mut self, reference: &str, place: Place<'_>, nested: usize) -> u64 {
         let Some(Target::Here(at, schema)) = self.document.resolve(reference, place) else { return 1 };
         if let Some(weight) = self.known.get(&at) {
             return *weight;
         }
         self.known.insert(at.clone(), 1);
-        let weight = self.weigh(&at, schema, nested + 1);
+        let weight = self.weigh(Place::At(&at), schema, nested + 1);
         self.known.insert(at, weight);
         weight
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, Target};
+use super::document::{Document, Place, Target};
 use super::referee::Referee;
 
 /// How deep a made value nests.
@@ -138,7 +138,7 @@ impl Maker {
             return values.get(index).cloned().unwrap_or(Value::Null);
         }
         if let Some(Target::Here(place, target)) =
-            map.get("$ref").and_then(Value::as_str).and_then(|reference| document.resolve(reference, place))
+            map.get("$ref").and_then(Value::as_str).and_then(|reference| document.resolve(reference, Place::At(place)))
         {
             return self.make(document, &place, target, depth + 1);
         }

@@ -7,12 +7,13 @@ mod numbers;
 mod objects;
 mod strings;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use serde_json::Value;
 
 use super::node::{Dot, Lit, Node, Pool, types};
+use crate::judge::HashMap;
 
 /// How deep the search may nest; a test runs it on a small stack.
 const MAX_DEPTH: usize = 160;

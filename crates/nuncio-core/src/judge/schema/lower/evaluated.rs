@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::{END, Lowering, Malformed, Side, Site};
-use crate::judge::schema::document::{Target, join};
+use crate::judge::schema::document::{Place, Target};
 use crate::judge::schema::node::Lit;
 
 /// How many combinations are looked at.
@@ -71,7 +71,7 @@ impl Lowering<'_> {
             Ok(cases) => cases,
             Err(Stop::Malformed(malformed)) => return Err(malformed),
             Err(Stop::TooMany) => {
-                let text = format!("{:?} {} {keyword}", site.side, site.place);
+                let text = format!("{:?} {} {keyword}", site.side, site.place.text());
                 return Ok(self.pool.opaque(text));
             }
         };
@@ -138,7 +138,7 @@ impl Lowering<'_> {
                 let Some(Target::Here(place, schema)) = document.resolve(reference, site.place) else {
                     return Err(Stop::TooMany);
                 };
-                let inner = self.inner(site.side, &place, schema)?;
+                let inner = self.inner(site.side, Place::At(&place), schema)?;
                 cases = product(&cases, &inner)?;
             }
         }
@@ -148,13 +148,14 @@ impl Lowering<'_> {
             }
             let mut exactly_one = Vec::new();
             for (index, schema) in site.list(keyword)?.iter().enumerate() {
-                let place = join(&join(site.place, keyword), &index.to_string());
-                let inner = self.inner(site.side, &place, schema)?;
+                let list = Place::Named(&site.place, keyword);
+                let place = Place::Numbered(&list, index);
+                let inner = self.inner(site.side, place, schema)?;
                 if keyword == "allOf" {
                     cases = product(&cases, &inner)?;
                     continue;
                 }
-                let branch = self.schema(site.side, &place, schema)?;
+                let branch = self.schema(site.side, place, schema)?;
                 let inner = product(&[Case::when(branch)], &inner)?;
                 if keyword == "oneOf" {
                     exactly_one.extend(inner);
@@ -175,8 +176,7 @@ impl Lowering<'_> {
                 let mut branch = vec![Case::when(when)];
                 for keyword in keywords {
                     if let Some(schema) = site.map.get(*keyword) {
-                        let place = join(site.place, keyword);
-                        let inner = self.inner(site.side, &place, schema)?;
+                        let inner = self.inner(site.side, Place::Named(&site.place, keyword), schema)?;
                         branch = product(&branch, &inner)?;
                     }
                 }
@@ -186,8 +186,8 @@ impl Lowering<'_> {
         }
         if has("dependentSchemas") {
             for (name, schema) in site.members("dependentSchemas")? {
-                let place = join(&join(site.place, "dependentSchemas"), name);
-                let inner = self.inner(site.side, &place, schema)?;
+                let all = Place::Named(&site.place, "dependentSchemas");
+                let inner = self.inner(site.side, Place::Named(&all, name), schema)?;
                 if inner.iter().all(Case::saw_nothing) {
                     continue;
                 }
@@ -200,7 +200,7 @@ impl Lowering<'_> {
         Ok(cases)
     }
 
-    fn inner(&mut self, side: Side, place: &str, schema: &Value) -> Result<Vec<Case>, Stop> {
+    fn inner(&mut self, side: Side, place: Place<'_>, schema: &Value) -> Result<Vec<Case>, Stop> {
         match schema {
             Value::Object(map) => self.cases(Site { side, place, map }, false),
             _ => Ok(vec![Case::default()]),
