@@ -15,7 +15,7 @@ use super::reduce::{Reduced, refers, refers_to_definitions_only, restore};
 use super::sample::sample;
 use super::tools::weight;
 use crate::judge::HashMap;
-use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaFinding};
+use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaFinding, SchemaRule, join};
 
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
@@ -65,8 +65,8 @@ impl<'a> Compared<'a> {
     }
 
     fn each(&mut self, pair: Pair<'a>, parts: Parts<'a>, mut effort: Effort) -> Vec<SchemaFinding> {
-        let Parts { parts, samples } = parts;
-        let mut found: Vec<(usize, SchemaFinding)> = Vec::new();
+        let Parts { plain, parts, samples } = parts;
+        let mut found = plain;
         for (argument, part) in parts {
             if found.len() >= MAX_FINDINGS {
                 break;
@@ -74,19 +74,22 @@ impl<'a> Compared<'a> {
             let gone = argument.is_some_and(|name| !part.new.properties.iter().any(|(named, _)| *named == name));
             for finding in self.one(part, &mut effort).iter() {
                 let mut finding = finding.clone();
-                // In the order of the keywords in which a whole schema is read.
-                let order = if finding.pointer.starts_with("/required/") {
-                    let names = pair.new.get("required").and_then(Value::as_array);
-                    let at = names.and_then(|names| names.iter().position(|name| name.as_str() == argument));
-                    let at = at.unwrap_or_default();
-                    finding.pointer = format!("/required/{at}");
-                    3 + at
-                } else if gone {
-                    0
-                } else {
-                    1 + usize::from(argument.is_some())
+                let order = match argument {
+                    Some(name) if finding.pointer.starts_with("/required/") => {
+                        let at = required_at(pair.new, name);
+                        finding.pointer = format!("/required/{at}");
+                        Order::Missed(at)
+                    }
+                    Some(name) if gone => Order::Gone(name),
+                    Some(name) => Order::Changed(name),
+                    None => Order::Others,
                 };
-                found.push((order, whole(finding, pair, &samples, argument)));
+                restore(&mut finding, pair);
+                if let Some(Value::Object(arguments)) = &mut finding.witness {
+                    let others = samples.iter().filter(|(name, _)| Some(*name) != argument);
+                    arguments.extend(others.map(|(name, value)| ((*name).to_owned(), value.clone())));
+                }
+                found.push((order, finding));
             }
         }
         found.sort_by_key(|(order, _)| *order);
@@ -114,24 +117,26 @@ fn wholes(pair: Pair<'_>, reduced: &Reduced<'_>, mut effort: Effort) -> Vec<Sche
     found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
 
-/// What was found in a part, said of the whole schemas.
-fn whole(
-    mut finding: SchemaFinding,
-    pair: Pair<'_>,
-    samples: &[(&str, Value)],
-    argument: Option<&str>,
-) -> SchemaFinding {
-    restore(&mut finding, pair);
-    if let Some(Value::Object(arguments)) = &mut finding.witness {
-        let others = samples.iter().filter(|(name, _)| Some(*name) != argument);
-        arguments.extend(others.map(|(name, value)| ((*name).to_owned(), value.clone())));
-    }
-    finding
+/// Where in the list of what is required an argument stands.
+fn required_at(schema: &Value, name: &str) -> usize {
+    let names = schema.get("required").and_then(Value::as_array);
+    names.and_then(|names| names.iter().position(|required| required == name)).unwrap_or_default()
+}
+
+/// The order in which what is found is told: that of the keywords in a schema.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Order<'a> {
+    Gone(&'a str),
+    Others,
+    Changed(&'a str),
+    Missed(usize),
 }
 
 /// Two schemas taken apart.
 struct Parts<'a> {
-    /// By argument; none for all names that are not written.
+    /// What is plain to see: an argument that is gone, or that must be there now.
+    plain: Vec<(Order<'a>, SchemaFinding)>,
+    /// What has to be compared, by argument; none for all names that are not written.
     parts: Vec<(Option<&'a str>, Part<'a>)>,
     /// What a call must have, each with a valid value.
     samples: Vec<(&'a str, Value)>,
@@ -234,15 +239,32 @@ impl<'a> Taken<'a> {
 /// Whether a keyword says what each argument must be, or nothing that is enforced.
 fn is_one_by_one(keyword: &str, value: &Value) -> bool {
     match keyword {
-        "$defs" | "default" | "properties" | "required" => true,
-        "$comment" | "description" | "title" => value.is_string(),
-        "deprecated" => value.is_boolean(),
-        "examples" => value.is_array(),
+        "$defs" | "properties" | "required" => true,
         "additionalProperties" => value.is_boolean(),
         "type" => value == "object",
         "$schema" => value == "https://json-schema.org/draft/2020-12/schema",
+        _ => is_annotation(keyword, value),
+    }
+}
+
+/// Whether a keyword is rightly written and enforces nothing.
+fn is_annotation(keyword: &str, value: &Value) -> bool {
+    match keyword {
+        "default" => true,
+        "$comment" | "contentEncoding" | "contentMediaType" | "description" | "format" | "title" => value.is_string(),
+        "deprecated" | "readOnly" | "writeOnly" => value.is_boolean(),
+        "examples" => value.is_array(),
         _ => false,
     }
+}
+
+/// A valid value of a schema that has no parts, where one is plain to see.
+fn plain_sample(schema: &Value) -> Option<Value> {
+    let flat = |(keyword, value): (&String, &Value)| match keyword.as_str() {
+        "const" | "enum" | "maxLength" | "maximum" | "minLength" | "minimum" | "type" => true,
+        other => is_annotation(other, value),
+    };
+    schema.as_object()?.iter().all(flat).then(|| sample(schema))?
 }
 
 /// Takes two schemas apart; not if there would be too much to compare.
@@ -258,43 +280,95 @@ fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'
             None => kept.push((*name, schema)),
         }
     }
-    let mut parts = Vec::new();
-    let names: BTreeSet<&str> = old.names().chain(new.names()).chain(new.required.iter().copied()).collect();
-    if !old.is_closed() && new.is_closed() {
-        // Names that are not written, and what cannot be left out.
-        let unwritten =
-            || names.iter().filter(|name| !kept.iter().any(|(other, _)| other == *name)).map(|name| (*name, &NOTHING));
-        let before =
-            old.half(unwritten().chain(kept.iter().copied()).collect(), kept.iter().map(|(name, _)| *name).collect());
-        let after = new.half(unwritten().chain(kept.iter().map(|(name, _)| (*name, &ANYTHING))).collect(), Vec::new());
-        parts.push((None, Part { old: Half { others: old.others, ..before }, new: after }));
-    }
-    for name in names {
-        let (before, after) = (old.said(name), new.said(name));
-        let missed = new.required.contains(name) && !old.required.contains(name);
-        let changed = before.is_some_and(|before| after != Some(before) || (!same_definitions && refers(before)));
-        if missed || changed {
-            let others = kept.iter().filter(|(other, _)| *other != name);
-            let old = old.half(
-                others.clone().copied().chain(before.map(|before| (name, before))).collect(),
-                others.clone().map(|(other, _)| *other).chain(old.required.get(name).copied()).collect(),
-            );
-            let new = new.half(
-                others.map(|(other, _)| (*other, &ANYTHING)).chain(after.map(|after| (name, after))).collect(),
-                new.required.get(name).copied().into_iter().collect(),
-            );
-            parts.push((Some(name), Part { old, new }));
+    let mut split = Split { parts: Vec::new(), room: MOST_PARTS * (weight(pair.old) + weight(pair.new)) };
+    let mut plain = Vec::new();
+    let written: BTreeSet<&str> = old.names().chain(new.names()).collect();
+    for name in new.required.iter().filter(|name| !old.required.contains(*name)).take(MAX_FINDINGS) {
+        if kept.is_empty() {
+            let at = required_at(pair.new, name);
+            let witness = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let finding = SchemaFinding {
+                rule: SchemaRule::RequiredAdded,
+                pointer: format!("/required/{at}"),
+                old: pair.old.get("required").cloned(),
+                new: pair.new.get("required").cloned(),
+                witness: Some(Value::Object(witness.collect())),
+            };
+            plain.push((Order::Missed(at), finding));
+        } else {
+            split.add(Some(name), old.half(kept.clone(), names_of(&kept)), new.half(anything(&kept), vec![name]))?;
         }
     }
-    let needed = |of: fn(&Part<'a>) -> Option<&'a Value>| parts.iter().any(|(_, part)| of(part).is_some());
+    for name in &written {
+        let Some(before) = old.said(name) else { continue };
+        let after = new.said(name);
+        let same = after == Some(before) && (same_definitions || !refers(before));
+        if same || after == Some(&ANYTHING) {
+            continue;
+        }
+        if plain.len() >= 2 * MAX_FINDINGS {
+            break;
+        }
+        if after.is_none()
+            && kept.is_empty()
+            && let Some(value) = plain_sample(before)
+        {
+            let others = samples.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
+            let finding = SchemaFinding {
+                rule: SchemaRule::PropertyRefused,
+                pointer: join("/properties", name),
+                old: Some(before.clone()),
+                new: None,
+                witness: Some(Value::Object(others.chain([((*name).to_owned(), value)]).collect())),
+            };
+            plain.push((Order::Gone(name), finding));
+            continue;
+        }
+        let others: Vec<(&str, &Value)> = kept.iter().filter(|(other, _)| other != name).copied().collect();
+        let required = names_of(&others).into_iter().chain(old.required.get(name).copied()).collect();
+        let (mut old_ones, mut new_ones) = (others.clone(), anything(&others));
+        old_ones.push((name, before));
+        new_ones.extend(after.map(|after| (*name, after)));
+        split.add(Some(name), old.half(old_ones, required), new.half(new_ones, Vec::new()))?;
+    }
+    if !old.is_closed() && new.is_closed() {
+        // Names that are not written, and what cannot be left out.
+        let mut named: Vec<(&str, &Value)> = written.iter().map(|name| (*name, &NOTHING)).collect();
+        named.retain(|(name, _)| !old.required.contains(name) || !kept.iter().any(|(other, _)| other == name));
+        let before = old.half([named.as_slice(), &kept].concat(), names_of(&kept));
+        let after = new.half([named, anything(&kept)].concat(), Vec::new());
+        split.add(None, Half { others: old.others, ..before }, after)?;
+    }
+    let needed = |of: fn(&Part<'a>) -> Option<&'a Value>| split.parts.iter().any(|(_, part)| of(part).is_some());
     let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
     let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
     if !same_definitions && (unneeded_old || unneeded_new) {
         // Nothing needs them, but they have to be schemas.
         let half = |definitions| Half { definitions, ..Half::default() };
-        parts.push((None, Part { old: half(old.definitions), new: half(new.definitions) }));
+        split.add(None, half(old.definitions), half(new.definitions))?;
     }
-    let room = MOST_PARTS * (weight(pair.old) + weight(pair.new));
-    let all: usize = parts.iter().map(|(_, part)| part.old.weight() + part.new.weight()).sum();
-    (all <= room).then_some(Parts { parts, samples })
+    Some(Parts { plain, parts: split.parts, samples })
+}
+
+fn names_of<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<&'a str> {
+    arguments.iter().map(|(name, _)| *name).collect()
+}
+
+/// The same arguments, whatever they are.
+fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)> {
+    arguments.iter().map(|(name, _)| (*name, &ANYTHING)).collect()
+}
+
+/// Parts, as long as there is room for them.
+struct Split<'a> {
+    parts: Vec<(Option<&'a str>, Part<'a>)>,
+    room: usize,
+}
+
+impl<'a> Split<'a> {
+    fn add(&mut self, argument: Option<&'a str>, old: Half<'a>, new: Half<'a>) -> Option<()> {
+        self.room = self.room.checked_sub(old.weight() + new.weight())?;
+        self.parts.push((argument, Part { old, new }));
+        Some(())
+    }
 }

@@ -157,7 +157,7 @@ fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>)
             }
             other => other.clone(),
         };
-        look_within(keyword, &value, &mut |schema| refers_still |= schema.contains_key("$ref"));
+        look_within(keyword, &value, &mut |keyword, _| refers_still |= keyword == "$ref");
         kept.insert(keyword.clone(), value);
     }
     if refers_still && let Some(definitions) = map.get("$defs") {
@@ -179,10 +179,12 @@ fn is_required(map: &Map<String, Value>, name: &str) -> Option<bool> {
 pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
     let mut only = true;
     for (keyword, value) in map {
-        look_within(keyword, value, &mut |schema| {
-            let target = schema.get("$ref").map(|target| target.as_str().unwrap_or_default());
-            only &= target.is_none_or(|target| target.starts_with("#/$defs/"));
-            only &= !["$dynamicRef", "$anchor", "$dynamicAnchor", "$id"].iter().any(|name| schema.contains_key(*name));
+        look_within(keyword, value, &mut |keyword, value| {
+            only &= match keyword {
+                "$ref" => value.as_str().is_some_and(|target| target.starts_with("#/$defs/")),
+                "$dynamicRef" | "$anchor" | "$dynamicAnchor" | "$id" => false,
+                _ => true,
+            };
         });
     }
     only
@@ -191,19 +193,21 @@ pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
 /// Whether a schema refers to anything.
 pub(super) fn refers(schema: &Value) -> bool {
     let mut found = false;
-    each(schema, &mut |schema| found |= schema.contains_key("$ref"));
+    each(schema, &mut |keyword, _| found |= keyword == "$ref");
     found
 }
 
-/// A schema that is an object, and every such schema inside of it.
-fn each(schema: &Value, look: &mut impl FnMut(&Map<String, Value>)) {
+/// Every keyword of a schema and of all schemas inside of it.
+fn each(schema: &Value, look: &mut impl FnMut(&str, &Value)) {
     let Value::Object(map) = schema else { return };
-    look(map);
-    map.iter().for_each(|(keyword, value)| look_within(keyword, value, look));
+    for (keyword, value) in map {
+        look(keyword, value);
+        look_within(keyword, value, look);
+    }
 }
 
-/// Every schema under a keyword that is an object.
-fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&Map<String, Value>)) {
+/// Every keyword of all schemas under a keyword.
+fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(_) if keywords::ONE.contains(&keyword) => each(value, look),
         Value::Object(named) if keywords::NAMED.contains(&keyword) => {
