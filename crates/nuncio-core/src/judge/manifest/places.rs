@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, VecDeque};
 use serde_json::Value;
 
 use super::NoticeRule;
+use super::reduce::refers;
 use crate::judge::HashSet;
 use crate::judge::schema::join as pointer;
 use crate::schema::keywords::Document;
@@ -160,8 +161,8 @@ impl<'a> Walk<'a> {
         }
         // Without references, what looks the same is the same.
         if let ([old], [new]) = (old.as_slice(), new.as_slice())
-            && !self.refers()
             && old.schema == new.schema
+            && !(self.refers() && refers(old.schema))
         {
             return;
         }

@@ -193,7 +193,7 @@ pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
 /// Whether a schema refers to anything.
 pub(super) fn refers(schema: &Value) -> bool {
     let mut found = false;
-    each(schema, &mut |keyword, _| found |= keyword == "$ref");
+    each(schema, &mut |keyword, _| found |= matches!(keyword, "$ref" | "$dynamicRef"));
     found
 }
 

@@ -64,18 +64,18 @@ fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Comp
         if before == after {
             continue;
         }
-        let change = Change::of(pointer(&new.place(), name), before, after).scope(new.scope).tool(new.name);
+        let change = || Change::of(pointer(&new.place(), name), before, after).scope(new.scope).tool(new.name);
         let same = |default: Value| or_default(before, &default) == or_default(after, &default);
         match name.as_str() {
             "name" => {}
             "input_schema" => input(old, new, shares.one(new), compared, report),
-            "permission_scope" => report.finding(ChangeRule::ToolMoved, change),
+            "permission_scope" => report.finding(ChangeRule::ToolMoved, change()),
             "timeout_ms" if same(DEFAULT_TIMEOUT.as_secs().saturating_mul(1000).into()) => {}
-            "timeout_ms" => report.notice(NoticeRule::TimeoutChanged, change),
+            "timeout_ms" => report.notice(NoticeRule::TimeoutChanged, change()),
             "required" if same(false.into()) => {}
-            "required" => report.notice(NoticeRule::ToolRequiredChanged, change),
-            name if is_display(name) => report.notice(NoticeRule::DisplayTextChanged, change),
-            _ => report.notice(NoticeRule::FieldChanged, change),
+            "required" => report.notice(NoticeRule::ToolRequiredChanged, change()),
+            name if is_display(name) => report.notice(NoticeRule::DisplayTextChanged, change()),
+            _ => report.notice(NoticeRule::FieldChanged, change()),
         }
     }
 }

@@ -218,36 +218,31 @@ impl Solver<'_> {
 
     /// Among all numbers of an interval that holds more than one: there always is one, if it can be written.
     fn between(&mut self, numbers: &Numbers) -> Answer {
-        let mut tries: Vec<Option<Decimal>> = Vec::new();
         let half = Decimal::ZERO.towards(Decimal::ONE, 500);
-        for number in [Some(Decimal::ZERO), Some(Decimal::ONE), half] {
-            tries.push(number);
-            tries.push(number.map(Decimal::negated));
-        }
-        for (bound, _) in [numbers.low, numbers.high].into_iter().flatten() {
-            for offset in [Some(Decimal::ZERO), Some(Decimal::ONE), half] {
-                tries.push(offset.and_then(|offset| bound.plus(offset)));
-                tries.push(offset.and_then(|offset| bound.plus(offset.negated())));
-            }
-            tries.push(bound.times(2));
-        }
-        if let (Some((low, _)), Some((high, _))) = (numbers.low, numbers.high) {
-            tries.extend([500, 250, 750, 100, 900, 333, 617, 1, 999].map(|part| low.towards(high, part)));
-        }
+        let small = [Some(Decimal::ZERO), Some(Decimal::ONE), half];
+        let both_ways = move |from: Decimal, offset: Option<Decimal>| {
+            [offset.and_then(|offset| from.plus(offset)), offset.and_then(|offset| from.plus(offset.negated()))]
+        };
+        let near_zero = small.into_iter().flat_map(|number| [number, number.map(Decimal::negated)]);
+        let bounds = [numbers.low, numbers.high].into_iter().flatten();
+        let near_bounds = bounds.flat_map(move |(bound, _)| {
+            let around = small.into_iter().flat_map(move |offset| both_ways(bound, offset));
+            around.chain([bound.times(2)])
+        });
+        let inner = numbers.low.zip(numbers.high).into_iter().flat_map(|((low, _), (high, _))| {
+            [500, 250, 750, 100, 900, 333, 617, 1, 999].into_iter().map(move |part| low.towards(high, part))
+        });
         // Against many forbidden numbers and units: ever finer, ever stranger fractions.
         let origin = numbers.low.or(numbers.high).map_or(Decimal::ZERO, |(bound, _)| bound);
-        for nth in 1..=(numbers.forbidden.len() as i128 + 16) {
-            let (Some(up), Some(small)) =
-                (Decimal::of_int(nth), Decimal::ZERO.towards(Decimal::ONE, 1).and_then(|small| small.times(nth)))
-            else {
-                break;
-            };
-            for offset in [Some(up), Some(small), small.towards(Decimal::ZERO, 137), up.plus(small)] {
-                tries.push(offset.and_then(|offset| origin.plus(offset)));
-                tries.push(offset.and_then(|offset| origin.plus(offset.negated())));
-            }
-        }
-        for number in tries.into_iter().flatten() {
+        let strange = (1..=(numbers.forbidden.len() as i128 + 16)).map_while(|nth| {
+            let small = Decimal::ZERO.towards(Decimal::ONE, 1).and_then(|small| small.times(nth))?;
+            Some((Decimal::of_int(nth)?, small))
+        });
+        let strange = strange.flat_map(|(up, small)| {
+            let offsets = [Some(up), Some(small), small.towards(Decimal::ZERO, 137), up.plus(small)];
+            offsets.into_iter().flat_map(move |offset| both_ways(origin, offset))
+        });
+        for number in near_zero.chain(near_bounds).chain(inner).chain(strange).flatten() {
             if !self.spend(1) {
                 break;
             }
