@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
+#[path = "it/manifest_arguments.rs"]
+mod manifest_arguments;
 #[path = "it/manifest_judge.rs"]
 mod manifest_judge;
 #[path = "it/manifest_random.rs"]

@@ -92,6 +92,11 @@ impl<'a> Compared<'a> {
                 found.push((order, finding));
             }
         }
+        // What is no schema takes and refuses nothing.
+        let is_invalid = |finding: &SchemaFinding| finding.rule == SchemaRule::SchemaInvalid;
+        if found.iter().any(|(_, finding)| is_invalid(finding)) {
+            found.retain(|(_, finding)| is_invalid(finding));
+        }
         found.sort_by_key(|(order, _)| *order);
         found.truncate(MAX_FINDINGS);
         found.into_iter().map(|(_, finding)| finding).collect()
