@@ -261,7 +261,7 @@ fn offer(number: usize) -> anyhow::Result<Offer> {
 }
 
 /// CPU time of this thread, in microseconds.
-fn cpu_micros() -> f64 {
+pub(crate) fn cpu_micros() -> f64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as f64 * 1e6 + time.tv_nsec as f64 / 1e3
 }

@@ -39,6 +39,21 @@ impl Connection {
         self.answer().await
     }
 
+    /// The answer whatever its status is, with the status.
+    pub(crate) async fn ask(
+        &mut self,
+        method: &str,
+        path: &str,
+        token: Option<&str>,
+        body: &str,
+    ) -> anyhow::Result<(u16, Vec<u8>)> {
+        let lines = token.map(|token| format!("authorization: Bearer {token}\r\n")).unwrap_or_default();
+        self.send(method, path, &lines, body).await?;
+        let head = self.any_head().await?;
+        let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).context("no status")?;
+        Ok((status, self.body(&head).await?))
+    }
+
     /// Sends a request and reads only the head of the answer.
     pub(crate) async fn post_and_leave_open(&mut self, path: &str, body: &str) -> anyhow::Result<()> {
         self.send_post(path, "", body).await?;
@@ -46,8 +61,12 @@ impl Connection {
     }
 
     async fn send_post(&mut self, path: &str, lines: &str, body: &str) -> anyhow::Result<()> {
+        self.send("POST", path, lines, body).await
+    }
+
+    async fn send(&mut self, method: &str, path: &str, lines: &str, body: &str) -> anyhow::Result<()> {
         let request = format!(
-            "POST {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{lines}\r\n{body}",
+            "{method} {path} HTTP/1.1\r\nhost: {}\r\ncontent-type: application/json\r\ncontent-length: {}\r\n{lines}\r\n{body}",
             self.host,
             body.len()
         );
@@ -57,7 +76,11 @@ impl Connection {
     /// Reads a whole answer.
     async fn answer(&mut self) -> anyhow::Result<Vec<u8>> {
         let head = self.head().await?;
-        if let Some(length) = header(&head, "content-length") {
+        self.body(&head).await
+    }
+
+    async fn body(&mut self, head: &str) -> anyhow::Result<Vec<u8>> {
+        if let Some(length) = header(head, "content-length") {
             let length: usize = length.parse()?;
             while self.buffer.len() < length {
                 self.fill().await?;
@@ -67,18 +90,23 @@ impl Connection {
         self.chunks().await
     }
 
+    /// The head of an answer that is what was asked for.
     async fn head(&mut self) -> anyhow::Result<String> {
+        let head = self.any_head().await?;
+        if !head.starts_with("HTTP/1.1 2") {
+            bail!("{}", head.lines().next().unwrap_or_default());
+        }
+        Ok(head)
+    }
+
+    async fn any_head(&mut self) -> anyhow::Result<String> {
         let end = loop {
             if let Some(end) = self.buffer.windows(4).position(|bytes| bytes == b"\r\n\r\n") {
                 break end + 4;
             }
             self.fill().await?;
         };
-        let head = String::from_utf8(self.buffer.drain(..end).collect())?;
-        if !head.starts_with("HTTP/1.1 2") {
-            bail!("{}", head.lines().next().unwrap_or_default());
-        }
-        Ok(head)
+        Ok(String::from_utf8(self.buffer.drain(..end).collect())?)
     }
 
     async fn chunks(&mut self) -> anyhow::Result<Vec<u8>> {

@@ -1,5 +1,6 @@
 //! Benchmarks: the release binary beside a bare limit, in one run, as ratios and CPU an operation.
 
+mod a2h;
 mod aap;
 mod anp;
 mod bare;
@@ -61,6 +62,21 @@ enum What {
         #[arg(long)]
         quick: bool,
     },
+    /// A2H: sealing, the relay, people who are connected
+    A2h {
+        /// The program to measure
+        #[arg(long)]
+        nuncio: PathBuf,
+        /// The examples of the workspace
+        #[arg(long)]
+        examples: Option<PathBuf>,
+        /// Only this part
+        #[arg(long)]
+        part: Option<a2h::Part>,
+        /// A tenth of everything, to see that it works
+        #[arg(long)]
+        quick: bool,
+    },
     /// A2H: the judge of manifests
     A2hJudge {
         /// A few rounds, to see that it works
@@ -71,6 +87,13 @@ enum What {
     Sql {
         /// How many
         count: usize,
+    },
+    /// Relayed messages as rows, written by hand
+    Rows {
+        /// How many
+        count: usize,
+        /// To how many each is told
+        told: usize,
     },
     /// The bare server that others are compared with
     Bare {
@@ -86,6 +109,8 @@ async fn main() -> anyhow::Result<()> {
         What::Aap { nuncio, examples, quick } => aap::run(&nuncio, &examples, quick).await,
         What::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
         What::A2hJudge { quick } => judge::run(quick),
+        What::A2h { nuncio, examples: _, part, quick } => a2h::run(&nuncio, part, quick).await,
+        What::Rows { count, told } => a2h::rows::run(count, told).await,
         What::Sql { count } => sql::run(count).await,
         What::Anp { nuncio, examples: _, verifier, quick } => anp::run(&nuncio, &verifier, quick).await,
         What::Bare { document } => bare::serve(document).await,

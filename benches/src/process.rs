@@ -51,6 +51,11 @@ impl Server {
         kib / 1024.0
     }
 
+    /// Ends it, and waits until it is gone.
+    pub(crate) async fn stop(mut self) -> anyhow::Result<()> {
+        Ok(self.child.kill().await?)
+    }
+
     fn pid(&self) -> u32 {
         self.child.id().unwrap_or(0)
     }

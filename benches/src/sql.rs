@@ -91,7 +91,7 @@ fn write(connection: &Connection, queue: &mpsc::Receiver<Unit>) -> anyhow::Resul
     Ok(())
 }
 
-fn open(path: &Path) -> anyhow::Result<Connection> {
+pub(crate) fn open(path: &Path) -> anyhow::Result<Connection> {
     let connection = Connection::open(path)?;
     connection.busy_timeout(std::time::Duration::from_secs(5))?;
     connection.pragma_update(None, "journal_mode", "wal")?;
@@ -101,7 +101,7 @@ fn open(path: &Path) -> anyhow::Result<Connection> {
 }
 
 /// CPU time of this process so far, threads that are gone included.
-fn cpu_micros() -> anyhow::Result<f64> {
+pub(crate) fn cpu_micros() -> anyhow::Result<f64> {
     let stat = std::fs::read_to_string("/proc/self/stat")?;
     let fields: Vec<&str> = stat.rsplit(')').next().context("no stat")?.split_whitespace().collect();
     let ticks = |index: usize| fields.get(index).and_then(|text| text.parse::<f64>().ok()).unwrap_or(0.0);

@@ -6,8 +6,8 @@ use std::process::Command;
 use anyhow::{Context as _, bail};
 
 pub(crate) fn run(root: &Path, name: &str, quick: bool) -> anyhow::Result<()> {
-    if !["aap", "skill", "anp", "a2h-judge"].contains(&name) {
-        bail!("there is no benchmark {name:?}; there are: aap, skill, anp, a2h-judge");
+    if !["aap", "skill", "anp", "a2h", "a2h-judge"].contains(&name) {
+        bail!("there is no benchmark {name:?}; there are: aap, skill, anp, a2h, a2h-judge");
     }
     // The judge is a function of the core: there is no program to start.
     let is_program = name != "a2h-judge";

@@ -20,6 +20,18 @@ const TYPESCRIPT: (&str, &str) = ("typescript", "7.0.2");
 /// A real OpenID provider, whose access tokens are tried on the server.
 const OIDC: (&str, &str) = ("oidc-provider", "9.13.3");
 
+/// Standard Webhooks' own library, which our signatures are tried with.
+const STANDARD_WEBHOOKS: (&str, &str) = ("standardwebhooks", "1.1.1");
+
+/// Other people's Olm, HPKE, canonical JSON and Argon2, which sealing is tried against.
+const SEALING: [(&str, &str); 5] = [
+    ("@matrix-org/olm", "3.2.15"),
+    ("@hpke/core", "1.9.0"),
+    ("@hpke/dhkem-x25519", "1.8.0"),
+    ("canonicalize", "2.1.0"),
+    ("@noble/hashes", "1.8.0"),
+];
+
 /// ANP's own Python SDK, which is tried as a client of the server.
 const ANP: (&str, &str) = ("anp", "1.0.7");
 
@@ -48,6 +60,18 @@ pub(crate) fn oidc_provider(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "oidc-provider", OIDC, "lib/index.js")
 }
 
+/// The library of Standard Webhooks below `tools`, installed when it is not there.
+pub(crate) fn standard_webhooks(tools: &Path) -> anyhow::Result<PathBuf> {
+    npm(tools, "standardwebhooks", STANDARD_WEBHOOKS, "dist/index.js")
+}
+
+/// The folder of what sealing is tried against, below `tools`, installed when it is not there.
+pub(crate) fn sealing(tools: &Path) -> anyhow::Result<PathBuf> {
+    let folder = tools.join("npm-sealing-1");
+    npm_all(&folder, &SEALING, "@noble/hashes/argon2.js")?;
+    Ok(folder.join("node_modules"))
+}
+
 /// A browser and what drives it, by apt where we may; fonts for both languages of the pages with them.
 pub(crate) struct Browser {
     pub(crate) chromium: PathBuf,
@@ -71,19 +95,25 @@ fn found(program: &str) -> Option<PathBuf> {
 /// A file of an npm package below `tools`, installed when it is not there.
 fn npm(tools: &Path, name: &str, (package, version): (&str, &str), file: &str) -> anyhow::Result<PathBuf> {
     let folder = tools.join(format!("npm-{name}-{version}"));
-    let wanted = folder.join("node_modules").join(package).join(file);
+    npm_all(&folder, &[(package, version)], &format!("{package}/{file}"))
+}
+
+/// A file of one of some npm packages in a folder, installed when it is not there.
+fn npm_all(folder: &Path, packages: &[(&str, &str)], file: &str) -> anyhow::Result<PathBuf> {
+    let wanted = folder.join("node_modules").join(file);
     if !wanted.exists() {
         node()?;
-        std::fs::create_dir_all(&folder)?;
-        println!("installing {package} {version}");
+        std::fs::create_dir_all(folder)?;
+        let packages: Vec<_> = packages.iter().map(|(package, version)| format!("{package}@{version}")).collect();
+        println!("installing {}", packages.join(", "));
         let installed = Command::new("npm")
             .args(["install", "--silent", "--no-audit", "--no-fund", "--prefix"])
-            .arg(&folder)
-            .arg(format!("{package}@{version}"))
+            .arg(folder)
+            .args(&packages)
             .status()
             .context("npm does not start")?;
         if !installed.success() || !wanted.exists() {
-            bail!("npm could not install {package}@{version}: the tests need it");
+            bail!("npm could not install {}: the tests need it", packages.join(", "));
         }
     }
     Ok(wanted)

@@ -12,8 +12,10 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     let everything = needs::mcp_everything(&tools)?;
     let oidc = needs::oidc_provider(&tools)?;
     let anp = needs::anp_python(&tools)?;
+    let webhooks = needs::standard_webhooks(&tools)?;
     let (browser, axe) = (needs::browser()?, needs::axe(&tools)?);
     let (ajv, typescript) = (needs::ajv(&tools)?, needs::typescript(&tools)?);
+    let sealing = needs::sealing(&tools)?;
     step("the rules of the house", || tidy::run(root))?;
     step("the schemas", || schema::run(root, true))?;
     step("formatting", || cargo(root, &["fmt", "--all", "--check"], &[]))?;
@@ -22,11 +24,13 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
         ("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path()),
         ("NUNCIO_TEST_OIDC_PROVIDER", oidc.as_path()),
         ("NUNCIO_TEST_ANP_PYTHON", anp.as_path()),
+        ("NUNCIO_TEST_STANDARDWEBHOOKS", webhooks.as_path()),
         ("NUNCIO_TEST_CHROMIUM", browser.chromium.as_path()),
         ("NUNCIO_TEST_CHROMEDRIVER", browser.driver.as_path()),
         ("NUNCIO_TEST_AXE", axe.as_path()),
         ("NUNCIO_TEST_AJV", ajv.as_path()),
         ("NUNCIO_TEST_TYPESCRIPT", typescript.as_path()),
+        ("NUNCIO_TEST_SEALING", sealing.as_path()),
     ];
     let has_nextest =
         Command::new("cargo").args(["nextest", "--version"]).output().is_ok_and(|output| output.status.success());

@@ -11,6 +11,8 @@ use crate::wire::error::{ErrorBody, WireError};
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
+    /// In how many seconds to try again, where that is known.
+    pub(crate) retry_after: Option<u64>,
     pub(crate) body: Box<ErrorBody>,
 }
 
@@ -32,10 +34,10 @@ impl Refused {
 
 impl From<ConsentError> for Refused {
     fn from(error: ConsentError) -> Self {
-        let params = error.params();
+        let (params, retry_after) = (error.params(), error.details.retry_after());
         let error = WireError { params, ..WireError::new(error.code, error.message.clone()) };
         let status = error.code().map_or(StatusCode::INTERNAL_SERVER_ERROR, status);
-        Self { status, body: Box::new(ErrorBody { error }) }
+        Self { status, retry_after, body: Box::new(ErrorBody { error }) }
     }
 }
 
@@ -55,6 +57,8 @@ fn status(code: Code) -> StatusCode {
 
 #[cfg(test)]
 mod tests {
+    use nuncio_engine::consent::Details;
+
     use super::*;
 
     /// The digest's §8, row by row.
@@ -88,11 +92,22 @@ mod tests {
             ("BAD_JSON", 400),
             ("BODY_TOO_LARGE", 413),
             ("LEDGER_BROKEN", 500),
+            ("CONVERSATION_NOT_FOUND", 404),
+            ("MESSAGE_NOT_FOUND", 404),
+            ("KEYS_NOT_FOUND", 404),
+            ("BACKUP_NOT_FOUND", 404),
+            ("RELATION_REQUIRED", 403),
+            ("PERMISSION_DENIED", 403),
+            ("MESSAGE_CLASH", 409),
+            ("MESSAGE_CLAIMED", 409),
+            ("BUNDLE_REFUSED", 422),
         ] {
             let code = Code::parse(&code.to_lowercase()).unwrap();
             assert_eq!(Refused::new(code, "").status.as_u16(), status, "{code}");
         }
         let lost = ConsentError::new(Code::ManifestStale, "");
         assert_eq!(Refused::conditional(lost).status.as_u16(), 412);
+        let many = Refused::from(ConsentError::with(Code::RateLimited, "", Details::RetryAfter(7)));
+        assert_eq!((many.status.as_u16(), many.retry_after), (429, Some(7)));
     }
 }

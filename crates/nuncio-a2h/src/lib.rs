@@ -6,11 +6,15 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+#[cfg(feature = "client")]
+pub mod client;
 #[cfg(feature = "server")]
 mod error;
 #[cfg(feature = "server")]
 mod lift;
 pub mod openapi;
+#[cfg(feature = "client")]
+pub mod peer;
 pub mod project;
 #[cfg(feature = "server")]
 pub mod server;

@@ -7,13 +7,22 @@ use nuncio_core::json;
 use nuncio_core::manifest::MAX_INTEGER;
 use nuncio_engine::EngineError;
 use nuncio_engine::consent::{AgentPatch, NewAgent, NewConsent};
+use nuncio_engine::relay::{KeyUpload, NewPost};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use url::Url;
 
 use crate::wire::agent::{AgentRequest, ConnectionMode};
+use crate::wire::keys::{Backup, KeysRequest};
+use crate::wire::message::{PostRequest, Sealed};
 use crate::wire::relation::ConsentRequest;
+
+/// How many bytes of random there are in a backup's salt.
+const SALT: usize = 32;
+/// How long each text of a DID's proof may be.
+const MAX_PROOF: usize = 1024;
 
 /// A body in which no name stands twice and no number is rounded.
 pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError> {
@@ -23,8 +32,8 @@ pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError
     serde_json::from_value(value).map_err(|why| wrong(why.to_string()))
 }
 
-/// The same for a body whose manifest is read by the manifest's own rules, byte for byte.
-pub(crate) fn with_manifest<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError> {
+/// The same for a body of which a part, a manifest or a sealed message, is taken byte for byte.
+pub(crate) fn with_raw<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, EngineError> {
     is_object(bytes)?;
     serde_json::from_slice(bytes).map_err(|why| match why.classify() {
         serde_json::error::Category::Data => wrong(why.to_string()),
@@ -130,6 +139,51 @@ pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError
     Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
 }
 
+/// A message. Its envelope is never looked into; that it nests no deeper than other bodies is all that is asked.
+pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
+    let request: PostRequest<'_> = with_raw(bytes)?;
+    let written = request.envelope.get();
+    if written.starts_with('{') && json::is_too_deep(written.as_bytes()) {
+        return Err(bad_json(&format!("the envelope {}", json::Unreadable::TooDeep)));
+    }
+    let Some(Sealed(envelope)) = Sealed::of_envelope(request.envelope) else {
+        return Err(wrong("envelope must be an object, or a text with its bytes in base64 (standard or url-safe)"));
+    };
+    let PostRequest { client_message_id: client_id, content_type, msg_subtype: subtype, .. } = request;
+    Ok(NewPost { client_id, content_type, subtype, envelope })
+}
+
+/// Keys that somebody brings.
+pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
+    let proof = request.bundle.as_ref().and_then(|bundle| bundle.did.as_ref());
+    if proof.is_some_and(|proof| {
+        [&proof.did, &proof.verification_method, &proof.signature].iter().any(|text| text.len() > MAX_PROOF)
+    }) {
+        return Err(wrong(format!("bundle.did: each of its texts has at most {MAX_PROOF} bytes")));
+    }
+    if request.bundle.is_none() && request.one_time_keys.is_empty() {
+        return Err(wrong("send a bundle, one_time_keys, or both"));
+    }
+    Ok(KeyUpload { bundle: request.bundle, one_time_keys: request.one_time_keys })
+}
+
+/// A person's keys, sealed by themselves.
+pub(crate) fn backup(bytes: &[u8]) -> Result<Backup, EngineError> {
+    let backup: Backup = strict(bytes)?;
+    let length = |name: &str, text: &str| {
+        Sealed::parse(text).map(|sealed| sealed.0.len()).map_err(|why| wrong(format!("{name} {why}")))
+    };
+    if length("argon2_salt", &backup.argon2_salt)? != SALT {
+        return Err(wrong(format!("argon2_salt must be {SALT} bytes in base64")));
+    }
+    for (name, text) in [("backup_a", &backup.backup_a), ("backup_b", &backup.backup_b)] {
+        if length(name, text)? == 0 {
+            return Err(wrong(format!("{name} is empty")));
+        }
+    }
+    Ok(backup)
+}
+
 /// What `If-Match` wants of a manifest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IfMatch {
@@ -187,15 +241,15 @@ mod tests {
         ] {
             assert_eq!(read(bad), Err(Code::BadJson), "{bad}");
         }
-        let double = with_manifest::<AgentRequest>(br#"{"public": true, "public": false}"#).map(|_| ());
+        let double = with_raw::<AgentRequest>(br#"{"public": true, "public": false}"#).map(|_| ());
         assert_eq!(double.unwrap_err().code, Code::BadRequest);
-        let unknown = with_manifest::<AgentRequest>(br#"{"manifest": {}}"#).map(|_| ()).unwrap_err();
+        let unknown = with_raw::<AgentRequest>(br#"{"manifest": {}}"#).map(|_| ()).unwrap_err();
         assert!(unknown.message.contains("unknown field `manifest`"), "{unknown}");
     }
 
     #[test]
     fn a_manifest_is_taken_byte_for_byte_and_null_clears_it() {
-        let read = |text: &str| with_manifest::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
+        let read = |text: &str| with_raw::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
         let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
         assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));
         assert_eq!(manifest(&read(r#"{"capability_manifest": null}"#).unwrap()), None);
@@ -204,7 +258,7 @@ mod tests {
 
     #[test]
     fn an_agent_is_reached_one_way() {
-        let read = |text: &str| connection(&with_manifest(text.as_bytes()).unwrap()).map_err(|error| error.code);
+        let read = |text: &str| connection(&with_raw(text.as_bytes()).unwrap()).map_err(|error| error.code);
         assert_eq!(read("{}"), Ok(None));
         assert_eq!(read(r#"{"connection_mode": "websocket"}"#), Ok(Some(Connection::Websocket)));
         assert!(read(r#"{"webhook_url": "https://a.example/hook"}"#).unwrap().is_some());
@@ -230,5 +284,36 @@ mod tests {
         }
         assert_ne!(wanted("*", None), hash);
         assert!(IfMatch::read("abc").is_err());
+    }
+
+    #[test]
+    fn a_message_is_taken_with_its_envelope_byte_for_byte() {
+        let read = |envelope: &str| {
+            let body = format!(r#"{{"client_message_id":"m1","content_type":"text","envelope":{envelope} }}"#);
+            post(body.as_bytes()).map(|new| new.envelope.to_vec()).map_err(|error| error.code)
+        };
+        assert_eq!(read(r#"{ "a": 1.50 }"#).unwrap(), br#"{ "a": 1.50 }"#);
+        assert_eq!(read(r#""QUI""#).unwrap(), b"AB");
+        assert_eq!(read(r#""""#).unwrap(), b"");
+        for wrong in ["[1]", "null", "7", r#""not base64!""#] {
+            assert_eq!(read(wrong), Err(Code::BadRequest), "{wrong}");
+        }
+        let deep = format!("{{\"a\":{}1{}}}", "[".repeat(500), "]".repeat(500));
+        assert_eq!(read(&deep), Err(Code::BadJson));
+        let code = |body: &str| post(body.as_bytes()).map(|_| ()).unwrap_err().code;
+        let bad_subtype =
+            r#"{"client_message_id":"m","content_type":"artifact","msg_subtype":"tool_call","envelope":{}}"#;
+        for wrong in [
+            bad_subtype,
+            r#"{"client_message_id":"m","content_type":"poem","envelope":{}}"#,
+            r#"{"client_message_id":"a b","content_type":"text","envelope":{}}"#,
+            r#"{"client_message_id":"m","content_type":"text"}"#,
+            r#"{"client_message_id":"m","content_type":"text","envelope":{},"to":"bob"}"#,
+            r#"{"client_message_id":"m","client_message_id":"n","content_type":"text","envelope":{}}"#,
+            r#"["m","text",null,{}]"#,
+        ] {
+            assert_eq!(code(wrong), Code::BadRequest, "{wrong}");
+        }
+        assert_eq!(code(r#"{"client_message_id":"#), Code::BadJson);
     }
 }

@@ -12,6 +12,7 @@ use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
+use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::manifest::{MAX_WRITTEN_BYTES, Presets};
 use nuncio_core::person::Device;
@@ -28,13 +29,19 @@ use crate::wire::{Answer, Page};
 
 mod agents;
 mod auth;
+mod conversations;
+mod keys;
 mod manifests;
+mod messages;
+mod poll;
 mod relations;
 mod scopes;
 mod socket;
 mod users;
+mod webhooks;
 
 pub use socket::Watch;
+pub use webhooks::call_body;
 
 use socket::Sockets;
 
@@ -42,6 +49,8 @@ use socket::Sockets;
 const BESIDE_A_MANIFEST: usize = 16 * 1024;
 /// How much any other request may hold: a consent may name every scope of a manifest.
 const MAX_BODY: usize = 256 * 1024;
+/// How much a message may have, as it is written: its envelope in base64, and a little.
+const MAX_MESSAGE_BODY: usize = 1024 * 1024;
 /// How many of a list come at once, unless the request says otherwise, and at most.
 const PAGE: usize = 20;
 const MAX_PAGE: usize = 50;
@@ -136,6 +145,11 @@ impl A2h {
         self.read(request, MAX_WRITTEN_BYTES + BESIDE_A_MANIFEST).await
     }
 
+    /// Reads a body that holds a sealed message.
+    async fn message_body(&self, request: Request) -> Result<Bytes, EngineError> {
+        self.read(request, MAX_MESSAGE_BODY).await
+    }
+
     /// Reads any other body.
     async fn body(&self, request: Request) -> Result<Bytes, EngineError> {
         self.read(request, MAX_BODY).await
@@ -166,11 +180,24 @@ fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
     let routes = vec![
         ("/a2h/agents", get(agents::list).post(agents::create)),
         ("/a2h/agents/{id}", get(agents::show).patch(agents::update)),
+        ("/a2h/agents/{id}/deliveries", get(webhooks::deliveries)),
+        ("/a2h/agents/{id}/keys/register", post(keys::register_agent)),
         ("/a2h/agents/{id}/manifest:diff", post(manifests::diff)),
         ("/a2h/agents/{id}/manifests", get(manifests::history)),
         ("/a2h/agents/{id}/manifests/{version}", get(manifests::version)),
+        ("/a2h/agents/{id}/messages/poll", get(poll::poll)),
         ("/a2h/agents/{id}/token", delete(agents::revoke_token)),
         ("/a2h/agents/{id}/token:rotate", post(agents::rotate_token)),
+        ("/a2h/agents/{id}/webhook-secret:rotate", post(webhooks::rotate_secret)),
+        ("/a2h/conversations", get(conversations::list).post(conversations::open)),
+        ("/a2h/conversations/{id}", get(conversations::show).patch(conversations::change).delete(conversations::leave)),
+        ("/a2h/conversations/{id}/messages", get(messages::list).post(messages::send)),
+        ("/a2h/messages/{id}/claim", post(messages::claim)),
+        ("/a2h/keys/agents/{id}", get(keys::of_agent)),
+        ("/a2h/keys/backup", get(keys::backup).post(keys::back_up).put(keys::back_up).delete(keys::forget_backup)),
+        ("/a2h/keys/devices/{id}/one-time-key", post(keys::take_one)),
+        ("/a2h/keys/groups/{id}", get(keys::of_conversation)),
+        ("/a2h/keys/users/{name}/devices", get(keys::of_person)),
         ("/a2h/h2a/relations", get(relations::list).post(relations::establish)),
         ("/a2h/h2a/relations/{id}", get(relations::show).patch(relations::change).delete(relations::revoke)),
         ("/a2h/h2a/relations/{id}/ledger", get(relations::ledger)),
@@ -180,6 +207,8 @@ fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
         ("/a2h/users/me", get(users::me)),
         ("/a2h/users/me/devices", get(users::devices)),
         ("/a2h/users/me/devices/{id}", delete(users::revoke_device)),
+        ("/a2h/users/me/devices/{id}/endorsement", post(keys::endorse)),
+        ("/a2h/users/me/devices/{id}/keys", post(keys::register_device)),
         ("/a2h/scopes", get(scopes::list)),
         ("/a2h/ws/human", get(socket::human)),
         ("/a2h/ws/agent", get(socket::agent)),
@@ -204,6 +233,7 @@ impl IntoResponse for Refused {
             let challenge = HeaderValue::from_static("Bearer realm=\"nuncio\"");
             response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
         }
+        response.headers_mut().extend(self.retry_after.map(|seconds| (header::RETRY_AFTER, seconds.into())));
         response
     }
 }
@@ -258,6 +288,12 @@ impl Wanted {
         self.asked.pairs().find(|(found, _)| *found == name).map(|(_, text)| text)
     }
 
+    /// A whole number.
+    fn number(&self, name: &str) -> Result<Option<u64>, EngineError> {
+        let bad = || EngineError::new(Code::BadRequest, format!("{name} must be a whole number"));
+        self.text(name).map(|text| text.parse().map_err(|_| bad())).transpose()
+    }
+
     /// Where the page begins.
     fn cursor<T>(&self, read: impl Fn(&str) -> Option<T>) -> Result<Option<T>, EngineError> {
         let bad = || EngineError::new(Code::BadCursor, "the cursor is not one this server gave; begin without one");
@@ -302,6 +338,18 @@ fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
 fn caller(request: &Request) -> Result<Caller, EngineError> {
     let message = "say who asks: `Authorization: Bearer TOKEN`, with the access token of a device or an agent's own";
     visitor(request)?.ok_or_else(|| EngineError::new(Code::Unauthorized, message))
+}
+
+/// The person or the agent who asks, where one of them must.
+fn party(request: &Request) -> Result<(Recipient, Caller), EngineError> {
+    let caller = caller(request)?;
+    match Recipient::try_from(caller.principal.clone()) {
+        Ok(party) => Ok((party, caller)),
+        Err(_) => {
+            let message = "a person or an agent must ask: send the access token of a device, or an agent's own";
+            Err(EngineError::new(Code::Unauthorized, message))
+        }
+    }
 }
 
 /// The person who asks, where a person must.

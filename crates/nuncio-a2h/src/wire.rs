@@ -5,11 +5,15 @@ use serde::{Deserialize, Deserializer, Serialize};
 pub mod agent;
 pub mod artifact;
 pub mod auth;
+pub mod conversation;
 pub mod error;
 pub mod event;
 pub mod frame;
+pub mod keys;
+pub mod message;
 pub mod relation;
 pub mod scope;
+pub mod webhook;
 
 /// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]

@@ -194,11 +194,11 @@ async fn begin_turn(
         }
     };
     let mode = request.mode;
-    let turn = aap.engine.begin_turn(&caller, &id, request, idempotency).await?;
     if mode != StreamMode::None {
+        let turn = aap.engine.begin_turn(&caller, &id, request, idempotency).await?;
         return Ok(sse::response(turn, mode, 0, &aap.engine));
     }
-    turn.finished().await;
+    let turn = aap.engine.whole_turn(&caller, &id, request, idempotency).await?;
     let (stop, messages) = turn.read(|log| (log.stop(), log.messages()));
     Ok(axum::Json(TurnResponse { stop, messages }).into_response())
 }

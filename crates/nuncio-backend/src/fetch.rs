@@ -18,6 +18,7 @@ use url::{Host, Url};
 
 mod address;
 mod allow;
+mod dial;
 mod resolver;
 #[cfg(test)]
 mod tests;
@@ -54,7 +55,16 @@ pub struct GuardedFetch {
     configured: Client,
     /// For strangers' addresses on this machine, when developing.
     loopback: Option<Client>,
+    /// The same three for connections that keep talking, which only HTTP/1.1 becomes.
+    talking: Box<Talking>,
     allow: Allow,
+}
+
+/// Clients that speak HTTP/1.1 alone.
+struct Talking {
+    strangers: Client,
+    configured: Client,
+    loopback: Option<Client>,
 }
 
 impl GuardedFetch {
@@ -67,21 +77,47 @@ impl GuardedFetch {
         Self::with_lookup(allow, dev, extra_roots, resolver::system)
     }
 
+    /// The same, but no connection is used twice: the name is resolved, and its addresses checked, for each
+    /// request anew.
+    ///
+    /// # Errors
+    /// The certificates cannot be read.
+    pub fn connecting_anew(allow: Allow, dev: bool, extra_roots: Option<&[u8]>) -> Result<Self, String> {
+        Self::keeping(0, allow, dev, extra_roots, resolver::system)
+    }
+
     fn with_lookup(allow: Allow, dev: bool, extra_roots: Option<&[u8]>, lookup: Lookup) -> Result<Self, String> {
+        Self::keeping(usize::MAX, allow, dev, extra_roots, lookup)
+    }
+
+    /// Keeps so many connections to a host that have nothing to do.
+    fn keeping(
+        idle: usize,
+        allow: Allow,
+        dev: bool,
+        extra_roots: Option<&[u8]>,
+        lookup: Lookup,
+    ) -> Result<Self, String> {
         install_crypto();
         let roots = match extra_roots {
             Some(pem) => Certificate::from_pem_bundle(pem)
                 .map_err(|error| format!("the extra root certificates cannot be read as PEM: {}", cause(&error)))?,
             None => Vec::new(),
         };
-        let guarded = |reach| {
+        let guarded = |reach, talks| {
             let resolver = GuardedResolver { reach, lookup };
-            client(&roots, |builder| builder.dns_resolver(resolver.clone()))
+            client(&roots, talks, |builder| builder.dns_resolver(resolver.clone()).pool_max_idle_per_host(idle))
         };
+        let loopback = |talks| dev.then(|| guarded(Reach::Loopback, talks)).transpose();
         Ok(Self {
-            strangers: guarded(Reach::Public(allow.clone()))?,
-            configured: client(&roots, |builder| builder)?,
-            loopback: if dev { Some(guarded(Reach::Loopback)?) } else { None },
+            strangers: guarded(Reach::Public(allow.clone()), false)?,
+            configured: client(&roots, false, |builder| builder.pool_max_idle_per_host(idle))?,
+            loopback: loopback(false)?,
+            talking: Box::new(Talking {
+                strangers: guarded(Reach::Public(allow.clone()), true)?,
+                configured: client(&roots, true, |builder| builder)?,
+                loopback: loopback(true)?,
+            }),
             allow,
         })
     }
@@ -95,6 +131,25 @@ impl GuardedFetch {
 
     /// The client that may be used for an address, or why there is none.
     fn client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
+        Ok(match self.way(url, trust)? {
+            Way::Configured => &self.configured,
+            Way::Stranger => &self.strangers,
+            Way::Loopback => self.loopback.as_ref().unwrap_or(&self.strangers),
+        })
+    }
+
+    /// The same for a connection that keeps talking.
+    fn talking_client(&self, url: &Url, trust: Trust) -> Result<&Client, String> {
+        let talking = &self.talking;
+        Ok(match self.way(url, trust)? {
+            Way::Configured => &talking.configured,
+            Way::Stranger => &talking.strangers,
+            Way::Loopback => talking.loopback.as_ref().unwrap_or(&talking.strangers),
+        })
+    }
+
+    /// By which way an address may be reached, or why by none.
+    fn way(&self, url: &Url, trust: Trust) -> Result<Way, String> {
         let Some(host) = url.host() else {
             return Err("it names no host".into());
         };
@@ -108,28 +163,26 @@ impl GuardedFetch {
             return Err("there is no port 0".into());
         }
         if trust == Trust::Configured || self.allow.origin(url) {
-            return Ok(&self.configured);
+            return Ok(Way::Configured);
         }
-        if let Some(loopback) = &self.loopback
-            && is_this_machine(&host)
-        {
-            return Ok(loopback);
+        if self.loopback.is_some() && is_this_machine(&host) {
+            return Ok(Way::Loopback);
         }
         if url.scheme() != "https" {
             return Err("only https: is accepted from outside".into());
         }
         match host {
-            Host::Domain(name) if self.allow.host(name) => Ok(&self.configured),
+            Host::Domain(name) if self.allow.host(name) => Ok(Way::Configured),
             Host::Domain(_) if is_this_machine(&host) => Err("it names this machine".into()),
-            Host::Domain(_) => Ok(&self.strangers),
+            Host::Domain(_) => Ok(Way::Stranger),
             // A literal address never meets the resolver.
             Host::Ipv4(address) => self.literal(address.into()),
             Host::Ipv6(address) => self.literal(address.into()),
         }
     }
 
-    fn literal(&self, address: std::net::IpAddr) -> Result<&Client, String> {
-        Reach::Public(self.allow.clone()).check(address).map(|()| &self.strangers)
+    fn literal(&self, address: std::net::IpAddr) -> Result<Way, String> {
+        Reach::Public(self.allow.clone()).check(address).map(|()| Way::Stranger)
     }
 
     async fn exchange(&self, request: Outgoing) -> Result<Incoming, FetchError> {
@@ -191,10 +244,26 @@ impl fmt::Debug for GuardedFetch {
     }
 }
 
-/// One client of ours; they differ in how names are resolved.
-fn client(roots: &[Certificate], resolution: impl Fn(ClientBuilder) -> ClientBuilder) -> Result<Client, String> {
+/// How an address is reached.
+enum Way {
+    /// As the operator may.
+    Configured,
+    /// As anyone may.
+    Stranger,
+    /// On this machine alone.
+    Loopback,
+}
+
+/// One client of ours; they differ in how names are resolved, and in whether their connections may keep
+/// talking.
+fn client(
+    roots: &[Certificate],
+    talks: bool,
+    resolution: impl Fn(ClientBuilder) -> ClientBuilder,
+) -> Result<Client, String> {
     let base = || {
-        resolution(Client::builder())
+        let builder = if talks { Client::builder().http1_only() } else { Client::builder() };
+        resolution(builder)
             .user_agent(USER_AGENT)
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)

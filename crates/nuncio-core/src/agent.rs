@@ -266,3 +266,11 @@ pub struct Tool {
     /// What strangers see of it, if it is offered to them.
     pub skill: Option<Box<Skill>>,
 }
+
+impl Tool {
+    /// Whether it runs on a person's own device, which asks them itself.
+    #[must_use]
+    pub fn on_device(&self) -> bool {
+        matches!(self.run, Run::Device(_))
+    }
+}

@@ -196,6 +196,22 @@ codes! {
     ScopeRequired = "scope_required",
     /// No such relation belongs to the caller.
     RelationNotFound = "relation_not_found",
+    /// Nobody of that name may send or read there without a relation between person and agent.
+    RelationRequired = "relation_required",
+    /// No conversation of that id has the caller among its members.
+    ConversationNotFound = "conversation_not_found",
+    /// The conversation has no such message.
+    MessageNotFound = "message_not_found",
+    /// The same client message id was used for another message.
+    MessageClash = "message_clash",
+    /// Another device took the call upon itself.
+    MessageClaimed = "message_claimed",
+    /// Keys that are not signed as they must be, or older than those that are known.
+    BundleRefused = "bundle_refused",
+    /// The device or agent has no keys here.
+    KeysNotFound = "keys_not_found",
+    /// Nothing was backed up.
+    BackupNotFound = "backup_not_found",
     /// The person already deals with that agent.
     RelationExists = "relation_exists",
     /// A device of the person must sign what is to be allowed.
@@ -204,6 +220,17 @@ codes! {
     ConsentForged = "consent_forged",
     /// A grant ledger does not hold.
     LedgerBroken = "ledger_broken",
+    // What is sealed between them.
+    /// A device shows keys that are not trusted.
+    DeviceUntrusted = "device_untrusted",
+    /// A sealed message is not as its sender sealed it, or not for this device.
+    SealBroken = "seal_broken",
+    /// The session a message was sealed in is lost.
+    SealSessionLost = "seal_session_lost",
+    /// A sealed message came again.
+    MessageReplayed = "message_replayed",
+    /// A backup of keys cannot be opened.
+    BackupUnreadable = "backup_unreadable",
     // The server itself.
     /// The server is stopping.
     ShuttingDown = "shutting_down",

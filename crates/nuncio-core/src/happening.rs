@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
-use crate::ids::{AgentId, PersonName, RelationId, ScopeId};
+use crate::ids::{AgentId, ConversationId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
@@ -124,4 +124,58 @@ pub enum Happening {
         /// Whose.
         person: PersonName,
     },
+    /// A message came.
+    Message {
+        /// In which conversation.
+        conversation: ConversationId,
+        /// Its number there.
+        seq: u64,
+    },
+    /// Someone has read a conversation up to a message.
+    Read {
+        /// Which conversation.
+        conversation: ConversationId,
+        /// Who.
+        reader: Recipient,
+        /// Up to which number.
+        seq: u64,
+    },
+    /// A device took a tool call upon itself.
+    Claimed {
+        /// In which conversation.
+        conversation: ConversationId,
+        /// Its number there.
+        seq: u64,
+        /// Which device.
+        device: DeviceId,
+    },
+    /// A conversation began, or others take part in it.
+    ConversationChanged {
+        /// Which.
+        conversation: ConversationId,
+    },
+    /// Someone seals with other keys from now on.
+    KeysChanged {
+        /// Who.
+        owner: Recipient,
+    },
+    /// An agent's webhook can be reached no more, or again.
+    WebhookMoved {
+        /// Which agent.
+        agent: AgentId,
+        /// How it is now.
+        state: WebhookState,
+    },
+}
+
+/// Whether an agent's webhook can be reached.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum WebhookState {
+    /// As far as is known.
+    Reachable,
+    /// Not for days; it is asked now and then whether it is back.
+    Unreachable,
+    /// It said that it is gone; its owner must say where it is.
+    Disabled,
 }

@@ -259,6 +259,24 @@ name!(
     |text| all(text, word)
 );
 
+name!(
+    /// Names one conversation.
+    ConversationId, "a conversation id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one message, as the server does.
+    MessageId, "a message id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
+name!(
+    /// Names one message, as its sender does: the same when it is sent again.
+    ClientMessageId, "a client message id", "1 to 64 letters, digits, '_' and '-'", 64,
+    |text| all(text, word)
+);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -77,8 +77,10 @@ impl Place<'_> {
     }
 }
 
-/// Whether brackets outside of strings nest too deep; said without recursion, before anything is parsed.
-fn is_too_deep(document: &[u8]) -> bool {
+/// Whether brackets outside of strings nest deeper than [`MAX_DEPTH`]; said without recursion, before anything
+/// is parsed.
+#[must_use]
+pub fn is_too_deep(document: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
     for byte in document {
         match byte {

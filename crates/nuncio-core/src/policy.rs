@@ -55,6 +55,8 @@ pub struct Facts<'a> {
     pub approved_by: Option<&'a Principal>,
     /// The person the caller belongs to.
     pub linked_person: Option<&'a PersonName>,
+    /// Whether it runs on that person's device, which asks them itself.
+    pub on_device: bool,
 }
 
 /// Whether the app wants to be asked before the agent runs a tool for it.
@@ -100,8 +102,13 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     Decision::Allow
 }
 
-/// `human_authorization`, and high sensitivity where no app asks its own person.
+/// `human_authorization`, and high sensitivity where no app asks its own person. What runs on a person's
+/// device is asked there, by the device itself.
 fn needs_someone_else(facts: &Facts<'_>) -> bool {
+    !facts.on_device && needs_an_approval(facts)
+}
+
+fn needs_an_approval(facts: &Facts<'_>) -> bool {
     facts.human_authorization || (facts.sensitivity == Some(Sensitivity::High) && facts.protocol != Protocol::Aap)
 }
 
@@ -119,7 +126,23 @@ mod tests {
             client: ClientConsent::Trusted,
             approved_by: None,
             linked_person: None,
+            on_device: false,
         }
+    }
+
+    #[test]
+    fn what_runs_on_a_device_is_asked_there_and_only_if_it_is_granted() {
+        let caller = Principal::Anonymous;
+        let device = Facts {
+            on_device: true,
+            human_authorization: true,
+            sensitivity: Some(Sensitivity::High),
+            protocol: Protocol::Anp,
+            client: ClientConsent::NotNeeded,
+            ..facts(&caller)
+        };
+        assert_eq!(decide(&device), Decision::Allow);
+        assert_eq!(decide(&Facts { granted: false, ..device }), Decision::Deny(Code::ScopeNotGranted));
     }
 
     #[test]

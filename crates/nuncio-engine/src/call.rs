@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Run, Tool};
@@ -32,6 +33,11 @@ use crate::ports::runner::{RunCall, ToolOutput};
 use crate::ports::store::{Change, Conflict, Place, StoreError};
 use crate::publish::Served;
 use crate::tasks::Work;
+
+mod output;
+
+/// How long a person's device may take beside running a tool: to hear of it, and to ask.
+pub const DEVICE_ASKS: Duration = Duration::from_secs(40);
 
 /// A wish to have a tool run.
 pub struct Call<'a> {
@@ -188,7 +194,9 @@ impl<'a> Walk<'a> {
     async fn admit(&self) -> Result<Admission, EngineError> {
         let call = &self.call;
         let agent = &call.served.agent;
-        let Some(tool) = agent.tool(call.tool.as_str()).filter(|_| call.offered) else {
+        // What runs on a person's device is there for those who belong to a person.
+        let reaches = |tool: &&Arc<Tool>| call.offered && (!tool.on_device() || call.caller.person.is_some());
+        let Some(tool) = agent.tool(call.tool.as_str()).filter(reaches) else {
             return Ok(Refusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
         if let Decision::Deny(_) = decide(&self.facts(tool, &self.hold(tool), None)) {
@@ -215,7 +223,8 @@ impl<'a> Walk<'a> {
                 Decision::Ask(_) if permit.is_some() => {
                     return Ok(Refusal::by_policy(Code::Denied, denial(Some("nobody else has approved it"))));
                 }
-                Decision::Ask(approver) => match self.ask(tool, approver).await? {
+                // Apart, or every call would carry the room that a question takes.
+                Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
                     Reply::Yes(given) => permit = Some(given),
                     Reply::No { by, failure } => return Ok(Admission::Refused(Refusal { by, failure })),
                 },
@@ -251,6 +260,7 @@ impl<'a> Walk<'a> {
             client: self.client_consent(),
             approved_by,
             linked_person: self.call.caller.person.as_ref(),
+            on_device: tool.on_device(),
         }
     }
 
@@ -281,9 +291,9 @@ impl<'a> Walk<'a> {
     }
 
     /// Runs what was admitted: its start is on disk before it begins, its end before it is told.
-    async fn run(self, admitted: Admitted) -> Result<Ended, EngineError> {
+    async fn run(mut self, admitted: Admitted) -> Result<Ended, EngineError> {
         let Admitted { tool, allowed_by, spends } = admitted;
-        let _pass = match self.pass(&tool).await? {
+        let pass = match self.pass(&tool).await? {
             Ok(pass) => pass,
             Err(failure) => {
                 return self.finish(None, Verdict::Allowed { by: allowed_by }, None, Err(failure)).await;
@@ -299,20 +309,26 @@ impl<'a> Walk<'a> {
             began(started_at);
         }
 
-        let deadline = self.call.deadline.min(started_at.after(tool.timeout));
-        let result = self.run_until(&tool, deadline).await?;
+        let time = if tool.on_device() { tool.timeout + DEVICE_ASKS } else { tool.timeout };
+        let deadline = self.call.deadline.min(started_at.after(time));
+        // From here on their digest is all that is asked of them.
+        let arguments = std::mem::take(&mut self.arguments);
+        let result = self.run_until(&tool, arguments, deadline).await?;
+        // What is over takes no room, whether or not that is on disk.
+        drop(pass);
         if result.is_ok() {
             self.call.served.took(&tool.name, started_at.until(self.engine.now()));
         }
         self.finish(key, Verdict::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
     }
 
-    /// Waits until the tool has room for one more call; nothing is held by what people do in their own time.
+    /// Waits until the tool has room for one more call. What people do in their own time takes none, nor does
+    /// an answer that is written down.
     async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, Failure>, EngineError> {
         if self.call.cancel.is_cancelled() {
             return Ok(Err(cancelled()));
         }
-        if matches!(tool.run, Run::Human(_)) {
+        if matches!(tool.run, Run::Human(_) | Run::Answer(_)) {
             return Ok(Ok(None));
         }
         let gate = self.call.served.gate(&tool.name);
@@ -342,7 +358,7 @@ impl<'a> Walk<'a> {
         }
         let key = random_name(self.engine.entropy(), "call_");
         let decision = Verdict::Allowed { by: allowed_by.to_vec() };
-        let record = self.record(Some(tool), decision, Outcome::NotRun, Some(at));
+        let record = self.record(Some(tool), decision, Outcome::NotRun, Some(at), at);
         let start = Change::StartCall { key: key.clone(), record, place: self.call.place.clone() };
         (Some(key), start)
     }
@@ -355,14 +371,15 @@ impl<'a> Walk<'a> {
         mut spends: Vec<Change>,
         start: Change,
     ) -> Result<Result<(), Refusal>, EngineError> {
+        // Most calls spend nothing, and are not tried again.
+        if spends.is_empty() {
+            self.engine.enter_with(self.call.entry, vec![start]).await?;
+            return Ok(Ok(()));
+        }
         loop {
             let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
-            // Most calls spend nothing, and are not tried again.
-            let committed = match &*spends {
-                [] => self.engine.enter_with(self.call.entry, vec![start.clone()]).await,
-                _ => self.engine.enter_with(self.call.entry, spends.iter().chain([&start]).cloned().collect()).await,
-            };
-            match committed {
+            let changes = spends.iter().chain([&start]).cloned().collect();
+            match self.engine.enter_with(self.call.entry, changes).await {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
                     self.engine.access_changed().await?;
                     spends.retain(|change| !matches!(change, Change::UseGrant(_)));
@@ -390,9 +407,12 @@ impl<'a> Walk<'a> {
 
     /// Whether the caller has what the tool needs, now.
     fn hold(&self, tool: &Tool) -> Hold {
-        tool.scope.as_ref().map_or(Hold::Lasting, |scope| {
-            let agent = &self.call.served.agent.name;
-            self.engine.access_table().hold(self.call.caller, agent, scope, self.engine.now())
+        tool.scope.as_ref().map_or(Hold::Lasting, |scope| match tool.on_device() {
+            true => self.engine.hold_on_device(self.call.caller, &self.call.served.agent.name, scope),
+            false => {
+                let agent = &self.call.served.agent.name;
+                self.engine.access_table().hold(self.call.caller, agent, scope, self.engine.now())
+            }
         })
     }
 
@@ -401,13 +421,15 @@ impl<'a> Walk<'a> {
     async fn run_until(
         &self,
         tool: &Arc<Tool>,
+        arguments: Value,
         deadline: Timestamp,
     ) -> Result<Result<ToolOutput, Failure>, EngineError> {
         let result = match &tool.run {
-            Run::Human(run) => self.have_done(tool, run, deadline).await?,
-            _ => self.run_by_machine(tool, deadline).await,
+            // Apart, or every call would carry the room that people's work takes.
+            Run::Human(run) => Box::pin(self.have_done(tool, run, &arguments, deadline)).await?,
+            _ => self.run_by_machine(tool, arguments, deadline).await,
         };
-        Ok(result.and_then(|output| check_output(tool, &output).map(|()| output)))
+        Ok(result.and_then(|output| output::check(tool, &output).map(|()| output)))
     }
 
     /// Puts the work into people's inbox, and waits.
@@ -415,6 +437,7 @@ impl<'a> Walk<'a> {
         &self,
         tool: &Arc<Tool>,
         run: &HumanRun,
+        arguments: &Value,
         due: Timestamp,
     ) -> Result<Result<ToolOutput, Failure>, EngineError> {
         let call = &self.call;
@@ -426,7 +449,7 @@ impl<'a> Walk<'a> {
             agent: &call.served.agent.name,
             tool,
             run,
-            arguments: &self.arguments,
+            arguments,
             asked_by: &call.caller.principal,
             call: &call.id,
             execution,
@@ -435,9 +458,14 @@ impl<'a> Walk<'a> {
         self.engine.have_done(work, call.cancel).await
     }
 
-    async fn run_by_machine(&self, tool: &Arc<Tool>, deadline: Timestamp) -> Result<ToolOutput, Failure> {
+    async fn run_by_machine(
+        &self,
+        tool: &Arc<Tool>,
+        arguments: Value,
+        deadline: Timestamp,
+    ) -> Result<ToolOutput, Failure> {
         let call = &self.call;
-        let Value::Object(arguments) = self.arguments.clone() else {
+        let Value::Object(arguments) = arguments else {
             unreachable!("the arguments were made from a map");
         };
         let trace = self.trace();
@@ -447,17 +475,22 @@ impl<'a> Walk<'a> {
             id: call.id.clone(),
             arguments,
             caller: call.caller.principal.clone(),
+            person: call.caller.person.clone(),
             deadline,
             trace,
         });
+        if call.cancel.is_cancelled() {
+            return Err(cancelled());
+        }
         let output = tokio::select! {
+            // In this order a tool that answers at once needs neither a timer nor a place among those to wake.
             biased;
-            () = call.cancel.cancelled() => return Err(cancelled()),
             output = run => output.map_err(|error| Failure {
                 code: error.code(),
                 message: format!("Tool execution failed: {error}"),
             })?,
-            () = self.engine.clock().sleep_until(deadline) => {
+            () = call.cancel.cancelled() => return Err(cancelled()),
+            () = async { self.engine.clock().sleep_until(deadline).await } => {
                 let message = "Tool execution failed: it took longer than its time limit".to_owned();
                 return Err(Failure { code: Code::ToolTimeout, message });
             }
@@ -499,9 +532,11 @@ impl<'a> Walk<'a> {
         };
         let ended = Ended { result, at: self.engine.now() };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
-        let record = self.record(tool, decision, outcome, ran.map(|(_, at)| at));
-        self.engine.meter().call_ended(&record, tool.is_some());
-        let mut changes = vec![Change::Audit(record)];
+        let record = |decision| self.record(tool, decision, outcome.clone(), ran.map(|(_, at)| at), ended.at);
+        let noted = record(decision.clone());
+        self.engine.meter().call_ended(&noted, tool.is_some());
+        let mut changes = Vec::with_capacity(3);
+        changes.push(Change::Audit(noted));
         match &self.call.place {
             Some(Place::Message(place)) => changes.push(Change::AppendMessage {
                 session: place.session.clone(),
@@ -519,9 +554,10 @@ impl<'a> Walk<'a> {
             }
             None => {}
         }
-        changes.extend(started.map(Change::FinishCall));
+        changes.extend(started.clone().map(Change::FinishCall));
         self.engine.settle(self.call.entry).await?;
-        self.engine.record_end(changes).await?;
+        let without_result = || [Change::Audit(record(decision))].into_iter().chain(started.map(Change::FinishCall));
+        self.engine.record_end(changes, || without_result().collect()).await?;
         Ok(ended)
     }
 
@@ -531,6 +567,7 @@ impl<'a> Walk<'a> {
         decision: Verdict,
         outcome: Outcome,
         started_at: Option<Timestamp>,
+        ended_at: Timestamp,
     ) -> AuditRecord {
         let call = &self.call;
         AuditRecord {
@@ -548,7 +585,7 @@ impl<'a> Walk<'a> {
             outcome,
             asked_at: self.asked_at,
             started_at,
-            ended_at: self.engine.now(),
+            ended_at,
         }
     }
 }
@@ -566,22 +603,4 @@ pub(crate) fn cancelled() -> Failure {
 
 pub(crate) fn cancelled_unbegun() -> Failure {
     Failure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
-}
-
-fn check_output(tool: &Tool, output: &ToolOutput) -> Result<(), Failure> {
-    let Some(schema) = &tool.output else { return Ok(()) };
-    let faults = match &output.structured {
-        Some(value) => schema.check(value).err().unwrap_or_default(),
-        None => {
-            let message = "Tool execution failed: it gave no structured result, but one is declared".to_owned();
-            return Err(Failure { code: Code::InvalidOutput, message });
-        }
-    };
-    match faults.first() {
-        None => Ok(()),
-        Some(fault) => {
-            let message = format!("Tool execution failed: its result does not fit the declared output: {fault}");
-            Err(Failure { code: Code::InvalidOutput, message })
-        }
-    }
 }

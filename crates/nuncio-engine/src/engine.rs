@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{AccessTable, Links, StandingGrant};
-use crate::consent::{AgentLocks, ConsentRules};
+use crate::consent::{AgentLocks, ConsentRules, Mailrooms};
 use crate::converse::{LiveTurns, Recent};
 use crate::invoke::{ExecutionLimits, Queue};
 use crate::ports::brain::Brains;
@@ -20,6 +20,7 @@ use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::ServedAgents;
+use crate::relay::{Called, RelayRules, ToolCallRates};
 use crate::vault::Vault;
 
 /// What the engine stands on.
@@ -57,6 +58,8 @@ pub struct Limits {
     pub executions: ExecutionLimits,
     /// What people, their agents and what is between them follow.
     pub consent: ConsentRules,
+    /// How much is relayed, and for how long it is kept.
+    pub relay: RelayRules,
     /// Whether agents make up protocols.
     pub drafting: DraftingPolicy,
 }
@@ -70,6 +73,7 @@ impl Default for Limits {
             calls_per_tool: 32,
             executions: ExecutionLimits::default(),
             consent: ConsentRules::default(),
+            relay: RelayRules::default(),
             drafting: DraftingPolicy::default(),
         }
     }
@@ -102,6 +106,9 @@ struct Inner {
     recent: Recent,
     queue: Queue,
     agent_locks: AgentLocks,
+    mailrooms: Mailrooms,
+    tool_calls: ToolCallRates,
+    called: Called,
     /// Told when someone is owed a callback.
     owed: Notify,
     /// Told when an agent has answered a message.
@@ -131,6 +138,9 @@ impl Engine {
             recent: Recent::default(),
             queue: Queue::new(limits.executions.clone()),
             agent_locks: AgentLocks::default(),
+            mailrooms: Mailrooms::default(),
+            tool_calls: ToolCallRates::default(),
+            called: Called::default(),
             owed: Notify::new(),
             answers: Notify::new(),
             process: random_name(&*ports.entropy, "proc_"),
@@ -270,6 +280,18 @@ impl Engine {
 
     pub(crate) fn agent_locks(&self) -> &AgentLocks {
         &self.inner.agent_locks
+    }
+
+    pub(crate) fn mailrooms(&self) -> &Mailrooms {
+        &self.inner.mailrooms
+    }
+
+    pub(crate) fn tool_calls(&self) -> &ToolCallRates {
+        &self.inner.tool_calls
+    }
+
+    pub(crate) fn called(&self) -> &Called {
+        &self.inner.called
     }
 
     pub(crate) fn owed(&self) -> &Notify {

@@ -22,6 +22,7 @@ mod run;
 mod submit;
 
 pub use entry::Entry;
+use queue::Live;
 pub(crate) use queue::Queue;
 pub use queue::{ExecutionLimits, Full};
 pub(crate) use run::ending;
@@ -40,13 +41,7 @@ impl Engine {
             },
             Err(_) => None,
         };
-        found
-            .filter(|execution| reads(caller, execution))
-            .filter(|execution| execution.kept_until().is_none_or(|until| until > self.now()))
-            .ok_or_else(|| {
-                let id: String = id.chars().take(64).collect();
-                EngineError::new(Code::ExecutionNotFound, format!("there is no execution {id:?}"))
-            })
+        self.readable(caller, id, found)
     }
 
     /// The same, once it is over or that time has come.
@@ -54,18 +49,43 @@ impl Engine {
     /// # Errors
     /// There is none of that id for the caller.
     pub async fn execution_until(&self, caller: &Caller, id: &str, until: Timestamp) -> Result<Execution, EngineError> {
-        let execution = self.execution(caller, id).await?;
-        let Some(live) = self.queue().find(&execution.id).filter(|_| !execution.state.is_over()) else {
-            // It may have come to its end between the two looks.
-            return if execution.state.is_over() { Ok(execution) } else { self.execution(caller, id).await };
+        let live = ExecutionId::parse(id).ok().and_then(|id| self.queue().find(&id));
+        let Some(live) = live.filter(|live| reads(caller, live.caller())) else {
+            return self.execution(caller, id).await;
         };
+        if live.is_over() {
+            return self.readable(caller, id, Some(live.now()));
+        }
+        self.until_over(&live, until).await;
+        Ok(live.now())
+    }
+
+    fn readable(&self, caller: &Caller, id: &str, found: Option<Execution>) -> Result<Execution, EngineError> {
+        found
+            .filter(|execution| reads(caller, &execution.order.caller))
+            .filter(|execution| execution.kept_until().is_none_or(|until| until > self.now()))
+            .ok_or_else(|| {
+                let id: String = id.chars().take(64).collect();
+                EngineError::new(Code::ExecutionNotFound, format!("there is no execution {id:?}"))
+            })
+    }
+
+    /// Waits until it is over or that time has come.
+    async fn until_over(&self, live: &Live, until: Timestamp) {
         tokio::select! {
+            // In this order what is over needs no timer.
+            biased;
             () = live.over() => {}
+            () = self.no_longer(until) => {}
+        }
+    }
+
+    /// Ends when nobody waits any longer: at that time, or when the server stops.
+    async fn no_longer(&self, until: Timestamp) {
+        tokio::select! {
             () = self.clock().sleep_until(until) => {}
-            // Nobody waits for a server that stops.
             () = self.closing().cancelled() => {}
         }
-        Ok(live.now())
     }
 
     /// Stops an execution. What is over stays as it is; what runs is told to stop.
@@ -88,8 +108,7 @@ impl Engine {
 
 /// Whoever asked for it. Of those who said nothing about themselves, holding the id is enough: it is
 /// random and was told to one.
-fn reads(caller: &Caller, execution: &Execution) -> bool {
-    let owner = &execution.order.caller;
+fn reads(caller: &Caller, owner: &Principal) -> bool {
     *owner == caller.principal
         || matches!(owner, Principal::Anonymous | Principal::Local)
         || matches!(caller.principal, Principal::Local | Principal::Operator)

@@ -21,6 +21,7 @@ pub mod perform;
 pub mod ports;
 pub mod publish;
 pub mod record;
+pub mod relay;
 pub mod skills;
 pub mod tasks;
 pub mod vault;

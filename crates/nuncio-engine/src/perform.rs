@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use crate::Engine;
 use crate::access::{Caller, Hold};
-use crate::call::{Call, Called, ClientSays, Ended};
+use crate::call::{Call, Called, ClientSays, DEVICE_ASKS, Ended};
 use crate::error::EngineError;
 use crate::ports::entropy::random_name;
 use crate::publish::Served;
@@ -61,7 +61,7 @@ impl Engine {
         let running = self.tasks().spawn(async move {
             let Performance { caller, protocol, served, tool, arguments, trace } = performance;
             let declared = served.agent.tool(tool.as_str());
-            let time = declared.map_or(Duration::ZERO, |tool| tool.timeout) + engine.limits().approval;
+            let time = declared.map_or(Duration::ZERO, |tool| tool.timeout) + DEVICE_ASKS + engine.limits().approval;
             let id = CallId::parse(&random_name(engine.entropy(), "call_"))?;
             engine
                 .call(Call {
@@ -69,7 +69,7 @@ impl Engine {
                     protocol,
                     served: &served,
                     id,
-                    offered: declared.is_some_and(|tool| tool.exposed),
+                    offered: declared.is_some_and(|tool| tool.exposed || tool.on_device()),
                     tool,
                     arguments,
                     client: ClientSays::NotAsked,

@@ -4,6 +4,7 @@
 pub mod brain;
 pub mod bus;
 pub mod clock;
+pub mod dial;
 pub mod entropy;
 pub mod fetch;
 pub mod meter;
@@ -14,6 +15,7 @@ pub mod store;
 pub use brain::Brain;
 pub use bus::Bus;
 pub use clock::Clock;
+pub use dial::Dial;
 pub use entropy::Entropy;
 pub use fetch::Fetch;
 pub use meter::Meter;

@@ -120,17 +120,15 @@ impl Engine {
     }
 
     /// Commits the end of a call. Where its conversation was deleted meanwhile, or its execution is
-    /// another process's now, its record is kept all the same.
-    pub(crate) async fn record_end(&self, changes: Vec<Change>) -> Result<(), EngineError> {
-        match self.store().commit(changes.clone()).await {
+    /// another process's now, its record is kept all the same: the changes without the call's result.
+    pub(crate) async fn record_end(
+        &self,
+        changes: Vec<Change>,
+        without_result: impl FnOnce() -> Vec<Change>,
+    ) -> Result<(), EngineError> {
+        match self.store().commit(changes).await {
             Err(StoreError::Conflict(Conflict::NoSession | Conflict::LeaseLost)) => {
-                let result = |change: &Change| {
-                    matches!(
-                        change,
-                        Change::AppendMessage { .. } | Change::EndExecution { .. } | Change::PutCallback(_)
-                    )
-                };
-                Ok(self.store().commit(changes.into_iter().filter(|change| !result(change)).collect()).await?)
+                Ok(self.store().commit(without_result()).await?)
             }
             other => Ok(other?),
         }

@@ -10,6 +10,7 @@ use nuncio_core::principal::Principal;
 
 use crate::Engine;
 use crate::access::{Caller, Credential, Hold};
+use crate::call::DEVICE_ASKS;
 use crate::publish::Served;
 
 /// A skill with whom it belongs to.
@@ -37,6 +38,16 @@ impl Offered {
         skill.as_deref().expect("only what has a skill is offered")
     }
 
+    /// Whether not everyone sees it: only those who may use it, or who belong to a person.
+    #[must_use]
+    pub fn is_hidden(&self) -> bool {
+        self.skill().access == Access::Private || self.is_on_device()
+    }
+
+    fn is_on_device(&self) -> bool {
+        self.tool.as_ref().is_some_and(|tool| tool.on_device())
+    }
+
     /// What is run.
     #[must_use]
     pub fn target(&self) -> Target {
@@ -52,7 +63,8 @@ impl Offered {
     /// How long one execution may take, if its author says.
     #[must_use]
     pub fn timeout(&self) -> Option<Duration> {
-        self.tool.as_ref().map(|tool| tool.timeout)
+        let time = |tool: &Arc<Tool>| if tool.on_device() { tool.timeout + DEVICE_ASKS } else { tool.timeout };
+        self.tool.as_ref().map(time)
     }
 
     /// Whether people do it, in their own time.
@@ -108,10 +120,13 @@ impl Engine {
     /// Whether any skill here is one that not everyone sees.
     #[must_use]
     pub fn has_private_skills(&self) -> bool {
-        self.served().any_skill(|offered| offered.skill().access == Access::Private)
+        self.served().any_skill(Offered::is_hidden)
     }
 
     fn may_see(&self, caller: Option<&Caller>, offered: &Offered) -> bool {
+        if offered.is_on_device() && caller.is_none_or(|caller| caller.person.is_none()) {
+            return false;
+        }
         match offered.skill().access {
             Access::Public | Access::Restricted => true,
             Access::Private => caller.is_some_and(|caller| is_known(caller) && self.holds(caller, offered)),

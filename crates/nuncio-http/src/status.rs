@@ -13,7 +13,9 @@ pub fn status(code: Code) -> StatusCode {
         | Code::ScopeNotGranted
         | Code::Denied
         | Code::NotOwner
-        | Code::InviteInvalid => StatusCode::FORBIDDEN,
+        | Code::InviteInvalid
+        | Code::RelationRequired
+        | Code::PermissionDenied => StatusCode::FORBIDDEN,
         Code::NotFound
         | Code::SessionNotFound
         | Code::HistoryNotOffered
@@ -23,12 +25,20 @@ pub fn status(code: Code) -> StatusCode {
         | Code::ExecutionNotFound
         | Code::PersonNotFound
         | Code::DeviceNotFound
-        | Code::RelationNotFound => StatusCode::NOT_FOUND,
+        | Code::RelationNotFound
+        | Code::ConversationNotFound
+        | Code::MessageNotFound
+        | Code::KeysNotFound
+        | Code::BackupNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
         Code::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
-        Code::TurnRunning | Code::ApprovalClosed | Code::ManifestStale | Code::RelationExists | Code::LimitReached => {
-            StatusCode::CONFLICT
-        }
+        Code::TurnRunning
+        | Code::ApprovalClosed
+        | Code::ManifestStale
+        | Code::RelationExists
+        | Code::LimitReached
+        | Code::MessageClash
+        | Code::MessageClaimed => StatusCode::CONFLICT,
         Code::BodyTooLarge | Code::ManifestTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
         Code::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
         Code::IdempotencyMismatch
@@ -41,7 +51,8 @@ pub fn status(code: Code) -> StatusCode {
         | Code::ManifestSensitivityBelowFloor
         | Code::ScopeUnknown
         | Code::ScopeRequired
-        | Code::ConsentForged => StatusCode::UNPROCESSABLE_ENTITY,
+        | Code::ConsentForged
+        | Code::BundleRefused => StatusCode::UNPROCESSABLE_ENTITY,
         Code::ConsentUnsigned => StatusCode::PRECONDITION_REQUIRED,
         Code::RateLimited | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
         Code::ShuttingDown | Code::StoreUnavailable | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,

@@ -1,7 +1,8 @@
-//! Who is who among agents: did:wba names, keys, documents, proofs and signatures.
+//! Who is who among agents: did:wba names, keys, documents, proofs and signatures; and sealing, between those who
+//! know each other's keys.
 //!
-//! Pure computation: it opens no connection, asks nobody the time and draws no random numbers. Moments and
-//! nonces are handed in; documents are fetched by whoever calls.
+//! Pure computation: it opens no connection and asks nobody the time. Moments and nonces are handed in; documents
+//! are fetched by whoever calls. Only [`seal`] draws random numbers and keeps anything, through its `Keep`.
 //!
 //! The way of a signed request: [`Credentials::read`] says what came, [`Claim::check`] refuses what needs no
 //! document, the caller fetches the document and turns it into a [`BoundDocument`], [`Claim::verify`] says who
@@ -25,6 +26,7 @@ pub mod moment;
 pub mod origin_proof;
 pub mod proof;
 pub mod replay;
+pub mod seal;
 pub mod token;
 
 pub use credentials::{Credentials, Schemes};

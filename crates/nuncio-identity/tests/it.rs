@@ -26,6 +26,22 @@ mod object_proofs;
 mod origin_proofs;
 #[path = "it/resolution_urls.rs"]
 mod resolution_urls;
+#[path = "it/seal_backup.rs"]
+mod seal_backup;
+#[path = "it/seal_crash.rs"]
+mod seal_crash;
+#[path = "it/seal_exchange.rs"]
+mod seal_exchange;
+#[path = "it/seal_hostile.rs"]
+mod seal_hostile;
+#[path = "it/seal_insider.rs"]
+mod seal_insider;
+#[path = "it/seal_peer.rs"]
+mod seal_peer;
+#[path = "it/seal_trust.rs"]
+mod seal_trust;
+#[path = "it/seal_world.rs"]
+mod seal_world;
 #[path = "it/vectors.rs"]
 mod vectors;
 #[path = "it/verifier_flow.rs"]

@@ -13,6 +13,7 @@ use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use crate::devices::Devices;
 use crate::error::StartError;
 use crate::hosting::Hosting;
 
@@ -133,6 +134,8 @@ fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, Declared)>, StartError
 pub(crate) struct Publisher {
     pub(crate) engine: Engine,
     pub(crate) runners: Arc<Runners>,
+    /// Brings agents to people's devices.
+    pub(crate) devices: Arc<Devices>,
     pub(crate) source: AgentSource,
     /// Says whether what an agent offers can be described.
     pub(crate) hosting: Hosting,
@@ -145,8 +148,14 @@ pub(crate) struct Publisher {
 }
 
 impl Publisher {
-    pub(crate) fn new(engine: Engine, runners: Arc<Runners>, source: AgentSource, hosting: Hosting) -> Self {
-        Self { engine, runners, source, hosting, served: BTreeMap::new(), seen: None, missing: None }
+    pub(crate) fn new(
+        engine: Engine,
+        runners: Arc<Runners>,
+        devices: Arc<Devices>,
+        source: AgentSource,
+        hosting: Hosting,
+    ) -> Self {
+        Self { engine, runners, devices, source, hosting, served: BTreeMap::new(), seen: None, missing: None }
     }
 
     /// Publishes what changed since last time. When something is wrong, what is served stays.
@@ -175,6 +184,7 @@ impl Publisher {
                 let manifest = nuncio_a2h::project::manifest(&declared.agent);
                 let announced = self.engine.announce(&declared.agent, manifest).await;
                 announced.map_err(|error| StartError::new(error.code, error.message))?;
+                self.devices.attend(&self.engine, self.hosting.dids(), &declared.agent)?;
                 self.engine.publish(declared.agent).await?;
                 self.served.insert(file.path.clone(), (name.clone(), digest));
                 changed += 1;

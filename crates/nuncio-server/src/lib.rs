@@ -3,11 +3,13 @@
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
 pub mod admin;
+mod agent_hooks;
 mod agents;
 pub mod auth;
 mod checkpoints;
 mod console;
 mod data;
+mod devices;
 pub mod dids;
 mod error;
 mod hosting;

@@ -28,11 +28,13 @@ use tokio_util::task::TaskTracker;
 use url::Url;
 
 use crate::admin;
+use crate::agent_hooks::{AgentHooks, WayOut};
 use crate::agents::{AgentSource, Publisher};
 use crate::auth::did::{LocalPeers, Resolver};
 use crate::auth::{Auth, DidAuth, Issuers, People, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
+use crate::devices::Devices;
 use crate::dids::{Chosen, Dids};
 use crate::error::StartError;
 use crate::hosting::Hosting;
@@ -43,7 +45,7 @@ use crate::metrics::Metrics;
 use crate::registry;
 use crate::settings::Settings;
 use crate::system::SystemEntropy;
-use crate::webhooks::{Signer, Webhooks};
+use crate::webhooks::{Signer, Webhooks, errands};
 
 /// What a server is started with.
 #[derive(Debug, Clone)]
@@ -149,6 +151,7 @@ pub struct Server {
     closed: CancellationToken,
     grace: Duration,
     did_auth: Arc<DidAuth>,
+    devices: Arc<Devices>,
     _data: DataDir,
 }
 
@@ -161,7 +164,7 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::De
     let settings = Settings::default();
     let meter = Arc::new(Uncounted);
     let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
-    let (engine, _, fetch) = assemble(&data, &settings, &with)?;
+    let Assembled { engine, fetch, .. } = assemble(&data, &settings, &with)?;
     engine.reload_access().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
@@ -178,12 +181,16 @@ struct Assembly {
     meter: Arc<dyn Meter>,
 }
 
+/// The ports, put together.
+struct Assembled {
+    engine: Engine,
+    runners: Arc<Runners>,
+    devices: Arc<Devices>,
+    fetch: Arc<GuardedFetch>,
+}
+
 /// Puts the ports together.
-fn assemble(
-    data: &DataDir,
-    settings: &Settings,
-    with: &Assembly,
-) -> Result<(Engine, Arc<Runners>, Arc<GuardedFetch>), StartError> {
+fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Assembled, StartError> {
     install_crypto();
     let wrong = |message: String| StartError::new(Code::ConfigInvalid, message);
     let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
@@ -199,19 +206,38 @@ fn assemble(
         working_dir: data.path().to_owned(),
     }));
     let entropy = Arc::new(SystemEntropy);
+    let (relays, clock) = (settings.a2h.relay.clone(), Arc::clone(&with.clock));
+    let devices = Devices::new(Arc::clone(&runners), data.path().join("seals"), relays, Arc::clone(&fetch), clock);
+    let devices = Arc::new(devices);
     let ports = Ports {
         store: Arc::new(SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?),
         bus: Arc::new(LocalBus::default()),
         brains: Arc::new(LocalBrains::new(&runners)),
-        runner: Arc::clone(&runners) as _,
+        runner: Arc::clone(&devices) as _,
         clock: Arc::clone(&with.clock),
         vault: Vault::new(&data.secret_key(&*entropy)?),
         entropy,
         meter: Arc::clone(&with.meter),
     };
     let standing = settings.grant.iter().map(crate::settings::GrantSetting::standing).collect();
-    let limits = Limits { drafting: settings.anp.drafting, consent: settings.a2h.rules()?, ..settings.limits.engine() };
-    Ok((Engine::new(ports, limits, standing), runners, fetch))
+    let limits = Limits {
+        drafting: settings.anp.drafting,
+        consent: settings.a2h.rules()?,
+        relay: settings.a2h.relaying(),
+        ..settings.limits.engine()
+    };
+    Ok(Assembled { engine: Engine::new(ports, limits, standing), runners, devices, fetch })
+}
+
+/// The way to agents' webhooks, whose addresses anyone with an account may name: the public internet, and this
+/// machine where the operator says so. What else they opened for others is not open here.
+fn way_to_agents(settings: &Settings, with: &Assembly) -> Result<WayOut, StartError> {
+    let roots = with.extra_ca.as_ref().map(|path| read_file(path)).transpose()?;
+    let loopback = with.dev || settings.a2h.allow_loopback_webhooks;
+    Ok(WayOut::new(Box::new(move || {
+        let fetch = GuardedFetch::connecting_anew(Allow::none(), loopback, roots.as_deref())?;
+        Ok(Arc::new(fetch) as _)
+    })))
 }
 
 impl Server {
@@ -231,7 +257,7 @@ impl Server {
             dev: options.dev,
             meter: Arc::clone(&metrics) as _,
         };
-        let (engine, runners, fetch) = assemble(&data, settings, &with)?;
+        let Assembled { engine, runners, devices, fetch } = assemble(&data, settings, &with)?;
         let recovered = engine.recover().await?;
         if recovered.turns + recovered.calls + recovered.approvals > 0 {
             tracing::warn!(
@@ -279,12 +305,16 @@ impl Server {
             .with_catalogue(crawler.catalogue())
             .with_keeper(&keeper)
             .with_presets(settings.a2h.rules()?.presets);
-        let mut publisher = Publisher::new(engine.clone(), runners, options.agents, hosting.clone());
+        let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
+        devices.until(stop.clone());
+        let mut publisher =
+            Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone());
         publisher.refresh().await?;
         let owed = engine.resume_answers().await?;
         if owed > 0 {
             tracing::info!(answers = owed, "answers are still to be sent");
         }
+        engine.resume_webhooks().await?;
         let resumed = engine.resume_executions().await?;
         if resumed > 0 {
             tracing::warn!(executions = resumed, "took up what was not over when the server stopped");
@@ -292,7 +322,6 @@ impl Server {
 
         let signer = Arc::new(Signer::new(data.webhook_key()?, settings.webhooks.secret()?.as_deref()));
         let checkpoints = Checkpoints::open(&data)?;
-        let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
         let tasks = TaskTracker::new();
         let (app, anp) = http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics);
         let acceptor = Acceptor {
@@ -320,9 +349,12 @@ impl Server {
         tasks.spawn(crawler.run(stop.clone().cancelled_owned()));
         tasks.spawn(keeper.run(stop.clone().cancelled_owned()));
         tasks.spawn(herald.run(stop.clone().cancelled_owned()));
-        tasks.spawn(Webhooks { engine: engine.clone(), fetch, signer }.run(stop.clone(), closed.clone()));
+        let webhooks = Webhooks { engine: engine.clone(), fetch, signer };
+        tasks.spawn(errands::run(webhooks, stop.clone(), closed.clone()));
+        let agent_hooks = AgentHooks { engine: engine.clone(), way_out: way_to_agents(settings, &with)? };
+        tasks.spawn(errands::run(agent_hooks, stop.clone(), closed.clone()));
         let grace = Duration::from_secs(settings.limits.shutdown_seconds);
-        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, _data: data })
+        Ok(Self { engine, addresses, exposure, tls, tasks, stop, done, closed, grace, did_auth, devices, _data: data })
     }
 
     /// The engine inside.
@@ -369,6 +401,7 @@ impl Server {
         }
         self.closed.cancel();
         self.tasks.wait().await;
+        self.devices.close().await;
     }
 }
 

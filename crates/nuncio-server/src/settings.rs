@@ -24,7 +24,7 @@ mod anp;
 mod issuer;
 mod registry;
 
-pub use a2h::A2hSettings;
+pub use a2h::{A2hSettings, RelaySetting};
 pub use anp::AnpSettings;
 pub(crate) use issuer::check_url;
 pub use issuer::{Algorithm, Audiences, IntrospectionSetting, IssuerSetting, IssuerUrl, SignatureSettings};
@@ -162,26 +162,26 @@ impl WebhookSettings {
     /// # Errors
     /// It cannot be read.
     pub fn secret(&self) -> Result<Option<String>, StartError> {
-        let (key, secret) = match (&self.secret_env, &self.secret_file) {
-            (Some(name), _) => {
-                let secret = std::env::var(name).map_err(|_| format!("the variable {name} is not set"));
-                ("webhooks.secret_env", secret)
-            }
-            (None, Some(path)) => {
-                let secret = fs::read_to_string(path);
-                let secret = secret.map_err(|error| format!("{} cannot be read: {error}", path.display()));
-                ("webhooks.secret_file", secret)
-            }
-            (None, None) => return Ok(None),
-        };
-        let secret = secret.map(|secret| secret.trim_end().to_owned());
-        match secret {
-            Ok(secret) if secret.is_empty() => Err("it holds nothing".to_owned()),
-            other => other,
-        }
-        .map(Some)
-        .map_err(|message| StartError::new(Code::ConfigInvalid, format!("{key}: {message}")))
+        secret_of("webhooks", "secret", self.secret_env.as_deref(), self.secret_file.as_deref())
     }
+}
+
+/// A secret that a variable or a file holds; none where neither is named. `table` and `key` say where they are named.
+fn secret_of(table: &str, key: &str, env: Option<&str>, file: Option<&Path>) -> Result<Option<String>, StartError> {
+    let (suffix, secret) = match (env, file) {
+        (Some(name), _) => ("env", std::env::var(name).map_err(|_| format!("the variable {name} is not set"))),
+        (None, Some(path)) => {
+            let secret = fs::read_to_string(path);
+            ("file", secret.map_err(|error| format!("{} cannot be read: {error}", path.display())))
+        }
+        (None, None) => return Ok(None),
+    };
+    match secret.map(|secret| secret.trim_end().to_owned()) {
+        Ok(secret) if secret.is_empty() => Err("it holds nothing".to_owned()),
+        other => other,
+    }
+    .map(Some)
+    .map_err(|message| StartError::new(Code::ConfigInvalid, format!("{table}.{key}_{suffix}: {message}")))
 }
 
 /// `[provider]`
@@ -288,6 +288,7 @@ const KEYS: &[&str] = &[
     "anp.drafting",
     "a2h.reauth_on_widening",
     "a2h.scopes",
+    "a2h.allow_loopback_webhooks",
     "registry.follow",
     "registry.interval_seconds",
     "registry.register",

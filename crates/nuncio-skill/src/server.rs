@@ -191,7 +191,7 @@ fn nobody(identity: Option<&Identity>) -> Caller {
 /// What a caller who asked to be called back is sent.
 #[must_use]
 pub fn callback_body(execution: &nuncio_core::execution::Execution) -> Vec<u8> {
-    serde_json::to_vec(&executions::shown(execution)).unwrap_or_default()
+    executions::Shown::from(execution).json()
 }
 
 fn json_response(status: StatusCode, body: Vec<u8>) -> Response {

@@ -25,11 +25,15 @@ pub mod mail;
 pub mod messages;
 pub mod people;
 pub mod relations;
+pub mod relay_sample;
+pub mod relayed;
 pub mod remembered;
 pub mod sample;
+pub mod seal_keys;
 pub mod sessions;
 pub mod tasks;
 pub mod turns;
+pub mod webhooks;
 
 /// Where a store is kept.
 #[async_trait]
@@ -216,6 +220,58 @@ macro_rules! store_contract {
                 each_reader_has_a_place,
                 old_mail_is_forgotten_but_not_its_numbers,
                 what_happened_is_in_the_audit_chain,
+            }
+            relayed {
+                read_back_whole,
+                an_id_and_a_pair_are_taken_once,
+                listed_by_id_for_each_member,
+                others_take_part,
+                change_only_from_the_revision_before,
+                messages_are_read_back_whole,
+                numbered_without_gaps,
+                posted_only_where_it_was_seen,
+                a_client_id_is_used_once,
+                of_many_with_one_client_id_one_wins,
+                each_is_told_and_the_sender_has_read,
+                read_never_back_nor_beyond,
+                read_after_a_number,
+                claimed_by_one_device,
+                of_many_who_claim_one_wins,
+                old_messages_are_forgotten_but_not_their_numbers,
+                a_clock_put_back_costs_no_message,
+                kept_across_reopening,
+            }
+            seal_keys {
+                read_back_whole,
+                an_older_bundle_does_not_come_back,
+                a_device_is_one_owners,
+                an_agent_has_one_bundle,
+                one_time_keys_are_handed_out_oldest_first,
+                of_many_who_take_one_key_one_wins,
+                one_time_keys_stay_and_a_fallback_key_is_replaced,
+                beyond_the_most_the_oldest_go,
+                one_time_keys_need_a_bundle,
+                another_olm_key_ends_one_time_keys,
+                a_removed_device_has_no_keys,
+                endorsed_by_another_device,
+                a_backup_is_replaced_and_removed_once,
+                kept_across_reopening,
+            }
+            webhooks {
+                read_back_and_listed,
+                whoever_is_told_is_called,
+                a_message_calls_whoever_is_told,
+                the_first_due_come_first,
+                some_are_left_out,
+                nothing_overtakes_in_a_lane,
+                a_conversation_is_a_lane,
+                who_cannot_be_reached_is_not_called,
+                what_waited_goes_with_its_webhook,
+                what_is_over_stands_in_the_log,
+                tried_again_later_or_sooner,
+                forgotten_mail_is_not_delivered,
+                an_old_log_is_forgotten,
+                kept_across_reopening,
             }
             commits {
                 nothing_is_something_too,

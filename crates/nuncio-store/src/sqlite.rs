@@ -7,6 +7,7 @@
 mod accounts;
 mod approvals;
 mod audit;
+mod bundles;
 mod callbacks;
 mod calls;
 mod changes;
@@ -27,11 +28,14 @@ mod ports;
 mod problem;
 mod readers;
 mod relations;
+mod relay;
+mod relayed;
 mod remembered;
 mod rows;
 mod sessions;
 mod tasks;
 mod turns;
+mod webhooks;
 mod writer;
 
 use std::fmt;

@@ -12,8 +12,12 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
 use serde_json::{Value, json};
 
+mod relay;
+mod sealed;
 mod socket;
 
+pub use relay::{OutsideAgent, artifact, text};
+pub use sealed::{Between, JumpingClock, Reached, SealedAgent, SealedDevice, Way, content_key_in};
 pub use socket::{Heard, Socket, tungstenite};
 
 /// An answer.

@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
 
+mod device;
 mod diff;
 mod skills;
 
+pub(crate) use device::{Device, DeviceHome};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{Discover, DocumentKind, Invoke, Negotiate, Proof, Reach, Show, Validate, Who};
 
@@ -46,6 +48,9 @@ pub(crate) enum Command {
     /// Invite people, list them, and take their devices away
     #[command(subcommand)]
     User(User),
+    /// Be a person's own device: allow agents things, and be asked before they happen
+    #[command(subcommand)]
+    Device(Device),
     /// Answer the calls that wait for an operator's approval
     #[command(subcommand)]
     Approve(Approve),

@@ -3,6 +3,7 @@
 pub(crate) mod chat;
 mod consumer;
 mod desk;
+mod device;
 mod did;
 mod diff;
 mod discover;
@@ -33,6 +34,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Key(key) => desk::key(key, json).await,
         Command::Grant(grant) => desk::grant(grant, json).await,
         Command::User(user) => user::run(user, json).await,
+        Command::Device(device) => device::run(device, json).await,
         Command::Approve(approve) => desk::approve(approve, json).await,
         Command::Task(task) => task::run(task, json).await,
         Command::Registry(registry) => registry::run(registry, json).await,

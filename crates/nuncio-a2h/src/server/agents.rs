@@ -7,7 +7,8 @@ use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, Connection, ManifestVersion};
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::Publication;
+use nuncio_engine::consent::{AgentChanged, AgentPatch, Publication};
+use nuncio_engine::relay::WebhookSecret;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::Value;
 
@@ -15,14 +16,16 @@ use super::{A2h, Named, Wanted, caller, data, page, person, visitor};
 use crate::error::Refused;
 use crate::lift::{self, IfMatch};
 use crate::wire::agent::{AgentRequest, AgentView, ChangeView, ConnectionMode, OwnerView, WarningView};
+use crate::wire::webhook::Secret;
 
 /// `POST /a2h/agents`
 pub(super) async fn create(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
     let by = caller(&request)?;
-    let body: AgentRequest = lift::with_manifest(&a2h.manifest_body(request).await?)?;
+    let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let made = a2h.engine.create_agent(&by, lift::new_agent(body)?).await?;
     let mut view = a2h.whole(&made.account, Some(&by)).await?;
     view.token = Some(made.token);
+    view.webhook_secret = made.webhook_secret.map(shown);
     view.manifest_change = made.publication.map(|publication| Box::new(change(publication)));
     let mut response = tagged(data(StatusCode::CREATED, &view), &view);
     let place = HeaderValue::try_from(format!("/a2h/agents/{}", view.id)).ok();
@@ -51,7 +54,7 @@ pub(super) async fn update(
     let by = caller(&request)?;
     let id = agent_id(&id)?;
     let wanted = if_match(request.headers())?;
-    let body: AgentRequest = lift::with_manifest(&a2h.manifest_body(request).await?)?;
+    let body: AgentRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let patch = lift::patch(&body)?;
     let account = a2h.engine.account(&id).await?;
     let wanted = wanted.map(|wanted| wanted.wanted(account.manifest_hash));
@@ -63,23 +66,26 @@ pub(super) async fn update(
         if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
             return Err(lost(&account));
         }
-        let account = a2h.engine.update_agent(&by, &id, patch).await?;
-        let view = a2h.whole(&account, Some(&by)).await?;
+        let changed = a2h.change(&by, &id, patch).await?;
+        let mut view = a2h.whole(&changed.account, Some(&by)).await?;
+        view.webhook_secret = changed.webhook_secret.map(shown);
         return Ok(tagged(data(StatusCode::OK, &view), &view));
     };
     let manifest = lift::manifest(raw);
+    let mut webhook_secret = None;
     if let Some(patch) = patch {
         // Both or none, but for a race: what could be refused is refused before anything changes.
         a2h.engine.judge_manifest(&by, &id, manifest).await?;
         if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
             return Err(lost(&account));
         }
-        a2h.engine.update_agent(&by, &id, patch).await?;
+        webhook_secret = a2h.change(&by, &id, patch).await?.webhook_secret;
     }
     let note = body.change_note.as_deref();
     let publication =
         a2h.engine.publish_manifest(&by, &id, manifest, wanted, note).await.map_err(Refused::conditional)?;
     let mut view = a2h.whole(&publication.account, Some(&by)).await?;
+    view.webhook_secret = webhook_secret.map(shown);
     view.manifest_change = Some(Box::new(change(publication)));
     Ok(tagged(data(StatusCode::OK, &view), &view))
 }
@@ -174,12 +180,27 @@ impl A2h {
         }
     }
 
+    /// Changes an account. An agent that is called from now on is connected no more.
+    async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<AgentChanged, Refused> {
+        let changed = self.engine.update_agent(by, id, patch).await?;
+        if changed.account.connection != Connection::Websocket {
+            self.sockets.dismiss(id);
+        }
+        Ok(changed)
+    }
+
     /// An agent with its manifest.
     async fn whole(&self, account: &Account, asks: Option<&Caller>) -> Result<AgentView, EngineError> {
         let manifest = self.engine.current_manifest(account).await?;
         let manifest = manifest.as_ref().map_or(Value::Null, written);
         Ok(AgentView { capability_manifest: Some(manifest), ..view(account, asks) })
     }
+}
+
+/// A secret as it is shown, once.
+#[expect(clippy::needless_pass_by_value, reason = "it stands in map, and is shown once")]
+fn shown(secret: WebhookSecret) -> Secret {
+    Secret(secret.text())
 }
 
 /// A version's manifest as JSON.
@@ -210,6 +231,7 @@ fn view(account: &Account, asks: Option<&Caller>) -> AgentView {
         health_check_url: account.health_check_url.as_ref().filter(|_| insider).map(ToString::to_string),
         token_prefix: account.token.as_ref().filter(|_| insider).map(|mark| mark.prefix.clone()),
         token: None,
+        webhook_secret: None,
         created_at: account.created_at,
         updated_at: account.updated_at,
         capability_manifest: None,

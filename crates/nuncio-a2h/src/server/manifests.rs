@@ -20,7 +20,7 @@ pub(super) async fn diff(
 ) -> Result<Response, Refused> {
     let by = caller(&request)?;
     let id = agent_id(&id)?;
-    let body: DiffRequest = lift::with_manifest(&a2h.manifest_body(request).await?)?;
+    let body: DiffRequest = lift::with_raw(&a2h.manifest_body(request).await?)?;
     let judged = a2h.engine.judge_manifest(&by, &id, lift::manifest(&body.capability_manifest)).await?;
     Ok(data(StatusCode::OK, &judged.verdict))
 }

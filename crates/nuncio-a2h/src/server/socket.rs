@@ -4,8 +4,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use axum::extract::ws::rejection::WebSocketUpgradeRejection;
-use axum::extract::ws::{WebSocket, WebSocketUpgrade};
 use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
@@ -19,18 +17,15 @@ use crate::error::Refused;
 
 mod entry;
 mod line;
+mod replay;
 mod seats;
 mod session;
+mod upgrade;
 
 use line::Line;
-use seats::Seats;
-
-/// How large a frame of a client may be: a token, and a little.
-const MAX_FRAME: usize = 8 * 1024;
-/// How much is kept for a connection while nothing happens. Thousands of them are idle.
-const READ_BUFFER: usize = 1024;
-/// How much may wait to be sent before a sender waits too.
-const WRITE_BUFFER: usize = 64 * 1024;
+use seats::{Seats, Sitter};
+pub(super) use session::AGENT;
+use upgrade::{Upgrade, WebSocket};
 
 /// Counts what the sockets do.
 pub trait Watch: fmt::Debug + Send + Sync {
@@ -56,15 +51,22 @@ impl Sockets {
         Self { places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), seats: Seats::default(), watch }
     }
 
-    fn open(&self) -> Option<Place> {
+    /// A place, unless all are taken.
+    pub(super) fn open(&self) -> Option<Place> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         self.watch.socket_opened();
         Some(Place { _permit: permit, watch: Arc::clone(&self.watch) })
     }
+
+    /// Ends the connection of an agent that is called from now on.
+    pub(super) fn dismiss(&self, agent: &AgentId) {
+        // Whoever sits there is told that somebody took the seat, and sees why.
+        drop(self.seats.take(Sitter::Agent(agent.clone())));
+    }
 }
 
 /// A place among the sockets, given back when it is dropped.
-struct Place {
+pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     watch: Arc<dyn Watch>,
 }
@@ -85,47 +87,30 @@ enum Door {
 }
 
 /// `GET /a2h/ws/human`
-pub(super) async fn human(
-    State(a2h): State<A2h>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Result<Response, Refused> {
-    open(a2h, Door::Human, upgrade)
+pub(super) async fn human(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    open(a2h, Door::Human, request)
 }
 
 /// `GET /a2h/ws/agent?agent_id=`
-pub(super) async fn agent(
-    State(a2h): State<A2h>,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-    request: Request,
-) -> Result<Response, Refused> {
+pub(super) async fn agent(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
     let asked = Asked::of(request.uri());
     let named = asked.pairs().find(|(name, _)| *name == "agent_id").map(|(_, id)| agent_id(id)).transpose()?;
-    open(a2h, Door::Agent(named), upgrade)
+    open(a2h, Door::Agent(named), request)
 }
 
-fn open(
-    a2h: A2h,
-    door: Door,
-    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-) -> Result<Response, Refused> {
-    let upgrade = upgrade.map_err(|why| {
-        let message = format!("this address speaks WebSocket (version 13, over HTTP/1.1): {}", why.body_text());
+fn open(a2h: A2h, door: Door, mut request: Request) -> Result<Response, Refused> {
+    let upgrade = Upgrade::of(&mut request).map_err(|why| {
+        let message = format!("this address speaks WebSocket (version 13, over HTTP/1.1): {why}");
         Refused::new(Code::BadRequest, message)
     })?;
-    let Some(place) = a2h.sockets.open() else {
-        let mut response =
-            Refused::new(Code::QueueFull, "there are as many connections as this server holds; try again later")
-                .into_response();
-        response.headers_mut().insert(http::header::RETRY_AFTER, http::HeaderValue::from_static("30"));
-        return Ok(response);
-    };
-    let upgrade = upgrade
-        .max_message_size(MAX_FRAME)
-        .max_frame_size(MAX_FRAME)
-        .read_buffer_size(READ_BUFFER)
-        .write_buffer_size(0)
-        .max_write_buffer_size(WRITE_BUFFER);
-    Ok(upgrade.on_upgrade(move |socket| serve(a2h, door, socket, place)))
+    let Some(place) = a2h.sockets.open() else { return Ok(full()) };
+    Ok(upgrade.accept(move |socket| serve(a2h, door, socket, place)))
+}
+
+/// All places are taken.
+pub(super) fn full() -> Response {
+    let message = "there are as many connections as this server holds; try again later";
+    Refused { retry_after: Some(30), ..Refused::new(Code::QueueFull, message) }.into_response()
 }
 
 /// From the first frame to the last.

@@ -9,6 +9,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::given;
+use super::webhook::Secret;
 
 /// `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. What is not there stays as it is.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
@@ -85,6 +86,9 @@ pub struct AgentView {
     /// Its token: once, when it is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
+    /// What its calls are signed with: once, when it begins to be called.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub webhook_secret: Option<Secret>,
     /// Since when.
     pub created_at: Timestamp,
     /// When it was last changed.

@@ -1,7 +1,9 @@
 //! The frames of `/a2h/ws/human` and `/a2h/ws/agent`: JSON texts with a `type`.
 
+use std::collections::BTreeMap;
+
 use nuncio_core::Code;
-use nuncio_core::ids::AgentId;
+use nuncio_core::ids::{AgentId, ConversationId};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -30,12 +32,15 @@ pub enum ClientFrame {
         /// The token.
         access_token: String,
     },
-    /// Begin again after an event.
+    /// Begin again after an event, and after messages of conversations.
     #[serde(rename = "resume")]
     Resume {
-        /// Which; where this reader stopped, when it is not there.
+        /// Which event; where this reader stopped, when it is not there.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
+        /// After which message of each conversation all of its messages come again, before anything else.
+        #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+        conversations: BTreeMap<ConversationId, u64>,
     },
     /// Everything up to an event is dealt with.
     #[serde(rename = "ack")]
@@ -161,6 +166,7 @@ mod tests {
             r#"{"type":"auth.renew","access_token":"t"}"#,
             r#"{"type":"resume","after":7}"#,
             r#"{"type":"resume"}"#,
+            r#"{"type":"resume","conversations":{"cnv_1":4,"cnv_2":0}}"#,
             r#"{"type":"ack","seq":7}"#,
         ] {
             let frame: ClientFrame = serde_json::from_str(text).unwrap();

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use futures_util::future::BoxFuture;
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::*;
@@ -83,4 +84,37 @@ async fn developing_reaches_this_machine_and_nothing_else() {
     assert_refused(fetch.fetch(request("http://localhost:1/")).await, "10.0.0.1 is not this machine");
     assert_refused(fetch.fetch(request("http://harmless.example/")).await, "only https:");
     assert_refused(fetch.fetch(request("https://harmless.example/")).await, "10.0.0.1");
+}
+
+#[tokio::test]
+async fn who_connects_anew_resolves_anew() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    fn counting(_: String) -> BoxFuture<'static, std::io::Result<Vec<SocketAddr>>> {
+        ASKED.fetch_add(1, Ordering::SeqCst);
+        answer(&["127.0.0.1"])
+    }
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://localhost:{}/", listener.local_addr().unwrap().port());
+    // A server that would gladly answer again on the same connection.
+    let serving = tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            tokio::spawn(async move {
+                let mut bytes = [0; 4096];
+                while stream.read(&mut bytes).await.is_ok_and(|count| count > 0) {
+                    stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").await.unwrap();
+                }
+            });
+        }
+    });
+    let keeping = |idle| GuardedFetch::keeping(idle, Allow::none(), true, None, counting).unwrap();
+    let (anew, kept) = (keeping(0), keeping(usize::MAX));
+    for count in 1..=3 {
+        assert_eq!(anew.fetch(request(&url)).await.unwrap().status, 200);
+        assert_eq!(ASKED.load(Ordering::SeqCst), count);
+    }
+    for _ in 0..3 {
+        kept.fetch(request(&url)).await.unwrap();
+    }
+    assert!(ASKED.load(Ordering::SeqCst) < 6, "others keep their connection");
+    serving.abort();
 }

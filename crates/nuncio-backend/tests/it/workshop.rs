@@ -92,6 +92,7 @@ impl Workshop {
     pub(crate) fn call(&self, agent: &Arc<Agent>, tool: &str, arguments: Value) -> RunCall {
         let Value::Object(arguments) = arguments else { panic!("arguments are an object") };
         RunCall {
+            person: None,
             agent: Arc::clone(agent),
             tool: Arc::clone(agent.tool(tool).unwrap_or_else(|| panic!("no tool {tool}"))),
             id: CallId::parse("call-1").unwrap(),

@@ -78,6 +78,8 @@ pub enum Happened {
     TokenRotated,
     /// An agent's token was taken back.
     TokenRevoked,
+    /// The secret an agent's webhook calls are signed with was made anew.
+    WebhookSecretRotated,
     /// An agent said anew what it can do.
     ManifestPublished,
     /// A person allowed something for the first time.

@@ -41,8 +41,7 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
     let exposed = !for_devices && table.flag("expose").unwrap_or(true);
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     let timeout = timeout(table);
-    let skill = if for_devices { None } else { table.table("skill") };
-    let skill = skill.and_then(|skill| {
+    let skill = table.table("skill").and_then(|skill| {
         let subject = Subject {
             part: name.as_ref().map(ToolName::as_str),
             name: title.as_deref().or(name.as_ref().map(ToolName::as_str)),
@@ -50,7 +49,7 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
             scope: table.peek("scope").and_then(|item| item.value.as_str()),
             input: input.as_ref().map(Schema::source),
         };
-        read_skill(&skill, exposed, &subject, publisher)
+        read_skill(&skill, exposed || for_devices, &subject, publisher)
     });
     table.finish();
     Some(Tool {
@@ -70,9 +69,7 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
 
 /// What runs on a person's device is offered to that person and to nobody else, under a scope of its own.
 fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
-    for key in ["expose", "skill"] {
-        table.refuse(key, "a tool for people's devices is offered to those people, in the agent's manifest");
-    }
+    table.refuse("expose", "a tool for people's devices is offered to those people, and to whoever belongs to them");
     if !table.has("scope") {
         table.missing("scope", "the permission that people are asked for");
     }
@@ -91,8 +88,8 @@ fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
     }
 }
 
-fn read_skill(table: &Table<'_>, exposed: bool, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {
-    if !exposed {
+fn read_skill(table: &Table<'_>, callable: bool, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {
+    if !callable {
         table
             .spot
             .fault("nobody could call it, since the tool is hidden", "allowed: either the skill, or expose = false");

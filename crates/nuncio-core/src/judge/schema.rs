@@ -113,7 +113,7 @@ pub struct SchemaFinding {
     pub old: Option<Value>,
     /// What the new schema says there.
     pub new: Option<Value>,
-    /// A value valid under the old schema and not under the new one, confirmed by a validator.
+    /// A value valid under the old schema and not under the new one.
     pub witness: Option<Value>,
 }
 

@@ -9,7 +9,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{AccessTable, Hold};
+use super::{AccessTable, Caller, Credential, Hold};
 use crate::Engine;
 use crate::error::EngineError;
 
@@ -87,6 +87,22 @@ impl AccessTable {
 }
 
 impl Engine {
+    /// Whether a caller has a scope of an agent's that is used on their person's device: the person's word
+    /// counts, and a key or token that has less than it has no more by it. Of an agent whose people say
+    /// yes elsewhere, their device knows.
+    pub(crate) fn hold_on_device(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> Hold {
+        let (table, now) = (self.access_table(), self.now());
+        let bounded = matches!(caller.credential, Credential::Key | Credential::Token { .. });
+        if bounded && table.hold(caller, agent, scope, now) == Hold::No {
+            return Hold::No;
+        }
+        match &caller.person {
+            None => Hold::No,
+            Some(_) if self.limits().relay.elsewhere.contains(agent) => Hold::Lasting,
+            Some(person) => table.consents.hold(&Principal::Person(person.clone()), agent, scope, now),
+        }
+    }
+
     /// Reads what people allow anew.
     pub(super) async fn reload_consents(&self) -> Result<(), EngineError> {
         let consents = &self.access_table().consents;

@@ -16,7 +16,8 @@ use crate::access::{Caller, Credential};
 use crate::error::EngineError;
 use crate::ports::Entropy;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Conflict, ConsentChange, StoreError};
+use crate::ports::store::{Change, Conflict, ConsentChange, StoreError};
+use crate::relay::{Reconnection, WebhookSecret};
 
 /// How a token begins.
 const TOKEN_PREFIX: &str = "hsk_";
@@ -56,8 +57,19 @@ pub struct NewAgentMade {
     pub account: Account,
     /// Its token. It is returned here and nowhere else, ever.
     pub token: String,
+    /// What its calls are signed with, where it is called. It is returned here and nowhere else.
+    pub webhook_secret: Option<WebhookSecret>,
     /// What became of the manifest it came with.
     pub publication: Option<Publication>,
+}
+
+/// An account that was changed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct AgentChanged {
+    /// The account.
+    pub account: Account,
+    /// What its calls are signed with, where it is called from now on. It is returned here and nowhere else.
+    pub webhook_secret: Option<WebhookSecret>,
 }
 
 /// What of an account changes; what is none stays.
@@ -110,34 +122,55 @@ impl Engine {
             ConsentChange::CreateAccount { words: words::of(&account, None), account: account.clone() },
             ConsentChange::Record(record),
         ];
-        let Some(checked) = checked else {
-            self.store().commit(changes.into_iter().map(Into::into).collect()).await?;
-            return Ok(NewAgentMade { account, token, publication: None });
+        let planned = match &checked {
+            Some(checked) => Some(self.plan(by, &account, Some(checked), new.change_note.as_deref()).await?),
+            None => None,
         };
-        let planned = self.plan(by, &account, Some(&checked), new.change_note.as_deref()).await?;
-        changes.extend(planned.changes);
-        self.store().commit(changes.into_iter().map(Into::into).collect()).await?;
-        let publication = planned.publication;
-        Ok(NewAgentMade { account: publication.account.clone(), token, publication: Some(publication) })
+        let publication = planned.map(|planned| {
+            changes.extend(planned.changes);
+            planned.publication
+        });
+        let mut reached = self.plan_first_connection(&account.id, &account.connection);
+        let changes = changes.into_iter().map(Into::into).chain(std::mem::take(&mut reached.changes));
+        self.store().commit(changes.collect()).await?;
+        let webhook_secret = self.reconnected(reached);
+        let account = publication.as_ref().map_or(account, |publication| publication.account.clone());
+        Ok(NewAgentMade { account, token, webhook_secret, publication })
     }
 
     /// Changes an account.
     ///
     /// # Errors
     /// There is none, the caller does not own it, or the request is wrong.
-    pub async fn update_agent(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<Account, ConsentError> {
+    pub async fn update_agent(
+        &self,
+        by: &Caller,
+        id: &AgentId,
+        patch: AgentPatch,
+    ) -> Result<AgentChanged, ConsentError> {
         let name = patch.display_name.as_deref().map(|text| words::line("display_name", text, MAX_DISPLAY_NAME));
         let name = name.transpose()?;
         let description = patch.description.as_deref().map(|text| words::description(Some(text))).transpose()?;
-        self.change_account(by, id, None, |account| {
+        let change = |account: &mut Account| {
             account.display_name = name.clone().unwrap_or_else(|| account.display_name.clone());
             account.description = description.clone().unwrap_or_else(|| account.description.clone());
             account.public = patch.public.unwrap_or(account.public);
             account.connection = patch.connection.clone().unwrap_or_else(|| account.connection.clone());
             account.health_check_url =
                 patch.health_check_url.clone().unwrap_or_else(|| account.health_check_url.clone());
-        })
-        .await
+        };
+        let _turn = self.agent_locks().enter(id).await;
+        loop {
+            let account = self.owned(by, id).await?;
+            let mut reached = match &patch.connection {
+                Some(wanted) => self.plan_connection(&account, wanted).await?,
+                None => Reconnection::default(),
+            };
+            let besides = std::mem::take(&mut reached.changes);
+            if let Some(account) = self.commit_account(account, change, besides).await? {
+                return Ok(AgentChanged { account, webhook_secret: self.reconnected(reached) });
+            }
+        }
     }
 
     /// Makes an agent's token anew; the one before is worth nothing from now on.
@@ -218,27 +251,40 @@ impl Engine {
     ) -> Result<Account, ConsentError> {
         let _turn = self.agent_locks().enter(id).await;
         loop {
-            let mut account = self.owned(by, id).await?;
-            let manifest = self.manifest_value(&account).await?;
-            change(&mut account);
-            account.updated_at = self.now();
-            account.revision += 1;
-            let words = words::of(&account, manifest.as_ref());
-            let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }];
+            let account = self.owned(by, id).await?;
             let record = |happened| HappenedRecord { agent: Some(id.clone()), ..self.happened(happened, by) };
-            changes.extend(happened.map(record).map(ConsentChange::Record));
-            match self.store().commit(changes.into_iter().map(Into::into).collect()).await {
-                Err(StoreError::Conflict(Conflict::Moved)) => {}
-                other => {
-                    other?;
-                    return Ok(account);
-                }
+            let besides = happened.map(record).map(ConsentChange::Record).map(Change::from);
+            if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
+                return Ok(account);
+            }
+        }
+    }
+
+    /// Changes an account, and other things with it; none when somebody else did meanwhile.
+    async fn commit_account(
+        &self,
+        mut account: Account,
+        change: impl Fn(&mut Account),
+        besides: Vec<Change>,
+    ) -> Result<Option<Account>, ConsentError> {
+        let manifest = self.manifest_value(&account).await?;
+        change(&mut account);
+        account.updated_at = self.now();
+        account.revision += 1;
+        let words = words::of(&account, manifest.as_ref());
+        let mut changes = vec![ConsentChange::UpdateAccount { account: account.clone(), words }.into()];
+        changes.extend(besides);
+        match self.commit_telling(changes).await {
+            Err(StoreError::Conflict(Conflict::Moved)) => Ok(None),
+            other => {
+                other?;
+                Ok(Some(account))
             }
         }
     }
 
     /// The account, if the caller owns it.
-    pub(super) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
+    pub(crate) async fn owned(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
         let account = self.account(id).await?;
         if account.owner.is(&by.principal) {
             return Ok(account);

@@ -17,9 +17,8 @@ use super::words;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{Conflict, ConsentChange, StoreError};
+use crate::ports::store::{Change, Conflict, ConsentChange, RelayChange, StoreError};
 
 /// The shortest and longest nonce of a device, in bytes.
 const NONCE: std::ops::RangeInclusive<usize> = 16..=128;
@@ -125,7 +124,7 @@ impl Engine {
             devices_changed(&person, now),
             ConsentChange::Record(record),
         ];
-        match self.store().commit(changes.map(Into::into).into()).await {
+        match self.commit_telling(changes.map(Into::into).into()).await {
             Err(StoreError::Conflict(Conflict::Moved)) => return Err(invalid("it was used already")),
             Err(StoreError::Conflict(Conflict::Exists)) => {
                 let message = "this key belongs to a device already; make a new one for each device";
@@ -133,7 +132,6 @@ impl Engine {
             }
             other => other?,
         }
-        self.bus().publish(Notice::Mail).await;
         Ok(device)
     }
 
@@ -178,11 +176,13 @@ impl Engine {
             devices_changed(person, at),
             ConsentChange::Record(record),
         ];
-        match self.store().commit(changes.map(Into::into).into()).await {
+        let mut changes: Vec<Change> = changes.map(Into::into).into();
+        changes.push(RelayChange::RemoveBundle(id.clone()).into());
+        changes.extend(self.tell_of_keys(&Recipient::Person(person.clone())).await?);
+        match self.commit_telling(changes).await {
             Err(StoreError::Conflict(Conflict::Missing)) => return Err(missing()),
             other => other?,
         }
-        self.bus().publish(Notice::Mail).await;
         Ok(Device { revoked_at: Some(at), ..device })
     }
 
@@ -235,7 +235,7 @@ impl Engine {
     }
 
     /// A record of something that happens now.
-    pub(super) fn happened(&self, happened: Happened, by: &Caller) -> HappenedRecord {
+    pub(crate) fn happened(&self, happened: Happened, by: &Caller) -> HappenedRecord {
         HappenedRecord {
             request: by.request.clone(),
             ..HappenedRecord::new(happened, by.principal.clone(), self.now())

@@ -44,6 +44,19 @@ pub enum Details {
     Relation(RelationId),
     /// How many there may be.
     Limit(usize),
+    /// In how many seconds to try again.
+    RetryAfter(u64),
+}
+
+impl Details {
+    /// In how many seconds to try again, where that is known.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<u64> {
+        match self {
+            Self::RetryAfter(seconds) => Some(*seconds),
+            _ => None,
+        }
+    }
 }
 
 impl ConsentError {
@@ -75,6 +88,7 @@ impl ConsentError {
             Details::Scopes(scopes) => json!({"scopes": scopes}),
             Details::Relation(id) => json!({"relation_id": id}),
             Details::Limit(limit) => json!({"limit": limit}),
+            Details::RetryAfter(seconds) => json!({"retry_after": seconds}),
         }
     }
 }

@@ -30,8 +30,6 @@ pub(super) struct Touched {
     pub(super) relations: Vec<Relation>,
     /// How many people have to say yes again.
     pub(super) affected: usize,
-    /// Whether anyone is told anything.
-    pub(super) mails: bool,
 }
 
 impl Impact {
@@ -70,7 +68,7 @@ impl Impact {
     ) -> Touched {
         let declared = lineage.declared();
         let mut fresh = BTreeMap::new();
-        let mut touched = Touched { changes: Vec::new(), relations: Vec::new(), affected: 0, mails: false };
+        let mut touched = Touched { changes: Vec::new(), relations: Vec::new(), affected: 0 };
         let mut asked = BTreeSet::new();
         for relation in &self.relations {
             let accepted = relation.accepted.version;
@@ -163,7 +161,6 @@ impl Touched {
     }
 
     fn mail(&mut self, recipient: Recipient, at: Timestamp, happening: Happening) {
-        self.mails = true;
         self.changes.push(ConsentChange::PutMail { recipient, at, happening });
     }
 }

@@ -1,12 +1,11 @@
 //! What people and agents are told, kept until it is too old.
 
-use futures_util::StreamExt as _;
 use nuncio_core::happening::{MailedEvent, Recipient};
 
 use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::bus::Notice;
-use crate::ports::store::ConsentChange;
+use crate::ports::store::{Change, ConsentChange, RelayChange, StoreError};
 
 /// How much is read at once, at most.
 const PAGE: usize = 500;
@@ -33,27 +32,37 @@ impl Engine {
         after: u64,
         limit: usize,
     ) -> Result<Vec<MailedEvent>, EngineError> {
-        // Listening before looking, so that nothing is missed.
-        let mut notices = self.bus().subscribe();
+        let room = self.mailrooms().enter(self, recipient);
         loop {
-            // Most notices are for others: the head is one row.
-            if self.store().mail_head(recipient).await? > after {
-                let mail = self.mail(recipient, after, limit).await?;
-                if !mail.is_empty() {
-                    return Ok(mail);
-                }
+            // Listening before looking, so that nothing is missed.
+            let mut called = std::pin::pin!(room.notified());
+            called.as_mut().enable();
+            let mail = self.mail(recipient, after, limit).await?;
+            if !mail.is_empty() {
+                return Ok(mail);
             }
-            loop {
-                tokio::select! {
-                    notice = notices.next() => match notice {
-                        Some(Notice::Mail) => break,
-                        Some(_) => {}
-                        None => return Ok(Vec::new()),
-                    },
-                    () = self.closing().cancelled() => return Ok(Vec::new()),
-                }
+            tokio::select! {
+                () = called => {}
+                () = self.closing().cancelled() => return Ok(Vec::new()),
             }
         }
+    }
+
+    /// Makes the changes, and wakes everyone who is told something by them.
+    pub(crate) async fn commit_telling(&self, changes: Vec<Change>) -> Result<(), StoreError> {
+        let told: Vec<_> = changes.iter().flat_map(told_by).cloned().collect();
+        if told.is_empty() {
+            return self.store().commit(changes).await;
+        }
+        // A task of its own: whoever hangs up in between must not leave others asleep over what is on disk.
+        let engine = self.clone();
+        let telling = self.tasks().spawn(async move {
+            engine.store().commit(changes).await?;
+            engine.called().were_told(&told);
+            engine.bus().publish(Notice::Mail(told.into())).await;
+            Ok(())
+        });
+        telling.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the commit was given up".to_owned())))
     }
 
     /// The number of the last thing a recipient was told; zero for none.
@@ -92,5 +101,20 @@ impl Engine {
             self.store().commit(vec![ConsentChange::ForgetMail { before, limit: FORGET }.into()]).await?;
         }
         Ok(())
+    }
+}
+
+/// Who is told something by a change.
+fn told_by(change: &Change) -> &[Recipient] {
+    match change {
+        Change::Consent(change) => match &**change {
+            ConsentChange::PutMail { recipient, .. } => std::slice::from_ref(recipient),
+            _ => &[],
+        },
+        Change::Relay(change) => match &**change {
+            RelayChange::PostMessage { to, .. } => to,
+            _ => &[],
+        },
+        _ => &[],
     }
 }

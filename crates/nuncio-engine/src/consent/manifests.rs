@@ -19,7 +19,6 @@ use super::words;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
 use crate::ports::store::{Conflict, ConsentChange, StoreError};
 
 /// How many versions are listed at once.
@@ -50,7 +49,6 @@ pub(super) struct Planned {
     pub(super) changes: Vec<ConsentChange>,
     /// The relations as they will be.
     relations: Vec<Relation>,
-    mails: bool,
 }
 
 impl Engine {
@@ -92,16 +90,13 @@ impl Engine {
             if !planned.publication.changed {
                 return Ok(planned.publication);
             }
-            match self.store().commit(planned.changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_telling(planned.changes.into_iter().map(Into::into).collect()).await {
                 // Somebody said yes or no meanwhile, in another process: look again.
                 Err(StoreError::Conflict(Conflict::Moved | Conflict::Exists)) => continue,
                 other => other?,
             }
             for relation in &planned.relations {
                 self.access_table().set_consent(relation);
-            }
-            if planned.mails {
-                self.bus().publish(Notice::Mail).await;
             }
             let publication = planned.publication;
             self.meter().manifest_published(
@@ -191,7 +186,7 @@ impl Engine {
                 affected: 0,
                 account: account.clone(),
             };
-            return Ok(Planned { publication, changes: Vec::new(), relations: Vec::new(), mails: false });
+            return Ok(Planned { publication, changes: Vec::new(), relations: Vec::new() });
         }
         let (now, version) = (self.now(), account.manifest_version + 1);
         let before = self.store().lineage(&account.id).await?.unwrap_or_default();
@@ -246,7 +241,7 @@ impl Engine {
             affected: touched.affected,
             account: next,
         };
-        Ok(Planned { publication, changes, relations: touched.relations, mails: touched.mails })
+        Ok(Planned { publication, changes, relations: touched.relations })
     }
 
     /// The verdicts on a new manifest: against the one before, and against each version someone said yes to.

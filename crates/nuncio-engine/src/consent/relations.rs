@@ -22,7 +22,6 @@ use super::signing::Ed25519;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
-use crate::ports::bus::Notice;
 use crate::ports::entropy::random_name;
 use crate::ports::store::{Change, Conflict, ConsentChange, StoreError};
 
@@ -99,7 +98,7 @@ impl Engine {
             };
             changes.extend(self.told(&relation, happening));
             changes.push(self.recorded(Happened::ConsentGiven, by, &relation, &device));
-            match self.store().commit(changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 Err(StoreError::Conflict(Conflict::Exists)) => {
                     // Either somebody was faster, or the name is taken: neither can be signed again.
@@ -110,7 +109,7 @@ impl Engine {
                 }
                 other => other?,
             }
-            self.consent_changed(&relation).await;
+            self.access_table().set_consent(&relation);
             return Ok(relation);
         }
     }
@@ -153,11 +152,11 @@ impl Engine {
             ];
             changes.extend(self.told(&relation, happening));
             changes.push(self.recorded(Happened::ConsentChanged, by, &relation, &device));
-            match self.store().commit(changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
-            self.consent_changed(&relation).await;
+            self.access_table().set_consent(&relation);
             return Ok(relation);
         }
     }
@@ -191,11 +190,11 @@ impl Engine {
             ];
             changes.extend(self.told(&relation, happening));
             changes.push(self.recorded(Happened::ConsentRevoked, by, &relation, &device));
-            match self.store().commit(changes.into_iter().map(Into::into).collect()).await {
+            match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
             }
-            self.consent_changed(&relation).await;
+            self.access_table().set_consent(&relation);
             return Ok(relation);
         }
     }
@@ -376,11 +375,6 @@ impl Engine {
             manifest_hash: relation.accepted.hash,
             ..self.happened(happened, by)
         })
-    }
-
-    async fn consent_changed(&self, relation: &Relation) {
-        self.access_table().set_consent(relation);
-        self.bus().publish(Notice::Mail).await;
     }
 }
 

@@ -19,7 +19,7 @@ use super::live::LiveTurn;
 use super::recent::{Conversation, History};
 use super::sessions::{Idempotency, remember};
 use super::settings::SettingsPatch;
-use super::turn::{Permission, RunningTurn};
+use super::turn::{Permission, RunningTurn, Told};
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
@@ -53,6 +53,33 @@ impl Engine {
         session: &str,
         request: TurnRequest,
         idempotency: Option<Idempotency>,
+    ) -> Result<Arc<LiveTurn>, EngineError> {
+        self.start_turn(caller, session, request, idempotency, Told::WhenBegun).await
+    }
+
+    /// The same, for one who wants nothing of it before it is over.
+    ///
+    /// # Errors
+    /// The request does not fit the session; nothing has changed.
+    pub async fn whole_turn(
+        &self,
+        caller: &Caller,
+        session: &str,
+        request: TurnRequest,
+        idempotency: Option<Idempotency>,
+    ) -> Result<Arc<LiveTurn>, EngineError> {
+        let turn = self.start_turn(caller, session, request, idempotency, Told::WhenOver).await?;
+        turn.finished().await;
+        Ok(turn)
+    }
+
+    async fn start_turn(
+        &self,
+        caller: &Caller,
+        session: &str,
+        request: TurnRequest,
+        idempotency: Option<Idempotency>,
+        told: Told,
     ) -> Result<Arc<LiveTurn>, EngineError> {
         if self.is_closing() {
             return Err(EngineError::new(Code::ShuttingDown, "the server is stopping; try again in a moment"));
@@ -116,7 +143,7 @@ impl Engine {
         // In a task of its own from here on: what is on disk goes on even if whoever asked hangs up
         // before they are answered.
         let (answer, begun) = oneshot::channel();
-        self.tasks().spawn(running.begin(changes, settled, answer).instrument(span));
+        self.tasks().spawn(running.begin(changes, settled, answer, told).instrument(span));
         begun.await.unwrap_or_else(|_| Err(StoreError::Unavailable("the turn was given up".to_owned())))?;
         Ok(turn)
     }

@@ -48,6 +48,10 @@ impl History {
         self.messages.push(stored);
     }
 
+    pub(super) fn extend(&mut self, stored: impl IntoIterator<Item = StoredMessage>) {
+        stored.into_iter().for_each(|stored| self.push(stored));
+    }
+
     pub(super) fn messages(&self) -> &[StoredMessage] {
         &self.messages
     }

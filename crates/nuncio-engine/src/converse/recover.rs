@@ -51,7 +51,10 @@ impl Engine {
         }
         // Calls without a turn, or whose turn was closed by other means.
         for call in self.store().started_calls().await? {
-            self.record_end(self.close_call(&call)).await?;
+            let changes = self.close_call(&call);
+            let is_result = |change: &&Change| matches!(change, Change::AppendMessage { .. });
+            let without_result: Vec<_> = changes.iter().filter(|change| !is_result(change)).cloned().collect();
+            self.record_end(changes, || without_result).await?;
         }
         let begun = self.store().begun_calls().await?;
         for (execution, warrant) in &begun {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use nuncio_core::Code;
-use nuncio_core::agent::Run;
 use nuncio_core::digest::Digest;
 use nuncio_core::event::Voice;
 use nuncio_core::execution::Trace;
@@ -134,8 +133,8 @@ impl RunningTurn {
         let own = agent
             .tools
             .iter()
-            // What runs on people's devices is not the agent's own to call.
-            .filter(|tool| !matches!(tool.run, Run::Device(_)))
+            // What runs on a person's device is there for those who belong to a person.
+            .filter(|tool| !tool.on_device() || self.caller.person.is_some())
             .filter(|tool| !tool.exposed || self.session.settings.tool(tool.name.as_str()).is_some())
             .map(|tool| OfferedTool {
                 name: tool.name.clone(),

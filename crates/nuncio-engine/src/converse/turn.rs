@@ -42,6 +42,15 @@ pub(super) struct RunningTurn {
     pub(super) deadline: Timestamp,
 }
 
+/// When whoever asked for a turn is told that it has begun.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// As soon as that is on disk.
+    WhenBegun,
+    /// When it is over: they wait for that anyway, and are woken once.
+    WhenOver,
+}
+
 /// The app's word on a call that was waiting for it.
 #[derive(Debug)]
 pub(super) struct Permission {
@@ -83,6 +92,7 @@ impl RunningTurn {
         changes: Vec<Change>,
         settled: OwnedMutexGuard<()>,
         answer: oneshot::Sender<Result<(), StoreError>>,
+        told: Told,
     ) {
         let begun = self.engine.store().commit(changes).await;
         if begun.is_ok() {
@@ -90,11 +100,17 @@ impl RunningTurn {
             self.engine.meter().turn_began(&self.served.agent.name);
         }
         drop(settled);
-        let runs = begun.is_ok();
         // Whoever has hung up is not told.
-        let _ = answer.send(begun);
-        if runs {
-            self.run().await;
+        match (begun, told) {
+            (Ok(()), Told::WhenOver) => {
+                self.run().await;
+                let _ = answer.send(Ok(()));
+            }
+            (Ok(()), Told::WhenBegun) => {
+                let _ = answer.send(Ok(()));
+                self.run().await;
+            }
+            (refused, _) => drop(answer.send(refused)),
         }
     }
 
@@ -175,7 +191,7 @@ impl RunningTurn {
     }
 
     /// Puts the end on disk, then tells everyone who reads.
-    async fn end(mut self, ending: Ending, usage: Option<Usage>) {
+    async fn end(self, ending: Ending, usage: Option<Usage>) {
         let stop = Stop {
             stop_reason: ending.reason,
             turn_id: turn_id(&self.turn.session, self.turn.number),
@@ -187,44 +203,48 @@ impl RunningTurn {
             let request = self.caller.request.as_deref();
             tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
-        let events = self.turn.read(|log| stored_with(log, &stop));
-        let mut changes: Vec<_> = ending.last.iter().cloned().map(|last| self.appended(last)).collect();
-        if !ending.pending.is_empty() {
-            let pending = ending.pending.clone();
-            changes.push(Change::SetPending { session: self.turn.session.clone(), pending });
+        let at = self.engine.now();
+        let on_disk = self.commit_end(|| self.end_changes(ending.last.as_ref(), &ending.pending, &stop, at)).await;
+        let Self { engine, turn, served, session, history, began, .. } = self;
+        if let (true, Some(mut history)) = (on_disk, history) {
+            history.extend(ending.last);
+            let session = Session { pending: ending.pending, running: false, ..session };
+            engine.recent().put(Conversation { session, history });
+            // Unless it has been deleted meanwhile: whoever deletes the session cancels its turn before
+            // forgetting it, so that one of the two sees the other.
+            if turn.cancellation().is_cancelled() {
+                engine.recent().forget(&turn.session);
+            }
         }
-        changes.push(Change::EndTurn {
-            session: self.turn.session.clone(),
-            number: self.turn.number,
-            at: self.engine.now(),
-            stop: stop.clone(),
-            events,
-        });
-        if self.commit_end(changes).await {
-            self.keep(ending.last, ending.pending);
-        }
-        self.engine.meter().turn_ended(&self.served.agent.name, &stop, self.began.until(self.engine.now()));
-        self.turn.write(|log| log.stopped(&stop));
+        engine.meter().turn_ended(&served.agent.name, &stop, began.until(engine.now()));
+        turn.write(|log| log.stopped(&stop));
     }
 
-    /// Keeps the conversation for its next turn, unless it has been deleted meanwhile.
-    fn keep(&mut self, last: Option<StoredMessage>, pending: Vec<PendingCall>) {
-        let Some(mut history) = self.history.take() else { return };
-        last.into_iter().for_each(|last| history.push(last));
-        let session = Session { pending, running: false, ..self.session.clone() };
-        self.engine.recent().put(Conversation { session, history });
-        // Whoever deletes the session cancels its turn before forgetting it: one of the two sees the other.
-        if self.cancel().is_cancelled() {
-            self.engine.recent().forget(&self.turn.session);
+    /// What puts the end on disk: the last message, the calls that wait, why it stopped and all that was told.
+    fn end_changes(
+        &self,
+        last: Option<&StoredMessage>,
+        pending: &[PendingCall],
+        stop: &Stop,
+        at: Timestamp,
+    ) -> Vec<Change> {
+        let mut changes = Vec::with_capacity(3);
+        changes.extend(last.map(|last| self.appended(last.clone())));
+        let (session, number) = (self.turn.session.clone(), self.turn.number);
+        if !pending.is_empty() {
+            changes.push(Change::SetPending { session: session.clone(), pending: pending.to_vec() });
         }
+        let events = self.turn.read(|log| stored_with(log, stop));
+        changes.push(Change::EndTurn { session, number, at, stop: stop.clone(), events });
+        changes
     }
 
     /// Tries until it is on disk: a turn that never ends would lock its session. A crash ends it too.
     /// Says whether it is.
-    async fn commit_end(&self, changes: Vec<Change>) -> bool {
+    async fn commit_end(&self, changes: impl Fn() -> Vec<Change>) -> bool {
         let mut pause = Duration::from_millis(100);
         loop {
-            match self.engine.store().commit(changes.clone()).await {
+            match self.engine.store().commit(changes()).await {
                 Ok(()) => return true,
                 Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => return false,
                 Err(error) => {

@@ -8,6 +8,7 @@ use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use nuncio_core::agent::{Run, Tool};
 use nuncio_core::execution::{Execution, Order, State};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
@@ -73,17 +74,24 @@ enum Room {
 
 impl Room {
     fn of(offered: Option<&Offered>) -> Self {
-        match offered {
-            Some(offered) if !offered.is_for_people() => offered.skill().concurrency.map_or(Self::Usual, Self::Places),
-            _ => Self::Endless,
+        let Some(offered) = offered.filter(|offered| !offered.is_for_people()) else { return Self::Endless };
+        match offered.skill().concurrency {
+            Some(places) => Self::Places(places),
+            None if offered.tool.as_deref().is_some_and(is_instant) => Self::Endless,
+            None => Self::Usual,
         }
     }
+}
+
+/// Whether it is over as soon as it has begun: its answer is written down, and nobody has to be asked.
+fn is_instant(tool: &Tool) -> bool {
+    matches!(tool.run, Run::Answer(_)) && tool.scope.is_none() && !tool.human_authorization
 }
 
 /// An execution that is not over, held by this process. Whoever waits for it keeps it beyond that.
 #[derive(Debug)]
 pub(crate) struct Live {
-    id: ExecutionId,
+    pub(crate) id: ExecutionId,
     order: Arc<Order>,
     execution: Mutex<Execution>,
     /// What it runs; none if that is no longer served.
@@ -106,6 +114,21 @@ impl Live {
         lock(&self.execution).clone()
     }
 
+    /// Whether it is over.
+    pub(crate) fn is_over(&self) -> bool {
+        lock(&self.execution).state.is_over()
+    }
+
+    /// What was asked for.
+    pub(crate) fn order(&self) -> &Order {
+        &self.order
+    }
+
+    /// Looks at it as it is now, on disk.
+    pub(crate) fn look<T>(&self, look: impl FnOnce(&Execution) -> T) -> T {
+        look(&lock(&self.execution))
+    }
+
     /// Shows what is on disk now.
     pub(crate) fn show(&self, change: impl FnOnce(&mut Execution)) {
         change(&mut lock(&self.execution));
@@ -119,7 +142,7 @@ impl Live {
             tokio::pin!(moved);
             // Registered before looking, so that nothing is missed in between.
             moved.as_mut().enable();
-            if lock(&self.execution).state.is_over() {
+            if self.is_over() {
                 return;
             }
             moved.await;
@@ -134,7 +157,7 @@ impl Live {
         fits(output, &mut left) && self.order.inputs.values().all(|input| fits(input, &mut left))
     }
 
-    fn caller(&self) -> &Principal {
+    pub(crate) fn caller(&self) -> &Principal {
         &self.order.caller
     }
 

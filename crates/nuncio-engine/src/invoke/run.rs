@@ -43,7 +43,10 @@ pub(crate) fn ending(
     stops: bool,
 ) -> Option<State> {
     match result {
-        Ok(output) => Some(State::Completed { output: output.value() }),
+        Ok(output) => {
+            let output = output.structured.clone().unwrap_or_else(|| output.value());
+            Some(State::Completed { output })
+        }
         // Stopped by us, not by whoever asked for it: it is taken up again.
         Err(failure) if stops && failure.code == Code::Cancelled => None,
         Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
@@ -73,10 +76,9 @@ impl Engine {
     /// Runs one to its end, and puts it on disk first if it is not there; those returned can run now that
     /// it is over.
     pub(super) async fn run_one(&self, live: &Arc<Live>, entry: Option<&Entry>) -> Vec<Arc<Live>> {
-        let execution = live.now();
-        let trace = execution.order.trace.trace_id.as_deref();
-        let traceparent = execution.order.trace.traceparent.as_deref();
-        let span = tracing::info_span!("execution", id = %execution.id, skill = %execution.order.skill, trace_id = trace, traceparent);
+        let order = live.order();
+        let (trace, traceparent) = (order.trace.trace_id.as_deref(), order.trace.traceparent.as_deref());
+        let span = tracing::info_span!("execution", id = %live.id, skill = %order.skill, trace_id = trace, traceparent);
         async {
             let mut pause = Duration::from_millis(100);
             loop {
@@ -103,11 +105,12 @@ impl Engine {
                     break;
                 }
             }
-            let over = live.now();
-            if over.state.is_over() {
-                self.execution_over(&over);
-                tracing::debug!(state = over.state.as_str(), attempt = over.attempt, "execution over");
-            }
+            live.look(|over| {
+                if over.state.is_over() {
+                    self.execution_over(over);
+                    tracing::debug!(state = over.state.as_str(), attempt = over.attempt, "execution over");
+                }
+            });
         }
         .instrument(span)
         .await;
@@ -123,7 +126,7 @@ impl Engine {
     }
 
     async fn pause(&self, live: &Live, span: Duration) {
-        let until = live.now().order.deadline().min(self.now().after(span));
+        let until = live.order().deadline().min(self.now().after(span));
         tokio::select! {
             () = self.clock().sleep_until(until) => {}
             () = live.cancel.cancelled() => {}
@@ -154,7 +157,8 @@ impl Engine {
             Target::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
             Target::Agent => {
                 self.settle(entry).await?;
-                self.run_agent(live, &execution, offered).await
+                // Apart, or every attempt would carry the room that a conversation takes.
+                Box::pin(self.run_agent(live, &execution, offered)).await
             }
         }
     }

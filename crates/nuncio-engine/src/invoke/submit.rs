@@ -1,6 +1,6 @@
 //! Taking a request in: who may, whether it fits, whether there is room; then it is on disk.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nuncio_core::Code;
@@ -8,11 +8,12 @@ use nuncio_core::execution::{Execution, Lease, Order, Priority, Trace};
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::Fault;
+use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use url::Url;
 
 use super::agent;
-use super::entry::Entry;
+use super::entry::{Answered, Entry, Tell};
 use super::queue::{Full, Live};
 use crate::Engine;
 use crate::access::{Caller, Credential};
@@ -77,6 +78,33 @@ impl Engine {
     /// # Errors
     /// It was not accepted, and why.
     pub async fn submit(&self, caller: &Caller, submission: Submission) -> Result<Submitted, Refusal> {
+        self.submit_and_wait(caller, submission, None).await
+    }
+
+    /// The same, for one who waits until it is over or that time has come: the execution is as it is then.
+    ///
+    /// # Errors
+    /// It was not accepted, and why.
+    pub async fn submit_until(
+        &self,
+        caller: &Caller,
+        submission: Submission,
+        until: Timestamp,
+    ) -> Result<Submitted, Refusal> {
+        let submitted = self.submit_and_wait(caller, submission, Some(until)).await?;
+        if !submitted.again {
+            return Ok(submitted);
+        }
+        let execution = self.execution_until(caller, submitted.execution.id.as_str(), until).await?;
+        Ok(Submitted { execution, again: true })
+    }
+
+    async fn submit_and_wait(
+        &self,
+        caller: &Caller,
+        submission: Submission,
+        until: Option<Timestamp>,
+    ) -> Result<Submitted, Refusal> {
         let offered = self.skill(Some(caller), &submission.skill).ok_or(Refusal::Barred(Barred::NotFound))?;
         self.may_use(caller, &offered).map_err(Refusal::Barred)?;
         if self.is_closing() {
@@ -93,7 +121,7 @@ impl Engine {
         let (who, skill) = (&execution.order.caller, &execution.order.skill);
 
         self.queue().reserve(who, skill).map_err(Refusal::Full)?;
-        match self.accept(execution, Arc::clone(&offered), idempotency.clone()).await {
+        match self.accept(execution, Arc::clone(&offered), idempotency.clone(), until).await {
             Ok(execution) => Ok(Submitted { execution, again: false }),
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
@@ -105,28 +133,65 @@ impl Engine {
     }
 
     /// Gets it on disk and going. A caller who hangs up meanwhile changes nothing: what is on disk runs.
+    /// Whoever waits until some time gets it as it is then, others as it was accepted.
     async fn accept(
         &self,
         execution: Execution,
         offered: Arc<Offered>,
         idempotency: Option<Idempotency>,
+        until: Option<Timestamp>,
     ) -> Result<Execution, StoreError> {
-        let engine = self.clone();
-        let (entry, accepted) = Entry::new(execution.clone(), engine.lease(), idempotency);
-        let live = Live::new(execution.clone(), Some(offered), engine.closed());
+        let tell = if until.is_some() { Tell::WhenOver } else { Tell::AtOnce };
+        let live = Live::new(execution.clone(), Some(offered), self.closed());
         self.queue().announce(&live);
-        self.tasks().spawn(async move {
-            let ready = if engine.queue().enter_at_once(&live) {
-                engine.run_one(&live, Some(&entry)).await
-            } else if engine.settle(Some(&entry)).await.is_ok() {
-                engine.queue().enter(&live)
-            } else {
-                return engine.queue().give_up(&live);
-            };
-            engine.run_here(ready).await;
-        });
-        let given_up = || Err(StoreError::Unavailable("the request was given up".to_owned()));
-        accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution)
+        let (entry, accepted) = Entry::new(execution.clone(), self.lease(), idempotency, tell);
+        let entry = Arc::new(entry);
+        let told_by = Arc::downgrade(&entry);
+        self.tasks().spawn(self.clone().take_in(Arc::clone(&live), entry));
+        match until {
+            None => accepted.await.unwrap_or_else(|_| given_up()).map(|()| execution),
+            Some(until) => self.waited(&live, &told_by, accepted, until).await.map(|()| live.now()),
+        }
+    }
+
+    /// The task of its own in which it gets on disk and, if there is a place, runs.
+    async fn take_in(self, live: Arc<Live>, entry: Arc<Entry>) {
+        let ready = if self.queue().enter_at_once(&live) {
+            let ready = self.run_one(&live, Some(&entry)).await;
+            entry.tell();
+            ready
+        } else if self.settle(Some(&entry)).await.is_ok() {
+            entry.tell();
+            self.queue().enter(&live)
+        } else {
+            return self.queue().give_up(&live);
+        };
+        // Mostly nobody waited for its place; then there is nothing to make room for.
+        if !ready.is_empty() {
+            self.run_here(ready).await;
+        }
+    }
+
+    /// Waits until it is over, or that time has come and it is on disk.
+    async fn waited(
+        &self,
+        live: &Live,
+        entry: &Weak<Entry>,
+        mut accepted: Answered,
+        until: Timestamp,
+    ) -> Result<(), StoreError> {
+        let told = tokio::select! {
+            biased;
+            told = &mut accepted => told,
+            () = self.no_longer(until) => {
+                // Gone with its task, it tells that too.
+                entry.upgrade().inspect(|entry| entry.tell());
+                return accepted.await.unwrap_or_else(|_| given_up());
+            }
+        };
+        told.unwrap_or_else(|_| given_up())?;
+        self.until_over(live, until).await;
+        Ok(())
     }
 
     /// What the same request made before; an error if its body was another.
@@ -198,6 +263,10 @@ impl Engine {
     pub(crate) fn lease(&self) -> Lease {
         Lease { owner: self.process().to_owned(), until: self.now().after(LEASE) }
     }
+}
+
+fn given_up() -> Result<(), StoreError> {
+    Err(StoreError::Unavailable("the request was given up".to_owned()))
 }
 
 /// How long a process that has died keeps what it held.

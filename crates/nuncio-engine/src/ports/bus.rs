@@ -2,9 +2,11 @@
 //! the bus only says that it is worth looking.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use futures_util::stream::BoxStream;
+use nuncio_core::happening::Recipient;
 
 /// Something changed.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -15,8 +17,8 @@ pub enum Notice {
     Access,
     /// Work for people was added, taken, done or withdrawn.
     Tasks,
-    /// People or agents were told something.
-    Mail,
+    /// People or agents were told something: these, or nobody knows who when there are none.
+    Mail(Arc<[Recipient]>),
 }
 
 /// A bus.

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Tool};
-use nuncio_core::ids::{CallId, ExecutionId};
+use nuncio_core::ids::{CallId, ExecutionId, PersonName};
 use nuncio_core::message::{Block, Content};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -26,6 +26,8 @@ pub struct RunCall {
     pub arguments: Map<String, Value>,
     /// For whom.
     pub caller: Principal,
+    /// The person they belong to.
+    pub person: Option<PersonName>,
     /// When it must be over. The chain drops the future then; what runs outside must be stopped by
     /// whoever drops it.
     pub deadline: Timestamp,
@@ -89,6 +91,14 @@ pub enum RunError {
     /// What it runs on cannot be reached.
     #[error("{0}")]
     Unavailable(String),
+    /// Whoever runs it would not: the person, or their device for them.
+    #[error("{message}")]
+    Refused {
+        /// Why, for programs.
+        code: Code,
+        /// Why, for people.
+        message: String,
+    },
 }
 
 impl RunError {
@@ -98,6 +108,7 @@ impl RunError {
         match self {
             Self::Failed(_) => Code::ToolFailed,
             Self::Unavailable(_) => Code::ToolUnavailable,
+            Self::Refused { code, .. } => *code,
         }
     }
 }

@@ -25,8 +25,10 @@ use crate::directory::{Entry, EntryId};
 use crate::follow::{Domain, Followed};
 
 pub mod consent;
+pub mod relay;
 
 pub use consent::{Accounts, ConsentChange, Mailboxes, People, Relations};
+pub use relay::{RelayChange, Relayed, SealKeys, Webhooks};
 
 /// Why the store did not do it.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -324,6 +326,8 @@ pub enum Change {
     RemoveEntry(EntryId),
     /// People, their devices, agents' accounts, and what is allowed between them.
     Consent(Box<ConsentChange>),
+    /// Conversations whose words nobody here can read, and the keys they are sealed with.
+    Relay(Box<RelayChange>),
 }
 
 /// A request that was answered, and what it made.
@@ -585,6 +589,9 @@ pub trait Store:
     + Accounts
     + Relations
     + Mailboxes
+    + Relayed
+    + SealKeys
+    + Webhooks
     + fmt::Debug
     + Send
     + Sync

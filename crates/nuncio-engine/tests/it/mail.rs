@@ -2,8 +2,11 @@
 
 use std::time::Duration;
 
+use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::ClientMessageId;
 use nuncio_engine::consent::ConsentRules;
+use nuncio_engine::relay::{NewConversation, NewPost};
 
 use super::world::{World, broken_version, first_version};
 
@@ -33,6 +36,50 @@ async fn whoever_waits_is_woken_and_whoever_was_away_reads_on() {
     assert_eq!(world.engine.mail_read(&mailbox, "dev_1").await.unwrap(), seen + 1);
     assert_eq!(world.engine.mail_read(&mailbox, "dev_2").await.unwrap(), 0);
     assert_eq!(world.engine.mail(&mailbox, seen, 10).await.unwrap(), mail);
+}
+
+/// Somebody whose message is on its way to the disk hangs up: whoever is told by it hears it all the same.
+#[tokio::test]
+async fn whoever_hangs_up_leaves_nobody_asleep() {
+    let world = World::new().await;
+    let (ada, bob) = (world.person("ada").await, world.person("bob").await);
+    let mailbox = Recipient::Person(bob.person());
+    let new = NewConversation { kind: ConversationType::H2h, with: vec![mailbox.clone()] };
+    let id = world.engine.open_conversation(&ada.caller(), new).await.unwrap().0.conversation.id;
+    let mut told = 0;
+    for polls in 1..40 {
+        let seen = world.engine.mail_head(&mailbox).await.unwrap();
+        let waiting = {
+            let (engine, mailbox) = (world.engine.clone(), mailbox.clone());
+            tokio::spawn(async move { engine.next_mail(&mailbox, seen, 10).await.unwrap() })
+        };
+        tokio::task::yield_now().await;
+        let post = NewPost {
+            client_id: ClientMessageId::parse(&format!("m_{polls}")).unwrap(),
+            content_type: ContentType::Text,
+            subtype: None,
+            envelope: b"sealed".as_slice().into(),
+        };
+        let caller = ada.caller();
+        let mut posting = Box::pin(world.engine.post_message(&caller, &id, post));
+        for _ in 0..polls {
+            if futures_util::poll!(posting.as_mut()).is_ready() {
+                break;
+            }
+            tokio::task::yield_now().await;
+        }
+        drop(posting);
+        // What was on its way before this is on the disk after it.
+        world.engine.mark_mail_read(&mailbox, "dev_1", 1).await.unwrap();
+        if world.engine.mail(&mailbox, seen, 10).await.unwrap().is_empty() {
+            waiting.abort();
+            continue;
+        }
+        let heard = tokio::time::timeout(Duration::from_secs(30), waiting).await;
+        assert_eq!(heard.expect("somebody sleeps over their mail").unwrap().len(), 1, "after {polls} looks");
+        told += 1;
+    }
+    assert!(told > 0, "no message came to the disk at all");
 }
 
 #[tokio::test]

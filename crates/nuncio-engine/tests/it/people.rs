@@ -162,7 +162,8 @@ async fn an_agents_token_names_it_until_it_is_rotated_or_revoked() {
     let who = async |token: &str| world.engine.authenticate_agent_token(token).await.unwrap();
     let caller = who(&made.token).await.unwrap();
     assert_eq!((caller.principal, caller.credential), (Principal::Agent(id.clone()), Credential::AgentToken));
-    let almost = format!("{}x", &made.token[..made.token.len() - 1]);
+    let other = if made.token.ends_with('x') { 'y' } else { 'x' };
+    let almost = format!("{}{other}", &made.token[..made.token.len() - 1]);
     for nobody in ["", "hsk_", "nk_abc", &made.token[..20], &almost, &format!("{} ", made.token), &"h".repeat(100_000)]
     {
         assert_eq!(who(nobody).await, None);

@@ -8,6 +8,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_a2h::server::{AccessToken, Holder, Tokens};
+use nuncio_core::digest::Digest;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::Device;
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
@@ -20,12 +21,16 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::cache::Cache;
+
 /// How long a token is good.
 const LIFETIME: Duration = Duration::from_secs(300);
 /// How far ahead another clock of ours may have been when a token was made.
 const LEEWAY_SECONDS: i64 = 60;
 /// How long a token may be.
 const MAX_BYTES: usize = 4096;
+/// How many tokens are known again without checking their signature.
+const REMEMBERED: usize = 16_384;
 /// How often what is old is forgotten.
 const EVERY: Duration = Duration::from_secs(3600);
 /// What agents' tokens begin with.
@@ -39,6 +44,8 @@ pub struct People {
     head: String,
     audience: String,
     clock: Arc<dyn Clock>,
+    /// What the tokens say whose signatures held: checking one costs more than taking a message.
+    signed: Cache<Arc<Claims>>,
 }
 
 /// What a token says.
@@ -61,7 +68,8 @@ impl People {
         let public = public(&key);
         let head = json!({"alg": "EdDSA", "kid": kid(&public), "typ": "at+jwt"}).to_string();
         let head = format!("{}.", URL_SAFE_NO_PAD.encode(head));
-        Self { key, public, head, audience: base.trim_end_matches('/').to_owned(), clock }
+        let audience = base.trim_end_matches('/').to_owned();
+        Self { key, public, head, audience, clock, signed: Cache::new(REMEMBERED) }
     }
 
     /// Whether a token is one that only we could say something about.
@@ -71,6 +79,25 @@ impl People {
 
     fn now(&self) -> i64 {
         self.clock.now().as_millis().div_euclid(1000)
+    }
+
+    /// What a token says, if we signed it.
+    fn claims(&self, token: &str) -> Option<Arc<Claims>> {
+        let (signed, signature) = token.rsplit_once('.')?;
+        let body = signed.strip_prefix(&self.head)?;
+        let (digest, now) = (Digest::of_bytes(token.as_bytes()), self.clock.now());
+        if let Some(claims) = self.signed.get(&digest, now) {
+            return Some(claims);
+        }
+        let signature = Signature::parse(signature)?;
+        if !Ed25519.holds(&self.public, signed.as_bytes(), &signature) {
+            return None;
+        }
+        let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
+        let until = Timestamp::from_millis(claims.exp.saturating_mul(1000));
+        let claims = Arc::new(claims);
+        self.signed.put(digest, Arc::clone(&claims), until, now);
+        Some(claims)
     }
 }
 
@@ -85,11 +112,14 @@ fn kid(key: &PublicKey) -> String {
     format!("people-{}", &key.fingerprint().to_string()[..16])
 }
 
-/// Forgets once an hour what people and agents were told long ago.
+/// Forgets once an hour what people and agents were told, and said, long ago.
 pub(crate) async fn forget_old_mail(engine: Engine, stop: CancellationToken) {
     loop {
         if let Err(error) = engine.forget_old_mail().await {
             tracing::error!(%error, "what people were told long ago could not be forgotten");
+        }
+        if let Err(error) = engine.forget_old_messages().await {
+            tracing::error!(%error, "messages of long ago could not be forgotten");
         }
         tokio::select! {
             () = engine.clock().sleep_until(engine.now().after(EVERY)) => {}
@@ -121,18 +151,12 @@ impl Tokens for People {
         if token.len() > MAX_BYTES {
             return None;
         }
-        let (signed, signature) = token.rsplit_once('.')?;
-        let body = signed.strip_prefix(&self.head)?;
-        let signature = Signature::parse(signature)?;
-        if !Ed25519.holds(&self.public, signed.as_bytes(), &signature) {
-            return None;
-        }
-        let claims: Claims = serde_json::from_slice(&URL_SAFE_NO_PAD.decode(body).ok()?).ok()?;
+        let claims = self.claims(token)?;
         let (now, ours) = (self.now(), claims.iss == self.audience && claims.aud == self.audience);
         let good = ours && now < claims.exp && claims.iat <= now.saturating_add(LEEWAY_SECONDS);
         good.then(|| Holder {
-            person: claims.sub,
-            device: claims.device_id,
+            person: claims.sub.clone(),
+            device: claims.device_id.clone(),
             expires_at: Timestamp::from_millis(claims.exp.saturating_mul(1000)),
         })
     }
@@ -212,6 +236,30 @@ mod tests {
         assert_eq!(people.read(&made.token), None);
         *clock.0.lock().unwrap() -= 400_000;
         assert_eq!(people.read(&made.token), None, "from the future");
+    }
+
+    /// Its signature is not looked at twice, everything else each time.
+    #[test]
+    fn a_token_that_is_known_again_is_still_held_against_the_clock_and_the_address() {
+        let clock = At(Arc::new(Mutex::new(1_000_500)));
+        let here = people("https://a.example", &clock);
+        let token = here.issue(&device()).token;
+        let digest = Digest::of_bytes(token.as_bytes());
+        assert!(here.signed.get(&digest, clock.now()).is_none());
+        assert_eq!(here.read(&token), here.read(&token));
+        assert!(here.signed.get(&digest, clock.now()).is_some());
+        // One that is not ours is not remembered.
+        let forged = format!("{}.{}", token.rsplit_once('.').unwrap().0, "A".repeat(86));
+        assert_eq!(here.read(&forged), None);
+        assert!(here.signed.get(&Digest::of_bytes(forged.as_bytes()), clock.now()).is_none());
+        let there = People { audience: "https://b.example".to_owned(), ..here };
+        assert_eq!(there.read(&token), None, "for another server");
+        let back = People { audience: "https://a.example".to_owned(), ..there };
+        assert!(back.read(&token).is_some());
+        *clock.0.lock().unwrap() += 300_000;
+        assert_eq!(back.read(&token), None, "it is over");
+        *clock.0.lock().unwrap() -= 600_000;
+        assert_eq!(back.read(&token), None, "from the future");
     }
 
     #[test]

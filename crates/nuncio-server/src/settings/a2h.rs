@@ -5,11 +5,15 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use nuncio_core::Code;
+use nuncio_core::ids::{AgentId, AgentName};
 use nuncio_core::judge::ChangePolicy;
 use nuncio_core::manifest::Presets;
 use nuncio_engine::consent::ConsentRules;
+use nuncio_engine::relay::RelayRules;
 use serde::Deserialize;
+use url::Url;
 
+use super::secret_of;
 use crate::error::StartError;
 
 /// `[a2h]`
@@ -20,9 +24,50 @@ pub struct A2hSettings {
     pub reauth_on_widening: bool,
     /// A file of scopes, words and floors beside those that every client knows.
     pub scopes: Option<PathBuf>,
+    /// Whether agents may be called on this machine.
+    pub allow_loopback_webhooks: bool,
+    /// The agents here whose people are reached by a relay elsewhere.
+    pub relay: Vec<RelaySetting>,
+}
+
+/// `[[a2h.relay]]`
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct RelaySetting {
+    /// Which agent served here.
+    pub agent: AgentName,
+    /// Where the relay is.
+    pub url: Url,
+    /// Which agent it is there.
+    pub agent_id: AgentId,
+    /// The environment variable that holds its token there.
+    pub token_env: Option<String>,
+    /// Or the file.
+    pub token_file: Option<PathBuf>,
+}
+
+impl RelaySetting {
+    /// The agent's token at the relay.
+    ///
+    /// # Errors
+    /// It is nowhere, or cannot be read.
+    pub fn token(&self) -> Result<String, StartError> {
+        let token = secret_of("a2h.relay", "token", self.token_env.as_deref(), self.token_file.as_deref())?;
+        token.ok_or_else(|| {
+            let message = format!("a2h.relay of agent {}: name token_env or token_file", self.agent);
+            StartError::new(Code::ConfigInvalid, message)
+        })
+    }
 }
 
 impl A2hSettings {
+    /// What is relayed, and by whom.
+    #[must_use]
+    pub fn relaying(&self) -> RelayRules {
+        let elsewhere = self.relay.iter().map(|relay| relay.agent.clone()).collect();
+        RelayRules { elsewhere, ..RelayRules::default() }
+    }
+
     /// What people, their agents and what is between them follow.
     ///
     /// # Errors
@@ -49,6 +94,7 @@ impl A2hSettings {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::load;
     use super::*;
 
     #[test]
@@ -57,7 +103,7 @@ mod tests {
         let write = |name: &str, text: &str| {
             let path = folder.path().join(name);
             fs::write(&path, text).unwrap();
-            A2hSettings { reauth_on_widening: true, scopes: Some(path) }.rules()
+            A2hSettings { reauth_on_widening: true, scopes: Some(path), ..A2hSettings::default() }.rules()
         };
         let text = "[[floor]]\nfamily = \"booking:*\"\nsensitivity = \"medium\"\n";
         let rules = write("scopes.toml", text).unwrap();
@@ -69,5 +115,13 @@ mod tests {
         assert_eq!(write("low.toml", lowered).unwrap_err().code, Code::ConfigInvalid);
         let missing = A2hSettings { scopes: Some(folder.path().join("none")), ..A2hSettings::default() };
         assert_eq!(missing.rules().unwrap_err().code, Code::ConfigInvalid);
+    }
+
+    #[test]
+    fn this_machine_is_closed_to_webhooks_until_it_is_opened() {
+        assert!(!load("", &[]).unwrap().a2h.allow_loopback_webhooks);
+        assert!(load("[a2h]\nallow_loopback_webhooks = true", &[]).unwrap().a2h.allow_loopback_webhooks);
+        let variable = [("NUNCIO_A2H_ALLOW_LOOPBACK_WEBHOOKS", "true")];
+        assert!(load("", &variable).unwrap().a2h.allow_loopback_webhooks);
     }
 }

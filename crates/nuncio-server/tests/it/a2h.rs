@@ -18,12 +18,24 @@ mod declared;
 mod manifests;
 #[path = "a2h/people.rs"]
 mod people;
+#[path = "a2h/relay.rs"]
+mod relay;
+#[path = "a2h/relay_groups.rs"]
+mod relay_groups;
+#[path = "a2h/relay_keys.rs"]
+mod relay_keys;
+#[path = "a2h/relay_shapes.rs"]
+mod relay_shapes;
+#[path = "a2h/relay_sockets.rs"]
+mod relay_sockets;
 #[path = "a2h/rows.rs"]
 mod rows;
 #[path = "a2h/sockets.rs"]
 mod sockets;
 #[path = "a2h/strangers.rs"]
 mod strangers;
+#[path = "a2h/webhooks.rs"]
+mod webhooks;
 
 /// A server, its clock, and how to reach it.
 struct World {

@@ -1,7 +1,7 @@
 //! Callers who want to be told: told once, so that they can tell it was us, and until they were.
 
 #[path = "callbacks/receiver.rs"]
-mod receiver;
+pub(crate) mod receiver;
 
 use std::collections::HashSet;
 use std::time::Duration;

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderValue, Method, header};
 use nuncio_core::Code;
-use nuncio_core::agent::{Access, CapabilityType};
+use nuncio_core::agent::CapabilityType;
 use nuncio_engine::{Caller, EngineError, Identity};
 use nuncio_http::Caching;
 use url::form_urlencoded;
@@ -24,7 +24,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
     let visible =
         (caller.is_some() && skills.engine.has_private_skills()).then(|| skills.engine.skills(caller.as_ref()));
     // Only for those who see more than everyone: to others nothing says that there is more.
-    let visible = visible.filter(|skills| skills.iter().any(|offered| offered.skill().access == Access::Private));
+    let visible = visible.filter(|skills| skills.iter().any(|offered| offered.is_hidden()));
     let page = match (visible, asked.limit, &asked.cursor) {
         (None, None, None) => skills.public_index(asked.kind, PAGE),
         (visible, limit, cursor) => {

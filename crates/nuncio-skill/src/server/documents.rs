@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use nuncio_core::agent::{Access, CapabilityType};
+use nuncio_core::agent::CapabilityType;
 use nuncio_core::ids::SkillId;
 use nuncio_engine::skills::Offered;
 use nuncio_http::{Caching, Document};
@@ -99,7 +99,7 @@ impl Skills {
             Document::json(bytes, caching)
         };
         let skill = offered.skill();
-        if skill.access == Access::Private {
+        if offered.is_hidden() {
             return write(Caching::Private);
         }
         let edition = self.engine.agents_edition();

@@ -5,16 +5,20 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::response::Response;
 use http::request::Parts;
-use http::{HeaderMap, HeaderValue, StatusCode, header};
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::execution::{Execution, State as Phase};
+use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, EngineError, Identity};
 use nuncio_http::{Preference, preference};
-use serde_json::{Map, json};
+use serde::Serialize;
+use serde_json::Value;
 
 use super::{Named, SkillError, Skills, caller, json_response, nobody};
 use crate::error;
-use crate::wire::{ExecutionStatus, InvocationResponse, Timestamps};
+use crate::wire::{ExecutionError, ExecutionStatus};
+
+const PREFERENCE_APPLIED: HeaderName = HeaderName::from_static("preference-applied");
 
 /// How long a request may wait for an execution at most.
 const MAX_WAIT: Duration = Duration::from_secs(60);
@@ -99,14 +103,13 @@ pub(super) fn asked_wait(headers: &HeaderMap) -> Option<Duration> {
 
 /// An execution as the protocol shows it.
 pub(super) fn answer(skills: &Skills, status: StatusCode, execution: &Execution, waited: Option<Duration>) -> Response {
-    let body = serde_json::to_vec(&shown(execution)).unwrap_or_default();
-    let mut response = json_response(status, body);
+    let mut response = json_response(status, Shown::from(execution).json());
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-store"));
     if let Some(waited) = waited
         && let Ok(applied) = HeaderValue::try_from(format!("wait={}", waited.as_secs()))
     {
-        headers.insert("preference-applied", applied);
+        headers.insert(PREFERENCE_APPLIED, applied);
     }
     if !execution.state.is_over() {
         headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -123,35 +126,104 @@ fn locate(skills: &Skills, execution: &Execution, headers: &mut HeaderMap) {
     }
 }
 
-/// An execution as the protocol shows it.
-pub(crate) fn shown(execution: &Execution) -> InvocationResponse {
-    let (status, output) = match &execution.state {
-        Phase::Accepted => (ExecutionStatus::Accepted, None),
-        Phase::Running => (ExecutionStatus::Running, None),
-        Phase::Completed { output } => (ExecutionStatus::Completed, Some(output.clone())),
-        Phase::Failed { .. } => (ExecutionStatus::Failed, None),
-        Phase::TimedOut { .. } => (ExecutionStatus::Timeout, None),
-    };
-    let mut kept = Map::new();
-    if let Some(until) = execution.kept_until() {
-        kept.insert(Timestamps::EXPIRES_AT.to_owned(), json!(until));
+/// An execution as the protocol shows it: a [`crate::wire::InvocationResponse`], written without a copy of what it says.
+#[derive(Serialize)]
+pub(crate) struct Shown<'a> {
+    execution_id: &'a str,
+    status: ExecutionStatus,
+    skill_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<&'a Value>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<ExecutionError>,
+    timestamps: Moments,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    attempt: Option<u32>,
+}
+
+#[derive(Serialize)]
+struct Moments {
+    created_at: Timestamp,
+    updated_at: Timestamp,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    completed_at: Option<Timestamp>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    expires_at: Option<Timestamp>,
+}
+
+impl<'a> From<&'a Execution> for Shown<'a> {
+    fn from(execution: &'a Execution) -> Self {
+        let (status, output) = match &execution.state {
+            Phase::Accepted => (ExecutionStatus::Accepted, None),
+            Phase::Running => (ExecutionStatus::Running, None),
+            Phase::Completed { output } => (ExecutionStatus::Completed, Some(output)),
+            Phase::Failed { .. } => (ExecutionStatus::Failed, None),
+            Phase::TimedOut { .. } => (ExecutionStatus::Timeout, None),
+        };
+        Self {
+            execution_id: execution.id.as_str(),
+            status,
+            skill_id: execution.order.skill.as_str(),
+            output,
+            error: error::of_execution(execution),
+            timestamps: Moments {
+                created_at: execution.order.created_at,
+                updated_at: execution.updated_at,
+                completed_at: execution.completed_at(),
+                expires_at: execution.kept_until(),
+            },
+            attempt: (execution.attempt > 0).then_some(execution.attempt),
+        }
     }
-    let mut extra = Map::new();
-    if execution.attempt > 0 {
-        extra.insert(InvocationResponse::ATTEMPT.to_owned(), json!(execution.attempt));
+}
+
+impl Shown<'_> {
+    /// The answer's body.
+    pub(crate) fn json(&self) -> Vec<u8> {
+        // Most fit, and are not moved while they grow.
+        let mut body = Vec::with_capacity(512);
+        serde_json::to_writer(&mut body, self).map(|()| body).unwrap_or_default()
     }
-    InvocationResponse {
-        execution_id: execution.id.to_string(),
-        status,
-        skill_id: execution.order.skill.to_string(),
-        output,
-        error: error::of_execution(execution),
-        timestamps: Timestamps {
-            created_at: execution.order.created_at.to_string(),
-            updated_at: execution.updated_at.to_string(),
-            completed_at: execution.completed_at().map(|at| at.to_string()),
-            extra: kept,
-        },
-        extra,
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+    use nuncio_core::execution::Failure;
+    use serde_json::json;
+
+    use super::*;
+    use crate::wire::{InvocationResponse, Timestamps};
+
+    fn execution(state: Phase, attempt: u32) -> Execution {
+        let order = json!({
+            "skill": "hotel/book", "version": "1.0.0", "agent": "hotel", "target": "agent", "caller": "local",
+            "protocol": "skill", "inputs": {}, "priority": "normal", "created_at": "2026-11-15T11:00:00.007Z", "timeout_ms": 1000,
+            "keep_ms": 60_000,
+        });
+        let order: nuncio_core::execution::Order = serde_json::from_value(order).unwrap();
+        let id = nuncio_core::ids::ExecutionId::parse("exe_1").unwrap();
+        Execution { attempt, state, ..Execution::accepted(id, order) }
+    }
+
+    #[test]
+    fn it_is_written_as_the_document_it_is() {
+        let failure = |code| Failure { code, message: "no".to_owned() };
+        for (state, attempt) in [
+            (Phase::Accepted, 0),
+            (Phase::Running, 1),
+            (Phase::Completed { output: json!({"b": [1, null], "a": "\u{e9}\""}) }, 2),
+            (Phase::Completed { output: Value::Null }, 1),
+            (Phase::Failed { failure: failure(Code::ToolFailed) }, 1),
+            (Phase::TimedOut { failure: failure(Code::ToolTimeout) }, 0),
+        ] {
+            let execution = execution(state, attempt);
+            let body = Shown::from(&execution).json();
+            let document: InvocationResponse = serde_json::from_slice(&body).unwrap();
+            assert_eq!(String::from_utf8(serde_json::to_vec(&document).unwrap()), String::from_utf8(body));
+            assert_eq!(document.attempt(), (attempt > 0).then_some(u64::from(attempt)));
+            let expires = document.timestamps.extra.get(Timestamps::EXPIRES_AT).is_some();
+            assert_eq!(expires, execution.state.is_over());
+        }
     }
 }

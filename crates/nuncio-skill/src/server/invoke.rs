@@ -31,9 +31,10 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let asks = Asks::of(caller(headers, identity, &skills.engine));
     let signed = skills.custom.check(headers, bytes.as_deref().unwrap_or_default());
     // Looked up without regard to who asks, only to know how they may say who they are.
-    let auth = skills.engine.any_skill(id).map(|offered| offered.skill().auth.clone());
+    let named = skills.engine.any_skill(id);
     let proof = Proof { headers, signed, credentials: credentials.as_ref() };
-    let asks_here = auth.as_ref().map_or_else(|| asks.clone(), |auth| proof.by(auth, &asks, &skills.engine));
+    let by_skill = named.as_deref().and_then(|offered| proof.by(&offered.skill().auth, &asks, &skills.engine));
+    let asks_here = by_skill.as_ref().unwrap_or(&asks);
     let offered = skills.engine.skill(asks_here.known(), id).ok_or_else(|| match asks {
         Asks::Wrong(_) => invalid().into(),
         Asks::Known(_) | Asks::Nobody => not_found(id),
@@ -43,21 +44,24 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     if *method != Method::POST && method.as_str() != skill.method.as_str() {
         return Err(SkillError::method(&allowed(skill)));
     }
-    let caller = match asks_here {
+    let mut caller = match by_skill.unwrap_or(asks) {
         Asks::Known(caller) => caller,
         Asks::Nobody => nobody(identity),
         Asks::Wrong(_) if skill.auth == SkillAuth::None => return Err(invalid().into()),
         Asks::Wrong(why) => return Err(unknown(skills, skill, Some(&why))),
     };
-    let caller = Caller { request: request_of(identity).or(caller.request), ..caller };
+    if let Some(request) = request_of(identity).filter(|request| caller.request.as_deref() != Some(request)) {
+        caller.request = Some(request.to_owned());
+    }
     // Whether they may is worth more than what is wrong with the request.
     let barred = |barred| barred_answer(skills, skill, &caller, barred);
     skills.engine.may_use(&caller, &offered).map_err(barred)?;
 
-    bytes?;
+    let bytes = bytes?;
     let wait = asked_wait(headers);
     let head = head(headers)?;
-    let lifted = if takes_query(skill, method) {
+    let in_query = takes_query(skill, method);
+    let lifted = if in_query {
         let query = parts.uri.query().unwrap_or_default();
         if query.len() > MAX_QUERY {
             return Err(SkillError::query_too_long(MAX_QUERY));
@@ -69,23 +73,25 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
         read.and_then(|request| lift::body(id, request, head))
     };
     let submission = lifted.map_err(|report| SkillError::invalid(&report))?;
-    let (inputs, schema) = (submission.inputs.clone(), offered.tool.as_ref().map(|tool| tool.input.source()));
-    let submitted = skills.engine.submit(&caller, submission).await;
+    let schema = offered.tool.as_ref().map(|tool| tool.input.source());
+    // What a body said is read again should it be told back, which is rare.
+    let queried = in_query.then(|| submission.inputs.clone());
+    let submitted = match wait {
+        None => skills.engine.submit(&caller, submission).await,
+        Some(wait) => skills.engine.submit_until(&caller, submission, skills.engine.now().after(wait)).await,
+    };
     let Submitted { execution, again } = submitted.map_err(|refusal| match refusal {
         Refusal::Barred(why) => barred(why),
-        Refusal::Inputs(faults) => SkillError::invalid(&lift::input_faults(&faults, &inputs, schema)),
+        Refusal::Inputs(faults) => {
+            let inputs = queried.or_else(|| lift::read(&bytes).ok().map(|request| request.inputs)).unwrap_or_default();
+            SkillError::invalid(&lift::input_faults(&faults, &inputs, schema))
+        }
         Refusal::Full(full) => SkillError::full(full),
         Refusal::Engine(error) => error.into(),
     })?;
-    let mut response = match wait {
-        None => answer(skills, StatusCode::ACCEPTED, &execution, None),
-        Some(wait) => {
-            let until = skills.engine.now().after(wait);
-            let execution = skills.engine.execution_until(&caller, execution.id.as_str(), until).await?;
-            let status = if execution.state.is_over() { StatusCode::OK } else { StatusCode::ACCEPTED };
-            answer(skills, status, &execution, Some(wait))
-        }
-    };
+    let is_answer = wait.is_some() && execution.state.is_over();
+    let status = if is_answer { StatusCode::OK } else { StatusCode::ACCEPTED };
+    let mut response = answer(skills, status, &execution, wait);
     if again {
         response.headers_mut().insert("idempotency-replayed", HeaderValue::from_static("true"));
     }
@@ -93,7 +99,6 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
 }
 
 /// Who asks.
-#[derive(Clone)]
 enum Asks {
     Known(Caller),
     Nobody,
@@ -130,21 +135,21 @@ struct Proof<'a> {
 }
 
 impl Proof<'_> {
-    /// Who asks, by what a skill takes first, then by what all take. The body counts where no header
-    /// says anything.
-    fn by(&self, auth: &SkillAuth, asks: &Asks, engine: &Engine) -> Asks {
+    /// Who asks, by what a skill takes before what all take; none if it is not there. The body counts where no
+    /// header says anything.
+    fn by(&self, auth: &SkillAuth, asks: &Asks, engine: &Engine) -> Option<Asks> {
         match (auth, &self.signed) {
-            (SkillAuth::Custom, Checked::Known(signer)) => return Asks::Known(signer.clone()),
-            (SkillAuth::Custom, Checked::Invalid(why)) => return Asks::Wrong(why.clone()),
+            (SkillAuth::Custom, Checked::Known(signer)) => return Some(Asks::Known(signer.clone())),
+            (SkillAuth::Custom, Checked::Invalid(why)) => return Some(Asks::Wrong(why.clone())),
             _ => {}
         }
-        let SkillAuth::ApiKey { header } = auth else { return asks.clone() };
+        let SkillAuth::ApiKey { header } = auth else { return None };
         if let Some(key) = self.headers.get(header) {
-            return Asks::of_key(by_key(engine, key));
+            return Some(Asks::of_key(by_key(engine, key)));
         }
         match (asks, self.credentials.and_then(|credentials| credentials.text("api_key"))) {
-            (Asks::Nobody, Some(key)) => Asks::of_key(engine.caller_by_key(key)),
-            _ => asks.clone(),
+            (Asks::Nobody, Some(key)) => Some(Asks::of_key(engine.caller_by_key(key))),
+            _ => None,
         }
     }
 }
@@ -177,9 +182,9 @@ fn head(headers: &HeaderMap) -> Result<Head, EngineError> {
     })
 }
 
-fn request_of(identity: Option<&Identity>) -> Option<String> {
+fn request_of(identity: Option<&Identity>) -> Option<&str> {
     match identity {
-        Some(Identity::Known(caller)) => caller.request.clone(),
+        Some(Identity::Known(caller)) => caller.request.as_deref(),
         _ => None,
     }
 }

@@ -67,6 +67,10 @@ impl<'a> Lint<'a> {
 
     fn request(&mut self) {
         self.filled(&["/skill_id"]);
+        // Everything else is about the context, which most requests leave out.
+        if self.at("/context").is_none() {
+            return;
+        }
         self.counts("/context", &["timeout_ms"]);
         let key = format!("/context/{}", InvocationContext::IDEMPOTENCY_KEY);
         self.must_be_text(&key);

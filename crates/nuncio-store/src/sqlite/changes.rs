@@ -6,7 +6,7 @@ use rusqlite::Connection;
 use super::problem::Problem;
 use super::{
     approvals, audit, callbacks, calls, consent, directory, drafts, executions, followed, grants, keys, letters,
-    messages, remembered, sessions, tasks, turns,
+    messages, relay, remembered, sessions, tasks, turns,
 };
 
 /// Makes one change, inside the transaction that is open.
@@ -70,5 +70,6 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::UpdateEntry(entry) => directory::update(connection, entry),
         Change::RemoveEntry(id) => directory::remove(connection, id),
         Change::Consent(change) => consent::apply(connection, tip, change),
+        Change::Relay(change) => relay::apply(connection, change),
     }
 }

@@ -15,7 +15,7 @@ use super::problem::Problem;
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Above the number of different statements there are, so that each is prepared once.
-const STATEMENTS: usize = 64;
+const STATEMENTS: usize = 256;
 
 /// After how many pages the log is carried over into the file.
 const LOG_PAGES: i64 = 8192;

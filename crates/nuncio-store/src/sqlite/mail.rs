@@ -6,6 +6,7 @@ use rusqlite::{Connection, params};
 
 use super::problem::Problem;
 use super::rows::{self, all, execute, first, to_integer, to_json, to_limit};
+use super::webhooks;
 
 pub(super) fn put(
     connection: &Connection,
@@ -13,19 +14,38 @@ pub(super) fn put(
     at: Timestamp,
     happening: &Happening,
 ) -> Result<(), Problem> {
-    let recipient = recipient.to_string();
-    execute(
-        connection,
-        "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1) ON CONFLICT (recipient) DO UPDATE SET seq = seq + 1",
-        [&recipient],
-    )?;
-    execute(
-        connection,
-        "INSERT INTO mail (recipient, seq, at, happening)
-         VALUES (?1, (SELECT seq FROM mailboxes WHERE recipient = ?1), ?2, ?3)",
-        params![recipient, at.as_millis(), to_json(happening)?],
-    )?;
+    put_all(connection, std::slice::from_ref(recipient), at, happening)
+}
+
+/// Tells several the same.
+pub(super) fn put_all(
+    connection: &Connection,
+    recipients: &[Recipient],
+    at: Timestamp,
+    happening: &Happening,
+) -> Result<(), Problem> {
+    let content = to_json(happening)?;
+    for recipient in recipients {
+        let name = recipient.to_string();
+        let seq = next(connection, &name)?;
+        execute(
+            connection,
+            "INSERT INTO mail (recipient, seq, at, happening) VALUES (?1, ?2, ?3, ?4)",
+            params![name, seq, at.as_millis(), content],
+        )?;
+        if matches!(recipient, Recipient::Agent(_)) {
+            webhooks::deliver(connection, &name, seq, at, happening)?;
+        }
+    }
     Ok(())
+}
+
+/// The next number of a recipient.
+fn next(connection: &Connection, recipient: &str) -> Result<i64, Problem> {
+    let sql = "INSERT INTO mailboxes (recipient, seq) VALUES (?1, 1)
+         ON CONFLICT (recipient) DO UPDATE SET seq = seq + 1 RETURNING seq";
+    let mut statement = connection.prepare_cached(sql)?;
+    Ok(statement.query_row([recipient], |row| row.get(0))?)
 }
 
 pub(super) fn mark_read(connection: &Connection, recipient: &Recipient, reader: &str, seq: u64) -> Result<(), Problem> {

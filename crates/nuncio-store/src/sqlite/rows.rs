@@ -48,14 +48,26 @@ pub(super) fn all<T>(
     connection.prepare_cached(sql)?.query_and_then(params, read)?.collect()
 }
 
+/// How long a value mostly is as JSON, at most.
+const USUAL: usize = 512;
+
 /// A value as JSON, to be put into a column.
 pub(super) fn to_json<T: Serialize + ?Sized>(value: &T) -> Result<String, Problem> {
-    serde_json::to_string(value).map_err(|error| Problem::Unwritable(format!("it is not JSON: {error}")))
+    let not_json = |error: &dyn std::fmt::Display| Problem::Unwritable(format!("it is not JSON: {error}"));
+    // Most fit, and are not moved while they grow.
+    let mut text = Vec::with_capacity(USUAL);
+    serde_json::to_writer(&mut text, value).map_err(|error| not_json(&error))?;
+    String::from_utf8(text).map_err(|error| not_json(&error))
 }
 
 /// A count or a place, to be put into a column.
 pub(super) fn to_integer(number: u64) -> Result<i64, Problem> {
     i64::try_from(number).map_err(|_| Problem::Unwritable(format!("{number} is too large a number to be kept")))
+}
+
+/// A place to compare with those in a column; none there is beyond the last.
+pub(super) fn clamped(place: u64) -> i64 {
+    i64::try_from(place).unwrap_or(i64::MAX)
 }
 
 /// How many rows to read at most.
@@ -102,6 +114,11 @@ pub(super) fn number(row: &Row<'_>, column: usize) -> Result<u64, Problem> {
 /// A column holding a moment.
 pub(super) fn moment(row: &Row<'_>, column: usize) -> Result<Timestamp, Problem> {
     Ok(Timestamp::from_millis(row.get(column)?))
+}
+
+/// A column holding bytes.
+pub(super) fn bytes<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row [u8], Problem> {
+    row.get_ref(column)?.as_blob().map_err(|error| damaged(row, column, &error.to_string()))
 }
 
 fn text<'row>(row: &'row Row<'_>, column: usize) -> Result<&'row str, Problem> {

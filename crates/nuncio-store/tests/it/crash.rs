@@ -9,9 +9,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 
-use nuncio_engine::ports::store::{Change, Conversations, Records, Store};
+use nuncio_engine::ports::store::{Change, Conversations, Mailboxes, Records, Relayed, Store};
 use nuncio_store::SqliteStore;
-use nuncio_store::contract::{audit, sample};
+use nuncio_store::contract::{audit, consent_sample, relay_sample, sample};
 
 /// Where the helper keeps its store, and the number of the round.
 const FILE: &str = "NUNCIO_STORE_CRASH_FILE";
@@ -38,7 +38,31 @@ async fn what_was_acknowledged_survives_a_kill() {
     assert!(lost.is_empty(), "lost {lost:?}");
     assert_eq!(audit::verified(&store).await.len(), there.len(), "one record for each");
     assert_eq!(store.audit_head().await.unwrap().seq, there.len() as u64);
+    assert_eq!(relayed(&store).await, there, "one message for each, and nothing else");
     println!("{} acknowledged and there, {} there in all, 4 kills", acknowledged.len(), there.len());
+}
+
+/// The name of the conversation of a committer, and the agent that is in it.
+fn conversation(round: &str, committer: usize) -> (String, String) {
+    (format!("cnv_r{round}-c{committer}"), format!("agt-r{round}-c{committer}"))
+}
+
+/// The names of all messages: in every conversation they are numbered without gaps, and for each the agent
+/// was told.
+async fn relayed(store: &SqliteStore) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    let ada = consent_sample::recipient("ada");
+    for held in store.conversations_of(&ada, None, usize::MAX).await.unwrap() {
+        let id = &held.conversation.id;
+        let messages = store.relayed_after(id, 0, usize::MAX).await.unwrap();
+        let numbers: Vec<u64> = messages.iter().map(|posted| posted.seq).collect();
+        assert_eq!(numbers, (1..=held.last_seq).collect::<Vec<_>>(), "{id}");
+        assert_eq!(held.read_seq, held.last_seq, "{id}: Ada has sent them all");
+        let agent = held.conversation.other(&ada).unwrap();
+        assert_eq!(store.mail_head(agent).await.unwrap(), held.last_seq, "{id}");
+        names.extend(messages.into_iter().map(|posted| posted.post.client_id.to_string()));
+    }
+    names
 }
 
 /// Runs the helper, kills it after that many acknowledgements, and returns all it gave.
@@ -73,10 +97,16 @@ async fn the_process_that_is_killed() {
         .map(|committer| {
             let (store, round) = (Arc::clone(&store), round.clone());
             tokio::spawn(async move {
+                let (conversation, agent) = conversation(&round, committer);
+                let begin = relay_sample::begin(&relay_sample::of_two(&conversation, &agent));
+                store.commit(vec![begin]).await.unwrap();
+                let (ada, to) = (consent_sample::recipient("ada"), [relay_sample::agent(&agent)]);
                 for n in 0.. {
                     let id = format!("r{round}-c{committer}-{n}");
                     let record = Change::Audit(sample::record(&id));
-                    store.commit(vec![sample::create(&id), sample::append(&id, 0, 0, "hello"), record]).await.unwrap();
+                    let message = relay_sample::send(&conversation, &relay_sample::post(&ada, &id), &to, n);
+                    let unit = vec![sample::create(&id), sample::append(&id, 0, 0, "hello"), record, message];
+                    store.commit(unit).await.unwrap();
                     // One write for the whole line, past the test harness: a pipe takes it whole.
                     std::io::stdout().lock().write_all(format!("done {id}\n").as_bytes()).unwrap();
                 }

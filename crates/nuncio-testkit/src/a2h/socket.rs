@@ -4,6 +4,7 @@ use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::Value;
 use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest as _;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
@@ -44,6 +45,13 @@ impl Socket {
         }
     }
 
+    /// The same for a client that takes no frame larger than that.
+    pub async fn open_for_frames(url: &str, most: usize) -> Self {
+        let config = WebSocketConfig::default().max_frame_size(Some(most));
+        let url = url.replacen("http", "ws", 1);
+        Self(tokio_tungstenite::connect_async_with_config(url, Some(config), false).await.unwrap().0)
+    }
+
     /// Sends a frame. A connection that is gone is seen when it is read.
     pub async fn say(&mut self, frame: &Value) {
         self.send(Message::text(frame.to_string())).await;
@@ -81,6 +89,16 @@ impl Socket {
                 Heard::Frame(frame) => return frame,
                 Heard::Ping => {}
                 Heard::Closed(code) => panic!("the connection ended: {code}"),
+            }
+        }
+    }
+
+    /// The next frame of that type; others are passed over.
+    pub async fn event(&mut self, kind: &str) -> Value {
+        loop {
+            let frame = self.frame().await;
+            if frame["type"] == kind {
+                return frame;
             }
         }
     }

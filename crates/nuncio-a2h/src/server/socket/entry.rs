@@ -95,6 +95,12 @@ async fn look_up(
     if !fits {
         return Ok(Err(refused("wrong_agent", "this token is not for this address, or not of that agent")));
     }
+    if let Recipient::Agent(id) = &recipient
+        && a2h.engine.is_called(id)
+    {
+        let message = "this agent is called at its webhook_url; its owner sets connection_mode to \"websocket\" first";
+        return Ok(Err(refused("connection_mode", message)));
+    }
     Ok(Ok(Admitted { recipient, sitter, token: token.into(), expires_at: shown.expires_at, after }))
 }
 

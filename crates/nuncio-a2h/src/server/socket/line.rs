@@ -3,15 +3,23 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::extract::ws::{CloseFrame, Message, Utf8Bytes, WebSocket};
 use bytes::Bytes;
+use futures_util::{SinkExt as _, StreamExt as _};
 use nuncio_core::json;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use serde::Serialize;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::CloseFrame;
+use tokio_tungstenite::tungstenite::protocol::frame::Frame;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 
-use super::MAX_FRAME;
+use super::upgrade::{MAX_FRAME, WebSocket};
 use crate::wire::frame::{ClientFrame, close};
+
+/// How large a frame of ours is at most. What is larger leaves in several, as fragments of one message: a
+/// connection keeps the room its largest frame took.
+pub(super) const FRAGMENT: usize = 16 * 1024;
 
 /// How long one frame may take to leave. Whoever does not read is let go of.
 const WRITE_TIME: Duration = Duration::from_secs(20);
@@ -69,10 +77,19 @@ impl Line {
         self.clock.sleep_until(moment)
     }
 
-    /// Sends a frame.
-    pub(super) async fn say(&mut self, frame: &impl Serialize) -> Result<(), End> {
-        let text = serde_json::to_string(frame).unwrap_or_default();
-        self.send(Message::Text(Utf8Bytes::from(text))).await
+    /// Says something, in as many frames as it takes.
+    pub(super) async fn say(&mut self, what: &impl Serialize) -> Result<(), End> {
+        let mut left = Bytes::from(serde_json::to_vec(what).unwrap_or_default());
+        let mut kind = Data::Text;
+        loop {
+            let part = left.split_to(left.len().min(FRAGMENT));
+            let frame = Frame::message(part, OpCode::Data(kind), left.is_empty());
+            self.send(Message::Frame(frame)).await?;
+            kind = Data::Continue;
+            if left.is_empty() {
+                return Ok(());
+            }
+        }
     }
 
     /// Asks whether the other side lives.
@@ -91,10 +108,10 @@ impl Line {
 
     /// The next thing that comes in. Nothing is lost when it is not waited for to the end.
     pub(super) async fn next(&mut self) -> Result<Incoming, End> {
-        match self.socket.recv().await {
+        match self.socket.next().await {
             Some(Ok(Message::Text(text))) => Ok(Incoming::Frame(read(text.as_str()))),
             Some(Ok(Message::Pong(_))) => Ok(Incoming::Pong),
-            Some(Ok(Message::Ping(_))) => Ok(Incoming::Other),
+            Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(Incoming::Other),
             Some(Ok(Message::Binary(_))) => Err(End::closed(close::UNSUPPORTED, "frames are texts")),
             Some(Ok(Message::Close(_))) | None => Err(End::Gone),
             // Too large, or no WebSocket at all; it is told so in case it still listens.
@@ -105,13 +122,13 @@ impl Line {
     /// The last word.
     pub(super) async fn close(&mut self, end: End) {
         let End::Closed { code, reason } = end else { return };
-        if self.send(Message::Close(Some(CloseFrame { code, reason: reason.into() }))).await.is_err() {
+        if self.send(Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))).await.is_err() {
             return;
         }
         // A moment for the other side to answer, so that the last word is not lost with the connection.
         let late = self.clock.sleep_until(self.clock.now().after(Duration::from_secs(1)));
         tokio::select! {
-            () = async { while self.socket.recv().await.is_some_and(|next| next.is_ok()) {} } => {}
+            () = async { while self.socket.next().await.is_some_and(|next| next.is_ok()) {} } => {}
             () = late => {}
         }
     }

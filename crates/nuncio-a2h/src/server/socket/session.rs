@@ -11,6 +11,7 @@ use nuncio_engine::EngineError;
 use super::A2h;
 use super::entry::{Admitted, invalid, who};
 use super::line::{End, Incoming, Line};
+use super::replay::{self, Next, Replay};
 use super::seats::Sitter;
 use crate::server::identify;
 use crate::wire::event::Event;
@@ -27,7 +28,7 @@ const MAX_FRAMES: u32 = 300;
 /// How many events are read at once.
 const BATCH: usize = 100;
 /// Under which name an agent's place is kept.
-const AGENT: &str = "agent";
+pub(in crate::server) const AGENT: &str = "agent";
 
 /// A connection after its first frame.
 pub(super) struct Session<'a> {
@@ -40,6 +41,8 @@ pub(super) struct Session<'a> {
     warned: bool,
     /// The last event that was sent.
     sent: u64,
+    /// What it asked for again; nothing else is told before that.
+    replay: Replay,
     /// The last event it said it has dealt with.
     read: u64,
     heard: Timestamp,
@@ -49,7 +52,15 @@ pub(super) struct Session<'a> {
     frames: u32,
 }
 
-type Mail<'a> = BoxFuture<'a, Result<Vec<MailedEvent>, EngineError>>;
+type Mail<'a> = BoxFuture<'a, Result<Found, EngineError>>;
+
+/// What is to be told.
+enum Found {
+    /// What happened; nothing when the server stops.
+    Mail(Vec<MailedEvent>),
+    /// What was asked for again.
+    Again(Next),
+}
 
 impl<'a> Session<'a> {
     /// Serves a connection until it ends.
@@ -67,7 +78,8 @@ impl<'a> Session<'a> {
                 // What has come in counts before the clock does; there are only so many frames a time.
                 biased;
                 incoming = line.next() => match incoming {
-                    Ok(incoming) => match session.hear(incoming, line).await {
+                    // Boxed, as what is done then takes room that one who waits does not need.
+                    Ok(incoming) => match Box::pin(session.hear(incoming, line)).await {
                         Ok(Moved::Nowhere) => Ok(()),
                         Ok(Moved::Elsewhere) => {
                             mail = session.mail();
@@ -78,14 +90,14 @@ impl<'a> Session<'a> {
                     Err(end) => Err(end),
                 },
                 found = &mut mail => {
-                    let told = session.tell(found, line).await;
+                    let told = Box::pin(session.tell(found, line)).await;
                     mail = session.mail();
                     told
                 }
                 () = &mut timer => session.tick(line).await,
-                () = seat.taken_over() => {
+                () = seat.taken_over() => session.still_holds(line).await.and_then(|()| {
                     Err(End::closed(close::REPLACED, "a newer connection of this device or agent took over"))
-                }
+                }),
             };
             if let Err(end) = step {
                 return end;
@@ -105,6 +117,7 @@ impl<'a> Session<'a> {
             expires_at,
             warned: false,
             sent: 0,
+            replay: Replay::default(),
             read: 0,
             heard: now,
             unanswered: 0,
@@ -120,8 +133,15 @@ impl<'a> Session<'a> {
 
     /// Whatever is told after what was sent.
     fn mail(&self) -> Mail<'a> {
-        let (engine, recipient, after) = (&self.a2h.engine, self.recipient.clone(), self.sent);
-        async move { engine.next_mail(&recipient, after, BATCH).await }.boxed()
+        let (a2h, recipient, after) = (self.a2h, self.recipient.clone(), self.sent);
+        match self.replay.first() {
+            Some(place) => async move {
+                let next = replay::read(a2h, recipient, place).await;
+                next.map(Found::Again).map_err(|why| EngineError::new(why.code, why.message))
+            }
+            .boxed(),
+            None => async move { a2h.engine.next_mail(&recipient, after, BATCH).await.map(Found::Mail) }.boxed(),
+        }
     }
 
     fn reader(&self) -> &str {
@@ -142,21 +162,55 @@ impl<'a> Session<'a> {
         self.next_ping.min(warning)
     }
 
-    async fn tell(&mut self, found: Result<Vec<MailedEvent>, EngineError>, line: &mut Line) -> Result<(), End> {
-        let found = found.map_err(fault)?;
-        if found.is_empty() {
-            return Err(End::STOPPING);
+    async fn tell(&mut self, found: Result<Found, EngineError>, line: &mut Line) -> Result<(), End> {
+        match found.map_err(fault)? {
+            Found::Mail(mail) if mail.is_empty() => Err(End::STOPPING),
+            Found::Mail(mail) => self.tell_mail(mail, line).await,
+            Found::Again(next) => self.tell_again(next, line).await,
         }
-        for mailed in found {
+    }
+
+    async fn tell_mail(&mut self, mail: Vec<MailedEvent>, line: &mut Line) -> Result<(), End> {
+        for mailed in mail {
             if matches!(mailed.happening, Happening::DevicesChanged { .. }) {
                 self.still_holds(line).await?;
             }
             let seq = mailed.seq;
-            line.say(&Event::of(&self.recipient, mailed)).await?;
+            if let Some(event) = self.a2h.event(&self.recipient, mailed).await.map_err(fault)? {
+                line.say(&event).await?;
+                self.a2h.sockets.watch.events_sent(1);
+            }
             self.sent = seq;
-            self.a2h.sockets.watch.events_sent(1);
         }
         Ok(())
+    }
+
+    async fn tell_again(&mut self, next: Next, line: &mut Line) -> Result<(), End> {
+        let more = match next {
+            Next::Messages(messages, more) => {
+                for posted in messages {
+                    self.replay.sent_up_to(posted.seq);
+                    if let Some(event) = Event::again(&self.recipient, posted) {
+                        line.say(&event).await?;
+                        self.a2h.sockets.watch.events_sent(1);
+                    }
+                }
+                more
+            }
+            Next::NotTheirs(why) => {
+                line.say(&ServerFrame::error(why.code, why.message)).await?;
+                false
+            }
+        };
+        if !more {
+            self.replay.drop_first();
+        }
+        if self.replay.is_over() { self.resumed(line).await } else { Ok(()) }
+    }
+
+    async fn resumed(&self, line: &mut Line) -> Result<(), End> {
+        let last_seq = self.head().await?;
+        line.say(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await
     }
 
     async fn tick(&mut self, line: &mut Line) -> Result<(), End> {
@@ -186,11 +240,12 @@ impl<'a> Session<'a> {
         line.ping().await
     }
 
-    /// Ends the connection when the device or the token was taken away.
+    /// Ends the connection when the device or the token was taken away, or the agent is called instead.
     async fn still_holds(&self, line: &mut Line) -> Result<(), End> {
         let engine = &self.a2h.engine;
         let (holds, reason) = match &self.sitter {
             Sitter::Device(id) => (engine.valid_device(id).await.map_err(fault)?.is_some(), "device_revoked"),
+            Sitter::Agent(id) if engine.is_called(id) => (false, "connection_mode"),
             Sitter::Agent(id) => {
                 let caller = engine.authenticate_agent_token(&self.token).await.map_err(fault)?;
                 let same = nuncio_core::principal::Principal::Agent(id.clone());
@@ -220,10 +275,12 @@ impl<'a> Session<'a> {
         };
         match frame {
             Ok(ClientFrame::Ack { seq }) => self.acknowledged(seq, line).await,
-            Ok(ClientFrame::Resume { after }) => {
-                let last_seq = self.head().await?;
-                self.sent = after.unwrap_or(self.read).min(last_seq);
-                line.say(&ServerFrame::ResumeOk { after: self.sent, last_seq }).await?;
+            Ok(ClientFrame::Resume { after, conversations }) => {
+                self.sent = after.unwrap_or(self.read).min(self.head().await?);
+                self.replay = Replay::of(conversations);
+                if self.replay.is_over() {
+                    self.resumed(line).await?;
+                }
                 Ok(Moved::Elsewhere)
             }
             Ok(ClientFrame::Renew { access_token }) => self.renewed(access_token, line).await,

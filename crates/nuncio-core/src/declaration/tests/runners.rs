@@ -287,7 +287,6 @@ name = "Find-it"
 description = "Finds."
 input = { type = "object" }
 expose = true
-skill = { type = "task" }
 run = { device = { description_i18n_key = "a b" } }
 "#
 =>
@@ -297,10 +296,8 @@ agent.toml:4:1: tool "Find-it".scope: missing
 agent.toml:5:8: tool "Find-it".name: "Find-it" is no name for a tool on people's devices
   allowed: 2 to 32 lower-case letters, digits and '_', beginning with a letter
 agent.toml:8:1: tool "Find-it".expose: not allowed here
-  a tool for people's devices is offered to those people, in the agent's manifest
-agent.toml:9:1: tool "Find-it".skill: not allowed here
-  a tool for people's devices is offered to those people, in the agent's manifest
-agent.toml:10:43: tool "Find-it".run.device.description_i18n_key: is no key into a bundle of texts
+  a tool for people's devices is offered to those people, and to whoever belongs to them
+agent.toml:9:43: tool "Find-it".run.device.description_i18n_key: is no key into a bundle of texts
   allowed: 1 to 200 letters, digits, '_', '-' and '.', such as "agent.scope.mail_send.label"
 "#;
 }

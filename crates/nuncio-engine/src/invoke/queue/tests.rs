@@ -304,6 +304,26 @@ fn peoples_work_takes_no_places() {
     assert_eq!(ids(&queue.leave(&machine)), ["exe_n"]);
 }
 
+#[test]
+fn only_an_answer_that_is_written_down_and_asks_nobody_is_instant() {
+    let tool = |more: &str| {
+        let agent = format!(
+            "[agent]\nname = \"depot\"\nversion = \"1.0.0\"\ndescription = \"A depot.\"\n\
+             [brain]\nkind = \"script\"\n[[scope]]\nid = \"desk:use\"\nlabel = \"The desk\"\nsensitivity = \"low\"\n\
+             [[tool]]\nname = \"pickup\"\ndescription = \"Picks up.\"\ninput = {{ type = \"object\" }}\n{more}"
+        );
+        Arc::clone(&nuncio_core::declaration::parse("agent.toml", &agent).unwrap().agent.tools[0])
+    };
+    assert!(is_instant(&tool("run = { answer = \"done\" }")));
+    for waits in [
+        "run = { answer = \"done\" }\nscope = \"desk:use\"",
+        "run = { answer = \"done\" }\nhuman_authorization = true",
+        "run = { command = [\"true\"] }",
+    ] {
+        assert!(!is_instant(&tool(waits)), "{waits}");
+    }
+}
+
 #[tokio::test]
 async fn whoever_waits_is_told_of_the_end() {
     let live = normal("exe_0", "a", "ada", 0);

@@ -43,7 +43,7 @@ async fn acknowledge(socket: &mut Socket, seq: u64) {
     }
 }
 
-async fn socket_gauge(world: &World) -> i64 {
+pub(super) async fn socket_gauge(world: &World) -> i64 {
     let metrics =
         world.gateway.raw("GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").await.unwrap();
     let line = metrics.body.lines().find(|line| line.starts_with("nuncio_sockets_open ")).unwrap().to_owned();

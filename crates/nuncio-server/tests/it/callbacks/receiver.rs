@@ -18,6 +18,8 @@ pub(crate) enum Reply {
     Long(u16, usize),
     /// Nothing, until the other side hangs up.
     Silence,
+    /// That it is elsewhere: there.
+    Redirect(SocketAddr),
 }
 
 /// What it was sent.
@@ -37,7 +39,10 @@ impl Sent {
     }
 }
 
-/// It answers in the order of its replies, and with the last for ever.
+/// What it answers to what.
+type Decide = Arc<dyn Fn(&Sent) -> Reply + Send + Sync>;
+
+/// It answers in the order of its replies, and with the last for ever; or as it is told to decide.
 pub(crate) struct Receiver {
     address: SocketAddr,
     seen: Arc<Mutex<Seen>>,
@@ -53,7 +58,12 @@ struct Seen {
 
 impl Receiver {
     pub(crate) async fn start(replies: &[Reply]) -> Self {
-        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), replies)
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), in_order(replies))
+    }
+
+    /// One that looks at what it is sent.
+    pub(crate) async fn deciding(decide: impl Fn(&Sent) -> Reply + Send + Sync + 'static) -> Self {
+        Self::on(TcpListener::bind("127.0.0.1:0").await.unwrap(), Arc::new(decide))
     }
 
     /// An address where nobody listens yet.
@@ -63,20 +73,16 @@ impl Receiver {
 
     /// Listens there from now on.
     pub(crate) async fn at(address: SocketAddr, replies: &[Reply]) -> Self {
-        Self::on(TcpListener::bind(address).await.unwrap(), replies)
+        Self::on(TcpListener::bind(address).await.unwrap(), in_order(replies))
     }
 
-    fn on(listener: TcpListener, replies: &[Reply]) -> Self {
+    fn on(listener: TcpListener, decide: Decide) -> Self {
         let address = listener.local_addr().unwrap();
         let seen = Arc::<Mutex<Seen>>::default();
-        let (told, mut replies) = (Arc::clone(&seen), VecDeque::from_iter(replies.iter().copied()));
+        let told = Arc::clone(&seen);
         let serving = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let reply = replies[0];
-                if replies.len() > 1 {
-                    replies.pop_front();
-                }
-                tokio::spawn(answer(stream, reply, Arc::clone(&told)));
+                tokio::spawn(answer(stream, Arc::clone(&decide), Arc::clone(&told)));
             }
         });
         Self { address, seen, serving }
@@ -86,6 +92,10 @@ impl Receiver {
     pub(crate) async fn leave(self) {
         self.serving.abort();
         assert!(self.serving.await.unwrap_err().is_cancelled());
+    }
+
+    pub(crate) fn address(&self) -> SocketAddr {
+        self.address
     }
 
     pub(crate) fn origin(&self) -> String {
@@ -109,12 +119,34 @@ impl Receiver {
     }
 }
 
-async fn answer(mut stream: TcpStream, reply: Reply, seen: Arc<Mutex<Seen>>) {
+fn in_order(replies: &[Reply]) -> Decide {
+    let replies = Mutex::new(VecDeque::from_iter(replies.iter().copied()));
+    Arc::new(move |_| {
+        let mut replies = replies.lock().unwrap();
+        let reply = replies[0];
+        if replies.len() > 1 {
+            replies.pop_front();
+        }
+        reply
+    })
+}
+
+async fn answer(mut stream: TcpStream, decide: Decide, seen: Arc<Mutex<Seen>>) {
     let Some(sent) = read(&mut stream).await else { return };
-    seen.lock().unwrap().sent.push(sent);
+    let reply = {
+        let mut seen = seen.lock().unwrap();
+        let reply = decide(&sent);
+        seen.sent.push(sent);
+        reply
+    };
+    let mut more = String::new();
     let (status, length) = match reply {
         Reply::Status(status) => (status, 0),
         Reply::Long(status, length) => (status, length),
+        Reply::Redirect(to) => {
+            more = format!("Location: http://{to}/elsewhere\r\n");
+            (307, 0)
+        }
         Reply::Silence => {
             let _ = stream.read(&mut [0; 1]).await;
             seen.lock().unwrap().hung_up += 1;
@@ -122,7 +154,7 @@ async fn answer(mut stream: TcpStream, reply: Reply, seen: Arc<Mutex<Seen>>) {
         }
     };
     let text = "x".repeat(length);
-    let head = format!("HTTP/1.1 {status} Told\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{text}");
+    let head = format!("HTTP/1.1 {status} Told\r\nContent-Length: {length}\r\n{more}Connection: close\r\n\r\n{text}");
     let _ = stream.write_all(head.as_bytes()).await;
 }
 
@@ -143,7 +175,8 @@ async fn read(stream: &mut TcpStream) -> Option<Sent> {
     let headers = lines.map(|line| line.split_once(": ").unwrap());
     let headers = headers.map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned())).collect();
     let mut sent = Sent { line, headers, body: Vec::new() };
-    let length: usize = sent.header("content-length").parse().unwrap();
+    let length = sent.headers.iter().any(|(name, _)| name == "content-length");
+    let length: usize = if length { sent.header("content-length").parse().unwrap() } else { 0 };
     while body.len() < length {
         if stream.read_buf(&mut body).await.ok()? == 0 {
             return None;

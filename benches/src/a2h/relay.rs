@@ -1,0 +1,147 @@
+//! A message from its sender to the disk and to everyone's mail, over HTTP, beside the same rows written by hand.
+
+use std::path::Path;
+use std::process::Command;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::people::{self, Device, SCOPE, by_hands, manifest, text, unique};
+use super::sockets::{self, Listening};
+use super::{Goal, start};
+use crate::aap::in_parallel;
+use crate::client::Connection;
+use crate::process::Server;
+use crate::report::{Measured, heading, measure, row};
+
+/// How many send at once.
+pub(super) const CLIENTS: usize = 64;
+/// In how many conversations each.
+pub(super) const CONVERSATIONS: usize = 8;
+/// How many bytes an envelope has.
+pub(super) const ENVELOPE: usize = 1024;
+
+pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
+    let folder = tempfile::tempdir()?;
+    let server = start(nuncio, folder.path()).await?;
+    let stage = Stage::prepare(&server, &folder.path().join("data")).await?;
+    // Once around, so that everything is warm.
+    stage.send(&server, count / 10, Sender::Person, None).await?;
+    let (mut to_two, mut to_one) = (bare(count, 2)?, bare(count, 1)?);
+    let person = stage.send(&server, count, Sender::Person, None).await?;
+    let agent = stage.send(&server, count, Sender::Agent, None).await?;
+    // Before and after, as others may use the machine meanwhile.
+    for (bare, again) in [(&mut to_two, self::bare(count, 2)?), (&mut to_one, self::bare(count, 1)?)] {
+        bare.cpu = f64::midpoint(bare.cpu, again.cpu);
+        bare.rate = f64::midpoint(bare.rate, again.rate);
+    }
+    let listening = sockets::listen(&server, &stage.devices).await?;
+    let heard = stage.send(&server, count, Sender::Agent, Some(&listening)).await?;
+    heading();
+    row("1 KB from a person to an agent", person, "the same rows by hand", to_two);
+    row("1 KB from an agent to a person", agent, "the same rows by hand", to_one);
+    row("… who hears it on a socket", heard, "the same rows by hand", to_one);
+    let goal = |what, ours: Measured, bare: Measured| Goal {
+        what,
+        asked: "≤ 3 × the CPU of the bare write",
+        measured: format!("{:.2} ({:.0} µs, the rows {:.0} µs)", ours.cpu / bare.cpu, ours.cpu, bare.cpu),
+        met: ours.cpu <= 3.0 * bare.cpu,
+    };
+    Ok(vec![
+        goal("durable relay, a person sends", person, to_two),
+        goal("durable relay, an agent sends", agent, to_one),
+    ])
+}
+
+/// The rows alone, in a process of their own.
+fn bare(count: usize, told: usize) -> anyhow::Result<Measured> {
+    let output =
+        Command::new(std::env::current_exe()?).args(["rows", &count.to_string(), &told.to_string()]).output()?;
+    let said: Value = serde_json::from_slice(&output.stdout).context("the bare run failed")?;
+    let number = |name: &str| said[name].as_f64().with_context(|| format!("no {name}"));
+    Ok(Measured { rate: number("rate")?, cpu: number("cpu")? })
+}
+
+#[derive(Clone, Copy)]
+enum Sender {
+    Person,
+    Agent,
+}
+
+/// Everyone who talks, and where.
+struct Stage {
+    devices: Vec<Device>,
+    /// Tokens.
+    agents: Vec<String>,
+    /// By device, then by agent.
+    conversations: Vec<Vec<String>>,
+}
+
+impl Stage {
+    async fn prepare(server: &Server, data: &Path) -> anyhow::Result<Self> {
+        let mut devices = people::enrol(server, data, CLIENTS).await?;
+        let mut connection = Connection::open(&server.address).await?;
+        let mut agents = Vec::new();
+        for _ in 0..CONVERSATIONS {
+            agents.push(devices[0].make_agent(&mut connection, manifest(0)).await?);
+        }
+        for (agent, _) in &agents {
+            devices = people::allow(server, devices, agent, SCOPE).await?;
+        }
+        let conversations = by_hands(server, devices.iter().collect(), async |connection, device: &Device| {
+            let mut all = Vec::new();
+            for (agent, _) in &agents {
+                let new = json!({"type": "h2a", "with": [{"type": "agent", "id": agent}]});
+                let made = device.ask(connection, "POST", "/a2h/conversations", &new).await?;
+                all.push(text(&made["id"])?);
+            }
+            Ok(all)
+        })
+        .await?;
+        Ok(Self { devices, agents: agents.into_iter().map(|(_, token)| token).collect(), conversations })
+    }
+
+    /// Sends `count` messages by 64 clients, each in all of its conversations in turn; over when all were heard by
+    /// those who listen.
+    async fn send(
+        &self,
+        server: &Server,
+        count: usize,
+        sender: Sender,
+        listening: Option<&Listening>,
+    ) -> anyhow::Result<Measured> {
+        let mut clients = Vec::new();
+        for client in 0..CLIENTS {
+            clients.push((client, Connection::open(&server.address).await?));
+        }
+        let envelope = json!({"sealed": "x".repeat(ENVELOPE - 13)}).to_string();
+        ensure!(envelope.len() == ENVELOPE);
+        let envelope = &envelope;
+        let rounds = count / CLIENTS;
+        measure(server, rounds * CLIENTS, async {
+            in_parallel(clients, async |(client, connection): &mut (usize, Connection)| {
+                for round in 0..rounds {
+                    let place = round % CONVERSATIONS;
+                    let path = format!("/a2h/conversations/{}/messages", self.conversations[*client][place]);
+                    let token = match sender {
+                        Sender::Person => &self.devices[*client].token,
+                        Sender::Agent => &self.agents[place],
+                    };
+                    let id = unique();
+                    let body = format!(
+                        r#"{{"client_message_id":"0123456789abcdef{id:016x}","content_type":"text","envelope":{envelope}}}"#
+                    );
+                    let lines = format!("authorization: Bearer {token}\r\n");
+                    connection.post_with(&path, &lines, &body).await?;
+                }
+                Ok(())
+            })
+            .await?;
+            match listening {
+                Some(listening) => listening.until(rounds * CLIENTS).await,
+                None => Ok(()),
+            }
+        })
+        .await
+    }
+}

@@ -1,0 +1,183 @@
+//! Thousands of people who are connected: what they cost while nothing happens, and when all of them are told at once.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, bail, ensure};
+use futures_util::{SinkExt as _, StreamExt as _, TryStreamExt as _, stream};
+use serde_json::{Value, json};
+use tokio::net::TcpStream;
+use tokio::task::JoinSet;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
+use tokio_tungstenite::{WebSocketStream, client_async_with_config};
+
+use super::people::{self, Device, SCOPE, manifest};
+use super::{Goal, start};
+use crate::client::Connection;
+use crate::process::Server;
+
+/// How many connect at once.
+const AT_ONCE: usize = 64;
+/// How much memory the server may have with all of them.
+const MOST_MIB: f64 = 300.0;
+
+pub(super) async fn run(nuncio: &Path, count: usize) -> anyhow::Result<Vec<Goal>> {
+    let folder = tempfile::tempdir()?;
+    let server = start(nuncio, folder.path()).await?;
+    let devices = people::enrol(&server, &folder.path().join("data"), count).await?;
+    let mut connection = Connection::open(&server.address).await?;
+    let (agent, _) = devices[0].make_agent(&mut connection, manifest(0)).await?;
+    let devices = people::allow(&server, devices, &agent, SCOPE).await?;
+    server.stop().await?;
+
+    // A server that has done nothing yet.
+    let server = start(nuncio, folder.path()).await?;
+    let devices = people::refresh(&server, devices).await?;
+    let before = server.memory_mib();
+    let began = Instant::now();
+    let sockets = connect(&server, &devices).await?;
+    println!("{count} connected in {:.1} s", began.elapsed().as_secs_f64());
+    let idle = server.memory_mib();
+    let told = tell_all(&server, &devices[0], &agent, sockets).await?;
+    let after = server.memory_mib();
+    println!("Memory: {before:.0} MiB before the first, {idle:.0} with all, {after:.0} when all had been told.");
+    let all = told.heard == count && told.twice == 0;
+    let heard = format!(
+        "{} heard, {} of them twice; the last after {:.2} s; {:.0} µs of CPU each, judging and committing included",
+        told.heard, told.twice, told.last, told.cpu
+    );
+    Ok(vec![
+        Goal {
+            what: "idle WebSockets of 5,000 people",
+            asked: "< 300 MiB",
+            measured: format!("{idle:.0} MiB ({:.0} KiB each)", (idle - before) * 1024.0 / count as f64),
+            met: idle < MOST_MIB,
+        },
+        Goal { what: "one `reauth_required` to all of them", asked: "each hears it once", measured: heard, met: all },
+    ])
+}
+
+type Socket = WebSocketStream<TcpStream>;
+
+async fn connect(server: &Server, devices: &[Device]) -> anyhow::Result<Vec<Socket>> {
+    let each = devices.iter().map(|device| async move {
+        let stream = TcpStream::connect(&server.address).await?;
+        stream.set_nodelay(true)?;
+        let config = WebSocketConfig::default().read_buffer_size(1024).write_buffer_size(0);
+        let url = format!("ws://{}/a2h/ws/human", server.address);
+        let (mut socket, _) = client_async_with_config(url, stream, Some(config)).await?;
+        // What came before is of no interest.
+        say(&mut socket, &json!({"type": "auth", "token": device.token, "after": u32::MAX})).await?;
+        let answer = frame(&mut socket).await?;
+        ensure!(answer["type"] == "auth.ok", "{}: {answer}", device.person);
+        Ok(socket)
+    });
+    stream::iter(each).buffered(AT_ONCE).try_collect().await
+}
+
+async fn say(socket: &mut Socket, frame: &Value) -> anyhow::Result<()> {
+    Ok(socket.send(Message::text(frame.to_string())).await?)
+}
+
+async fn frame(socket: &mut Socket) -> anyhow::Result<Value> {
+    loop {
+        match socket.next().await.context("the connection ended")?? {
+            Message::Text(text) => return Ok(serde_json::from_str(&text)?),
+            Message::Close(why) => bail!("the connection was closed: {why:?}"),
+            _ => {}
+        }
+    }
+}
+
+/// How a word to everyone went.
+struct Told {
+    heard: usize,
+    twice: usize,
+    /// Seconds until the last heard it.
+    last: f64,
+    /// Microseconds of CPU each.
+    cpu: f64,
+}
+
+/// A manifest that breaks what all of them agreed to.
+async fn tell_all(server: &Server, owner: &Device, agent: &str, sockets: Vec<Socket>) -> anyhow::Result<Told> {
+    let count = sockets.len();
+    let mut listening = JoinSet::new();
+    for mut socket in sockets {
+        listening.spawn(async move {
+            let seq = reauth(&mut socket).await?;
+            anyhow::Ok((socket, seq, Instant::now()))
+        });
+    }
+    let mut connection = Connection::open(&server.address).await?;
+    let (cpu, began) = (server.cpu_micros(), Instant::now());
+    let change = json!({"capability_manifest": manifest(1)});
+    let answer = owner.ask(&mut connection, "PATCH", &format!("/a2h/agents/{agent}"), &change).await?;
+    println!("published in {:.2} s", began.elapsed().as_secs_f64());
+    ensure!(answer["capability_manifest_version"] == 2, "{answer}");
+    let heard = listening.join_all().await.into_iter().collect::<anyhow::Result<Vec<_>>>()?;
+    let cpu = (server.cpu_micros() - cpu) / count as f64;
+    let last = heard.iter().map(|(_, _, at)| at.duration_since(began).as_secs_f64()).fold(0.0, f64::max);
+    // Whatever else was on its way comes before the answer to this.
+    let again = heard.into_iter().map(|(mut socket, seq, _)| async move {
+        say(&mut socket, &json!({"type": "resume", "after": seq})).await?;
+        let mut twice = 0;
+        loop {
+            let frame = frame(&mut socket).await?;
+            match frame["type"].as_str() {
+                Some("resume.ok") => return anyhow::Ok(twice),
+                Some("h2a.reauth_required") => twice += 1,
+                _ => {}
+            }
+        }
+    });
+    let twice: Vec<usize> = stream::iter(again).buffer_unordered(AT_ONCE).try_collect().await?;
+    Ok(Told { heard: twice.len(), twice: twice.iter().sum(), last, cpu })
+}
+
+async fn reauth(socket: &mut Socket) -> anyhow::Result<u64> {
+    loop {
+        let frame = frame(socket).await?;
+        if frame["type"] == "h2a.reauth_required" {
+            return frame["seq"].as_u64().context("an event has a number");
+        }
+    }
+}
+
+/// People who are connected and count the messages they hear.
+pub(super) struct Listening {
+    _tasks: JoinSet<()>,
+    heard: Arc<AtomicUsize>,
+}
+
+pub(super) async fn listen(server: &Server, devices: &[Device]) -> anyhow::Result<Listening> {
+    let heard = Arc::new(AtomicUsize::new(0));
+    let mut tasks = JoinSet::new();
+    for mut socket in connect(server, devices).await? {
+        let heard = Arc::clone(&heard);
+        tasks.spawn(async move {
+            while let Some(Ok(next)) = socket.next().await {
+                if matches!(next, Message::Text(text) if text.contains("message.new")) {
+                    heard.fetch_add(1, Ordering::Relaxed);
+                }
+            }
+        });
+    }
+    Ok(Listening { _tasks: tasks, heard })
+}
+
+impl Listening {
+    /// Waits until so many were heard, and no more.
+    pub(super) async fn until(&self, count: usize) -> anyhow::Result<()> {
+        loop {
+            match self.heard.load(Ordering::Relaxed) {
+                heard if heard == count => return Ok(()),
+                heard => ensure!(heard < count, "{heard} messages were heard of {count}"),
+            }
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    }
+}

@@ -1,0 +1,149 @@
+//! The relay in this very process.
+
+use async_trait::async_trait;
+use nuncio_core::Code;
+use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::conversation::{Conversation, MessagePlace, Post};
+use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId};
+use nuncio_core::principal::Principal;
+use nuncio_engine::consent::ConsentError;
+use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost};
+use nuncio_engine::{Caller, Credential, Engine, EngineError};
+use serde_json::Value;
+
+use super::{Delivered, Relay, RelayError, What};
+
+/// How many events are read at once.
+const BATCH: usize = 100;
+
+/// Under which name an agent's place among its events is kept.
+const READER: &str = "agent";
+
+/// The engine, as an agent that is served beside it.
+#[derive(Debug)]
+pub struct LocalRelay {
+    engine: Engine,
+    caller: Caller,
+    me: Recipient,
+}
+
+impl LocalRelay {
+    /// The relay for that agent.
+    #[must_use]
+    pub fn new(engine: Engine, agent: AgentId) -> Self {
+        let caller = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
+        Self { engine, caller, me: Recipient::Agent(agent) }
+    }
+
+    async fn delivered(&self, mailed: MailedEvent) -> Result<Delivered, RelayError> {
+        let MailedEvent { seq, happening, .. } = mailed;
+        let what = match happening {
+            Happening::Message { conversation, seq } => {
+                match self.engine.relayed(&MessagePlace { conversation, seq }).await? {
+                    Some(posted) => What::Message(Box::new(posted)),
+                    None => What::Other("message.forgotten".to_owned()),
+                }
+            }
+            Happening::KeysChanged { owner } => What::KeysChanged(owner),
+            Happening::RelationEstablished { relation, .. }
+            | Happening::ConsentChanged { relation, .. }
+            | Happening::RelationRevoked { relation, .. }
+            | Happening::Restored { relation, .. } => What::Relation(relation),
+            _ => What::Other("other".to_owned()),
+        };
+        Ok(Delivered { seq, what })
+    }
+}
+
+#[async_trait]
+impl Relay for LocalRelay {
+    fn me(&self) -> &Recipient {
+        &self.me
+    }
+
+    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
+        let upload = KeyUpload { bundle, one_time_keys: keys };
+        Ok(self.engine.register_keys(&self.caller, upload).await?.one_time_keys)
+    }
+
+    async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError> {
+        Ok(self.engine.keys_of(&self.caller, owner).await?)
+    }
+
+    async fn one_time_key(&self, device: &DeviceId) -> Result<OneTimeKey, RelayError> {
+        Ok(self.engine.take_one_time_key(&self.caller, device).await?)
+    }
+
+    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
+        Ok(self.engine.held_conversation(&self.caller, id).await?.conversation)
+    }
+
+    async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
+        let kind = super::read::kind_of_two(&self.me, other)?;
+        let new = NewConversation { kind, with: vec![other.clone()] };
+        Ok(self.engine.open_conversation(&self.caller, new).await?.0.conversation)
+    }
+
+    async fn post(&self, conversation: &ConversationId, post: &Post) -> Result<u64, RelayError> {
+        let new = NewPost {
+            client_id: post.client_id.clone(),
+            content_type: post.content_type,
+            subtype: post.subtype,
+            envelope: post.envelope.clone(),
+        };
+        Ok(self.engine.post_message(&self.caller, conversation, new).await?.posted.seq)
+    }
+
+    async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+        let after = match after {
+            Some(after) => after,
+            None => self.engine.mail_read(&self.me, READER).await?,
+        };
+        let mail = self.engine.next_mail(&self.me, after, BATCH).await?;
+        if mail.is_empty() {
+            return Err(RelayError::Unreachable("the server is stopping".to_owned()));
+        }
+        let mut all = Vec::with_capacity(mail.len());
+        for mailed in mail {
+            all.push(self.delivered(mailed).await?);
+        }
+        Ok(all)
+    }
+
+    async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
+        Ok(self.engine.mark_mail_read(&self.me, READER, seq).await?)
+    }
+
+    async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
+        match self.engine.claim_message(&self.caller, message).await {
+            Err(error) if error.code == Code::MessageClaimed => Ok(false),
+            other => Ok(other.map(|_| true)?),
+        }
+    }
+
+    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
+        let account = self.engine.account(agent).await?;
+        let version = self.engine.current_manifest(&account).await?;
+        let text = version.and_then(|version| version.manifest);
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    }
+}
+
+impl From<ConsentError> for RelayError {
+    fn from(error: ConsentError) -> Self {
+        match error.details.retry_after() {
+            Some(seconds) => Self::TooMany { seconds, message: error.message },
+            None => EngineError::new(error.code, error.message).into(),
+        }
+    }
+}
+
+impl From<EngineError> for RelayError {
+    fn from(error: EngineError) -> Self {
+        match error.code {
+            Code::Internal | Code::ShuttingDown | Code::StoreUnavailable => Self::Unreachable(error.message),
+            code => Self::Refused { code, message: error.message },
+        }
+    }
+}

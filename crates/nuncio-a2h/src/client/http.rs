@@ -1,0 +1,267 @@
+//! A relay over the network: requests by HTTP, events by WebSocket or by long polling.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use nuncio_core::Code;
+use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::conversation::{Conversation, Post};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId};
+use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
+use nuncio_engine::ports::{Dial, Fetch};
+use serde_json::{Value, json};
+use tokio::sync::Mutex;
+use url::Url;
+
+use super::read::{self, garbled, kind_of_two};
+use super::socket::Connection;
+use super::who::{Credentials, Who};
+use super::{Delivered, Relay, RelayError};
+
+/// How long a request may take.
+pub(super) const TIME: Duration = Duration::from_secs(30);
+/// How long the relay may wait before it answers a poll.
+const POLL: Duration = Duration::from_secs(25);
+/// How much of an answer is read.
+const MAX_ANSWER: usize = 16 * 1024 * 1024;
+
+/// Where a relay is.
+#[derive(Debug, Clone)]
+pub struct RelayAddress {
+    /// Its root, such as `https://relay.example`.
+    pub url: Url,
+    /// Whether whoever runs this named it.
+    pub trust: Trust,
+}
+
+/// A relay over the network, as someone who is known there.
+#[derive(Debug)]
+pub struct HttpRelay {
+    address: RelayAddress,
+    me: Recipient,
+    credentials: Arc<dyn Credentials>,
+    fetch: Arc<dyn Fetch>,
+    /// How events come: by a connection, or by asking.
+    dial: Option<Arc<dyn Dial>>,
+    connection: Mutex<Option<Connection>>,
+}
+
+impl HttpRelay {
+    /// The relay at that address. Events come by WebSocket.
+    #[must_use]
+    pub fn by_socket(
+        address: RelayAddress,
+        credentials: Arc<dyn Credentials>,
+        fetch: Arc<dyn Fetch>,
+        dial: Arc<dyn Dial>,
+    ) -> Self {
+        Self::new(address, credentials, fetch, Some(dial))
+    }
+
+    /// The same for an agent, where events are asked for.
+    #[must_use]
+    pub fn by_polling(address: RelayAddress, credentials: Arc<dyn Credentials>, fetch: Arc<dyn Fetch>) -> Self {
+        Self::new(address, credentials, fetch, None)
+    }
+
+    fn new(
+        address: RelayAddress,
+        credentials: Arc<dyn Credentials>,
+        fetch: Arc<dyn Fetch>,
+        dial: Option<Arc<dyn Dial>>,
+    ) -> Self {
+        let me = credentials.who().recipient();
+        Self { address, me, credentials, fetch, dial, connection: Mutex::new(None) }
+    }
+
+    /// Asks for something below `/a2h`; what stands in `data`.
+    ///
+    /// # Errors
+    /// The relay cannot be reached, or says no.
+    pub async fn ask(&self, method: &'static str, path: &str, body: Option<Value>) -> Result<Value, RelayError> {
+        Ok(self.ask_whole(method, path, body, TIME).await?["data"].take())
+    }
+
+    /// A page of a list, with where the next begins.
+    ///
+    /// # Errors
+    /// The relay cannot be reached, or says no.
+    pub async fn ask_page(&self, path: &str) -> Result<Value, RelayError> {
+        self.ask_whole("GET", path, None, TIME).await
+    }
+
+    /// The same with everything that stands beside it; the answer of an error that asks for a signature too.
+    async fn ask_whole(
+        &self,
+        method: &'static str,
+        path: &str,
+        body: Option<Value>,
+        timeout: Duration,
+    ) -> Result<Value, RelayError> {
+        let token = self.credentials.token().await?;
+        let mut headers = vec![("authorization".to_owned(), format!("Bearer {token}"))];
+        if body.is_some() {
+            headers.push(("content-type".to_owned(), "application/json".to_owned()));
+        }
+        let outgoing = Outgoing {
+            method,
+            url: below(&self.address.url, path)?,
+            headers,
+            body: body.map(|body| Bytes::from(body.to_string())),
+            trust: self.address.trust,
+            timeout,
+            max_bytes: MAX_ANSWER,
+        };
+        let answer = self.fetch.fetch(outgoing).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
+        understood(&answer)
+    }
+
+    async fn poll(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+        loop {
+            let after = after.map(|after| format!("&after={after}")).unwrap_or_default();
+            let path = format!("/agents/{}/messages/poll?wait={}{after}", self.me.id(), POLL.as_secs());
+            let mut page = self.ask_whole("GET", &path, None, POLL + TIME).await?;
+            let Value::Array(events) = page["data"].take() else { return Err(garbled("no list of events")) };
+            let events: Vec<_> = events.into_iter().map(read::event).collect::<Result<_, _>>()?;
+            let events: Vec<_> = events.into_iter().flatten().collect();
+            if !events.is_empty() {
+                return Ok(events);
+            }
+        }
+    }
+}
+
+#[async_trait]
+impl Relay for HttpRelay {
+    fn me(&self) -> &Recipient {
+        &self.me
+    }
+
+    async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError> {
+        let path = match self.credentials.who() {
+            Who::Agent(agent) => format!("/agents/{agent}/keys/register"),
+            Who::Device(_, device) => format!("/users/me/devices/{device}/keys"),
+        };
+        let mut body = json!({"one_time_keys": keys});
+        if let Some(bundle) = bundle {
+            body["bundle"] = json!(bundle);
+        }
+        let held = self.ask("POST", &path, Some(body)).await?;
+        read::read(held["one_time_keys"].clone())
+    }
+
+    async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError> {
+        let path = match owner {
+            Recipient::Person(name) => format!("/keys/users/{name}/devices"),
+            Recipient::Agent(id) => format!("/keys/agents/{id}"),
+        };
+        read::read(self.ask("GET", &path, None).await?)
+    }
+
+    async fn one_time_key(&self, device: &DeviceId) -> Result<OneTimeKey, RelayError> {
+        let path = format!("/keys/devices/{device}/one-time-key");
+        read::read(self.ask("POST", &path, Some(json!({}))).await?)
+    }
+
+    async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {
+        read::conversation(self.ask("GET", &format!("/conversations/{id}"), None).await?)
+    }
+
+    async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError> {
+        let kind = kind_of_two(&self.me, other)?;
+        let body = json!({"type": kind, "with": [{"type": other.sender_type(), "id": other.id()}]});
+        read::conversation(self.ask("POST", "/conversations", Some(body)).await?)
+    }
+
+    async fn post(&self, conversation: &ConversationId, post: &Post) -> Result<u64, RelayError> {
+        let mut body = json!({
+            "client_message_id": post.client_id,
+            "content_type": post.content_type,
+            "envelope": STANDARD.encode(&post.envelope),
+        });
+        if let Some(subtype) = post.subtype {
+            body["msg_subtype"] = json!(subtype);
+        }
+        let taken = self.ask("POST", &format!("/conversations/{conversation}/messages"), Some(body)).await?;
+        read::read(taken["conversation_seq"].clone())
+    }
+
+    async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+        let Some(dial) = &self.dial else { return self.poll(after).await };
+        let mut slot = self.connection.lock().await;
+        // Taken out while it is read: one that breaks is not put back.
+        let mut connection = match slot.take() {
+            Some(connection) => connection,
+            None => {
+                let token = self.credentials.token().await?;
+                let (path, who) = match self.credentials.who() {
+                    Who::Agent(agent) => (
+                        format!("/ws/agent?agent_id={agent}"),
+                        json!({"type": "auth", "agent_id": agent, "token": token, "after": after}),
+                    ),
+                    Who::Device(..) => {
+                        ("/ws/human".to_owned(), json!({"type": "auth", "token": token, "after": after}))
+                    }
+                };
+                Connection::open(&**dial, below(&self.address.url, &path)?, self.address.trust, who).await?
+            }
+        };
+        let events = connection.next(&*self.credentials).await?;
+        *slot = Some(connection);
+        Ok(events)
+    }
+
+    async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
+        match self.connection.lock().await.as_mut() {
+            Some(connection) => connection.acknowledge(seq).await,
+            // The next poll says so.
+            None => Ok(()),
+        }
+    }
+
+    async fn claim(&self, message: &MessageId) -> Result<bool, RelayError> {
+        match self.ask("POST", &format!("/messages/{message}/claim"), Some(json!({}))).await {
+            Err(RelayError::Refused { code: Code::MessageClaimed, .. }) => Ok(false),
+            other => other.map(|_| true),
+        }
+    }
+
+    async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
+        Ok(self.ask("GET", &format!("/agents/{agent}"), None).await?["capability_manifest"].take())
+    }
+}
+
+/// An address below `/a2h`.
+pub(super) fn below(root: &Url, path: &str) -> Result<Url, RelayError> {
+    let root = root.as_str().trim_end_matches('/');
+    Url::parse(&format!("{root}/a2h{path}")).map_err(|why| RelayError::Unreachable(why.to_string()))
+}
+
+/// What an answer says.
+pub(super) fn understood(answer: &Incoming) -> Result<Value, RelayError> {
+    let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
+    if (200..300).contains(&answer.status) {
+        return Ok(body);
+    }
+    let error = &body["error"];
+    let message = nuncio_core::text::plain(error["message"].as_str().unwrap_or("it does not say why"));
+    let code = error["code"].as_str().map(str::to_lowercase).and_then(|code| Code::parse(&code));
+    Err(match (answer.status, code) {
+        (429, _) => {
+            let seconds = answer.header("retry-after").and_then(|text| text.parse().ok()).unwrap_or(1);
+            RelayError::TooMany { seconds, message }
+        }
+        (500.., _) => RelayError::Unreachable(format!("it answered {}: {message}", answer.status)),
+        (_, Some(Code::ConsentUnsigned)) => RelayError::Unsigned(error["params"]["entry"].clone()),
+        (_, Some(code)) => RelayError::Refused { code, message },
+        (status, None) => RelayError::Refused {
+            code: Code::EndpointUnreachable,
+            message: format!("the relay answered {status}: {message}"),
+        },
+    })
+}

@@ -1,0 +1,105 @@
+//! What the relay says, read from JSON.
+
+use nuncio_core::Code;
+use nuncio_core::conversation::{Conversation, ConversationType, Post, Posted, SenderType};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use super::{Delivered, RelayError, What};
+use crate::wire::conversation::ConversationView;
+use crate::wire::message::MessageView;
+
+/// The type of a conversation between two.
+pub(super) fn kind_of_two(one: &Recipient, other: &Recipient) -> Result<ConversationType, RelayError> {
+    Conversation::type_of_two(one, other).ok_or_else(|| RelayError::Refused {
+        code: Code::BadRequest,
+        message: "agents do not talk with agents here".to_owned(),
+    })
+}
+
+/// Reads a value of some shape.
+pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, RelayError> {
+    serde_json::from_value(value).map_err(|why| garbled(&why.to_string()))
+}
+
+pub(super) fn garbled(why: &str) -> RelayError {
+    let why: String = why.chars().take(200).collect();
+    RelayError::Unreachable(format!("its answer cannot be read: {why}"))
+}
+
+/// Someone, by kind and name.
+fn recipient(kind: SenderType, id: &str) -> Result<Recipient, RelayError> {
+    let bad = |_| garbled("a member has no name");
+    match kind {
+        SenderType::Human => PersonName::parse(id).map(Recipient::Person).map_err(bad),
+        SenderType::Agent => AgentId::parse(id).map(Recipient::Agent).map_err(bad),
+    }
+}
+
+/// A conversation as the relay writes it.
+pub(super) fn conversation(value: Value) -> Result<Conversation, RelayError> {
+    let ConversationView { id, kind, members, created_by, created_at, .. } = read(value)?;
+    let mut members: Vec<Recipient> = members.into_iter().map(Into::into).collect();
+    members.sort();
+    Ok(Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 })
+}
+
+/// A message as the relay writes it.
+pub(super) fn message(value: Value) -> Result<Posted, RelayError> {
+    let MessageView { message, created_at } = read(value)?;
+    Ok(Posted {
+        conversation: message.conversation_id,
+        seq: message.conversation_seq,
+        at: created_at,
+        post: Post {
+            client_id: message.client_message_id,
+            sender: recipient(message.sender_type, &message.sender_id)?,
+            device: message.sender_device_id,
+            content_type: message.content_type,
+            subtype: message.msg_subtype,
+            envelope: message.encrypted_payload.0,
+        },
+    })
+}
+
+/// An event; none for a frame that is none, such as a word about the connection.
+pub(super) fn event(value: Value) -> Result<Option<Delivered>, RelayError> {
+    let Some(kind) = value["type"].as_str().map(str::to_owned) else { return Ok(None) };
+    let Some(seq) = value["seq"].as_u64() else { return Ok(None) };
+    let what = match kind.as_str() {
+        // One that cannot be read is one somebody broke on the way; it is passed over, not stumbled over.
+        "message.new" => message(value).map_or_else(|_| What::Other(kind), |posted| What::Message(Box::new(posted))),
+        "keys.changed" => {
+            let id = value["owner_id"].as_str().unwrap_or_default();
+            What::KeysChanged(recipient(read(value["owner_type"].clone())?, id)?)
+        }
+        "message.claimed" => {
+            let message = value["message_id"].as_str().and_then(|id| MessageId::parse(id).ok());
+            let device = value["device_id"].as_str().and_then(|id| DeviceId::parse(id).ok());
+            let claimed = message.zip(device);
+            claimed.map_or(What::Other(kind), |(message, device)| What::Claimed { message, device })
+        }
+        _ => match value["relation_id"].as_str().and_then(|id| RelationId::parse(id).ok()) {
+            Some(relation) => What::Relation(relation),
+            None => What::Other(kind),
+        },
+    };
+    Ok(Some(Delivered { seq, what }))
+}
+
+/// Anything else as a webhook brings it.
+pub(crate) fn hooked_event(body: &Value) -> Result<What, RelayError> {
+    let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
+    said.insert("type".to_owned(), body["type"].clone());
+    let event = event(Value::Object(said))?;
+    event.map(|event| event.what).ok_or_else(|| garbled("it has no number"))
+}
+
+/// A message as a webhook brings it.
+pub(crate) fn hooked_message(body: &Value) -> Result<Posted, RelayError> {
+    let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
+    said.insert("encrypted_payload".to_owned(), body["wire_envelope"].clone());
+    message(Value::Object(said))
+}

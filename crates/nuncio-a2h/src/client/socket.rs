@@ -1,0 +1,101 @@
+//! One WebSocket to a relay: who we are first, then events.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_engine::ports::Dial;
+use nuncio_engine::ports::dial::{Dialled, Frame, Wire};
+use nuncio_engine::ports::fetch::Trust;
+use serde_json::{Value, json};
+use url::Url;
+
+use super::read::{event, garbled};
+use super::who::Credentials;
+use super::{Delivered, RelayError};
+
+/// How long a connection may take to come about.
+const TIME: Duration = Duration::from_secs(15);
+/// The largest frame that is read: a sealed message of the largest size, in base64.
+const MAX_FRAME: usize = 1024 * 1024;
+
+/// A connection that knows who we are.
+pub(super) struct Connection {
+    wire: Box<dyn Wire>,
+}
+
+impl std::fmt::Debug for Connection {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Connection")
+    }
+}
+
+impl Connection {
+    /// Connects and says who we are.
+    pub(super) async fn open(dial: &dyn Dial, url: Url, trust: Trust, who: Value) -> Result<Self, RelayError> {
+        let to = Dialled { url, trust, timeout: TIME, max_frame: MAX_FRAME };
+        let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
+        let mut connection = Self { wire };
+        connection.say(&without_null(who)).await?;
+        let answer = connection.frame().await?;
+        match answer["type"].as_str() {
+            Some("auth.ok") => Ok(connection),
+            Some("auth.error") => Err(unknown(&answer)),
+            _ => Err(garbled("it did not say whether we are known")),
+        }
+    }
+
+    async fn say(&mut self, frame: &Value) -> Result<(), RelayError> {
+        match self.wire.send(frame.to_string()).await {
+            true => Ok(()),
+            false => Err(broken(None)),
+        }
+    }
+
+    async fn frame(&mut self) -> Result<Value, RelayError> {
+        match self.wire.next().await {
+            Frame::Text(text) => serde_json::from_str(&text).map_err(|why| garbled(&why.to_string())),
+            Frame::Closed(code) => Err(broken(code)),
+        }
+    }
+
+    /// The next event; words about the connection are dealt with here.
+    pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<Delivered>, RelayError> {
+        loop {
+            let frame = self.frame().await?;
+            match frame["type"].as_str() {
+                Some("auth.expiring") => {
+                    let token = credentials.token().await?;
+                    self.say(&json!({"type": "auth.renew", "access_token": token})).await?;
+                }
+                Some("auth.error" | "session.invalidated") => return Err(unknown(&frame)),
+                _ => {
+                    if let Some(event) = event(frame)? {
+                        return Ok(vec![event]);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Everything up to there is dealt with.
+    pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
+        self.say(&json!({"type": "ack", "seq": seq})).await
+    }
+}
+
+fn unknown(frame: &Value) -> RelayError {
+    let said = frame["message"].as_str().or(frame["reason"].as_str()).unwrap_or("the token is not valid");
+    RelayError::Refused { code: Code::Unauthorized, message: nuncio_core::text::plain(said) }
+}
+
+fn without_null(mut frame: Value) -> Value {
+    if let Value::Object(fields) = &mut frame {
+        fields.retain(|_, value| !value.is_null());
+    }
+    frame
+}
+
+fn broken(code: Option<u16>) -> RelayError {
+    let how = code.map(|code| format!(" with code {code}")).unwrap_or_default();
+    RelayError::Unreachable(format!("the connection ended{how}"))
+}

@@ -1,0 +1,270 @@
+//! Someone at a relay, an agent or a person's device: messages come and go sealed, agents call tools of
+//! people's devices and devices answer, and what was not yet sent or dealt with survives the end of the
+//! process.
+//!
+//! ```no_run
+//! # use nuncio_a2h::peer::{Peer, PeerConfig, ToolError};
+//! # use nuncio_core::happening::Recipient;
+//! # use nuncio_core::ids::PersonName;
+//! # use serde_json::json;
+//! # use tokio_util::sync::CancellationToken;
+//! # async fn reads_notes(config: PeerConfig, ada: PersonName, stop: CancellationToken) -> Result<(), ToolError> {
+//! let agent = Peer::new(config);
+//! tokio::spawn(agent.clone().run(stop));
+//! let conversation = agent.conversation_with(&Recipient::Person(ada)).await?;
+//! let notes = agent.call_tool(&conversation.id, "read_file", json!({"path": "notes.md"})).await?;
+//! println!("{notes}");
+//! # Ok(())
+//! # }
+//! ```
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use async_trait::async_trait;
+use nuncio_core::bundle::{KeyBundle, SealMode};
+use nuncio_core::conversation::{ContentType, Conversation, ConversationType};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{CallId, ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::entropy::timed_name;
+use nuncio_engine::ports::{Clock, Entropy};
+use nuncio_identity::seal::{Keep, OpenError, Party};
+use serde_json::Value;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+use crate::client::{Relay, What};
+use crate::wire::artifact::Outcome;
+
+mod calls;
+mod error;
+mod hook;
+mod inbox;
+mod outbox;
+mod run;
+
+pub use calls::CallOptions;
+pub use error::{SendError, ToolError};
+pub use hook::{HookError, Hooks};
+
+/// What it stands on.
+pub struct PeerConfig {
+    /// The relay.
+    pub relay: Arc<dyn Relay>,
+    /// Where its keys are, and what must not be lost.
+    pub keep: Arc<dyn Keep>,
+    /// Its keys.
+    pub party: Party,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+    /// Randomness.
+    pub entropy: Arc<dyn Entropy>,
+    /// Who answers messages.
+    pub handler: Arc<dyn OnMessage>,
+}
+
+/// Who answers messages.
+#[async_trait]
+pub trait OnMessage: fmt::Debug + Send + Sync + 'static {
+    /// A message came. Those of one conversation come one after the other; each at least once.
+    async fn on_message(&self, peer: &Peer, message: Inbound);
+
+    /// A message came and was not opened: somebody changed it on the way, or it is not to be trusted. A person
+    /// is shown why.
+    async fn on_refused(&self, peer: &Peer, refused: Refused) {
+        let _ = (peer, refused);
+    }
+
+    /// Something else was told. Whatever comes after waits for it.
+    async fn on_event(&self, peer: &Peer, what: &What) {
+        let _ = (peer, what);
+    }
+}
+
+/// Answers nothing.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Silent;
+
+#[async_trait]
+impl OnMessage for Silent {
+    async fn on_message(&self, _: &Peer, _: Inbound) {}
+}
+
+/// A message that was opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Inbound {
+    /// Where.
+    pub conversation: ConversationId,
+    /// Who takes part there.
+    pub conversation_type: ConversationType,
+    /// Its number there.
+    pub seq: u64,
+    /// Who sent it.
+    pub sender: Recipient,
+    /// On which device.
+    pub device: DeviceId,
+    /// What it holds.
+    pub content_type: ContentType,
+    /// What it says.
+    pub payload: Value,
+    /// Whether its keys give forward secrecy.
+    pub mode: SealMode,
+    /// When its sender sealed it, as they signed it.
+    pub sealed_at: Timestamp,
+    /// When it came.
+    pub at: Timestamp,
+}
+
+/// A message that was not opened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refused {
+    /// Where.
+    pub conversation: ConversationId,
+    /// Its number there, as the relay says.
+    pub seq: u64,
+    /// Who sent it, as the relay says.
+    pub sender: Recipient,
+    /// Why it was not opened.
+    pub why: OpenError,
+}
+
+/// An agent, or a person's device. Cheap to clone; all clones are one.
+#[derive(Clone)]
+pub struct Peer {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    relay: Arc<dyn Relay>,
+    keep: Arc<dyn Keep>,
+    party: Mutex<Party>,
+    clock: Arc<dyn Clock>,
+    entropy: Arc<dyn Entropy>,
+    handler: Arc<dyn OnMessage>,
+    waiting: Mutex<HashMap<CallId, Waiting>>,
+    /// The conversations that were looked up.
+    conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
+    /// Whose keys were looked at and have not changed since.
+    met: Mutex<HashMap<Recipient, Vec<KeyBundle>>>,
+    /// What each conversation is busy with.
+    handling: Mutex<HashMap<ConversationId, JoinHandle<()>>>,
+}
+
+/// A call that waits for its answer, and where that must come from.
+struct Waiting {
+    conversation: ConversationId,
+    /// The call, in case it has to be sent again.
+    call: Value,
+    until: Timestamp,
+    answer: oneshot::Sender<Outcome>,
+}
+
+impl Peer {
+    /// One that does nothing yet: see [`Peer::run`].
+    #[must_use]
+    pub fn new(config: PeerConfig) -> Self {
+        let PeerConfig { relay, keep, party, clock, entropy, handler } = config;
+        let inner = Inner {
+            relay,
+            keep,
+            party: Mutex::new(party),
+            clock,
+            entropy,
+            handler,
+            waiting: Mutex::default(),
+            conversations: Mutex::default(),
+            met: Mutex::default(),
+            handling: Mutex::default(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Who it is at the relay.
+    #[must_use]
+    pub fn me(&self) -> &Recipient {
+        self.inner.relay.me()
+    }
+
+    /// The conversation with someone alone, begun if there is none.
+    ///
+    /// # Errors
+    /// The relay cannot be reached, or the two do not deal with each other.
+    pub async fn conversation_with(&self, other: &Recipient) -> Result<Arc<Conversation>, SendError> {
+        let alone = |known: &&Arc<Conversation>| known.other(self.me()) == Some(other);
+        let known = lock(&self.inner.conversations).values().find(alone).cloned();
+        match known {
+            Some(known) => Ok(known),
+            None => Ok(self.remember(self.inner.relay.conversation_with(other).await?)),
+        }
+    }
+
+    async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
+        let known = lock(&self.inner.conversations).get(id).cloned();
+        match known {
+            // Who is in a group changes; two stay two.
+            Some(known) if known.kind != ConversationType::Group => Ok(known),
+            _ => Ok(self.remember(self.inner.relay.conversation(id).await?)),
+        }
+    }
+
+    fn remember(&self, conversation: Conversation) -> Arc<Conversation> {
+        const MOST: usize = 10_000;
+        let conversation = Arc::new(conversation);
+        let mut known = lock(&self.inner.conversations);
+        if known.len() >= MOST {
+            known.clear();
+        }
+        known.insert(conversation.id.clone(), Arc::clone(&conversation));
+        conversation
+    }
+
+    /// The keys that are pinned for someone.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub async fn pinned(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
+        let owner = owner.clone();
+        Ok(self.with_party(move |party| party.pinned(&owner)).await??)
+    }
+
+    /// The number that two compare to know that nobody is between them; none before first contact.
+    ///
+    /// # Errors
+    /// What is known cannot be read, or the other's keys cannot be fetched.
+    pub async fn safety_number(&self, owner: &Recipient) -> Result<Option<String>, SendError> {
+        self.meet(owner).await?;
+        let owner = owner.clone();
+        Ok(self.with_party(move |party| party.safety_number(&owner)).await??)
+    }
+
+    fn now(&self) -> Timestamp {
+        self.inner.clock.now()
+    }
+
+    fn new_client_id(&self) -> Result<ClientMessageId, SendError> {
+        let name = timed_name(&*self.inner.entropy, "m_", self.now());
+        ClientMessageId::parse(&name).map_err(|why| SendError::Fault(why.to_string()))
+    }
+
+    /// Does something with the keys, where waiting for a disk holds nobody up.
+    async fn with_party<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&mut Party) -> T + Send + 'static,
+    ) -> Result<T, SendError> {
+        let inner = Arc::clone(&self.inner);
+        let done = tokio::task::spawn_blocking(move || work(&mut lock(&inner.party))).await;
+        done.map_err(|_| SendError::Fault("sealing was given up".to_owned()))
+    }
+}
+
+impl fmt::Debug for Peer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Agent({})", self.inner.relay.me())
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

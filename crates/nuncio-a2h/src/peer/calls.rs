@@ -1,0 +1,162 @@
+//! Calling tools of people's devices.
+
+use std::time::Duration;
+
+use nuncio_core::conversation::{ContentType, MsgSubtype};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
+use nuncio_engine::ports::entropy::random_name;
+use serde_json::{Value, json};
+use tokio::sync::oneshot;
+
+use super::error::{SendError, ToolError};
+use super::{Peer, Waiting, lock};
+use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
+
+/// How long a device may take beside running a tool: to hear of it, to ask its person for half a minute, and
+/// to answer.
+const ASKING: Duration = Duration::from_secs(35);
+
+/// How long a tool may take when its manifest does not say.
+const USUAL: Duration = Duration::from_secs(10);
+
+/// How a tool is called.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct CallOptions {
+    /// The call's name; the device answers a call of the same name once. A new one when none is given.
+    pub call_id: Option<CallId>,
+    /// The scope it belongs to; as the manifest says when none is given.
+    pub scope: Option<ScopeId>,
+    /// How long it may take once it may begin; as the manifest says when none is given.
+    pub timeout: Option<Duration>,
+}
+
+impl Peer {
+    /// Calls a tool on the device of the person in a conversation, and waits for the result.
+    ///
+    /// # Errors
+    /// The person or their device refused, it failed, or nobody answered.
+    pub async fn call_tool(
+        &self,
+        conversation: &ConversationId,
+        name: &str,
+        arguments: Value,
+    ) -> Result<Value, ToolError> {
+        self.call_tool_with(conversation, name, arguments, CallOptions::default()).await
+    }
+
+    /// The same with more said.
+    ///
+    /// # Errors
+    /// The person or their device refused, it failed, or nobody answered.
+    pub async fn call_tool_with(
+        &self,
+        conversation: &ConversationId,
+        name: &str,
+        arguments: Value,
+        options: CallOptions,
+    ) -> Result<Value, ToolError> {
+        let call = self.tool_call(name, arguments, options).await?;
+        let time = Duration::from_millis(call.timeout_ms) + ASKING;
+        let until = self.now().after(time);
+        let id = call.call_id.clone();
+        let payload = json!(Payload::Artifact { artifact: Artifact::ToolCall(call) });
+        let (answer, answered) = oneshot::channel();
+        let waiting = Waiting { conversation: conversation.clone(), call: payload.clone(), until, answer };
+        lock(&self.inner.waiting).insert(id.clone(), waiting);
+        // Whoever gives up waiting is not waited for either.
+        let _left = Left { peer: self, id: &id };
+        let subtype = Some(MsgSubtype::ArtifactToolCall);
+        self.deliver(conversation, ContentType::Artifact, subtype, payload, Some(until)).await?;
+        let outcome = tokio::select! {
+            outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
+            () = self.inner.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
+        };
+        match outcome {
+            Outcome::Ok { result } => Ok(result),
+            Outcome::Denied { reason } => Err(ToolError::Denied(reason)),
+            Outcome::Error { error_code, message } => Err(ToolError::Failed { code: error_code, message }),
+        }
+    }
+
+    /// Answers a call, as a person's device. Its number in the conversation.
+    ///
+    /// # Errors
+    /// It was not taken.
+    pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
+        let payload = json!(Payload::Artifact { artifact: Artifact::ToolResponse(response) });
+        self.deliver(conversation, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload, None).await
+    }
+
+    async fn tool_call(&self, name: &str, arguments: Value, options: CallOptions) -> Result<ToolCall, ToolError> {
+        let fault = |why: &dyn ToString| ToolError::Unsent(SendError::Fault(why.to_string()));
+        let tool_name = ToolName::parse(name).map_err(|why| fault(&why))?;
+        let call_id = match options.call_id {
+            Some(id) => id,
+            None => CallId::parse(&random_name(&*self.inner.entropy, "call_")).map_err(|why| fault(&why))?,
+        };
+        let (scope, timeout) = match (options.scope, options.timeout) {
+            (Some(scope), Some(timeout)) => (scope, timeout),
+            (scope, timeout) => {
+                let declared = self.declared(&tool_name).await?;
+                (scope.unwrap_or(declared.0), timeout.unwrap_or(declared.1))
+            }
+        };
+        let timeout_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+        Ok(ToolCall { call_id, tool_name, arguments, permission_scope: scope, timeout_ms })
+    }
+
+    /// What the agent's manifest says of a tool: its scope, and how long it may take.
+    async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
+        let Recipient::Agent(me) = self.me() else { return Err(ToolError::Undeclared(name.clone())) };
+        let manifest = self.inner.relay.manifest(me).await.map_err(SendError::from)?;
+        let tools = manifest["tools"].as_array().map(Vec::as_slice).unwrap_or_default();
+        let tool = tools.iter().find(|tool| tool["name"] == name.as_str());
+        let scope = tool.and_then(|tool| ScopeId::parse(tool["permission_scope"].as_str()?).ok());
+        let timeout = tool.and_then(|tool| tool["timeout_ms"].as_u64()).map_or(USUAL, Duration::from_millis);
+        Ok((scope.ok_or_else(|| ToolError::Undeclared(name.clone()))?, timeout))
+    }
+
+    /// Sends calls again that a device could not open: it had lost the session. It runs each once.
+    pub(super) async fn call_again(&self, conversation: &ConversationId) -> Result<(), SendError> {
+        let again: Vec<_> = lock(&self.inner.waiting)
+            .values()
+            .filter(|waiting| waiting.conversation == *conversation)
+            .map(|waiting| (waiting.call.clone(), waiting.until))
+            .collect();
+        for (call, until) in again {
+            let subtype = Some(MsgSubtype::ArtifactToolCall);
+            self.deliver(conversation, ContentType::Artifact, subtype, call, Some(until)).await?;
+        }
+        Ok(())
+    }
+
+    /// The answer to a call that was opened. One that nobody waits for, or that comes from another
+    /// conversation than the call went to, is nobody's.
+    pub(super) fn answered(&self, conversation: &ConversationId, response: ToolResponse) {
+        let ToolResponse { call_id, outcome } = response;
+        let mut waiting = lock(&self.inner.waiting);
+        match waiting.remove(&call_id) {
+            Some(found) if found.conversation == *conversation => {
+                let _ = found.answer.send(outcome);
+            }
+            Some(found) => {
+                waiting.insert(call_id, found);
+                tracing::warn!(%conversation, "an answer came from another conversation than its call went to");
+            }
+            None => tracing::info!(%conversation, call = %call_id, "an answer came that nobody waits for"),
+        }
+    }
+}
+
+/// A call that is waited for no more, once this is dropped.
+struct Left<'a> {
+    peer: &'a Peer,
+    id: &'a CallId,
+}
+
+impl Drop for Left<'_> {
+    fn drop(&mut self) {
+        lock(&self.peer.inner.waiting).remove(self.id);
+    }
+}

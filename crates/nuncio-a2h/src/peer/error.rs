@@ -1,0 +1,124 @@
+//! Why something was not sent, and why a tool did not answer.
+
+use nuncio_core::Code;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{DeviceId, ToolName};
+use nuncio_identity::seal::{Distrust, KeepError, MeetError, SealError};
+
+use crate::client::RelayError;
+use crate::wire::artifact::{ErrorCode, Reason};
+
+/// Why a message was not sent.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum SendError {
+    /// The relay did not take it.
+    #[error(transparent)]
+    Relay(#[from] RelayError),
+    /// It could not be sealed.
+    #[error(transparent)]
+    Seal(#[from] SealError),
+    /// Their keys are not to be had, or not to be trusted.
+    #[error(transparent)]
+    Meet(#[from] MeetError),
+    /// None of their devices has keys.
+    #[error("{0} has no device with keys at the relay yet")]
+    NoDevice(Recipient),
+    /// Their keys are others than they were, and nobody they trusted vouches for that.
+    #[error("the keys of {owner} changed ({}): compare safety numbers, then accept them", .devices.iter().map(|(device, why)| format!("{device}: {why}")).collect::<Vec<_>>().join("; "))]
+    KeysChanged {
+        /// Whose.
+        owner: Recipient,
+        /// Which devices, and what is wrong with each.
+        devices: Vec<(DeviceId, Distrust)>,
+    },
+    /// A fault of ours.
+    #[error("{0}")]
+    Fault(String),
+}
+
+impl SendError {
+    /// Whether the same may work a little later.
+    #[must_use]
+    pub const fn may_pass(&self) -> bool {
+        match self {
+            Self::Relay(error) => error.may_pass() || matches!(error, RelayError::TooMany { .. }),
+            // Whatever cannot be kept now.
+            Self::Fault(_) => true,
+            Self::Seal(_) | Self::Meet(_) | Self::NoDevice(_) | Self::KeysChanged { .. } => false,
+        }
+    }
+}
+
+impl From<KeepError> for SendError {
+    fn from(error: KeepError) -> Self {
+        Self::Fault(error.to_string())
+    }
+}
+
+/// Why a tool on a person's device did not answer with a result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ToolError {
+    /// It was not run.
+    #[error("{}", reason(*.0))]
+    Denied(Reason),
+    /// It ran, or tried to, and failed.
+    #[error("{}", failure(*.code, .message.as_deref()))]
+    Failed {
+        /// How.
+        code: ErrorCode,
+        /// In the device's words.
+        message: Option<String>,
+    },
+    /// The agent's manifest has no such tool.
+    #[error("the agent's manifest has no tool {0}")]
+    Undeclared(ToolName),
+    /// No device answered in time. It may or may not have run.
+    #[error("no device of the person answered in time")]
+    NoAnswer,
+    /// The call was not sent.
+    #[error("the call was not sent: {0}")]
+    Unsent(#[from] SendError),
+}
+
+impl ToolError {
+    /// Its code.
+    #[must_use]
+    pub const fn code(&self) -> Code {
+        match self {
+            // Nobody is called who allows nothing: the relay says so before anything is sealed.
+            Self::Denied(Reason::ScopeNotGranted)
+            | Self::Unsent(SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. })) => {
+                Code::ScopeNotGranted
+            }
+            Self::Denied(Reason::ToolNotDeclared) | Self::Undeclared(_) => Code::ToolNotFound,
+            Self::Denied(Reason::UserTimeout) => Code::ApprovalExpired,
+            Self::Denied(Reason::UserRefused | Reason::ToolNotSupportedInGroup) => Code::Denied,
+            Self::Failed { code: ErrorCode::InvalidArguments, .. } => Code::InvalidArguments,
+            Self::Failed { code: ErrorCode::PlatformError, .. } => Code::ToolFailed,
+            Self::Failed { code: ErrorCode::Unavailable, .. } | Self::Unsent(_) => Code::ToolUnavailable,
+            Self::NoAnswer => Code::ToolTimeout,
+        }
+    }
+}
+
+const fn reason(reason: Reason) -> &'static str {
+    match reason {
+        Reason::UserRefused => "the person refused it on their device",
+        Reason::ScopeNotGranted => "the person has not allowed this, or it is suspended until they say yes again",
+        Reason::ToolNotDeclared => "the person's device knows no such tool of this agent",
+        Reason::UserTimeout => "the person did not answer in time",
+        Reason::ToolNotSupportedInGroup => "tools are not called in groups",
+    }
+}
+
+fn failure(code: ErrorCode, message: Option<&str>) -> String {
+    let what = match code {
+        ErrorCode::PlatformError => "the tool failed on the person's device",
+        ErrorCode::InvalidArguments => "the person's device does not take these arguments",
+        ErrorCode::Unavailable => "the person's device cannot do this",
+    };
+    match message {
+        Some(message) => format!("{what}: {}", nuncio_core::text::plain(message)),
+        None => what.to_owned(),
+    }
+}

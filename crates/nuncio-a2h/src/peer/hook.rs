@@ -1,0 +1,128 @@
+//! Being called instead of connecting: an agent with a webhook checks who calls, and takes what it is told.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::Mutex;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nuncio_core::time::Timestamp;
+use ring::hmac;
+use serde_json::Value;
+
+use super::{Peer, SendError, lock};
+use crate::client::{Delivered, What, hooked_event, hooked_message};
+
+/// How far the caller's clock may be off.
+const WINDOW: Duration = Duration::from_secs(5 * 60);
+
+/// How many calls are remembered, so that none counts twice.
+const REMEMBERED: usize = 10_000;
+
+/// Why a call is not taken.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum HookError {
+    /// It does not carry what a call carries.
+    #[error("the call lacks {0}")]
+    Missing(&'static str),
+    /// It is too old, or from the future.
+    #[error("the call's time is more than five minutes off")]
+    Late,
+    /// Its signature does not hold.
+    #[error("the call is not signed with this agent's secret")]
+    Forged,
+    /// It came before.
+    #[error("the call came before")]
+    Again,
+    /// It cannot be read.
+    #[error("the call cannot be read: {0}")]
+    Garbled(String),
+    /// It was taken, and cannot be dealt with now: it should come again.
+    #[error(transparent)]
+    Failed(#[from] SendError),
+}
+
+/// Checks calls with the secret that was shown once, when the agent was made.
+pub struct Hooks {
+    key: hmac::Key,
+    seen: Mutex<VecDeque<String>>,
+}
+
+impl fmt::Debug for Hooks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hooks")
+    }
+}
+
+impl Hooks {
+    /// With that secret: `whsec_` and base64.
+    ///
+    /// # Errors
+    /// It is none.
+    pub fn new(secret: &str) -> Result<Self, HookError> {
+        let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
+        let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(HookError::Missing("a secret of 32 bytes"))?;
+        Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: Mutex::default() })
+    }
+
+    /// Checks a call, and gives it to the agent. Answer 204 when it is taken or came before, 401 when it is
+    /// forged or late, 503 when it failed.
+    ///
+    /// # Errors
+    /// It is not taken.
+    pub async fn take(
+        &self,
+        peer: &Peer,
+        header: impl Fn(&str) -> Option<String>,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<(), HookError> {
+        let id = header("webhook-id").ok_or(HookError::Missing("webhook-id"))?;
+        self.check(&id, &header, body, now)?;
+        if lock(&self.seen).contains(&id) {
+            return Err(HookError::Again);
+        }
+        let body: Value = serde_json::from_slice(body).map_err(|why| HookError::Garbled(why.to_string()))?;
+        let what = match body["type"].as_str() {
+            Some("message.new" | "artifact_response") => {
+                hooked_message(&body).map(|posted| What::Message(Box::new(posted)))
+            }
+            Some(_) => hooked_event(&body),
+            None => return Err(HookError::Missing("type")),
+        };
+        let what = what.map_err(|why| HookError::Garbled(why.to_string()))?;
+        peer.receive(Delivered { seq: 0, what }).await?;
+        let mut seen = lock(&self.seen);
+        if seen.len() >= REMEMBERED {
+            seen.pop_front();
+        }
+        seen.push_back(id);
+        Ok(())
+    }
+
+    fn check(
+        &self,
+        id: &str,
+        header: &impl Fn(&str) -> Option<String>,
+        body: &[u8],
+        now: Timestamp,
+    ) -> Result<(), HookError> {
+        let seconds = header("webhook-timestamp").ok_or(HookError::Missing("webhook-timestamp"))?;
+        let at: i64 = seconds.parse().map_err(|_| HookError::Missing("webhook-timestamp"))?;
+        let at = Timestamp::from_millis(at.saturating_mul(1000));
+        if at.until(now).max(now.until(at)) > WINDOW {
+            return Err(HookError::Late);
+        }
+        let signatures = header("webhook-signature").ok_or(HookError::Missing("webhook-signature"))?;
+        let message = [format!("{id}.{seconds}.").as_bytes(), body].concat();
+        let holds = |signature: &str| {
+            let tag = signature.strip_prefix("v1,").and_then(|text| STANDARD.decode(text).ok());
+            tag.is_some_and(|tag| hmac::verify(&self.key, &message, &tag).is_ok())
+        };
+        match signatures.split(' ').any(holds) {
+            true => Ok(()),
+            false => Err(HookError::Forged),
+        }
+    }
+}

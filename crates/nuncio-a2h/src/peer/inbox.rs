@@ -1,0 +1,230 @@
+//! Receiving: opened once, kept until it is dealt with, in the order of its conversation.
+
+use nuncio_core::conversation::{ContentType, ConversationType, Posted};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{ConversationId, DeviceId};
+use nuncio_identity::seal::{Letter, OpenError, Told};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::SendError;
+use super::{Inbound, Peer, Refused, lock};
+use crate::client::{Delivered, What};
+use crate::wire::artifact::{Artifact, Payload, ToolResponse};
+
+/// How the names of what was opened and is not dealt with begin.
+const INBOX: &str = "peer/in/";
+
+/// What came of opening a message.
+struct Came {
+    conversation: ConversationId,
+    answer: Option<ToolResponse>,
+    arrived: Option<Arrived>,
+    /// Whether its sender had lost the session, and what was sent since.
+    rekeyed: bool,
+}
+
+/// What is kept of a message until it is dealt with.
+#[derive(Debug, Serialize, Deserialize)]
+struct Arrived {
+    conversation: ConversationId,
+    conversation_type: ConversationType,
+    seq: u64,
+    sender: Recipient,
+    device: DeviceId,
+    content_type: ContentType,
+    payload: Value,
+    mode: nuncio_core::bundle::SealMode,
+    sealed_at: nuncio_core::time::Timestamp,
+    at: nuncio_core::time::Timestamp,
+}
+
+impl Peer {
+    /// Takes what the relay told. Fails only when it should be told again.
+    pub(super) async fn receive(&self, delivered: Delivered) -> Result<(), SendError> {
+        match delivered.what {
+            What::Message(posted) if posted.post.sender != *self.me() => self.receive_message(*posted).await,
+            What::KeysChanged(owner) => {
+                self.keys_changed(&owner);
+                self.inner.handler.on_event(self, &What::KeysChanged(owner)).await;
+                Ok(())
+            }
+            What::Message(_) => Ok(()),
+            other => {
+                self.inner.handler.on_event(self, &other).await;
+                Ok(())
+            }
+        }
+    }
+
+    async fn receive_message(&self, posted: Posted) -> Result<(), SendError> {
+        let conversation = match self.conversation(&posted.conversation).await {
+            Ok(conversation) => conversation,
+            // We take part no more, or never did.
+            Err(SendError::Relay(crate::client::RelayError::Refused { .. })) => return Ok(()),
+            Err(other) => return Err(other),
+        };
+        let mut opened = self.open(conversation.kind, &posted).await?;
+        if matches!(opened, Err(OpenError::UnknownSender { .. } | OpenError::StaleBundle { .. })) {
+            self.keys_changed(&posted.post.sender);
+            passing(self.meet(&posted.post.sender).await.map(drop))?;
+            opened = self.open(conversation.kind, &posted).await?;
+        }
+        match opened {
+            Ok(Some(inbound)) => self.handle(inbound),
+            Ok(None) | Err(OpenError::Replayed) => {}
+            Err(OpenError::SessionLost { device }) => self.rekey(&posted, conversation.kind, device).await?,
+            Err(OpenError::Keep(why)) => return Err(why.into()),
+            Err(why) => {
+                let Posted { conversation, seq, post, .. } = posted;
+                tracing::warn!(%conversation, seq, %why, "a message was refused");
+                let refused = Refused { conversation, seq, sender: post.sender, why };
+                self.inner.handler.on_refused(self, refused).await;
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens a message, and keeps it in the same write as the new state of the keys. Answers to calls are
+    /// given to whoever waits, and are nothing to keep.
+    async fn open(
+        &self,
+        kind: ConversationType,
+        posted: &Posted,
+    ) -> Result<Result<Option<Inbound>, OpenError>, SendError> {
+        let (posted, now) = (posted.clone(), self.now());
+        let told = Told {
+            conversation: posted.conversation.clone(),
+            conversation_type: kind,
+            sender: posted.post.sender.clone(),
+            sender_device: posted.post.device.clone(),
+            client_id: posted.post.client_id.clone(),
+            content_type: posted.post.content_type,
+            subtype: posted.post.subtype,
+        };
+        let opened = self
+            .with_party(move |party| {
+                let mut answer = None;
+                let mut arrived = None;
+                let opened = party.open_keeping(&told, &posted.post.envelope, now, |opened| {
+                    if opened.header.content_type == ContentType::System {
+                        return Vec::new();
+                    }
+                    if let Ok(Payload::Artifact { artifact: Artifact::ToolResponse(response) }) =
+                        serde_json::from_value(opened.payload.clone())
+                    {
+                        answer = Some(response);
+                        return Vec::new();
+                    }
+                    let message = Arrived {
+                        conversation: posted.conversation.clone(),
+                        conversation_type: kind,
+                        seq: posted.seq,
+                        sender: posted.post.sender.clone(),
+                        device: opened.header.sender_device_id.clone(),
+                        content_type: opened.header.content_type,
+                        payload: opened.payload.clone(),
+                        mode: opened.mode,
+                        sealed_at: opened.header.created_at,
+                        at: posted.at,
+                    };
+                    let record = serde_json::to_vec(&message).unwrap_or_default();
+                    let name = name(&message.conversation, message.seq);
+                    arrived = Some(message);
+                    vec![(name, Some(record))]
+                })?;
+                Ok::<_, OpenError>(Came { conversation: posted.conversation, answer, arrived, rekeyed: opened.rekeyed })
+            })
+            .await?;
+        let came = match opened {
+            Ok(came) => came,
+            Err(error) => return Ok(Err(error)),
+        };
+        if let Some(response) = came.answer {
+            self.answered(&came.conversation, response);
+        }
+        if came.rekeyed {
+            // Apart: it may have to wait until the relay takes more calls, and everything else goes on.
+            let (peer, conversation) = (self.clone(), came.conversation);
+            tokio::spawn(async move {
+                if let Err(error) = peer.call_again(&conversation).await {
+                    tracing::warn!(%conversation, %error, "a call was not sent again");
+                }
+            });
+        }
+        Ok(Ok(came.arrived.map(Inbound::from)))
+    }
+
+    /// Tells a device that the session with it is lost: what it sends next begins a new one.
+    async fn rekey(&self, posted: &Posted, kind: ConversationType, device: DeviceId) -> Result<(), SendError> {
+        let owner = posted.post.sender.clone();
+        tracing::warn!(%owner, %device, "the session with a device is lost; a new one begins");
+        let forgotten = owner.clone();
+        self.with_party(move |party| party.rekey(&forgotten, &device)).await??;
+        let client_id = self.new_client_id()?;
+        let letter = Letter::rekey(posted.conversation.clone(), kind, client_id, self.now());
+        let sent = self.deliver(&posted.conversation, letter.content_type, None, letter.payload, None).await;
+        passing(sent.map(drop))
+    }
+
+    /// Gives a message to whoever answers, after those that came before it in its conversation.
+    fn handle(&self, inbound: Inbound) {
+        let (peer, conversation) = (self.clone(), inbound.conversation.clone());
+        let mut handling = lock(&self.inner.handling);
+        if handling.len() >= 256 {
+            handling.retain(|_, last| !last.is_finished());
+        }
+        let before = handling.remove(&conversation);
+        let task = tokio::spawn(async move {
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            let name = name(&inbound.conversation, inbound.seq);
+            let handler = std::sync::Arc::clone(&peer.inner.handler);
+            handler.on_message(&peer, inbound).await;
+            let keep = std::sync::Arc::clone(&peer.inner.keep);
+            let forgotten = tokio::task::spawn_blocking(move || keep.save(vec![(name, None)])).await;
+            if !matches!(forgotten, Ok(Ok(()))) {
+                tracing::error!("a message that was dealt with cannot be forgotten; it will come again");
+            }
+        });
+        handling.insert(conversation, task);
+    }
+
+    /// Deals with what a process before this one opened and did not.
+    pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
+        for name in self.inner.keep.names(INBOX)? {
+            let record = self.inner.keep.load(&name)?;
+            match record.and_then(|record| serde_json::from_slice::<Arrived>(&record).ok()) {
+                Some(arrived) => self.handle(arrived.into()),
+                None => self.inner.keep.save(vec![(name, None)])?,
+            }
+        }
+        Ok(())
+    }
+}
+
+impl From<Arrived> for Inbound {
+    fn from(arrived: Arrived) -> Self {
+        let Arrived { conversation, conversation_type, seq, sender, device, content_type, payload, .. } = arrived;
+        let Arrived { mode, sealed_at, at, .. } = arrived;
+        Self { conversation, conversation_type, seq, sender, device, content_type, payload, mode, sealed_at, at }
+    }
+}
+
+/// Only what may go better next time is worth being told the same again: one who cannot be answered must not
+/// keep all others waiting.
+fn passing(done: Result<(), SendError>) -> Result<(), SendError> {
+    match done {
+        Err(error) if !error.may_pass() => {
+            tracing::warn!(%error, "a message cannot be dealt with");
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// The name under which a message is kept; names sort as the messages came.
+fn name(conversation: &ConversationId, seq: u64) -> String {
+    format!("{INBOX}{conversation}/{seq:020}")
+}

@@ -1,0 +1,283 @@
+//! Sending: sealed, kept, and only then on its way. What a dead process left is sent by the next.
+
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nuncio_core::Code;
+use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::conversation::{ContentType, Conversation, MessagePlace, MsgSubtype, Post};
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::{Addressee, Letter, Meeting};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::error::SendError;
+use super::{Inbound, Peer, lock};
+use crate::client::RelayError;
+
+/// How the names of what waits to be sent begin.
+const OUTBOX: &str = "peer/out/";
+
+/// How long a message that is no call is tried to be sent.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// The longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// A sealed message on its way.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Leaving {
+    conversation: ConversationId,
+    client_id: ClientMessageId,
+    content_type: ContentType,
+    subtype: Option<MsgSubtype>,
+    envelope: String,
+    /// When it is too late.
+    until: Timestamp,
+}
+
+/// How a message is named, and what it answers.
+struct Answers {
+    client_id: ClientMessageId,
+    in_reply_to: Option<MessageId>,
+}
+
+impl Leaving {
+    fn post(&self, sender: &Recipient) -> Option<Post> {
+        Some(Post {
+            client_id: self.client_id.clone(),
+            sender: sender.clone(),
+            device: None,
+            content_type: self.content_type,
+            subtype: self.subtype,
+            envelope: STANDARD.decode(&self.envelope).ok()?.into(),
+        })
+    }
+}
+
+impl Peer {
+    /// Sends a message: an object whose `type` is the content type. Its number in the conversation.
+    ///
+    /// # Errors
+    /// It was not taken.
+    pub async fn send(
+        &self,
+        conversation: &ConversationId,
+        content_type: ContentType,
+        payload: Value,
+    ) -> Result<u64, SendError> {
+        self.deliver(conversation, content_type, None, payload, None).await
+    }
+
+    /// Answers a message. However often it is dealt with, one answer gets through.
+    ///
+    /// # Errors
+    /// It was not taken.
+    pub async fn reply(&self, to: &Inbound, content_type: ContentType, payload: Value) -> Result<(), SendError> {
+        let place = MessagePlace { conversation: to.conversation.clone(), seq: to.seq };
+        let named = Digest::of_bytes(format!("{}\n{}", place.conversation, place.seq).as_bytes()).to_string();
+        let client_id =
+            ClientMessageId::parse(&format!("r_{}", &named[..32])).map_err(|why| SendError::Fault(why.to_string()))?;
+        let answers = Answers { client_id, in_reply_to: place.id().ok() };
+        match self.deliver_as(answers, &to.conversation, content_type, None, payload, None).await {
+            // A process before this one sent it.
+            Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
+            other => other.map(drop),
+        }
+    }
+
+    /// Seals a message for everyone in a conversation and sends it, until it is too late.
+    pub(super) async fn deliver(
+        &self,
+        conversation: &ConversationId,
+        content_type: ContentType,
+        subtype: Option<MsgSubtype>,
+        payload: Value,
+        until: Option<Timestamp>,
+    ) -> Result<u64, SendError> {
+        let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
+        self.deliver_as(new, conversation, content_type, subtype, payload, until).await
+    }
+
+    async fn deliver_as(
+        &self,
+        Answers { client_id, in_reply_to }: Answers,
+        conversation: &ConversationId,
+        content_type: ContentType,
+        subtype: Option<MsgSubtype>,
+        payload: Value,
+        until: Option<Timestamp>,
+    ) -> Result<u64, SendError> {
+        let conversation = self.conversation(conversation).await?;
+        let letter = Letter {
+            conversation: conversation.id.clone(),
+            conversation_type: conversation.kind,
+            client_id,
+            content_type,
+            subtype,
+            in_reply_to,
+            created_at: self.now(),
+            payload,
+        };
+        let until = until.unwrap_or_else(|| self.now().after(PATIENCE));
+        let to = self.addressees(&conversation).await?;
+        let leaving = self.seal(letter, to, until).await?;
+        self.send_off(&leaving).await
+    }
+
+    /// Seals, and keeps the sealed message in the same write as the new state of the keys.
+    async fn seal(
+        &self,
+        letter: Letter,
+        to: Vec<(KeyBundle, Option<OneTimeKey>)>,
+        until: Timestamp,
+    ) -> Result<Leaving, SendError> {
+        self.with_party(move |party| {
+            let (conversation, client_id) = (letter.conversation.clone(), letter.client_id.clone());
+            let (content_type, subtype) = (letter.content_type, letter.subtype);
+            let mut leaving = None;
+            let to: Vec<_> = to
+                .iter()
+                .map(|(bundle, one_time_key)| Addressee { bundle, one_time_key: one_time_key.as_ref() })
+                .collect();
+            party.seal_keeping(&letter, &to, |envelope| {
+                let kept = Leaving {
+                    conversation,
+                    client_id,
+                    content_type,
+                    subtype,
+                    envelope: STANDARD.encode(envelope),
+                    until,
+                };
+                let record = serde_json::to_vec(&kept).unwrap_or_default();
+                let name = format!("{OUTBOX}{}", kept.client_id);
+                leaving = Some(kept);
+                vec![(name, Some(record))]
+            })?;
+            leaving.ok_or_else(|| SendError::Fault("nothing was sealed".to_owned()))
+        })
+        .await?
+    }
+
+    async fn send_off(&self, leaving: &Leaving) -> Result<u64, SendError> {
+        let post =
+            leaving.post(self.me()).ok_or_else(|| SendError::Fault("what was kept cannot be read".to_owned()))?;
+        let mut pause = Duration::from_millis(200);
+        let sent = loop {
+            let wait = match self.inner.relay.post(&leaving.conversation, &post).await {
+                Err(RelayError::TooMany { seconds, .. }) => Duration::from_secs(seconds.max(1)),
+                Err(error) if error.may_pass() => {
+                    pause = (pause * 2).min(MAX_PAUSE);
+                    pause
+                }
+                done => break done,
+            };
+            let again = self.now().after(wait);
+            if again >= leaving.until {
+                break Err(RelayError::Unreachable("it could not be sent in time".to_owned()));
+            }
+            self.inner.clock.sleep_until(again).await;
+        };
+        self.left(&leaving.client_id).await?;
+        Ok(sent?)
+    }
+
+    /// It is sent, or never will be.
+    async fn left(&self, client_id: &ClientMessageId) -> Result<(), SendError> {
+        let name = format!("{OUTBOX}{client_id}");
+        let keep = std::sync::Arc::clone(&self.inner.keep);
+        let saved = tokio::task::spawn_blocking(move || keep.save(vec![(name, None)])).await;
+        Ok(saved.map_err(|_| SendError::Fault("keeping was given up".to_owned()))??)
+    }
+
+    /// Sends what a process before this one left.
+    pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
+        for name in self.inner.keep.names(OUTBOX)? {
+            let record = self.inner.keep.load(&name)?;
+            let leaving = record.and_then(|record| serde_json::from_slice::<Leaving>(&record).ok());
+            match leaving {
+                Some(leaving) if leaving.until > self.now() => {
+                    if let Err(error) = self.send_off(&leaving).await {
+                        tracing::warn!(conversation = %leaving.conversation, %error, "a message left behind was not taken");
+                    }
+                }
+                _ => self.inner.keep.save(vec![(name, None)])?,
+            }
+        }
+        Ok(())
+    }
+
+    /// Everyone's trusted devices in a conversation, with a one-time key where a session has to begin.
+    async fn addressees(&self, conversation: &Conversation) -> Result<Vec<(KeyBundle, Option<OneTimeKey>)>, SendError> {
+        let mut all = Vec::new();
+        for member in &conversation.members {
+            let bundles = match member == self.me() {
+                false => self.trusted(member).await?,
+                // A person's other devices read along; an agent is one.
+                true if matches!(member, Recipient::Agent(_)) => continue,
+                true => self.trusted(member).await.unwrap_or_default(),
+            };
+            for bundle in bundles {
+                let (kind, asked) = (conversation.kind, bundle.clone());
+                let wants = self.with_party(move |party| party.wants_key(kind, &asked)).await??;
+                let one_time_key = match wants {
+                    true => Some(self.inner.relay.one_time_key(&bundle.keys.device_id).await?),
+                    false => None,
+                };
+                all.push((bundle, one_time_key));
+            }
+        }
+        Ok(all)
+    }
+
+    /// Someone's devices that may be sealed to.
+    async fn trusted(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
+        if let Some(known) = lock(&self.inner.met).get(owner) {
+            return Ok(known.clone());
+        }
+        let (bundles, meeting) = self.meet(owner).await?;
+        let trusted: Vec<_> =
+            bundles.into_iter().filter(|bundle| meeting.trusted.contains(&bundle.keys.device_id)).collect();
+        match (trusted.is_empty(), meeting.distrusted.is_empty()) {
+            (false, _) => {
+                lock(&self.inner.met).insert(owner.clone(), trusted.clone());
+                Ok(trusted)
+            }
+            (true, true) => Err(SendError::NoDevice(owner.clone())),
+            (true, false) => Err(SendError::KeysChanged { owner: owner.clone(), devices: meeting.distrusted }),
+        }
+    }
+
+    /// Looks at someone's keys.
+    pub(super) async fn meet(&self, owner: &Recipient) -> Result<(Vec<KeyBundle>, Meeting), SendError> {
+        let bundles = self.inner.relay.keys_of(owner).await?;
+        let (asked, shown) = (owner.clone(), bundles.clone());
+        let meeting = self.with_party(move |party| party.meet(&asked, &shown, None)).await??;
+        for change in &meeting.changes {
+            tracing::info!(%owner, ?change, "keys changed");
+        }
+        for (device, why) in &meeting.distrusted {
+            tracing::warn!(%owner, %device, %why, "a device is not trusted");
+        }
+        Ok((bundles, meeting))
+    }
+
+    /// The operator says that a device is its person's own, whatever its keys were before.
+    ///
+    /// # Errors
+    /// It waits for no such word.
+    pub async fn accept_keys(&self, owner: &Recipient, device: &DeviceId) -> Result<(), SendError> {
+        let (asked, accepted) = (owner.clone(), device.clone());
+        self.with_party(move |party| party.accept(&asked, &accepted)).await??;
+        self.keys_changed(owner);
+        Ok(())
+    }
+
+    pub(super) fn keys_changed(&self, owner: &Recipient) {
+        lock(&self.inner.met).remove(owner);
+    }
+}

@@ -1,0 +1,148 @@
+//! `/a2h/keys`, and where devices and agents bring theirs: public keys, handed to whoever seals to them.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::Code;
+use nuncio_core::bundle::KeyBundle;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_engine::relay::KeysHeld;
+use nuncio_engine::{Caller, Credential, EngineError};
+
+use super::agents::agent_id;
+use super::conversations::conversation_id;
+use super::{A2h, Named, answer, data, party, person};
+use crate::error::Refused;
+use crate::lift;
+use crate::wire::Page;
+use crate::wire::keys::{Backup, BackupView, EndorsementRequest, KeysHeldView, KeysRequest};
+
+/// `POST /a2h/agents/{id}/keys/register`
+pub(super) async fn register_agent(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = itself(&request, &id)?;
+    a2h.register(&by, request).await
+}
+
+/// `POST /a2h/users/me/devices/{id}/keys`
+pub(super) async fn register_device(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = person(&request)?;
+    match &by.credential {
+        Credential::Device(own) if own.as_str() == id => a2h.register(&by, request).await,
+        _ => Err(Refused::new(Code::PermissionDenied, "a device brings its own keys, with its own token")),
+    }
+}
+
+/// `POST /a2h/users/me/devices/{id}/endorsement`: another device of the same person vouches for it.
+pub(super) async fn endorse(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = person(&request)?;
+    let id = device_id(&id)?;
+    let body: EndorsementRequest = lift::strict(&a2h.body(request).await?)?;
+    Ok(data(StatusCode::OK, a2h.engine.endorse_device(&by, &id, body.signature).await?))
+}
+
+/// `GET /a2h/keys/agents/{id}`
+pub(super) async fn of_agent(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    Ok(all(a2h.engine.keys_of(&by, &Recipient::Agent(agent_id(&id)?)).await?))
+}
+
+/// `GET /a2h/keys/users/{name}/devices`
+pub(super) async fn of_person(
+    State(a2h): State<A2h>,
+    Named(name): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    let missing = |_| EngineError::new(Code::PersonNotFound, "nobody of that name has an account here");
+    let name = PersonName::parse(&name).map_err(missing)?;
+    Ok(all(a2h.engine.keys_of(&by, &Recipient::Person(name)).await?))
+}
+
+/// `GET /a2h/keys/groups/{conversation_id}`: of everyone in a conversation.
+pub(super) async fn of_conversation(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    Ok(all(a2h.engine.keys_of_conversation(&by, &conversation_id(&id)?).await?))
+}
+
+/// `POST /a2h/keys/devices/{device_id}/one-time-key`: each to one only.
+pub(super) async fn take_one(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    Ok(data(StatusCode::OK, a2h.engine.take_one_time_key(&by, &device_id(&id)?).await?))
+}
+
+/// `POST` and `PUT /a2h/keys/backup`: replaces the one before.
+pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let (name, _) = person(&request)?;
+    let backup = lift::backup(&a2h.body(request).await?)?;
+    let content = serde_json::to_string(&backup).map_err(|why| Refused::new(Code::Internal, why.to_string()))?;
+    let updated_at = a2h.engine.put_backup(&name, content).await?;
+    Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
+}
+
+/// `GET /a2h/keys/backup`
+pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let (name, _) = person(&request)?;
+    let (content, updated_at) = a2h.engine.backup(&name).await?;
+    let unreadable = |why: serde_json::Error| Refused::new(Code::Internal, format!("the backup is unreadable: {why}"));
+    let backup: Backup = serde_json::from_str(&content).map_err(unreadable)?;
+    Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
+}
+
+/// `DELETE /a2h/keys/backup`
+pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let (name, _) = person(&request)?;
+    a2h.engine.remove_backup(&name).await?;
+    Ok(data(StatusCode::OK, serde_json::json!({})))
+}
+
+/// The agent a path names, asking with its own token.
+pub(super) fn itself(request: &Request, id: &str) -> Result<(Recipient, Caller), EngineError> {
+    let (me, by) = party(request)?;
+    let id = agent_id(id)?;
+    match me == Recipient::Agent(id) && by.credential == Credential::AgentToken {
+        true => Ok((me, by)),
+        false => Err(EngineError::new(Code::PermissionDenied, "only the agent itself may, with its own token")),
+    }
+}
+
+fn device_id(text: &str) -> Result<DeviceId, EngineError> {
+    let missing = |_| EngineError::new(Code::KeysNotFound, "there is no such device with keys for you");
+    DeviceId::parse(text).map_err(missing)
+}
+
+fn all(bundles: Vec<KeyBundle>) -> Response {
+    answer(StatusCode::OK, &Page { data: bundles, next_cursor: None })
+}
+
+impl A2h {
+    async fn register(&self, by: &Caller, request: Request) -> Result<Response, Refused> {
+        let body: KeysRequest = lift::strict(&self.body(request).await?)?;
+        let KeysHeld { seq, one_time_keys } = self.engine.register_keys(by, lift::keys(body)?).await?;
+        Ok(data(StatusCode::OK, KeysHeldView { seq, one_time_keys }))
+    }
+}

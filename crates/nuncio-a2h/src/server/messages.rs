@@ -1,0 +1,129 @@
+//! `/a2h/conversations/{id}/messages` and `/a2h/messages/{id}/claim`: sealed messages, taken once and in order.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::{StatusCode, header};
+use nuncio_core::Code;
+use nuncio_core::conversation::{MessagePlace, Posted};
+use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::ids::{ConversationId, MessageId};
+use nuncio_engine::consent::ConsentError;
+use nuncio_engine::relay::Receipt;
+use nuncio_engine::{Caller, Credential, EngineError};
+
+use super::conversations::conversation_id;
+use super::{A2h, Named, Wanted, answer, data, party};
+use crate::error::Refused;
+use crate::lift;
+use crate::wire::Page;
+use crate::wire::event::Event;
+use crate::wire::message::{ClaimRequest, ClaimView, MessageView, ReceiptView};
+
+/// How many are read from the store at once: some are large.
+const CHUNK: usize = 16;
+/// How many sealed bytes one answer has at most, beside its first message.
+pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
+
+/// `POST /a2h/conversations/{id}/messages`
+pub(super) async fn send(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    let id = conversation_id(&id)?;
+    let body = a2h.message_body(request).await?;
+    let new = lift::post(&body)?;
+    // The bytes have been taken out of it.
+    drop(body);
+    let Receipt { posted, again } = a2h.engine.post_message(&by, &id, new).await?;
+    let view = ReceiptView {
+        message_id: posted.place().id().map_err(EngineError::from)?,
+        conversation_id: posted.conversation,
+        conversation_seq: posted.seq,
+        client_message_id: posted.post.client_id,
+        created_at: posted.at,
+    };
+    Ok(data(if again { StatusCode::OK } else { StatusCode::CREATED }, view))
+}
+
+/// `GET /a2h/conversations/{id}/messages?after_seq=&limit=`
+pub(super) async fn list(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    let id = conversation_id(&id)?;
+    let wanted = Wanted::of(&request)?;
+    let after = wanted.number("after_seq")?.unwrap_or(0);
+    let (found, more) = a2h.messages_within(&by, &id, after, wanted.limit).await?;
+    let next_cursor = found.last().filter(|_| more).map(|posted| posted.seq.to_string());
+    let views: Result<Vec<_>, _> = found.into_iter().map(MessageView::of).collect();
+    Ok(answer(StatusCode::OK, &Page { data: views.map_err(EngineError::from)?, next_cursor }))
+}
+
+/// `POST /a2h/messages/{id}/claim`: this device deals with the call, and no other.
+pub(super) async fn claim(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (_, by) = party(&request)?;
+    // There is nothing it must say.
+    let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
+        true => lift::strict(&a2h.body(request).await?)?,
+        false => ClaimRequest::default(),
+    };
+    if let (Some(named), Credential::Device(device)) = (&body.device_id, &by.credential)
+        && named != device
+    {
+        let message = format!("a device claims for itself: you are {device}, and device_id says {named}");
+        return Err(Refused::new(Code::PermissionDenied, message));
+    }
+    let missing = |_| EngineError::new(Code::MessageNotFound, "there is no such tool call for you");
+    let message_id = MessageId::parse(&id).map_err(missing)?;
+    let claim = a2h.engine.claim_message(&by, &message_id).await?;
+    Ok(data(StatusCode::OK, ClaimView { message_id, device_id: claim.device, claimed_at: claim.at }))
+}
+
+impl A2h {
+    /// A conversation's messages after a number, so many and so large at most; and whether there are more.
+    pub(super) async fn messages_within(
+        &self,
+        by: &Caller,
+        id: &ConversationId,
+        mut after: u64,
+        limit: usize,
+    ) -> Result<(Vec<Posted>, bool), ConsentError> {
+        let (mut found, mut bytes) = (Vec::new(), 0);
+        loop {
+            let count = CHUNK.min(limit + 1 - found.len());
+            let next = self.engine.messages_after(by, id, after, count).await?;
+            let is_last = next.len() < count;
+            for posted in next {
+                bytes += posted.post.envelope.len();
+                if found.len() == limit || (bytes > MAX_SEALED && !found.is_empty()) {
+                    return Ok((found, true));
+                }
+                after = posted.seq;
+                found.push(posted);
+            }
+            if is_last {
+                return Ok((found, false));
+            }
+        }
+    }
+
+    /// What somebody was told, as it is sent; none when it is about a message that is forgotten.
+    pub(super) async fn event(&self, to: &Recipient, mailed: MailedEvent) -> Result<Option<Event>, EngineError> {
+        let message = match &mailed.happening {
+            Happening::Message { conversation, seq } => {
+                let place = MessagePlace { conversation: conversation.clone(), seq: *seq };
+                self.engine.relayed(&place).await?
+            }
+            _ => None,
+        };
+        Ok(Event::of(to, mailed, message))
+    }
+}

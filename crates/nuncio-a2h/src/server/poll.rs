@@ -1,0 +1,92 @@
+//! `GET /a2h/agents/{id}/messages/poll`: what an agent is told, for agents that hold no connection open.
+
+use std::time::Duration;
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::happening::{MailedEvent, Recipient};
+use nuncio_engine::EngineError;
+
+use super::keys::itself;
+use super::messages::MAX_SEALED;
+use super::socket::AGENT;
+use super::{A2h, Named, Wanted, answer, socket};
+use crate::error::Refused;
+use crate::lift;
+use crate::wire::Page;
+use crate::wire::event::{Event, What};
+
+/// How many seconds it waits, unless the request says otherwise, and at most.
+const WAIT: u64 = 25;
+const MAX_WAIT: u64 = 60;
+
+/// What comes after `after`, which is dealt with; waits until there is something.
+pub(super) async fn poll(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let (to, _) = itself(&request, &id)?;
+    let wanted = Wanted::of(&request)?;
+    let wait = wanted.number("wait")?.unwrap_or(WAIT);
+    if wait > MAX_WAIT {
+        return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT}")).into());
+    }
+    let after = wanted.number("after")?;
+    // It takes as much room as a socket, for as long as it waits.
+    let Some(_place) = a2h.sockets.open() else { return Ok(socket::full()) };
+    let engine = &a2h.engine;
+    let known = engine.mail_read(&to, AGENT).await?;
+    let mut cursor = match after {
+        None => known,
+        Some(after) => after.min(engine.mail_head(&to).await?),
+    };
+    if cursor > known {
+        engine.mark_mail_read(&to, AGENT, cursor).await?;
+    }
+    let late = engine.clock().sleep_until(engine.now().after(Duration::from_secs(wait)));
+    tokio::pin!(late);
+    loop {
+        // What is there needs no waiting, however short that is.
+        let mut found = engine.mail(&to, cursor, wanted.limit).await?;
+        if found.is_empty() {
+            found = tokio::select! {
+                biased;
+                found = engine.next_mail(&to, cursor, wanted.limit) => found?,
+                () = &mut late => Vec::new(),
+            };
+        }
+        let is_over = found.is_empty();
+        let events = a2h.worded(&to, found, &mut cursor).await?;
+        // Nothing but messages that are forgotten: there may be more behind them.
+        if is_over || !events.is_empty() {
+            return Ok(answer(StatusCode::OK, &Page { data: events, next_cursor: Some(cursor.to_string()) }));
+        }
+    }
+}
+
+impl A2h {
+    /// As many as one answer holds; `cursor` is the last of them.
+    async fn worded(
+        &self,
+        to: &Recipient,
+        found: Vec<MailedEvent>,
+        cursor: &mut u64,
+    ) -> Result<Vec<Event>, EngineError> {
+        let (mut events, mut bytes) = (Vec::new(), 0);
+        for mailed in found {
+            let seq = mailed.seq;
+            let event = self.event(to, mailed).await?;
+            if let Some(What::MessageNew(message)) = event.as_ref().map(|event| &event.what) {
+                bytes += message.encrypted_payload.0.len();
+                if bytes > MAX_SEALED && !events.is_empty() {
+                    break;
+                }
+            }
+            *cursor = seq;
+            events.extend(event);
+        }
+        Ok(events)
+    }
+}

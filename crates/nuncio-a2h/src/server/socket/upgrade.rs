@@ -1,0 +1,91 @@
+//! The handshake (RFC 6455 §4.2), done here so that a large message can leave in small frames: one large
+//! frame would keep a buffer of its size for as long as its connection lives.
+
+use axum::body::Body;
+use axum::extract::Request;
+use axum::response::Response;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
+use hyper::upgrade::{OnUpgrade, Upgraded};
+use hyper_util::rt::TokioIo;
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use super::line::FRAGMENT;
+
+/// How large a frame of a client may be: a token, and a little.
+pub(super) const MAX_FRAME: usize = 8 * 1024;
+/// How much is kept for a connection while nothing happens. Thousands of them are idle.
+const READ_BUFFER: usize = 1024;
+/// How much may wait to be sent before a sender waits too.
+const WRITE_BUFFER: usize = 4 * FRAGMENT;
+
+/// What a connection is afterwards.
+pub(super) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
+
+/// A request that wants to go on as a WebSocket.
+#[derive(Debug)]
+pub(super) struct Upgrade {
+    on: OnUpgrade,
+    accept: HeaderValue,
+}
+
+impl Upgrade {
+    /// Reads the request's head.
+    pub(super) fn of(request: &mut Request) -> Result<Self, &'static str> {
+        let headers = request.headers();
+        if request.version() > Version::HTTP_11 {
+            return Err("the request must be HTTP/1.1");
+        }
+        if !names(headers, &header::CONNECTION, "upgrade") {
+            return Err("the header Connection must say upgrade");
+        }
+        if !names(headers, &header::UPGRADE, "websocket") {
+            return Err("the header Upgrade must say websocket");
+        }
+        if headers.get(header::SEC_WEBSOCKET_VERSION).is_none_or(|version| version != "13") {
+            return Err("the header Sec-WebSocket-Version must be 13");
+        }
+        let key = headers.get(header::SEC_WEBSOCKET_KEY).ok_or("the header Sec-WebSocket-Key is missing")?;
+        let accept = HeaderValue::try_from(derive_accept_key(key.as_bytes()));
+        let accept = accept.map_err(|_| "the header Sec-WebSocket-Key is none")?;
+        let on = request.extensions_mut().remove::<OnUpgrade>().ok_or("this connection cannot be taken over")?;
+        Ok(Self { on, accept })
+    }
+
+    /// Answers, and goes on with the connection. When that breaks before, nothing is called.
+    pub(super) fn accept<F>(self, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> Response
+    where
+        F: Future<Output = ()> + Send,
+    {
+        let Self { on, accept } = self;
+        tokio::spawn(async move {
+            let Ok(upgraded) = on.await else { return };
+            let stream = TokioIo::new(upgraded);
+            serve(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await).await;
+        });
+        let mut response = Response::new(Body::empty());
+        *response.status_mut() = StatusCode::SWITCHING_PROTOCOLS;
+        response.headers_mut().extend([
+            (header::CONNECTION, HeaderValue::from_static("upgrade")),
+            (header::UPGRADE, HeaderValue::from_static("websocket")),
+            (header::SEC_WEBSOCKET_ACCEPT, accept),
+        ]);
+        response
+    }
+}
+
+fn config() -> WebSocketConfig {
+    WebSocketConfig::default()
+        .max_message_size(Some(MAX_FRAME))
+        .max_frame_size(Some(MAX_FRAME))
+        .read_buffer_size(READ_BUFFER)
+        .write_buffer_size(0)
+        .max_write_buffer_size(WRITE_BUFFER)
+}
+
+/// Whether a header's list has that word.
+fn names(headers: &HeaderMap, header: &HeaderName, word: &str) -> bool {
+    let texts = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
+    texts.flat_map(|text| text.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))
+}

@@ -1,0 +1,67 @@
+//! Webhooks of agents: what their owners do about them, and the words they are called with.
+
+use axum::extract::{Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::happening::Recipient;
+use nuncio_engine::ports::store::relay::DeliveryLog;
+use nuncio_engine::relay::{AgentCall, WaitingDelivery};
+
+use super::agents::agent_id;
+use super::{A2h, Named, Wanted, answer, caller, data};
+use crate::error::Refused;
+use crate::wire::webhook::{CallBody, DeliveriesView, DeliveryView, Secret, SecretView, WaitingView, WebhookView};
+
+/// The body of a call and the kind of thing it says; none when what it was about is forgotten.
+#[must_use]
+pub fn call_body(call: &AgentCall) -> Option<(String, Vec<u8>)> {
+    let recipient = Recipient::Agent(call.delivery.agent.clone());
+    let body = CallBody::of(&recipient, call.delivery.mailed.clone(), call.message.clone())?;
+    let bytes = serde_json::to_vec(&body).ok()?;
+    Some((body.kind, bytes))
+}
+
+/// `POST /a2h/agents/{id}/webhook-secret:rotate`
+pub(super) async fn rotate_secret(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let secret = a2h.engine.rotate_webhook_secret(&by, &agent_id(&id)?).await?;
+    Ok(data(StatusCode::OK, SecretView { webhook_secret: Secret(secret.text()) }))
+}
+
+/// `GET /a2h/agents/{id}/deliveries?cursor=&limit=`
+pub(super) async fn deliveries(
+    State(a2h): State<A2h>,
+    Named(id): Named<String>,
+    request: Request,
+) -> Result<Response, Refused> {
+    let by = caller(&request)?;
+    let id = agent_id(&id)?;
+    let wanted = Wanted::of(&request)?;
+    let before = wanted.cursor(|text| text.parse().ok())?;
+    let mut found = a2h.engine.delivery_log(&by, &id, before, wanted.limit + 1).await?;
+    let more = found.len() > wanted.limit;
+    found.truncate(wanted.limit);
+    let next_cursor = found.last().filter(|_| more).map(|last| last.seq.to_string());
+    let webhook = a2h.engine.webhook(&by, &id).await?.map(|webhook| WebhookView {
+        state: webhook.state,
+        failing_since: webhook.failing_since,
+        probe_at: webhook.probe_at,
+        waiting: webhook.waiting.map(waiting),
+    });
+    let view = DeliveriesView { data: found.into_iter().map(over).collect(), next_cursor, webhook };
+    Ok(answer(StatusCode::OK, &view))
+}
+
+fn over(logged: DeliveryLog) -> DeliveryView {
+    let DeliveryLog { seq, delivery_id, kind, at, attempts, delivered, outcome } = logged;
+    DeliveryView { seq, delivery_id, kind, at, attempts, delivered, outcome }
+}
+
+fn waiting(delivery: WaitingDelivery) -> WaitingView {
+    let WaitingDelivery { delivery_id, created_at, attempts, due } = delivery;
+    WaitingView { delivery_id, created_at, attempts, next_attempt_at: due }
+}

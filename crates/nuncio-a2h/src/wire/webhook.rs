@@ -1,0 +1,270 @@
+//! Webhooks of agents: what they are called with, and what their owners see of it.
+
+use std::fmt;
+
+use nuncio_core::conversation::{ContentType, MsgSubtype, Posted, SenderType};
+use nuncio_core::happening::{MailedEvent, Recipient, WebhookState};
+use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
+use nuncio_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::event::{Event, What};
+use super::message::{Message, Sealed};
+
+/// The version of the body.
+pub const VERSION: &str = "v1";
+
+/// How an answer of a person's device is called here.
+const ARTIFACT_RESPONSE: &str = "artifact_response";
+
+/// What an agent is called with.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+pub struct CallBody {
+    /// What happened: an event's type, or `artifact_response` for a message that answers a tool call.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// [`VERSION`].
+    pub version: String,
+    /// The sealed message, where there is one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wire_envelope: Option<Sealed>,
+    /// All that is not sealed.
+    pub metadata: Metadata,
+}
+
+/// All that is not sealed.
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
+#[serde(untagged)]
+pub enum Metadata {
+    /// Of a message.
+    Message(Box<MessageMetadata>),
+    /// An event's own fields.
+    Event(Value),
+}
+
+/// What is known of a message without opening it.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct MessageMetadata {
+    /// Where it is.
+    pub conversation_id: ConversationId,
+    /// Who sent it.
+    pub sender_id: String,
+    /// Of which kind they are.
+    pub sender_type: SenderType,
+    /// When it came.
+    pub created_at: Timestamp,
+    /// The server's name for it.
+    pub message_id: MessageId,
+    /// Its sender's name for it.
+    pub client_message_id: ClientMessageId,
+    /// Its number in its conversation.
+    pub conversation_seq: u64,
+    /// What it holds.
+    pub content_type: ContentType,
+    /// Which artifact it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub msg_subtype: Option<MsgSubtype>,
+}
+
+impl CallBody {
+    /// What a recipient was told, as it is called with it. None when the message it is about is forgotten.
+    #[must_use]
+    pub fn of(recipient: &Recipient, mailed: MailedEvent, message: Option<Posted>) -> Option<Self> {
+        let event = Event::of(recipient, mailed, message)?;
+        let created_at = event.created_at;
+        if let What::MessageNew(message) = event.what {
+            return Some(Self::of_message(*message, created_at));
+        }
+        let mut fields = serde_json::to_value(event).ok()?;
+        let Value::String(kind) = fields.as_object_mut()?.remove("type")? else { return None };
+        let metadata = Metadata::Event(fields);
+        Some(Self { kind, version: VERSION.to_owned(), wire_envelope: None, metadata })
+    }
+
+    fn of_message(message: Message, created_at: Timestamp) -> Self {
+        let kind = match message.msg_subtype {
+            Some(MsgSubtype::ArtifactResponse) => ARTIFACT_RESPONSE,
+            Some(MsgSubtype::ArtifactToolCall) | None => "message.new",
+        };
+        let metadata = MessageMetadata {
+            conversation_id: message.conversation_id,
+            sender_id: message.sender_id,
+            sender_type: message.sender_type,
+            created_at,
+            message_id: message.message_id,
+            client_message_id: message.client_message_id,
+            conversation_seq: message.conversation_seq,
+            content_type: message.content_type,
+            msg_subtype: message.msg_subtype,
+        };
+        Self {
+            kind: kind.to_owned(),
+            version: VERSION.to_owned(),
+            wire_envelope: Some(message.encrypted_payload),
+            metadata: Metadata::Message(Box::new(metadata)),
+        }
+    }
+}
+
+/// A secret on its way to the one it is for.
+#[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(transparent)]
+pub struct Secret(pub String);
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
+/// `POST /a2h/agents/{id}/webhook-secret:rotate`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct SecretView {
+    /// What calls are signed with from now on: once, here.
+    pub webhook_secret: Secret,
+}
+
+/// `GET /a2h/agents/{id}/deliveries`.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct DeliveriesView {
+    /// What is over, the newest event first.
+    pub data: Vec<DeliveryView>,
+    /// Where the next page begins; none on the last.
+    pub next_cursor: Option<String>,
+    /// How the webhook is; `null` when the agent is not called.
+    pub webhook: Option<WebhookView>,
+}
+
+/// A delivery that is over.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct DeliveryView {
+    /// The number of the event among what the agent is told.
+    pub seq: u64,
+    /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
+    pub delivery_id: String,
+    /// The `type` of its body.
+    #[serde(rename = "type")]
+    pub kind: String,
+    /// When it was over.
+    pub at: Timestamp,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Whether it arrived.
+    pub delivered: bool,
+    /// What was answered last, or why nothing was.
+    pub outcome: String,
+}
+
+/// How a webhook is.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct WebhookView {
+    /// Whether it can be reached.
+    pub state: WebhookState,
+    /// Since when every call failed; `null` after one that did not.
+    pub failing_since: Option<Timestamp>,
+    /// When it is asked whether it is back; `null` unless it is unreachable.
+    pub probe_at: Option<Timestamp>,
+    /// The oldest delivery that waits; `null` when none does.
+    pub waiting: Option<WaitingView>,
+}
+
+/// A delivery that waits.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct WaitingView {
+    /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
+    pub delivery_id: String,
+    /// When it happened.
+    pub created_at: Timestamp,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is tried next, if the webhook can be reached.
+    pub next_attempt_at: Timestamp,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nuncio_core::conversation::Post;
+    use nuncio_core::happening::Happening;
+    use nuncio_core::ids::{AgentId, DeviceId, PersonName};
+    use serde_json::json;
+
+    use super::*;
+
+    fn agent() -> Recipient {
+        Recipient::Agent(AgentId::parse("agt_1").unwrap())
+    }
+
+    fn told(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<CallBody> {
+        let conversation = ConversationId::parse("cnv_1").unwrap();
+        let at = Timestamp::from_millis(1_794_740_400_000);
+        let post = Post {
+            client_id: ClientMessageId::parse("m1").unwrap(),
+            sender: Recipient::Person(PersonName::parse("ada").unwrap()),
+            device: Some(DeviceId::parse("dev_1").unwrap()),
+            content_type,
+            subtype,
+            envelope: Arc::from(*b"??>"),
+        };
+        let posted = Posted { conversation: conversation.clone(), seq: 3, at, post };
+        let mailed = MailedEvent { seq: 9, at, happening: Happening::Message { conversation, seq: 3 } };
+        CallBody::of(&agent(), mailed, Some(posted))
+    }
+
+    #[test]
+    fn a_message_is_called_with_its_envelope_and_what_is_known_of_it() {
+        let body = told(ContentType::Artifact, Some(MsgSubtype::ArtifactResponse)).unwrap();
+        let written = json!({
+            "type": "artifact_response",
+            "version": "v1",
+            "wire_envelope": "Pz8+",
+            "metadata": {
+                "conversation_id": "cnv_1",
+                "sender_id": "ada",
+                "sender_type": "human",
+                "created_at": "2026-11-15T11:00:00.000Z",
+                "message_id": "msg_1-3",
+                "client_message_id": "m1",
+                "conversation_seq": 3,
+                "content_type": "artifact",
+                "msg_subtype": "artifact_response",
+            },
+        });
+        assert_eq!(serde_json::to_value(&body).unwrap(), written);
+        assert_eq!(serde_json::from_value::<CallBody>(written).unwrap(), body);
+        let plain = serde_json::to_value(told(ContentType::Text, None).unwrap()).unwrap();
+        assert_eq!(plain["type"], "message.new");
+        assert_eq!(plain["metadata"].get("msg_subtype"), None);
+    }
+
+    #[test]
+    fn everything_else_is_called_with_its_own_fields() {
+        let happening = Happening::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
+        let mailed = MailedEvent { seq: 4, at: Timestamp::from_millis(0), happening };
+        let body = serde_json::to_value(CallBody::of(&agent(), mailed, None).unwrap()).unwrap();
+        let event_id = body["metadata"]["event_id"].clone();
+        assert_eq!(
+            body,
+            json!({"type": "keys.changed", "version": "v1", "metadata": {
+                "owner_id": "ada", "owner_type": "human",
+                "seq": 4, "event_id": event_id, "created_at": "1970-01-01T00:00:00.000Z",
+            }})
+        );
+        let conversation = ConversationId::parse("cnv_1").unwrap();
+        let forgotten = MailedEvent {
+            seq: 5,
+            at: Timestamp::from_millis(0),
+            happening: Happening::Message { conversation, seq: 1 },
+        };
+        assert_eq!(CallBody::of(&agent(), forgotten, None), None);
+    }
+
+    #[test]
+    fn a_secret_is_written_and_never_shown() {
+        let view = SecretView { webhook_secret: Secret("whsec_abc".to_owned()) };
+        assert_eq!(serde_json::to_value(&view).unwrap(), json!({"webhook_secret": "whsec_abc"}));
+        assert!(!format!("{view:?}").contains("abc"));
+    }
+}

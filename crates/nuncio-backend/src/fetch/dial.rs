@@ -1,0 +1,92 @@
+//! WebSockets through the same guard as every other request.
+
+use async_trait::async_trait;
+use futures_util::{SinkExt as _, StreamExt as _};
+use nuncio_core::address::shown;
+use nuncio_engine::ports::dial::{Dial, Dialled, Frame, Wire};
+use nuncio_engine::ports::fetch::FetchError;
+use reqwest::Upgraded;
+use reqwest::header::{CONNECTION, SEC_WEBSOCKET_ACCEPT, SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION, UPGRADE};
+use tokio_tungstenite::WebSocketStream;
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::handshake::client::generate_key;
+use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
+use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
+
+use super::{GuardedFetch, blocked, cause};
+
+#[async_trait]
+impl Dial for GuardedFetch {
+    async fn dial(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError> {
+        let (url, limit) = (shown(&to.url), to.timeout);
+        match tokio::time::timeout(limit, self.connect(to)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err(FetchError::TooSlow { url, limit }),
+        }
+    }
+}
+
+impl GuardedFetch {
+    async fn connect(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError> {
+        let url = shown(&to.url);
+        let refused = |why: String| FetchError::Refused { url: url.clone(), why };
+        let unreachable = |why: String| FetchError::Unreachable { url: url.clone(), why };
+        let failed = |error: &reqwest::Error| match blocked(error) {
+            Some(why) => refused(why),
+            None => unreachable(cause(error)),
+        };
+        let client = self.talking_client(&to.url, to.trust).map_err(refused)?;
+        let key = generate_key();
+        let answer = client
+            .get(to.url)
+            .header(CONNECTION, "Upgrade")
+            .header(UPGRADE, "websocket")
+            .header(SEC_WEBSOCKET_VERSION, "13")
+            .header(SEC_WEBSOCKET_KEY, &key)
+            .send()
+            .await
+            .map_err(|error| failed(&error))?;
+        let accepted =
+            answer.headers().get(SEC_WEBSOCKET_ACCEPT).is_some_and(|found| *found == derive_accept_key(key.as_bytes()));
+        if answer.status().as_u16() != 101 || !accepted {
+            return Err(unreachable(format!(
+                "it does not speak WebSocket there: it answered {}",
+                answer.status().as_u16()
+            )));
+        }
+        let upgraded = answer.upgrade().await.map_err(|error| failed(&error))?;
+        let config = WebSocketConfig::default().max_message_size(Some(to.max_frame)).max_frame_size(Some(to.max_frame));
+        let socket = WebSocketStream::from_raw_socket(upgraded, Role::Client, Some(config)).await;
+        Ok(Box::new(Connection(socket)))
+    }
+}
+
+/// A connection that stands.
+struct Connection(WebSocketStream<Upgraded>);
+
+#[async_trait]
+impl Wire for Connection {
+    async fn send(&mut self, text: String) -> bool {
+        self.0.send(Message::text(text)).await.is_ok()
+    }
+
+    async fn next(&mut self) -> Frame {
+        loop {
+            match self.0.next().await {
+                Some(Ok(Message::Text(text))) => return Frame::Text(text.as_str().to_owned()),
+                // The answer to a ping leaves with the next flush.
+                Some(Ok(Message::Ping(_))) => {
+                    if self.0.flush().await.is_err() {
+                        return Frame::Closed(None);
+                    }
+                }
+                Some(Ok(Message::Close(frame))) => {
+                    let _ = self.0.close(None).await;
+                    return Frame::Closed(frame.map(|frame| frame.code.into()));
+                }
+                Some(Ok(Message::Pong(_) | Message::Binary(_) | Message::Frame(_))) => {}
+                Some(Err(_)) | None => return Frame::Closed(None),
+            }
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! How often something may happen: evenly, with a burst at first (the generic cell rate algorithm).
+
+use std::time::Duration;
+
+use crate::time::Timestamp;
+
+/// A rate.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Rate {
+    /// How long each uses up.
+    pub each: Duration,
+    /// How many at once.
+    pub burst: u32,
+}
+
+/// How much of a rate is used up: the moment at which all of it is there again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Used(Timestamp);
+
+impl Used {
+    /// Whether nothing of it is left in use.
+    #[must_use]
+    pub fn is_over(self, now: Timestamp) -> bool {
+        self.0 <= now
+    }
+}
+
+impl Rate {
+    /// So many a minute, all of them at once if need be.
+    #[must_use]
+    pub const fn per_minute(count: u32) -> Self {
+        Self { each: Duration::from_millis(60_000 / count as u64), burst: count }
+    }
+
+    /// Takes one: how much is used then, or how long to wait.
+    ///
+    /// # Errors
+    /// It is used up; how long to wait until there is one.
+    pub fn take(self, used: Option<Used>, now: Timestamp) -> Result<Used, Duration> {
+        let begin = used.map_or(now, |Used(full)| full.max(now));
+        let full = begin.after(self.each);
+        let earliest = self.each * self.burst;
+        match now.until(full).checked_sub(earliest) {
+            Some(wait) if !wait.is_zero() => Err(wait),
+            _ => Ok(Used(full)),
+        }
+    }
+
+    /// Gives one back.
+    #[must_use]
+    pub fn give_back(self, Used(full): Used) -> Used {
+        Used(full.before(self.each))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_then_evenly() {
+        let rate = Rate::per_minute(60);
+        let at = Timestamp::from_millis;
+        let mut used = None;
+        for _ in 0..60 {
+            used = Some(rate.take(used, at(0)).unwrap());
+        }
+        assert_eq!(rate.take(used, at(0)), Err(Duration::from_secs(1)));
+        assert_eq!(rate.take(used, at(400)), Err(Duration::from_millis(600)));
+        used = Some(rate.take(used, at(1000)).unwrap());
+        assert!(rate.take(used, at(1000)).is_err());
+        let returned = rate.give_back(used.unwrap());
+        assert!(rate.take(Some(returned), at(1000)).is_ok());
+        // A minute later all of it is there again, and not more.
+        let mut used = Some(returned);
+        for _ in 0..60 {
+            used = Some(rate.take(used, at(120_000)).unwrap());
+        }
+        assert!(rate.take(used, at(120_000)).is_err());
+        assert!(used.unwrap().is_over(at(180_000)));
+    }
+}

@@ -1,0 +1,233 @@
+//! What happened on this device: each decision, chained by hashes, for thirty days. Arguments are kept as a digest that
+//! is keyed for this device alone, so that a short one cannot be guessed.
+
+use std::time::Duration;
+
+use nuncio_core::audit::Head;
+use nuncio_core::digest::{Digest, canonical};
+use nuncio_core::ids::{AgentId, CallId, ScopeId, ToolName};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::{Change, KeepError};
+use ring::hmac;
+use ring::rand::SystemRandom;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::records::Records;
+
+/// How long it is kept.
+pub const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+
+const KEY: &str = "audit-key";
+const STATE: &str = "audit-state";
+
+/// Something that happened.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AuditEntry {
+    /// The call.
+    pub call_id: CallId,
+    /// Who called.
+    pub agent_id: AgentId,
+    /// What.
+    pub tool_name: ToolName,
+    /// By which permission.
+    pub scope: ScopeId,
+    /// HMAC-SHA256 of the arguments' canonical form, under a key of this device.
+    pub arguments_digest: String,
+    /// `ok`, `error`, `denied` or `elsewhere`.
+    pub status: String,
+    /// Why, where it was not run or failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reason: Option<String>,
+    /// Whether the person was asked.
+    pub asked: bool,
+    /// When.
+    pub timestamp: Timestamp,
+}
+
+/// An entry in the chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chained {
+    /// Its number, from one, without gaps.
+    pub seq: u64,
+    /// The hash of the one before; zeros before the first.
+    pub prev_hash: Digest,
+    /// What happened.
+    #[serde(flatten)]
+    pub entry: AuditEntry,
+}
+
+impl Chained {
+    /// The hash by which the next names it.
+    #[must_use]
+    pub fn hash(&self) -> Digest {
+        Digest::of_bytes(&canonical(self))
+    }
+}
+
+/// Where the chain begins now, and where it has got to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+struct State {
+    /// The last one that was forgotten.
+    from: Head,
+    /// The last one.
+    to: Head,
+}
+
+/// Why a chain does not hold.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AuditBroken {
+    /// It cannot be read.
+    #[error(transparent)]
+    Keep(#[from] KeepError),
+    /// An entry was changed, removed or put in.
+    #[error("entry {0} is not what it was when it was written, or one before it is missing")]
+    At(u64),
+    /// The end is missing.
+    #[error("the last entries are missing: {missing} of them")]
+    Cut {
+        /// How many.
+        missing: u64,
+    },
+}
+
+/// The log.
+#[derive(Debug, Clone)]
+pub(crate) struct AuditLog {
+    records: Records,
+}
+
+fn name(seq: u64) -> String {
+    format!("audit/{seq:020}")
+}
+
+impl AuditLog {
+    pub(crate) fn new(records: Records) -> Self {
+        Self { records }
+    }
+
+    fn state(&self) -> Result<State, KeepError> {
+        Ok(self.records.get(STATE)?.unwrap_or(State { from: Head::START, to: Head::START }))
+    }
+
+    /// The digest of arguments, under this device's key, made at first need.
+    pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeepError> {
+        let bytes: Option<Vec<u8>> = self.records.get(KEY)?;
+        let bytes = match bytes {
+            Some(bytes) => bytes,
+            None => {
+                let mut fresh = vec![0; 32];
+                ring::rand::SecureRandom::fill(&SystemRandom::new(), &mut fresh)
+                    .map_err(|_| KeepError("the system has no randomness".to_owned()))?;
+                self.records.set(KEY, &fresh)?;
+                fresh
+            }
+        };
+        let key = hmac::Key::new(hmac::HMAC_SHA256, &bytes);
+        let tag = hmac::sign(&key, &canonical(arguments));
+        Ok(tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
+    }
+
+    /// The changes by which something that happened goes to the end of the chain.
+    pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<Change>, KeepError> {
+        let state = self.state()?;
+        let chained = Chained { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
+        let to = Head { seq: chained.seq, hash: chained.hash() };
+        Ok(vec![Records::put(&name(chained.seq), &chained), Records::put(STATE, &State { to, ..state })])
+    }
+
+    /// Everything that is kept, oldest first.
+    pub(crate) fn all(&self) -> Result<Vec<Chained>, KeepError> {
+        let names = self.records.names("audit/")?;
+        names.iter().filter_map(|name| self.records.get(name).transpose()).collect()
+    }
+
+    /// Proves the chain from what was last forgotten to its end; how many there are.
+    pub(crate) fn verify(&self) -> Result<u64, AuditBroken> {
+        let state = self.state()?;
+        let mut head = state.from;
+        for chained in self.all()? {
+            if chained.seq != head.seq + 1 || chained.prev_hash != head.hash {
+                return Err(AuditBroken::At(chained.seq));
+            }
+            head = Head { seq: chained.seq, hash: chained.hash() };
+        }
+        match head == state.to {
+            true => Ok(head.seq - state.from.seq),
+            false if head.seq == state.to.seq => Err(AuditBroken::At(head.seq)),
+            false => Err(AuditBroken::Cut { missing: state.to.seq.saturating_sub(head.seq) }),
+        }
+    }
+
+    /// Forgets what is too old; the rest still holds together.
+    pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<Change>, KeepError> {
+        let before = now.before(KEPT);
+        let mut state = self.state()?;
+        let mut changes = Vec::new();
+        for chained in self.all()?.iter().take_while(|chained| chained.entry.timestamp < before) {
+            state.from = Head { seq: chained.seq, hash: chained.hash() };
+            changes.push(Records::gone(&name(chained.seq)));
+        }
+        if !changes.is_empty() {
+            changes.push(Records::put(STATE, &state));
+        }
+        Ok(changes)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use nuncio_identity::seal::{Keep as _, MemoryKeep};
+    use serde_json::json;
+
+    use super::*;
+
+    fn entry(number: u64, at: i64) -> AuditEntry {
+        AuditEntry {
+            call_id: CallId::parse(&format!("call_{number}")).unwrap(),
+            agent_id: AgentId::parse("agt_1").unwrap(),
+            tool_name: ToolName::parse("read_file").unwrap(),
+            scope: ScopeId::parse("filesystem:read").unwrap(),
+            arguments_digest: "00".to_owned(),
+            status: "ok".to_owned(),
+            reason: None,
+            asked: false,
+            timestamp: Timestamp::from_millis(at),
+        }
+    }
+
+    #[test]
+    fn a_chain_holds_until_somebody_touches_it_and_after_the_old_is_forgotten() {
+        let keep = Arc::new(MemoryKeep::new());
+        let records = Records::new(Arc::clone(&keep) as _);
+        let log = AuditLog::new(records.clone());
+        let day = 24 * 3600 * 1000;
+        for number in 0..5 {
+            let changes = log.append(entry(number, i64::try_from(number).unwrap() * 10 * day)).unwrap();
+            records.save(changes).unwrap();
+        }
+        assert_eq!(log.verify(), Ok(5));
+        records.save(log.forget(Timestamp::from_millis(41 * day)).unwrap()).unwrap();
+        assert_eq!(log.verify(), Ok(3), "what is older than thirty days is gone");
+
+        let touched = Records::put(&name(4), &Chained { entry: entry(9, 30 * day), ..log.all().unwrap()[1].clone() });
+        let before = keep.load("device/audit/00000000000000000004").unwrap();
+        records.save(vec![touched]).unwrap();
+        assert_eq!(log.verify(), Err(AuditBroken::At(5)));
+        keep.save(vec![("device/audit/00000000000000000004".to_owned(), before)]).unwrap();
+        assert_eq!(log.verify(), Ok(3));
+        records.save(vec![Records::gone(&name(5))]).unwrap();
+        assert_eq!(log.verify(), Err(AuditBroken::Cut { missing: 1 }));
+    }
+
+    #[test]
+    fn a_digest_is_of_this_device_alone_and_of_the_value_not_its_writing() {
+        let log = |keep: Arc<MemoryKeep>| AuditLog::new(Records::new(keep as _));
+        let (one, other) = (log(Arc::default()), log(Arc::default()));
+        let arguments = json!({"path": "a", "x": 1});
+        assert_eq!(one.digest(&arguments), one.digest(&json!({"x": 1, "path": "a"})));
+        assert_ne!(one.digest(&arguments), other.digest(&arguments));
+    }
+}

@@ -1,0 +1,144 @@
+use std::sync::Arc;
+
+use nuncio_core::ids::{CallId, ScopeId, ToolName};
+use nuncio_identity::seal::MemoryKeep;
+use serde_json::Value;
+
+use super::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn call(id: &str, arguments: Value) -> ToolCall {
+    ToolCall {
+        call_id: CallId::parse(id).unwrap(),
+        tool_name: ToolName::parse("read_file").unwrap(),
+        arguments,
+        permission_scope: ScopeId::parse("filesystem:read").unwrap(),
+        timeout_ms: 5000,
+    }
+}
+
+struct Scene {
+    records: Records,
+    agent: AgentId,
+    other: AgentId,
+    conversation: ConversationId,
+}
+
+impl Scene {
+    fn new() -> Self {
+        Self {
+            records: Records::new(Arc::new(MemoryKeep::new())),
+            agent: AgentId::parse("agt_1").unwrap(),
+            other: AgentId::parse("agt_2").unwrap(),
+            conversation: ConversationId::parse("cnv_1").unwrap(),
+        }
+    }
+
+    fn origin<'a>(&'a self, agent: &'a AgentId) -> Origin<'a> {
+        Origin { agent, conversation: &self.conversation, seq: 7 }
+    }
+
+    fn take(&self, call: &ToolCall) -> Came {
+        take(&self.records, self.origin(&self.agent), call, at(1)).unwrap()
+    }
+
+    fn moved(&self, call: &ToolCall, state: CallState) {
+        self.records.save(vec![moved(self.origin(&self.agent), call, state, at(2))]).unwrap();
+    }
+}
+
+fn done() -> Outcome {
+    Outcome::Ok { result: json!({"content": "x"}) }
+}
+
+fn over() -> CallState {
+    CallState::Over { outcome: done(), sent: false }
+}
+
+#[test]
+fn an_answer_that_may_never_have_left_is_known_until_it_has() {
+    let scene = Scene::new();
+    let call = call("call_1", json!({"path": "a"}));
+    scene.moved(&call, CallState::Running);
+    assert!(unsent(&scene.records).unwrap().is_empty());
+    scene.moved(&call, over());
+    let left = unsent(&scene.records).unwrap();
+    assert_eq!(left.iter().map(|(_, outcome)| outcome).collect::<Vec<_>>(), [&done()]);
+    sent(&scene.records, &scene.agent, &left[0].0.call).unwrap();
+    assert!(unsent(&scene.records).unwrap().is_empty());
+    assert_eq!(scene.take(&call), Came::Again(done()), "it is the same call still");
+}
+
+#[test]
+fn a_call_is_new_once() {
+    let scene = Scene::new();
+    let call = call("call_1", json!({"path": "a", "mode": 1}));
+    assert_eq!(scene.take(&call), Came::New);
+    assert_eq!(scene.take(&call), Came::Pending, "the person is asked");
+    scene.moved(&call, CallState::Running);
+    assert_eq!(scene.take(&call), Came::Pending, "it runs");
+    scene.moved(&call, over());
+    assert_eq!(scene.take(&call), Came::Again(done()));
+    // The value counts, not how it is written.
+    let rewritten = ToolCall { arguments: serde_json::from_str(r#"{"mode":1,"path":"a"}"#).unwrap(), ..call.clone() };
+    assert_eq!(scene.take(&rewritten), Came::Again(done()));
+    // Of another agent it is another call.
+    assert_eq!(take(&scene.records, scene.origin(&scene.other), &call, at(3)), Ok(Came::New));
+}
+
+#[test]
+fn the_same_name_for_something_else_is_no_repetition() {
+    let scene = Scene::new();
+    let first = call("call_1", json!({"path": "a"}));
+    scene.take(&first);
+    let other_arguments = call("call_1", json!({"path": "b"}));
+    let other_tool = ToolCall { tool_name: ToolName::parse("write_file").unwrap(), ..first.clone() };
+    let other_scope = ToolCall { permission_scope: ScopeId::parse("location:read").unwrap(), ..first.clone() };
+    for other in [&other_arguments, &other_tool, &other_scope] {
+        assert_eq!(scene.take(other), Came::Other);
+    }
+    scene.moved(&first, over());
+    assert_eq!(scene.take(&other_arguments), Came::Other, "also when it is over");
+}
+
+#[test]
+fn what_was_left_open_is_answered_and_never_run_again() {
+    let scene = Scene::new();
+    let ids = ["call_asked", "call_running", "call_over", "call_elsewhere"];
+    let states = [CallState::Asked, CallState::Running, over(), CallState::Elsewhere];
+    for (id, state) in ids.into_iter().zip(states) {
+        scene.moved(&call(id, json!({"path": "a"})), state);
+    }
+    let mut left: Vec<_> = leftovers(&scene.records)
+        .unwrap()
+        .into_iter()
+        .map(|(record, outcome)| {
+            let Outcome::Error { error_code, message } = outcome else { panic!("{outcome:?}") };
+            assert_eq!(record.seq, 7);
+            (record.call.call_id.to_string(), error_code, message.unwrap())
+        })
+        .collect();
+    left.sort_by(|one, other| one.0.cmp(&other.0));
+    let [(asked, unavailable, _), (running, broken, why)] = &left[..] else { panic!("{left:?}") };
+    assert_eq!((asked.as_str(), unavailable), ("call_asked", &ErrorCode::Unavailable));
+    assert_eq!((running.as_str(), broken), ("call_running", &ErrorCode::PlatformError));
+    assert!(why.contains("may or may not"), "{why}");
+}
+
+#[test]
+fn what_is_over_keeps_no_arguments_and_is_forgotten_in_time() {
+    let scene = Scene::new();
+    let (ended, open) = (call("call_1", json!({"path": "secret"})), call("call_2", json!({"path": "secret"})));
+    scene.moved(&ended, over());
+    scene.moved(&open, CallState::Asked);
+    let kept: CallRecord = scene.records.get(&name(&scene.agent, &ended)).unwrap().unwrap();
+    assert_eq!(kept.call.arguments, Value::Null);
+    assert_eq!(forget(&scene.records, at(2)).unwrap().len(), 0);
+    let gone = forget(&scene.records, at(3)).unwrap();
+    assert_eq!(gone.len(), 1, "what is open stays");
+    scene.records.save(gone).unwrap();
+    assert_eq!(scene.take(&open), Came::Pending);
+}

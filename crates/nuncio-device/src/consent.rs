@@ -1,0 +1,404 @@
+//! What an agent asks for, and what the person says to it. Whatever the server drafts is held against what the person
+//! said before it is signed.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nuncio_a2h::client::RelayError;
+use nuncio_a2h::wire::agent::AgentView;
+use nuncio_a2h::wire::relation::{LedgerDevice, LedgerPage, Mode, RelationView, ScopeWish, Status, TermedScope};
+use nuncio_core::Code;
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::bundle::KeyBundle;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::Term;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, DeviceId, RelationId, ScopeId};
+use nuncio_core::ledger::{Action, Actor, Entry};
+use nuncio_core::manifest::{Checked, Manifest};
+use nuncio_core::person::Device as KeyedDevice;
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use crate::device::Device;
+use crate::error::DeviceError;
+use crate::standing::{self, Known};
+use crate::windows;
+
+/// What an agent asks the person.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Ask {
+    /// Who.
+    pub agent: AgentId,
+    /// As it calls itself, without tricks.
+    pub name: String,
+    /// The hash of the manifest this is about: what the person says counts for this one alone.
+    pub manifest_hash: Digest,
+    /// Its version.
+    pub manifest_version: u64,
+    /// What it asks for, the most sensitive first.
+    pub scopes: Vec<AskedScope>,
+    /// What its owner says about the last change.
+    pub change_note: Option<String>,
+}
+
+/// One permission an agent asks for.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct AskedScope {
+    /// Which.
+    pub id: ScopeId,
+    /// In a few words, by language.
+    pub label: BTreeMap<String, String>,
+    /// In a sentence, by language.
+    pub description: BTreeMap<String, String>,
+    /// Whether those words are the agent's own, and not ours.
+    pub agents_words: bool,
+    /// How much is at stake.
+    pub sensitivity: Sensitivity,
+    /// The tools it is for.
+    pub tools: Vec<String>,
+    /// Whether the agent is of no use without it.
+    pub required: bool,
+    /// Whether the person allows it now.
+    pub granted: bool,
+    /// Whether they did, and it waits for a new yes.
+    pub suspended: bool,
+}
+
+/// What the person allows: exactly this.
+pub type Given = BTreeMap<ScopeId, Term>;
+
+impl Device {
+    /// What an agent asks for, looked up anew.
+    ///
+    /// # Errors
+    /// There is no such agent, or it asks for nothing that can be read.
+    pub async fn look(&self, agent: &AgentId) -> Result<Ask, DeviceError> {
+        let known = self.refresh(agent).await?;
+        let checked = known.manifest(self.presets()).ok_or_else(|| {
+            DeviceError::new(Code::ManifestInvalid, format!("agent {agent} asks for nothing, or in a way nobody reads"))
+        })?;
+        Ok(self.ask_of(&known, &checked))
+    }
+
+    fn ask_of(&self, known: &Known, checked: &Checked) -> Ask {
+        let (standing, now) = (known.standing(&self.identity().person), self.now());
+        let mut scopes: Vec<_> = checked
+            .manifest
+            .scopes
+            .iter()
+            .map(|scope| {
+                let ours = self.presets().scope(scope.id.as_str());
+                let words = |ours: Option<&nuncio_core::text::LocalText>,
+                             theirs: Option<&nuncio_core::text::LocalText>| {
+                    let text = ours.or(theirs);
+                    ["en", "zh-CN"]
+                        .into_iter()
+                        .filter_map(|language| {
+                            let words = nuncio_core::text::plain(text?.in_language(language));
+                            Some((language.to_owned(), words))
+                        })
+                        .collect()
+                };
+                let tools: Vec<_> = checked.manifest.tools.iter().filter(|tool| tool.scope == scope.id).collect();
+                let floors = [self.presets().floor(scope.id.as_str()), self.floors().of(&scope.id)];
+                AskedScope {
+                    label: words(ours.map(|ours| &ours.label), scope.label_fallback.as_ref()),
+                    description: words(ours.map(|ours| &ours.description), scope.description_fallback.as_ref()),
+                    agents_words: ours.is_none(),
+                    sensitivity: known.stake(&scope.id, scope.sensitivity, floors),
+                    required: tools.iter().any(|tool| tool.required),
+                    tools: tools.iter().map(|tool| tool.name.to_string()).collect(),
+                    granted: standing.as_ref().is_some_and(|standing| known.allows(standing, &scope.id, now)),
+                    suspended: standing.as_ref().is_some_and(|standing| standing.suspended.contains(&scope.id)),
+                    id: scope.id.clone(),
+                }
+            })
+            .collect();
+        scopes.sort_by(|one, other| other.sensitivity.cmp(&one.sensitivity).then_with(|| one.id.cmp(&other.id)));
+        Ask {
+            agent: known.agent.clone(),
+            name: known.name.clone(),
+            manifest_hash: checked.hash,
+            manifest_version: known.version,
+            scopes,
+            change_note: None,
+        }
+    }
+
+    /// The person allows an agent exactly this, having seen the manifest of that hash.
+    ///
+    /// # Errors
+    /// The agent changed meanwhile, the server wants something else signed, or cannot be reached.
+    pub async fn allow(&self, ask: &Ask, given: &Given) -> Result<Known, DeviceError> {
+        let wishes: Vec<_> = given.iter().map(|(scope, term)| wish(scope, *term)).collect();
+        let relation = self.relation_with(&ask.agent).await?;
+        let mut body = json!({"granted_scopes": wishes, "manifest_hash": ask.manifest_hash});
+        let (method, path) = match &relation {
+            Some(relation) => ("PATCH", format!("/h2a/relations/{}", relation.id)),
+            None => {
+                body["agent_id"] = json!(ask.agent);
+                ("POST", "/h2a/relations".to_owned())
+            }
+        };
+        let said = Said { given, ask, relation: relation.as_ref().map(|relation| &relation.id) };
+        let entry = self.drafted(method, &path, &body).await?;
+        self.check_draft(&entry, &said, relation.as_ref().map(|relation| relation.ledger_head))?;
+        body["entry"] = json!(self.signed(entry));
+        self.relay().ask(method, &path, Some(body)).await?;
+        let fresh = self.refresh(&ask.agent).await?;
+        let _turn = self.turn();
+        let mut known = standing::load(self.records(), &ask.agent)?.unwrap_or(fresh);
+        for scope in ask.scopes.iter().filter(|scope| given.contains_key(&scope.id)) {
+            known.accepted.insert(scope.id.clone(), scope.sensitivity);
+        }
+        let mut changes = windows::close(self.records(), &ask.agent)?;
+        changes.push(standing::put(&known));
+        self.records().save(changes)?;
+        Ok(known)
+    }
+
+    /// The person takes everything back from an agent.
+    ///
+    /// # Errors
+    /// They deal with no such agent, the server wants something else signed, or cannot be reached.
+    pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
+        // At once on this device, whatever the server does.
+        self.forget_windows(agent)?;
+        let unknown = || DeviceError::new(Code::RelationNotFound, format!("you deal with no agent {agent}"));
+        let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
+        let path = format!("/h2a/relations/{}", relation.id);
+        let entry = self.drafted("DELETE", &path, &json!({})).await?;
+        let head = relation.ledger_head;
+        let fits = entry.action == Action::Revoke
+            && entry.relation_id == relation.id
+            && entry.agent_id == *agent
+            && (entry.seq, entry.prev_hash) == (head.seq + 1, head.hash);
+        if !fits {
+            return Err(other("it is not the end of this relation"));
+        }
+        // A ledger without this entry is an old one from now on, whoever shows it.
+        self.saw_end(agent, &entry)?;
+        let body = json!({"entry": self.signed(entry)});
+        self.relay().ask("DELETE", &path, Some(body)).await?;
+        self.refresh(agent).await?;
+        Ok(())
+    }
+
+    fn forget_windows(&self, agent: &AgentId) -> Result<(), DeviceError> {
+        let _turn = self.turn();
+        Ok(self.records().save(windows::close(self.records(), agent)?)?)
+    }
+
+    fn saw_end(&self, agent: &AgentId, entry: &Entry) -> Result<(), DeviceError> {
+        let _turn = self.turn();
+        let known = standing::load(self.records(), agent)?;
+        let mut known = known.unwrap_or_else(|| Known::new(agent.clone(), self.now()));
+        known.saw(&entry.relation_id, entry.seq);
+        Ok(self.records().save(vec![standing::put(&known)])?)
+    }
+
+    /// What the server wants signed.
+    async fn drafted(&self, method: &'static str, path: &str, body: &Value) -> Result<Entry, DeviceError> {
+        match self.relay().ask(method, path, Some(body.clone())).await {
+            Err(RelayError::Unsigned(entry)) => {
+                serde_json::from_value(entry).map_err(|why| other(&format!("it cannot be read: {why}")))
+            }
+            Err(error) => Err(error.into()),
+            Ok(_) => Err(other("it took a consent that nobody signed")),
+        }
+    }
+
+    fn signed(&self, entry: Entry) -> Entry {
+        Entry { signature: Some((self.signer())(&entry.message())), ..entry }
+    }
+
+    /// Whether a draft is what the person said, field by field.
+    fn check_draft(
+        &self,
+        entry: &Entry,
+        said: &Said<'_>,
+        head: Option<nuncio_core::ledger::Head>,
+    ) -> Result<(), DeviceError> {
+        let scopes: BTreeSet<_> = said.given.keys().collect();
+        let terms: BTreeMap<_, _> = said.given.iter().filter(|(_, term)| **term != Term::UntilRevoked).collect();
+        let identity = self.identity();
+        let checks = [
+            ("the person", entry.actor == Actor::Person(identity.person.clone())),
+            ("the device", entry.device_id.as_ref() == Some(&identity.device)),
+            ("the agent", entry.agent_id == said.ask.agent),
+            ("the relation", said.relation.is_none_or(|id| *id == entry.relation_id)),
+            ("what it does", entry.action.allows()),
+            (
+                "the scopes",
+                entry.scopes.iter().collect::<BTreeSet<_>>() == scopes && entry.scopes.len() == scopes.len(),
+            ),
+            ("for how long", entry.terms.iter().collect::<BTreeMap<_, _>>() == terms),
+            ("the manifest", entry.manifest_hash == Some(said.ask.manifest_hash)),
+            ("the version", entry.manifest_version == said.ask.manifest_version),
+            ("its place", head.is_none_or(|head| entry.seq == head.seq + 1 && entry.prev_hash == head.hash)),
+        ];
+        match checks.into_iter().find(|(_, holds)| !holds) {
+            None => Ok(()),
+            Some((what, _)) => Err(other(&format!("{what} is not what you said"))),
+        }
+    }
+
+    async fn relation_with(&self, agent: &AgentId) -> Result<Option<RelationView>, DeviceError> {
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/h2a/relations?limit=50{cursor}");
+            let mut page = self.relay().ask_page(&path).await?;
+            let relations: Vec<RelationView> = read(page["data"].take())?;
+            let live = |relation: &&RelationView| relation.agent_id == *agent && relation.status != Status::Revoked;
+            if let Some(found) = relations.iter().find(live) {
+                return Ok(Some(found.clone()));
+            }
+            match page["next_cursor"].as_str() {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok(None),
+            }
+        }
+    }
+
+    /// Looks at an agent anew: its manifest, and the ledger between it and the person.
+    ///
+    /// # Errors
+    /// There is no such agent, or the server cannot be reached.
+    pub async fn refresh(&self, agent: &AgentId) -> Result<Known, DeviceError> {
+        let view: AgentView = read(self.relay().ask("GET", &format!("/agents/{agent}"), None).await?)?;
+        let ledger = match self.relation_with(agent).await? {
+            Some(relation) => Some(self.ledger(&relation.id).await?),
+            None => None,
+        };
+        let own = self.own_devices().await?;
+        let _turn = self.turn();
+        let before = standing::load(self.records(), agent)?;
+        let mut known = before.clone().unwrap_or_else(|| Known::new(agent.clone(), self.now()));
+        known.name = nuncio_core::text::plain(&view.display_name);
+        known.manifest = view.capability_manifest.unwrap_or_default();
+        known.version = view.capability_manifest_version;
+        known.at = self.now();
+        // A manifest that is not the one its hash names is nobody's.
+        let hash = Manifest::check(known.manifest.clone(), self.presets()).ok().map(|checked| checked.hash);
+        if !known.manifest.is_null() && hash != view.capability_manifest_hash {
+            known.manifest = Value::Null;
+        }
+        let (entries, shown) = ledger.unwrap_or_default();
+        // The relay may show any key as the person's: those count that this device, or one it trusts, vouched for.
+        let vouched = |device: &KeyedDevice| {
+            let same = |own: &KeyBundle| own.keys.device_id == device.id && own.keys.signing_key == device.key;
+            let before = |known: &KeyedDevice| known.id == device.id && known.key == device.key;
+            own.iter().any(same) || known.devices.iter().any(before)
+        };
+        let devices = shown.into_iter().filter(vouched).collect();
+        (known.entries, known.devices) = (entries, devices);
+        if let Some(standing) = known.standing(&self.identity().person) {
+            let relation = known.entries.first().map(|first| first.relation_id.clone());
+            relation.iter().for_each(|relation| known.saw(relation, standing.head.seq));
+        }
+        let mut changes = vec![standing::put(&known)];
+        if before.is_some_and(|before| before.entries.last() != known.entries.last()) {
+            changes.extend(windows::close(self.records(), agent)?);
+        }
+        self.records().save(changes)?;
+        Ok(known)
+    }
+
+    /// The keys of the person's devices that this one trusts: its own, and those it or its person vouched for.
+    async fn own_devices(&self) -> Result<Vec<KeyBundle>, DeviceError> {
+        let me = Recipient::Person(self.identity().person.clone());
+        // Asks the relay for what it shows; what is not vouched for is not pinned.
+        self.peer().safety_number(&me).await?;
+        Ok(self.peer().pinned(&me).await?)
+    }
+
+    /// The person says that another device is theirs too: this one trusts what it signed, and vouches for it.
+    ///
+    /// # Errors
+    /// There is no such device that waits for it, or the server cannot be reached.
+    pub async fn trust(&self, device: &DeviceId) -> Result<(), DeviceError> {
+        let me = Recipient::Person(self.identity().person.clone());
+        if !self.own_devices().await?.iter().any(|own| own.keys.device_id == *device) {
+            self.peer().accept_keys(&me, device).await?;
+        }
+        let pinned = self.peer().pinned(&me).await?;
+        let unknown = || DeviceError::new(Code::KeysNotFound, format!("you have no device {device} with keys"));
+        let other = pinned.iter().find(|own| own.keys.device_id == *device).ok_or_else(unknown)?;
+        let body = json!({"signature": (self.signer())(&other.keys.endorsed())});
+        self.relay().ask("POST", &format!("/users/me/devices/{device}/endorsement"), Some(body)).await?;
+        Ok(())
+    }
+
+    async fn ledger(&self, relation: &RelationId) -> Result<(Vec<Entry>, Vec<KeyedDevice>), DeviceError> {
+        let mut entries = Vec::new();
+        let mut cursor = String::new();
+        loop {
+            let path = format!("/h2a/relations/{relation}/ledger?limit=50{cursor}");
+            let page: LedgerPage = read(self.relay().ask_page(&path).await?)?;
+            entries.extend(page.data);
+            match page.next_cursor {
+                Some(next) => cursor = format!("&cursor={next}"),
+                None => return Ok((entries, page.devices.into_iter().map(keyed).collect())),
+            }
+        }
+    }
+
+    /// The person wants to be asked about a scope of an agent's at least that much; none takes it back.
+    ///
+    /// # Errors
+    /// It cannot be kept, or nothing is known of the agent.
+    pub fn ask_more(&self, agent: &AgentId, scope: &ScopeId, level: Option<Sensitivity>) -> Result<(), DeviceError> {
+        let unknown = || DeviceError::new(Code::UnknownAgent, format!("nothing is known of agent {agent} here"));
+        let _turn = self.turn();
+        let mut known = standing::load(self.records(), agent)?.ok_or_else(unknown)?;
+        match level {
+            Some(level) => known.stricter.insert(scope.clone(), level),
+            None => known.stricter.remove(scope),
+        };
+        Ok(self.records().save(vec![standing::put(&known)])?)
+    }
+
+    /// Everyone this device deals with, or did.
+    ///
+    /// # Errors
+    /// What is kept cannot be read.
+    pub fn agents(&self) -> Result<Vec<Known>, DeviceError> {
+        Ok(standing::all(self.records())?)
+    }
+}
+
+/// What the person said, against which a draft is held.
+struct Said<'a> {
+    given: &'a Given,
+    ask: &'a Ask,
+    relation: Option<&'a RelationId>,
+}
+
+fn wish(scope: &ScopeId, term: Term) -> ScopeWish {
+    let scope = scope.clone();
+    match term {
+        Term::UntilRevoked => ScopeWish::Plain(scope),
+        Term::Once => ScopeWish::For(TermedScope { scope, mode: Mode::Once, until: None }),
+        Term::Until(end) => ScopeWish::For(TermedScope { scope, mode: Mode::Until, until: Some(end) }),
+    }
+}
+
+fn keyed(device: LedgerDevice) -> KeyedDevice {
+    KeyedDevice {
+        id: device.id,
+        person: device.user_id,
+        name: String::new(),
+        key: device.public_key,
+        enrolled_at: device.enrolled_at,
+        revoked_at: device.revoked_at,
+    }
+}
+
+fn other(why: &str) -> DeviceError {
+    DeviceError::new(Code::ConsentForged, format!("the server wants something else signed than you said: {why}"))
+}
+
+fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DeviceError> {
+    serde_json::from_value(value)
+        .map_err(|why| DeviceError::new(Code::EndpointUnreachable, format!("the relay's answer cannot be read: {why}")))
+}

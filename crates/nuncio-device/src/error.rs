@@ -1,0 +1,61 @@
+//! Why a device did not do something.
+
+use nuncio_a2h::client::RelayError;
+use nuncio_a2h::peer::SendError;
+use nuncio_core::Code;
+use nuncio_identity::seal::{KeepError, MeetError};
+
+/// Why a device did not do something.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message}")]
+pub struct DeviceError {
+    /// For programs.
+    pub code: Code,
+    /// What was wrong and what to do.
+    pub message: String,
+}
+
+impl DeviceError {
+    /// An error.
+    #[must_use]
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { code, message: message.into() }
+    }
+}
+
+impl From<KeepError> for DeviceError {
+    fn from(error: KeepError) -> Self {
+        Self::new(Code::DataDirUnusable, error.to_string())
+    }
+}
+
+impl From<RelayError> for DeviceError {
+    fn from(error: RelayError) -> Self {
+        let code = match &error {
+            RelayError::Unreachable(_) => Code::EndpointUnreachable,
+            RelayError::TooMany { .. } => Code::RateLimited,
+            RelayError::Refused { code, .. } => *code,
+            RelayError::Unsigned(_) => Code::ConsentUnsigned,
+        };
+        Self::new(code, error.to_string())
+    }
+}
+
+impl From<MeetError> for DeviceError {
+    fn from(error: MeetError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<SendError> for DeviceError {
+    fn from(error: SendError) -> Self {
+        match error {
+            SendError::Relay(error) => error.into(),
+            SendError::Meet(error) => error.into(),
+            SendError::Seal(error) => Self::new(error.code(), error.to_string()),
+            SendError::NoDevice(_) => Self::new(Code::KeysNotFound, error.to_string()),
+            SendError::KeysChanged { .. } => Self::new(Code::DeviceUntrusted, error.to_string()),
+            SendError::Fault(message) => Self::new(Code::Internal, message),
+        }
+    }
+}

@@ -1,0 +1,283 @@
+//! Every row of the seed's §3.3 that the guard decides, and the holes it closes.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use nuncio_core::audit::Head;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{CallId, RelationId, ToolName};
+use nuncio_core::manifest::Manifest;
+use serde_json::{Value, json};
+
+use super::*;
+
+const NOW: i64 = 1_000_000_000;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn scope(text: &str) -> ScopeId {
+    ScopeId::parse(text).unwrap()
+}
+
+/// Three tools: one under a preset of medium, one of low, one of high.
+fn manifest() -> Value {
+    let tool = |name: &str, scope: &str| {
+        json!({
+            "name": name, "description_i18n_key": "x", "permission_scope": scope, "timeout_ms": 5000,
+            "input_schema": {
+                "type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false,
+            },
+        })
+    };
+    let declared = |id: &str, sensitivity: &str| {
+        let stem = id.replace(':', "_");
+        json!({
+            "id": id, "sensitivity": sensitivity,
+            "label_i18n_key": format!("agent.scope.{stem}.label"),
+            "description_i18n_key": format!("agent.scope.{stem}.description"),
+        })
+    };
+    json!({
+        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
+        "tools": [
+            tool("read_file", "filesystem:read"), tool("tell", "notification:send"), tool("where", "location:read"),
+        ],
+        "permission_scopes": [
+            declared("filesystem:read", "medium"), declared("notification:send", "low"),
+            declared("location:read", "high"),
+        ],
+    })
+}
+
+/// One agent, one person, one call, and everything about it that may be otherwise.
+struct Scene {
+    kind: ConversationType,
+    call: ToolCall,
+    sealed_at: i64,
+    now: i64,
+    known: Known,
+    manifest: Option<Value>,
+    standing: Option<Standing>,
+    floors: Floors,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let agent = AgentId::parse("agt_1").unwrap();
+        let granted = ["filesystem:read", "notification:send", "location:read"];
+        let standing = Standing {
+            relation: RelationId::parse("rel_1").unwrap(),
+            agent: agent.clone(),
+            person: PersonName::parse("ada").unwrap(),
+            head: Head { seq: 3, hash: Digest::of_bytes(b"3") },
+            granted: granted.iter().map(|id| (scope(id), Term::UntilRevoked)).collect(),
+            suspended: BTreeSet::new(),
+            manifest_version: 1,
+            manifest_hash: None,
+            at: at(0),
+            ended: false,
+        };
+        Self {
+            kind: ConversationType::H2a,
+            call: call("read_file", "filesystem:read", json!({"path": "a.md"})),
+            sealed_at: NOW,
+            now: NOW,
+            known: Known::new(agent, at(0)),
+            manifest: Some(manifest()),
+            standing: Some(standing),
+            floors: Floors::default(),
+        }
+    }
+
+    fn with(change: impl FnOnce(&mut Self)) -> Self {
+        let mut scene = Self::new();
+        change(&mut scene);
+        scene
+    }
+
+    fn admit(&self) -> Result<Admitted, Outcome> {
+        let presets = Presets::default();
+        let checked = self.manifest.clone().map(|manifest| Manifest::check(manifest, &presets).unwrap());
+        let about = Background {
+            known: &self.known,
+            manifest: checked.as_ref(),
+            standing: self.standing.as_ref(),
+            presets: &presets,
+            floors: &self.floors,
+        };
+        let person = PersonName::parse("ada").unwrap();
+        admit(self.case(&person), &about)
+    }
+
+    fn case<'a>(&'a self, person: &'a PersonName) -> Case<'a> {
+        let (sealed_at, now) = (at(self.sealed_at), at(self.now));
+        Case { person, agent: &self.known.agent, kind: self.kind, call: &self.call, sealed_at, now }
+    }
+
+    fn weigh(&self, word: Word) -> Decision {
+        let person = PersonName::parse("ada").unwrap();
+        weigh(self.case(&person), &self.admit().unwrap(), word)
+    }
+
+    fn stake(&self) -> Sensitivity {
+        self.admit().unwrap().stake
+    }
+
+    /// Why it is not admitted: the reason or the error code.
+    fn refusal(&self) -> String {
+        match self.admit().unwrap_err() {
+            Outcome::Denied { reason } => json!(reason),
+            Outcome::Error { error_code, .. } => json!(error_code),
+            Outcome::Ok { .. } => panic!("it ran"),
+        }
+        .as_str()
+        .unwrap()
+        .to_owned()
+    }
+}
+
+fn call(tool: &str, permission: &str, arguments: Value) -> ToolCall {
+    ToolCall {
+        call_id: CallId::parse("call_1").unwrap(),
+        tool_name: ToolName::parse(tool).unwrap(),
+        arguments,
+        permission_scope: scope(permission),
+        timeout_ms: 5000,
+    }
+}
+
+#[test]
+fn a_call_that_nothing_forbids_is_admitted_with_the_shorter_of_two_times() {
+    let admitted = Scene::new().admit().unwrap();
+    assert_eq!((admitted.tool.name.as_str(), admitted.ledger), ("read_file", 3));
+    assert_eq!((admitted.stake, admitted.time), (Sensitivity::Medium, Duration::from_secs(5)));
+    for (asked, given) in [(1000, 1), (60_000, 5)] {
+        let time = Scene::with(|scene| scene.call.timeout_ms = asked).admit().unwrap().time;
+        assert_eq!(time, Duration::from_secs(given));
+    }
+}
+
+#[test]
+fn each_reason_has_exactly_its_cause() {
+    type Change = fn(&mut Scene);
+    let rows: [(&str, &str, Change); 13] = [
+        ("a group", "tool_not_supported_in_group", |scene| scene.kind = ConversationType::Group),
+        ("a tool nobody declared", "tool_not_declared", |scene| {
+            scene.call = call("write_file", "filesystem:read", json!({}));
+        }),
+        ("an agent without a manifest", "tool_not_declared", |scene| scene.manifest = None),
+        ("a scope the person did not allow", "scope_not_granted", |scene| {
+            scene.standing.as_mut().unwrap().granted.remove(&scope("filesystem:read"));
+        }),
+        ("no ledger that holds", "scope_not_granted", |scene| scene.standing = None),
+        ("a suspended scope", "scope_not_granted", |scene| {
+            scene.standing.as_mut().unwrap().suspended.insert(scope("filesystem:read"));
+        }),
+        ("a scope whose time is over", "scope_not_granted", |scene| {
+            scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), Term::Until(at(NOW)));
+        }),
+        ("a scope for once that was used", "scope_not_granted", |scene| {
+            scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), Term::Once);
+            scene.known.used.insert(scope("filesystem:read"), 0);
+        }),
+        // The hole: a tool of much at stake under the name of a scope of little.
+        ("another scope than the tool's", "scope_not_granted", |scene| {
+            scene.call = call("where", "notification:send", json!({}));
+        }),
+        ("an argument of another type", "TOOL_INVALID_ARGUMENTS", |scene| {
+            scene.call.arguments = json!({"path": 1});
+        }),
+        ("an argument too many", "TOOL_INVALID_ARGUMENTS", |scene| {
+            scene.call.arguments = json!({"path": "a", "mode": "w"});
+        }),
+        ("arguments that are no object", "TOOL_INVALID_ARGUMENTS", |scene| scene.call.arguments = json!([])),
+        ("a call that is too late", "TOOL_UNAVAILABLE", |scene| scene.now = NOW + 35_001),
+    ];
+    for (what, expected, change) in rows {
+        assert_eq!(Scene::with(change).refusal(), expected, "{what}");
+    }
+}
+
+#[test]
+fn what_comes_first_in_the_protocols_order_is_answered_first() {
+    // All of it is wrong; what is put right shows the next.
+    let mut scene = Scene::with(|scene| {
+        scene.kind = ConversationType::Group;
+        scene.call = call("write_file", "location:read", json!([]));
+        scene.standing = None;
+    });
+    assert_eq!(scene.refusal(), "tool_not_supported_in_group");
+    scene.kind = ConversationType::H2a;
+    assert_eq!(scene.refusal(), "tool_not_declared");
+    scene.call.tool_name = ToolName::parse("read_file").unwrap();
+    assert_eq!(scene.refusal(), "scope_not_granted");
+    scene.standing = Scene::new().standing;
+    assert_eq!(scene.refusal(), "scope_not_granted");
+    scene.call.permission_scope = scope("filesystem:read");
+    assert_eq!(scene.refusal(), "TOOL_INVALID_ARGUMENTS");
+    scene.call.arguments = json!({});
+    scene.admit().unwrap();
+}
+
+#[test]
+fn a_call_is_late_after_its_time_and_half_a_minute_and_not_before() {
+    Scene::with(|scene| scene.now = NOW + 35_000).admit().unwrap();
+    // Whoever asks for no time at all gets the half minute.
+    Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_000)).admit().unwrap();
+    let late = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_001));
+    assert_eq!(late.refusal(), "TOOL_UNAVAILABLE");
+    // A number that no clock reaches does not wrap round.
+    Scene::with(|scene| scene.call.timeout_ms = u64::MAX).admit().unwrap();
+}
+
+#[test]
+fn the_stake_is_the_highest_of_five_and_nobody_lowers_it() {
+    use Sensitivity::{High, Low, Medium};
+    let files = || scope("filesystem:read");
+    assert_eq!(Scene::new().stake(), Medium, "as it is declared");
+    let declared = Scene::with(|scene| {
+        scene.manifest.as_mut().unwrap()["permission_scopes"][0]["sensitivity"] = json!("high");
+    });
+    assert_eq!(declared.stake(), High, "as it is declared now");
+    let accepted = Scene::with(|scene| scene.known.accepted = BTreeMap::from([(files(), High)]));
+    assert_eq!(accepted.stake(), High, "as accepted");
+    let stricter = Scene::with(|scene| scene.known.stricter = BTreeMap::from([(files(), High)]));
+    assert_eq!(stricter.stake(), High, "as wanted");
+    assert_eq!(Scene::with(|scene| scene.floors = Floors::new([(files(), High)])).stake(), High, "an administrator's");
+    // Below what it is declared as, none of them changes anything.
+    let lower = Scene::with(|scene| {
+        scene.known.accepted.insert(files(), Low);
+        scene.known.stricter.insert(files(), Low);
+        scene.floors = Floors::new([(files(), Low)]);
+    });
+    assert_eq!(lower.stake(), Medium);
+    // The fifth: what everyone knows of a scope, against a manifest that says less.
+    let known = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
+    let preset = Presets::default().floor("location:read");
+    assert_eq!(known.stake(&scope("location:read"), Low, [preset, None]), High);
+}
+
+#[test]
+fn low_runs_medium_asks_first_and_high_asks_each_time() {
+    let scene = |tool: &str, permission: &str| Scene::with(|scene| scene.call = call(tool, permission, json!({})));
+    let (low, medium, high) =
+        (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
+    let asks = |scene: &Scene, word| matches!(scene.weigh(word), Decision::Ask(_));
+    let words = [Word::None, Word::Lately, Word::Yes];
+    assert_eq!(words.map(|word| asks(&low, word)), [false, false, false]);
+    assert_eq!(words.map(|word| asks(&medium, word)), [true, false, false]);
+    assert_eq!(words.map(|word| asks(&high, word)), [true, true, false]);
+    for scene in [&low, &medium, &high] {
+        assert_eq!(scene.weigh(Word::Yes), Decision::Allow);
+    }
+}
+
+#[test]
+fn nothing_known_is_nothing_allowed() {
+    let nobody = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
+    assert!(nobody.standing(&PersonName::parse("ada").unwrap()).is_none());
+    assert!(nobody.manifest(&Presets::default()).is_none());
+    assert_eq!(nobody.accepted, BTreeMap::new());
+}

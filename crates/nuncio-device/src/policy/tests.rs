@@ -1,0 +1,70 @@
+use nuncio_core::ids::{CallId, ConversationId, ToolName};
+use nuncio_core::time::Timestamp;
+
+use super::*;
+use crate::prompt::Verified;
+
+fn question(agent: &str, scope: &str, sensitivity: Sensitivity) -> Question {
+    Question {
+        id: "1".to_owned(),
+        agent: AgentId::parse(agent).unwrap(),
+        agent_name: agent.to_owned(),
+        verified: Verified::FirstContact,
+        call: CallId::parse("call_1").unwrap(),
+        conversation: ConversationId::parse("cnv_1").unwrap(),
+        tool: ToolName::parse("read_file").unwrap(),
+        description: None,
+        arguments: "{}".to_owned(),
+        scope: ScopeId::parse(scope).unwrap(),
+        sensitivity,
+        until: Timestamp::from_millis(0),
+    }
+}
+
+const FILE: &str = r#"
+[[rule]]
+agent = "agt_bad"
+answer = "deny"
+
+[[rule]]
+scope = "filesystem:read"
+answer = "allow"
+
+[[rule]]
+agent = "agt_guide"
+scope = "location:read"
+at_most = "high"
+answer = "allow"
+"#;
+
+#[tokio::test]
+async fn the_first_rule_that_fits_answers_and_none_is_no() {
+    use Sensitivity::{High, Medium};
+    let file = PolicyFile::parse(FILE).unwrap();
+    let rows = [
+        (("agt_1", "filesystem:read", Medium), Said::Yes),
+        (("agt_bad", "filesystem:read", Medium), Said::No),
+        // Whoever does not name what is high does not allow it.
+        (("agt_1", "filesystem:read", High), Said::No),
+        (("agt_guide", "location:read", High), Said::Yes),
+        (("agt_1", "location:read", High), Said::No),
+        (("agt_1", "clipboard:read", Medium), Said::No),
+    ];
+    for ((agent, scope, sensitivity), said) in rows {
+        assert_eq!(file.ask(&question(agent, scope, sensitivity)).await, said, "{agent} {scope}");
+    }
+    assert_eq!(PolicyFile::default().ask(&question("agt_1", "filesystem:read", Medium)).await, Said::No);
+}
+
+#[test]
+fn a_file_with_a_slip_is_refused_with_its_place() {
+    for (text, word) in [
+        ("[[rule]]\nanswr = \"allow\"", "answr"),
+        ("[[rule]]\nanswer = \"maybe\"", "maybe"),
+        ("[[rule]]\nscope = \"no thing\"\nanswer = \"allow\"", "scope"),
+        ("[[rule]]\nscope = \"filesystem:read\"", "answer"),
+    ] {
+        let why = PolicyFile::parse(text).unwrap_err();
+        assert!(why.contains(word) && why.contains("line"), "{why}");
+    }
+}

@@ -1,0 +1,111 @@
+//! Asking the person. How is for whoever shows it; what is asked, and how long, is the guard's.
+
+use std::fmt;
+
+use async_trait::async_trait;
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
+use nuncio_core::time::Timestamp;
+use serde::Serialize;
+
+/// The longest text of an argument that is shown.
+const SHOWN: usize = 4000;
+
+/// A question to the person. Every text that came from the agent is plain: no controls, no tricks with direction.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Question {
+    /// Names it.
+    pub id: String,
+    /// Who asks.
+    pub agent: AgentId,
+    /// As it calls itself.
+    pub agent_name: String,
+    /// How it is known that it is that agent.
+    pub verified: Verified,
+    /// The call.
+    pub call: CallId,
+    /// Where.
+    pub conversation: ConversationId,
+    /// What is to be run.
+    pub tool: ToolName,
+    /// What the agent says it is, in its words.
+    pub description: Option<String>,
+    /// With exactly these arguments, as readable JSON.
+    pub arguments: String,
+    /// By which permission.
+    pub scope: ScopeId,
+    /// How much is at stake.
+    pub sensitivity: Sensitivity,
+    /// When it is too late to answer.
+    pub until: Timestamp,
+}
+
+/// How it is known who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(tag = "by", rename_all = "snake_case")]
+pub enum Verified {
+    /// By the keys it had at first contact.
+    FirstContact,
+    /// A DID vouches for its keys.
+    Did {
+        /// Which.
+        did: String,
+    },
+}
+
+/// What the person says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Said {
+    /// Yes, to this call.
+    Yes,
+    /// No.
+    No,
+}
+
+/// Asks the person.
+#[async_trait]
+pub trait Prompt: fmt::Debug + Send + Sync + 'static {
+    /// Asks, and waits for an answer. It is dropped when it is too late, or another device was faster.
+    async fn ask(&self, question: &Question) -> Said;
+}
+
+/// Says no to everything: for devices that nobody looks at.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Nobody;
+
+#[async_trait]
+impl Prompt for Nobody {
+    async fn ask(&self, _: &Question) -> Said {
+        Said::No
+    }
+}
+
+/// Arguments as people read them: indented, without tricks, and not endless.
+#[must_use]
+pub fn readable(arguments: &serde_json::Value) -> String {
+    let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
+    let shown: String = text
+        .chars()
+        .take(SHOWN)
+        .map(|c| if c != '\n' && nuncio_core::text::is_unprintable(c) { '\u{fffd}' } else { c })
+        .collect();
+    if text.chars().count() > SHOWN {
+        format!("{shown}\n… ({} characters in all)", text.chars().count())
+    } else {
+        shown
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_is_shown_cannot_turn_itself_round_or_go_on_for_ever() {
+        let shown = readable(&json!({"path": "a\u{202e}txt.exe\u{0007}"}));
+        assert!(!shown.contains('\u{202e}') && !shown.contains('\u{0007}'), "{shown}");
+        let long = readable(&json!({"path": "x".repeat(10_000)}));
+        assert!(long.chars().count() < 4100 && long.contains("characters in all"));
+    }
+}

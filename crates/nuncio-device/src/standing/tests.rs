@@ -1,0 +1,119 @@
+use nuncio_core::grant::Term;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::ledger::{Action, Actor};
+use nuncio_testkit::a2h::DeviceKey;
+
+use super::*;
+
+fn at(millis: i64) -> Timestamp {
+    Timestamp::from_millis(millis)
+}
+
+fn files() -> ScopeId {
+    ScopeId::parse("filesystem:read").unwrap()
+}
+
+fn ada() -> PersonName {
+    PersonName::parse("ada").unwrap()
+}
+
+/// An agent, and the key of the one device that signs.
+struct Scene {
+    key: DeviceKey,
+    known: Known,
+}
+
+impl Scene {
+    fn new() -> Self {
+        let key = DeviceKey::new();
+        let mut known = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
+        known.devices.push(KeyedDevice {
+            id: DeviceId::parse("dev_1").unwrap(),
+            person: ada(),
+            name: String::new(),
+            key: key.public(),
+            enrolled_at: at(0),
+            revoked_at: None,
+        });
+        Self { key, known }
+    }
+
+    /// The person says something more.
+    fn says(&mut self, action: Action, term: Term) {
+        let seq = u64::try_from(self.known.entries.len()).unwrap() + 1;
+        let entry = Entry {
+            seq,
+            prev_hash: self.known.entries.last().map_or(nuncio_core::ledger::Head::START.hash, Entry::hash),
+            relation_id: RelationId::parse("rel_1").unwrap(),
+            agent_id: self.known.agent.clone(),
+            actor: Actor::Person(ada()),
+            action,
+            scopes: if action == Action::Revoke { Vec::new() } else { vec![files()] },
+            terms: if term == Term::UntilRevoked { BTreeMap::new() } else { BTreeMap::from([(files(), term)]) },
+            manifest_version: 1,
+            manifest_hash: Some(Digest::of_bytes(b"manifest")),
+            at: at(i64::try_from(seq).unwrap()),
+            device_id: Some(DeviceId::parse("dev_1").unwrap()),
+            signature: None,
+        };
+        let signature = Some(self.key.sign(&entry.message()));
+        self.known.entries.push(Entry { signature, ..entry });
+    }
+
+    fn allows(&self, now: i64) -> bool {
+        let standing = self.known.standing(&ada());
+        standing.is_some_and(|standing| self.known.allows(&standing, &files(), at(now)))
+    }
+}
+
+#[test]
+fn what_the_person_signed_is_allowed_to_that_agent_by_that_person() {
+    let mut scene = Scene::new();
+    assert!(!scene.allows(10));
+    scene.says(Action::Grant, Term::UntilRevoked);
+    assert!(scene.allows(10));
+    assert!(scene.known.standing(&PersonName::parse("eve").unwrap()).is_none(), "of another person");
+    let mut other = scene.known.clone();
+    other.agent = AgentId::parse("agt_2").unwrap();
+    assert!(other.standing(&ada()).is_none(), "to another agent");
+    let mut unknown = scene.known.clone();
+    unknown.devices.clear();
+    assert!(unknown.standing(&ada()).is_none(), "by a device nobody vouched for");
+    let mut forged = scene.known.clone();
+    forged.entries[0].scopes.push(ScopeId::parse("location:read").unwrap());
+    assert!(forged.standing(&ada()).is_none(), "with something added");
+}
+
+#[test]
+fn once_is_once_until_the_person_says_it_again() {
+    let mut scene = Scene::new();
+    scene.says(Action::Grant, Term::Once);
+    assert!(scene.allows(10));
+    let given = scene.known.given_at(&files());
+    scene.known.used.insert(files(), given);
+    assert!(!scene.allows(10), "it was used");
+    scene.says(Action::Reauth, Term::Once);
+    assert!(scene.allows(10), "and allowed again");
+    scene.known.used.insert(files(), scene.known.given_at(&files()));
+    assert!(!scene.allows(10));
+    scene.says(Action::Reauth, Term::Until(at(20)));
+    assert_eq!([scene.allows(19), scene.allows(20)], [true, false], "until then");
+}
+
+#[test]
+fn an_older_ledger_than_one_that_was_seen_is_none() {
+    let mut scene = Scene::new();
+    scene.says(Action::Grant, Term::UntilRevoked);
+    let old = scene.known.entries.clone();
+    let relation = old[0].relation_id.clone();
+    scene.known.saw(&relation, 1);
+    assert!(scene.allows(10));
+    scene.says(Action::Revoke, Term::UntilRevoked);
+    assert!(!scene.allows(10), "it is over");
+    scene.known.saw(&relation, 2);
+    // The relay hides the end, and shows what it showed before.
+    scene.known.entries = old;
+    assert!(!scene.allows(10));
+    scene.known.saw(&relation, 1);
+    assert!(!scene.allows(10), "what was seen does not go back");
+}

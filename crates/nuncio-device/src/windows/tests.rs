@@ -1,0 +1,46 @@
+use std::sync::Arc;
+
+use nuncio_identity::seal::MemoryKeep;
+
+use super::*;
+
+const HOUR: i64 = 3_600_000;
+
+fn at(hours: i64) -> Timestamp {
+    Timestamp::from_millis(hours * HOUR)
+}
+
+#[test]
+fn a_window_slides_with_each_use_and_a_clock_set_back_opens_nothing() {
+    let records = Records::new(Arc::new(MemoryKeep::new()));
+    let (agent, scope) = (AgentId::parse("agt_1").unwrap(), ScopeId::parse("filesystem:read").unwrap());
+    let conversation = ConversationId::parse("cnv_1").unwrap();
+    let pane = Pane { agent: &agent, conversation: &conversation, scope: &scope };
+    let open = |now: Timestamp, ledger| is_open(&records, pane, ledger, now).unwrap();
+    assert!(!open(at(100), 1), "nobody said yes");
+    records.save(vec![used(pane, 1, at(100))]).unwrap();
+    let last = Timestamp::from_millis(124 * HOUR - 1);
+    assert_eq!([open(at(100), 1), open(last, 1), open(at(124), 1)], [true, true, false]);
+    assert!(!open(at(99), 1), "before it was opened");
+    assert!(!open(at(101), 2), "the person said something new since");
+    records.save(vec![used(pane, 1, at(120))]).unwrap();
+    assert_eq!([open(at(143), 1), open(at(144), 1)], [true, false], "from the last use");
+}
+
+#[test]
+fn a_window_is_for_one_agent_one_permission_and_one_conversation() {
+    let records = Records::new(Arc::new(MemoryKeep::new()));
+    let agents = ["agt_1", "agt_2"].map(|id| AgentId::parse(id).unwrap());
+    let scopes = ["filesystem:read", "clipboard:read"].map(|id| ScopeId::parse(id).unwrap());
+    let conversations = ["cnv_1", "cnv_2"].map(|id| ConversationId::parse(id).unwrap());
+    let pane = |agent: usize, scope: usize, conversation: usize| Pane {
+        agent: &agents[agent],
+        conversation: &conversations[conversation],
+        scope: &scopes[scope],
+    };
+    let open = |pane| is_open(&records, pane, 1, at(1)).unwrap();
+    records.save(vec![used(pane(0, 0, 0), 1, at(0)), used(pane(1, 0, 0), 1, at(0))]).unwrap();
+    assert!(open(pane(0, 0, 0)) && !open(pane(0, 1, 0)) && !open(pane(0, 0, 1)));
+    records.save(close(&records, &agents[0]).unwrap()).unwrap();
+    assert!(!open(pane(0, 0, 0)) && open(pane(1, 0, 0)), "only that agent's are closed");
+}

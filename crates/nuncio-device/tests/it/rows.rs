@@ -1,0 +1,181 @@
+//! Each row of the seed's §3.3 between agent, relay and device, and what the log says of it.
+
+use std::time::Duration;
+
+use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::ids::ConversationId;
+use nuncio_device::guard::Floors;
+use nuncio_device::prompt::Said;
+use nuncio_testkit::Method;
+use nuncio_testkit::a2h::Handset;
+use serde_json::{Value, json};
+
+use super::scene::{Running, Scene, manifest, scope};
+
+const ALL: [&str; 3] = ["filesystem:read", "notification:send", "location:read"];
+
+fn denied(reason: Reason) -> Result<Value, ToolError> {
+    Err(ToolError::Denied(reason))
+}
+
+fn code(answer: Result<Value, ToolError>) -> (ErrorCode, String) {
+    match answer {
+        Err(ToolError::Failed { code, message }) => (code, message.unwrap()),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// What the log says: status, reason, and whether the person was asked.
+fn log(running: &Running) -> Vec<(String, Option<String>, bool)> {
+    let count = running.device.verify_audit().unwrap();
+    let entries = running.device.audit().unwrap();
+    assert_eq!(u64::try_from(entries.len()).unwrap(), count);
+    entries.into_iter().map(|chained| (chained.entry.status, chained.entry.reason, chained.entry.asked)).collect()
+}
+
+fn line(status: &str, reason: Option<&str>, asked: bool) -> (String, Option<String>, bool) {
+    (status.to_owned(), reason.map(str::to_owned), asked)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn low_runs_medium_asks_once_and_high_each_time() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&ALL).await;
+    assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
+    assert_eq!(ada.prompt.count(), 0);
+    ada.prompt.will_say(&[Said::Yes]);
+    assert_eq!(scene.call("read_file", json!({"path": "a"})).await, Ok(json!({"run": 2})));
+    assert_eq!(scene.call("read_file", json!({"path": "b"})).await, Ok(json!({"run": 3})), "not asked again");
+    assert_eq!(ada.prompt.count(), 1);
+    ada.prompt.will_say(&[Said::Yes, Said::Yes]);
+    assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 4})));
+    assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 5})));
+    assert_eq!(ada.prompt.count(), 3);
+    let question = ada.prompt.asked.lock().unwrap()[0].clone();
+    assert_eq!((question.tool.as_str(), question.scope.as_str()), ("read_file", "filesystem:read"));
+    assert_eq!((question.sensitivity, question.agent_name.as_str()), (Sensitivity::Medium, "Notes"));
+    assert!(question.arguments.contains("\"path\": \"a\""), "{}", question.arguments);
+    let ok = |asked| line("ok", None, asked);
+    assert_eq!(log(&ada), [ok(false), ok(true), ok(false), ok(true), ok(true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_refuses_or_says_nothing() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&ALL).await;
+    ada.prompt.will_say(&[Said::No]);
+    assert_eq!(scene.call("where", json!({})).await, denied(Reason::UserRefused));
+    ada.prompt.will_say(&[Said::No]);
+    assert_eq!(scene.call("read_file", json!({})).await, denied(Reason::UserRefused));
+    let silence = async {
+        ada.prompt.questions(3).await;
+        scene.clock.jump(Duration::from_secs(31));
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), silence);
+    assert_eq!(answer, denied(Reason::UserTimeout));
+    assert_eq!(ada.tool.runs(), 0);
+    let refused = line("denied", Some("user_refused"), true);
+    assert_eq!(log(&ada), [refused.clone(), refused, line("denied", Some("user_timeout"), true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_declared_not_allowed_or_not_that_scope_is_denied() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let undeclared = scene.call_under("write_file", "notification:send", json!({})).await;
+    assert_eq!(undeclared, denied(Reason::ToolNotDeclared));
+    assert_eq!(scene.call("read_file", json!({})).await, denied(Reason::ScopeNotGranted));
+    // A tool of much at stake under the name of a permission that was given.
+    let confused = scene.call_under("where", "notification:send", json!({})).await;
+    assert_eq!(confused, denied(Reason::ScopeNotGranted));
+    let body = json!({"type": "group", "with": [Handset::member("ada")]});
+    let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
+    let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
+    let grouped = scene.agent.peer.call_tool_with(&group, "tell", json!({}), CallOptions::default()).await;
+    assert_eq!(grouped, denied(Reason::ToolNotSupportedInGroup));
+    assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
+    let reasons = ["tool_not_declared", "scope_not_granted", "scope_not_granted", "tool_not_supported_in_group"];
+    assert_eq!(log(&ada), reasons.map(|reason| line("denied", Some(reason), false)));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_have_the_code_of_their_cause() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let (wrong, why) = code(scene.call("tell", json!({"path": 1})).await);
+    assert_eq!(wrong, ErrorCode::InvalidArguments);
+    assert!(why.contains("path"), "{why}");
+    assert_eq!(ada.tool.runs(), 0);
+    let broken = code(scene.call("tell", json!({"path": "broken"})).await);
+    assert_eq!(broken, (ErrorCode::PlatformError, "the disk is broken".to_owned()));
+    let (large, why) = code(scene.call("tell", json!({"path": "large"})).await);
+    assert_eq!(large, ErrorCode::PlatformError);
+    assert!(why.contains("70014"), "{why}");
+    let endless = async {
+        nuncio_testkit::eventually("it runs", async || (ada.tool.runs() == 3).then_some(())).await;
+        scene.clock.jump(Duration::from_secs(6));
+    };
+    let (answer, ()) = tokio::join!(scene.call("tell", json!({"path": "endless"})), endless);
+    let (slow, why) = code(answer);
+    assert_eq!(slow, ErrorCode::PlatformError);
+    assert!(why.contains("longer"), "{why}");
+    // A permission this device has nothing for.
+    let mut more = manifest();
+    more["tools"].as_array_mut().unwrap().push(json!({
+        "name": "paste", "description_i18n_key": "x", "permission_scope": "clipboard:read",
+        "input_schema": {"type": "object", "additionalProperties": false},
+    }));
+    more["permission_scopes"].as_array_mut().unwrap().push(json!({
+        "id": "clipboard:read", "sensitivity": "medium",
+        "label_i18n_key": "agent.scope.clipboard_read.label",
+        "description_i18n_key": "agent.scope.clipboard_read.description",
+    }));
+    scene.owner.publish(scene.id.as_str(), &more).await.data();
+    scene.allow(&ada, &["notification:send", "clipboard:read"], nuncio_core::grant::Term::UntilRevoked).await;
+    assert_eq!(code(scene.call("paste", json!({})).await).0, ErrorCode::Unavailable);
+    let error = |reason| line("error", Some(reason), false);
+    let platform = "TOOL_PLATFORM_ERROR";
+    let expected = ["TOOL_INVALID_ARGUMENTS", platform, platform, platform, "TOOL_UNAVAILABLE"];
+    assert_eq!(log(&ada), expected.map(error));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_day_without_use_is_asked_about_again_and_so_is_what_is_stricter() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&ALL).await;
+    let read = async || scene.call("read_file", json!({})).await;
+    ada.prompt.will_say(&[Said::Yes]);
+    read().await.unwrap();
+    scene.clock.jump(Duration::from_secs(20 * 3600));
+    read().await.unwrap();
+    scene.clock.jump(Duration::from_secs(20 * 3600));
+    read().await.unwrap();
+    assert_eq!(ada.prompt.count(), 1, "each use opens it anew");
+    scene.clock.jump(Duration::from_secs(25 * 3600));
+    ada.prompt.will_say(&[Said::No]);
+    assert_eq!(read().await, denied(Reason::UserRefused));
+    // The person wants to hear of every notice from now on.
+    ada.device.ask_more(&scene.id, &scope("notification:send"), Some(Sensitivity::High)).unwrap();
+    ada.prompt.will_say(&[Said::No]);
+    assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
+    ada.device.ask_more(&scene.id, &scope("notification:send"), None).unwrap();
+    scene.call("tell", json!({})).await.unwrap();
+    // A month later only what is younger is kept, and it still holds together.
+    scene.clock.jump(Duration::from_secs(31 * 24 * 3600));
+    let ada = ada.restart();
+    scene.call("tell", json!({})).await.unwrap();
+    assert_eq!(log(&ada), [line("ok", None, false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_administrators_floor_holds_against_manifest_and_person() {
+    let scene = Scene::start().await;
+    let floors = Floors::new([(scope("notification:send"), Sensitivity::High)]);
+    let ada = scene.device_with("ada", floors).await;
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    ada.device.ask_more(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
+    ada.prompt.will_say(&[Said::No]);
+    assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
+}

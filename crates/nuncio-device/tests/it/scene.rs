@@ -1,0 +1,289 @@
+//! What the tests play with.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_a2h::client::Invitation;
+use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
+use nuncio_device::guard::Floors;
+use nuncio_device::prompt::{Prompt, Question, Said};
+use nuncio_device::tools::{LocalTool, ToolFailure, Tools};
+use nuncio_device::{Device, DeviceConfig};
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_server::SystemEntropy;
+use nuncio_server::admin::Order;
+use nuncio_testkit::a2h::{A2hServer, Handset, JumpingClock, Reached, SealedAgent, Way};
+use nuncio_testkit::{Gateway, eventually};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+
+/// Says what a test wants said, and remembers what was asked.
+#[derive(Debug, Default)]
+pub(crate) struct Script {
+    answers: Mutex<VecDeque<Said>>,
+    more: tokio::sync::Notify,
+    pub(crate) asked: Mutex<Vec<Question>>,
+}
+
+impl Script {
+    /// The next questions are answered so; any after them by nobody.
+    pub(crate) fn will_say(&self, answers: &[Said]) {
+        self.answers.lock().unwrap().extend(answers);
+        self.more.notify_one();
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.asked.lock().unwrap().len()
+    }
+
+    /// Waits for that many questions.
+    pub(crate) async fn questions(&self, count: usize) {
+        eventually("the person is asked", async || (self.count() == count).then_some(())).await;
+    }
+}
+
+#[async_trait]
+impl Prompt for Script {
+    async fn ask(&self, question: &Question) -> Said {
+        self.asked.lock().unwrap().push(question.clone());
+        loop {
+            let said = self.answers.lock().unwrap().pop_front();
+            match said {
+                Some(said) => return said,
+                None => self.more.notified().await,
+            }
+        }
+    }
+}
+
+/// A tool that does as its argument says, and counts.
+#[derive(Debug, Default)]
+pub(crate) struct Counter {
+    runs: AtomicUsize,
+}
+
+impl Counter {
+    pub(crate) fn runs(&self) -> usize {
+        self.runs.load(Ordering::SeqCst)
+    }
+}
+
+#[async_trait]
+impl LocalTool for Counter {
+    async fn run(&self, arguments: &Value, _: Duration) -> Result<Value, ToolFailure> {
+        self.runs.fetch_add(1, Ordering::SeqCst);
+        match arguments["path"].as_str() {
+            Some("broken") => Err(ToolFailure::Failed("the disk is broken".to_owned())),
+            Some("large") => Ok(json!({"content": "x".repeat(70_000)})),
+            Some("endless") => std::future::pending().await,
+            _ => Ok(json!({"run": self.runs()})),
+        }
+    }
+}
+
+/// A device that runs, and what it stands on.
+pub(crate) struct Running {
+    pub(crate) device: Device,
+    pub(crate) prompt: Arc<Script>,
+    pub(crate) tool: Arc<Counter>,
+    keep: Arc<dyn Keep>,
+    clock: JumpingClock,
+    stop: CancellationToken,
+}
+
+impl Running {
+    /// Ends at once, and begins again with what is kept; the tool goes on counting.
+    pub(crate) fn restart(self) -> Self {
+        self.stop.cancel();
+        let prompt = Arc::<Script>::default();
+        // What was going on goes on no more: it holds the old keys, and nobody hears it.
+        let copy = copied(&*self.keep);
+        let config = config(&copy, &self.clock, &prompt, &self.tool, Floors::default());
+        let device = Device::open(config).unwrap().unwrap();
+        run(device, prompt, Arc::clone(&self.tool), copy, self.clock.clone())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// What a process that was killed leaves.
+fn copied(keep: &dyn Keep) -> Arc<dyn Keep> {
+    let copy = MemoryKeep::new();
+    let names = keep.names("").unwrap();
+    let changes = names.into_iter().map(|name| {
+        let value = keep.load(&name).unwrap();
+        (name, value)
+    });
+    copy.save(changes.collect()).unwrap();
+    Arc::new(copy)
+}
+
+fn config(
+    keep: &Arc<dyn Keep>,
+    clock: &JumpingClock,
+    prompt: &Arc<Script>,
+    tool: &Arc<Counter>,
+    floors: Floors,
+) -> DeviceConfig {
+    let Way { fetch, dial, clock } = Way::straight().by_clock(clock);
+    let under = |tools: Tools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
+    DeviceConfig {
+        keep: Arc::clone(keep),
+        fetch,
+        dial,
+        clock,
+        entropy: Arc::new(SystemEntropy),
+        presets: Arc::default(),
+        floors,
+        tools: ["filesystem:read", "notification:send", "location:read"].into_iter().fold(Tools::default(), under),
+        prompt: Arc::clone(prompt) as _,
+    }
+}
+
+fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, keep: Arc<dyn Keep>, clock: JumpingClock) -> Running {
+    let stop = CancellationToken::new();
+    let (runs, until) = (device.clone(), stop.clone());
+    tokio::spawn(async move { runs.run(until).await.unwrap() });
+    Running { device, prompt, tool, keep, clock, stop }
+}
+
+/// A relay, an agent on it that its owner made, and people.
+pub(crate) struct Scene {
+    pub(crate) gateway: Gateway,
+    pub(crate) clock: JumpingClock,
+    pub(crate) server: A2hServer,
+    pub(crate) owner: Handset,
+    pub(crate) agent: SealedAgent,
+    pub(crate) id: AgentId,
+    pub(crate) token: String,
+}
+
+impl Scene {
+    pub(crate) async fn start() -> Self {
+        nuncio_server::fetch::install_crypto();
+        let clock = JumpingClock::new();
+        let gateway = Gateway::builder().agent("guide", AGENT).clock(&clock).start().await;
+        let server = A2hServer::at(gateway.url());
+        let owner = Handset::enrol(&server, &invite(&gateway, "owner").await).await;
+        let (id, token) = owner.make_agent(&json!({"display_name": "Notes"})).await;
+        owner.publish(&id, &manifest()).await.data();
+        let way = Way::straight().by_clock(&clock);
+        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+        let agent = SealedAgent::start(&way, &gateway.url(), (&id, &token), keep, Reached::Socket).await;
+        Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
+    }
+
+    /// A device of a person's, let in and running.
+    pub(crate) async fn device(&self, person: &str) -> Running {
+        self.device_with(person, Floors::default()).await
+    }
+
+    pub(crate) async fn device_with(&self, person: &str, floors: Floors) -> Running {
+        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+        let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
+        let invitation = Invitation {
+            url: self.gateway.url().parse().unwrap(),
+            trust: Trust::Configured,
+            code: invite(&self.gateway, person).await,
+            fingerprint: None,
+        };
+        let config = config(&keep, &self.clock, &prompt, &tool, floors);
+        let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
+        device.peer().publish_keys().await.unwrap();
+        run(device, prompt, tool, keep, self.clock.clone())
+    }
+
+    /// Ada's device, on which she allows the agent these.
+    pub(crate) async fn ada(&self, scopes: &[&str]) -> Running {
+        let ada = self.device("ada").await;
+        self.allow(&ada, scopes, Term::UntilRevoked).await;
+        ada
+    }
+
+    pub(crate) async fn allow(&self, running: &Running, scopes: &[&str], term: Term) {
+        let ask = running.device.look(&self.id).await.unwrap();
+        let given: BTreeMap<_, _> = scopes.iter().map(|id| (scope(id), term)).collect();
+        running.device.allow(&ask, &given).await.unwrap();
+    }
+
+    pub(crate) async fn conversation(&self) -> ConversationId {
+        let ada = nuncio_core::happening::Recipient::Person(PersonName::parse("ada").unwrap());
+        self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
+    }
+
+    pub(crate) async fn call(&self, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+        self.agent.call("ada", tool, arguments).await
+    }
+
+    /// The same with a name for the call.
+    pub(crate) async fn call_named(&self, name: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
+        let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
+        self.agent.peer.call_tool_with(&self.conversation().await, tool, arguments, options).await
+    }
+
+    /// The same with a scope and a time that no manifest gives.
+    pub(crate) async fn call_under(&self, tool: &str, under: &str, arguments: Value) -> Result<Value, ToolError> {
+        let options =
+            CallOptions { scope: Some(scope(under)), timeout: Some(Duration::from_secs(5)), ..CallOptions::default() };
+        self.agent.peer.call_tool_with(&self.conversation().await, tool, arguments, options).await
+    }
+}
+
+pub(crate) async fn invite(gateway: &Gateway, name: &str) -> String {
+    let order = Order::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
+    gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
+}
+
+pub(crate) fn scope(id: &str) -> ScopeId {
+    ScopeId::parse(id).unwrap()
+}
+
+const AGENT: &str = r#"
+[agent]
+name = "guide"
+version = "1.0.0"
+description = "Says little."
+
+[brain]
+kind = "script"
+"#;
+
+/// Three tools, under a preset of each sensitivity.
+pub(crate) fn manifest() -> Value {
+    let tool = |name: &str, scope: &str| {
+        json!({
+            "name": name, "description_i18n_key": "x", "permission_scope": scope, "timeout_ms": 5000,
+            "input_schema": {
+                "type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false,
+            },
+        })
+    };
+    let declared = |id: &str, sensitivity: &str| {
+        let stem = id.replace(':', "_");
+        json!({
+            "id": id, "sensitivity": sensitivity,
+            "label_i18n_key": format!("agent.scope.{stem}.label"),
+            "description_i18n_key": format!("agent.scope.{stem}.description"),
+        })
+    };
+    json!({
+        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
+        "tools": [
+            tool("read_file", "filesystem:read"), tool("tell", "notification:send"), tool("where", "location:read"),
+        ],
+        "permission_scopes": [
+            declared("filesystem:read", "medium"), declared("notification:send", "low"),
+            declared("location:read", "high"),
+        ],
+    })
+}

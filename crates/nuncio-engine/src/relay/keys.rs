@@ -1,0 +1,285 @@
+//! The public keys of devices and agents: taken from their owners, handed to those they talk with.
+
+use nuncio_core::Code;
+use nuncio_core::bundle::{Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
+use nuncio_core::signature::{CheckSignature as _, Signature};
+use nuncio_core::time::Timestamp;
+
+use super::conversations::{agent, member, person};
+use crate::Engine;
+use crate::access::{Caller, Credential};
+use crate::consent::{ConsentError, Ed25519};
+use crate::error::EngineError;
+use crate::ports::store::{Change, Conflict, RelayChange, StoreError};
+
+/// How many conversations are looked through at once.
+const PAGE: usize = 100;
+
+/// The largest backup, in bytes.
+const MAX_BACKUP: usize = 16 * 1024;
+
+/// Keys somebody brings.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KeyUpload {
+    /// Their keys; none when they stay as they are.
+    pub bundle: Option<KeyBundle>,
+    /// Keys for first messages.
+    pub one_time_keys: Vec<OneTimeKey>,
+}
+
+/// What is known of somebody's keys after they brought some.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeysHeld {
+    /// The number of the bundle.
+    pub seq: u64,
+    /// How many one-time keys wait.
+    pub one_time_keys: usize,
+}
+
+impl Engine {
+    /// Takes the keys of the caller's own device, or of the calling agent.
+    ///
+    /// # Errors
+    /// They are not theirs, not signed as they must be, or older than those that are known.
+    pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeysHeld, ConsentError> {
+        let me = member(by)?;
+        let known = match (&upload.bundle, &by.credential) {
+            (Some(bundle), _) => self.store().bundle(&bundle.keys.device_id).await?,
+            (None, Credential::Device(device)) => self.store().bundle(device).await?,
+            (None, _) => self.store().bundles(&me).await?.into_iter().next(),
+        };
+        // Whoever vouched for a device vouched for its signing key, not for its keys of today.
+        if let (Some(bundle), Some(known)) = (&mut upload.bundle, &known)
+            && bundle.endorsement.is_none()
+            && bundle.keys.signing_key == known.keys.signing_key
+        {
+            bundle.endorsement.clone_from(&known.endorsement);
+        }
+        let Some(bundle) = upload.bundle.as_ref().or(known.as_ref()) else {
+            return Err(ConsentError::new(Code::KeysNotFound, "send the bundle first, then one-time keys for it"));
+        };
+        self.check_bundle(by, &me, bundle).await?;
+        let (device, signer) = (&bundle.keys.device_id, &bundle.keys.signing_key);
+        if upload.one_time_keys.len() > MAX_ONE_TIME_KEYS {
+            return Err(refused(&format!("at most {MAX_ONE_TIME_KEYS} one-time keys come at once")));
+        }
+        if let Some(wrong) = upload.one_time_keys.iter().find(|key| !key.holds(device, signer, &Ed25519)) {
+            return Err(refused(&format!("one-time key {:?} is not signed by its device", wrong.key_id)));
+        }
+        let mut changes: Vec<Change> = Vec::new();
+        if known.as_ref() != Some(bundle) {
+            changes.push(RelayChange::PutBundle(Box::new(bundle.clone())).into());
+            changes.extend(self.tell_of_keys(&me).await?);
+        }
+        if !upload.one_time_keys.is_empty() {
+            let keys = upload.one_time_keys;
+            changes.push(RelayChange::PutOneTimeKeys { device: device.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
+        }
+        if !changes.is_empty() {
+            match self.commit_telling(changes).await {
+                Err(StoreError::Conflict(Conflict::Moved)) => {
+                    return Err(refused("its seq is not greater than that of the keys before"));
+                }
+                Err(StoreError::Conflict(Conflict::Exists)) => return Err(refused("the device is somebody else's")),
+                other => other?,
+            }
+        }
+        let one_time_keys = self.store().one_time_keys_left(device).await?;
+        Ok(KeysHeld { seq: bundle.keys.seq, one_time_keys })
+    }
+
+    async fn check_bundle(&self, by: &Caller, me: &Recipient, bundle: &KeyBundle) -> Result<(), ConsentError> {
+        if bundle.keys.owner != *me {
+            return Err(refused(&format!("it belongs to {}, and you are {me}", bundle.keys.owner)));
+        }
+        if let Credential::Device(device) = &by.credential {
+            if bundle.keys.device_id != *device {
+                return Err(refused("a device brings its own keys, under its own id"));
+            }
+            let enrolled = self.store().device(device).await?;
+            if enrolled.is_none_or(|enrolled| enrolled.key != bundle.keys.signing_key) {
+                return Err(refused("its signing key is not the one the device enrolled with"));
+            }
+        }
+        bundle.check(&Ed25519).map_err(|why| refused(&why.to_string()))
+    }
+
+    /// A device vouches for another of the same person.
+    ///
+    /// # Errors
+    /// The caller is no device, or the other one is not theirs or has no keys.
+    pub async fn endorse_device(
+        &self,
+        by: &Caller,
+        device: &DeviceId,
+        signature: Signature,
+    ) -> Result<KeyBundle, ConsentError> {
+        let me = member(by)?;
+        let Credential::Device(own) = &by.credential else {
+            return Err(ConsentError::new(Code::Unauthorized, "a person's device vouches for another"));
+        };
+        let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
+        let bundle = self.store().bundle(device).await?.filter(|found| found.keys.owner == me).ok_or_else(missing)?;
+        let signer = self.store().device(own).await?.ok_or_else(missing)?;
+        if own == device || !Ed25519.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
+            return Err(refused("the endorsement is not signed by another device of yours"));
+        }
+        let endorsement = Endorsement { by: own.clone(), signature };
+        let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..bundle };
+        let mut changes: Vec<Change> = vec![RelayChange::EndorseBundle { device: device.clone(), endorsement }.into()];
+        changes.extend(self.tell_of_keys(&me).await?);
+        self.commit_telling(changes).await?;
+        Ok(endorsed)
+    }
+
+    /// The keys of everyone's devices with whom the caller may talk: of a person, or of an agent.
+    ///
+    /// # Errors
+    /// There is nobody of that name for the caller.
+    pub async fn keys_of(&self, by: &Caller, owner: &Recipient) -> Result<Vec<KeyBundle>, ConsentError> {
+        self.may_see_keys(by, owner).await?;
+        self.keys_of_member(owner).await
+    }
+
+    /// The keys of everyone in a conversation.
+    ///
+    /// # Errors
+    /// The caller takes part in no such conversation.
+    pub async fn keys_of_conversation(&self, by: &Caller, id: &ConversationId) -> Result<Vec<KeyBundle>, ConsentError> {
+        let held = self.held_conversation(by, id).await?;
+        let mut all = Vec::new();
+        for one in &held.conversation.members {
+            all.extend(self.keys_of_member(one).await?);
+        }
+        Ok(all)
+    }
+
+    async fn keys_of_member(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, ConsentError> {
+        let mut valid = Vec::new();
+        for bundle in self.store().bundles(owner).await? {
+            let is_person = person(owner).is_some();
+            if !is_person || self.valid_device(&bundle.keys.device_id).await?.is_some() {
+                valid.push(bundle);
+            }
+        }
+        Ok(valid)
+    }
+
+    /// Hands out a one-time key of a device: each to one only, and the fallback key when there is no other.
+    ///
+    /// # Errors
+    /// There is no such device for the caller, or it has no such keys.
+    pub async fn take_one_time_key(&self, by: &Caller, device: &DeviceId) -> Result<OneTimeKey, ConsentError> {
+        let missing = || ConsentError::new(Code::KeysNotFound, format!("device {device} has no one-time keys here"));
+        let bundle = self.store().bundle(device).await?.ok_or_else(missing)?;
+        self.may_see_keys(by, &bundle.keys.owner).await.map_err(|_| missing())?;
+        loop {
+            let key = self.store().one_time_key(device).await?.ok_or_else(missing)?;
+            if key.fallback {
+                return Ok(key);
+            }
+            let take = RelayChange::TakeOneTimeKey { device: device.clone(), key_id: key.key_id.clone() };
+            match self.store().commit(vec![take.into()]).await {
+                // Somebody else has it.
+                Err(StoreError::Conflict(Conflict::Missing)) => {}
+                other => {
+                    other?;
+                    return Ok(key);
+                }
+            }
+        }
+    }
+
+    /// Whether the caller may see somebody's keys: people see each other and agents; agents see those who
+    /// deal with them, and whoever takes part in a conversation with them.
+    async fn may_see_keys(&self, by: &Caller, owner: &Recipient) -> Result<(), ConsentError> {
+        let me = member(by)?;
+        let there = match owner {
+            Recipient::Person(name) => self.store().person(name).await?.is_some(),
+            Recipient::Agent(id) => self.store().account(id).await?.is_some(),
+        };
+        let related = match (agent(&me), person(owner)) {
+            (Some(me), Some(name)) => self.store().relation_between(name, me).await?.is_some(),
+            _ => true,
+        };
+        if there && (related || me == *owner || self.share_a_conversation(&me, owner).await?) {
+            return Ok(());
+        }
+        Err(match owner {
+            Recipient::Person(name) => ConsentError::new(Code::PersonNotFound, format!("there is no {name} for you")),
+            Recipient::Agent(id) => ConsentError::new(Code::UnknownAgent, format!("no agent {id} has an account here")),
+        })
+    }
+
+    async fn share_a_conversation(&self, me: &Recipient, other: &Recipient) -> Result<bool, EngineError> {
+        let mut after = None;
+        loop {
+            let page = self.store().conversations_of(me, after.as_ref(), PAGE).await?;
+            if page.iter().any(|held| held.conversation.has(other)) {
+                return Ok(true);
+            }
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.conversation.id.clone()),
+                _ => return Ok(false),
+            }
+        }
+    }
+
+    /// Tells those with whom someone talks alone that their keys are others now, and themselves.
+    pub(crate) async fn tell_of_keys(&self, owner: &Recipient) -> Result<Vec<Change>, EngineError> {
+        let mut told = vec![owner.clone()];
+        let mut after = None;
+        loop {
+            let page = self.store().conversations_of(owner, after.as_ref(), PAGE).await?;
+            told.extend(page.iter().filter_map(|held| held.conversation.other(owner)).cloned());
+            match page.last() {
+                Some(last) if page.len() == PAGE => after = Some(last.conversation.id.clone()),
+                _ => break,
+            }
+        }
+        let happening = Happening::KeysChanged { owner: owner.clone() };
+        Ok(told.iter().map(|recipient| self.tell(recipient, happening.clone())).collect())
+    }
+
+    /// Keeps a person's keys as their device sealed them, replacing those before.
+    ///
+    /// # Errors
+    /// It is too large.
+    pub async fn put_backup(&self, person: &PersonName, content: String) -> Result<Timestamp, ConsentError> {
+        if content.len() > MAX_BACKUP {
+            return Err(ConsentError::new(Code::BodyTooLarge, format!("a backup has at most {MAX_BACKUP} bytes")));
+        }
+        let at = self.now();
+        self.store().commit(vec![RelayChange::PutBackup { person: person.clone(), content, at }.into()]).await?;
+        Ok(at)
+    }
+
+    /// A person's keys as they were backed up, and when.
+    ///
+    /// # Errors
+    /// There are none.
+    pub async fn backup(&self, person: &PersonName) -> Result<(String, Timestamp), ConsentError> {
+        self.store().backup(person).await?.ok_or_else(no_backup)
+    }
+
+    /// Forgets a person's backup.
+    ///
+    /// # Errors
+    /// There is none.
+    pub async fn remove_backup(&self, person: &PersonName) -> Result<(), ConsentError> {
+        match self.store().commit(vec![RelayChange::RemoveBackup(person.clone()).into()]).await {
+            Err(StoreError::Conflict(Conflict::Missing)) => Err(no_backup()),
+            other => Ok(other?),
+        }
+    }
+}
+
+fn refused(why: &str) -> ConsentError {
+    ConsentError::new(Code::BundleRefused, format!("the keys are not taken: {why}"))
+}
+
+fn no_backup() -> ConsentError {
+    ConsentError::new(Code::BackupNotFound, "nothing is backed up for you here")
+}

@@ -1,0 +1,233 @@
+//! Sealed messages: taken once, numbered, kept before they are answered for, and told to everyone.
+
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_core::conversation::{Claim, ContentType, ConversationType, MessagePlace, MsgSubtype, Post, Posted};
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
+
+use super::conversations::{agent, member, person, relation_required, unknown};
+use crate::Engine;
+use crate::access::{Caller, Credential};
+use crate::consent::{ConsentError, Details};
+use crate::error::EngineError;
+use crate::ports::store::relay::Held;
+use crate::ports::store::{Conflict, RelayChange, StoreError};
+
+/// How many messages are read at once, at most.
+const PAGE: usize = 100;
+
+/// How many are forgotten in one commit.
+const FORGET: usize = 500;
+
+/// A message somebody sends.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewPost {
+    /// The sender's name for it.
+    pub client_id: ClientMessageId,
+    /// What it holds.
+    pub content_type: ContentType,
+    /// Which artifact it is.
+    pub subtype: Option<MsgSubtype>,
+    /// The sealed message, byte for byte.
+    pub envelope: Arc<[u8]>,
+}
+
+/// A message that was taken.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Receipt {
+    /// The message in its place.
+    pub posted: Posted,
+    /// Whether it had been taken before.
+    pub again: bool,
+}
+
+impl Engine {
+    /// Takes a message: it is on disk when this returns, and everyone in the conversation is told.
+    ///
+    /// # Errors
+    /// The caller takes part in no such conversation, the message cannot be, or is one too many.
+    pub async fn post_message(&self, by: &Caller, id: &ConversationId, new: NewPost) -> Result<Receipt, ConsentError> {
+        let sender = member(by)?;
+        let device = match &by.credential {
+            Credential::Device(device) => Some(device.clone()),
+            _ => None,
+        };
+        let NewPost { client_id, content_type, subtype, envelope } = new;
+        let post = Post { client_id, sender, device, content_type, subtype, envelope };
+        post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
+        loop {
+            let held = self.store().held(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
+            let taken = self.take_call(&post);
+            let done = match &taken {
+                Ok(()) => self.commit_post(&held, &post).await,
+                // One that was taken before is answered as before, however many were sent since.
+                Err(_) => Err(PostFailed::Again),
+            };
+            if taken.is_ok() && done.is_err() {
+                self.return_call(&post);
+            }
+            let again = match done {
+                Ok(()) => false,
+                Err(PostFailed::Moved) => continue,
+                Err(PostFailed::Again) => true,
+                Err(PostFailed::Other(why)) => return Err(why),
+            };
+            let stored = self.store().relayed_by_client_id(id, &post.sender, &post.client_id).await?;
+            return match (stored, taken) {
+                (Some(posted), _) if !again || posted.post.says_the_same(&post) => Ok(Receipt { posted, again }),
+                (Some(_), _) => {
+                    let message = format!("{} names another message in this conversation", post.client_id);
+                    Err(ConsentError::new(Code::MessageClash, message))
+                }
+                (None, Err(too_many)) => Err(too_many),
+                (None, Ok(())) => Err(ConsentError::new(Code::Internal, "the message was forgotten at once")),
+            };
+        }
+    }
+
+    async fn commit_post(&self, held: &Held, post: &Post) -> Result<(), PostFailed> {
+        let conversation = &held.conversation;
+        if conversation.kind == ConversationType::H2a {
+            let (person, agent) =
+                (conversation.members.iter().find_map(person), conversation.members.iter().find_map(agent));
+            if let (Some(person), Some(agent)) = (person, agent)
+                && self.store().relation_between(person, agent).await.map_err(ConsentError::from)?.is_none()
+            {
+                return Err(PostFailed::Other(relation_required(agent)));
+            }
+        }
+        // A person's other devices are told as well; an agent knows what it sent.
+        let told = |one: &&Recipient| **one != post.sender || person(one).is_some();
+        let change = RelayChange::PostMessage {
+            conversation: conversation.id.clone(),
+            revision: conversation.revision,
+            at: self.now(),
+            post: post.clone(),
+            to: conversation.members.iter().filter(told).cloned().collect(),
+        };
+        match self.commit_telling(vec![change.into()]).await {
+            Ok(()) => Ok(()),
+            Err(StoreError::Conflict(Conflict::Exists)) => Err(PostFailed::Again),
+            Err(StoreError::Conflict(Conflict::Moved)) => Err(PostFailed::Moved),
+            Err(other) => Err(PostFailed::Other(other.into())),
+        }
+    }
+
+    fn take_call(&self, post: &Post) -> Result<(), ConsentError> {
+        let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
+        let per_minute = self.limits().relay.tool_calls_per_minute;
+        self.tool_calls().take(agent, per_minute, self.now()).map_err(|wait| {
+            let seconds = wait.as_millis().div_ceil(1000).try_into().unwrap_or(u64::MAX);
+            let message = format!("an agent calls at most {per_minute} tools a minute; try again in {seconds} s");
+            ConsentError::with(Code::RateLimited, message, Details::RetryAfter(seconds))
+        })
+    }
+
+    fn return_call(&self, post: &Post) {
+        if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
+            self.tool_calls().give_back(agent, self.limits().relay.tool_calls_per_minute);
+        }
+    }
+
+    /// A conversation's messages after a number, in order.
+    ///
+    /// # Errors
+    /// The caller takes part in no such conversation.
+    pub async fn messages_after(
+        &self,
+        by: &Caller,
+        id: &ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Posted>, ConsentError> {
+        self.held_conversation(by, id).await?;
+        Ok(self.store().relayed_after(id, after, limit.min(PAGE)).await?)
+    }
+
+    /// A message that somebody was told of; none once it is forgotten.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn relayed(&self, place: &MessagePlace) -> Result<Option<Posted>, EngineError> {
+        Ok(self.store().relayed(place).await?)
+    }
+
+    /// A device takes a tool call upon itself: no other will.
+    ///
+    /// # Errors
+    /// Another did, or there is no such call for this person.
+    pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<Claim, ConsentError> {
+        let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
+        let Credential::Device(device) = &by.credential else {
+            return Err(ConsentError::new(Code::Unauthorized, "a person's device claims calls: send its access token"));
+        };
+        let me = member(by)?;
+        let place = MessagePlace::of(id).ok_or_else(missing)?;
+        self.store().held(&place.conversation, &me).await?.ok_or_else(missing)?;
+        let posted = self.store().relayed(&place).await?.ok_or_else(missing)?;
+        if !posted.post.is_tool_call() {
+            return Err(missing());
+        }
+        let claimed = |claim: Claim| match claim.device == *device {
+            true => Ok(claim),
+            false => {
+                let message = format!("device {} took this call upon itself; drop it", claim.device);
+                Err(ConsentError::new(Code::MessageClaimed, message))
+            }
+        };
+        if let Some(claim) = self.store().claim(&place).await? {
+            return claimed(claim);
+        }
+        let claim = Claim { device: device.clone(), at: self.now() };
+        let happening =
+            Happening::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
+        let changes = vec![
+            RelayChange::ClaimMessage { place: place.clone(), claim: claim.clone() }.into(),
+            self.tell(&me, happening),
+        ];
+        match self.commit_telling(changes).await {
+            Err(StoreError::Conflict(Conflict::Exists)) => {
+                self.store().claim(&place).await?.ok_or_else(missing).and_then(claimed)
+            }
+            Err(StoreError::Conflict(Conflict::Missing)) => Err(missing()),
+            other => {
+                other?;
+                Ok(claim)
+            }
+        }
+    }
+
+    /// Forgets messages that were kept long enough.
+    ///
+    /// # Errors
+    /// The store cannot be used.
+    pub async fn forget_old_messages(&self) -> Result<(), EngineError> {
+        let before = self.now().before(self.limits().relay.messages_kept);
+        while self.store().is_any_relayed_before(before).await? {
+            self.store().commit(vec![RelayChange::ForgetMessages { before, limit: FORGET }.into()]).await?;
+        }
+        let before = self.now().before(self.limits().relay.delivery_log_kept);
+        while self.store().is_any_delivery_logged_before(before).await? {
+            self.store().commit(vec![RelayChange::ForgetDeliveryLog { before, limit: FORGET }.into()]).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Why a message was not put where it belongs.
+enum PostFailed {
+    /// It is there already, or may be.
+    Again,
+    /// Others take part by now.
+    Moved,
+    /// For good.
+    Other(ConsentError),
+}
+
+impl From<ConsentError> for PostFailed {
+    fn from(error: ConsentError) -> Self {
+        Self::Other(error)
+    }
+}

@@ -1,0 +1,64 @@
+//! What an agent's calls are signed with.
+
+use std::fmt;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+
+use crate::ports::Entropy;
+
+/// How a secret begins when it is written.
+const PREFIX: &str = "whsec_";
+
+/// A secret shared with an agent. It is shown once, and sealed from then on.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookSecret([u8; 32]);
+
+impl WebhookSecret {
+    /// A new one.
+    pub(super) fn random(entropy: &dyn Entropy) -> Self {
+        let mut bytes = [0; 32];
+        entropy.fill(&mut bytes);
+        Self(bytes)
+    }
+
+    /// Reads one as it is written.
+    pub(super) fn read(text: &str) -> Option<Self> {
+        let bytes = STANDARD.decode(text.strip_prefix(PREFIX)?).ok()?;
+        bytes.try_into().ok().map(Self)
+    }
+
+    /// The key itself.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.0
+    }
+
+    /// How it is written: `whsec_` and base64.
+    #[must_use]
+    pub fn text(&self) -> String {
+        format!("{PREFIX}{}", STANDARD.encode(self.0))
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WebhookSecret")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_is_read_as_it_is_written_and_never_shown() {
+        let secret = WebhookSecret([7; 32]);
+        assert_eq!(secret.text(), "whsec_BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc=");
+        assert_eq!(WebhookSecret::read(&secret.text()), Some(secret.clone()));
+        assert_eq!(format!("{secret:?}"), "WebhookSecret");
+        for wrong in ["", "whsec_", "whsec_BwcH", "BwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwcHBwc="] {
+            assert_eq!(WebhookSecret::read(wrong), None, "{wrong}");
+        }
+    }
+}

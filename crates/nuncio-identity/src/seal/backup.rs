@@ -1,0 +1,224 @@
+//! A backup of the keys that stay, under a passphrase. Sessions are never in it: a ratchet that is put back is broken.
+
+use std::fmt;
+
+use argon2::{Algorithm, Argon2, Params, Version};
+use nuncio_core::Code;
+use nuncio_core::bundle::AgreementKey;
+use nuncio_core::digest::canonical;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::signature::PublicKey;
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::cipher::{self, NONCE, TAG};
+use super::party::Party;
+use super::secrets::Secrets;
+use crate::encoding::{base64url, base64url_exact};
+use crate::jcs::sha256;
+
+/// The length of a salt, in bytes.
+const SALT: usize = 32;
+/// The length of a wrapped key, in bytes.
+const WRAPPED: usize = NONCE + 32 + TAG;
+
+/// How much work a passphrase costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Argon2Params {
+    /// Memory, in KiB.
+    pub m: u32,
+    /// Passes.
+    pub t: u32,
+    /// Lanes.
+    pub p: u32,
+}
+
+impl Argon2Params {
+    /// What new backups use.
+    pub const RECOMMENDED: Self = Self { m: 65_536, t: 3, p: 4 };
+    /// Less is refused: a server that lowered them would guess faster.
+    pub const LEAST: Self = Self { m: 19_456, t: 2, p: 1 };
+    /// More is refused before it costs anything.
+    pub const MOST: Self = Self { m: 1_048_576, t: 16, p: 16 };
+
+    pub(super) fn derive(self, passphrase: &str, salt: &[u8; SALT]) -> Result<Zeroizing<[u8; 32]>, BackupError> {
+        let fits = |value: u32, least: u32, most: u32| (least..=most).contains(&value);
+        let (least, most) = (Self::LEAST, Self::MOST);
+        if !(fits(self.m, least.m, most.m) && fits(self.t, least.t, most.t) && fits(self.p, least.p, most.p)) {
+            return Err(BackupError::Params(self));
+        }
+        let params = Params::new(self.m, self.t, self.p, Some(32)).map_err(|_| BackupError::Params(self))?;
+        let mut key = Zeroizing::new([0; 32]);
+        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
+            .hash_password_into(passphrase.as_bytes(), salt, key.as_mut_slice())
+            .map_err(|_| BackupError::Params(self))?;
+        Ok(key)
+    }
+}
+
+/// A backup, to be left with the server: it says nothing to whoever has not the passphrase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// The private X25519 key of HPKE, wrapped.
+    pub backup_a: String,
+    /// The private Ed25519 key, wrapped.
+    pub backup_b: String,
+    /// 32 random bytes.
+    pub argon2_salt: String,
+    /// How the wrapping key follows from the passphrase.
+    pub argon2_params: Argon2Params,
+    /// The public X25519 key.
+    pub public_key: AgreementKey,
+    /// The public Ed25519 key.
+    pub signing_public_key: PublicKey,
+    /// The device.
+    pub device_id: DeviceId,
+}
+
+/// Why there is no backup, or it cannot be opened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum BackupError {
+    /// The device has no name yet.
+    #[error("this device has no name yet: enrol it first")]
+    Unnamed,
+    /// The passphrase is too short.
+    #[error("a passphrase has at least {SHORTEST} characters: take several words")]
+    Short,
+    /// The work it asks for is too little or too much.
+    #[error("the backup asks for argon2 m={}, t={}, p={}, which is outside of what is safe", .0.m, .0.t, .0.p)]
+    Params(Argon2Params),
+    /// It is not written as it must be.
+    #[error("the backup is damaged")]
+    Damaged,
+    /// The passphrase is another, or something was changed.
+    #[error("the passphrase does not open this backup, or the backup was changed")]
+    Refused,
+}
+
+impl BackupError {
+    /// Its code.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Self::Unnamed => Code::DeviceNotFound,
+            Self::Short => Code::BadRequest,
+            Self::Params(_) | Self::Damaged | Self::Refused => Code::BackupUnreadable,
+        }
+    }
+}
+
+/// The shortest passphrase that is taken, in characters.
+pub const SHORTEST: usize = 12;
+
+/// Keys from a backup, for [`Party::restore`].
+pub struct Restored {
+    secrets: Secrets,
+    device: DeviceId,
+}
+
+impl Restored {
+    /// The device they were of.
+    #[must_use]
+    pub const fn device(&self) -> &DeviceId {
+        &self.device
+    }
+
+    /// The signing key they hold.
+    #[must_use]
+    pub fn signing_key(&self) -> PublicKey {
+        self.secrets.signing_key()
+    }
+
+    pub(super) fn into_secrets(self) -> Secrets {
+        self.secrets
+    }
+}
+
+impl fmt::Debug for Restored {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Restored").field("device", &self.device).field("secrets", &self.secrets).finish()
+    }
+}
+
+/// Makes a backup of a party's long-term keys.
+///
+/// # Errors
+/// The party has no name yet, the passphrase is too short, or the work is outside of what is safe.
+pub fn seal(party: &Party, passphrase: &str, params: Argon2Params) -> Result<Backup, BackupError> {
+    let (_, device) = party.named().ok_or(BackupError::Unnamed)?;
+    if passphrase.chars().count() < SHORTEST {
+        return Err(BackupError::Short);
+    }
+    wrap(&party.secrets, device, passphrase, params, cipher::random(), [cipher::random(), cipher::random()])
+}
+
+pub(super) fn wrap(
+    secrets: &Secrets,
+    device: &DeviceId,
+    passphrase: &str,
+    params: Argon2Params,
+    salt: [u8; SALT],
+    [nonce_a, nonce_b]: [[u8; NONCE]; 2],
+) -> Result<Backup, BackupError> {
+    let key = params.derive(passphrase, &salt)?;
+    let mut backup = Backup {
+        backup_a: String::new(),
+        backup_b: String::new(),
+        argon2_salt: base64url(&salt),
+        argon2_params: params,
+        public_key: secrets.hpke_key(),
+        signing_public_key: secrets.signing_key(),
+        device_id: device.clone(),
+    };
+    let wrap = |label, secret: &[u8; 32], nonce: [u8; NONCE]| {
+        let mut text = Vec::with_capacity(WRAPPED);
+        text.extend_from_slice(secret);
+        cipher::encrypt(&key, nonce, &backup.associated(label), &mut text);
+        base64url(&[nonce.as_slice(), &text].concat())
+    };
+    let wrapped =
+        (wrap(AGREEMENT, secrets.agreement_secret(), nonce_a), wrap(SIGNING, secrets.signing_seed(), nonce_b));
+    (backup.backup_a, backup.backup_b) = wrapped;
+    Ok(backup)
+}
+
+/// Opens a backup.
+///
+/// # Errors
+/// It is damaged, asks for work outside of what is safe, or the passphrase is another.
+pub fn open(backup: &Backup, passphrase: &str) -> Result<Restored, BackupError> {
+    let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
+    let key = backup.argon2_params.derive(passphrase, &salt)?;
+    let unwrap = |label, text: &str| {
+        let mut bytes = Zeroizing::new(base64url_exact::<WRAPPED>(text).ok_or(BackupError::Damaged)?);
+        let (nonce, text) = bytes.split_first_chunk_mut::<NONCE>().ok_or(BackupError::Damaged)?;
+        let secret = cipher::decrypt(&key, *nonce, &backup.associated(label), text).ok_or(BackupError::Refused)?;
+        <[u8; 32]>::try_from(&*secret).map(Zeroizing::new).map_err(|_| BackupError::Damaged)
+    };
+    let agreement = unwrap(AGREEMENT, &backup.backup_a)?;
+    let signing = unwrap(SIGNING, &backup.backup_b)?;
+    let secrets = Secrets::new(&signing, &agreement);
+    if (secrets.hpke_key(), secrets.signing_key()) != (backup.public_key, backup.signing_public_key) {
+        return Err(BackupError::Damaged);
+    }
+    Ok(Restored { secrets, device: backup.device_id.clone() })
+}
+
+const AGREEMENT: &str = "a2h/backup/v1/x25519";
+const SIGNING: &str = "a2h/backup/v1/ed25519";
+
+impl Backup {
+    /// What a wrapped key is tied to: what it is for, whose it is, and how the wrapping key was made.
+    fn associated(&self, label: &str) -> Vec<u8> {
+        let whose = serde_json::json!({
+            "argon2_params": self.argon2_params,
+            "argon2_salt": self.argon2_salt,
+            "device_id": self.device_id,
+            "public_key": self.public_key,
+            "signing_public_key": self.signing_public_key,
+        });
+        [label.as_bytes(), &sha256(&canonical(&whose))].concat()
+    }
+}

@@ -1,0 +1,110 @@
+//! The body of an envelope: what is said, padded and encrypted once for all.
+
+use zeroize::Zeroizing;
+
+use super::cipher::{self, NONCE, TAG};
+
+/// The smallest padded text, in bytes.
+const SMALLEST: usize = 256;
+/// The length of the length.
+const PREFIX: usize = 4;
+const LABEL: &[u8; 11] = b"a2h/body/v1";
+
+/// A body as it travels.
+pub(super) struct Body {
+    pub(super) nonce: [u8; NONCE],
+    pub(super) ct: Vec<u8>,
+}
+
+/// How long a text of so many bytes is when it is padded: its length is written before it, and the sum is rounded up
+/// as Padmé does (at most 12 % more), to 256 at least.
+#[must_use]
+pub fn padded_len(text: usize) -> usize {
+    let length = text.saturating_add(PREFIX);
+    if length <= SMALLEST {
+        return SMALLEST;
+    }
+    let exponent = length.ilog2();
+    let kept = exponent.ilog2() + 1;
+    let mask = (1_usize << (exponent - kept)) - 1;
+    length.saturating_add(mask) & !mask
+}
+
+fn associated(header: &[u8; 32]) -> [u8; 43] {
+    let mut aad = [0; 43];
+    aad[..11].copy_from_slice(LABEL);
+    aad[11..].copy_from_slice(header);
+    aad
+}
+
+/// Pads and encrypts a text under a key that is used for nothing else.
+pub(super) fn encrypt(key: &[u8; 32], nonce: [u8; NONCE], header: &[u8; 32], text: &[u8]) -> Option<Body> {
+    let length = u32::try_from(text.len()).ok()?;
+    let padded = padded_len(text.len());
+    let mut ct = Vec::with_capacity(padded + TAG);
+    ct.extend_from_slice(&length.to_be_bytes());
+    ct.extend_from_slice(text);
+    ct.resize(padded, 0);
+    cipher::encrypt(key, nonce, &associated(header), &mut ct);
+    Some(Body { nonce, ct })
+}
+
+/// Decrypts a body and takes the padding off; none where anything was changed or is not padded as it must be.
+pub(super) fn decrypt(key: &[u8; 32], header: &[u8; 32], body: Body) -> Option<Zeroizing<Vec<u8>>> {
+    let mut ct = Zeroizing::new(body.ct);
+    let padded = cipher::decrypt(key, body.nonce, &associated(header), &mut ct)?.len();
+    let length = usize::try_from(u32::from_be_bytes(*ct.first_chunk::<PREFIX>()?)).ok()?;
+    let whole = padded_len(length) == padded && ct.get(PREFIX + length..padded)?.iter().all(|byte| *byte == 0);
+    if !whole {
+        return None;
+    }
+    ct.truncate(PREFIX + length);
+    ct.drain(..PREFIX);
+    Some(ct)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lengths_are_rounded_up_to_few_and_never_by_much() {
+        for (text, padded) in [(0, 256), (252, 256), (253, 272), (268, 272), (269, 288), (1020, 1024), (1021, 1088)] {
+            assert_eq!(padded_len(text), padded, "{text}");
+        }
+        let mut lengths = std::collections::BTreeSet::new();
+        for text in 0..=400_000 {
+            let padded = padded_len(text);
+            assert!(padded >= text + PREFIX && (padded == SMALLEST || padded * 100 <= (text + PREFIX) * 112), "{text}");
+            lengths.insert(padded);
+        }
+        assert!(lengths.len() < 250, "{}", lengths.len());
+    }
+
+    #[test]
+    fn padding_is_read_one_way_only() {
+        let (key, header) = ([1; 32], [2; 32]);
+        for length in [0, 1, 252, 253, 5000] {
+            let text = vec![7; length];
+            let body = encrypt(&key, [3; NONCE], &header, &text).unwrap();
+            assert_eq!(body.ct.len(), padded_len(length) + TAG);
+            assert_eq!(decrypt(&key, &header, body).unwrap().as_slice(), text);
+        }
+        // The same text with more padding, with other padding, and with a length beyond its end.
+        let forged = |text: &[u8]| {
+            let mut ct = text.to_vec();
+            cipher::encrypt(&key, [3; NONCE], &associated(&header), &mut ct);
+            decrypt(&key, &header, Body { nonce: [3; NONCE], ct })
+        };
+        let mut padded = [[0, 0, 0, 1, b'x'].as_slice(), &[0; 251]].concat();
+        assert_eq!(forged(&padded).unwrap().as_slice(), b"x");
+        assert!(forged(&[padded.as_slice(), &[0; 16]].concat()).is_none());
+        padded[255] = 1;
+        assert!(forged(&padded).is_none());
+        padded[3] = 253;
+        assert!(forged(&padded).is_none());
+        assert!(forged(b"\0\0").is_none());
+        let body = encrypt(&key, [3; NONCE], &header, b"x").unwrap();
+        assert!(decrypt(&key, &[9; 32], body).is_none(), "another header");
+    }
+}

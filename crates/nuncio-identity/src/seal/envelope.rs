@@ -1,0 +1,203 @@
+//! The envelope `a2h-envelope-v1` as it travels, and what is signed of it.
+
+use std::borrow::Cow;
+
+use nuncio_core::bundle::WrapAlgorithm;
+use nuncio_core::conversation::MAX_ENVELOPE;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::signature::Signature;
+use serde::Deserialize;
+use serde_json::value::RawValue;
+use sha2::{Digest as _, Sha256};
+
+use super::body::Body;
+use super::cipher::NONCE;
+use super::header::{Header, VERSION};
+use super::hpke;
+use crate::encoding::{base64url, base64url_exact, from_base64url};
+use crate::jcs::sha256;
+
+/// How many devices one envelope is sealed to at most.
+pub(super) const MAX_ENTRIES: usize = 2048;
+/// The largest Olm message that carries a content key.
+const MAX_OLM: usize = 1024;
+const LABEL: &[u8; 10] = b"a2h/sig/v1";
+
+/// The content key for one device.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Entry {
+    pub(super) device: DeviceId,
+    pub(super) wrap: Wrap,
+}
+
+/// How it is wrapped.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Wrap {
+    /// In a session: an Olm message and its type.
+    Olm { kind: u8, ct: Vec<u8> },
+    /// To the key that is named.
+    Hpke { kid: [u8; 32], enc: [u8; 32], ct: Vec<u8> },
+}
+
+/// What a signature is over: 106 bytes.
+pub(super) type Signed = [u8; 106];
+
+fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> Signed {
+    let mut bytes = [0; 106];
+    bytes[..10].copy_from_slice(LABEL);
+    bytes[10..42].copy_from_slice(header);
+    bytes[42..74].copy_from_slice(body);
+    bytes[74..].copy_from_slice(to);
+    bytes
+}
+
+/// The canonical form of a body, whose parts are in base64url and need no escaping.
+fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for part in ["{\"ct\":\"", ct, "\",\"nonce\":\"", nonce, "\"}"] {
+        hash.update(part);
+    }
+    hash.finalize().into()
+}
+
+/// The canonical form of the entries.
+pub(super) fn entries_text(entries: &[Entry]) -> String {
+    let mut text = String::with_capacity(2 + entries.len() * 320);
+    text.push('[');
+    for (place, entry) in entries.iter().enumerate() {
+        if place > 0 {
+            text.push(',');
+        }
+        let device = entry.device.as_str();
+        let parts = match &entry.wrap {
+            Wrap::Olm { kind, ct } => {
+                format!(r#"{{"alg":"olm-v1","ct":"{}","device_id":"{device}","type":{kind}}}"#, base64url(ct))
+            }
+            Wrap::Hpke { kid, enc, ct } => format!(
+                r#"{{"alg":"hpke-x25519-hkdfsha256-aes256gcm","ct":"{}","device_id":"{device}","enc":"{}","kid":"{}"}}"#,
+                base64url(ct),
+                base64url(enc),
+                base64url(kid)
+            ),
+        };
+        text.push_str(&parts);
+    }
+    text.push(']');
+    text
+}
+
+/// Writes an envelope; `sign` is given what is signed. None where it is too large.
+pub(super) fn write(
+    header: &[u8],
+    body: &Body,
+    entries: &[Entry],
+    sign: impl FnOnce(&Signed) -> Signature,
+) -> Option<Vec<u8>> {
+    let (ct, nonce, to) = (base64url(&body.ct), base64url(&body.nonce), entries_text(entries));
+    let signature = sign(&signed(&sha256(header), &body_hash(&ct, &nonce), &sha256(to.as_bytes()))).to_string();
+    let mut bytes = Vec::with_capacity(ct.len() + to.len() + header.len() + 200);
+    for part in [
+        b"{\"body\":{\"ct\":\"".as_slice(),
+        ct.as_bytes(),
+        b"\",\"nonce\":\"",
+        nonce.as_bytes(),
+        b"\"},\"hdr\":",
+        header,
+        b",\"sig\":\"",
+        signature.as_bytes(),
+        b"\",\"to\":",
+        to.as_bytes(),
+        b"}",
+    ] {
+        bytes.extend_from_slice(part);
+    }
+    (bytes.len() <= MAX_ENVELOPE).then_some(bytes)
+}
+
+/// An envelope as it came: well formed, and nothing more.
+pub(super) struct Envelope {
+    pub(super) header: Header,
+    pub(super) header_hash: [u8; 32],
+    pub(super) body: Body,
+    pub(super) entries: Vec<Entry>,
+    pub(super) signature: Signature,
+    pub(super) signed: Signed,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Wire<'a> {
+    #[serde(borrow)]
+    hdr: &'a RawValue,
+    #[serde(borrow)]
+    body: WireBody<'a>,
+    #[serde(borrow)]
+    to: Vec<WireEntry<'a>>,
+    #[serde(borrow)]
+    sig: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireBody<'a> {
+    #[serde(borrow)]
+    nonce: Cow<'a, str>,
+    #[serde(borrow)]
+    ct: Cow<'a, str>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WireEntry<'a> {
+    device_id: DeviceId,
+    alg: WrapAlgorithm,
+    #[serde(borrow)]
+    ct: Cow<'a, str>,
+    #[serde(rename = "type")]
+    kind: Option<u8>,
+    #[serde(borrow)]
+    enc: Option<Cow<'a, str>>,
+    #[serde(borrow)]
+    kid: Option<Cow<'a, str>>,
+}
+
+/// Reads an envelope. The header must come in its canonical form; the rest may be written in any way.
+pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
+    if bytes.len() > MAX_ENVELOPE {
+        return Err(format!("it has more than {MAX_ENVELOPE} bytes"));
+    }
+    let wire: Wire<'_> = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
+    let header: Header = serde_json::from_str(wire.hdr.get()).map_err(|error| format!("hdr: {error}"))?;
+    if header.v != VERSION {
+        return Err(format!("hdr.v must be {VERSION:?}"));
+    }
+    if header.canonical() != wire.hdr.get().as_bytes() {
+        return Err("hdr is not in its canonical form (RFC 8785, times as 2026-11-15T11:00:00.000Z)".to_owned());
+    }
+    if wire.to.len() > MAX_ENTRIES {
+        return Err(format!("to has more than {MAX_ENTRIES} entries"));
+    }
+    let entries = wire.to.iter().map(entry).collect::<Option<Vec<_>>>().ok_or("an entry of to is not as it must be")?;
+    let nonce = base64url_exact::<NONCE>(&wire.body.nonce).ok_or("body.nonce is not 12 bytes in base64url")?;
+    let ct = from_base64url(&wire.body.ct).ok_or("body.ct is not in base64url")?;
+    let signature = Signature::parse(&wire.sig).ok_or("sig is not 64 bytes in base64url")?;
+    let header_hash = sha256(wire.hdr.get().as_bytes());
+    let body_hash = body_hash(&wire.body.ct, &wire.body.nonce);
+    let signed = signed(&header_hash, &body_hash, &sha256(entries_text(&entries).as_bytes()));
+    Ok(Envelope { header, header_hash, body: Body { nonce, ct }, entries, signature, signed })
+}
+
+fn entry(wire: &WireEntry<'_>) -> Option<Entry> {
+    if wire.ct.len() > MAX_OLM * 2 {
+        return None;
+    }
+    let ct = from_base64url(&wire.ct)?;
+    let wrap = match (wire.alg, wire.kind, &wire.enc, &wire.kid) {
+        (WrapAlgorithm::Olm, Some(kind @ (0 | 1)), None, None) if ct.len() <= MAX_OLM => Wrap::Olm { kind, ct },
+        (WrapAlgorithm::Hpke, None, Some(enc), Some(kid)) if ct.len() == hpke::CT => {
+            Wrap::Hpke { kid: base64url_exact(kid)?, enc: base64url_exact(enc)?, ct }
+        }
+        _ => return None,
+    };
+    Some(Entry { device: wire.device_id.clone(), wrap })
+}

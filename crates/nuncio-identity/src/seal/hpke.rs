@@ -1,0 +1,99 @@
+//! A content key for one device by HPKE (RFC 9180): base mode, X25519, HKDF-SHA256, AES-256-GCM.
+
+use std::convert::Infallible;
+
+use hpke::aead::AesGcm256;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::X25519HkdfSha256;
+use hpke::rand_core::{TryCryptoRng, TryRng};
+use hpke::{Deserializable as _, Kem as _, OpModeR, OpModeS, Serializable as _};
+use nuncio_core::bundle::AgreementKey;
+use zeroize::Zeroizing;
+
+use crate::jcs::sha256;
+
+const INFO: &[u8] = b"a2h/cek/v1";
+
+/// A content key with the hash of its header, before it is wrapped.
+pub(super) const WRAPPED: usize = 64;
+/// The same, wrapped.
+pub(super) const CT: usize = WRAPPED + 16;
+
+/// The public half of a private key.
+pub(super) fn public(secret: &[u8; 32]) -> AgreementKey {
+    let secret = private(secret);
+    AgreementKey::new(X25519HkdfSha256::sk_to_pk(&secret).to_bytes().into())
+}
+
+/// Names a key.
+pub(super) fn kid(key: &AgreementKey) -> [u8; 32] {
+    sha256(key.as_bytes())
+}
+
+/// Wraps for the holder of `key`, with an ephemeral key derived from `fresh`: 32 random bytes, used once. None where
+/// the key is one that agrees on nothing.
+pub(super) fn wrap(
+    key: &AgreementKey,
+    header: &[u8; 32],
+    plain: &[u8; WRAPPED],
+    fresh: [u8; 32],
+) -> Option<([u8; 32], Vec<u8>)> {
+    let key = <X25519HkdfSha256 as hpke::Kem>::PublicKey::from_bytes(key.as_bytes()).ok()?;
+    let mut fresh = Fresh(Some(Zeroizing::new(fresh)));
+    let (enc, ct) = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
+        &OpModeS::Base,
+        &key,
+        INFO,
+        plain,
+        header,
+        &mut fresh,
+    )
+    .ok()?;
+    Some((enc.to_bytes().into(), ct))
+}
+
+/// Unwraps; none where anything was changed or it was for somebody else.
+pub(super) fn unwrap(
+    secret: &[u8; 32],
+    header: &[u8; 32],
+    enc: &[u8; 32],
+    ct: &[u8],
+) -> Option<Zeroizing<[u8; WRAPPED]>> {
+    let enc = <X25519HkdfSha256 as hpke::Kem>::EncappedKey::from_bytes(enc).ok()?;
+    let plain = hpke::single_shot_open::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
+        &OpModeR::Base,
+        &private(secret),
+        &enc,
+        INFO,
+        ct,
+        header,
+    );
+    let plain = Zeroizing::new(plain.ok()?);
+    plain.as_slice().try_into().ok().map(Zeroizing::new)
+}
+
+fn private(secret: &[u8; 32]) -> <X25519HkdfSha256 as hpke::Kem>::PrivateKey {
+    <X25519HkdfSha256 as hpke::Kem>::PrivateKey::from_bytes(secret).expect("an X25519 private key is any 32 bytes")
+}
+
+/// Gives out the bytes it was given, for the one draw of an encapsulation.
+struct Fresh(Option<Zeroizing<[u8; 32]>>);
+
+impl TryRng for Fresh {
+    type Error = Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Infallible> {
+        unreachable!("an encapsulation draws bytes")
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Infallible> {
+        unreachable!("an encapsulation draws bytes")
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Infallible> {
+        bytes.copy_from_slice(&*self.0.take().expect("an encapsulation draws once"));
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Fresh {}

@@ -1,0 +1,81 @@
+//! Where a party keeps what it must not lose.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Mutex;
+
+/// What a party keeps, durable. One party uses it at a time.
+///
+/// The first record is the key that seals the others, so whoever reads everything here reads everything the party
+/// reads: a file must be of mode 0600. An older copy must never be put back, since keys of a ratchet would be used
+/// twice; what survives a lost disk is a [`backup`](super::backup).
+pub trait Keep: fmt::Debug + Send + Sync {
+    /// What was last saved under a name.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError>;
+
+    /// Saves records, and removes those without a value: all or none, and on disk when it returns. No name stands
+    /// twice in one call.
+    ///
+    /// # Errors
+    /// Nothing was saved.
+    fn save(&self, changes: Vec<(String, Option<Vec<u8>>)>) -> Result<(), KeepError>;
+
+    /// The names that begin so.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError>;
+}
+
+/// Why something is not kept or cannot be read again.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the keys cannot be kept: {0}")]
+pub struct KeepError(pub String);
+
+/// Keeps everything in memory: for tests and short lives.
+#[derive(Default)]
+pub struct MemoryKeep(Mutex<BTreeMap<String, Vec<u8>>>);
+
+impl MemoryKeep {
+    /// An empty one.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn records(&self) -> Result<std::sync::MutexGuard<'_, BTreeMap<String, Vec<u8>>>, KeepError> {
+        self.0.lock().map_err(|_| KeepError("another thread died while it was writing".to_owned()))
+    }
+}
+
+impl Keep for MemoryKeep {
+    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError> {
+        Ok(self.records()?.get(name).cloned())
+    }
+
+    fn save(&self, changes: Vec<(String, Option<Vec<u8>>)>) -> Result<(), KeepError> {
+        let mut records = self.records()?;
+        for (name, value) in changes {
+            match value {
+                Some(value) => records.insert(name, value),
+                None => records.remove(&name),
+            };
+        }
+        Ok(())
+    }
+
+    fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
+        let records = self.records()?;
+        let from = records.range(prefix.to_owned()..).map(|(name, _)| name);
+        Ok(from.take_while(|name| name.starts_with(prefix)).cloned().collect())
+    }
+}
+
+impl fmt::Debug for MemoryKeep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("MemoryKeep")
+    }
+}

@@ -1,0 +1,197 @@
+//! Opening an envelope: every check in its order, and nothing said before all of them hold.
+
+use std::time::Duration;
+
+use nuncio_core::bundle::{KeyBundle, SealMode, WrapAlgorithm};
+use nuncio_core::conversation::{ContentType, MAX_ENVELOPE};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::json;
+use nuncio_core::signature::CheckSignature as _;
+use nuncio_core::time::Timestamp;
+use serde_json::Value;
+use subtle::ConstantTimeEq as _;
+use zeroize::Zeroizing;
+
+use super::body;
+use super::envelope::{self, Envelope, Wrap};
+use super::error::OpenError;
+use super::header::{Header, REKEY, Told};
+use super::hpke;
+use super::party::{Party, peer_name};
+use super::sealing::Content;
+use super::secrets::Strict;
+use super::sessions::Unread;
+use super::vault::Change;
+use crate::encoding::base64url_exact;
+
+/// How far ahead of ours a sender's clock may be. What is sealed later would raise the floor for all that follows.
+const AHEAD: Duration = Duration::from_hours(24);
+
+/// A message that was opened.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Opened {
+    /// What it says of itself, signed.
+    pub header: Header,
+    /// What is said.
+    pub payload: Value,
+    /// Who said it.
+    pub sender: Recipient,
+    /// On which device.
+    pub sender_device: DeviceId,
+    /// How its key came: in a session, or to a key that stays, where whoever gets that key later reads it. People are
+    /// told of the latter.
+    pub mode: SealMode,
+    /// Whether the sender had lost the session: what was sent to it since it last answered must be sent again.
+    pub rekeyed: bool,
+}
+
+/// What a content key came with.
+struct Unwrapped {
+    content: Content,
+    mode: SealMode,
+    /// The session that carried it.
+    session: Option<String>,
+    changes: Vec<Change>,
+}
+
+impl Party {
+    /// Opens an envelope. `told` is what the relay says of it. A message is opened once: if this returns it, it is on
+    /// disk that it was.
+    ///
+    /// # Errors
+    /// Nothing was opened, and nothing changed. [`OpenError::UnknownSender`] and [`OpenError::StaleBundle`] go away
+    /// when the sender's keys are fetched and met; [`OpenError::SessionLost`] asks for [`Party::rekey`].
+    pub fn open(&mut self, told: &Told, envelope: &[u8], now: Timestamp) -> Result<Opened, OpenError> {
+        self.open_keeping(told, envelope, now, |_| Vec::new())
+    }
+
+    /// The same, and whatever else is to be kept is kept in the same write: a crash leaves either a message that can
+    /// be opened, or what was made of it.
+    ///
+    /// # Errors
+    /// As [`Party::open`].
+    pub fn open_keeping(
+        &mut self,
+        told: &Told,
+        envelope: &[u8],
+        now: Timestamp,
+        also: impl FnOnce(&Opened) -> Vec<Change>,
+    ) -> Result<Opened, OpenError> {
+        let own = &self.this.bundle.as_ref().ok_or(OpenError::Unnamed)?.keys;
+        let own = (own.device_id.clone(), hpke::kid(&own.hpke_key));
+        let envelope = envelope::read(envelope).map_err(OpenError::Malformed)?;
+        if let Some(field) = envelope.header.differs(told) {
+            return Err(OpenError::Mislabelled { field });
+        }
+        let pinned = self.signer(&told.sender, &envelope)?;
+        if envelope.header.created_at > now.after(AHEAD) {
+            return Err(OpenError::FromTheFuture);
+        }
+        let peer = peer_name(&told.sender, &envelope.header.sender_device_id);
+        let (id, at) = (&envelope.header.client_message_id, envelope.header.created_at);
+        // Signed, so the sender's; and before a ratchet is asked for a key it has given away.
+        if self.seen.knows(&self.vault, &peer, id, at)? {
+            return Err(OpenError::Replayed);
+        }
+        let opened = self.unwrap(&own, &pinned, &peer, &envelope).and_then(|unwrapped| {
+            let (header, Unwrapped { content, mode, session, mut changes }) = (envelope.header, unwrapped);
+            let payload = inside(&header, &envelope.header_hash, &content, envelope.body)?;
+            changes.extend(self.seen.remember(&self.vault, &peer, &header.client_message_id, at)?);
+            let rekeyed = header.content_type == ContentType::System && payload["event"] == REKEY && session.is_some();
+            if rekeyed {
+                changes.extend(self.sessions.forget(&self.vault, &peer, session.as_deref())?);
+            }
+            let (sender, sender_device) = (told.sender.clone(), header.sender_device_id.clone());
+            let opened = Opened { header, payload, sender, sender_device, mode, rekeyed };
+            changes.extend(also(&opened));
+            self.vault.save(changes)?;
+            Ok(opened)
+        });
+        opened.inspect_err(|_| {
+            // What is in memory may have gone ahead of what is on disk.
+            self.sessions.uncache(&peer);
+            self.seen.uncache(&peer);
+            self.olm = None;
+        })
+    }
+
+    /// The pinned keys of whoever signed it.
+    fn signer(&mut self, sender: &Recipient, envelope: &Envelope) -> Result<KeyBundle, OpenError> {
+        let device = &envelope.header.sender_device_id;
+        let unknown = || OpenError::UnknownSender { owner: sender.clone(), device: device.clone() };
+        let peer = self.peer(sender)?.ok_or_else(unknown)?;
+        let signed = |bundle: &KeyBundle| Strict.holds(&bundle.keys.signing_key, &envelope.signed, &envelope.signature);
+        match (peer.bundle(device), peer.waiting(device)) {
+            (Some(pinned), _) if signed(pinned) => Ok(pinned.clone()),
+            (_, Some((waiting, why))) if signed(waiting) => Err(OpenError::Untrusted { device: device.clone(), why }),
+            (Some(_), _) => Err(OpenError::BadSignature),
+            (None, _) => Err(unknown()),
+        }
+    }
+
+    /// The content key from the one entry that is for this device.
+    fn unwrap(
+        &mut self,
+        (device, kid): &(DeviceId, [u8; 32]),
+        sender: &KeyBundle,
+        peer: &str,
+        envelope: &Envelope,
+    ) -> Result<Unwrapped, OpenError> {
+        let mine = |wrap: &Wrap| match wrap {
+            Wrap::Olm { .. } => true,
+            Wrap::Hpke { kid: named, .. } => named == kid,
+        };
+        let mut entries = envelope.entries.iter().filter(|entry| entry.device == *device && mine(&entry.wrap));
+        let entry = entries.next().ok_or(OpenError::NotForUs)?;
+        if entries.next().is_some() {
+            return Err(OpenError::Malformed("two entries of to are for one device".to_owned()));
+        }
+        match (self.wrap_for(envelope.header.conversation_type, sender.keys.mode), &entry.wrap) {
+            (WrapAlgorithm::Hpke, Wrap::Hpke { enc, ct, .. }) => {
+                let content = hpke::unwrap(self.secrets.agreement_secret(), &envelope.header_hash, enc, ct);
+                let content = content.ok_or(OpenError::Tampered)?;
+                Ok(Unwrapped { content, mode: SealMode::Stateless, session: None, changes: Vec::new() })
+            }
+            (WrapAlgorithm::Olm, Wrap::Olm { kind, ct }) => self.unwrap_in_session(sender, peer, (*kind, ct)),
+            (WrapAlgorithm::Olm, Wrap::Hpke { .. }) => Err(OpenError::Downgraded),
+            (WrapAlgorithm::Hpke, Wrap::Olm { .. }) => Err(OpenError::WrongWrap),
+        }
+    }
+
+    fn unwrap_in_session(
+        &mut self,
+        sender: &KeyBundle,
+        peer: &str,
+        message: (u8, &[u8]),
+    ) -> Result<Unwrapped, OpenError> {
+        let device = &sender.keys.device_id;
+        let (Some(theirs), Some(_)) = (sender.keys.olm_key, self.olm()?) else { return Err(OpenError::WrongWrap) };
+        let Some(olm) = &mut self.olm else { return Err(OpenError::WrongWrap) };
+        let read = self.sessions.decrypt(&self.vault, peer, &mut olm.account, theirs, message);
+        let read = read.map_err(|unread| match unread {
+            Unread::Lost => OpenError::SessionLost { device: device.clone() },
+            Unread::OtherIdentity => OpenError::StaleBundle { device: device.clone() },
+            Unread::Keep(error) => error.into(),
+        })?;
+        let mut changes = read.changes;
+        if read.new {
+            changes.push(olm.kept(&self.vault));
+        }
+        let content = std::str::from_utf8(&read.plain).ok().and_then(base64url_exact).map(Zeroizing::new);
+        let content = content.ok_or(OpenError::Tampered)?;
+        Ok(Unwrapped { content, mode: SealMode::Stateful, session: Some(read.by), changes })
+    }
+}
+
+/// What is said, if it is what was sealed for this header.
+fn inside(header: &Header, hash: &[u8; 32], content: &Content, body: body::Body) -> Result<Value, OpenError> {
+    let (key, sealed) = content.split_first_chunk::<32>().ok_or(OpenError::Tampered)?;
+    if !bool::from(sealed.ct_eq(hash.as_slice())) {
+        return Err(OpenError::Tampered);
+    }
+    let text = body::decrypt(key, hash, body).ok_or(OpenError::Tampered)?;
+    let payload = json::read(&text, MAX_ENVELOPE).map_err(|error| OpenError::Malformed(format!("payload: {error}")))?;
+    header.agrees(&payload).map_err(OpenError::Mismatched)?;
+    Ok(payload)
+}

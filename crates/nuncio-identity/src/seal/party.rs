@@ -1,0 +1,429 @@
+//! One device of a person, or one agent: its keys, and what it knows of others.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+
+use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
+use nuncio_core::conversation::ConversationType;
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
+use nuncio_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::account::Olm;
+use super::backup::Restored;
+use super::error::MeetError;
+use super::keep::{Keep, KeepError};
+use super::safety;
+use super::secrets::{KeptSecrets, Secrets, Strict};
+use super::seen::Seen;
+use super::sessions::Sessions;
+use super::trust::{Meeting, Peer};
+use super::vault::{Change, Vault};
+use super::vouch::vouch;
+use crate::did::DidUrl;
+use crate::keys::SigningKey;
+
+const SECRETS: &str = "secrets";
+const SELF: &str = "self";
+/// How many of those it deals with are held in memory.
+const CACHED: usize = 1024;
+
+/// What a new party is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewParty {
+    /// Whose device it is and how it is called, where that is known. A person's device learns its name when it
+    /// enrols: see [`Party::set_owner_device`].
+    pub named: Option<(Recipient, DeviceId)>,
+    /// Whether it remembers anything between two messages.
+    pub mode: SealMode,
+    /// Now.
+    pub now: Timestamp,
+}
+
+/// One device of a person, or one agent: its long-term keys, its Olm account and sessions, the keys it pinned and
+/// what it opened. Everything that changes is kept before anything that depends on it is handed out.
+pub struct Party {
+    pub(super) vault: Vault,
+    pub(super) secrets: Secrets,
+    pub(super) this: This,
+    /// None where it is to be read again from the vault, or where there is none.
+    pub(super) olm: Option<Olm>,
+    pub(super) sessions: Sessions,
+    pub(super) seen: Seen,
+    peers: HashMap<Recipient, Arc<Peer>>,
+}
+
+/// What a party knows of itself.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct This {
+    pub(super) mode: SealMode,
+    pub(super) bundle: Option<KeyBundle>,
+    /// The number of the next bundle is larger.
+    seq: u64,
+}
+
+impl Party {
+    /// Makes new keys.
+    ///
+    /// # Errors
+    /// They cannot be kept, or there are some already.
+    pub fn create(keep: Arc<dyn Keep>, new: &NewParty) -> Result<Self, KeepError> {
+        Self::begin(keep, Secrets::generate(), new)
+    }
+
+    /// Takes up long-term keys from a backup. Sessions are not in it: they begin anew, and others see new keys.
+    ///
+    /// # Errors
+    /// They cannot be kept, or there are some already.
+    pub fn restore(keep: Arc<dyn Keep>, restored: Restored, new: &NewParty) -> Result<Self, KeepError> {
+        Self::begin(keep, restored.into_secrets(), new)
+    }
+
+    pub(super) fn begin(keep: Arc<dyn Keep>, secrets: Secrets, new: &NewParty) -> Result<Self, KeepError> {
+        let (vault, key) = Vault::create(keep)?;
+        let olm = (new.mode == SealMode::Stateful).then(Olm::generate);
+        let this = This { mode: new.mode, bundle: None, seq: 0 };
+        let (sessions, seen, peers) = Default::default();
+        let mut party = Self { vault, secrets, this, olm, sessions, seen, peers };
+        let mut changes = vec![key, party.vault.put(SECRETS.to_owned(), &party.secrets.kept())];
+        changes.extend(party.olm.as_ref().map(|olm| olm.kept(&party.vault)));
+        match &new.named {
+            Some((owner, device)) => party.describe(owner.clone(), device.clone(), new.now, changes)?,
+            None => {
+                changes.push(party.vault.put(SELF.to_owned(), &party.this));
+                party.vault.save(changes)?;
+            }
+        }
+        Ok(party)
+    }
+
+    /// Takes up where it was; none where nothing was kept.
+    ///
+    /// # Errors
+    /// What was kept cannot be read.
+    pub fn load(keep: Arc<dyn Keep>) -> Result<Option<Self>, KeepError> {
+        let Some(vault) = Vault::load(keep)? else { return Ok(None) };
+        let missing = |name: &str| KeepError(format!("the record {name:?} is missing"));
+        let secrets = vault.get::<KeptSecrets>(SECRETS)?.ok_or_else(|| missing(SECRETS))?.into();
+        let this: This = vault.get(SELF)?.ok_or_else(|| missing(SELF))?;
+        let olm = Olm::load(&vault)?;
+        if this.mode == SealMode::Stateful && olm.is_none() {
+            return Err(missing("account"));
+        }
+        let (sessions, seen, peers) = Default::default();
+        Ok(Some(Self { vault, secrets, this, olm, sessions, seen, peers }))
+    }
+
+    /// Says whose device it is and how it is called, once that is known or when it changes. Its bundle is a new one.
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub fn set_owner_device(&mut self, owner: Recipient, device: DeviceId, now: Timestamp) -> Result<(), KeepError> {
+        match &self.this.bundle {
+            Some(bundle) if (&bundle.keys.owner, &bundle.keys.device_id) == (&owner, &device) => Ok(()),
+            _ => self.describe(owner, device, now, Vec::new()),
+        }
+    }
+
+    /// Makes and signs a bundle, and keeps it with everything else that is to be kept.
+    fn describe(
+        &mut self,
+        owner: Recipient,
+        device: DeviceId,
+        now: Timestamp,
+        mut changes: Vec<Change>,
+    ) -> Result<(), KeepError> {
+        let olm_key = self.olm()?.map(|olm| olm.key());
+        // Never smaller than the clock: keys from a backup do not know how far they had come.
+        let seq = u64::try_from(now.as_millis()).unwrap_or_default().max(self.this.seq + 1);
+        let algs = match self.this.mode {
+            SealMode::Stateful => vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],
+            SealMode::Stateless => vec![WrapAlgorithm::Hpke],
+        };
+        let keys = BundleKeys {
+            device_id: device,
+            owner,
+            signing_key: self.signing_key(),
+            hpke_key: self.secrets.hpke_key(),
+            olm_key,
+            mode: self.this.mode,
+            algs,
+            seq,
+            created_at: now,
+        };
+        let signature = self.sign(&keys.message());
+        let bundle = KeyBundle { keys, signature, did: None, endorsement: None };
+        let this = This { bundle: Some(bundle), seq, ..self.this.clone() };
+        changes.extend(self.described(this)?);
+        self.finish(changes)
+    }
+
+    /// Takes a new description of itself, and says what must be kept.
+    fn described(&mut self, this: This) -> Result<Vec<Change>, KeepError> {
+        let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
+        if let Some(bundle) = &this.bundle {
+            let owner = &bundle.keys.owner;
+            let peer = match self.peer(owner)? {
+                None => Peer::of(bundle.clone()),
+                Some(peer) => {
+                    let mut peer = Peer::clone(&peer);
+                    peer.pin_own(bundle.clone());
+                    peer
+                }
+            };
+            changes.push(self.vault.put(format!("peer/{owner}"), &peer));
+            self.peers.insert(owner.clone(), Arc::new(peer));
+        }
+        self.this = this;
+        Ok(changes)
+    }
+
+    fn finish(&mut self, changes: Vec<Change>) -> Result<(), KeepError> {
+        let saved = self.vault.save(changes);
+        if saved.is_err() {
+            // What is in memory is not what is on disk.
+            self.peers.clear();
+            if let Some(this) = self.vault.get(SELF)? {
+                self.this = this;
+            }
+        }
+        saved
+    }
+
+    /// What checks its signatures.
+    #[must_use]
+    pub fn signing_key(&self) -> PublicKey {
+        self.secrets.signing_key()
+    }
+
+    /// Signs a message. What it is for stands in the message: see [`nuncio_core::signature::labelled`].
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Signature {
+        self.secrets.sign(message)
+    }
+
+    /// Whether it remembers anything between two messages.
+    #[must_use]
+    pub const fn mode(&self) -> SealMode {
+        self.this.mode
+    }
+
+    /// Its public keys, to be published; none before it has a name.
+    #[must_use]
+    pub const fn bundle(&self) -> Option<&KeyBundle> {
+        self.this.bundle.as_ref()
+    }
+
+    /// Whose it is and how it is called.
+    #[must_use]
+    pub fn named(&self) -> Option<(&Recipient, &DeviceId)> {
+        self.this.bundle.as_ref().map(|bundle| (&bundle.keys.owner, &bundle.keys.device_id))
+    }
+
+    /// Lets a DID vouch for its bundle. Where another did before, the bundle is a new one.
+    ///
+    /// # Errors
+    /// It has no name yet, or that cannot be kept.
+    pub fn vouch_by_did(&mut self, by: &DidUrl, key: &SigningKey) -> Result<(), MeetError> {
+        let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
+        let mut seq = self.this.seq;
+        if bundle.did.as_ref().is_some_and(|before| *before != vouch(&bundle.keys, by, key)) {
+            seq += 1;
+            bundle.keys.seq = seq;
+            bundle.signature = self.sign(&bundle.keys.message());
+        }
+        bundle.did = Some(vouch(&bundle.keys, by, key));
+        let changes = self.described(This { bundle: Some(bundle), seq, ..self.this.clone() })?;
+        Ok(self.finish(changes)?)
+    }
+
+    /// Vouches for another device of the same person, whose keys the person compared.
+    ///
+    /// # Errors
+    /// It has no name yet, or the other device is somebody else's.
+    pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, MeetError> {
+        let (owner, device) = self.named().ok_or(MeetError::Unnamed)?;
+        if *owner != other.keys.owner || other.check(&Strict).is_err() {
+            return Err(MeetError::NotOurs);
+        }
+        Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
+    }
+
+    /// Takes the word of another device of the same person into its bundle. `by` is that device's signing key.
+    ///
+    /// # Errors
+    /// It has no name yet, the word is not about it, or it cannot be kept.
+    pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), MeetError> {
+        let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
+        if !Strict.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
+            return Err(MeetError::NotOurs);
+        }
+        bundle.endorsement = Some(endorsement);
+        let changes = self.described(This { bundle: Some(bundle), ..self.this.clone() })?;
+        Ok(self.finish(changes)?)
+    }
+
+    /// One-time keys to publish where `have` of them are waiting, and the fallback key with them. None where it does
+    /// not remember, or enough are waiting.
+    ///
+    /// # Errors
+    /// They cannot be kept, or it has no name yet.
+    pub fn one_time_keys(&mut self, have: usize, now: Timestamp) -> Result<Vec<OneTimeKey>, MeetError> {
+        let (_, device) = self.named().ok_or(MeetError::Unnamed)?;
+        let device = device.clone();
+        self.olm()?;
+        let Some(olm) = &mut self.olm else { return Ok(Vec::new()) };
+        let keys = olm.top_up(&self.secrets, &device, have, now);
+        if !keys.is_empty()
+            && let Err(error) = self.vault.save(vec![olm.kept(&self.vault)])
+        {
+            self.olm = None;
+            return Err(error.into());
+        }
+        Ok(keys)
+    }
+
+    /// Looks at the keys the relay shows for somebody. At first contact those that are well signed are pinned; with
+    /// `expect`, the fingerprint of a signing key from an invite, only the one that has it and those it vouches for.
+    /// Later a device is trusted if it signs with its pinned key, or if a pinned device vouches for it. Of our own
+    /// devices this one is pinned from the beginning, so the others need its word, or a person's.
+    ///
+    /// # Errors
+    /// No key has the fingerprint, there are too many, or it cannot be kept.
+    pub fn meet(
+        &mut self,
+        owner: &Recipient,
+        bundles: &[KeyBundle],
+        expect: Option<&Digest>,
+    ) -> Result<Meeting, MeetError> {
+        let known = self.peer(owner)?.unwrap_or_default();
+        let mut peer = Peer::clone(&known);
+        let (meeting, void) = peer.meet(owner, bundles, expect)?;
+        let mut changes = Vec::new();
+        for device in void {
+            let peer = peer_name(owner, &device);
+            changes.extend(self.sessions.forget(&self.vault, &peer, None)?);
+        }
+        self.keep_peer(owner, &known, peer, changes)?;
+        Ok(meeting)
+    }
+
+    /// A person, or an operator, says that the keys a device shows are its own: they are pinned, and sessions begin
+    /// anew.
+    ///
+    /// # Errors
+    /// The device waits for no yes, or it cannot be kept.
+    pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), MeetError> {
+        let known = self.peer(owner)?.unwrap_or_default();
+        let mut peer = Peer::clone(&known);
+        peer.accept(device)?;
+        let changes = self.sessions.forget(&self.vault, &peer_name(owner, device), None)?;
+        Ok(self.keep_peer(owner, &known, peer, changes)?)
+    }
+
+    fn keep_peer(
+        &mut self,
+        owner: &Recipient,
+        known: &Peer,
+        peer: Peer,
+        mut changes: Vec<Change>,
+    ) -> Result<(), KeepError> {
+        if peer == *known {
+            return Ok(());
+        }
+        changes.push(self.vault.put(format!("peer/{owner}"), &peer));
+        self.peers.insert(owner.clone(), Arc::new(peer));
+        self.finish(changes)
+    }
+
+    /// The pinned keys of somebody's devices.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub fn pinned(&mut self, owner: &Recipient) -> Result<Vec<KeyBundle>, KeepError> {
+        Ok(self.peer(owner)?.map(|peer| peer.bundles().cloned().collect()).unwrap_or_default())
+    }
+
+    /// Twelve groups of five digits that are the same for both, if nobody is between them. None before first
+    /// contact, and where nobody we know vouches for this very device.
+    ///
+    /// # Errors
+    /// What is known cannot be read.
+    pub fn safety_number(&mut self, owner: &Recipient) -> Result<Option<String>, KeepError> {
+        let Some((own, _)) = self.named() else { return Ok(None) };
+        let own = own.clone();
+        let (ours, theirs) =
+            (self.peer(&own)?.unwrap_or_default().roots(), self.peer(owner)?.unwrap_or_default().roots());
+        let nobody = ours.is_empty() || theirs.is_empty() || own == *owner;
+        Ok((!nobody).then(|| safety::number((&own, &ours), (owner, &theirs))))
+    }
+
+    /// Whether a one-time key of that device must be fetched before something is sealed to it.
+    ///
+    /// # Errors
+    /// What is known cannot be read.
+    pub fn wants_key(&self, kind: ConversationType, bundle: &KeyBundle) -> Result<bool, KeepError> {
+        let itself = self.named() == Some((&bundle.keys.owner, &bundle.keys.device_id));
+        if itself || self.wrap_for(kind, bundle.keys.mode) == WrapAlgorithm::Hpke {
+            return Ok(false);
+        }
+        Ok(!self.sessions.exist(&self.vault, &peer_name(&bundle.keys.owner, &bundle.keys.device_id))?)
+    }
+
+    /// Forgets the sessions with a device, so that the next letter to it begins a new one. The letter to send then is
+    /// [`Letter::rekey`](super::Letter::rekey).
+    ///
+    /// # Errors
+    /// It cannot be kept.
+    pub fn rekey(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), KeepError> {
+        let peer = peer_name(owner, device);
+        let changes = self.sessions.forget(&self.vault, &peer, None)?;
+        self.vault.save(changes).inspect_err(|_| self.sessions.uncache(&peer))
+    }
+
+    /// How content keys travel between this party and one of that mode: in a session where both remember and are two.
+    pub(super) fn wrap_for(&self, kind: ConversationType, other: SealMode) -> WrapAlgorithm {
+        match (kind, self.this.mode, other) {
+            (ConversationType::H2h | ConversationType::H2a, SealMode::Stateful, SealMode::Stateful) => {
+                WrapAlgorithm::Olm
+            }
+            _ => WrapAlgorithm::Hpke,
+        }
+    }
+
+    /// What is known of somebody.
+    pub(super) fn peer(&mut self, owner: &Recipient) -> Result<Option<Arc<Peer>>, KeepError> {
+        if let Some(peer) = self.peers.get(owner) {
+            return Ok(Some(Arc::clone(peer)));
+        }
+        let Some(peer) = self.vault.get::<Peer>(&format!("peer/{owner}"))?.map(Arc::new) else { return Ok(None) };
+        if self.peers.len() >= CACHED {
+            self.peers.clear();
+        }
+        self.peers.insert(owner.clone(), Arc::clone(&peer));
+        Ok(Some(peer))
+    }
+
+    /// The account, read again where it must be.
+    pub(super) fn olm(&mut self) -> Result<Option<&mut Olm>, KeepError> {
+        if self.olm.is_none() && self.this.mode == SealMode::Stateful {
+            self.olm = Olm::load(&self.vault)?;
+        }
+        Ok(self.olm.as_mut())
+    }
+}
+
+/// Names a device among all.
+pub(super) fn peer_name(owner: &Recipient, device: &DeviceId) -> String {
+    format!("{owner}/{device}")
+}
+
+impl fmt::Debug for Party {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Party").field("secrets", &self.secrets).field("this", &self.this).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,176 @@
+//! Sealing a letter: one body for all, its key for each device.
+
+use std::collections::BTreeSet;
+
+use nuncio_core::bundle::{KeyBundle, OneTimeKey, WrapAlgorithm};
+use nuncio_core::conversation::{ConversationType, MAX_ENVELOPE};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::DeviceId;
+use zeroize::Zeroizing;
+
+use super::envelope::{self, Entry, MAX_ENTRIES, Wrap};
+use super::error::SealError;
+use super::header::Letter;
+use super::party::{Party, peer_name};
+use super::secrets::Strict;
+use super::vault::Change;
+use super::{body, cipher, hpke};
+use crate::encoding::base64url;
+use crate::jcs::sha256;
+
+/// A device a letter is sealed to.
+#[derive(Debug, Clone, Copy)]
+pub struct Addressee<'a> {
+    /// Its keys, as they were met.
+    pub bundle: &'a KeyBundle,
+    /// One of its one-time keys, where [`Party::wants_key`] says so.
+    pub one_time_key: Option<&'a OneTimeKey>,
+}
+
+/// A content key and the hash of the header it belongs to.
+pub(super) type Content = Zeroizing<[u8; hpke::WRAPPED]>;
+
+impl Party {
+    /// Seals a letter to devices that are trusted; this very device is passed over. What is handed out may be sent
+    /// any number of times, and nothing is sealed twice with one key of a session.
+    ///
+    /// # Errors
+    /// Nothing was sealed: the error names the devices that are not trusted, or whose one-time keys are needed.
+    pub fn seal(&mut self, letter: &Letter, to: &[Addressee<'_>]) -> Result<Vec<u8>, SealError> {
+        self.seal_keeping(letter, to, |_| Vec::new())
+    }
+
+    /// The same, and whatever else is to be kept is kept in the same write: either the envelope is there after a
+    /// crash, or it was never sealed.
+    ///
+    /// # Errors
+    /// As [`Party::seal`].
+    pub fn seal_keeping(
+        &mut self,
+        letter: &Letter,
+        to: &[Addressee<'_>],
+        also: impl FnOnce(&[u8]) -> Vec<Change>,
+    ) -> Result<Vec<u8>, SealError> {
+        let (owner, device) = self.named().ok_or(SealError::Unnamed)?;
+        let (owner, device) = (owner.clone(), device.clone());
+        let header = letter.header(&owner, &device);
+        header.agrees(&letter.payload).map_err(SealError::Mismatched)?;
+        let to = self.check(letter.conversation_type, (&owner, &device), to)?;
+        let header = header.canonical();
+        let hash = sha256(&header);
+        let text = Zeroizing::new(letter.payload.to_string().into_bytes());
+        if text.len() > MAX_ENVELOPE {
+            return Err(SealError::TooLarge);
+        }
+        let key = Zeroizing::new(cipher::random::<32>());
+        let body = body::encrypt(&key, cipher::random(), &hash, &text).ok_or(SealError::TooLarge)?;
+        let content = content(&key, &hash);
+        let (mut entries, mut changes) = (Vec::with_capacity(to.len()), Vec::new());
+        let sealed = to.iter().try_for_each(|one| {
+            let wrap = match self.wrap_for(letter.conversation_type, one.bundle.keys.mode) {
+                WrapAlgorithm::Olm => self.wrap_in_session(one, &content, &mut changes)?,
+                WrapAlgorithm::Hpke => wrap_to_key(one, &hash, &content)?,
+            };
+            entries.push(Entry { device: one.bundle.keys.device_id.clone(), wrap });
+            Ok(())
+        });
+        let sealed = sealed.and_then(|()| {
+            let sign = |signed: &envelope::Signed| self.secrets.sign(signed);
+            let envelope = envelope::write(&header, &body, &entries, sign).ok_or(SealError::TooLarge)?;
+            changes.extend(also(&envelope));
+            self.vault.save(changes)?;
+            Ok(envelope)
+        });
+        sealed.inspect_err(|_| {
+            // What is in memory went ahead of what is on disk, and nothing was handed out.
+            to.iter().for_each(|one| {
+                self.sessions.uncache(&peer_name(&one.bundle.keys.owner, &one.bundle.keys.device_id));
+            });
+        })
+    }
+
+    /// Who remains when this very device is left out; all of them trusted, and nobody twice.
+    fn check<'a>(
+        &mut self,
+        kind: ConversationType,
+        (owner, device): (&Recipient, &DeviceId),
+        to: &[Addressee<'a>],
+    ) -> Result<Vec<Addressee<'a>>, SealError> {
+        let itself = |one: &Addressee<'_>| (&one.bundle.keys.owner, &one.bundle.keys.device_id) == (owner, device);
+        let to: Vec<_> = to.iter().filter(|one| !itself(one)).copied().collect();
+        let others: BTreeSet<_> = to.iter().map(|one| &one.bundle.keys.owner).filter(|other| *other != owner).collect();
+        match kind {
+            _ if to.is_empty() => return Err(SealError::Nobody),
+            _ if to.len() > MAX_ENTRIES => return Err(SealError::TooLarge),
+            ConversationType::H2h | ConversationType::H2a if others.len() > 1 => {
+                return Err(SealError::NotTwo(others.len()));
+            }
+            _ => {}
+        }
+        let (mut named, mut untrusted, mut keyless) = (BTreeSet::new(), Vec::new(), Vec::new());
+        for one in &to {
+            let keys = &one.bundle.keys;
+            // In a group two agents may have chosen one name; there the key tells them apart.
+            let key = (kind == ConversationType::Group).then_some(*keys.hpke_key.as_bytes());
+            if !named.insert((&keys.device_id, key)) {
+                return Err(SealError::Twice(keys.device_id.clone()));
+            }
+            let known = self.peer(&keys.owner)?;
+            if known.is_none_or(|known| known.bundle(&keys.device_id).is_none_or(|pinned| pinned.keys != *keys)) {
+                untrusted.push((keys.owner.clone(), keys.device_id.clone()));
+            } else if one.one_time_key.is_none() && self.wants_key(kind, one.bundle)? {
+                keyless.push((keys.owner.clone(), keys.device_id.clone()));
+            }
+        }
+        match () {
+            () if !untrusted.is_empty() => Err(SealError::Untrusted(untrusted)),
+            () if !keyless.is_empty() => Err(SealError::NeedsOneTimeKey(keyless)),
+            () => Ok(to),
+        }
+    }
+
+    fn wrap_in_session(
+        &mut self,
+        one: &Addressee<'_>,
+        content: &Content,
+        changes: &mut Vec<Change>,
+    ) -> Result<Wrap, SealError> {
+        let keys = &one.bundle.keys;
+        let peer = peer_name(&keys.owner, &keys.device_id);
+        // Olm's libraries take text.
+        let plain = Zeroizing::new(base64url(content.as_slice()));
+        let bad = || SealError::BadKey(keys.device_id.clone());
+        let mut sealed = self.sessions.encrypt(&self.vault, &peer, plain.as_bytes())?;
+        if sealed.is_none() {
+            let needed = || SealError::NeedsOneTimeKey(vec![(keys.owner.clone(), keys.device_id.clone())]);
+            let one_time = one.one_time_key.ok_or_else(needed)?;
+            if !one_time.holds(&keys.device_id, &keys.signing_key, &Strict) {
+                return Err(SealError::BadOneTimeKey(keys.device_id.clone()));
+            }
+            let theirs = keys.olm_key.ok_or_else(bad)?;
+            self.olm()?;
+            let account = &self.olm.as_ref().ok_or_else(bad)?.account;
+            let begun = self.sessions.begin(&self.vault, &peer, account, theirs, one_time.key)?;
+            changes.extend(begun.ok_or_else(bad)?);
+            sealed = self.sessions.encrypt(&self.vault, &peer, plain.as_bytes())?;
+        }
+        let (kind, ct, change) = sealed.ok_or_else(bad)?;
+        changes.push(change);
+        Ok(Wrap::Olm { kind, ct })
+    }
+}
+
+fn wrap_to_key(one: &Addressee<'_>, hash: &[u8; 32], content: &Content) -> Result<Wrap, SealError> {
+    let keys = &one.bundle.keys;
+    let wrapped = hpke::wrap(&keys.hpke_key, hash, content, cipher::random());
+    let (enc, ct) = wrapped.ok_or_else(|| SealError::BadKey(keys.device_id.clone()))?;
+    Ok(Wrap::Hpke { kid: hpke::kid(&keys.hpke_key), enc, ct })
+}
+
+/// What is wrapped for each device.
+pub(super) fn content(key: &[u8; 32], hash: &[u8; 32]) -> Content {
+    let mut content = Zeroizing::new([0; hpke::WRAPPED]);
+    content[..32].copy_from_slice(key);
+    content[32..].copy_from_slice(hash);
+    content
+}

@@ -1,0 +1,161 @@
+//! Which messages of a device were opened: the last few hundred by name, and before which moment everything was.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+
+use nuncio_core::ids::ClientMessageId;
+use nuncio_core::time::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::keep::KeepError;
+use super::vault::{Change, Vault};
+use crate::encoding::{base64url, base64url_exact};
+use crate::jcs::sha256;
+
+/// How many messages are in one record: one record is written for each message that is opened.
+const PER_RECORD: usize = 32;
+/// How many records there are. The last of them grows, so 480 messages are remembered by name at least.
+const RECORDS: usize = 16;
+/// For how many devices they are held in memory.
+const CACHED: usize = 1024;
+
+/// What was opened, by peer. What is not here is in the vault.
+#[derive(Default)]
+pub(super) struct Seen {
+    cached: HashMap<String, Device>,
+}
+
+#[derive(Default)]
+struct Device {
+    /// The oldest first; only the last one grows.
+    records: VecDeque<(u64, Record)>,
+    names: HashSet<[u8; 16]>,
+    floor: Option<i64>,
+}
+
+#[derive(Default, Clone, Serialize, Deserialize)]
+struct Record {
+    /// Nothing sealed at this moment or before it is opened any more.
+    floor: Option<i64>,
+    /// The last moment in it.
+    latest: Option<i64>,
+    /// Names, shortened.
+    names: Vec<String>,
+}
+
+fn short(id: &ClientMessageId) -> [u8; 16] {
+    let [first, _] = *sha256(id.as_str().as_bytes()).as_chunks::<16>().0 else {
+        unreachable!("a SHA-256 has two halves")
+    };
+    first
+}
+
+impl Seen {
+    /// Whether a message was opened before, or may have been.
+    pub(super) fn knows(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        id: &ClientMessageId,
+        at: Timestamp,
+    ) -> Result<bool, KeepError> {
+        let device = self.with(vault, peer)?;
+        Ok(device.floor.is_some_and(|floor| at.as_millis() <= floor) || device.names.contains(&short(id)))
+    }
+
+    /// Remembers a message, and says what must be saved with it.
+    pub(super) fn remember(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        id: &ClientMessageId,
+        at: Timestamp,
+    ) -> Result<Vec<Change>, KeepError> {
+        let device = self.with(vault, peer)?;
+        let mut changes = Vec::new();
+        if device.records.back().is_none_or(|(_, record)| record.names.len() >= PER_RECORD) {
+            let number = device.records.back().map_or(0, |(number, _)| number + 1);
+            device.records.push_back((number, Record::default()));
+        }
+        if device.records.len() > RECORDS
+            && let Some((number, gone)) = device.records.pop_front()
+        {
+            changes.push((name(peer, number), None));
+            device.floor = device.floor.max(gone.latest);
+            for name in gone.names.iter().filter_map(|name| base64url_exact(name)) {
+                device.names.remove(&name);
+            }
+        }
+        device.names.insert(short(id));
+        if let Some((number, record)) = device.records.back_mut() {
+            record.floor = device.floor;
+            record.latest = record.latest.max(Some(at.as_millis()));
+            record.names.push(base64url(&short(id)));
+            changes.push(vault.put(name(peer, *number), record));
+        }
+        Ok(changes)
+    }
+
+    /// Drops what is in memory, because it is not what is on disk.
+    pub(super) fn uncache(&mut self, peer: &str) {
+        self.cached.remove(peer);
+    }
+
+    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut Device, KeepError> {
+        if !self.cached.contains_key(peer) {
+            if self.cached.len() >= CACHED {
+                self.cached.clear();
+            }
+            let mut device = Device::default();
+            let prefix = format!("seen/{peer}/");
+            let mut numbers: Vec<u64> =
+                vault.names(&prefix)?.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse().ok()).collect();
+            numbers.sort_unstable();
+            for number in numbers {
+                if let Some(record) = vault.get::<Record>(&name(peer, number))? {
+                    device.floor = device.floor.max(record.floor);
+                    device.names.extend(record.names.iter().filter_map(|name| base64url_exact(name)));
+                    device.records.push_back((number, record));
+                }
+            }
+            self.cached.insert(peer.to_owned(), device);
+        }
+        self.cached.get_mut(peer).ok_or_else(|| KeepError("what was opened is gone".to_owned()))
+    }
+}
+
+fn name(peer: &str, number: u64) -> String {
+    format!("seen/{peer}/{number}")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::seal::MemoryKeep;
+
+    #[test]
+    fn what_falls_out_of_memory_is_below_the_floor() {
+        let (vault, change) = Vault::create(Arc::new(MemoryKeep::new())).unwrap();
+        vault.save(vec![change]).unwrap();
+        let mut seen = Seen::default();
+        let id = |number: i64| ClientMessageId::parse(&format!("m{number}")).unwrap();
+        let at = Timestamp::from_millis;
+        for number in 0..2000 {
+            // Now and then everything is read again.
+            if number % 97 == 0 {
+                seen = Seen::default();
+            }
+            assert!(!seen.knows(&vault, "p/d", &id(number), at(number)).unwrap(), "{number}");
+            let changes = seen.remember(&vault, "p/d", &id(number), at(number)).unwrap();
+            assert!(changes.len() <= 2);
+            vault.save(changes).unwrap();
+        }
+        for number in 0..2000 {
+            assert!(seen.knows(&vault, "p/d", &id(number), at(number)).unwrap(), "{number}");
+        }
+        assert!(!seen.knows(&vault, "p/d", &id(2000), at(1999)).unwrap());
+        assert!(!seen.knows(&vault, "p/other", &id(1), at(1)).unwrap());
+        assert_eq!(vault.names("seen/").unwrap().len(), RECORDS);
+    }
+}

@@ -1,0 +1,197 @@
+//! Olm sessions with the devices of others: several with one device where both began at once, the one last heard
+//! from is written in.
+
+use std::collections::HashMap;
+
+use nuncio_core::bundle::AgreementKey;
+use serde::{Deserialize, Serialize};
+use vodozemac::Curve25519PublicKey;
+use vodozemac::olm::{Account, OlmMessage, Session, SessionConfig, SessionCreationError, SessionPickle};
+use zeroize::Zeroizing;
+
+use super::keep::KeepError;
+use super::vault::{Change, Vault};
+
+/// How many sessions with one device are kept.
+const MOST: usize = 4;
+/// With how many devices sessions are held in memory.
+const CACHED: usize = 1024;
+
+/// The sessions in use. What is not here is in the vault.
+#[derive(Default)]
+pub(super) struct Sessions {
+    /// By peer; the one last heard from first.
+    cached: HashMap<String, Vec<Held>>,
+}
+
+struct Held {
+    name: String,
+    session: Session,
+    /// Grows with each message that was read; the largest is written in.
+    heard: u64,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Kept<P> {
+    pickle: P,
+    heard: u64,
+}
+
+/// Why a message could not be read.
+pub(super) enum Unread {
+    /// No session reads it.
+    Lost,
+    /// It comes from another identity key than the one that is known.
+    OtherIdentity,
+    /// Nothing can be read from the vault.
+    Keep(KeepError),
+}
+
+impl From<KeepError> for Unread {
+    fn from(error: KeepError) -> Self {
+        Self::Keep(error)
+    }
+}
+
+/// What was read.
+pub(super) struct Read {
+    pub(super) plain: Zeroizing<Vec<u8>>,
+    /// The session that read it.
+    pub(super) by: String,
+    /// Whether a one-time key was used up.
+    pub(super) new: bool,
+    pub(super) changes: Vec<Change>,
+}
+
+impl Sessions {
+    /// Whether there is one with that peer.
+    pub(super) fn exist(&self, vault: &Vault, peer: &str) -> Result<bool, KeepError> {
+        Ok(self.cached.get(peer).is_some_and(|held| !held.is_empty()) || !vault.names(&prefix(peer))?.is_empty())
+    }
+
+    /// Encrypts in the session last heard from; none where there is no session.
+    pub(super) fn encrypt(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        plain: &[u8],
+    ) -> Result<Option<(u8, Vec<u8>, Change)>, KeepError> {
+        let Some(held) = self.with(vault, peer)?.first_mut() else { return Ok(None) };
+        let Ok(message) = held.session.encrypt(plain) else { return Ok(None) };
+        let (kind, ct) = message.to_parts();
+        Ok(Some((u8::from(kind == 1), ct, held.kept(vault))))
+    }
+
+    /// Begins a session with a one-time key; none where the keys agree on nothing.
+    pub(super) fn begin(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        account: &Account,
+        theirs: AgreementKey,
+        one_time: AgreementKey,
+    ) -> Result<Option<Vec<Change>>, KeepError> {
+        let point = |key: AgreementKey| Curve25519PublicKey::from_bytes(*key.as_bytes());
+        let session = account.create_outbound_session(SessionConfig::version_1(), point(theirs), point(one_time));
+        let Ok(session) = session else { return Ok(None) };
+        let (_, changes) = self.add(vault, peer, session)?;
+        Ok(Some(changes))
+    }
+
+    /// Reads a message, in the session it belongs to or in a new one.
+    pub(super) fn decrypt(
+        &mut self,
+        vault: &Vault,
+        peer: &str,
+        account: &mut Account,
+        theirs: AgreementKey,
+        (kind, ct): (u8, &[u8]),
+    ) -> Result<Read, Unread> {
+        let message = OlmMessage::from_parts(kind.into(), ct).map_err(|_| Unread::Lost)?;
+        let theirs = Curve25519PublicKey::from_bytes(*theirs.as_bytes());
+        let held = self.with(vault, peer)?;
+        let heard = held.iter().map(|held| held.heard).max().unwrap_or_default() + 1;
+        let begins = match &message {
+            OlmMessage::PreKey(message) if message.identity_key() != theirs => return Err(Unread::OtherIdentity),
+            OlmMessage::PreKey(message) => Some(name(peer, &message.session_id())),
+            OlmMessage::Normal(_) => None,
+        };
+        let mut could_be = held.iter_mut().enumerate();
+        let read = could_be.find_map(|(place, held)| match &begins {
+            Some(name) if *name != held.name => None,
+            _ => held.session.decrypt(&message).ok().map(|plain| (place, plain)),
+        });
+        if let Some((place, plain)) = read {
+            held[place].heard = heard;
+            held[..=place].rotate_right(1);
+            let changes = vec![held[0].kept(vault)];
+            return Ok(Read { plain: Zeroizing::new(plain), by: held[0].name.clone(), new: false, changes });
+        }
+        match (message, begins) {
+            (OlmMessage::PreKey(message), Some(name)) if held.iter().all(|held| held.name != name) => {
+                let made = account.create_inbound_session(SessionConfig::version_1(), theirs, &message);
+                let made = made.map_err(|error| match error {
+                    SessionCreationError::MismatchedIdentityKey(..) => Unread::OtherIdentity,
+                    _ => Unread::Lost,
+                })?;
+                let (by, changes) = self.add(vault, peer, made.session)?;
+                Ok(Read { plain: Zeroizing::new(made.plaintext), by, new: true, changes })
+            }
+            _ => Err(Unread::Lost),
+        }
+    }
+
+    /// Forgets all sessions with a peer but one.
+    pub(super) fn forget(&mut self, vault: &Vault, peer: &str, but: Option<&str>) -> Result<Vec<Change>, KeepError> {
+        // What stays is read again when it is saved.
+        self.uncache(peer);
+        let names = vault.names(&prefix(peer))?.into_iter();
+        Ok(names.filter(|name| but != Some(name)).map(|name| (name, None)).collect())
+    }
+
+    /// Drops what is in memory, because it is not what is on disk.
+    pub(super) fn uncache(&mut self, peer: &str) {
+        self.cached.remove(peer);
+    }
+
+    fn add(&mut self, vault: &Vault, peer: &str, session: Session) -> Result<(String, Vec<Change>), KeepError> {
+        let held = self.with(vault, peer)?;
+        let heard = held.iter().map(|held| held.heard).max().unwrap_or_default() + 1;
+        let name = name(peer, &session.session_id());
+        held.insert(0, Held { name: name.clone(), session, heard });
+        let mut changes = vec![held[0].kept(vault)];
+        changes.extend(held.drain(MOST.min(held.len())..).map(|held| (held.name, None)));
+        Ok((name, changes))
+    }
+
+    fn with(&mut self, vault: &Vault, peer: &str) -> Result<&mut Vec<Held>, KeepError> {
+        if !self.cached.contains_key(peer) {
+            if self.cached.len() >= CACHED {
+                self.cached.clear();
+            }
+            let mut held = Vec::new();
+            for name in vault.names(&prefix(peer))? {
+                if let Some(kept) = vault.get::<Kept<SessionPickle>>(&name)? {
+                    held.push(Held { name, session: Session::from_pickle(kept.pickle), heard: kept.heard });
+                }
+            }
+            held.sort_by_key(|held| std::cmp::Reverse(held.heard));
+            self.cached.insert(peer.to_owned(), held);
+        }
+        self.cached.get_mut(peer).ok_or_else(|| KeepError("the sessions are gone".to_owned()))
+    }
+}
+
+impl Held {
+    fn kept(&self, vault: &Vault) -> Change {
+        vault.put(self.name.clone(), &Kept { pickle: self.session.pickle(), heard: self.heard })
+    }
+}
+
+fn prefix(peer: &str) -> String {
+    format!("session/{peer}/")
+}
+
+fn name(peer: &str, session: &str) -> String {
+    format!("session/{peer}/{}", session.replace('/', "_").replace('+', "-"))
+}

@@ -1,0 +1,325 @@
+//! Whose keys are whose: pinned at first contact, and from then on only what a pinned key vouches for, or a person.
+
+use std::collections::BTreeMap;
+
+use nuncio_core::bundle::{Endorsement, KeyBundle, SealMode};
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::signature::{CheckSignature as _, PublicKey};
+use serde::{Deserialize, Serialize};
+
+use super::error::MeetError;
+use super::secrets::Strict;
+
+/// How many devices of one person or agent are known.
+pub(super) const MAX_DEVICES: usize = 64;
+
+/// Why a device is not trusted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
+#[serde(rename_all = "snake_case")]
+pub enum Distrust {
+    /// It is new, and none of the known devices vouches for it.
+    #[error("it is new, and no known device vouches for it")]
+    NewUnendorsed,
+    /// It signs with another key than it did.
+    #[error("it signs with another key than before")]
+    KeyChanged,
+    /// The bundle is older than one that was seen, or another of the same number.
+    #[error("an older set of its keys was shown")]
+    OldBundle,
+    /// It remembered, and says now that it does not.
+    #[error("it gives up forward secrecy, which it had")]
+    Downgraded,
+    /// The bundle is not as it was signed, does not fit itself, or is somebody else's.
+    #[error("its keys are not signed as they must be")]
+    BadSignature,
+}
+
+/// Something about somebody's trusted keys that people are shown.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum KeyChange {
+    /// A device came, and a known one vouches for it.
+    Joined {
+        /// Which.
+        device: DeviceId,
+        /// Who vouches.
+        by: DeviceId,
+    },
+    /// A device signs with another key, and a known one vouches for that.
+    Replaced {
+        /// Which.
+        device: DeviceId,
+        /// Who vouches.
+        by: DeviceId,
+    },
+    /// A device has other keys to be sealed to, signed by the key that is pinned.
+    Renewed {
+        /// Which.
+        device: DeviceId,
+    },
+    /// A device is no longer shown.
+    Gone {
+        /// Which.
+        device: DeviceId,
+    },
+}
+
+/// What came of looking at somebody's keys.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Meeting {
+    /// Whether nothing was pinned before.
+    pub first_contact: bool,
+    /// May be sealed to.
+    pub trusted: Vec<DeviceId>,
+    /// May not, until a person says so.
+    pub distrusted: Vec<(DeviceId, Distrust)>,
+    /// What changed among the trusted since the last time.
+    pub changes: Vec<KeyChange>,
+}
+
+/// What is known of somebody.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Peer {
+    devices: BTreeMap<DeviceId, Pin>,
+    /// Shown, and waiting for a person's yes.
+    waiting: BTreeMap<DeviceId, Waiting>,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Pin {
+    bundle: KeyBundle,
+    /// The device that vouches for it; those without hold up the others.
+    by: Option<DeviceId>,
+    /// Not shown the last time.
+    #[serde(default)]
+    gone: bool,
+}
+
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+struct Waiting {
+    bundle: KeyBundle,
+    why: Distrust,
+}
+
+impl Peer {
+    /// Somebody of whom one device is known: our own.
+    pub(super) fn of(bundle: KeyBundle) -> Self {
+        let mut peer = Self::default();
+        peer.pin_own(bundle);
+        peer
+    }
+
+    /// Pins what this very device says of itself.
+    pub(super) fn pin_own(&mut self, bundle: KeyBundle) {
+        let by = bundle.endorsement.as_ref().map(|endorsement| endorsement.by.clone());
+        // It may have had another name.
+        self.devices.retain(|_, pin| pin.bundle.keys.signing_key != bundle.keys.signing_key);
+        self.pin(bundle, by);
+    }
+
+    /// The pinned keys of a device.
+    pub(super) fn bundle(&self, device: &DeviceId) -> Option<&KeyBundle> {
+        self.devices.get(device).map(|pin| &pin.bundle)
+    }
+
+    /// All pinned keys.
+    pub(super) fn bundles(&self) -> impl Iterator<Item = &KeyBundle> {
+        self.devices.values().map(|pin| &pin.bundle)
+    }
+
+    /// Keys that wait for a yes.
+    pub(super) fn waiting(&self, device: &DeviceId) -> Option<(&KeyBundle, Distrust)> {
+        self.waiting.get(device).map(|waiting| (&waiting.bundle, waiting.why))
+    }
+
+    /// The signing keys that nobody else vouches for.
+    pub(super) fn roots(&self) -> Vec<PublicKey> {
+        let roots = self.devices.values().filter(|pin| pin.by.is_none());
+        roots.map(|pin| pin.bundle.keys.signing_key).collect()
+    }
+
+    /// A person says that a device is theirs.
+    pub(super) fn accept(&mut self, device: &DeviceId) -> Result<(), MeetError> {
+        let waiting = self.waiting.remove(device).ok_or_else(|| MeetError::NothingToAccept(device.clone()))?;
+        self.pin(waiting.bundle, None);
+        Ok(())
+    }
+
+    /// Looks at somebody's keys. Says as well with which devices sessions are void.
+    pub(super) fn meet(
+        &mut self,
+        owner: &Recipient,
+        bundles: &[KeyBundle],
+        expect: Option<&Digest>,
+    ) -> Result<(Meeting, Vec<DeviceId>), MeetError> {
+        if bundles.len() > MAX_DEVICES {
+            return Err(MeetError::TooMany(bundles.len()));
+        }
+        let first_contact = self.devices.is_empty();
+        let mut round = Round { peer: self, meeting: Meeting::new(first_contact), void: Vec::new() };
+        let mut open = Vec::new();
+        for bundle in bundles {
+            let device = &bundle.keys.device_id;
+            // What is pinned was checked when it was.
+            let known = round.peer.bundle(device) == Some(bundle);
+            match known || bundle.keys.owner == *owner && bundle.check(&Strict).is_ok() {
+                true => open.push(bundle),
+                false => round.distrust(bundle, Distrust::BadSignature),
+            }
+        }
+        if let Some(expected) = expect {
+            let fits = |bundle: &KeyBundle| bundle.keys.signing_key.fingerprint() == *expected;
+            let found = match first_contact {
+                true => open.iter().copied().find(|bundle| fits(bundle)),
+                false => round.peer.devices.values().map(|pin| &pin.bundle).find(|bundle| fits(bundle)),
+            };
+            let found =
+                found.cloned().ok_or(MeetError::OtherFingerprint { owner: owner.clone(), expected: *expected })?;
+            if first_contact {
+                round.peer.pin(found, None);
+            }
+        } else if first_contact {
+            // Those nobody vouches for hold up the others; a ring of mutual praise holds up nobody.
+            for bundle in open.iter().filter(|bundle| bundle.endorsement.is_none()) {
+                if round.peer.bundle(&bundle.keys.device_id).is_none() {
+                    round.peer.pin((*bundle).clone(), None);
+                }
+            }
+        }
+        let mut rest = round.settle(open);
+        if first_contact && expect.is_none() {
+            while let Some(place) = rest.iter().position(|one| round.peer.bundle(&one.keys.device_id).is_none()) {
+                round.peer.pin(rest[place].clone(), None);
+                rest = round.settle(rest);
+            }
+        }
+        round.close(rest, bundles)?;
+        let Round { meeting, void, .. } = round;
+        Ok((meeting, void))
+    }
+
+    fn pin(&mut self, bundle: KeyBundle, by: Option<DeviceId>) {
+        self.devices.insert(bundle.keys.device_id.clone(), Pin { bundle, by, gone: false });
+    }
+
+    /// Who of the pinned vouches for it.
+    fn voucher(&self, bundle: &KeyBundle) -> Option<DeviceId> {
+        let Endorsement { by, signature } = bundle.endorsement.as_ref()?;
+        let key = &self.devices.get(by)?.bundle.keys.signing_key;
+        // Nobody vouches for itself.
+        let other = *key != bundle.keys.signing_key;
+        (other && Strict.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
+    }
+}
+
+impl Meeting {
+    fn new(first_contact: bool) -> Self {
+        Self { first_contact, trusted: Vec::new(), distrusted: Vec::new(), changes: Vec::new() }
+    }
+}
+
+/// One look at somebody's keys.
+struct Round<'a> {
+    peer: &'a mut Peer,
+    meeting: Meeting,
+    void: Vec<DeviceId>,
+}
+
+impl Round<'_> {
+    /// Goes through what is open until nothing more is decided, since one device may vouch for the next.
+    fn settle<'b>(&mut self, mut open: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
+        loop {
+            let before = open.len();
+            open.retain(|bundle| !self.decide(bundle));
+            if open.len() == before {
+                return open;
+            }
+        }
+    }
+
+    /// Whether it is decided.
+    fn decide(&mut self, bundle: &KeyBundle) -> bool {
+        let device = bundle.keys.device_id.clone();
+        let pin = self.peer.devices.get(&device);
+        match pin {
+            Some(pin) if pin.bundle.keys.signing_key == bundle.keys.signing_key => {
+                let (was, is) = (&pin.bundle.keys, &bundle.keys);
+                if is.seq < was.seq || is.seq == was.seq && is != was {
+                    self.distrust(bundle, Distrust::OldBundle);
+                    return true;
+                }
+                if was.mode == SealMode::Stateful && is.mode == SealMode::Stateless {
+                    self.distrust(bundle, Distrust::Downgraded);
+                    return true;
+                }
+                if (was.hpke_key, was.olm_key, was.mode) != (is.hpke_key, is.olm_key, is.mode) {
+                    self.meeting.changes.push(KeyChange::Renewed { device: device.clone() });
+                }
+                if was.olm_key != is.olm_key {
+                    self.void.push(device.clone());
+                }
+                let by = self.peer.voucher(bundle).or_else(|| pin.by.clone());
+                self.trust(bundle, by);
+                true
+            }
+            _ => {
+                let Some(by) = self.peer.voucher(bundle) else { return false };
+                let change = match pin {
+                    Some(_) => KeyChange::Replaced { device: device.clone(), by: by.clone() },
+                    None => KeyChange::Joined { device: device.clone(), by: by.clone() },
+                };
+                if !self.meeting.first_contact {
+                    self.meeting.changes.push(change);
+                }
+                self.void.push(device);
+                self.trust(bundle, Some(by));
+                true
+            }
+        }
+    }
+
+    fn trust(&mut self, bundle: &KeyBundle, by: Option<DeviceId>) {
+        self.meeting.trusted.push(bundle.keys.device_id.clone());
+        self.peer.pin(bundle.clone(), by);
+    }
+
+    fn distrust(&mut self, bundle: &KeyBundle, why: Distrust) {
+        self.meeting.distrusted.push((bundle.keys.device_id.clone(), why));
+    }
+
+    /// What nobody vouched for is not trusted; what was not shown is gone.
+    fn close(&mut self, rest: Vec<&KeyBundle>, shown: &[KeyBundle]) -> Result<(), MeetError> {
+        for bundle in rest {
+            let known = self.peer.devices.contains_key(&bundle.keys.device_id);
+            self.distrust(bundle, if known { Distrust::KeyChanged } else { Distrust::NewUnendorsed });
+        }
+        let is_shown = |device: &DeviceId| shown.iter().any(|bundle| bundle.keys.device_id == *device);
+        for (device, pin) in &mut self.peer.devices {
+            let gone = !is_shown(device);
+            if gone && !pin.gone {
+                self.meeting.changes.push(KeyChange::Gone { device: device.clone() });
+            }
+            pin.gone = gone;
+        }
+        if self.peer.devices.len() > MAX_DEVICES {
+            self.peer.devices.retain(|_, pin| !pin.gone);
+        }
+        let distrusted = &self.meeting.distrusted;
+        let waits = |bundle: &&KeyBundle| {
+            let why = distrusted.iter().find(|(device, _)| *device == bundle.keys.device_id)?.1;
+            let decidable = matches!(why, Distrust::NewUnendorsed | Distrust::KeyChanged | Distrust::Downgraded);
+            let waiting = Waiting { bundle: (*bundle).clone(), why };
+            decidable.then(|| (bundle.keys.device_id.clone(), waiting))
+        };
+        // Of two that are shown under one name neither can be accepted by that name.
+        let once = |bundle: &&KeyBundle| {
+            shown.iter().filter(|other| other.keys.device_id == bundle.keys.device_id).count() == 1
+        };
+        self.peer.waiting = shown.iter().filter(once).filter_map(|bundle| waits(&bundle)).collect();
+        match self.peer.devices.len() {
+            most if most > MAX_DEVICES => Err(MeetError::TooMany(most)),
+            _ => Ok(()),
+        }
+    }
+}

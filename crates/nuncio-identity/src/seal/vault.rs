@@ -1,0 +1,84 @@
+//! Records, sealed with a key that lies beside them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use zeroize::Zeroizing;
+
+use super::cipher::{self, NONCE, TAG};
+use super::keep::{Keep, KeepError};
+
+/// A record to be saved under a name; none removes it.
+pub type Change = (String, Option<Vec<u8>>);
+
+/// The record that holds the key of the others.
+const KEY: &str = "key";
+
+/// What a party keeps, each record sealed and tied to its name.
+pub(super) struct Vault {
+    keep: Arc<dyn Keep>,
+    key: Zeroizing<[u8; 32]>,
+}
+
+impl Vault {
+    /// A new one, and the change that makes it.
+    pub(super) fn create(keep: Arc<dyn Keep>) -> Result<(Self, Change), KeepError> {
+        if keep.load(KEY)?.is_some() {
+            return Err(KeepError("somebody's keys are here already".to_owned()));
+        }
+        let key = Zeroizing::new(cipher::random());
+        let change = (KEY.to_owned(), Some(key.to_vec()));
+        Ok((Self { keep, key }, change))
+    }
+
+    /// The one that is there.
+    pub(super) fn load(keep: Arc<dyn Keep>) -> Result<Option<Self>, KeepError> {
+        let Some(key) = keep.load(KEY)?.map(Zeroizing::new) else { return Ok(None) };
+        let key = <[u8; 32]>::try_from(key.as_slice());
+        let key = key.map_err(|_| KeepError("the record \"key\" is damaged".to_owned()))?;
+        Ok(Some(Self { keep, key: Zeroizing::new(key) }))
+    }
+
+    /// The change that keeps a value.
+    pub(super) fn put(&self, name: String, value: &impl Serialize) -> Change {
+        self.put_large(name, value, 4096)
+    }
+
+    /// The change that keeps a value of about so many bytes. With room for it no copy is left behind in memory.
+    pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> Change {
+        let mut text = Zeroizing::new(Vec::with_capacity(room));
+        serde_json::to_writer(&mut *text, value).expect("what is kept can be written");
+        let nonce = cipher::random::<NONCE>();
+        let mut record = Vec::with_capacity(NONCE + text.len() + TAG);
+        record.extend_from_slice(&text);
+        cipher::encrypt(&self.key, nonce, name.as_bytes(), &mut record);
+        record.extend_from_slice(&nonce);
+        (name, Some(record))
+    }
+
+    /// What is kept under a name.
+    pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeepError> {
+        let Some(record) = self.keep.load(name)? else { return Ok(None) };
+        let damaged = || KeepError(format!("the record {name:?} is damaged"));
+        let mut record = Zeroizing::new(record);
+        let (text, nonce) = record.split_last_chunk_mut::<NONCE>().ok_or_else(damaged)?;
+        let text = cipher::decrypt(&self.key, *nonce, name.as_bytes(), text).ok_or_else(damaged)?;
+        serde_json::from_slice(text).map(Some).map_err(|_| damaged())
+    }
+
+    /// The names that begin so.
+    pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
+        self.keep.names(prefix)
+    }
+
+    /// Saves all of them or none; of two for one name the later.
+    pub(super) fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
+        if changes.is_empty() {
+            return Ok(());
+        }
+        let changes: BTreeMap<_, _> = changes.into_iter().collect();
+        self.keep.save(changes.into_iter().collect())
+    }
+}

@@ -1,0 +1,71 @@
+//! Keys under a passphrase.
+
+use nuncio_core::bundle::SealMode;
+use nuncio_identity::seal::backup::{self, Argon2Params, Backup, BackupError};
+
+use crate::seal_world::{Side, device, person};
+
+const PHRASE: &str = "correct horse battery";
+
+fn made() -> (Side, Backup) {
+    let ada = Side::new(person("ada"), "phone", SealMode::Stateful);
+    let backup = backup::seal(&ada.party, PHRASE, Argon2Params::LEAST).unwrap();
+    (ada, backup)
+}
+
+#[test]
+fn a_passphrase_gives_back_the_same_keys() {
+    let ada = Side::new(person("ada"), "phone", SealMode::Stateful);
+    let backup = backup::seal(&ada.party, PHRASE, Argon2Params::RECOMMENDED).unwrap();
+    let written = serde_json::to_value(&backup).unwrap();
+    assert_eq!(written["argon2_params"], serde_json::json!({"m": 65536, "t": 3, "p": 4}));
+    let backup: Backup = serde_json::from_value(written).unwrap();
+    let restored = backup::open(&backup, PHRASE).unwrap();
+    assert_eq!(restored.signing_key(), ada.party.signing_key());
+    assert_eq!(restored.device(), &device("phone"));
+    assert_eq!(backup.public_key, ada.bundle().keys.hpke_key);
+}
+
+#[test]
+fn another_passphrase_or_any_change_gives_back_nothing() {
+    let (_, good) = made();
+    assert_eq!(backup::open(&good, "correct horse batterx").unwrap_err(), BackupError::Refused);
+    let (_, other) = made();
+    let swapped = |text: &str| format!("{}{}", if text.starts_with('A') { "B" } else { "A" }, &text[1..]);
+    for (changed, error) in [
+        (Backup { device_id: device("laptop"), ..good.clone() }, BackupError::Refused),
+        (Backup { public_key: other.public_key, ..good.clone() }, BackupError::Refused),
+        (Backup { signing_public_key: other.signing_public_key, ..good.clone() }, BackupError::Refused),
+        (Backup { argon2_salt: other.argon2_salt.clone(), ..good.clone() }, BackupError::Refused),
+        (
+            Backup { backup_a: good.backup_b.clone(), backup_b: good.backup_a.clone(), ..good.clone() },
+            BackupError::Refused,
+        ),
+        (Backup { backup_a: swapped(&good.backup_a), ..good.clone() }, BackupError::Refused),
+        (Backup { backup_b: swapped(&good.backup_b), ..good.clone() }, BackupError::Refused),
+        (Backup { backup_b: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
+        (Backup { argon2_salt: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
+        (Backup { argon2_params: Argon2Params { t: 3, ..Argon2Params::LEAST }, ..good.clone() }, BackupError::Refused),
+    ] {
+        assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), error, "{changed:?}");
+    }
+}
+
+#[test]
+fn work_that_is_too_little_or_too_much_is_refused_before_it_is_done() {
+    let (ada, good) = made();
+    let Argon2Params { m, t, p } = Argon2Params::LEAST;
+    for params in [
+        Argon2Params { m: 8, t, p },
+        Argon2Params { m: u32::MAX, t, p },
+        Argon2Params { m, t: 1, p },
+        Argon2Params { m, t: u32::MAX, p },
+        Argon2Params { m, t, p: 0 },
+        Argon2Params { m, t, p: 255 },
+    ] {
+        let changed = Backup { argon2_params: params, ..good.clone() };
+        assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), BackupError::Params(params));
+        assert_eq!(backup::seal(&ada.party, PHRASE, params), Err(BackupError::Params(params)));
+    }
+    assert_eq!(backup::seal(&ada.party, "too short", Argon2Params::LEAST), Err(BackupError::Short));
+}

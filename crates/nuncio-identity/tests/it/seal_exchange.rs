@@ -1,0 +1,307 @@
+//! Words between two, in whatever order and number they arrive.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+
+use nuncio_core::bundle::SealMode;
+use nuncio_core::conversation::ConversationType;
+use nuncio_identity::seal::{Addressee, Letter, MemoryKeep, OpenError, Party, SealError, padded_len};
+use proptest::prelude::*;
+
+use crate::seal_world::{Side, agent, at, call, client_id, device, pair, parse, person, say, text, told, words};
+
+#[test]
+fn words_go_both_ways_in_a_session() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    for round in 0..5 {
+        let heard = say(&mut ada, &mut hotel, &format!("a{round}")).unwrap();
+        assert_eq!(
+            (text(&heard), heard.mode, heard.rekeyed),
+            (format!("a{round}").as_str(), SealMode::Stateful, false)
+        );
+        assert_eq!((heard.sender, heard.sender_device), (person("ada"), device("phone")));
+        let heard = say(&mut hotel, &mut ada, &format!("h{round}")).unwrap();
+        assert_eq!(text(&heard), format!("h{round}"));
+    }
+    // One one-time key was used, and none of the agent's.
+    assert_eq!((ada.keys.len(), hotel.keys.len()), (51, 50));
+}
+
+#[test]
+fn an_agent_without_memory_is_sealed_to_by_key_both_ways_and_said_so() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateless);
+    let letter = words("m1", "hello");
+    let envelope = ada.seal(&letter, &mut hotel).unwrap();
+    assert_eq!(parse(&envelope)["to"][0]["alg"], "hpke-x25519-hkdfsha256-aes256gcm");
+    assert_eq!(hotel.open(&told(&letter, &ada), &envelope).unwrap().mode, SealMode::Stateless);
+    let call = call("m2");
+    let envelope = hotel.seal(&call, &mut ada).unwrap();
+    let opened = ada.open(&told(&call, &hotel), &envelope).unwrap();
+    assert_eq!((opened.mode, &opened.payload), (SealMode::Stateless, &call.payload));
+    assert!(hotel.keys.is_empty(), "it has no one-time keys");
+}
+
+#[test]
+fn a_group_is_sealed_to_every_device_by_key() {
+    let mut ada = Side::new(person("ada"), "phone", SealMode::Stateful);
+    let mut others = [
+        Side::new(person("bob"), "phone", SealMode::Stateful),
+        Side::new(agent("hotel"), "main", SealMode::Stateful),
+        // Another agent that chose the same name for its device.
+        Side::new(agent("taxi"), "main", SealMode::Stateless),
+    ];
+    let letter = Letter { conversation_type: ConversationType::Group, ..words("m1", "all of you") };
+    let bundles: Vec<_> = others.iter().map(Side::bundle).collect();
+    for other in &mut others {
+        ada.meet(other);
+        other.meet(&ada);
+        assert!(!ada.party.wants_key(ConversationType::Group, &other.bundle()).unwrap());
+    }
+    let to: Vec<_> = bundles.iter().map(|bundle| Addressee { bundle, one_time_key: None }).collect();
+    let envelope = ada.party.seal(&letter, &to).unwrap();
+    for other in &mut others {
+        let opened = other.open(&told(&letter, &ada), &envelope).unwrap();
+        assert_eq!((text(&opened), opened.mode), ("all of you", SealMode::Stateless));
+    }
+    let doubled = [to[0], to[0]];
+    assert_eq!(ada.party.seal(&letter, &doubled), Err(SealError::Twice(device("phone"))));
+    let alone = Letter { conversation_type: ConversationType::H2h, ..letter };
+    assert_eq!(ada.party.seal(&alone, &to), Err(SealError::NotTwo(3)));
+}
+
+#[test]
+fn a_persons_own_devices_read_what_she_writes() {
+    let mut phone = Side::new(person("ada"), "phone", SealMode::Stateful);
+    let mut laptop = Side::new(person("ada"), "laptop", SealMode::Stateful);
+    let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
+    let word = phone.party.endorse(&laptop.bundle()).unwrap();
+    laptop.party.set_endorsement(word, &phone.party.signing_key()).unwrap();
+    let all = [phone.bundle(), laptop.bundle()];
+    assert_eq!(phone.party.meet(&person("ada"), &all, None).unwrap().trusted, [device("phone"), device("laptop")]);
+    // The new device has its person's word for the old one.
+    let meeting = laptop.party.meet(&person("ada"), &all, None).unwrap();
+    assert_eq!(meeting.distrusted.len(), 1);
+    laptop.party.accept(&person("ada"), &device("phone")).unwrap();
+    phone.meet(&hotel);
+    laptop.meet(&hotel);
+    hotel.party.meet(&person("ada"), &all, None).unwrap();
+    let letter = words("m1", "hello");
+    let (mine, theirs) = (laptop.keys.pop_front(), hotel.keys.pop_front());
+    let bundles = [phone.bundle(), laptop.bundle(), hotel.bundle()];
+    let to = [
+        Addressee { bundle: &bundles[0], one_time_key: None },
+        Addressee { bundle: &bundles[1], one_time_key: mine.as_ref() },
+        Addressee { bundle: &bundles[2], one_time_key: theirs.as_ref() },
+    ];
+    let envelope = phone.party.seal(&letter, &to).unwrap();
+    assert_eq!(parse(&envelope)["to"].as_array().unwrap().len(), 2, "not to itself");
+    for side in [&mut laptop, &mut hotel] {
+        assert_eq!(text(&side.open(&told(&letter, &phone), &envelope).unwrap()), "hello");
+    }
+    // All of them see the same number, though one vouches for the other.
+    let number = phone.party.safety_number(&agent("hotel")).unwrap().unwrap();
+    assert_eq!(laptop.party.safety_number(&agent("hotel")).unwrap().as_ref(), Some(&number));
+    assert_eq!(hotel.party.safety_number(&person("ada")).unwrap().as_ref(), Some(&number));
+}
+
+#[test]
+fn both_may_begin_at_once() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let (one, two) = (words("a1", "a1"), words("h1", "h1"));
+    let (from_ada, from_hotel) = (ada.seal(&one, &mut hotel).unwrap(), hotel.seal(&two, &mut ada).unwrap());
+    assert_eq!(text(&hotel.open(&told(&one, &ada), &from_ada).unwrap()), "a1");
+    assert_eq!(text(&ada.open(&told(&two, &hotel), &from_hotel).unwrap()), "h1");
+    for round in 2..30 {
+        let (one, two) = (words(&format!("a{round}"), "x"), words(&format!("h{round}"), "y"));
+        let (from_ada, from_hotel) = (ada.seal(&one, &mut hotel).unwrap(), hotel.seal(&two, &mut ada).unwrap());
+        hotel.open(&told(&one, &ada), &from_ada).unwrap();
+        ada.open(&told(&two, &hotel), &from_hotel).unwrap();
+    }
+    assert_eq!((ada.keys.len(), hotel.keys.len()), (50, 50), "no further sessions were begun");
+}
+
+#[test]
+fn the_fallback_key_is_there_when_the_others_are_gone() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    hotel.keys.retain(|key| key.fallback);
+    assert_eq!(hotel.keys.len(), 1);
+    say(&mut ada, &mut hotel, "m1").unwrap();
+    let mut bob = Side::new(person("bob"), "phone", SealMode::Stateful);
+    bob.meet(&hotel);
+    hotel.meet(&bob);
+    say(&mut bob, &mut hotel, "m2").unwrap();
+    assert_eq!(hotel.keys.len(), 1, "it stays");
+    // A week later there is another, and the old one still opens what was on its way.
+    let late = words("m3", "late");
+    ada.party.rekey(&agent("hotel"), &device("main")).unwrap();
+    let envelope = ada.seal(&late, &mut hotel).unwrap();
+    let week = 7 * 24 * 60 * 60 * 1000;
+    assert_eq!(hotel.party.one_time_keys(50, at(week - 1)).unwrap(), []);
+    let fresh = hotel.party.one_time_keys(50, at(week)).unwrap();
+    assert!(fresh.len() == 1 && fresh[0].fallback && fresh[0] != hotel.keys[0]);
+    assert_eq!(text(&hotel.open(&told(&late, &ada), &envelope).unwrap()), "late");
+}
+
+#[test]
+fn one_time_keys_are_topped_up_and_signed() {
+    let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
+    assert_eq!(hotel.keys.iter().filter(|key| !key.fallback).count(), 50);
+    let more = hotel.party.one_time_keys(47, at(1)).unwrap();
+    assert_eq!((more.len(), more.iter().filter(|key| key.fallback).count()), (4, 1));
+    let names: HashSet<_> = hotel.keys.iter().chain(&more).map(|key| key.key_id.clone()).collect();
+    assert_eq!(names.len(), 54, "all of them have names of their own");
+    assert!(hotel.party.one_time_keys(50, at(2)).unwrap().is_empty());
+    let signer = hotel.party.signing_key();
+    let holds = |key: &nuncio_core::bundle::OneTimeKey, name: &str| {
+        key.holds(&device(name), &signer, &nuncio_identity::ledger::DeviceSignatures)
+    };
+    assert!(more.iter().all(|key| holds(key, "main") && !holds(key, "other")));
+}
+
+#[test]
+fn a_lost_session_is_begun_again() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    say(&mut ada, &mut hotel, "a1").unwrap();
+    say(&mut hotel, &mut ada, "h1").unwrap();
+    // The agent comes back with the same keys and no sessions.
+    hotel.party.rekey(&person("ada"), &device("phone")).unwrap();
+    let lost = words("a2", "lost");
+    let envelope = ada.seal(&lost, &mut hotel).unwrap();
+    let unread = hotel.open(&told(&lost, &ada), &envelope);
+    assert_eq!(unread, Err(OpenError::SessionLost { device: device("phone") }));
+    let again = Letter::rekey(lost.conversation.clone(), lost.conversation_type, client_id("h2"), at(0));
+    let envelope = hotel.seal(&again, &mut ada).unwrap();
+    assert!(ada.open(&told(&again, &hotel), &envelope).unwrap().rekeyed);
+    // What was lost is sealed again, under a new name or the old one.
+    let envelope = ada.seal(&lost, &mut hotel).unwrap();
+    assert_eq!(text(&hotel.open(&told(&lost, &ada), &envelope).unwrap()), "lost");
+    say(&mut hotel, &mut ada, "h3").unwrap();
+}
+
+#[test]
+fn what_is_kept_is_taken_up_again() {
+    let (disk_a, disk_h) = (Arc::new(MemoryKeep::new()), Arc::new(MemoryKeep::new()));
+    let mut ada = Side::on(disk_a.clone(), person("ada"), "phone", SealMode::Stateful);
+    let mut hotel = Side::on(disk_h.clone(), agent("hotel"), "main", SealMode::Stateful);
+    ada.meet(&hotel);
+    hotel.meet(&ada);
+    for round in 0..6 {
+        say(&mut ada, &mut hotel, &format!("a{round}")).unwrap();
+        let before = (ada.bundle(), hotel.bundle());
+        ada.party = Party::load(disk_a.clone()).unwrap().unwrap();
+        hotel.party = Party::load(disk_h.clone()).unwrap().unwrap();
+        assert_eq!((ada.bundle(), hotel.bundle()), before);
+        say(&mut hotel, &mut ada, &format!("h{round}")).unwrap();
+    }
+    assert!(Party::load(Arc::new(MemoryKeep::new())).unwrap().is_none());
+}
+
+#[test]
+fn nothing_on_disk_or_in_debug_shows_a_key_or_a_word() {
+    let disk = Arc::new(MemoryKeep::new());
+    let mut ada = Side::on(disk.clone(), person("ada"), "phone", SealMode::Stateful);
+    let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
+    ada.meet(&hotel);
+    hotel.meet(&ada);
+    let letter = words("m1", "a secret word");
+    let envelope = ada.seal(&letter, &mut hotel).unwrap();
+    assert!(!String::from_utf8(envelope).unwrap().contains("secret"));
+    use nuncio_identity::seal::Keep as _;
+    for name in disk.names("").unwrap() {
+        let record = disk.load(&name).unwrap().unwrap();
+        let shown = String::from_utf8_lossy(&record).into_owned();
+        let words = ["pickle", "signing", "bundle", "names", "phone"];
+        assert!(words.iter().all(|word| !shown.contains(word)), "{name} is sealed");
+    }
+    let shown = format!("{:?}", ada.party);
+    assert!(!shown.contains("hpke: [") && !shown.contains("signing: ["), "{shown}");
+}
+
+#[test]
+fn a_device_gets_its_name_when_it_enrols() {
+    let keep = Arc::new(MemoryKeep::new());
+    let new = nuncio_identity::seal::NewParty { named: None, mode: SealMode::Stateful, now: at(0) };
+    let mut party = Party::create(keep.clone(), &new).unwrap();
+    let key = party.signing_key();
+    assert!(party.bundle().is_none() && party.one_time_keys(0, at(0)).is_err());
+    let hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
+    let bundle = hotel.bundle();
+    let to = [Addressee { bundle: &bundle, one_time_key: None }];
+    assert_eq!(party.seal(&words("m", "x"), &to), Err(SealError::Unnamed));
+    party.set_owner_device(person("ada"), device("dev_9"), at(1)).unwrap();
+    let party = Party::load(keep.clone()).unwrap().unwrap();
+    assert_eq!(party.named().unwrap(), (&person("ada"), &device("dev_9")));
+    assert_eq!(party.bundle().unwrap().keys.signing_key, key);
+    assert!(Party::create(keep, &new).is_err(), "keys are not written over");
+}
+
+#[test]
+fn a_party_may_be_moved_to_another_thread() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let letter = words("m1", "from there");
+    let (ada, envelope) = std::thread::scope(|scope| {
+        let sealing = scope.spawn(|| {
+            let envelope = ada.seal(&letter, &mut hotel).unwrap();
+            (ada, envelope)
+        });
+        sealing.join().unwrap()
+    });
+    assert_eq!(text(&hotel.open(&told(&letter, &ada), &envelope).unwrap()), "from there");
+}
+
+#[test]
+fn lengths_tell_little() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateless);
+    for length in [1, 100, 200, 230, 1000, 1010] {
+        let letter = words(&format!("m{length}"), &"x".repeat(length));
+        let plain = letter.payload.to_string().len();
+        let envelope = parse(&ada.seal(&letter, &mut hotel).unwrap());
+        let sealed = envelope["body"]["ct"].as_str().unwrap().len() * 3 / 4;
+        assert_eq!(sealed, padded_len(plain) + 16, "{length}");
+    }
+    let large = words("large", &"x".repeat(600 * 1024));
+    assert_eq!(ada.seal(&large, &mut hotel), Err(SealError::TooLarge));
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    /// Whatever is delivered, in whatever order and however often, is opened once and says what was said; what is
+    /// kept back longest still opens, as long as not too many came in between.
+    #[test]
+    fn each_message_is_opened_once_in_any_order(
+        sends in proptest::collection::vec(any::<bool>(), 1..24),
+        order in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..80),
+        stateful in any::<bool>(),
+    ) {
+        let mode = if stateful { SealMode::Stateful } else { SealMode::Stateless };
+        let (mut ada, mut hotel) = pair(mode);
+        let mut sends = sends.into_iter().enumerate();
+        let mut sent: Vec<(bool, Letter, Vec<u8>)> = Vec::new();
+        let mut opened = HashSet::new();
+        for (choice, send) in order {
+            if (send || sent.is_empty()) && let Some((number, by_ada)) = sends.next() {
+                let letter = words(&format!("m{number}"), &number.to_string());
+                let envelope = if by_ada { ada.seal(&letter, &mut hotel) } else { hotel.seal(&letter, &mut ada) };
+                sent.push((by_ada, letter, envelope.unwrap()));
+                continue;
+            }
+            let place = choice.index(sent.len());
+            let (by_ada, letter, envelope) = &sent[place];
+            let told = told(letter, if *by_ada { &ada } else { &hotel });
+            let outcome = if *by_ada { hotel.open(&told, envelope) } else { ada.open(&told, envelope) };
+            if opened.insert(place) {
+                let outcome = outcome.unwrap();
+                prop_assert_eq!(&outcome.payload, &letter.payload);
+            } else {
+                prop_assert_eq!(outcome, Err(OpenError::Replayed));
+            }
+        }
+        // What never came comes now.
+        for (place, (by_ada, letter, envelope)) in sent.iter().enumerate() {
+            let told = told(letter, if *by_ada { &ada } else { &hotel });
+            let outcome = if *by_ada { hotel.open(&told, envelope) } else { ada.open(&told, envelope) };
+            prop_assert_eq!(outcome.is_ok(), !opened.contains(&place));
+        }
+    }
+}

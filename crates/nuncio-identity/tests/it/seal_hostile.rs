@@ -1,0 +1,357 @@
+//! A relay that does everything a relay can do, and what becomes of it.
+
+use nuncio_core::bundle::SealMode;
+use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
+use nuncio_core::ids::ConversationId;
+use nuncio_identity::seal::{Addressee, Letter, OpenError, SealError, Told};
+use serde_json::{Value, json};
+
+use crate::seal_world::{Side, agent, at, call, client_id, device, pair, parse, person, say, text, told, words};
+
+const MODES: [SealMode; 2] = [SealMode::Stateful, SealMode::Stateless];
+
+/// Two that have spoken, and an envelope from the agent to the person that was not yet opened.
+fn on_its_way(mode: SealMode, letter: &Letter) -> (Side, Side, Told, Vec<u8>) {
+    let (mut ada, mut hotel) = pair(mode);
+    say(&mut ada, &mut hotel, "before").unwrap();
+    let envelope = hotel.seal(letter, &mut ada).unwrap();
+    let told = told(letter, &hotel);
+    (ada, hotel, told, envelope)
+}
+
+/// Opens what a relay made of an envelope, then the envelope itself: nothing that was refused changed anything.
+fn refused(mode: SealMode, letter: &Letter, change: impl FnOnce(&mut Told, &mut Value)) -> OpenError {
+    let (mut ada, _, told, envelope) = on_its_way(mode, letter);
+    let (mut lie, mut forged) = (told.clone(), parse(&envelope));
+    change(&mut lie, &mut forged);
+    let error = ada.open(&lie, forged.to_string().as_bytes()).unwrap_err();
+    assert_eq!(ada.open(&told, &envelope).unwrap().payload, letter.payload, "{error}");
+    error
+}
+
+#[test]
+fn whatever_the_relay_says_of_it_must_be_what_the_sender_said() {
+    type Lie = fn(&mut Told);
+    let lies: [(&str, Lie); 8] = [
+        ("conversation_id", |told| told.conversation = ConversationId::parse("conv_2").unwrap()),
+        ("conversation_type", |told| told.conversation_type = ConversationType::Group),
+        ("sender_type", |told| told.sender = person("hotel")),
+        ("sender_id", |told| told.sender = agent("taxi")),
+        ("sender_device_id", |told| told.sender_device = Some(device("other"))),
+        ("client_message_id", |told| told.client_id = client_id("m2")),
+        ("content_type", |told| told.content_type = ContentType::Text),
+        ("msg_subtype", |told| told.subtype = None),
+    ];
+    for mode in MODES {
+        for (field, lie) in lies {
+            let error = refused(mode, &call("m1"), |told, _| lie(told));
+            assert_eq!(error, OpenError::Mislabelled { field });
+        }
+    }
+}
+
+#[test]
+fn a_header_that_is_changed_with_the_label_is_not_signed() {
+    for mode in MODES {
+        for (field, value) in [
+            ("conversation_id", json!("conv_2")),
+            ("conversation_type", json!("group")),
+            ("client_message_id", json!("m2")),
+            ("content_type", json!("text")),
+            ("msg_subtype", json!("artifact_response")),
+            ("created_at", json!("2026-11-15T11:00:00.001Z")),
+            ("in_reply_to", json!("msg_1")),
+        ] {
+            let error = refused(mode, &call("m1"), |told, envelope| {
+                envelope["hdr"][field] = value.clone();
+                told.conversation =
+                    ConversationId::parse(envelope["hdr"]["conversation_id"].as_str().unwrap()).unwrap();
+                told.conversation_type = serde_json::from_value(envelope["hdr"]["conversation_type"].clone()).unwrap();
+                told.client_id = client_id(envelope["hdr"]["client_message_id"].as_str().unwrap());
+                told.content_type = serde_json::from_value(envelope["hdr"]["content_type"].clone()).unwrap();
+                told.subtype = serde_json::from_value(envelope["hdr"]["msg_subtype"].clone()).unwrap();
+            });
+            assert_eq!(error, OpenError::BadSignature, "{field}");
+        }
+    }
+}
+
+#[test]
+fn every_part_is_signed() {
+    for mode in MODES {
+        for place in ["/body/ct", "/body/nonce", "/to/0/ct", "/sig"] {
+            let error = refused(mode, &words("m1", "x"), |_, envelope| {
+                let part = envelope.pointer_mut(place).unwrap();
+                let other = part.as_str().unwrap();
+                let first = if other.starts_with('A') { "B" } else { "A" };
+                *part = json!(format!("{first}{}", &other[1..]));
+            });
+            assert_eq!(error, OpenError::BadSignature, "{place}");
+        }
+        let moved = refused(mode, &words("m1", "x"), |_, envelope| envelope["to"][0]["device_id"] = json!("laptop"));
+        assert_eq!(moved, OpenError::BadSignature);
+    }
+    for place in ["/to/0/enc", "/to/0/kid"] {
+        let error = refused(SealMode::Stateless, &words("m1", "x"), |_, envelope| {
+            *envelope.pointer_mut(place).unwrap() = json!("A".repeat(43));
+        });
+        assert_eq!(error, OpenError::BadSignature, "{place}");
+    }
+}
+
+#[test]
+fn entries_are_neither_taken_away_nor_added_nor_doubled() {
+    for mode in MODES {
+        let change = |change: fn(&mut Vec<Value>)| {
+            refused(mode, &words("m1", "x"), |_, envelope| change(envelope["to"].as_array_mut().unwrap()))
+        };
+        assert_eq!(change(Vec::clear), OpenError::BadSignature);
+        assert_eq!(change(|to| to.push(to[0].clone())), OpenError::BadSignature);
+        let added = change(|to| {
+            let mut other = to[0].clone();
+            other["device_id"] = json!("spy");
+            to.push(other);
+        });
+        assert_eq!(added, OpenError::BadSignature);
+    }
+}
+
+#[test]
+fn parts_of_two_envelopes_do_not_make_a_third() {
+    for mode in MODES {
+        for parts in [vec!["hdr"], vec!["body"], vec!["to"], vec!["sig"], vec!["body", "to"], vec!["hdr", "sig"]] {
+            let (mut ada, mut hotel, told, envelope) = on_its_way(mode, &words("m1", "one"));
+            let other = words("m1", "two");
+            let other = parse(&hotel.seal(&other, &mut ada).unwrap());
+            let mut mixed = parse(&envelope);
+            for part in &parts {
+                mixed[*part] = other[*part].clone();
+            }
+            // The headers are equal, so a header alone changes nothing.
+            let outcome = ada.open(&told, mixed.to_string().as_bytes());
+            match parts.as_slice() {
+                ["hdr"] => assert_eq!(text(&outcome.unwrap()), "one"),
+                _ => assert_eq!(outcome, Err(OpenError::BadSignature), "{parts:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn what_is_cut_or_is_no_envelope_is_no_envelope() {
+    for mode in MODES {
+        let (mut ada, _, told, envelope) = on_its_way(mode, &words("m1", "x"));
+        for length in 0..envelope.len() {
+            assert!(matches!(ada.open(&told, &envelope[..length]), Err(OpenError::Malformed(_))), "{length}");
+        }
+        let whole = parse(&envelope);
+        let with = |change: &dyn Fn(&mut Value)| {
+            let mut other = whole.clone();
+            change(&mut other);
+            other.to_string()
+        };
+        for bad in [
+            with(&|whole| whole["more"] = json!(1)),
+            with(&|whole| whole["hdr"]["more"] = json!(1)),
+            with(&|whole| whole["hdr"]["v"] = json!("a2h-envelope-v2")),
+            with(&|whole| whole["hdr"]["created_at"] = json!("2026-11-15T11:00:00Z")),
+            with(&|whole| whole["hdr"]["in_reply_to"] = json!(null)),
+            with(&|whole| whole["hdr"]["sender_device_id"] = json!("../x")),
+            with(&|whole| whole["body"]["nonce"] = json!("AAAA")),
+            with(&|whole| whole["body"]["ct"] = json!("!")),
+            with(&|whole| whole["sig"] = json!("AAAA")),
+            with(&|whole| whole["to"][0]["alg"] = json!("none")),
+            with(&|whole| whole["to"][0]["ct"] = json!("A".repeat(4000))),
+            with(&|whole| whole["to"] = json!(vec![whole["to"][0].clone(); 2049])),
+            // A header in another order, or with spaces.
+            String::from_utf8(envelope.clone()).unwrap().replace("\"hdr\":{", "\"hdr\":{ "),
+            format!("{}{}", "[".repeat(100_000), "]".repeat(100_000)),
+            format!("{{\"sig\":\"x\",{}", &String::from_utf8(envelope.clone()).unwrap()[1..]),
+            " ".repeat(600 * 1024),
+        ] {
+            let outcome = ada.open(&told, bad.as_bytes());
+            let shown = bad.chars().take(200).collect::<String>();
+            assert!(matches!(outcome, Err(OpenError::Malformed(_))), "{outcome:?} {shown}");
+        }
+        // The rest may be written in any way.
+        let spaced = serde_json::to_string_pretty(&whole).unwrap();
+        let compact = whole["hdr"].to_string();
+        let start = spaced.find("\"hdr\": {").unwrap() + 7;
+        let end = start + spaced[start..].find('}').unwrap() + 1;
+        let spaced = format!("{}{compact}{}", &spaced[..start], &spaced[end..]);
+        assert_eq!(text(&ada.open(&told, spaced.as_bytes()).unwrap()), "x");
+    }
+}
+
+#[test]
+fn no_bit_of_an_envelope_may_change() {
+    for mode in MODES {
+        let (mut ada, _, told, envelope) = on_its_way(mode, &call("m1"));
+        for place in 0..envelope.len() * 8 {
+            let mut changed = envelope.clone();
+            changed[place / 8] ^= 1 << (place % 8);
+            let outcome = ada.open(&told, &changed);
+            assert!(outcome.is_err(), "{place} {outcome:?}");
+        }
+        ada.open(&told, &envelope).unwrap();
+    }
+}
+
+#[test]
+fn what_was_opened_is_not_opened_again_whatever_it_is_called() {
+    for mode in MODES {
+        let (mut ada, mut hotel, told, envelope) = on_its_way(mode, &words("m1", "x"));
+        ada.open(&told, &envelope).unwrap();
+        assert_eq!(ada.open(&told, &envelope), Err(OpenError::Replayed));
+        let renamed = Told { client_id: client_id("m2"), ..told.clone() };
+        assert_eq!(ada.open(&renamed, &envelope), Err(OpenError::Mislabelled { field: "client_message_id" }));
+        // The same name again, sealed anew by the sender itself.
+        let twice = hotel.seal(&words("m1", "y"), &mut ada).unwrap();
+        assert_eq!(ada.open(&told, &twice), Err(OpenError::Replayed));
+    }
+}
+
+#[test]
+fn what_is_too_old_to_remember_or_from_the_future_is_refused() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateless);
+    let early = words("early", "x");
+    let kept_back = hotel.seal(&early, &mut ada).unwrap();
+    for number in 0..600 {
+        let letter = Letter { created_at: at(1 + number), ..words(&format!("m{number}"), "x") };
+        let envelope = hotel.seal(&letter, &mut ada).unwrap();
+        ada.open(&told(&letter, &hotel), &envelope).unwrap();
+    }
+    assert_eq!(ada.open(&told(&early, &hotel), &kept_back), Err(OpenError::Replayed));
+    let day = 24 * 60 * 60 * 1000;
+    for (after, taken) in [(day + 1000, true), (day + 1001, false)] {
+        let letter = Letter { created_at: at(after), ..words(&format!("t{after}"), "x") };
+        let envelope = hotel.seal(&letter, &mut ada).unwrap();
+        let outcome = ada.open(&told(&letter, &hotel), &envelope);
+        assert_eq!(outcome.is_ok(), taken, "{outcome:?}");
+        assert!(taken || outcome == Err(OpenError::FromTheFuture));
+    }
+}
+
+#[test]
+fn swapped_keys_are_not_sealed_to() {
+    let (mut ada, hotel) = pair(SealMode::Stateful);
+    let mut spy = Side::new(agent("hotel"), "main", SealMode::Stateful);
+    let key = spy.keys.pop_front().unwrap();
+    let named = vec![(agent("hotel"), device("main"))];
+    let (theirs, ours) = (spy.bundle(), hotel.bundle());
+    let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &theirs, one_time_key: Some(&key) }]);
+    assert_eq!(swapped, Err(SealError::Untrusted(named.clone())));
+    // Its own keys, changed.
+    let mut changed = ours.clone();
+    changed.keys.hpke_key = theirs.keys.hpke_key;
+    changed.keys.olm_key = theirs.keys.olm_key;
+    let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &changed, one_time_key: Some(&key) }]);
+    assert_eq!(swapped, Err(SealError::Untrusted(named.clone())));
+    // A one-time key of somebody else, and none.
+    let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &ours, one_time_key: Some(&key) }]);
+    assert_eq!(swapped, Err(SealError::BadOneTimeKey(device("main"))));
+    let none = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &ours, one_time_key: None }]);
+    assert_eq!(none, Err(SealError::NeedsOneTimeKey(named)));
+    assert_eq!(ada.party.seal(&words("m1", "x"), &[]), Err(SealError::Nobody));
+    // One of its own that says it is another, or is the fallback and says it is not.
+    let mut renamed = hotel.keys[0].clone();
+    renamed.key_id.push('x');
+    let mut fallback = hotel.keys.back().unwrap().clone();
+    fallback.fallback = false;
+    for forged in [renamed, fallback] {
+        let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &ours, one_time_key: Some(&forged) }]);
+        assert_eq!(swapped, Err(SealError::BadOneTimeKey(device("main"))));
+    }
+}
+
+#[test]
+fn a_one_time_key_that_is_handed_out_twice_costs_a_new_beginning_and_no_more() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let mut bob = Side::new(person("bob"), "phone", SealMode::Stateful);
+    bob.meet(&hotel);
+    hotel.meet(&bob);
+    let (key, bundle) = (hotel.keys.pop_front().unwrap(), hotel.bundle());
+    let to = [Addressee { bundle: &bundle, one_time_key: Some(&key) }];
+    let (one, two) = (words("a1", "x"), words("b1", "y"));
+    let (from_ada, from_bob) = (ada.party.seal(&one, &to).unwrap(), bob.party.seal(&two, &to).unwrap());
+    hotel.open(&told(&one, &ada), &from_ada).unwrap();
+    let lost = hotel.open(&told(&two, &bob), &from_bob);
+    assert_eq!(lost, Err(OpenError::SessionLost { device: device("phone") }));
+    hotel.party.rekey(&person("bob"), &device("phone")).unwrap();
+    let again = Letter::rekey(two.conversation.clone(), two.conversation_type, client_id("h1"), at(0));
+    let envelope = hotel.seal(&again, &mut bob).unwrap();
+    assert!(bob.open(&told(&again, &hotel), &envelope).unwrap().rekeyed);
+    let envelope = bob.seal(&two, &mut hotel).unwrap();
+    assert_eq!(text(&hotel.open(&told(&two, &bob), &envelope).unwrap()), "y");
+    // Ada's session was not touched.
+    say(&mut ada, &mut hotel, "a2").unwrap();
+}
+
+#[test]
+fn strangers_are_not_opened_and_neither_is_what_is_for_others() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let mut spy = Side::new(agent("hotel"), "main", SealMode::Stateful);
+    spy.meet(&ada);
+    let letter = words("m1", "trust me");
+    let forged = spy.seal(&letter, &mut ada).unwrap();
+    assert_eq!(ada.open(&told(&letter, &spy), &forged), Err(OpenError::BadSignature));
+    let mut taxi = Side::new(agent("taxi"), "main", SealMode::Stateful);
+    taxi.meet(&ada);
+    let unknown = taxi.seal(&letter, &mut ada).unwrap();
+    let outcome = ada.open(&told(&letter, &taxi), &unknown);
+    assert_eq!(outcome, Err(OpenError::UnknownSender { owner: agent("taxi"), device: device("main") }));
+    // It is opened once it is known.
+    ada.meet(&taxi);
+    assert_eq!(text(&ada.open(&told(&letter, &taxi), &unknown).unwrap()), "trust me");
+    // What another device gets.
+    let mut laptop = Side::new(person("ada"), "laptop", SealMode::Stateful);
+    laptop.meet(&hotel);
+    let envelope = hotel.seal(&letter, &mut ada).unwrap();
+    assert_eq!(laptop.open(&told(&letter, &hotel), &envelope), Err(OpenError::NotForUs));
+}
+
+#[test]
+fn nobody_is_talked_down_to_the_weaker_way() {
+    // An agent that knows better but was built to seal the weaker way.
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    say(&mut ada, &mut hotel, "before").unwrap();
+    let letter = words("m1", "x");
+    let group = Letter { conversation_type: ConversationType::Group, ..letter.clone() };
+    let mut weak = Side::new(agent("hotel"), "main", SealMode::Stateless);
+    weak.meet(&ada);
+    let envelope = weak.seal(&letter, &mut ada).unwrap();
+    assert_eq!(ada.open(&told(&letter, &weak), &envelope), Err(OpenError::BadSignature), "another key");
+    // The same message said to belong to a group: the header says so, and the relay cannot say otherwise.
+    let envelope = hotel.seal(&group, &mut ada).unwrap();
+    let outcome = ada.open(&told(&letter, &hotel), &envelope);
+    assert_eq!(outcome, Err(OpenError::Mislabelled { field: "conversation_type" }));
+    assert_eq!(ada.open(&told(&group, &hotel), &envelope).unwrap().mode, SealMode::Stateless);
+}
+
+#[test]
+fn a_call_must_be_called_a_call() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let disguised = Letter { subtype: None, ..call("m1") };
+    assert!(matches!(hotel.seal(&disguised, &mut ada), Err(SealError::Mismatched(_))));
+    let answer = Letter { subtype: Some(MsgSubtype::ArtifactResponse), ..call("m1") };
+    assert!(matches!(hotel.seal(&answer, &mut ada), Err(SealError::Mismatched(_))));
+    assert!(matches!(ada.seal(&call("m1"), &mut hotel), Err(SealError::Mismatched(_))), "people do not call");
+}
+
+#[test]
+fn many_lost_messages_lose_themselves_and_not_the_session() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    say(&mut ada, &mut hotel, "first").unwrap();
+    say(&mut hotel, &mut ada, "second").unwrap();
+    let letters: Vec<_> = (0..60).map(|number| words(&format!("m{number}"), "x")).collect();
+    let sent: Vec<_> = letters.iter().map(|letter| ada.seal(letter, &mut hotel).unwrap()).collect();
+    hotel.open(&told(&letters[59], &ada), &sent[59]).unwrap();
+    // A ratchet keeps the keys of the last forty that were passed over.
+    let outcome = hotel.open(&told(&letters[0], &ada), &sent[0]);
+    assert_eq!(outcome, Err(OpenError::SessionLost { device: device("phone") }));
+    for place in 30..59 {
+        hotel.open(&told(&letters[place], &ada), &sent[place]).unwrap();
+    }
+    say(&mut hotel, &mut ada, "later").unwrap();
+    say(&mut ada, &mut hotel, "after").unwrap();
+}

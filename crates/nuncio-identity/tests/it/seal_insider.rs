@@ -1,0 +1,198 @@
+//! A sender whose keys are good and whose program is not: it signs what it should never have made.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use hpke::aead::AesGcm256;
+use hpke::kdf::HkdfSha256;
+use hpke::kem::X25519HkdfSha256;
+use hpke::rand_core::{TryCryptoRng, TryRng};
+use hpke::{Deserializable as _, OpModeS, Serializable as _};
+use nuncio_core::bundle::SealMode;
+use nuncio_core::conversation::ConversationType;
+use nuncio_core::digest::canonical;
+use nuncio_identity::jcs::sha256;
+use nuncio_identity::seal::{Letter, OpenError};
+use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
+use serde_json::{Value, json};
+
+use crate::seal_world::{Side, call, pair, parse, say, text, told, words};
+
+/// Random enough for a test.
+struct Counting(u8);
+
+impl TryRng for Counting {
+    type Error = std::convert::Infallible;
+
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok(self.0.into())
+    }
+
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        Ok(self.0.into())
+    }
+
+    fn try_fill_bytes(&mut self, bytes: &mut [u8]) -> Result<(), Self::Error> {
+        bytes.fill(self.0);
+        Ok(())
+    }
+}
+
+impl TryCryptoRng for Counting {}
+
+fn b64(bytes: &[u8]) -> String {
+    URL_SAFE_NO_PAD.encode(bytes)
+}
+
+/// What goes into an envelope before it is signed.
+struct Parts {
+    header: Value,
+    text: Vec<u8>,
+    /// The hash that is wrapped with the content key, where it is not the header's.
+    hash: Option<[u8; 32]>,
+    /// The content key that is wrapped, where it is not the one used.
+    key: Option<[u8; 32]>,
+    doubled: bool,
+}
+
+/// Seals to a device by its key, and signs whatever comes of it.
+fn make(parts: &Parts, from: &Side, to: &Side) -> Vec<u8> {
+    let header = canonical(&parts.header);
+    let hash = sha256(&header);
+    let key = [7; 32];
+    let mut ct = u32::try_from(parts.text.len()).unwrap().to_be_bytes().to_vec();
+    ct.extend_from_slice(&parts.text);
+    ct.resize(nuncio_identity::seal::padded_len(parts.text.len()), 0);
+    let aad = [b"a2h/body/v1".as_slice(), &hash].concat();
+    LessSafeKey::new(UnboundKey::new(&AES_256_GCM, &key).unwrap())
+        .seal_in_place_append_tag(Nonce::assume_unique_for_key([0; 12]), Aad::from(aad), &mut ct)
+        .unwrap();
+    let body = json!({"ct": b64(&ct), "nonce": b64(&[0; 12])});
+    let keys = to.bundle().keys;
+    let public = <X25519HkdfSha256 as hpke::Kem>::PublicKey::from_bytes(keys.hpke_key.as_bytes()).unwrap();
+    let content = [parts.key.unwrap_or(key), parts.hash.unwrap_or(hash)].concat();
+    let (enc, wrapped) = hpke::single_shot_seal_with_rng::<AesGcm256, HkdfSha256, X25519HkdfSha256>(
+        &OpModeS::Base,
+        &public,
+        b"a2h/cek/v1",
+        &content,
+        &hash,
+        &mut Counting(9),
+    )
+    .unwrap();
+    let entry = json!({
+        "device_id": keys.device_id, "alg": "hpke-x25519-hkdfsha256-aes256gcm",
+        "kid": b64(&sha256(keys.hpke_key.as_bytes())), "enc": b64(&enc.to_bytes()), "ct": b64(&wrapped),
+    });
+    let entries = if parts.doubled { json!([entry, entry]) } else { json!([entry]) };
+    sign(&parts.header, &body, &entries, from)
+}
+
+fn sign(header: &Value, body: &Value, to: &Value, from: &Side) -> Vec<u8> {
+    let hashes = [header, body, to].map(|part| sha256(&canonical(part)));
+    let input = [b"a2h/sig/v1".as_slice(), &hashes.concat()].concat();
+    let signature = from.party.sign(&input);
+    canonical(&json!({"hdr": header, "body": body, "to": to, "sig": signature}))
+}
+
+fn header(letter: &Letter, from: &Side) -> Value {
+    let mut header = json!({
+        "v": "a2h-envelope-v1", "conversation_id": letter.conversation, "conversation_type": letter.conversation_type,
+        "sender_id": from.owner().id(), "sender_type": from.owner().sender_type(), "sender_device_id": from.device(),
+        "client_message_id": letter.client_id, "content_type": letter.content_type, "created_at": letter.created_at,
+    });
+    if let Some(subtype) = letter.subtype {
+        header["msg_subtype"] = json!(subtype);
+    }
+    header
+}
+
+fn parts(letter: &Letter, from: &Side) -> Parts {
+    let text = letter.payload.to_string().into_bytes();
+    Parts { header: header(letter, from), text, hash: None, key: None, doubled: false }
+}
+
+#[test]
+fn what_is_inside_is_held_against_everything_around_it() {
+    let (mut ada, hotel) = pair(SealMode::Stateless);
+    let letter = words("m1", "x");
+    let good = || parts(&letter, &hotel);
+    let deep = format!(r#"{{"type":"text","text":{}1{}}}"#, "[".repeat(200), "]".repeat(200));
+    for (parts, error) in [
+        (Parts { hash: Some([0; 32]), ..good() }, Some(OpenError::Tampered)),
+        (Parts { key: Some([0; 32]), ..good() }, Some(OpenError::Tampered)),
+        (Parts { doubled: true, ..good() }, None),
+        (Parts { text: b"not JSON".to_vec(), ..good() }, None),
+        (Parts { text: br#"{"type":"text","type":"text"}"#.to_vec(), ..good() }, None),
+        (Parts { text: deep.into_bytes(), ..good() }, None),
+    ] {
+        let outcome = ada.open(&told(&letter, &hotel), &make(&parts, &hotel, &ada)).unwrap_err();
+        match error {
+            Some(error) => assert_eq!(outcome, error),
+            None => assert!(matches!(outcome, OpenError::Malformed(_)), "{outcome:?}"),
+        }
+    }
+    let envelope = make(&good(), &hotel, &ada);
+    assert_eq!(text(&ada.open(&told(&letter, &hotel), &envelope).unwrap()), "x", "the program here can do it right");
+}
+
+#[test]
+fn a_call_behind_another_header_is_not_opened() {
+    let (mut ada, hotel) = pair(SealMode::Stateless);
+    let (letter, call) = (words("m1", "x"), call("m1"));
+    for (outside, inside) in [
+        // A call that calls itself words, or an artifact of another kind; and words that call themselves a call.
+        (letter.clone(), call.payload.to_string()),
+        (letter.clone(), r#"{"type":"text","artifact":{"subtype":"tool_call"}}"#.to_owned()),
+        (Letter { subtype: None, ..call.clone() }, call.payload.to_string()),
+        (call.clone(), r#"{"type":"artifact","artifact":{"subtype":"form"}}"#.to_owned()),
+        (call.clone(), letter.payload.to_string()),
+    ] {
+        let parts = Parts { text: inside.into_bytes(), ..parts(&outside, &hotel) };
+        let outcome = ada.open(&told(&outside, &hotel), &make(&parts, &hotel, &ada));
+        assert!(matches!(outcome, Err(OpenError::Mismatched(_))), "{outcome:?}");
+    }
+}
+
+#[test]
+fn the_weaker_way_is_refused_where_both_can_do_better() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    say(&mut ada, &mut hotel, "before").unwrap();
+    let letter = words("m1", "x");
+    let weak = make(&parts(&letter, &hotel), &hotel, &ada);
+    assert_eq!(ada.open(&told(&letter, &hotel), &weak), Err(OpenError::Downgraded));
+    // And a session where there should be none: in a group.
+    let group = Letter { conversation_type: ConversationType::Group, ..words("m2", "x") };
+    let in_session = parse(&hotel.seal(&words("m2", "x"), &mut ada).unwrap());
+    let forged = sign(&header(&group, &hotel), &in_session["body"], &in_session["to"], &hotel);
+    assert_eq!(ada.open(&told(&group, &hotel), &forged), Err(OpenError::WrongWrap));
+    // A key from one message in the envelope of another.
+    let stolen = sign(&header(&words("m3", "x"), &hotel), &in_session["body"], &in_session["to"], &hotel);
+    assert_eq!(ada.open(&told(&words("m3", "x"), &hotel), &stolen), Err(OpenError::Tampered));
+    // What was refused used nothing up.
+    let envelope = canonical(&in_session);
+    assert_eq!(text(&ada.open(&told(&words("m2", "x"), &hotel), &envelope).unwrap()), "x");
+}
+
+#[test]
+fn a_message_of_no_session_is_a_lost_session() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    say(&mut ada, &mut hotel, "before").unwrap();
+    let letter = words("m1", "x");
+    let mut forged = parse(&hotel.seal(&letter, &mut ada).unwrap());
+    for (kind, ct) in [(1, "AAAA"), (0, "AAAA"), (0, ""), (1, forged["to"][0]["ct"].clone().as_str().unwrap())] {
+        let mut to = forged["to"].clone();
+        to[0]["type"] = json!(kind);
+        to[0]["ct"] = json!(ct);
+        if kind == 1 && ct != "AAAA" {
+            // The right message with its last byte changed.
+            let other = if ct.ends_with('A') { "Q" } else { "A" };
+            to[0]["ct"] = json!(format!("{}{other}", &ct[..ct.len() - 1]));
+        }
+        let envelope = sign(&forged["hdr"], &forged["body"], &to, &hotel);
+        let outcome = ada.open(&told(&letter, &hotel), &envelope);
+        let lost = matches!(outcome, Err(OpenError::SessionLost { .. } | OpenError::Malformed(_)));
+        assert!(lost, "{outcome:?} {kind} {ct}");
+    }
+    let envelope = canonical(&forged.take());
+    assert_eq!(text(&ada.open(&told(&letter, &hotel), &envelope).unwrap()), "x");
+}

@@ -1,0 +1,253 @@
+//! Words with another implementation: libolm, @hpke/core and Node's own cryptography behind `docs/sealing.md`.
+
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+
+use nuncio_core::bundle::{KeyBundle, OneTimeKey, SealMode};
+use nuncio_core::conversation::ConversationType;
+use nuncio_core::happening::Recipient;
+use nuncio_identity::seal::{Addressee, Letter, OpenError, Opened, Told};
+use serde_json::{Value, json};
+
+use crate::seal_world::{Side, agent, call, device, parse, person, text, words};
+
+/// The other implementation, in a process of its own; it ends with the test.
+struct Peer {
+    process: Child,
+    requests: ChildStdin,
+    answers: BufReader<ChildStdout>,
+    owner: Recipient,
+    bundle: Option<KeyBundle>,
+    keys: Vec<OneTimeKey>,
+}
+
+impl Peer {
+    fn start(owner: &Recipient, mode: SealMode) -> Self {
+        let packages = std::env::var_os("NUNCIO_TEST_SEALING")
+            .expect("NUNCIO_TEST_SEALING must name a folder of npm packages: run `cargo xtask test`");
+        let mut process = Command::new("node")
+            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/peers/talk.mjs"))
+            .env("NUNCIO_TEST_SEALING", packages)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("node starts");
+        let requests = process.stdin.take().unwrap();
+        let answers = BufReader::new(process.stdout.take().unwrap());
+        let mut peer = Self { process, requests, answers, owner: owner.clone(), bundle: None, keys: Vec::new() };
+        let made = peer.ask("create", json!({"owner": owner, "device_id": "node", "mode": mode})).unwrap();
+        peer.bundle = Some(serde_json::from_value(made["bundle"].clone()).unwrap());
+        peer.keys = serde_json::from_value(made["keys"].clone()).unwrap();
+        peer
+    }
+
+    fn ask(&mut self, what: &str, mut request: Value) -> Result<Value, String> {
+        request["ask"] = json!(what);
+        writeln!(self.requests, "{request}").unwrap();
+        let mut line = String::new();
+        self.answers.read_line(&mut line).unwrap();
+        let mut answer: Value = serde_json::from_str(&line).unwrap();
+        match answer["error"].take() {
+            Value::Null => Ok(answer["ok"].take()),
+            error => Err(error.as_str().unwrap().to_owned()),
+        }
+    }
+
+    fn bundle(&self) -> KeyBundle {
+        self.bundle.clone().unwrap()
+    }
+
+    /// What we seal, read there.
+    fn read(&mut self, sender: &Recipient, envelope: &[u8]) -> Result<Value, String> {
+        let envelope = std::str::from_utf8(envelope).unwrap();
+        self.ask("open", json!({"sender": sender, "envelope": envelope}))
+    }
+
+    /// What it seals for us.
+    fn write(&mut self, letter: &Letter, to: &mut Side) -> Vec<u8> {
+        let letter = json!({
+            "conversation_id": letter.conversation,
+            "conversation_type": letter.conversation_type,
+            "client_message_id": letter.client_id,
+            "content_type": letter.content_type,
+            "msg_subtype": letter.subtype,
+            "created_at": letter.created_at,
+            "payload": letter.payload,
+        });
+        let to = json!([{"bundle": to.bundle(), "one_time_key": to.keys.front()}]);
+        let envelope = self.ask("seal", json!({"letter": letter, "to": to})).unwrap();
+        envelope.as_str().unwrap().as_bytes().to_vec()
+    }
+
+    fn told(&self, letter: &Letter) -> Told {
+        Told {
+            conversation: letter.conversation.clone(),
+            conversation_type: letter.conversation_type,
+            sender: self.owner.clone(),
+            sender_device: Some(device("node")),
+            client_id: letter.client_id.clone(),
+            content_type: letter.content_type,
+            subtype: letter.subtype,
+        }
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+}
+
+/// Our side, and the other implementation as an agent, that have met.
+fn pair(mode: SealMode) -> (Side, Peer) {
+    let mut ada = Side::new(person("ada"), "phone", SealMode::Stateful);
+    let mut peer = Peer::start(&agent("hotel"), mode);
+    let meeting = ada.party.meet(&agent("hotel"), &[peer.bundle()], None).unwrap();
+    assert_eq!(meeting.trusted, [device("node")]);
+    peer.ask("meet", json!({"bundle": ada.bundle()})).unwrap();
+    (ada, peer)
+}
+
+fn seal(ada: &mut Side, letter: &Letter, peer: &mut Peer, key: Option<&OneTimeKey>) -> Vec<u8> {
+    let bundle = peer.bundle();
+    ada.party.seal(letter, &[Addressee { bundle: &bundle, one_time_key: key }]).unwrap()
+}
+
+fn open(ada: &mut Side, letter: &Letter, peer: &Peer, envelope: &[u8]) -> Result<Opened, OpenError> {
+    ada.open(&peer.told(letter), envelope)
+}
+
+#[test]
+fn every_vector_is_computed_alike_elsewhere() {
+    let mut peer = Peer::start(&agent("hotel"), SealMode::Stateless);
+    let vectors: Value = serde_json::from_str(include_str!("../vectors/sealing.json")).unwrap();
+    assert_eq!(peer.ask("vectors", json!({"vectors": vectors})).unwrap()["checked"], 18);
+    // It does compare.
+    for place in
+        ["/envelope/sender_key", "/envelope/to_hash", "/bundle/signature", "/safety/number", "/backup/wrapping_key"]
+    {
+        let mut wrong = vectors.clone();
+        *wrong.pointer_mut(place).unwrap() = json!("00");
+        assert!(peer.ask("vectors", json!({"vectors": wrong})).is_err(), "{place}");
+    }
+}
+
+#[test]
+fn a_session_we_begin_with_libolm() {
+    let (mut ada, mut peer) = pair(SealMode::Stateful);
+    let key = peer.keys.iter().find(|key| !key.fallback).cloned();
+    let letters: Vec<_> = (0..4).map(|number| words(&format!("a{number}"), &format!("grüße {number}"))).collect();
+    let sent: Vec<_> = letters.iter().map(|letter| seal(&mut ada, letter, &mut peer, key.as_ref())).collect();
+    // Pre-key messages, out of order; one is kept back.
+    for place in [1, 0, 3] {
+        let read = peer.read(&person("ada"), &sent[place]).unwrap();
+        assert_eq!((&read["payload"], &read["type"]), (&letters[place].payload, &json!(0)), "{place}");
+    }
+    assert_eq!(peer.read(&person("ada"), &sent[0]).unwrap_err(), "replayed");
+    // Its answers make the session whole.
+    let calls: Vec<_> = (0..4).map(|number| call(&format!("h{number}"))).collect();
+    let answers: Vec<_> = calls.iter().map(|letter| peer.write(letter, &mut ada)).collect();
+    for place in [2, 0, 3, 1] {
+        assert_eq!(parse(&answers[place])["to"][0]["type"], 1);
+        let opened = open(&mut ada, &calls[place], &peer, &answers[place]).unwrap();
+        assert_eq!((opened.payload, opened.mode), (calls[place].payload.clone(), SealMode::Stateful));
+    }
+    assert_eq!(open(&mut ada, &calls[0], &peer, &answers[0]), Err(OpenError::Replayed));
+    let letter = words("a9", "after");
+    let envelope = seal(&mut ada, &letter, &mut peer, None);
+    let read = peer.read(&person("ada"), &envelope).unwrap();
+    assert_eq!((&read["payload"]["text"], &read["type"]), (&json!("after"), &json!(1)));
+    assert_eq!(peer.read(&person("ada"), &sent[2]).unwrap()["payload"], letters[2].payload, "late");
+}
+
+#[test]
+fn a_session_libolm_begins_with_us() {
+    let (mut ada, mut peer) = pair(SealMode::Stateful);
+    let letters: Vec<_> = (0..3).map(|number| words(&format!("h{number}"), &format!("您好 {number}"))).collect();
+    let sent: Vec<_> = letters.iter().map(|letter| peer.write(letter, &mut ada)).collect();
+    for place in [2, 0, 1] {
+        assert_eq!(parse(&sent[place])["to"][0]["type"], 0);
+        let opened = open(&mut ada, &letters[place], &peer, &sent[place]).unwrap();
+        assert_eq!(text(&opened), format!("您好 {place}"));
+    }
+    for round in 0..4 {
+        let letter = words(&format!("a{round}"), "to libolm");
+        let envelope = seal(&mut ada, &letter, &mut peer, None);
+        assert_eq!(peer.read(&person("ada"), &envelope).unwrap()["type"], 1);
+        let letter = words(&format!("b{round}"), "from libolm");
+        let envelope = peer.write(&letter, &mut ada);
+        assert_eq!(text(&open(&mut ada, &letter, &peer, &envelope).unwrap()), "from libolm");
+    }
+}
+
+#[test]
+fn fallback_keys_both_ways() {
+    let (mut ada, mut peer) = pair(SealMode::Stateful);
+    let key = peer.keys.iter().find(|key| key.fallback).cloned();
+    assert!(key.is_some());
+    let letter = words("a1", "by the fallback key");
+    let envelope = seal(&mut ada, &letter, &mut peer, key.as_ref());
+    assert_eq!(peer.read(&person("ada"), &envelope).unwrap()["payload"], letter.payload);
+
+    let (mut ada, mut peer) = pair(SealMode::Stateful);
+    ada.keys.retain(|key| key.fallback);
+    assert_eq!(ada.keys.len(), 1);
+    let letter = words("h1", "by ours");
+    let envelope = peer.write(&letter, &mut ada);
+    assert_eq!(text(&open(&mut ada, &letter, &peer, &envelope).unwrap()), "by ours");
+}
+
+#[test]
+fn by_hpke_both_ways_and_in_groups() {
+    let (mut ada, mut peer) = pair(SealMode::Stateless);
+    assert!(peer.keys.is_empty());
+    for kind in [ConversationType::H2a, ConversationType::Group] {
+        let letter = Letter { conversation_type: kind, ..words(&format!("a{kind:?}"), &"long ".repeat(2000)) };
+        let envelope = seal(&mut ada, &letter, &mut peer, None);
+        let read = peer.read(&person("ada"), &envelope).unwrap();
+        assert_eq!(read["payload"], letter.payload);
+        assert_eq!(read["alg"], "hpke-x25519-hkdfsha256-aes256gcm");
+        let letter = Letter { conversation_type: kind, ..words(&format!("h{kind:?}"), &"lang ".repeat(2000)) };
+        let envelope = peer.write(&letter, &mut ada);
+        let opened = open(&mut ada, &letter, &peer, &envelope).unwrap();
+        assert_eq!((opened.payload, opened.mode), (letter.payload, SealMode::Stateless));
+    }
+}
+
+#[test]
+fn what_is_changed_on_its_way_is_refused_on_both_sides() {
+    for mode in [SealMode::Stateful, SealMode::Stateless] {
+        let (mut ada, mut peer) = pair(mode);
+        let key = peer.keys.first().cloned();
+        let (to, from) = (words("a1", "there"), words("h1", "back"));
+        let (there, back) = (seal(&mut ada, &to, &mut peer, key.as_ref()), peer.write(&from, &mut ada));
+        let changed = |envelope: &[u8], place: &str| {
+            let text = parse(envelope).pointer(place).unwrap().as_str().unwrap().to_owned();
+            let other = format!("{}{}", if text.starts_with('A') { "B" } else { "A" }, &text[1..]);
+            String::from_utf8(envelope.to_vec()).unwrap().replace(&text, &other).into_bytes()
+        };
+        for place in ["/body/ct", "/body/nonce", "/to/0/ct", "/sig", "/hdr/client_message_id"] {
+            let refused = peer.read(&person("ada"), &changed(&there, place)).unwrap_err();
+            assert_eq!(refused, "bad signature", "{place}");
+            let mut told = peer.told(&from);
+            let forged = changed(&back, place);
+            told.client_id = serde_json::from_value(parse(&forged)["hdr"]["client_message_id"].clone()).unwrap();
+            assert_eq!(ada.open(&told, &forged), Err(OpenError::BadSignature), "{place}");
+        }
+        assert_eq!(peer.read(&person("ada"), &there).unwrap()["payload"], to.payload);
+        assert_eq!(open(&mut ada, &from, &peer, &back).unwrap().payload, from.payload);
+    }
+}
+
+#[test]
+fn the_safety_number_is_the_same_elsewhere() {
+    let (mut ada, mut peer) = pair(SealMode::Stateful);
+    let ours = ada.party.safety_number(&agent("hotel")).unwrap().unwrap();
+    let sides = json!([
+        {"owner": "agent:hotel", "keys": [peer.bundle().keys.signing_key]},
+        {"owner": "person:ada", "keys": [ada.party.signing_key()]},
+    ]);
+    assert_eq!(peer.ask("safety", json!({"sides": sides})).unwrap(), json!(ours));
+}

@@ -1,0 +1,69 @@
+//! What people write to an agent under seal is said to it like anything else, and its answer goes back sealed.
+
+use async_trait::async_trait;
+use nuncio_a2h::peer::{Inbound, OnMessage, Peer};
+use nuncio_core::conversation::{ContentType, ConversationType};
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::AgentName;
+use nuncio_core::policy::Protocol;
+use nuncio_core::principal::Principal;
+use nuncio_engine::converse::Idempotency;
+use nuncio_engine::{Caller, Credential, Engine, EngineError};
+use serde_json::json;
+
+/// Answers for an agent that is served here.
+#[derive(Debug)]
+pub(super) struct Talk {
+    pub(super) engine: Engine,
+    pub(super) agent: AgentName,
+}
+
+#[async_trait]
+impl OnMessage for Talk {
+    async fn on_message(&self, agent: &Peer, message: Inbound) {
+        let conversation = &message.conversation;
+        let answer = match self.answer(&message).await {
+            Ok(Some(answer)) => answer,
+            Ok(None) => return,
+            Err(error) => {
+                tracing::warn!(agent = %self.agent, %conversation, %error, "a sealed message was not answered");
+                format!("({error})")
+            }
+        };
+        let payload = json!({"type": "text", "text": answer});
+        if let Err(error) = agent.reply(&message, ContentType::Text, payload).await {
+            tracing::warn!(agent = %self.agent, %conversation, at = message.seq, %error, "an answer was not sent");
+        }
+    }
+}
+
+impl Talk {
+    /// What the agent says to it; nothing where nothing was said to it alone.
+    async fn answer(&self, message: &Inbound) -> Result<Option<String>, EngineError> {
+        let Recipient::Person(person) = &message.sender else { return Ok(None) };
+        if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {
+            return Ok(None);
+        }
+        // Both names are about.
+        let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
+        let Some(text) = text.filter(|text| !text.trim().is_empty()) else { return Ok(None) };
+        let caller = Caller {
+            credential: Credential::Device(message.device.clone()),
+            person: Some(person.clone()),
+            ..Caller::new(Principal::Person(person.clone()))
+        };
+        let served = self.engine.agent(self.agent.as_str())?;
+        // One conversation for each, found again by its own key; and each message is said once.
+        let once = |key: String| Idempotency { body: Digest::of_bytes(key.as_bytes()), key };
+        let whole = once(format!("a2h/{}", message.conversation));
+        let session = self.engine.begin_unattended(&caller, &served, Some(whole)).await?;
+        let one = once(format!("a2h/{}/{}", message.conversation, message.seq));
+        let turn = self.engine.say_unattended(&caller, session.as_str(), text, Protocol::A2h, Some(one)).await?;
+        turn.finished().await;
+        match turn.answer() {
+            Ok(text) => Ok(Some(text)),
+            Err(failure) => Err(EngineError::new(failure.code, failure.message)),
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! Agents that are called: with everything they are told, so that they can tell it was us, and until they
+//! were. What they are told is sealed: here it is any bytes.
+
+#[path = "webhooks/guard.rs"]
+mod guard;
+#[path = "webhooks/owners.rs"]
+mod owners;
+#[path = "webhooks/reach.rs"]
+mod reach;
+#[path = "webhooks/retries.rs"]
+mod retries;
+
+use std::collections::HashSet;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
+use nuncio_testkit::a2h::{Handset, Reply as Answer};
+use nuncio_testkit::{GatewayBuilder, Method, eventually};
+use ring::hmac;
+use serde_json::{Value, json};
+
+use super::{World, agent_body, seed};
+use crate::callbacks::receiver::{Receiver, Reply, Sent};
+
+/// What the clock of the tests shows first, in seconds.
+const START: i64 = 1_794_740_400;
+
+/// An agent that is called, its owner, and a person who deals with it.
+struct Hooked {
+    world: World,
+    owner: Handset,
+    ada: Handset,
+    agent: String,
+    token: String,
+    secret: String,
+    /// The conversation between the two.
+    conversation: String,
+}
+
+fn loopback(builder: GatewayBuilder) -> GatewayBuilder {
+    builder.settings(|settings| settings.a2h.allow_loopback_webhooks = true)
+}
+
+fn called_at(url: &str) -> Value {
+    let mut body = agent_body(&seed());
+    body["connection_mode"] = json!("webhook");
+    body["webhook_url"] = json!(url);
+    body
+}
+
+impl Hooked {
+    /// One who is called at the receiver. That a relation and a conversation began is told already.
+    async fn at(receiver: &Receiver) -> Self {
+        let hooked = Self::make(&called_at(&format!("{}/hook?x=1", receiver.origin()))).await;
+        hooked.nothing_waits().await;
+        hooked
+    }
+
+    async fn make(body: &Value) -> Self {
+        Self::of(World::with(loopback).await, body).await
+    }
+
+    async fn of(world: World, body: &Value) -> Self {
+        let (owner, ada) = (world.person("owner").await, world.person("ada").await);
+        let made = owner.send(Method::POST, "/agents", body).await;
+        let text = |name: &str| made.data()[name].as_str().unwrap().to_owned();
+        let (agent, token, secret) = (text("id"), text("token"), text("webhook_secret"));
+        ada.allow(&agent, json!(["filesystem:read"])).await;
+        let conversation = begin(&ada, &agent).await;
+        Self { world, owner, ada, agent, token, secret, conversation }
+    }
+
+    async fn post(&self, name: &str) {
+        self.post_in(&self.conversation, name).await;
+    }
+
+    async fn post_in(&self, conversation: &str, name: &str) {
+        say(&self.ada, conversation, name).await;
+    }
+
+    /// So many other people, each with a conversation with the agent; what that tells it has arrived.
+    async fn others(&self, count: usize) -> Vec<(Handset, String)> {
+        let mut others = Vec::new();
+        for number in 0..count {
+            let person = self.world.person(&format!("p{number}")).await;
+            person.allow(&self.agent, json!([])).await;
+            let conversation = begin(&person, &self.agent).await;
+            others.push((person, conversation));
+        }
+        self.nothing_waits().await;
+        others
+    }
+
+    /// Lets time pass; who deals with the server gets new tokens.
+    async fn pass(&mut self, span: Duration) {
+        self.world.clock.advance(span);
+        for device in [&mut self.owner, &mut self.ada] {
+            device.refresh(self.world.clock.now()).await;
+        }
+    }
+
+    /// When the next call is due; none when nothing waits that can be sent.
+    async fn next(&self) -> Option<Timestamp> {
+        self.world.gateway.engine().next_call(&HashSet::new(), &[]).await.unwrap()
+    }
+
+    async fn nothing_waits(&self) {
+        eventually("nothing waits", async || {
+            self.deliveries("").await.body["webhook"]["waiting"].is_null().then_some(())
+        })
+        .await;
+    }
+
+    /// Waits until nothing is due now but something later, and lets that time pass; how long it was.
+    async fn pass_to_next(&mut self) -> Duration {
+        let now = self.world.clock.now();
+        let due = eventually("it is tried again later", async || self.next().await.filter(|due| *due > now)).await;
+        let span = now.until(due);
+        self.pass(span).await;
+        span
+    }
+
+    /// The same, and it was that long, give or take a tenth.
+    async fn pass_pause(&mut self, pause: Duration) {
+        let span = self.pass_to_next().await;
+        assert!(span >= pause * 9 / 10 && span <= pause * 11 / 10, "{span:?} for {pause:?}");
+    }
+
+    async fn deliveries(&self, query: &str) -> Answer {
+        self.owner.get(&format!("/agents/{}/deliveries{query}", self.agent)).await
+    }
+
+    async fn patch(&self, body: Value) -> Answer {
+        self.owner.send(Method::PATCH, &format!("/agents/{}", self.agent), &body).await
+    }
+
+    /// How the webhook is, once it is so.
+    async fn until_state(&self, state: &str) -> Value {
+        eventually("the webhook is so", async || {
+            let webhook = self.deliveries("").await.body["webhook"].clone();
+            (webhook["state"] == state).then_some(webhook)
+        })
+        .await
+    }
+
+    /// What the owner was told about the webhook, in order.
+    async fn told_owner(&self) -> Vec<String> {
+        let (mut socket, hello) = self.owner.connect().await;
+        socket.say(&json!({"type": "resume", "after": 0})).await;
+        let last = hello["last_seq"].as_u64().unwrap();
+        let mut states = Vec::new();
+        let mut seq = 0;
+        while seq < last {
+            let frame = socket.frame().await;
+            seq = frame["seq"].as_u64().unwrap_or(seq);
+            if frame["type"] == "agent.governance" {
+                assert_eq!(frame["agent_id"], json!(self.agent));
+                states.push(frame["state"].as_str().unwrap().to_owned());
+            }
+        }
+        states
+    }
+}
+
+async fn begin(person: &Handset, agent: &str) -> String {
+    let body = json!({"type": "h2a", "with": [{"type": "agent", "id": agent}]});
+    person.send(Method::POST, "/conversations", &body).await.data()["id"].as_str().unwrap().to_owned()
+}
+
+/// Sends a message whose bytes are its name.
+async fn say(person: &Handset, conversation: &str, name: &str) {
+    let body = json!({"client_message_id": name, "content_type": "text", "envelope": STANDARD.encode(name)});
+    person.send(Method::POST, &format!("/conversations/{conversation}/messages"), &body).await.data();
+}
+
+fn body(sent: &Sent) -> Value {
+    // Who asks for its health sends none.
+    if sent.body.is_empty() { Value::Null } else { serde_json::from_slice(&sent.body).unwrap() }
+}
+
+/// The message a call is about, by what its sender called it.
+fn name(sent: &Sent) -> String {
+    body(sent)["metadata"]["client_message_id"].as_str().unwrap_or_default().to_owned()
+}
+
+/// The messages a receiver was called with, in order.
+fn names(receiver: &Receiver) -> Vec<String> {
+    receiver.sent().iter().map(name).filter(|name| !name.is_empty()).collect()
+}
+
+/// Waits until a receiver was called with that many messages; their names.
+async fn messages(receiver: &Receiver, count: usize) -> Vec<String> {
+    eventually("messages arrive", async || Some(names(receiver)).filter(|names| names.len() >= count)).await
+}
+
+fn is_message(sent: &Sent) -> bool {
+    !name(sent).is_empty()
+}
+
+/// Checks the one signature by hand.
+fn assert_signed(sent: &Sent, secret: &str, agent: &str) {
+    let key = STANDARD.decode(secret.strip_prefix("whsec_").unwrap()).unwrap();
+    assert_eq!(key.len(), 32);
+    let (seconds, id) = (sent.header("x-hashee-timestamp"), sent.header("x-hashee-delivery-id"));
+    let message = [format!("{seconds}.{id}.").as_bytes(), &sent.body].concat();
+    let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, &key), &message);
+    let hex: String = tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
+    assert_eq!((sent.header("x-hashee-signature"), hex.len()), (hex.as_str(), 64));
+    assert_eq!(sent.header("x-hashee-agent-id"), agent);
+    assert_eq!((sent.header("webhook-id"), sent.header("webhook-timestamp")), (id, seconds));
+}
+
+/// Standard Webhooks' own library, asked as a receiver would ask it; the clock shows what the call says, or
+/// so many seconds more.
+const VERIFY: &str = r#"
+const { Webhook } = require(process.env.NUNCIO_TEST_STANDARDWEBHOOKS);
+const { secret, headers, body, late } = JSON.parse(require("fs").readFileSync(0, "utf8"));
+Date.now = () => (Number(headers["webhook-timestamp"]) + late) * 1000;
+try {
+  process.stdout.write(JSON.stringify({ verified: new Webhook(secret).verify(Buffer.from(body, "base64"), headers) }));
+} catch (error) {
+  process.stdout.write(JSON.stringify({ refused: error.message }));
+}
+"#;
+
+fn verified_by_others(sent: &Sent, secret: &str, body: &[u8], late: i64) -> Value {
+    use std::io::Write as _;
+    use std::process::{Command, Stdio};
+    let headers = ["webhook-id", "webhook-timestamp", "webhook-signature"].map(|name| (name, sent.header(name)));
+    let headers: serde_json::Map<_, _> =
+        headers.into_iter().map(|(name, value)| (name.to_owned(), json!(value))).collect();
+    assert!(
+        std::env::var_os("NUNCIO_TEST_STANDARDWEBHOOKS").is_some(),
+        "NUNCIO_TEST_STANDARDWEBHOOKS must name dist/index.js of the npm package standardwebhooks: run `cargo xtask test`",
+    );
+    let mut node =
+        Command::new("node").args(["-e", VERIFY]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let question = json!({"secret": secret, "headers": headers, "body": STANDARD.encode(body), "late": late});
+    node.stdin.take().unwrap().write_all(question.to_string().as_bytes()).unwrap();
+    let output = node.wait_with_output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[tokio::test]
+async fn an_agent_is_called_with_everything_it_is_told() {
+    let receiver = Receiver::start(&[Reply::Status(204)]).await;
+    let hooked = Hooked::at(&receiver).await;
+    let Hooked { agent, conversation, .. } = &hooked;
+    hooked.post("m1").await;
+    messages(&receiver, 1).await;
+    let answer = json!({
+        "client_message_id": "m2", "content_type": "artifact", "msg_subtype": "artifact_response",
+        "envelope": {"sealed": [1, 2, 3]},
+    });
+    let path = format!("/conversations/{conversation}/messages");
+    let taken = hooked.ada.send(Method::POST, &path, &answer).await;
+    messages(&receiver, 2).await;
+    hooked.nothing_waits().await;
+
+    let sent = receiver.sent();
+    let kinds: Vec<_> = sent.iter().map(|sent| body(sent)["type"].as_str().unwrap().to_owned()).collect();
+    assert_eq!(kinds, ["relation.established", "conversation.updated", "message.new", "artifact_response"]);
+    for one in &sent {
+        assert_eq!(one.line, "POST /hook?x=1 HTTP/1.1");
+        assert_eq!((one.header("content-type"), &body(one)["version"]), ("application/json", &json!("v1")));
+        assert_eq!(one.header("webhook-timestamp"), START.to_string());
+        assert_signed(one, &hooked.secret, agent);
+    }
+    let first = body(&sent[0]);
+    assert_eq!(
+        (&first["metadata"]["agent_id"], &first["metadata"]["payload"]["user_id"]),
+        (&json!(agent), &json!("ada"))
+    );
+    assert_eq!(first.get("wire_envelope"), None);
+    assert_eq!(body(&sent[1])["metadata"]["conversation_id"], json!(conversation));
+    let (plain, response) = (body(&sent[2]), body(&sent[3]));
+    assert_eq!(plain["wire_envelope"], json!(STANDARD.encode("m1")));
+    assert_eq!(plain["metadata"].get("msg_subtype"), None);
+    assert_eq!(response["wire_envelope"], json!(STANDARD.encode(r#"{"sealed":[1,2,3]}"#)));
+    assert_eq!(
+        response["metadata"],
+        json!({
+            "conversation_id": conversation, "sender_id": "ada", "sender_type": "human",
+            "created_at": taken.data()["created_at"], "message_id": taken.data()["message_id"],
+            "client_message_id": "m2", "conversation_seq": 2, "content_type": "artifact",
+            "msg_subtype": "artifact_response",
+        })
+    );
+    // Each is a delivery of its own, by a name that says when it was.
+    let ids: HashSet<_> = sent.iter().map(|sent| sent.header("webhook-id").to_owned()).collect();
+    assert_eq!(ids.len(), 4);
+    for id in &ids {
+        assert_eq!((id.len(), &id[14..15], &id[..13]), (36, "7", "01a1dedd-2f80"), "{id}");
+    }
+    // What is kept of it says how it went, and nothing of what was said.
+    let log = hooked.deliveries("").await;
+    let logged = log.body["data"].as_array().unwrap();
+    assert_eq!(
+        logged.iter().map(|one| &one["type"]).collect::<Vec<_>>(),
+        ["artifact_response", "message.new", "conversation.updated", "relation.established"]
+    );
+    assert_eq!(logged[0]["delivery_id"], json!(sent[3].header("webhook-id")));
+    assert_eq!((&logged[0]["delivered"], &logged[0]["attempts"]), (&json!(true), &json!(1)));
+    assert_eq!(logged[0]["outcome"], "it answered 204");
+    assert!(!log.body.to_string().contains(&STANDARD.encode("m1")));
+    assert_eq!(
+        log.body["webhook"],
+        json!({"state": "reachable", "failing_since": null, "probe_at": null, "waiting": null})
+    );
+}
+
+#[tokio::test]
+async fn others_verify_what_we_sign() {
+    let receiver = Receiver::start(&[Reply::Status(200)]).await;
+    let hooked = Hooked::at(&receiver).await;
+    hooked.post("m1").await;
+    messages(&receiver, 1).await;
+    let sent = receiver.sent().pop().unwrap();
+    let verify = |secret: &str, body: &[u8], late| verified_by_others(&sent, secret, body, late);
+    assert_eq!(verify(&hooked.secret, &sent.body, 0), json!({"verified": body(&sent)}));
+    assert_eq!(verify(&hooked.secret, &sent.body, 299), json!({"verified": body(&sent)}));
+    let other = format!("whsec_{}", STANDARD.encode([0; 32]));
+    for refused in [
+        verify(&other, &sent.body, 0),
+        verify(&hooked.secret, &[&sent.body[..], b" "].concat(), 0),
+        verify(&hooked.secret, &sent.body, 301),
+    ] {
+        assert!(refused["refused"].is_string(), "{refused}");
+    }
+}

@@ -1,0 +1,109 @@
+//! Where nobody is called, whoever asks for it.
+
+use super::*;
+
+/// Waits until it was tried once.
+async fn tried(hooked: &Hooked) {
+    let webhook = eventually("it was tried", async || {
+        let webhook = hooked.deliveries("").await.body["webhook"].clone();
+        (webhook["waiting"]["attempts"] == 1).then_some(webhook)
+    })
+    .await;
+    assert!(webhook["failing_since"].is_string(), "{webhook}");
+}
+
+/// This machine is not called unless the operator allows it.
+#[tokio::test]
+async fn this_machine_is_not_called_unless_the_operator_says_so() {
+    let inside = Receiver::start(&[Reply::Status(200)]).await;
+    let hooked = Hooked::of(World::start().await, &called_at(&format!("{}/hook", inside.origin()))).await;
+    hooked.post("m1").await;
+    tried(&hooked).await;
+    assert_eq!(inside.sent(), []);
+}
+
+#[tokio::test]
+async fn this_machine_is_called_when_developing() {
+    let receiver = Receiver::start(&[Reply::Status(200)]).await;
+    let world = World::with(GatewayBuilder::dev).await;
+    let hooked = Hooked::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
+    hooked.post("m1").await;
+    assert_eq!(messages(&receiver, 1).await, ["m1"]);
+}
+
+/// What the operator opened for others is not open to whoever has an account.
+#[tokio::test]
+async fn what_is_open_to_others_is_not_open_to_webhooks() {
+    let inside = Receiver::start(&[Reply::Status(200)]).await;
+    let origin = inside.origin();
+    let world = World::with(|builder| builder.settings(|settings| settings.outbound.allow = vec![origin])).await;
+    let hooked = Hooked::of(world, &called_at(&format!("{}/hook", inside.origin()))).await;
+    tried(&hooked).await;
+    assert_eq!(inside.sent(), []);
+}
+
+/// With this machine open, other private addresses are not: not even asked for.
+#[tokio::test]
+async fn private_addresses_are_never_called() {
+    for url in [
+        "https://10.0.0.1/hook",
+        "https://192.168.1.1/hook",
+        "https://169.254.169.254/latest/meta-data",
+        "https://[fd00::1]/hook",
+        "https://[::ffff:10.0.0.1]/hook",
+        "https://0.0.0.0/hook",
+        "https://100.64.0.1/hook",
+    ] {
+        let mut hooked = Hooked::make(&called_at(url)).await;
+        tried(&hooked).await;
+        // Eight more attempts for each of the two it was told, and then the log says why.
+        for _ in 0..16 {
+            hooked.pass_to_next().await;
+        }
+        hooked.nothing_waits().await;
+        let log = hooked.deliveries("").await.body["data"].clone();
+        assert_eq!(log.as_array().unwrap().len(), 2, "{log}");
+        let why = log[0]["outcome"].as_str().unwrap();
+        assert!(why.contains("may not be reached"), "{url}: {why}");
+    }
+}
+
+/// Where a receiver sends us is not followed.
+#[tokio::test]
+async fn a_redirect_is_a_failure() {
+    let inside = Receiver::start(&[Reply::Status(200)]).await;
+    let to = inside.address();
+    let receiver =
+        Receiver::deciding(move |sent| if is_message(sent) { Reply::Redirect(to) } else { Reply::Status(200) }).await;
+    let mut hooked = Hooked::at(&receiver).await;
+    hooked.post("m1").await;
+    hooked.pass_pause(Duration::from_secs(5)).await;
+    messages(&receiver, 2).await;
+    assert_eq!(inside.sent(), []);
+}
+
+/// Its status counts, however much it says.
+#[tokio::test]
+async fn a_long_answer_is_an_answer() {
+    let receiver = Receiver::start(&[Reply::Long(200, 100_000)]).await;
+    let hooked = Hooked::at(&receiver).await;
+    hooked.post("m1").await;
+    messages(&receiver, 1).await;
+    hooked.nothing_waits().await;
+    assert_eq!(hooked.deliveries("").await.body["data"][0]["delivered"], true);
+}
+
+/// The largest message comes whole.
+#[tokio::test]
+async fn the_largest_message_comes_whole() {
+    let receiver = Receiver::start(&[Reply::Status(200)]).await;
+    let hooked = Hooked::at(&receiver).await;
+    let bytes: Vec<u8> = (0..512 * 1024_u32).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    let body = json!({"client_message_id": "big", "content_type": "file", "envelope": STANDARD.encode(&bytes)});
+    let path = format!("/conversations/{}/messages", hooked.conversation);
+    hooked.ada.send(Method::POST, &path, &body).await.data();
+    messages(&receiver, 1).await;
+    let sent = receiver.sent().pop().unwrap();
+    assert_eq!(super::body(&sent)["wire_envelope"], json!(STANDARD.encode(&bytes)));
+    assert_signed(&sent, &hooked.secret, &hooked.agent);
+}

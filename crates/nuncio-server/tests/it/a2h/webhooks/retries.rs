@@ -1,0 +1,180 @@
+//! Calls that fail: tried again by the schedule, in order, without holding up others.
+
+use nuncio_testkit::a2h::A2hServer;
+use nuncio_testkit::{Gateway, ManualClock};
+
+use super::*;
+use crate::agents::{DESK, desk};
+
+/// The pauses of the schedule, in seconds.
+const PAUSES: [u64; 8] = [5, 30, 300, 1800, 7200, 21_600, 43_200, 86_400];
+
+/// Nine times in all; what is said and its name stay the same.
+#[tokio::test]
+async fn a_call_that_fails_is_made_again_by_the_schedule_and_given_up() {
+    let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 503 } else { 200 })).await;
+    let mut hooked = Hooked::at(&receiver).await;
+    hooked.post("m1").await;
+    messages(&receiver, 1).await;
+    let first = receiver.sent().pop().unwrap();
+    for (number, pause) in PAUSES.into_iter().enumerate() {
+        hooked.pass_pause(Duration::from_secs(pause)).await;
+        messages(&receiver, number + 2).await;
+        let again = receiver.sent().pop().unwrap();
+        assert_eq!((&again.body, again.header("webhook-id")), (&first.body, first.header("webhook-id")));
+        let seconds = hooked.world.clock.now().as_millis() / 1000;
+        assert_eq!(again.header("webhook-timestamp"), seconds.to_string(), "signed anew");
+        assert_signed(&again, &hooked.secret, &hooked.agent);
+    }
+    hooked.nothing_waits().await;
+    assert_eq!(messages(&receiver, 9).await.len(), 9);
+    let log = hooked.deliveries("").await;
+    let given_up = &log.body["data"][0];
+    assert_eq!((&given_up["delivered"], &given_up["attempts"]), (&json!(false), &json!(9)), "{given_up}");
+    assert_eq!(given_up["outcome"], "it answered 503");
+    assert!(log.body["webhook"]["failing_since"].is_string());
+    assert_eq!(hooked.next().await, None);
+}
+
+/// Those who failed together come back apart.
+#[tokio::test]
+async fn pauses_are_not_all_alike() {
+    let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
+    let mut hooked = Hooked::at(&receiver).await;
+    for (person, conversation) in hooked.others(5).await {
+        say(&person, &conversation, "m").await;
+    }
+    messages(&receiver, 5).await;
+    let elapsed = hooked.pass_to_next().await + hooked.pass_to_next().await;
+    assert!(elapsed <= Duration::from_millis(5500), "there are two pauses of about five seconds: {elapsed:?}");
+}
+
+#[tokio::test]
+async fn nothing_overtakes_in_a_conversation() {
+    let receiver = Receiver::deciding({
+        let tries = std::sync::atomic::AtomicUsize::new(0);
+        move |sent| {
+            let first = name(sent) == "m1" && tries.fetch_add(1, std::sync::atomic::Ordering::SeqCst) < 2;
+            Reply::Status(if first { 500 } else { 200 })
+        }
+    })
+    .await;
+    let mut hooked = Hooked::at(&receiver).await;
+    for name in ["m1", "m2", "m3"] {
+        hooked.post(name).await;
+    }
+    hooked.pass_pause(Duration::from_secs(5)).await;
+    messages(&receiver, 2).await;
+    hooked.post("m4").await;
+    hooked.pass_pause(Duration::from_secs(30)).await;
+    hooked.nothing_waits().await;
+    assert_eq!(names(&receiver), ["m1", "m1", "m1", "m2", "m3", "m4"]);
+    let log = hooked.deliveries("").await;
+    let attempts: Vec<_> = log.body["data"].as_array().unwrap().iter().map(|one| one["attempts"].clone()).collect();
+    assert_eq!(attempts[..4], [1, 1, 1, 3]);
+    assert_eq!(log.body["webhook"]["failing_since"], json!(null), "one that arrives ends it");
+}
+
+#[tokio::test]
+async fn a_message_nobody_can_digest_stops_its_own_conversation_alone() {
+    let receiver = Receiver::deciding(|sent| Reply::Status(if name(sent) == "poison" { 500 } else { 200 })).await;
+    let mut hooked = Hooked::at(&receiver).await;
+    let (bob, other) = hooked.others(1).await.remove(0);
+    hooked.post("poison").await;
+    hooked.post("behind").await;
+    messages(&receiver, 1).await;
+    for number in 0..20 {
+        say(&bob, &other, &format!("b{number}")).await;
+    }
+    let expected: Vec<_> = (0..20).map(|number| format!("b{number}")).collect();
+    let arrived = messages(&receiver, 21).await;
+    assert_eq!(arrived.iter().filter(|name| name.starts_with('b')).cloned().collect::<Vec<_>>(), expected);
+    assert!(!arrived.contains(&"behind".to_owned()));
+    // When it is given up, what stands behind it comes.
+    for pause in PAUSES {
+        hooked.pass_pause(Duration::from_secs(pause)).await;
+    }
+    hooked.nothing_waits().await;
+    assert_eq!(names(&receiver).last().unwrap(), "behind");
+    assert_eq!(names(&receiver).iter().filter(|name| *name == "poison").count(), 9);
+}
+
+/// It is called a few at a time, and others are called meanwhile.
+#[tokio::test]
+async fn an_agent_that_dawdles_holds_up_no_other() {
+    let slow = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
+    let quick = Receiver::start(&[Reply::Status(200)]).await;
+    let hooked = Hooked::at(&slow).await;
+    let body = called_at(&format!("{}/hook", quick.origin()));
+    let (other, _) = hooked.owner.make_agent(&body).await;
+    hooked.ada.allow(&other, json!([])).await;
+    let conversation = begin(&hooked.ada, &other).await;
+    for (person, conversation) in hooked.others(6).await {
+        say(&person, &conversation, "slow").await;
+    }
+    for number in 1..=3 {
+        hooked.post_in(&conversation, &format!("q{number}")).await;
+    }
+    assert_eq!(messages(&quick, 3).await, ["q1", "q2", "q3"]);
+    assert_eq!(messages(&slow, 4).await.len(), 4, "no more at once");
+    assert_eq!(slow.hung_up(), 0, "they all still wait for it");
+}
+
+/// Killed between the call and the note of it: the call is made again, by the same name, and nothing is lost.
+#[tokio::test]
+async fn what_was_under_way_in_a_crash_is_called_again_by_the_same_name() {
+    let clock = ManualClock::new();
+    let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
+    let silent = Receiver::deciding(|sent| if is_message(sent) { Reply::Silence } else { Reply::Status(200) }).await;
+    let gateway = builder().start().await;
+    let world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
+    let hooked = Hooked::of(world, &called_at(&format!("{}/hook", silent.origin()))).await;
+    for name in ["m1", "m2", "m3"] {
+        hooked.post(name).await;
+    }
+    messages(&silent, 1).await;
+    let before = silent.sent().into_iter().find(is_message).unwrap();
+    let crashed = hooked.world.gateway.data_as_after_a_crash();
+    let address = silent.address();
+    silent.leave().await;
+    drop(hooked.world.gateway);
+
+    let receiver = Receiver::at(address, &[Reply::Status(200)]).await;
+    let gateway = builder().data(crashed).start().await;
+    assert_eq!(messages(&receiver, 3).await, ["m1", "m2", "m3"]);
+    let again = receiver.sent().into_iter().find(is_message).unwrap();
+    assert_eq!((again.header("webhook-id"), &again.body), (before.header("webhook-id"), &before.body));
+    assert_signed(&again, &hooked.secret, &hooked.agent);
+    gateway.stop().await;
+}
+
+/// What waits is on disk, and how often it was tried.
+#[tokio::test]
+async fn what_waits_is_called_by_the_next_process() {
+    let clock = ManualClock::new();
+    let builder = || loopback(Gateway::builder().agent(DESK, &desk(&[])).clock(&clock));
+    let receiver = Receiver::deciding(|sent| Reply::Status(if is_message(sent) { 500 } else { 200 })).await;
+    let gateway = builder().start().await;
+    let world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
+    let mut hooked = Hooked::of(world, &called_at(&format!("{}/hook", receiver.origin()))).await;
+    hooked.post("m1").await;
+    hooked.pass_pause(Duration::from_secs(5)).await;
+    messages(&receiver, 2).await;
+    let now = clock.now();
+    let due = eventually("it is tried later", async || hooked.next().await.filter(|due| *due > now)).await;
+    let data = hooked.world.gateway.stop().await;
+
+    let gateway = builder().data(data).start().await;
+    let next = gateway.engine().next_call(&HashSet::new(), &[]).await.unwrap();
+    assert_eq!(next, Some(due));
+    hooked.world = World { server: A2hServer::at(gateway.url()), gateway, clock: clock.clone() };
+    clock.advance(clock.now().until(due));
+    messages(&receiver, 3).await;
+    let ids: HashSet<_> = receiver
+        .sent()
+        .iter()
+        .filter(|sent| is_message(sent))
+        .map(|sent| sent.header("webhook-id").to_owned())
+        .collect();
+    assert_eq!(ids.len(), 1);
+}

@@ -1,0 +1,185 @@
+//! Conversations, messages, keys and webhooks, to keep.
+
+use nuncio_core::bundle::{AgreementKey, BundleKeys, DidProof, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
+use nuncio_core::conversation::{ContentType, Conversation, ConversationType, MessagePlace, Post, Posted};
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::{Recipient, WebhookState};
+use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::signature::{PublicKey, Signature};
+use nuncio_engine::ports::store::relay::{DeliveryLog, Webhook};
+use nuncio_engine::ports::store::{Change, RelayChange};
+
+use super::consent_sample::{agent_id, recipient};
+use super::sample::later;
+
+/// An agent who takes part or is told something.
+#[must_use]
+pub fn agent(id: &str) -> Recipient {
+    Recipient::Agent(agent_id(id))
+}
+
+/// A conversation's id.
+#[must_use]
+pub fn conversation_id(id: &str) -> ConversationId {
+    ConversationId::parse(id).unwrap()
+}
+
+/// A device's id.
+#[must_use]
+pub fn device_id(id: &str) -> DeviceId {
+    DeviceId::parse(id).unwrap()
+}
+
+/// A sender's name for a message.
+#[must_use]
+pub fn client_id(id: &str) -> ClientMessageId {
+    ClientMessageId::parse(id).unwrap()
+}
+
+/// A conversation of Ada and the agent of that id.
+#[must_use]
+pub fn of_two(id: &str, other: &str) -> Conversation {
+    conversation(id, ConversationType::H2a, [recipient("ada"), agent(other)])
+}
+
+/// A group.
+#[must_use]
+pub fn group(id: &str, members: impl Into<Vec<Recipient>>) -> Conversation {
+    conversation(id, ConversationType::Group, members)
+}
+
+fn conversation(id: &str, kind: ConversationType, members: impl Into<Vec<Recipient>>) -> Conversation {
+    Conversation {
+        id: conversation_id(id),
+        kind,
+        members: Conversation::members(kind, members.into()).unwrap(),
+        created_by: recipient("ada"),
+        created_at: later(1),
+        revision: 0,
+    }
+}
+
+/// The change that begins it.
+#[must_use]
+pub fn begin(conversation: &Conversation) -> Change {
+    RelayChange::CreateConversation(conversation.clone()).into()
+}
+
+/// The same with other members, at the next revision.
+#[must_use]
+pub fn with_members(conversation: &Conversation, members: impl Into<Vec<Recipient>>) -> Conversation {
+    let members = Conversation::members(conversation.kind, members.into()).unwrap();
+    Conversation { members, revision: conversation.revision + 1, ..conversation.clone() }
+}
+
+/// Words of someone; what is sealed is no text.
+#[must_use]
+pub fn post(sender: &Recipient, name: &str) -> Post {
+    Post {
+        client_id: client_id(name),
+        sender: sender.clone(),
+        device: None,
+        content_type: ContentType::Text,
+        subtype: None,
+        envelope: [&[0, 0xff, 0xfe], name.as_bytes()].concat().into(),
+    }
+}
+
+/// The change that posts it for these, to a conversation nobody joined or left.
+#[must_use]
+pub fn send(conversation: &str, post: &Post, to: &[Recipient], at: i64) -> Change {
+    RelayChange::PostMessage {
+        conversation: conversation_id(conversation),
+        revision: 0,
+        at: later(at),
+        post: post.clone(),
+        to: to.to_vec(),
+    }
+    .into()
+}
+
+/// It in its place.
+#[must_use]
+pub fn posted(conversation: &str, seq: u64, post: &Post, at: i64) -> Posted {
+    Posted { conversation: conversation_id(conversation), seq, at: later(at), post: post.clone() }
+}
+
+/// A message's place.
+#[must_use]
+pub fn place_of(conversation: &str, seq: u64) -> MessagePlace {
+    MessagePlace { conversation: conversation_id(conversation), seq }
+}
+
+/// The keys of someone's device, with a proof.
+#[must_use]
+pub fn bundle(device: &str, owner: &Recipient, seq: u64) -> KeyBundle {
+    KeyBundle {
+        keys: BundleKeys {
+            device_id: device_id(device),
+            owner: owner.clone(),
+            signing_key: PublicKey::new(*Digest::of_bytes(device.as_bytes()).as_bytes()).unwrap(),
+            hpke_key: AgreementKey::new([1; 32]),
+            olm_key: Some(AgreementKey::new([2; 32])),
+            mode: SealMode::Stateful,
+            algs: vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],
+            seq,
+            created_at: later(1),
+        },
+        signature: Signature::new([3; 64]),
+        did: Some(DidProof {
+            did: "did:wba:agent.example".to_owned(),
+            verification_method: "did:wba:agent.example#key-1".to_owned(),
+            signature: "c2ln".to_owned(),
+        }),
+        endorsement: None,
+    }
+}
+
+/// The change that puts them.
+#[must_use]
+pub fn put_bundle(bundle: &KeyBundle) -> Change {
+    RelayChange::PutBundle(Box::new(bundle.clone())).into()
+}
+
+/// A key for one first message, or the fallback key.
+#[must_use]
+pub fn one_time_key(id: &str, fallback: bool) -> OneTimeKey {
+    OneTimeKey {
+        key_id: id.to_owned(),
+        key: AgreementKey::new(*Digest::of_bytes(id.as_bytes()).as_bytes()),
+        fallback,
+        signature: Signature::new([4; 64]),
+    }
+}
+
+/// A webhook that was always reached.
+#[must_use]
+pub fn webhook(agent: &str) -> Webhook {
+    Webhook {
+        agent: agent_id(agent),
+        secret: format!("sealed for {agent}"),
+        state: WebhookState::Reachable,
+        failing_since: None,
+        probe_at: None,
+    }
+}
+
+/// The change that puts it, in that state.
+#[must_use]
+pub fn put_webhook(agent: &str, state: WebhookState) -> Change {
+    RelayChange::PutWebhook(Webhook { state, ..webhook(agent) }).into()
+}
+
+/// What stands in the log of a delivery that arrived.
+#[must_use]
+pub fn logged(seq: u64, at: i64) -> DeliveryLog {
+    DeliveryLog {
+        seq,
+        delivery_id: format!("dlv_{seq}"),
+        kind: "message.new".to_owned(),
+        at: later(at),
+        attempts: 2,
+        delivered: true,
+        outcome: "204 \"fertig\" 好".to_owned(),
+    }
+}

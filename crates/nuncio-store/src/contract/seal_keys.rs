@@ -1,0 +1,278 @@
+//! The public keys of devices and agents, and people's backups.
+
+use nuncio_core::bundle::{AgreementKey, Endorsement, KeyBundle, OneTimeKey};
+use nuncio_core::happening::Recipient;
+use nuncio_core::signature::Signature;
+use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
+
+use super::consent_sample::{name, recipient};
+use super::relay_sample::{agent, bundle, device_id, one_time_key, put_bundle};
+use super::sample::later;
+use super::{Place, assert_one_winner, made, race, refusal};
+
+/// As many as most checks allow a device.
+const MOST: usize = 10;
+
+fn put_keys(device: &str, keys: impl Into<Vec<OneTimeKey>>, most: usize) -> Change {
+    RelayChange::PutOneTimeKeys { device: device_id(device), keys: keys.into(), most }.into()
+}
+
+/// One-time keys of those names, and no fallback key.
+fn put_ids<const N: usize>(device: &str, ids: [&str; N]) -> Change {
+    put_keys(device, ids.map(|id| one_time_key(id, false)), MOST)
+}
+
+fn take(device: &str, key_id: &str) -> Change {
+    RelayChange::TakeOneTimeKey { device: device_id(device), key_id: key_id.to_owned() }.into()
+}
+
+fn remove(device: &str) -> Change {
+    RelayChange::RemoveBundle(device_id(device)).into()
+}
+
+fn endorse(device: &str, endorsement: &Endorsement) -> Change {
+    RelayChange::EndorseBundle { device: device_id(device), endorsement: endorsement.clone() }.into()
+}
+
+async fn one(store: &dyn Store, device: &str) -> Option<KeyBundle> {
+    store.bundle(&device_id(device)).await.unwrap()
+}
+
+async fn devices(store: &dyn Store, owner: &Recipient) -> Vec<String> {
+    store.bundles(owner).await.unwrap().into_iter().map(|bundle| bundle.keys.device_id.to_string()).collect()
+}
+
+/// The name of the next one-time key, and how many are left.
+async fn next(store: &dyn Store, device: &str) -> (Option<String>, usize) {
+    let device = device_id(device);
+    let key = store.one_time_key(&device).await.unwrap();
+    (key.map(|key| key.key_id), store.one_time_keys_left(&device).await.unwrap())
+}
+
+fn is(key: &str, left: usize) -> (Option<String>, usize) {
+    (Some(key.to_owned()), left)
+}
+
+const NONE: (Option<String>, usize) = (None, 0);
+
+/// Every field comes back, by device and by owner; others have none.
+pub async fn read_back_whole(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    let endorsement = Some(Endorsement { by: device_id("dev_a"), signature: Signature::new([5; 64]) });
+    let first = KeyBundle { endorsement, ..bundle("dev_b", &ada, 7) };
+    let second = KeyBundle { did: None, ..bundle("dev_a", &ada, 1) };
+    let theirs = bundle("dev_c", &recipient("bob"), 1);
+    made(&*store, [&first, &second, &theirs].map(put_bundle)).await;
+    assert_eq!(one(&*store, "dev_b").await, Some(first.clone()));
+    assert_eq!(one(&*store, "dev_d").await, None);
+    assert_eq!(store.bundles(&ada).await.unwrap(), [second, first]);
+    assert_eq!(store.bundles(&agent("ada")).await.unwrap(), [], "an agent of the person's name");
+}
+
+/// Keys are replaced by younger ones alone.
+pub async fn an_older_bundle_does_not_come_back(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    let younger = KeyBundle { did: None, ..bundle("dev_1", &ada, 5) };
+    made(&*store, [put_bundle(&bundle("dev_1", &ada, 3)), put_ids("dev_1", ["k1"]), put_bundle(&younger)]).await;
+    for seq in [0, 3, 5] {
+        let mut older = bundle("dev_1", &ada, seq);
+        older.keys.olm_key = None;
+        assert_eq!(refusal(&*store, [put_bundle(&older)]).await, Conflict::Moved, "{seq}");
+    }
+    assert_eq!(one(&*store, "dev_1").await, Some(younger));
+    assert_eq!(next(&*store, "dev_1").await, is("k1", 1), "an older bundle ends no one-time keys");
+    let outcomes = race(&store, (0..8).map(|_| vec![put_bundle(&bundle("dev_1", &ada, 6))])).await;
+    assert_one_winner(&outcomes, Conflict::Moved);
+}
+
+/// A device is one owner's, however young the keys are that another brings for it.
+pub async fn a_device_is_one_owners(place: &dyn Place) {
+    let store = place.open().await;
+    let (ada, bob) = (recipient("ada"), recipient("bob"));
+    let hers = bundle("dev_1", &ada, 3);
+    made(&*store, [put_bundle(&hers), put_ids("dev_1", ["k1"])]).await;
+    made(&*store, [put_bundle(&bundle("dev_2", &agent("agt_1"), 1))]).await;
+    for (owner, seq) in [(&bob, 9), (&bob, 3), (&bob, 1), (&agent("ada"), 9), (&agent("agt_1"), 9)] {
+        let mut theirs = bundle("dev_1", owner, seq);
+        theirs.keys.olm_key = None;
+        assert_eq!(refusal(&*store, [put_bundle(&theirs)]).await, Conflict::Exists, "{owner} {seq}");
+    }
+    assert_eq!(one(&*store, "dev_1").await, Some(hers));
+    assert_eq!(devices(&*store, &bob).await, [""; 0]);
+    assert_eq!(devices(&*store, &agent("agt_1")).await, ["dev_2"], "its own keys are still there");
+    assert_eq!(next(&*store, "dev_1").await, is("k1", 1));
+}
+
+/// An agent has the keys of one device, a person of many.
+pub async fn an_agent_has_one_bundle(place: &dyn Place) {
+    let store = place.open().await;
+    let (ada, hotel, other) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
+    made(&*store, [put_bundle(&bundle("dev_1", &hotel, 5)), put_ids("dev_1", ["k1"])]).await;
+    let others = [("dev_0", &agent("agt_0")), ("dev_2", &other), ("dev_3", &ada), ("dev_4", &hotel), ("dev_5", &ada)];
+    made(&*store, others.map(|(device, owner)| put_bundle(&bundle(device, owner, 1)))).await;
+    assert_eq!(devices(&*store, &hotel).await, ["dev_4"]);
+    assert_eq!(one(&*store, "dev_1").await, None);
+    assert_eq!(next(&*store, "dev_1").await, NONE);
+    assert_eq!(devices(&*store, &agent("agt_0")).await, ["dev_0"]);
+    assert_eq!(devices(&*store, &other).await, ["dev_2"]);
+    assert_eq!(devices(&*store, &ada).await, ["dev_3", "dev_5"]);
+}
+
+/// One-time keys are handed out once, the oldest first, and then the fallback key, which stays.
+pub async fn one_time_keys_are_handed_out_oldest_first(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    made(&*store, ["dev_1", "dev_2"].map(|device| put_bundle(&bundle(device, &ada, 1)))).await;
+    assert_eq!(next(&*store, "dev_1").await, NONE);
+    let keys = [one_time_key("f", true), one_time_key("b", false)];
+    made(&*store, [put_keys("dev_1", keys, MOST), put_ids("dev_1", ["a", "c"]), put_ids("dev_2", ["b"])]).await;
+    assert_eq!(store.one_time_key(&device_id("dev_1")).await.unwrap(), Some(one_time_key("b", false)));
+    for (key, then) in [("b", is("a", 2)), ("c", is("a", 1)), ("a", is("f", 0))] {
+        made(&*store, [take("dev_1", key)]).await;
+        assert_eq!(next(&*store, "dev_1").await, then);
+        assert_eq!(refusal(&*store, [take("dev_1", key)]).await, Conflict::Missing, "{key} again");
+    }
+    made(&*store, [take("dev_1", "f")]).await;
+    assert_eq!(store.one_time_key(&device_id("dev_1")).await.unwrap(), Some(one_time_key("f", true)));
+    assert_eq!(refusal(&*store, [take("dev_1", "z")]).await, Conflict::Missing);
+    assert_eq!(refusal(&*store, [take("dev_9", "b")]).await, Conflict::Missing);
+    assert_eq!(next(&*store, "dev_2").await, is("b", 1), "keys of another device");
+}
+
+/// Of many who take one key at once, one gets it.
+pub async fn of_many_who_take_one_key_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
+    let outcomes = race(&store, (0..16).map(|_| vec![take("dev_1", "a")])).await;
+    assert_one_winner(&outcomes, Conflict::Missing);
+    assert_eq!(next(&*store, "dev_1").await, is("b", 1));
+}
+
+/// Keys that are sent again stay as they are, where they are; the fallback key gives way to another.
+pub async fn one_time_keys_stay_and_a_fallback_key_is_replaced(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
+    let other = OneTimeKey { key: AgreementKey::new([9; 32]), ..one_time_key("a", false) };
+    made(&*store, [put_keys("dev_1", [one_time_key("b", false), other, one_time_key("f", true)], MOST)]).await;
+    assert_eq!(store.one_time_key(&device_id("dev_1")).await.unwrap(), Some(one_time_key("a", false)));
+    assert_eq!(next(&*store, "dev_1").await, is("a", 2));
+    // A key of that name is there, so this is no other fallback key.
+    made(&*store, [put_keys("dev_1", [one_time_key("b", true)], MOST)]).await;
+    made(&*store, [take("dev_1", "a"), take("dev_1", "b")]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("f", 0));
+    made(&*store, [put_keys("dev_1", [one_time_key("g", true)], MOST)]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("g", 0));
+    assert_eq!(refusal(&*store, [take("dev_1", "f")]).await, Conflict::Missing);
+}
+
+/// Beyond as many as there may be, the oldest are gone; the fallback key is not counted.
+pub async fn beyond_the_most_the_oldest_go(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    made(&*store, ["dev_1", "dev_2"].map(|device| put_bundle(&bundle(device, &ada, 1)))).await;
+    let keys = |ids: &[&str]| ids.iter().map(|id| one_time_key(id, *id == "f")).collect::<Vec<_>>();
+    made(&*store, [put_ids("dev_2", ["a", "b", "c"]), put_keys("dev_1", keys(&["f", "a", "b"]), 2)]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("a", 2));
+    made(&*store, [put_keys("dev_1", keys(&["c", "d", "e"]), 2)]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("d", 2));
+    made(&*store, [take("dev_1", "d"), take("dev_1", "e")]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("f", 0));
+    assert_eq!(next(&*store, "dev_2").await, is("a", 3));
+}
+
+/// One-time keys are of a device that has keys.
+pub async fn one_time_keys_need_a_bundle(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(refusal(&*store, [put_ids("dev_1", ["a"])]).await, Conflict::Missing);
+    made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1))]).await;
+    assert_eq!(next(&*store, "dev_1").await, NONE);
+    made(&*store, [put_ids("dev_1", ["a"]), remove("dev_1")]).await;
+    assert_eq!(refusal(&*store, [put_ids("dev_1", ["b"])]).await, Conflict::Missing);
+}
+
+/// One-time keys belong to one Olm key.
+pub async fn another_olm_key_ends_one_time_keys(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    let keys = [one_time_key("a", false), one_time_key("f", true)];
+    made(&*store, ["dev_1", "dev_2"].map(|device| put_bundle(&bundle(device, &ada, 1)))).await;
+    made(&*store, ["dev_1", "dev_2"].map(|device| put_keys(device, keys.clone(), MOST))).await;
+    made(&*store, [put_bundle(&bundle("dev_1", &ada, 2))]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("a", 1), "the same Olm key");
+    let mut other = bundle("dev_1", &ada, 3);
+    other.keys.olm_key = Some(AgreementKey::new([8; 32]));
+    made(&*store, [put_bundle(&other)]).await;
+    assert_eq!(next(&*store, "dev_1").await, NONE);
+    assert_eq!(next(&*store, "dev_2").await, is("a", 1), "another device");
+    made(&*store, [put_ids("dev_1", ["a"])]).await;
+    assert_eq!(next(&*store, "dev_1").await, is("a", 1));
+}
+
+/// A device that was taken away has no keys; it need not have had any.
+pub async fn a_removed_device_has_no_keys(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    for device in ["dev_1", "dev_2"] {
+        made(&*store, [put_bundle(&bundle(device, &ada, 5)), put_ids(device, ["a"])]).await;
+    }
+    made(&*store, [remove("dev_1"), remove("dev_9")]).await;
+    made(&*store, [remove("dev_1")]).await;
+    assert_eq!(one(&*store, "dev_1").await, None);
+    assert_eq!(devices(&*store, &ada).await, ["dev_2"]);
+    assert_eq!((next(&*store, "dev_1").await, next(&*store, "dev_2").await), (NONE, is("a", 1)));
+    made(&*store, [put_bundle(&bundle("dev_1", &ada, 1))]).await;
+    assert_eq!(next(&*store, "dev_1").await, NONE);
+}
+
+/// Another device vouches for one that has keys, and nothing else of it changes.
+pub async fn endorsed_by_another_device(place: &dyn Place) {
+    let store = place.open().await;
+    let ada = recipient("ada");
+    let by = |device: &str| Endorsement { by: device_id(device), signature: Signature::new([6; 64]) };
+    assert_eq!(refusal(&*store, [endorse("dev_1", &by("dev_2"))]).await, Conflict::Missing);
+    assert_eq!(one(&*store, "dev_1").await, None);
+    let (first, second) = (bundle("dev_1", &ada, 4), bundle("dev_2", &ada, 1));
+    made(&*store, [put_bundle(&first), put_bundle(&second), put_ids("dev_1", ["a"])]).await;
+    for device in ["dev_2", "dev_3"] {
+        made(&*store, [endorse("dev_1", &by(device))]).await;
+        let endorsed = KeyBundle { endorsement: Some(by(device)), ..first.clone() };
+        assert_eq!(one(&*store, "dev_1").await, Some(endorsed));
+    }
+    assert_eq!(one(&*store, "dev_2").await, Some(second));
+    assert_eq!(next(&*store, "dev_1").await, is("a", 1));
+    assert_eq!(refusal(&*store, [put_bundle(&first)]).await, Conflict::Moved, "its number is as it was");
+}
+
+/// A person has one backup, replaced by the next and removed once.
+pub async fn a_backup_is_replaced_and_removed_once(place: &dyn Place) {
+    let store = place.open().await;
+    let put = |person: &str, content: &str, at| {
+        let (person, content, at) = (name(person), content.to_owned(), later(at));
+        Change::from(RelayChange::PutBackup { person, content, at })
+    };
+    let remove = || Change::from(RelayChange::RemoveBackup(name("ada")));
+    let backup = async |person: &str| store.backup(&name(person)).await.unwrap();
+    assert_eq!(refusal(&*store, [remove()]).await, Conflict::Missing);
+    assert_eq!(backup("ada").await, None);
+    made(&*store, [put("ada", "{\"n\": 1.50}", 1), put("bob", "{}", 2)]).await;
+    assert_eq!(backup("ada").await, Some(("{\"n\": 1.50}".to_owned(), later(1))));
+    made(&*store, [put("ada", "[]", 3)]).await;
+    assert_eq!(backup("ada").await, Some(("[]".to_owned(), later(3))));
+    made(&*store, [remove()]).await;
+    assert_eq!(backup("ada").await, None);
+    assert_eq!(refusal(&*store, [remove()]).await, Conflict::Missing);
+    assert_eq!(backup("bob").await, Some(("{}".to_owned(), later(2))));
+}
+
+/// Keys are there after the store was closed and opened again, and their order is.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    let keys = bundle("dev_1", &recipient("ada"), 1);
+    made(&*store, [put_bundle(&keys), put_ids("dev_1", ["b", "a"]), take("dev_1", "b")]).await;
+    drop(store);
+    let store = place.open().await;
+    made(&*store, [put_ids("dev_1", ["0"])]).await;
+    assert_eq!((one(&*store, "dev_1").await, next(&*store, "dev_1").await), (Some(keys), is("a", 2)));
+}

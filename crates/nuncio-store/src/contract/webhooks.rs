@@ -1,0 +1,319 @@
+//! Agents that are called, and what they are called with.
+
+use nuncio_core::happening::{Happening, Recipient, WebhookState};
+use nuncio_engine::ports::store::relay::{Delivery, Webhook};
+use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, RelayChange, Store};
+
+use super::consent_sample::{agent_id, happening, recipient, tell};
+use super::relay_sample::{agent, begin, conversation_id, device_id, logged, of_two, post, put_webhook, send, webhook};
+use super::sample::later;
+use super::{Place, made, refusal};
+
+use WebhookState::{Disabled, Reachable, Unreachable};
+
+fn put(webhook: &Webhook) -> Change {
+    RelayChange::PutWebhook(webhook.clone()).into()
+}
+
+fn remove(agent: &str) -> Change {
+    RelayChange::RemoveWebhook(agent_id(agent)).into()
+}
+
+fn end(agent: &str, seq: u64, at: i64) -> Change {
+    RelayChange::EndDelivery { agent: agent_id(agent), seq, logged: logged(seq, at) }.into()
+}
+
+fn delay(agent: &str, seq: u64, attempts: u32, due: i64) -> Change {
+    RelayChange::DelayDelivery { agent: agent_id(agent), seq, attempts, due: later(due) }.into()
+}
+
+fn hasten(agent: &str, due: i64) -> Change {
+    RelayChange::HastenDeliveries { agent: agent_id(agent), due: later(due) }.into()
+}
+
+fn forget_log(before: i64, limit: usize) -> Change {
+    RelayChange::ForgetDeliveryLog { before: later(before), limit }.into()
+}
+
+fn forget_mail(before: i64, limit: usize) -> Change {
+    ConsentChange::ForgetMail { before: later(before), limit }.into()
+}
+
+/// Tells that a message came, to someone.
+fn tell_of(recipient: &Recipient, conversation: &str, at: i64) -> Change {
+    let happening = Happening::Message { conversation: conversation_id(conversation), seq: 1 };
+    ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), happening }.into()
+}
+
+/// What is due by then: the agents and the numbers.
+async fn due(store: &dyn Store, by: i64) -> Vec<(String, u64)> {
+    let found = store.deliveries(later(by), &[], 99).await.unwrap();
+    found.into_iter().map(|delivery| (delivery.agent.to_string(), delivery.mailed.seq)).collect()
+}
+
+/// The numbers of what is due, where only one agent is called.
+async fn numbers(store: &dyn Store, by: i64) -> Vec<u64> {
+    due(store, by).await.into_iter().map(|(_, seq)| seq).collect()
+}
+
+async fn first(store: &dyn Store, agent: &str) -> Option<Delivery> {
+    store.first_delivery(&agent_id(agent)).await.unwrap()
+}
+
+async fn log(store: &dyn Store, agent: &str, before: u64, limit: usize) -> Vec<u64> {
+    let found = store.delivery_log(&agent_id(agent), before, limit).await.unwrap();
+    found.into_iter().map(|logged| logged.seq).collect()
+}
+
+/// Every field comes back; they are listed by agent, replaced and removed.
+pub async fn read_back_and_listed(place: &dyn Place) {
+    let store = place.open().await;
+    let reachable = webhook("agt_2");
+    let unreachable =
+        Webhook { state: Unreachable, failing_since: Some(later(1)), probe_at: Some(later(2)), ..webhook("agt_1") };
+    let disabled = Webhook { state: Disabled, ..webhook("agt_3") };
+    assert_eq!(store.webhooks().await.unwrap(), []);
+    made(&*store, [&reachable, &unreachable, &disabled].map(put)).await;
+    assert_eq!(store.webhook(&agent_id("agt_1")).await.unwrap(), Some(unreachable.clone()));
+    assert_eq!(store.webhook(&agent_id("agt_9")).await.unwrap(), None);
+    assert_eq!(store.webhooks().await.unwrap(), [unreachable, reachable, disabled]);
+    let again = Webhook { secret: "another".to_owned(), ..webhook("agt_1") };
+    made(&*store, [put(&again), remove("agt_2"), remove("agt_9")]).await;
+    made(&*store, [remove("agt_2")]).await;
+    assert_eq!(store.webhook(&agent_id("agt_1")).await.unwrap(), Some(again));
+    assert_eq!(store.webhook(&agent_id("agt_2")).await.unwrap(), None);
+}
+
+/// Agents that are called are called with whatever they are told from then on; nobody else is.
+pub async fn whoever_is_told_is_called(place: &dyn Place) {
+    let store = place.open().await;
+    let (ada, hotel, other) = (recipient("agt_1"), agent("agt_1"), agent("agt_2"));
+    made(&*store, [tell(&hotel, 1, 0), put_webhook("agt_1", Reachable)]).await;
+    assert_eq!(due(&*store, 99).await, [], "told before");
+    made(&*store, [tell(&ada, 2, 1), tell(&other, 3, 2), tell(&hotel, 4, 3)]).await;
+    assert_eq!(due(&*store, 2).await, []);
+    let found = store.deliveries(later(3), &[], 9).await.unwrap();
+    let told = store.mail(&hotel, 1, 1).await.unwrap().remove(0);
+    assert_eq!((told.seq, told.at, &told.happening), (2, later(3), &happening(4)));
+    let expected = Delivery { agent: agent_id("agt_1"), mailed: told, attempts: 0, due: later(3) };
+    assert_eq!(first(&*store, "agt_1").await.as_ref(), Some(&expected));
+    assert_eq!(found, [expected]);
+    assert_eq!(first(&*store, "agt_2").await, None);
+}
+
+/// A message calls the agents among those who are told of it, and one that is refused nobody.
+pub async fn a_message_calls_whoever_is_told(place: &dyn Place) {
+    let store = place.open().await;
+    let (ada, hotel) = (recipient("ada"), agent("agt_1"));
+    made(&*store, [begin(&of_two("cnv_1", "agt_1")), put_webhook("agt_1", Reachable)]).await;
+    let message = |name: &str| send("cnv_1", &post(&ada, name), std::slice::from_ref(&hotel), 1);
+    made(&*store, [message("m1")]).await;
+    assert_eq!(refusal(&*store, [message("m2"), message("m1")]).await, Conflict::Exists);
+    made(&*store, [end("agt_1", 1, 2)]).await;
+    assert_eq!(first(&*store, "agt_1").await, None, "the refused one left nothing behind it");
+    made(&*store, [message("m2")]).await;
+    assert_eq!(due(&*store, 1).await, [("agt_1".to_owned(), 2)]);
+}
+
+/// What is due first comes first, no more than asked for.
+pub async fn the_first_due_come_first(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, ["agt_1", "agt_2", "agt_3"].map(|agent| put_webhook(agent, Reachable))).await;
+    made(&*store, [tell(&agent("agt_1"), 1, 3), tell(&agent("agt_2"), 1, 1), tell(&agent("agt_3"), 1, 2)]).await;
+    let called = |agents: Vec<Delivery>| agents.into_iter().map(|it| it.agent.to_string()).collect::<Vec<_>>();
+    assert_eq!(called(store.deliveries(later(9), &[], 9).await.unwrap()), ["agt_2", "agt_3", "agt_1"]);
+    assert_eq!(called(store.deliveries(later(9), &[], 2).await.unwrap()), ["agt_2", "agt_3"]);
+    assert_eq!(called(store.deliveries(later(2), &[], 9).await.unwrap()), ["agt_2", "agt_3"]);
+    assert_eq!(called(store.deliveries(later(9), &[], 0).await.unwrap()), [""; 0]);
+}
+
+/// Agents that are left out take nobody's place.
+pub async fn some_are_left_out(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, ["agt_1", "agt_2", "agt_3"].map(|agent| put_webhook(agent, Reachable))).await;
+    made(&*store, [tell(&agent("agt_1"), 1, 1), tell(&agent("agt_2"), 1, 2), tell(&agent("agt_3"), 1, 3)]).await;
+    for (except, limit, expected) in [
+        (vec!["agt_1"], 1, vec!["agt_2"]),
+        (vec!["agt_2", "agt_9", "agt_2"], 9, vec!["agt_1", "agt_3"]),
+        (vec!["agt_1", "agt_2", "agt_3"], 9, vec![]),
+    ] {
+        let except: Vec<_> = except.into_iter().map(agent_id).collect();
+        let found = store.deliveries(later(9), &except, limit).await.unwrap();
+        assert_eq!(found.iter().map(|delivery| delivery.agent.as_str()).collect::<Vec<_>>(), expected);
+    }
+}
+
+/// In a lane nothing overtakes: the next comes when the one before is over, and waits when it waits.
+pub async fn nothing_overtakes_in_a_lane(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    made(&*store, [put_webhook("agt_1", Reachable), put_webhook("agt_2", Reachable)]).await;
+    let lanes = ["cnv_a", "cnv_b", "cnv_a", "cnv_a"].map(|conversation| tell_of(&hotel, conversation, 1));
+    made(&*store, lanes).await;
+    made(&*store, [tell(&hotel, 5, 1), tell(&hotel, 6, 1)]).await;
+    assert_eq!(numbers(&*store, 9).await, [1, 2, 5]);
+    made(&*store, [delay("agt_1", 1, 1, 50)]).await;
+    assert_eq!(numbers(&*store, 9).await, [2, 5], "what is behind it waits");
+    made(&*store, [end("agt_1", 5, 2), end("agt_1", 2, 2)]).await;
+    assert_eq!(numbers(&*store, 9).await, [6]);
+    assert_eq!(numbers(&*store, 50).await, [6, 1]);
+    // Not the first of its lane.
+    made(&*store, [end("agt_1", 3, 3)]).await;
+    assert_eq!(numbers(&*store, 50).await, [6, 1]);
+    made(&*store, [end("agt_1", 1, 3)]).await;
+    assert_eq!(numbers(&*store, 9).await, [4, 6]);
+    made(&*store, [end("agt_1", 4, 3), tell_of(&hotel, "cnv_a", 4)]).await;
+    assert_eq!(numbers(&*store, 9).await, [6, 7], "a lane that was empty begins anew");
+    made(&*store, [tell_of(&agent("agt_2"), "cnv_a", 4)]).await;
+    assert_eq!(due(&*store, 9).await.len(), 3, "lanes are of one agent");
+}
+
+/// What is told about one conversation goes in one lane; everything else in another.
+pub async fn a_conversation_is_a_lane(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    made(&*store, [put_webhook("agt_1", Reachable)]).await;
+    let conversation = conversation_id("cnv_1");
+    let about = [
+        Happening::ConversationChanged { conversation: conversation.clone() },
+        Happening::Message { conversation: conversation.clone(), seq: 1 },
+        Happening::Claimed { conversation: conversation.clone(), seq: 1, device: device_id("dev_1") },
+        Happening::Read { conversation, reader: recipient("ada"), seq: 1 },
+        Happening::KeysChanged { owner: recipient("ada") },
+        happening(1),
+        Happening::WebhookMoved { agent: agent_id("agt_1"), state: Reachable },
+    ];
+    let told =
+        about.map(|happening| ConsentChange::PutMail { recipient: hotel.clone(), at: later(1), happening }.into());
+    made(&*store, told).await;
+    for (first, then) in [(1, [2, 5]), (2, [3, 5]), (5, [3, 6]), (3, [4, 6]), (6, [4, 7])] {
+        made(&*store, [end("agt_1", first, 2)]).await;
+        assert_eq!(numbers(&*store, 9).await, then, "after {first}");
+    }
+}
+
+/// Who cannot be reached is not called, but everything waits; for who is gone nothing more is kept.
+pub async fn who_cannot_be_reached_is_not_called(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    let state = |state| [put_webhook("agt_1", state)];
+    made(&*store, state(Reachable)).await;
+    made(&*store, [tell_of(&hotel, "cnv_1", 1)]).await;
+    made(&*store, state(Unreachable)).await;
+    made(&*store, [tell_of(&hotel, "cnv_2", 2)]).await;
+    assert_eq!(numbers(&*store, 99).await, [0; 0]);
+    assert_eq!(first(&*store, "agt_1").await.unwrap().mailed.seq, 1);
+    made(&*store, state(Disabled)).await;
+    made(&*store, [tell_of(&hotel, "cnv_3", 3)]).await;
+    assert_eq!(numbers(&*store, 99).await, [0; 0]);
+    assert_eq!(first(&*store, "agt_1").await.unwrap().mailed.seq, 1);
+    made(&*store, state(Reachable)).await;
+    made(&*store, [tell_of(&hotel, "cnv_4", 4)]).await;
+    assert_eq!(numbers(&*store, 99).await, [1, 2, 4]);
+}
+
+/// With a webhook goes what waited for it, and nobody else's; one that comes anew begins anew.
+pub async fn what_waited_goes_with_its_webhook(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
+    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), tell_of(&hotel, "cnv_1", 3)]).await;
+    made(&*store, [tell(&agent("agt_2"), 1, 1), end("agt_1", 1, 2), remove("agt_1")]).await;
+    assert_eq!(first(&*store, "agt_1").await, None);
+    assert_eq!(due(&*store, 9).await, [("agt_2".to_owned(), 1)]);
+    assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [1], "what was is still known");
+    made(&*store, [tell(&hotel, 3, 4), put_webhook("agt_1", Reachable), tell(&hotel, 4, 5)]).await;
+    assert_eq!(due(&*store, 9).await, [("agt_2".to_owned(), 1), ("agt_1".to_owned(), 5)]);
+    assert_eq!(store.mail_head(&hotel).await.unwrap(), 5, "its mail is all there");
+}
+
+/// A delivery that is over stands in the log once, the newest first; nothing more is known of one that
+/// was never there.
+pub async fn what_is_over_stands_in_the_log(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
+    made(&*store, (1..=4).map(|n| tell(&agent("agt_1"), n, 1)).collect::<Vec<_>>()).await;
+    made(&*store, [tell(&agent("agt_2"), 1, 1)]).await;
+    made(&*store, [end("agt_1", 1, 5), end("agt_1", 3, 6), end("agt_1", 2, 7)]).await;
+    made(&*store, [end("agt_1", 1, 9), end("agt_1", 99, 9), end("agt_1", u64::MAX, 9), end("agt_9", 1, 9)]).await;
+    assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [3, 2, 1]);
+    assert_eq!(log(&*store, "agt_1", u64::MAX, 2).await, [3, 2]);
+    assert_eq!(log(&*store, "agt_1", 2, 9).await, [1]);
+    assert_eq!(log(&*store, "agt_2", u64::MAX, 9).await, [0; 0]);
+    assert_eq!(log(&*store, "agt_9", u64::MAX, 9).await, [0; 0]);
+    assert_eq!(store.delivery_log(&agent_id("agt_1"), 2, 1).await.unwrap(), [logged(1, 5)]);
+    assert_eq!(due(&*store, 9).await, [("agt_1".to_owned(), 4), ("agt_2".to_owned(), 1)]);
+}
+
+/// A delivery is tried again when it is said, and sooner when everything is hastened; others are as they
+/// were.
+pub async fn tried_again_later_or_sooner(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
+    made(&*store, ["cnv_1", "cnv_2", "cnv_3"].map(|conversation| tell_of(&hotel, conversation, 1))).await;
+    made(&*store, [tell(&agent("agt_2"), 1, 1)]).await;
+    made(&*store, [delay("agt_1", 1, 3, 60), delay("agt_1", 2, 1, 40), delay("agt_2", 1, 1, 60)]).await;
+    made(&*store, [delay("agt_1", 99, 1, 0), delay("agt_9", 1, 1, 0), hasten("agt_9", 0)]).await;
+    let is = |agent: &str, seq| (agent.to_owned(), seq);
+    assert_eq!(due(&*store, 39).await, [is("agt_1", 3)]);
+    assert_eq!(due(&*store, 60).await, [is("agt_1", 3), is("agt_1", 2), is("agt_1", 1), is("agt_2", 1)]);
+    let waiting = first(&*store, "agt_1").await.unwrap();
+    assert_eq!((waiting.mailed.seq, waiting.attempts, waiting.due), (1, 3, later(60)));
+    made(&*store, [hasten("agt_1", 30)]).await;
+    assert_eq!(due(&*store, 29).await, [is("agt_1", 3)]);
+    assert_eq!(due(&*store, 30).await, [is("agt_1", 3), is("agt_1", 1), is("agt_1", 2)]);
+    let waiting = first(&*store, "agt_1").await.unwrap();
+    assert_eq!((waiting.mailed.seq, waiting.attempts, waiting.due), (1, 3, later(30)));
+}
+
+/// What is forgotten is not delivered, and holds nothing back.
+pub async fn forgotten_mail_is_not_delivered(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    made(&*store, [put_webhook("agt_1", Reachable)]).await;
+    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), tell_of(&hotel, "cnv_1", 3), tell(&hotel, 3, 9)]).await;
+    made(&*store, [forget_mail(9, 2)]).await;
+    assert_eq!(numbers(&*store, 99).await, [3, 4]);
+    assert_eq!(first(&*store, "agt_1").await.unwrap().mailed.seq, 3);
+    made(&*store, [forget_mail(9, 2)]).await;
+    assert_eq!(numbers(&*store, 99).await, [4]);
+    assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [0; 0]);
+    made(&*store, [end("agt_1", 3, 9)]).await;
+    assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [0; 0]);
+}
+
+/// The log is forgotten when it is old, no more than asked for.
+pub async fn an_old_log_is_forgotten(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, ["agt_1", "agt_2"].map(|agent| put_webhook(agent, Reachable))).await;
+    made(&*store, [tell(&agent("agt_1"), 1, 0), tell(&agent("agt_1"), 2, 0), tell(&agent("agt_2"), 1, 0)]).await;
+    made(&*store, [end("agt_1", 1, 30), end("agt_1", 2, 10), end("agt_2", 1, 20)]).await;
+    let is_any_before = async |time| store.is_any_delivery_logged_before(later(time)).await.unwrap();
+    assert_eq!((is_any_before(10).await, is_any_before(11).await), (false, true));
+    let any_before = async |time| store.is_any_delivery_logged_before(later(time)).await.unwrap();
+    assert!(any_before(11).await && !any_before(10).await);
+    made(&*store, [forget_log(10, 9)]).await;
+    assert_eq!(log(&*store, "agt_1", u64::MAX, 9).await, [2, 1]);
+    made(&*store, [forget_log(30, 1)]).await;
+    assert_eq!((log(&*store, "agt_1", 9, 9).await, log(&*store, "agt_2", 9, 9).await), (vec![1], vec![1]));
+    made(&*store, [forget_log(30, 9)]).await;
+    assert_eq!((log(&*store, "agt_1", 9, 9).await, log(&*store, "agt_2", 9, 9).await), (vec![1], vec![]));
+    assert_eq!((is_any_before(30).await, is_any_before(31).await), (false, true));
+}
+
+/// What is to be delivered is there after the store was closed and opened again, in its lane.
+pub async fn kept_across_reopening(place: &dyn Place) {
+    let store = place.open().await;
+    let hotel = agent("agt_1");
+    made(&*store, [put_webhook("agt_1", Reachable)]).await;
+    made(&*store, [tell(&hotel, 1, 1), tell(&hotel, 2, 2), delay("agt_1", 1, 1, 50)]).await;
+    drop(store);
+    let store = place.open().await;
+    assert_eq!(store.webhooks().await.unwrap(), [webhook("agt_1")]);
+    assert_eq!((numbers(&*store, 49).await, numbers(&*store, 50).await), (vec![], vec![1]));
+    made(&*store, [end("agt_1", 1, 3), tell(&hotel, 3, 3)]).await;
+    drop(store);
+    let store = place.open().await;
+    assert_eq!((numbers(&*store, 9).await, log(&*store, "agt_1", 9, 9).await), (vec![2], vec![1]));
+}

@@ -1,0 +1,159 @@
+//! Which change of what is relayed is made where, and which read goes where.
+
+use async_trait::async_trait;
+use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Posted};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Held, Webhook};
+use nuncio_engine::ports::store::{RelayChange, Relayed, SealKeys, StoreError, Webhooks};
+use rusqlite::Connection;
+
+use super::problem::Problem;
+use super::{SqliteStore, bundles, relayed, webhooks};
+
+/// How many messages, and of how many bytes, are read where they are asked for.
+const SHORT: (usize, usize) = (32, 64 * 1024);
+
+/// Makes one change, inside the transaction that is open.
+pub(super) fn apply(connection: &Connection, change: &RelayChange) -> Result<(), Problem> {
+    match change {
+        RelayChange::CreateConversation(conversation) => relayed::create(connection, conversation),
+        RelayChange::UpdateConversation(conversation) => relayed::update(connection, conversation),
+        RelayChange::PostMessage { conversation, revision, at, post, to } => {
+            relayed::post(connection, conversation, *revision, *at, post, to)
+        }
+        RelayChange::ReadConversation { conversation, reader, seq } => {
+            relayed::read_up_to(connection, conversation, reader, *seq)
+        }
+        RelayChange::ClaimMessage { place, claim } => relayed::claim(connection, place, claim),
+        RelayChange::ForgetMessages { before, limit } => relayed::forget(connection, *before, *limit),
+        RelayChange::PutBundle(bundle) => bundles::put(connection, bundle),
+        RelayChange::EndorseBundle { device, endorsement } => bundles::endorse(connection, device, endorsement),
+        RelayChange::PutOneTimeKeys { device, keys, most } => bundles::put_one_time(connection, device, keys, *most),
+        RelayChange::TakeOneTimeKey { device, key_id } => bundles::take_one_time(connection, device, key_id),
+        RelayChange::RemoveBundle(device) => bundles::remove(connection, device),
+        RelayChange::PutBackup { person, content, at } => bundles::put_backup(connection, person, content, *at),
+        RelayChange::RemoveBackup(person) => bundles::remove_backup(connection, person),
+        RelayChange::PutWebhook(webhook) => webhooks::put(connection, webhook),
+        RelayChange::RemoveWebhook(agent) => webhooks::remove(connection, agent),
+        RelayChange::EndDelivery { agent, seq, logged } => webhooks::end(connection, agent, *seq, logged),
+        RelayChange::DelayDelivery { agent, seq, attempts, due } => {
+            webhooks::delay(connection, agent, *seq, *attempts, *due)
+        }
+        RelayChange::HastenDeliveries { agent, due } => webhooks::hasten(connection, agent, *due),
+        RelayChange::ForgetDeliveryLog { before, limit } => webhooks::forget_log(connection, *before, *limit),
+    }
+}
+
+#[async_trait]
+impl Relayed for SqliteStore {
+    async fn held(&self, id: &ConversationId, member: &Recipient) -> Result<Option<Held>, StoreError> {
+        self.readers.point(|connection| relayed::held(connection, id, member))
+    }
+
+    async fn conversation_of_pair(&self, pair: &str) -> Result<Option<Conversation>, StoreError> {
+        self.readers.point(|connection| relayed::of_pair(connection, pair))
+    }
+
+    async fn conversations_of(
+        &self,
+        member: &Recipient,
+        after: Option<&ConversationId>,
+        limit: usize,
+    ) -> Result<Vec<Held>, StoreError> {
+        let (member, after) = (member.clone(), after.cloned());
+        self.readers.list(move |connection| relayed::held_by(connection, &member, after.as_ref(), limit)).await
+    }
+
+    async fn relayed(&self, place: &MessagePlace) -> Result<Option<Posted>, StoreError> {
+        self.readers.point(|connection| relayed::one(connection, place))
+    }
+
+    async fn relayed_by_client_id(
+        &self,
+        conversation: &ConversationId,
+        sender: &Recipient,
+        client_id: &ClientMessageId,
+    ) -> Result<Option<Posted>, StoreError> {
+        self.readers.point(|connection| relayed::by_client_id(connection, conversation, sender, client_id))
+    }
+
+    async fn relayed_after(
+        &self,
+        conversation: &ConversationId,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<Posted>, StoreError> {
+        let short =
+            self.readers.point(|connection| relayed::after_short(connection, conversation, after, limit, SHORT))?;
+        if let Some(messages) = short {
+            return Ok(messages);
+        }
+        let conversation = conversation.clone();
+        self.readers.list(move |connection| relayed::after(connection, &conversation, after, limit)).await
+    }
+
+    async fn claim(&self, place: &MessagePlace) -> Result<Option<Claim>, StoreError> {
+        self.readers.point(|connection| relayed::claim_of(connection, place))
+    }
+
+    async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError> {
+        self.readers.point(|connection| relayed::is_any_before(connection, time))
+    }
+}
+
+#[async_trait]
+impl SealKeys for SqliteStore {
+    async fn bundle(&self, device: &DeviceId) -> Result<Option<KeyBundle>, StoreError> {
+        self.readers.point(|connection| bundles::one(connection, device))
+    }
+
+    async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError> {
+        let owner = owner.clone();
+        self.readers.list(move |connection| bundles::of(connection, &owner)).await
+    }
+
+    async fn one_time_key(&self, device: &DeviceId) -> Result<Option<OneTimeKey>, StoreError> {
+        self.readers.point(|connection| bundles::one_time(connection, device))
+    }
+
+    async fn one_time_keys_left(&self, device: &DeviceId) -> Result<usize, StoreError> {
+        self.readers.point(|connection| bundles::one_time_left(connection, device))
+    }
+
+    async fn backup(&self, person: &PersonName) -> Result<Option<(String, Timestamp)>, StoreError> {
+        let person = person.clone();
+        self.readers.list(move |connection| bundles::backup(connection, &person)).await
+    }
+}
+
+#[async_trait]
+impl Webhooks for SqliteStore {
+    async fn webhook(&self, agent: &AgentId) -> Result<Option<Webhook>, StoreError> {
+        self.readers.point(|connection| webhooks::one(connection, agent))
+    }
+
+    async fn webhooks(&self) -> Result<Vec<Webhook>, StoreError> {
+        self.readers.list(webhooks::every).await
+    }
+
+    async fn deliveries(&self, by: Timestamp, except: &[AgentId], limit: usize) -> Result<Vec<Delivery>, StoreError> {
+        let except = except.to_vec();
+        self.readers.list(move |connection| webhooks::due(connection, by, &except, limit)).await
+    }
+
+    async fn first_delivery(&self, agent: &AgentId) -> Result<Option<Delivery>, StoreError> {
+        self.readers.point(|connection| webhooks::first_of(connection, agent))
+    }
+
+    async fn delivery_log(&self, agent: &AgentId, before: u64, limit: usize) -> Result<Vec<DeliveryLog>, StoreError> {
+        let agent = agent.clone();
+        self.readers.list(move |connection| webhooks::log(connection, &agent, before, limit)).await
+    }
+
+    async fn is_any_delivery_logged_before(&self, time: Timestamp) -> Result<bool, StoreError> {
+        self.readers.point(|connection| webhooks::is_any_logged_before(connection, time))
+    }
+}

@@ -1,0 +1,278 @@
+//! Conversations, who takes part, how far they have read, and the messages nobody here can read.
+
+use std::sync::Arc;
+
+use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Post, Posted};
+use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::Conflict;
+use nuncio_engine::ports::store::relay::Held;
+use rusqlite::{Connection, Params, Row, params};
+
+use super::mail;
+use super::problem::Problem;
+use super::rows::{self, all, clamped, execute, execute_or, first, to_integer, to_json, to_limit};
+
+pub(super) fn create(connection: &Connection, conversation: &Conversation) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO relay_conversations (id, pair, revision, last_seq, content) VALUES (?1, ?2, ?3, 0, ?4)
+         ON CONFLICT DO NOTHING",
+        params![
+            conversation.id.as_str(),
+            conversation.pair(),
+            to_integer(conversation.revision)?,
+            to_json(conversation)?
+        ],
+    )?;
+    take_part(connection, conversation)
+}
+
+pub(super) fn update(connection: &Connection, conversation: &Conversation) -> Result<(), Problem> {
+    let id = conversation.id.as_str();
+    let sql = "SELECT content FROM relay_conversations WHERE id = ?1";
+    let before: Conversation = first(connection, sql, [id], |row| rows::json(row, 0))?.ok_or(Conflict::Missing)?;
+    if conversation.revision.checked_sub(1) != Some(before.revision) {
+        return Err(Conflict::Moved.into());
+    }
+    execute(
+        connection,
+        "UPDATE relay_conversations SET revision = ?2, content = ?3 WHERE id = ?1",
+        params![id, to_integer(conversation.revision)?, to_json(conversation)?],
+    )?;
+    for gone in before.members.iter().filter(|member| !conversation.has(member)) {
+        let sql = "DELETE FROM relay_members WHERE member = ?1 AND conversation = ?2";
+        execute(connection, sql, params![gone.to_string(), id])?;
+    }
+    take_part(connection, conversation)
+}
+
+/// Whoever takes part already has read what they have read.
+fn take_part(connection: &Connection, conversation: &Conversation) -> Result<(), Problem> {
+    for member in &conversation.members {
+        execute(
+            connection,
+            "INSERT INTO relay_members (member, conversation, read_seq) VALUES (?1, ?2, 0) ON CONFLICT DO NOTHING",
+            params![member.to_string(), conversation.id.as_str()],
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn post(
+    connection: &Connection,
+    conversation: &ConversationId,
+    revision: u64,
+    at: Timestamp,
+    post: &Post,
+    to: &[Recipient],
+) -> Result<(), Problem> {
+    let (number, seq) = next(connection, conversation, revision)?;
+    let sender = post.sender.to_string();
+    execute_or(
+        Conflict::Exists,
+        connection,
+        "INSERT INTO relay_messages (conversation, seq, sender, client_id, device, content_type, subtype, at, envelope)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
+        params![
+            number,
+            to_integer(seq)?,
+            sender,
+            post.client_id.as_str(),
+            post.device.as_ref().map(DeviceId::as_str),
+            to_json(&post.content_type)?,
+            post.subtype.as_ref().map(to_json).transpose()?,
+            at.as_millis(),
+            &*post.envelope
+        ],
+    )?;
+    let sql = "UPDATE relay_members SET read_seq = ?3 WHERE member = ?1 AND conversation = ?2";
+    execute(connection, sql, params![sender, conversation.as_str(), to_integer(seq)?])?;
+    mail::put_all(connection, to, at, &Happening::Message { conversation: conversation.clone(), seq })
+}
+
+/// The number of the conversation, and the next of its messages.
+fn next(connection: &Connection, conversation: &ConversationId, revision: u64) -> Result<(i64, u64), Problem> {
+    let sql = "UPDATE relay_conversations SET last_seq = last_seq + 1 WHERE id = ?1 AND revision = ?2
+         RETURNING number, last_seq";
+    let params = params![conversation.as_str(), clamped(revision)];
+    if let Some(next) = first(connection, sql, params, |row| Ok((row.get(0)?, rows::number(row, 1)?)))? {
+        return Ok(next);
+    }
+    let sql = "SELECT 1 FROM relay_conversations WHERE id = ?1";
+    let there = first(connection, sql, [conversation.as_str()], |_| Ok(()))?;
+    Err(there.map_or(Conflict::Missing, |()| Conflict::Moved).into())
+}
+
+pub(super) fn read_up_to(
+    connection: &Connection,
+    conversation: &ConversationId,
+    reader: &Recipient,
+    seq: u64,
+) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Missing,
+        connection,
+        "UPDATE relay_members
+         SET read_seq = max(read_seq, min(?3, (SELECT last_seq FROM relay_conversations WHERE id = ?2)))
+         WHERE member = ?1 AND conversation = ?2",
+        params![reader.to_string(), conversation.as_str(), clamped(seq)],
+    )
+}
+
+pub(super) fn claim(connection: &Connection, place: &MessagePlace, claim: &Claim) -> Result<(), Problem> {
+    let claimed = execute(
+        connection,
+        "INSERT INTO relay_claims (conversation, seq, device, at)
+         SELECT conversation, seq, ?3, ?4 FROM relay_messages
+         WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2
+         ON CONFLICT (conversation, seq) DO UPDATE SET device = device WHERE device = excluded.device",
+        params![place.conversation.as_str(), clamped(place.seq), claim.device.as_str(), claim.at.as_millis()],
+    )?;
+    if claimed > 0 {
+        return Ok(());
+    }
+    let other = claim_of(connection, place)?;
+    Err(other.map_or(Conflict::Missing, |_| Conflict::Exists).into())
+}
+
+/// A message that came later than those behind it, which only a clock that was put back makes, holds them
+/// back until it is old itself.
+pub(super) fn forget(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), Problem> {
+    execute(
+        connection,
+        "DELETE FROM relay_messages
+         WHERE at < ?1 AND place IN (SELECT place FROM relay_messages ORDER BY place LIMIT ?2)",
+        params![before.as_millis(), to_limit(limit)],
+    )?;
+    Ok(())
+}
+
+pub(super) fn is_any_before(connection: &Connection, time: Timestamp) -> Result<bool, Problem> {
+    let sql = "SELECT at FROM relay_messages ORDER BY place LIMIT 1";
+    Ok(first(connection, sql, [], |row| rows::moment(row, 0))?.is_some_and(|oldest| oldest < time))
+}
+
+const HELD: &str = "SELECT content, last_seq, read_seq
+    FROM relay_members JOIN relay_conversations ON relay_conversations.id = relay_members.conversation";
+
+pub(super) fn held(connection: &Connection, id: &ConversationId, member: &Recipient) -> Result<Option<Held>, Problem> {
+    let sql = format!("{HELD} WHERE member = ?1 AND conversation = ?2");
+    first(connection, &sql, params![member.to_string(), id.as_str()], read_held)
+}
+
+pub(super) fn held_by(
+    connection: &Connection,
+    member: &Recipient,
+    after: Option<&ConversationId>,
+    limit: usize,
+) -> Result<Vec<Held>, Problem> {
+    let sql = format!("{HELD} WHERE member = ?1 AND conversation > ?2 ORDER BY conversation LIMIT ?3");
+    let after = after.map_or("", ConversationId::as_str);
+    all(connection, &sql, params![member.to_string(), after, to_limit(limit)], read_held)
+}
+
+fn read_held(row: &Row<'_>) -> Result<Held, Problem> {
+    Ok(Held { conversation: rows::json(row, 0)?, last_seq: rows::number(row, 1)?, read_seq: rows::number(row, 2)? })
+}
+
+pub(super) fn of_pair(connection: &Connection, pair: &str) -> Result<Option<Conversation>, Problem> {
+    first(connection, "SELECT content FROM relay_conversations WHERE pair = ?1", [pair], |row| rows::json(row, 0))
+}
+
+pub(super) fn one(connection: &Connection, place: &MessagePlace) -> Result<Option<Posted>, Problem> {
+    let id = &place.conversation;
+    Ok(select(connection, id, "seq = ?2", params![id.as_str(), clamped(place.seq)])?.pop())
+}
+
+pub(super) fn by_client_id(
+    connection: &Connection,
+    id: &ConversationId,
+    sender: &Recipient,
+    client_id: &ClientMessageId,
+) -> Result<Option<Posted>, Problem> {
+    let params = params![id.as_str(), sender.to_string(), client_id.as_str()];
+    Ok(select(connection, id, "sender = ?2 AND client_id = ?3", params)?.pop())
+}
+
+const AFTER: &str = "seq > ?2 ORDER BY seq LIMIT ?3";
+
+pub(super) fn after(
+    connection: &Connection,
+    id: &ConversationId,
+    after: u64,
+    limit: usize,
+) -> Result<Vec<Posted>, Problem> {
+    select(connection, id, AFTER, params![id.as_str(), clamped(after), to_limit(limit)])
+}
+
+/// As [`after`], if that is no more than `most` messages and bytes; nothing if it is.
+pub(super) fn after_short(
+    connection: &Connection,
+    id: &ConversationId,
+    after: u64,
+    limit: usize,
+    most: (usize, usize),
+) -> Result<Option<Vec<Posted>>, Problem> {
+    let (messages, bytes) = most;
+    let mut statement = connection.prepare_cached(&selecting(AFTER))?;
+    let mut found = statement.query(params![id.as_str(), clamped(after), to_limit(limit)])?;
+    let (mut short, mut length) = (Vec::new(), 0);
+    while let Some(row) = found.next()? {
+        let posted = read(row, id)?;
+        length += posted.post.envelope.len();
+        short.push(posted);
+        if short.len() > messages || length > bytes {
+            return Ok(None);
+        }
+    }
+    Ok(Some(short))
+}
+
+pub(super) fn claim_of(connection: &Connection, place: &MessagePlace) -> Result<Option<Claim>, Problem> {
+    let sql = "SELECT device, at FROM relay_claims
+         WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2";
+    first(connection, sql, params![place.conversation.as_str(), clamped(place.seq)], |row| {
+        Ok(Claim { device: rows::parsed(row, 0, device)?, at: rows::moment(row, 1)? })
+    })
+}
+
+fn select(
+    connection: &Connection,
+    id: &ConversationId,
+    which: &str,
+    params: impl Params,
+) -> Result<Vec<Posted>, Problem> {
+    all(connection, &selecting(which), params, |row| read(row, id))
+}
+
+/// Selects messages of the conversation `?1`.
+fn selecting(which: &str) -> String {
+    format!(
+        "SELECT seq, sender, client_id, device, content_type, subtype, at, envelope FROM relay_messages
+         WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND {which}"
+    )
+}
+
+fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<Posted, Problem> {
+    Ok(Posted {
+        conversation: conversation.clone(),
+        seq: rows::number(row, 0)?,
+        at: rows::moment(row, 6)?,
+        post: Post {
+            client_id: rows::parsed(row, 2, |text| ClientMessageId::parse(text).ok())?,
+            sender: rows::parsed(row, 1, |text| Recipient::try_from(Principal::parse(text)?).ok())?,
+            device: rows::optional(row, 3, |row, column| rows::parsed(row, column, device))?,
+            content_type: rows::json(row, 4)?,
+            subtype: rows::optional(row, 5, rows::json)?,
+            envelope: Arc::from(rows::bytes(row, 7)?),
+        },
+    })
+}
+
+fn device(text: &str) -> Option<DeviceId> {
+    DeviceId::parse(text).ok()
+}

@@ -1,0 +1,203 @@
+//! Agents that are called, what they are still to be called with, and how that went.
+
+use nuncio_core::happening::{Happening, MailedEvent, Recipient, WebhookState};
+use nuncio_core::ids::AgentId;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Webhook};
+use rusqlite::{Connection, Row, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, clamped, execute, first, to_json, to_limit};
+
+pub(super) fn put(connection: &Connection, webhook: &Webhook) -> Result<(), Problem> {
+    execute(
+        connection,
+        "INSERT INTO webhooks (recipient, state, failing_since, probe_at, secret) VALUES (?1, ?2, ?3, ?4, ?5)
+         ON CONFLICT (recipient) DO UPDATE SET state = excluded.state, failing_since = excluded.failing_since,
+         probe_at = excluded.probe_at, secret = excluded.secret",
+        params![
+            recipient(&webhook.agent),
+            word(webhook.state),
+            webhook.failing_since.map(Timestamp::as_millis),
+            webhook.probe_at.map(Timestamp::as_millis),
+            webhook.secret
+        ],
+    )?;
+    Ok(())
+}
+
+/// What waits goes with it.
+pub(super) fn remove(connection: &Connection, agent: &AgentId) -> Result<(), Problem> {
+    execute(connection, "DELETE FROM webhooks WHERE recipient = ?1", [recipient(agent)])?;
+    Ok(())
+}
+
+/// An agent was told something: if it is called, it is to be called with that. When the mail is forgotten,
+/// the delivery is.
+pub(super) fn deliver(
+    connection: &Connection,
+    recipient: &str,
+    seq: i64,
+    at: Timestamp,
+    happening: &Happening,
+) -> Result<(), Problem> {
+    execute(
+        connection,
+        "INSERT INTO deliveries (recipient, seq, lane, is_first, attempts, due)
+         SELECT ?1, ?2, ?3, NOT EXISTS (SELECT 1 FROM deliveries WHERE recipient = ?1 AND lane = ?3), 0, ?4
+         FROM webhooks WHERE recipient = ?1 AND state <> 'disabled'",
+        params![recipient, seq, lane(happening), at.as_millis()],
+    )?;
+    Ok(())
+}
+
+/// What is told about one conversation goes in one lane, everything else in another.
+fn lane(happening: &Happening) -> &str {
+    match happening {
+        Happening::Message { conversation, .. }
+        | Happening::Read { conversation, .. }
+        | Happening::Claimed { conversation, .. }
+        | Happening::ConversationChanged { conversation } => conversation.as_str(),
+        Happening::ReauthRequired { .. }
+        | Happening::Restored { .. }
+        | Happening::RelationEstablished { .. }
+        | Happening::ConsentChanged { .. }
+        | Happening::RelationRevoked { .. }
+        | Happening::DevicesChanged { .. }
+        | Happening::KeysChanged { .. }
+        | Happening::WebhookMoved { .. } => "",
+    }
+}
+
+pub(super) fn end(connection: &Connection, agent: &AgentId, seq: u64, logged: &DeliveryLog) -> Result<(), Problem> {
+    let (recipient, seq) = (recipient(agent), clamped(seq));
+    let sql = "DELETE FROM deliveries WHERE recipient = ?1 AND seq = ?2";
+    if execute(connection, sql, params![recipient, seq])? > 0 {
+        execute(
+            connection,
+            "INSERT INTO delivery_log (recipient, seq, at, content) VALUES (?1, ?2, ?3, ?4) ON CONFLICT DO NOTHING",
+            params![recipient, seq, logged.at.as_millis(), to_json(logged)?],
+        )?;
+    }
+    Ok(())
+}
+
+pub(super) fn delay(
+    connection: &Connection,
+    agent: &AgentId,
+    seq: u64,
+    attempts: u32,
+    due: Timestamp,
+) -> Result<(), Problem> {
+    let sql = "UPDATE deliveries SET attempts = ?3, due = ?4 WHERE recipient = ?1 AND seq = ?2";
+    execute(connection, sql, params![recipient(agent), clamped(seq), attempts, due.as_millis()])?;
+    Ok(())
+}
+
+/// What is due by then as it is, stays so.
+pub(super) fn hasten(connection: &Connection, agent: &AgentId, due: Timestamp) -> Result<(), Problem> {
+    let sql = "UPDATE deliveries SET due = ?2 WHERE recipient = ?1 AND due > ?2";
+    execute(connection, sql, params![recipient(agent), due.as_millis()])?;
+    Ok(())
+}
+
+pub(super) fn forget_log(connection: &Connection, before: Timestamp, limit: usize) -> Result<(), Problem> {
+    execute(
+        connection,
+        "DELETE FROM delivery_log WHERE (recipient, seq) IN
+         (SELECT recipient, seq FROM delivery_log WHERE at < ?1 ORDER BY at LIMIT ?2)",
+        params![before.as_millis(), to_limit(limit)],
+    )?;
+    Ok(())
+}
+
+const WEBHOOK: &str = "SELECT recipient, state, failing_since, probe_at, secret FROM webhooks";
+
+pub(super) fn one(connection: &Connection, agent: &AgentId) -> Result<Option<Webhook>, Problem> {
+    first(connection, &format!("{WEBHOOK} WHERE recipient = ?1"), [recipient(agent)], read)
+}
+
+pub(super) fn every(connection: &Connection) -> Result<Vec<Webhook>, Problem> {
+    all(connection, &format!("{WEBHOOK} ORDER BY recipient"), [], read)
+}
+
+fn read(row: &Row<'_>) -> Result<Webhook, Problem> {
+    Ok(Webhook {
+        agent: rows::parsed(row, 0, agent)?,
+        state: rows::parsed(row, 1, state)?,
+        failing_since: rows::optional(row, 2, rows::moment)?,
+        probe_at: rows::optional(row, 3, rows::moment)?,
+        secret: row.get(4)?,
+    })
+}
+
+const DELIVERY: &str = "SELECT deliveries.recipient, deliveries.seq, attempts, due, at, happening
+    FROM deliveries JOIN mail ON mail.recipient = deliveries.recipient AND mail.seq = deliveries.seq";
+
+pub(super) fn due(
+    connection: &Connection,
+    by: Timestamp,
+    except: &[AgentId],
+    limit: usize,
+) -> Result<Vec<Delivery>, Problem> {
+    let sql = format!(
+        "{DELIVERY} JOIN webhooks ON webhooks.recipient = deliveries.recipient
+         WHERE is_first = 1 AND due <= ?1 AND state = 'reachable'
+         AND deliveries.recipient NOT IN (SELECT value FROM json_each(?2))
+         ORDER BY due, deliveries.recipient, deliveries.seq LIMIT ?3"
+    );
+    let except = to_json(&except.iter().map(recipient).collect::<Vec<_>>())?;
+    all(connection, &sql, params![by.as_millis(), except, to_limit(limit)], read_delivery)
+}
+
+pub(super) fn first_of(connection: &Connection, agent: &AgentId) -> Result<Option<Delivery>, Problem> {
+    let sql = format!("{DELIVERY} WHERE deliveries.recipient = ?1 ORDER BY deliveries.seq LIMIT 1");
+    first(connection, &sql, [recipient(agent)], read_delivery)
+}
+
+fn read_delivery(row: &Row<'_>) -> Result<Delivery, Problem> {
+    Ok(Delivery {
+        agent: rows::parsed(row, 0, agent)?,
+        mailed: MailedEvent { seq: rows::number(row, 1)?, at: rows::moment(row, 4)?, happening: rows::json(row, 5)? },
+        attempts: row.get(2)?,
+        due: rows::moment(row, 3)?,
+    })
+}
+
+pub(super) fn log(
+    connection: &Connection,
+    agent: &AgentId,
+    before: u64,
+    limit: usize,
+) -> Result<Vec<DeliveryLog>, Problem> {
+    let sql = "SELECT content FROM delivery_log WHERE recipient = ?1 AND seq < ?2 ORDER BY seq DESC LIMIT ?3";
+    all(connection, sql, params![recipient(agent), clamped(before), to_limit(limit)], |row| rows::json(row, 0))
+}
+
+pub(super) fn is_any_logged_before(connection: &Connection, time: Timestamp) -> Result<bool, Problem> {
+    let sql = "SELECT 1 FROM delivery_log WHERE at < ?1 LIMIT 1";
+    Ok(first(connection, sql, [time.as_millis()], |_| Ok(()))?.is_some())
+}
+
+/// An agent as its mail names it.
+fn recipient(agent: &AgentId) -> String {
+    Recipient::Agent(agent.clone()).to_string()
+}
+
+fn agent(recipient: &str) -> Option<AgentId> {
+    AgentId::parse(recipient.strip_prefix("agent:")?).ok()
+}
+
+const fn word(state: WebhookState) -> &'static str {
+    match state {
+        WebhookState::Reachable => "reachable",
+        WebhookState::Unreachable => "unreachable",
+        WebhookState::Disabled => "disabled",
+    }
+}
+
+fn state(text: &str) -> Option<WebhookState> {
+    [WebhookState::Reachable, WebhookState::Unreachable, WebhookState::Disabled]
+        .into_iter()
+        .find(|state| word(*state) == text)
+}

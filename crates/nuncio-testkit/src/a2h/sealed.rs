@@ -1,0 +1,322 @@
+//! A small device on the library that every device is built on: it is let in, keeps its keys, opens what is
+//! sealed to it, claims calls and answers them with whatever the test says. And a small agent beside it.
+
+use std::fmt;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_a2h::client::{DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, Sign, Who, enrol};
+use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused};
+use nuncio_a2h::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
+use nuncio_core::bundle::{KeyBundle, SealMode};
+use nuncio_core::conversation::MessagePlace;
+use nuncio_core::digest::Digest;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{CallId, DeviceId, PersonName};
+use nuncio_core::ledger::Entry;
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_engine::ports::{Clock, Dial, Fetch};
+use nuncio_identity::seal::{Keep, NewParty, Party};
+use nuncio_server::fetch::{Allow, GuardedFetch};
+use nuncio_server::{SystemClock, SystemEntropy};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use url::Url;
+
+mod agent;
+mod between;
+mod content_keys;
+mod jumping;
+
+pub use agent::{Reached, SealedAgent};
+pub use between::Between;
+pub use content_keys::content_key_in;
+pub use jumping::JumpingClock;
+
+/// How someone gets to the relay, and by whose clock they live.
+#[derive(Debug, Clone)]
+pub struct Way {
+    /// Requests.
+    pub fetch: Arc<dyn Fetch>,
+    /// Connections.
+    pub dial: Arc<dyn Dial>,
+    /// The time.
+    pub clock: Arc<dyn Clock>,
+}
+
+impl Way {
+    /// With nobody between.
+    #[must_use]
+    pub fn straight() -> Self {
+        let fetch = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
+        Self { fetch: Arc::clone(&fetch) as _, dial: fetch, clock: Arc::new(SystemClock) }
+    }
+
+    /// Through somebody.
+    #[must_use]
+    pub fn through(between: &Between) -> Self {
+        let between = Arc::new(between.clone());
+        Self { fetch: Arc::clone(&between) as _, dial: between, clock: Arc::new(SystemClock) }
+    }
+
+    /// With another clock.
+    #[must_use]
+    pub fn by_clock(self, clock: &(impl Clock + Clone)) -> Self {
+        Self { clock: Arc::new(clock.clone()), ..self }
+    }
+}
+
+/// What the device does when it is called.
+type Act = Arc<dyn Fn(&ToolCall) -> Outcome + Send + Sync>;
+
+/// A device that talks under seal.
+#[derive(Debug)]
+pub struct SealedDevice {
+    /// It at the relay.
+    pub peer: Peer,
+    /// Its requests.
+    pub relay: Arc<HttpRelay>,
+    /// Whose it is.
+    pub person: PersonName,
+    /// How often it really ran something.
+    pub ran: Arc<AtomicUsize>,
+    /// What people and agents wrote to it, as it was opened.
+    pub heard: Arc<Mutex<Vec<Inbound>>>,
+    /// What came and was not opened.
+    pub refused: Arc<Mutex<Vec<Refused>>>,
+    who: Who,
+    sign: Signer,
+    stop: CancellationToken,
+}
+
+struct Signer(Sign);
+
+impl fmt::Debug for Signer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signer")
+    }
+}
+
+/// Who a device is, kept beside its keys.
+const SELF: &str = "test/self";
+
+impl SealedDevice {
+    /// Lets a device in at a server, with its keys in `keep`; or takes it up again where it was, `code` unused.
+    pub async fn start(
+        url: &str,
+        code: &str,
+        keep: Arc<dyn Keep>,
+        act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        Self::start_by(&Way::straight(), url, code, keep, act).await
+    }
+
+    /// The same by another way.
+    pub async fn start_by(
+        way: &Way,
+        url: &str,
+        code: &str,
+        keep: Arc<dyn Keep>,
+        act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        let Way { fetch, dial, clock } = way.clone();
+        let (url, now) = (Url::parse(url).unwrap(), clock.now());
+        let mut party = match Party::load(Arc::clone(&keep)).unwrap() {
+            Some(party) => party,
+            None => {
+                let new = NewParty { named: None, mode: SealMode::Stateful, now };
+                Party::create(Arc::clone(&keep), &new).unwrap()
+            }
+        };
+        let key = party.signing_key();
+        let signing = Mutex::new(Party::load(Arc::clone(&keep)).unwrap().unwrap());
+        let sign: Sign = Arc::new(move |message| signing.lock().unwrap().sign(message));
+        let kept = keep.load(SELF).unwrap().map(|bytes| serde_json::from_slice::<Value>(&bytes).unwrap());
+        let kept = match kept {
+            Some(kept) => kept,
+            None => {
+                let invitation =
+                    Invitation { url: url.clone(), trust: Trust::Configured, code: code.to_owned(), fingerprint: None };
+                let enrolled = enrol(&*fetch, &invitation, "laptop", key, &sign).await.unwrap();
+                let kept = json!({"person": enrolled.person, "device": enrolled.device, "audience": enrolled.audience});
+                keep.save(vec![(SELF.to_owned(), Some(kept.to_string().into_bytes()))]).unwrap();
+                kept
+            }
+        };
+        let person: PersonName = serde_json::from_value(kept["person"].clone()).unwrap();
+        let device: DeviceId = serde_json::from_value(kept["device"].clone()).unwrap();
+        party.set_owner_device(Recipient::Person(person.clone()), device.clone(), now).unwrap();
+        let who = Who::Device(person.clone(), device);
+        let login = DeviceLogin {
+            who: who.clone(),
+            url: url.clone(),
+            trust: Trust::Configured,
+            audience: kept["audience"].as_str().unwrap().to_owned(),
+            sign: Arc::clone(&sign),
+            fetch: Arc::clone(&fetch),
+            clock: Arc::clone(&clock),
+            entropy: Arc::new(SystemEntropy),
+            earned: tokio::sync::Mutex::default(),
+        };
+        let address = RelayAddress { url, trust: Trust::Configured };
+        let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
+        let ran = Arc::<AtomicUsize>::default();
+        let (heard, refused) = <(Arc<Mutex<Vec<Inbound>>>, Arc<Mutex<Vec<Refused>>>)>::default();
+        let hands = Hands {
+            relay: Arc::clone(&relay),
+            keep: Arc::clone(&keep),
+            act: Arc::new(act),
+            ran: Arc::clone(&ran),
+            heard: Arc::clone(&heard),
+            refused: Arc::clone(&refused),
+            clock: Arc::clone(&clock),
+        };
+        let peer = Peer::new(PeerConfig {
+            relay: Arc::clone(&relay) as _,
+            keep,
+            party,
+            clock,
+            entropy: Arc::new(SystemEntropy),
+            handler: Arc::new(hands),
+        });
+        peer.publish_keys().await.unwrap();
+        let stop = CancellationToken::new();
+        tokio::spawn(peer.clone().run(stop.clone()));
+        Self { peer, relay, person, ran, heard, refused, who, sign: Signer(sign), stop }
+    }
+
+    /// Allows an agent these scopes.
+    pub async fn allow(&self, agent: &str, scopes: &[&str]) -> Value {
+        self.consent("POST", "/h2a/relations", json!({"agent_id": agent, "granted_scopes": scopes})).await
+    }
+
+    /// Says yes to something, with the signature it asks for.
+    pub async fn consent(&self, method: &'static str, path: &str, mut body: Value) -> Value {
+        let asked = self.relay.ask(method, path, Some(body.clone())).await;
+        let Err(RelayError::Unsigned(entry)) = asked else { panic!("{asked:?}") };
+        let entry: Entry = serde_json::from_value(entry).unwrap();
+        let signature = Some((self.sign.0)(&entry.message()));
+        body["entry"] = json!(Entry { signature, ..entry });
+        self.relay.ask(method, path, Some(body)).await.unwrap()
+    }
+
+    /// Its own keys, as the relay shows them.
+    pub async fn bundle(&self) -> KeyBundle {
+        let Who::Device(person, device) = &self.who else { panic!("a device is a person's") };
+        let all = self.relay.keys_of(&Recipient::Person(person.clone())).await.unwrap();
+        all.into_iter().find(|bundle| bundle.keys.device_id == *device).unwrap()
+    }
+
+    /// Vouches for another device of the same person.
+    pub async fn endorse(&self, other: &Self) -> Value {
+        let other = other.bundle().await.keys;
+        let signature = (self.sign.0)(&other.endorsed());
+        let path = format!("/users/me/devices/{}/endorsement", other.device_id);
+        self.relay.ask("POST", &path, Some(json!({"signature": signature}))).await.unwrap()
+    }
+
+    /// How often it ran something.
+    #[must_use]
+    pub fn runs(&self) -> usize {
+        self.ran.load(Ordering::SeqCst)
+    }
+
+    /// Why each message that was not opened was not.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<String> {
+        self.refused.lock().unwrap().iter().map(|refused| refused.why.to_string()).collect()
+    }
+
+    /// Stops being at the relay.
+    pub fn stop(&self) {
+        self.stop.cancel();
+    }
+}
+
+impl Drop for SealedDevice {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+/// Claims calls and answers them: each once, a repeated one as before.
+struct Hands {
+    relay: Arc<HttpRelay>,
+    keep: Arc<dyn Keep>,
+    act: Act,
+    ran: Arc<AtomicUsize>,
+    heard: Arc<Mutex<Vec<Inbound>>>,
+    refused: Arc<Mutex<Vec<Refused>>>,
+    clock: Arc<dyn Clock>,
+}
+
+impl fmt::Debug for Hands {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Hands")
+    }
+}
+
+#[async_trait]
+impl OnMessage for Hands {
+    async fn on_message(&self, peer: &Peer, message: Inbound) {
+        self.heard.lock().unwrap().push(message.clone());
+        let Ok(Payload::Artifact { artifact: Artifact::ToolCall(call) }) =
+            serde_json::from_value(message.payload.clone())
+        else {
+            return;
+        };
+        let place = MessagePlace { conversation: message.conversation.clone(), seq: message.seq };
+        if !self.claim(&place).await {
+            return;
+        }
+        tokio::task::yield_now().await;
+        let outcome = self.once(&call).await;
+        tokio::task::yield_now().await;
+        let response = ToolResponse { call_id: call.call_id, outcome };
+        let _ = peer.respond(&message.conversation, response).await;
+    }
+
+    async fn on_refused(&self, _: &Peer, refused: Refused) {
+        self.refused.lock().unwrap().push(refused);
+    }
+}
+
+impl Hands {
+    /// Takes a call upon itself, as soon as the relay can be asked.
+    async fn claim(&self, place: &MessagePlace) -> bool {
+        loop {
+            match self.relay.claim(&place.id().unwrap()).await {
+                Ok(mine) => return mine,
+                Err(error) if error.may_pass() => {
+                    self.clock.sleep_until(self.clock.now().after(Duration::from_millis(200))).await;
+                }
+                Err(_) => return false,
+            }
+        }
+    }
+
+    /// Runs a call that was never begun; says what became of one that was.
+    async fn once(&self, call: &ToolCall) -> Outcome {
+        let name = |call: &CallId| format!("test/call/{}", Digest::of_bytes(call.as_str().as_bytes()));
+        let name = name(&call.call_id);
+        if let Some(kept) = self.keep.load(&name).unwrap() {
+            return serde_json::from_slice(&kept).unwrap();
+        }
+        let begun: Outcome = serde_json::from_value(json!({
+            "status": "error", "error_code": "TOOL_PLATFORM_ERROR", "message": "the device stopped while it ran",
+        }))
+        .unwrap();
+        let save = |outcome: &Outcome| {
+            self.keep.save(vec![(name.clone(), Some(serde_json::to_vec(outcome).unwrap()))]).unwrap();
+        };
+        save(&begun);
+        self.ran.fetch_add(1, Ordering::SeqCst);
+        let outcome = (self.act)(call);
+        // As long as a file may take.
+        self.clock.sleep_until(self.clock.now().after(Duration::from_millis(20))).await;
+        save(&outcome);
+        outcome
+    }
+}

@@ -1,0 +1,129 @@
+//! Somebody between a peer and its relay, or the relay itself, with bad intentions: whatever the relay tells may
+//! be kept back, changed, repeated or made up.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use nuncio_engine::ports::dial::{Dial, Dialled, Frame, Wire};
+use nuncio_engine::ports::fetch::{Fetch, FetchError, Incoming, Outgoing};
+use nuncio_server::fetch::{Allow, GuardedFetch};
+use serde_json::Value;
+
+/// What is made of something the relay tells: `None` where it came over a connection, else the path it answers.
+type Meddle = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
+
+/// Somebody between.
+#[derive(Clone)]
+pub struct Between {
+    real: Arc<GuardedFetch>,
+    meddle: Arc<Mutex<Option<Meddle>>>,
+    sent: Arc<Mutex<Vec<(String, Value)>>>,
+}
+
+impl Between {
+    /// Somebody who passes everything on.
+    #[must_use]
+    pub fn new() -> Self {
+        let real = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
+        Self { real, meddle: Arc::default(), sent: Arc::default() }
+    }
+
+    /// From now on, whatever the relay tells becomes what `meddle` makes of it. Of several answers to a request the
+    /// last counts; none is no answer.
+    pub fn meddle(&self, meddle: impl FnMut(Option<&str>, Value) -> Vec<Value> + Send + 'static) {
+        *self.meddle.lock().unwrap() = Some(Box::new(meddle));
+    }
+
+    /// The same for messages alone, each of them.
+    pub fn meddle_with_messages(&self, mut meddle: impl FnMut(Value) -> Vec<Value> + Send + 'static) {
+        self.meddle(move |path, told| match path.is_none() && told["type"] == "message.new" {
+            true => meddle(told),
+            false => vec![told],
+        });
+    }
+
+    /// From now on everything is passed on.
+    pub fn behave(&self) {
+        *self.meddle.lock().unwrap() = None;
+    }
+
+    /// The bodies that were sent to paths that end so.
+    #[must_use]
+    pub fn sent_to(&self, path: &str) -> Vec<Value> {
+        let sent = self.sent.lock().unwrap();
+        sent.iter().filter(|(to, _)| to.ends_with(path)).map(|(_, body)| body.clone()).collect()
+    }
+
+    fn made_of(&self, path: Option<&str>, told: Value) -> Vec<Value> {
+        match &mut *self.meddle.lock().unwrap() {
+            Some(meddle) => meddle(path, told),
+            None => vec![told],
+        }
+    }
+}
+
+impl Default for Between {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl fmt::Debug for Between {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Between")
+    }
+}
+
+#[async_trait]
+impl Fetch for Between {
+    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+        let (path, url) = (request.url.path().to_owned(), request.url.to_string());
+        let body = request.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
+        self.sent.lock().unwrap().push((path.clone(), body));
+        let mut answer = self.real.fetch(request).await?;
+        if let Ok(said) = serde_json::from_slice(&answer.body) {
+            let said = self.made_of(Some(&path), said).pop();
+            let said = said.ok_or(FetchError::Unreachable { url, why: "nothing came back".to_owned() })?;
+            answer.body = said.to_string().into();
+        }
+        Ok(answer)
+    }
+}
+
+#[async_trait]
+impl Dial for Between {
+    async fn dial(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError> {
+        let wire = self.real.dial(to).await?;
+        Ok(Box::new(Bent { wire, between: self.clone(), waiting: VecDeque::new() }))
+    }
+}
+
+struct Bent {
+    wire: Box<dyn Wire>,
+    between: Between,
+    waiting: VecDeque<Value>,
+}
+
+#[async_trait]
+impl Wire for Bent {
+    async fn send(&mut self, text: String) -> bool {
+        self.wire.send(text).await
+    }
+
+    async fn next(&mut self) -> Frame {
+        loop {
+            if let Some(next) = self.waiting.pop_front() {
+                return Frame::Text(next.to_string());
+            }
+            match self.wire.next().await {
+                Frame::Text(text) => match serde_json::from_str(&text) {
+                    Ok(told) => self.waiting.extend(self.between.made_of(None, told)),
+                    Err(_) => return Frame::Text(text),
+                },
+                closed @ Frame::Closed(_) => return closed,
+            }
+        }
+    }
+}

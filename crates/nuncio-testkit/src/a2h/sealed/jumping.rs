@@ -1,0 +1,56 @@
+//! A clock that goes like any other, and jumps when it is told to.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock;
+use nuncio_server::SystemClock;
+use tokio::sync::watch;
+
+/// The time, and whatever it jumped ahead. Clones show the same.
+#[derive(Debug, Clone)]
+pub struct JumpingClock(Arc<watch::Sender<Duration>>);
+
+impl JumpingClock {
+    /// The time as it is.
+    #[must_use]
+    pub fn new() -> Self {
+        Self(Arc::new(watch::Sender::new(Duration::ZERO)))
+    }
+
+    /// Jumps ahead, and wakes everyone whose time has come.
+    pub fn jump(&self, ahead: Duration) {
+        self.0.send_modify(|jumped| *jumped += ahead);
+    }
+}
+
+impl Default for JumpingClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for JumpingClock {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().after(*self.0.borrow())
+    }
+
+    fn sleep_until(&self, moment: Timestamp) -> BoxFuture<'static, ()> {
+        let mut jumped = self.0.subscribe();
+        Box::pin(async move {
+            loop {
+                let due = moment.before(*jumped.borrow_and_update());
+                tokio::select! {
+                    () = SystemClock.sleep_until(due) => return,
+                    jumped = jumped.changed() => {
+                        if jumped.is_err() {
+                            return std::future::pending().await;
+                        }
+                    }
+                }
+            }
+        })
+    }
+}

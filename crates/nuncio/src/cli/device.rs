@@ -1,0 +1,107 @@
+//! The flags of `nuncio device`.
+
+use std::path::PathBuf;
+
+use clap::{Args, Subcommand};
+use url::Url;
+
+/// Where a device lives.
+#[derive(Debug, Args)]
+pub(crate) struct DeviceHome {
+    /// The device's folder [default: ~/.nuncio-device]
+    #[arg(long = "home", value_name = "DIR", env = "NUNCIO_DEVICE")]
+    pub(crate) path: Option<PathBuf>,
+    /// Believe these certificate authorities too (PEM)
+    #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
+    pub(crate) extra_ca: Option<PathBuf>,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Device {
+    /// Make this machine a device of yours, with the code of an invite
+    Enrol {
+        /// The server that invited you
+        url: Url,
+        /// The code
+        code: String,
+        /// The fingerprint of the server's key, as the invite names it
+        #[arg(long, value_name = "KEY")]
+        fingerprint: Option<String>,
+        /// What you call this device
+        #[arg(long, default_value = "laptop")]
+        name: String,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Answer agents' calls, and ask before what is sensitive
+    Run {
+        /// Ask here, in the terminal
+        #[arg(long, conflicts_with = "policy")]
+        tty: bool,
+        /// Let a file answer, on a machine that nobody sits at
+        #[arg(long, value_name = "FILE")]
+        policy: Option<PathBuf>,
+        /// A folder whose files may be read by agents you allow that
+        #[arg(long = "folder", value_name = "DIR")]
+        folders: Vec<PathBuf>,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// List the agents this device deals with
+    Agents {
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Show what an agent asks for, and allow exactly what you name of it
+    Allow {
+        /// The agent
+        agent: String,
+        /// What to allow; nothing is allowed when none is named
+        scopes: Vec<String>,
+        /// Everything of little at stake too
+        #[arg(long)]
+        all_low: bool,
+        /// For one call each
+        #[arg(long, conflicts_with = "time")]
+        once: bool,
+        /// For so long, such as 30m, 12h or 3d
+        #[arg(long = "for", value_name = "TIME")]
+        time: Option<String>,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Take everything back from an agent
+    Revoke {
+        /// The agent
+        agent: String,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Prove and show what happened on this device
+    Audit {
+        /// Write it to a file, one entry a line
+        #[arg(long, value_name = "FILE")]
+        export: Option<PathBuf>,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Show the number that you and an agent's owner compare
+    Verify {
+        /// The agent
+        agent: String,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Say that another device is yours too: what it signed counts here
+    Trust {
+        /// The other device
+        device: String,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Say who this device is and what it can do
+    Status {
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+}

@@ -1,0 +1,130 @@
+//! The folder a device lives in, and what it brings to it: keys, scopes, tools, a place.
+
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use nuncio_core::Code;
+use nuncio_core::ids::{ScopeId, ToolName};
+use nuncio_core::manifest::Presets;
+use nuncio_device::guard::Floors;
+use nuncio_device::prompt::Prompt;
+use nuncio_device::tools::{Clipboard, Folders, Notify, Place, ProgramTool, Tools};
+use nuncio_device::{Device, DeviceConfig};
+use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_server::{SystemClock, SystemEntropy};
+use nuncio_store::Cabinet;
+use serde::Deserialize;
+
+use super::told;
+use crate::cli::DeviceHome;
+use crate::output::{WrongUsage, fault};
+
+/// Where it is.
+pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
+    match &home.path {
+        Some(path) => Ok(path.clone()),
+        None => match std::env::var_os("HOME") {
+            Some(home) => Ok(Path::new(&home).join(".nuncio-device")),
+            None => Err(WrongUsage("say with --home where the device lives".to_owned()).into()),
+        },
+    }
+}
+
+/// What a device there stands on. The folder is made where there is none, and is its owner's alone.
+pub(super) fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
+    install_crypto();
+    let folder = folder_of(home)?;
+    let unusable = |why: &dyn std::fmt::Display| fault(Code::DataDirUnusable, format!("{}: {why}", folder.display()));
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|why| unusable(&why))?;
+    std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).map_err(|why| unusable(&why))?;
+    let keep = Cabinet::open(&folder.join("keys.db")).map_err(|why| match why.0.contains("locked") {
+        true => {
+            let message = "another process uses this device: stop `nuncio device run` first";
+            fault(Code::DataDirInUse, format!("{}: {message}", folder.display()))
+        }
+        false => fault(Code::DataDirUnusable, why.0),
+    })?;
+    let roots = home.extra_ca.as_ref();
+    let roots = roots.map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())));
+    let fetch =
+        GuardedFetch::new(Allow::default(), false, roots.transpose()?.as_deref()).map_err(anyhow::Error::msg)?;
+    let fetch = Arc::new(fetch);
+    Ok(DeviceConfig {
+        keep: Arc::new(keep),
+        fetch: Arc::clone(&fetch) as _,
+        dial: fetch,
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        presets: Arc::new(presets(&folder)?),
+        floors: Floors::default(),
+        tools,
+        prompt,
+    })
+}
+
+/// The scopes everyone knows, and what an administrator put beside them: `scopes.toml` may raise, never lower.
+fn presets(folder: &Path) -> anyhow::Result<Presets> {
+    let mut presets = Presets::default();
+    if let Some(text) = text_of(&folder.join("scopes.toml"))? {
+        presets.extend_toml(&text).map_err(|why| wrong(&folder.join("scopes.toml"), &why))?;
+    }
+    Ok(presets)
+}
+
+/// The device that lives there.
+pub(super) fn opened(config: DeviceConfig) -> anyhow::Result<Device> {
+    let none = || fault(Code::DataDirUnusable, "no device lives here yet: run `nuncio device enrol URL CODE`");
+    Device::open(config).map_err(told)?.ok_or_else(none)
+}
+
+/// A tool of the person's own: `tools/NAME.toml`.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct OwnTool {
+    name: ToolName,
+    scope: ScopeId,
+    command: Vec<String>,
+}
+
+/// What the device can do.
+pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Tools> {
+    let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
+    let mut tools = Tools::default()
+        .under(scope("clipboard:read")?, Arc::new(Clipboard))
+        .under(scope("notification:send")?, Arc::new(Notify));
+    if !folders.is_empty() {
+        let folders = Folders::new(folders).map_err(|why| WrongUsage(format!("--folder: {why}")))?;
+        tools = tools.under(scope("filesystem:read")?, Arc::new(folders));
+    }
+    let place = home.join("place.toml");
+    if let Some(text) = text_of(&place)? {
+        let place: Place = toml::from_str(&text).map_err(|why| wrong(&place, &why))?;
+        tools = tools.under(scope("location:read")?, Arc::new(place));
+    }
+    let folder = home.join("tools");
+    for entry in std::fs::read_dir(&folder).into_iter().flatten() {
+        let path = entry?.path();
+        if path.extension().is_none_or(|extension| extension != "toml") {
+            continue;
+        }
+        let text = text_of(&path)?.unwrap_or_default();
+        let own: OwnTool = toml::from_str(&text).map_err(|why| wrong(&path, &why))?;
+        tools =
+            tools.named(own.name, own.scope, Arc::new(ProgramTool { command: own.command, folder: folder.clone() }));
+    }
+    Ok(tools)
+}
+
+fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
+    match std::fs::read_to_string(path) {
+        Ok(text) => Ok(Some(text)),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(path, &error)),
+    }
+}
+
+fn wrong(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
+    fault(Code::DataDirUnusable, format!("{}: {why}", path.display()))
+}

@@ -1,0 +1,132 @@
+//! Asking the person in the terminal: one question at a time, and no is the default.
+
+use std::io::BufRead as _;
+use std::time::Duration;
+
+use anstream::eprintln;
+use async_trait::async_trait;
+use nuncio_core::agent::Sensitivity;
+use nuncio_device::prompt::{Prompt, Question, Said, Verified};
+use owo_colors::OwoColorize as _;
+use tokio::sync::{Mutex, mpsc};
+use tokio::time::Instant;
+
+/// What is typed so soon was not an answer to this question.
+const TOO_SOON: Duration = Duration::from_millis(500);
+
+/// Whoever sits at the terminal.
+#[derive(Debug)]
+pub(super) struct Terminal {
+    /// What was typed, and when. Held while a question is open: the next one waits.
+    lines: Mutex<mpsc::UnboundedReceiver<(Instant, String)>>,
+}
+
+impl Terminal {
+    pub(super) fn new() -> Self {
+        let (tell, lines) = mpsc::unbounded_channel();
+        // A thread of its own: a line that is being waited for must not keep the program from ending.
+        std::thread::spawn(move || {
+            for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+                if tell.send((Instant::now(), line)).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { lines: Mutex::new(lines) }
+    }
+}
+
+#[async_trait]
+impl Prompt for Terminal {
+    async fn ask(&self, question: &Question) -> Said {
+        let mut lines = self.lines.lock().await;
+        show(question);
+        let shown = Instant::now();
+        loop {
+            match lines.recv().await {
+                Some((typed, _)) if typed < shown + TOO_SOON => {}
+                Some((_, line)) => {
+                    let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
+                    return if yes { Said::Yes } else { Said::No };
+                }
+                // Nobody sits there any more.
+                None => return Said::No,
+            }
+        }
+    }
+}
+
+fn show(question: &Question) {
+    let verified = match &question.verified {
+        Verified::FirstContact => "known by its keys since first contact".to_owned(),
+        Verified::Did { did } => format!("its keys are vouched for by {did}"),
+    };
+    let stake = match question.sensitivity {
+        Sensitivity::Low => "low",
+        Sensitivity::Medium => "medium",
+        Sensitivity::High => "high",
+    };
+    eprintln!();
+    eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
+    eprintln!("  {}  {verified}", "verified".dimmed());
+    if let Some(description) = &question.description {
+        eprintln!("  {}  {description}", "it says ".dimmed());
+    }
+    eprintln!("  {}  {} ({stake} at stake)", "under   ".dimmed(), question.scope);
+    eprintln!("  {}", "with".dimmed());
+    for line in question.arguments.lines() {
+        eprintln!("    {line}");
+    }
+    eprintln!("Allow this once? {} ", "[y/N, 30 seconds]".dimmed());
+}
+
+#[cfg(test)]
+mod tests {
+    use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
+    use nuncio_core::time::Timestamp;
+
+    use super::*;
+
+    /// What is said when these lines were typed, each so many milliseconds from now, and nothing more.
+    async fn said(typed: &[(u64, &str)]) -> Said {
+        let (tell, lines) = mpsc::unbounded_channel();
+        for (millis, line) in typed {
+            tell.send((Instant::now() + Duration::from_millis(*millis), (*line).to_owned())).unwrap();
+        }
+        drop(tell);
+        let question = Question {
+            id: "1".to_owned(),
+            agent: AgentId::parse("agt_1").unwrap(),
+            agent_name: "Notes".to_owned(),
+            verified: Verified::FirstContact,
+            call: CallId::parse("call_1").unwrap(),
+            conversation: ConversationId::parse("cnv_1").unwrap(),
+            tool: ToolName::parse("read_file").unwrap(),
+            description: None,
+            arguments: "{}".to_owned(),
+            scope: ScopeId::parse("filesystem:read").unwrap(),
+            sensitivity: Sensitivity::Medium,
+            until: Timestamp::from_millis(0),
+        };
+        Terminal { lines: Mutex::new(lines) }.ask(&question).await
+    }
+
+    #[tokio::test]
+    async fn only_a_clear_yes_that_is_not_too_soon_is_yes() {
+        const LATER: u64 = 600_000;
+        for (typed, expected) in [
+            (&[(LATER, "y")][..], Said::Yes),
+            (&[(LATER, " YES ")], Said::Yes),
+            (&[(LATER, "")], Said::No),
+            (&[(LATER, "sure")], Said::No),
+            // Typed before anyone can have read it: neither counts.
+            (&[(0, "y"), (LATER, "")], Said::No),
+            (&[(0, "n"), (LATER, "y")], Said::Yes),
+            // Nobody sits there any more.
+            (&[(0, "y")], Said::No),
+            (&[], Said::No),
+        ] {
+            assert_eq!(said(typed).await, expected, "{typed:?}");
+        }
+    }
+}

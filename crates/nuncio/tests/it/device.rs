@@ -1,0 +1,202 @@
+//! `nuncio device`, the real program: let in, told what is allowed, run headless, killed in the middle of calls.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use nuncio_server::fetch::install_crypto;
+use serde_json::{Value, json};
+
+use super::{SCOPE, SECRET, agent_file, invite, reads};
+use crate::client::Client;
+use crate::home::{Home, mode};
+use crate::process::{Ran, Server, until};
+
+const POLICY: &str = "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n";
+
+/// A server with an agent, and a laptop of ada's that was let in there.
+struct Laptop {
+    home: Home,
+    server: Server,
+    client: Client,
+}
+
+impl Laptop {
+    fn new() -> Self {
+        install_crypto();
+        let home = Home::with_agent(&agent_file(""));
+        let key = home.key(&["--person", "ada"]);
+        let server = home.start();
+        let client = server.aap_with_key(&key);
+        let laptop = Self { home, server, client };
+        let enrolled = laptop.device(&["enrol", laptop.server.url(), &invite(&laptop.home, "ada")]).json();
+        assert_eq!(enrolled["person"], "ada", "{enrolled}");
+        fs::write(laptop.home.path("policy.toml"), POLICY).unwrap();
+        fs::create_dir(laptop.home.path("notes")).unwrap();
+        fs::write(laptop.home.path("notes/treasure.md"), SECRET).unwrap();
+        laptop
+    }
+
+    /// Where the device lives.
+    fn place(&self) -> PathBuf {
+        self.home.path("laptop")
+    }
+
+    /// `nuncio device ARGUMENTS`, to its end.
+    fn device(&self, arguments: &[&str]) -> Ran {
+        let call = self.home.nuncio(&[&["--json", "device"], arguments].concat());
+        call.arg("--home").arg(self.place()).run()
+    }
+
+    /// The device, answering.
+    fn run(&self) -> Server {
+        let call = self.home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(self.home.path("policy.toml"));
+        call.arg("--folder").arg(self.home.path("notes")).arg("--home").arg(self.place()).start()
+    }
+
+    async fn read(&self, session: &str, id: &str, path: &str) -> String {
+        self.client.play(session, reads(id, path)).await.to_string()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_reads_a_file_on_a_laptop_that_allows_it_and_nothing_beside() {
+    let laptop = Laptop::new();
+    assert_eq!((mode(&laptop.place()), mode(&laptop.place().join("keys.db"))), (0o700, 0o600));
+    let again = laptop.device(&["enrol", laptop.server.url(), "another"]).failure();
+    assert_eq!(again.0, "data_dir_in_use", "{again:?}");
+    // What is asked is shown, and nothing is allowed by that.
+    let shown = laptop.device(&["allow", "script"]).json();
+    assert_eq!(
+        (&shown["ask"]["scopes"][0]["id"], &shown["ask"]["scopes"][0]["granted"]),
+        (&json!(SCOPE), &json!(false))
+    );
+    assert_eq!(laptop.device(&["allow", "script", "location:read"]).status, Some(2), "it does not ask for that");
+    let allowed = laptop.device(&["allow", "script", SCOPE, "--for", "12h"]).json();
+    assert_eq!(allowed, json!({"agent": "script", "allowed": [SCOPE]}));
+    let agents = laptop.device(&["agents"]).json();
+    assert_eq!((&agents["agents"][0]["agent"], &agents["agents"][0]["allowed"]), (&json!("script"), &json!([SCOPE])));
+
+    let running = laptop.run();
+    let busy = laptop.device(&["status"]).failure();
+    assert_eq!(busy.0, "data_dir_in_use", "{busy:?}");
+    let session = laptop.client.session("script", &[]).await;
+    let answer = laptop.read(&session, "c_1", "treasure.md").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    for (id, path) in [("c_2", "../policy.toml"), ("c_3", "/etc/passwd")] {
+        let answer = laptop.read(&session, id, path).await;
+        assert!(answer.contains("no such file") && !answer.contains("root:"), "{answer}");
+    }
+    running.stop();
+
+    let file = laptop.home.path("audit.jsonl");
+    let exported = laptop.device(&["audit", "--export", file.to_str().unwrap()]).json();
+    assert_eq!(exported["verified"], 3, "{exported}");
+    let lines: Vec<Value> =
+        fs::read_to_string(&file).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    let told: Vec<_> =
+        lines.iter().map(|line| (line["status"].as_str().unwrap(), line["asked"].as_bool().unwrap())).collect();
+    assert_eq!(told, [("ok", true), ("error", false), ("error", false)]);
+    assert!(!fs::read_to_string(&file).unwrap().contains("treasure.md"), "arguments are kept as a digest alone");
+    assert_eq!(laptop.device(&["status"]).json()["audit"], 3);
+    let number = laptop.device(&["verify", "script"]).json();
+    assert_eq!(number["safety_number"].as_str().unwrap().split_whitespace().count(), 12, "{number}");
+
+    // Taken back, it is refused, whoever answers.
+    laptop.device(&["revoke", "script"]).json();
+    let running = laptop.run();
+    let answer = laptop.read(&session, "c_4", "treasure.md").await;
+    assert!(answer.contains("not been granted") && !answer.contains(SECRET), "{answer}");
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_is_killed_again_and_again_runs_nothing_twice() {
+    const KILLS: usize = 8;
+    let laptop = Arc::new(Laptop::new());
+    laptop.device(&["allow", "script", SCOPE]).json();
+    // A tool that leaves a trace of every run.
+    let ran = laptop.home.path("ran");
+    fs::write(&ran, "").unwrap();
+    fs::create_dir(laptop.place().join("tools")).unwrap();
+    let line = format!("cat >> '{0}'; echo >> '{0}'; echo '{{\"content\":\"done\"}}'", ran.display());
+    let tool = format!("name = \"read_file\"\nscope = {SCOPE:?}\ncommand = [\"sh\", \"-c\", {line:?}]\n");
+    fs::write(laptop.place().join("tools/read_file.toml"), tool).unwrap();
+    let runs = || fs::read_to_string(&ran).unwrap().lines().count();
+
+    let mut running = laptop.run();
+    let stop = Arc::<AtomicBool>::default();
+    let calls = {
+        let (laptop, stop) = (Arc::clone(&laptop), Arc::clone(&stop));
+        tokio::spawn(async move {
+            let session = laptop.client.session("script", &[]).await;
+            let mut done = Vec::new();
+            for number in 0.. {
+                let path = format!("n{number}");
+                let answer = laptop.read(&session, &format!("c_{number}"), &path).await;
+                if answer.contains("done") {
+                    done.push(path);
+                }
+                if stop.load(Ordering::SeqCst) {
+                    break;
+                }
+            }
+            done
+        })
+    };
+    for kill in 0..KILLS {
+        let before = runs();
+        until("something runs", async || (runs() > before + kill % 2).then_some(())).await;
+        running.kill9();
+        running = laptop.run();
+    }
+    stop.store(true, Ordering::SeqCst);
+    let done = calls.await.unwrap();
+    running.stop();
+
+    let mut counted = BTreeMap::<String, usize>::new();
+    for line in fs::read_to_string(&ran).unwrap().lines() {
+        let arguments: Value = serde_json::from_str(line).unwrap();
+        *counted.entry(arguments["path"].as_str().unwrap().to_owned()).or_default() += 1;
+    }
+    assert!(counted.len() >= KILLS, "{counted:?}");
+    assert!(counted.values().all(|count| *count == 1), "ran twice: {counted:?}");
+    assert!(done.iter().all(|path| counted.contains_key(path)), "answered and never ran: {done:?}");
+    // Each call has one end, and they hold together.
+    let audit = laptop.device(&["audit"]).json();
+    let entries = audit["entries"].as_array().unwrap();
+    let calls: std::collections::BTreeSet<_> = entries.iter().map(|entry| entry["call_id"].as_str().unwrap()).collect();
+    assert_eq!(calls.len(), entries.len(), "{audit}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_asked_in_the_terminal_and_sees_what_for() {
+    let laptop = Arc::new(Laptop::new());
+    laptop.device(&["allow", "script", SCOPE]).json();
+    let run = laptop.home.nuncio(&["device", "run", "--tty"]).arg("--folder").arg(laptop.home.path("notes"));
+    let mut running = run.arg("--home").arg(laptop.place()).typed();
+    let call = {
+        let laptop = Arc::clone(&laptop);
+        tokio::spawn(async move {
+            let session = laptop.client.session("script", &[]).await;
+            laptop.read(&session, "c_1", "treasure.md").await
+        })
+    };
+    // What is typed too soon does not count; the person types on.
+    until("the call is answered", async || {
+        running.line("y");
+        call.is_finished().then_some(())
+    })
+    .await;
+    let answer = call.await.unwrap();
+    assert!(answer.contains(SECRET), "{answer}");
+    running.interrupt();
+    let shown = running.ended().stderr;
+    for words in ["wants to run read_file", "filesystem:read (medium at stake)", "\"path\": \"treasure.md\"", "[y/N"] {
+        assert!(shown.contains(words), "{words}: {shown}");
+    }
+    assert_eq!(shown.matches("Allow this once?").count(), 1, "{shown}");
+    assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
+}

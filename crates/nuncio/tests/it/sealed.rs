@@ -1,0 +1,257 @@
+//! Tools on a person's own device, sealed: relay, agent and device apart, each in its own process or, the
+//! device, on the library that devices are built on.
+
+use std::fs;
+use std::net::TcpListener;
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
+use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_server::fetch::install_crypto;
+use nuncio_testkit::Method;
+use nuncio_testkit::a2h::{A2hServer, Handset, SealedDevice, Way};
+use serde_json::{Value, json};
+
+use crate::client::{Client, call};
+use crate::home::{Home, SCRIPT, SCRIPTED};
+use crate::process::Server;
+
+#[path = "sealed/blind.rs"]
+mod blind;
+#[path = "sealed/consent.rs"]
+mod consent;
+#[path = "device.rs"]
+mod device;
+#[path = "sealed/devices.rs"]
+mod devices;
+#[path = "sealed/hostile.rs"]
+mod hostile;
+#[path = "sealed/killed.rs"]
+mod killed;
+#[path = "sealed/protocols.rs"]
+mod protocols;
+#[path = "sealed/sdk.rs"]
+mod sdk;
+#[path = "sealed/tap.rs"]
+mod tap;
+#[path = "sealed/wire.rs"]
+mod wire;
+
+/// What the person's file says; nobody but agent and device may ever see it.
+const SECRET: &str = "the treasure lies under the third oak";
+/// Where it is, which only agent and device may know as well.
+const PLACE: &str = "/home/ada/where-the-treasure-lies.md";
+
+const SCOPE: &str = "filesystem:read";
+
+const DEVICE_TOOL: &str = r#"
+[[scope]]
+id = "filesystem:read"
+label = "Read local files"
+sensitivity = "medium"
+
+[[tool]]
+name = "read_file"
+description = "Reads a file of the person's."
+scope = "filesystem:read"
+input = { type = "object", properties = { path = { type = "string" } }, required = ["path"], additionalProperties = false }
+timeout_ms = 5000
+run = { device = true }
+"#;
+
+fn read_file(call: &ToolCall) -> Outcome {
+    match call.arguments["path"].as_str() {
+        Some(PLACE) => Outcome::Ok { result: json!({"content": SECRET}) },
+        other => panic!("{other:?} was asked for"),
+    }
+}
+
+/// Says which file it was asked for.
+fn echo_path(call: &ToolCall) -> Outcome {
+    Outcome::Ok { result: json!({"content": format!("read {}", call.arguments["path"].as_str().unwrap())}) }
+}
+
+fn memory() -> Arc<dyn Keep> {
+    Arc::new(MemoryKeep::new())
+}
+
+/// The agent with its tool, and whatever else its file says.
+fn agent_file(more: &str) -> String {
+    format!("{SCRIPTED}{DEVICE_TOOL}{more}")
+}
+
+/// A port that nobody listens on.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port()
+}
+
+fn serve_at(home: &Home, port: u16, agents: &str, settings: &[(&str, &str)]) -> Server {
+    let serve = home.nuncio(&["--json", "serve", "--listen", &format!("localhost:{port}")]).arg(agents);
+    settings.iter().fold(serve, |serve, (name, value)| serve.env(name, value)).start()
+}
+
+/// A relay of its own, and somebody who owns agents there.
+pub(crate) struct RelayProcess {
+    home: Home,
+    server: Option<Server>,
+    port: u16,
+    settings: &'static [(&'static str, &'static str)],
+    owner: Handset,
+}
+
+impl RelayProcess {
+    async fn start(settings: &'static [(&'static str, &'static str)]) -> Self {
+        install_crypto();
+        let (home, port) = (Home::script(), free_port());
+        let server = serve_at(&home, port, SCRIPT, settings);
+        let owner = Handset::enrol(&A2hServer::at(server.url()), &invite(&home, "owner")).await;
+        Self { home, server: Some(server), port, settings, owner }
+    }
+
+    fn url(&self) -> String {
+        format!("http://localhost:{}", self.port)
+    }
+
+    fn invite(&self, name: &str) -> String {
+        invite(&self.home, name)
+    }
+
+    /// An agent that can read files, made by its owner; its id and its token.
+    async fn make_agent(&self, body: &Value) -> (String, String) {
+        let (id, token) = self.owner.make_agent(body).await;
+        self.owner.publish(&id, &manifest()).await.data();
+        (id, token)
+    }
+
+    /// A device of a person who lets the agent read files.
+    async fn device(&self, way: &Way, name: &str, agent: &str) -> SealedDevice {
+        let device = SealedDevice::start_by(way, &self.url(), &self.invite(name), memory(), echo_path).await;
+        device.allow(agent, &[SCOPE]).await;
+        device
+    }
+
+    /// Another device that says it is that person's; nobody has vouched for it.
+    async fn second_device(&self, name: &str) -> SealedDevice {
+        SealedDevice::start(&self.url(), &self.invite(name), memory(), echo_path).await
+    }
+
+    /// Ends it as `kill -9` does; what it had written to standard error.
+    fn kill9(&mut self) -> String {
+        self.server.take().unwrap().kill9()
+    }
+
+    /// Starts it again where it was.
+    fn again(&mut self) {
+        self.server = Some(serve_at(&self.home, self.port, SCRIPT, self.settings));
+    }
+}
+
+/// What an agent says it can do with people's devices.
+fn manifest() -> Value {
+    json!({
+        "schema_version": "1.0", "agent_version": "1.0.0",
+        "tools": [{
+            "name": "read_file", "description_i18n_key": "agent.cap.read_file.description",
+            "input_schema": {
+                "type": "object", "properties": {"path": {"type": "string"}},
+                "required": ["path"], "additionalProperties": false,
+            },
+            "permission_scope": SCOPE, "required": false, "timeout_ms": 5000,
+        }],
+        "permission_scopes": [{
+            "id": SCOPE, "sensitivity": "medium",
+            "label_i18n_key": "agent.scope.filesystem_read.label",
+            "description_i18n_key": "agent.scope.filesystem_read.description",
+        }],
+        "capability_flags": {},
+    })
+}
+
+/// A relay, and an agent that is served elsewhere; somebody's key there belongs to ada.
+pub(crate) struct World {
+    relay: RelayProcess,
+    agent_home: Home,
+    agent: Option<Server>,
+    agent_port: u16,
+    agent_id: String,
+    key: String,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::of(RelayProcess::start(&[]).await, None).await
+    }
+
+    /// With a relay that is there; the agent reaches it at another address.
+    async fn of(relay: RelayProcess, by: Option<&str>) -> Self {
+        let (agent_id, token) = relay.owner.make_agent(&json!({"display_name": "Notes"})).await;
+        let agent_home = Home::with_agent(&agent_file("skill = { type = \"task\" }\n"));
+        fs::write(agent_home.path("relay.token"), &token).unwrap();
+        fs::create_dir_all(agent_home.data()).unwrap();
+        fs::write(
+            agent_home.data().join("nuncio.toml"),
+            format!(
+                "[[a2h.relay]]\nagent = \"script\"\nurl = {:?}\nagent_id = {agent_id:?}\ntoken_file = {:?}\n",
+                by.map_or_else(|| relay.url(), str::to_owned),
+                agent_home.path("relay.token").display().to_string()
+            ),
+        )
+        .unwrap();
+        let key = agent_home.key(&["--person", "ada"]);
+        let mut world = Self { relay, agent_home, agent: None, agent_port: free_port(), agent_id, key };
+        world.start_agent();
+        // What the agent can do is what its own server says it can; its owner publishes that at the relay.
+        let server = A2hServer::at(world.agent.as_ref().unwrap().url());
+        let said = server.send(Method::GET, "/agents/script", Some(&world.key), None).await;
+        world.relay.owner.publish(&world.agent_id, &said.data()["capability_manifest"]).await.data();
+        world
+    }
+
+    fn start_agent(&mut self) {
+        let file = self.agent_home.path("agent.toml").display().to_string();
+        self.agent = Some(serve_at(&self.agent_home, self.agent_port, &file, &[]));
+    }
+
+    fn kill_agent(&mut self) {
+        self.agent.take().unwrap().kill9();
+    }
+
+    async fn device(&self, act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static) -> SealedDevice {
+        let device = SealedDevice::start(&self.relay.url(), &self.relay.invite("ada"), memory(), act).await;
+        device.allow(&self.agent_id, &[SCOPE]).await;
+        device
+    }
+
+    fn client(&self) -> Client {
+        Client::new(&format!("http://localhost:{}/aap", self.agent_port), Some(&self.key))
+    }
+
+    /// A session of somebody whose key belongs to ada.
+    async fn session(&self) -> (Client, String) {
+        let client = self.client();
+        let session = client.session("script", &[]).await;
+        (client, session)
+    }
+
+    /// The record of the last call of the tool.
+    fn last_record(&self) -> Value {
+        let records = self.agent_home.audit();
+        records.into_iter().rfind(|record| record["tool"] == "read_file").unwrap()
+    }
+}
+
+fn invite(home: &Home, name: &str) -> String {
+    home.nuncio(&["--json", "user", "invite", name]).run().json()["code"].as_str().unwrap().to_owned()
+}
+
+/// A script that reads a file and says what it got.
+fn reads(id: &str, path: &str) -> Value {
+    json!([[call(id, "read_file", json!({"path": path}))], [{"text": "It says: "}, {"echo": "results"}]])
+}
+
+/// The text of an envelope from its base64.
+fn decoded(envelope: &Value) -> String {
+    String::from_utf8(STANDARD.decode(envelope.as_str().unwrap()).unwrap()).unwrap()
+}

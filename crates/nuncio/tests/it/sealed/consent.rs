@@ -1,0 +1,130 @@
+//! What a person has not allowed, or no longer allows, never leaves for their device.
+
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::AgentId;
+use nuncio_server::fetch::install_crypto;
+use nuncio_testkit::a2h::SealedDevice;
+use serde_json::{Value, json};
+
+use super::{PLACE, SCOPE, SECRET, World, agent_file, invite, memory, read_file, reads};
+use crate::client::Client;
+use crate::home::Home;
+use crate::process::{Server, until};
+
+const UNGRANTED: &str = "the scope filesystem:read has not been granted";
+
+struct House {
+    home: Home,
+    _server: Server,
+    device: SealedDevice,
+    client: Client,
+    session: String,
+}
+
+impl House {
+    async fn new() -> Self {
+        install_crypto();
+        let home = Home::with_agent(&agent_file(""));
+        let key = home.key(&["--person", "ada"]);
+        let server = home.start();
+        let device = SealedDevice::start(server.url(), &invite(&home, "ada"), memory(), read_file).await;
+        let client = server.aap_with_key(&key);
+        let session = client.session("script", &[]).await;
+        Self { home, _server: server, device, client, session }
+    }
+
+    async fn read(&self, id: &str) -> String {
+        self.client.play(&self.session, reads(id, PLACE)).await.to_string()
+    }
+
+    /// Calls, and is refused before anything leaves.
+    async fn refused(&self, id: &str) {
+        let before = (self.device.runs(), self.carried().await);
+        let answer = self.read(id).await;
+        assert!(answer.contains(UNGRANTED) && !answer.contains(SECRET), "{answer}");
+        assert_eq!((self.device.runs(), self.carried().await), before, "nothing left");
+        let record = self.home.audit().into_iter().rfind(|record| record["tool"] == "read_file").unwrap();
+        assert_eq!(record["decision"]["code"], "scope_not_granted", "{record}");
+        assert_eq!(record["outcome"]["result"], "not_run", "{record}");
+    }
+
+    /// How many messages the relay has carried.
+    async fn carried(&self) -> u64 {
+        let all = self.device.relay.ask("GET", "/conversations", None).await.unwrap();
+        all.as_array().unwrap().iter().map(|conversation| conversation["last_seq"].as_u64().unwrap()).sum()
+    }
+
+    async fn relation(&self) -> Value {
+        self.device.relay.ask("GET", "/h2a/relations", None).await.unwrap()[0].clone()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_word_of_the_persons_nothing_leaves_and_a_word_for_once_is_for_once() {
+    let house = House::new().await;
+    house.refused("c1").await;
+    let once = json!({"agent_id": "script", "granted_scopes": [{"scope": SCOPE, "mode": "once"}]});
+    house.device.consent("POST", "/h2a/relations", once).await;
+    let answer = house.read("c2").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    house.refused("c3").await;
+    assert_eq!(house.device.runs(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn revoked_in_the_middle_of_a_conversation_it_ends_there_and_allowed_again_it_goes_on() {
+    let house = House::new().await;
+    house.device.allow("script", &[SCOPE]).await;
+    assert!(house.read("c1").await.contains(SECRET));
+    let relation = house.relation().await["id"].as_str().unwrap().to_owned();
+    house.device.consent("DELETE", &format!("/h2a/relations/{relation}"), json!({})).await;
+    house.refused("c2").await;
+    house.device.allow("script", &[SCOPE]).await;
+    assert!(house.read("c3").await.contains(SECRET));
+    assert_eq!(house.device.runs(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_changes_is_suspended_until_the_person_says_yes_again() {
+    let house = House::new().await;
+    house.device.allow("script", &[SCOPE]).await;
+    assert!(house.read("c1").await.contains(SECRET));
+    house.home.write_agent(&agent_file("").replace("sensitivity = \"medium\"", "sensitivity = \"high\""));
+    let pending = until("the scope is suspended", async || {
+        let relation = house.relation().await;
+        relation
+            .to_string()
+            .contains("pending_reauth")
+            .then_some(relation)
+            .filter(|one| !one["pending_reauth"].is_null())
+    })
+    .await;
+    house.refused("c2").await;
+    let (id, agent) = (pending["id"].as_str().unwrap(), AgentId::parse("script").unwrap());
+    let manifest = house.device.relay.ask("GET", &format!("/agents/{agent}"), None).await.unwrap();
+    let again = json!({"granted_scopes": [SCOPE], "manifest_hash": manifest["capability_manifest_hash"]});
+    house.device.consent("PATCH", &format!("/h2a/relations/{id}"), again).await;
+    assert!(house.read("c3").await.contains(SECRET));
+    assert_eq!(house.device.runs(), 2);
+}
+
+/// Where the agent's people are elsewhere, the relay there says so before anything is sealed.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_at_a_relay_elsewhere_is_told_that_the_person_allows_it_nothing() {
+    let world = World::new().await;
+    let device = SealedDevice::start(&world.relay.url(), &world.relay.invite("ada"), memory(), read_file).await;
+    let (client, session) = world.session().await;
+    let answer = client.play(&session, reads("c1", PLACE)).await.to_string();
+    assert!(!answer.contains(SECRET) && answer.contains("does not deal with agent"), "{answer}");
+    assert_eq!(world.last_record()["outcome"]["code"], "scope_not_granted");
+    device.allow(&world.agent_id, &[SCOPE]).await;
+    let answer = client.play(&session, reads("c2", PLACE)).await.to_string();
+    assert!(answer.contains(SECRET), "{answer}");
+    let agent = Recipient::Agent(AgentId::parse(&world.agent_id).unwrap());
+    let relation = device.relay.ask("GET", "/h2a/relations", None).await.unwrap()[0]["id"].clone();
+    let path = format!("/h2a/relations/{}", relation.as_str().unwrap());
+    device.consent("DELETE", &path, json!({})).await;
+    let answer = client.play(&session, reads("c3", PLACE)).await.to_string();
+    assert!(!answer.contains(SECRET), "{agent}: {answer}");
+    assert_eq!((world.last_record()["outcome"]["code"].clone(), device.runs()), (json!("scope_not_granted"), 1));
+}

@@ -1,0 +1,73 @@
+//! Several devices of one person, and an agent that moves.
+
+use std::sync::Arc;
+
+use nuncio_testkit::a2h::{Reached, SealedAgent, SealedDevice, Way};
+use serde_json::json;
+
+use super::{PLACE, RelayProcess, SECRET, World, echo_path, memory, read_file, reads};
+use crate::process::until;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_device_runs_a_call_and_one_that_nobody_vouches_for_is_sealed_out() {
+    let relay = RelayProcess::start(&[]).await;
+    let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
+    let way = Way::straight();
+    let agent = SealedAgent::start(&way, &relay.url(), (&id, &token), memory(), Reached::Socket).await;
+    let laptop = relay.device(&way, "ada", &id).await;
+    agent.call("ada", "read_file", json!({"path": "/1"})).await.unwrap();
+    assert_eq!(laptop.runs(), 1);
+
+    // Anybody with an invite may say that this is ada's phone: the laptop has not said so.
+    let (kept, url, code) = (memory(), relay.url(), relay.invite("ada"));
+    let start = || SealedDevice::start(&url, &code, Arc::clone(&kept), echo_path);
+    let phone = start().await;
+    for number in 2..5 {
+        let answer = agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await.unwrap();
+        assert_eq!(answer["content"], format!("read /{number}"));
+    }
+    until("the phone was shown what is not for it", async || (phone.refusals().len() >= 3).then_some(())).await;
+    assert!(phone.refusals().iter().all(|why| why == "it is not sealed to this device"), "{:?}", phone.refusals());
+    assert_eq!((laptop.runs(), phone.runs(), phone.heard.lock().unwrap().len()), (4, 0, 0));
+
+    laptop.endorse(&phone).await;
+    // The relay tells of it in its own time.
+    let mut calls = 4;
+    until("the agent seals to the phone as well", async || {
+        calls += 1;
+        agent.call("ada", "read_file", json!({"path": format!("/{calls}")})).await.unwrap();
+        (!phone.heard.lock().unwrap().is_empty()).then_some(())
+    })
+    .await;
+    for _ in 0..10 {
+        calls += 1;
+        agent.call("ada", "read_file", json!({"path": format!("/{calls}")})).await.unwrap();
+    }
+    assert_eq!(laptop.runs() + phone.runs(), calls, "each ran once, on one of the two");
+    until("both heard of every call", async || (phone.heard.lock().unwrap().len() >= 11).then_some(())).await;
+    println!("{calls} calls: {} on the laptop, {} on the phone", laptop.runs(), phone.runs());
+
+    // The phone stays vouched for when it starts anew, and runs what the laptop does not.
+    let ran = phone.runs();
+    drop(phone);
+    laptop.stop();
+    let phone = start().await;
+    agent.call("ada", "read_file", json!({"path": "/last"})).await.unwrap();
+    assert_eq!(phone.runs(), 1, "{ran} before");
+}
+
+/// Its address is in its DID, which vouches for its keys.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_starts_at_another_address_keeps_its_keys_and_its_people() {
+    let mut world = World::new().await;
+    let device = world.device(read_file).await;
+    let (client, session) = world.session().await;
+    assert!(client.play(&session, reads("c1", PLACE)).await.to_string().contains(SECRET));
+    world.kill_agent();
+    world.agent_port = super::free_port();
+    world.start_agent();
+    let (client, session) = world.session().await;
+    let answer = client.play(&session, reads("c2", PLACE)).await.to_string();
+    assert!(answer.contains(SECRET), "{answer}\n{}", world.agent.as_ref().unwrap().stderr());
+    assert_eq!((device.runs(), device.refusals()), (2, Vec::<String>::new()));
+}

@@ -1,0 +1,416 @@
+//! A relay that lies: it drops, reorders, re-labels, replays, cuts, swaps keys and invents devices. Each time it is
+//! caught, nothing runs that should not, and the next honest call works.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use nuncio_a2h::peer::{CallOptions, SendError, ToolError};
+use nuncio_core::bundle::SealMode;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{CallId, PersonName};
+use nuncio_identity::seal::{Distrust, Keep, SealError};
+use nuncio_testkit::a2h::{Between, DeviceKey, JumpingClock, Reached, SealedAgent, SealedDevice, Way};
+use serde_json::{Value, json};
+
+use super::{RelayProcess, SCOPE, decoded, echo_path, memory};
+use crate::process::until;
+
+/// Longer than an agent waits for an answer.
+const TOO_LONG: Duration = Duration::from_secs(60);
+
+/// Everyone, with somebody before the agent and somebody before the device.
+struct Stage {
+    relay: RelayProcess,
+    to_agent: Between,
+    to_device: Between,
+    clock: JumpingClock,
+    id: String,
+    token: String,
+    agent_keep: Arc<dyn Keep>,
+    device_keep: Arc<dyn Keep>,
+    code: String,
+    agent: SealedAgent,
+    device: SealedDevice,
+    calls: AtomicUsize,
+}
+
+impl Stage {
+    async fn new() -> Self {
+        let relay = RelayProcess::start(&[]).await;
+        let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
+        let (to_agent, to_device, clock) = (Between::new(), Between::new(), JumpingClock::new());
+        let (agent_keep, device_keep, code) = (memory(), memory(), relay.invite("ada"));
+        let agent = start_agent(&relay, &to_agent, &clock, (&id, &token), &agent_keep).await;
+        let device = start_device(&relay, &to_device, &code, &device_keep).await;
+        device.allow(&id, &[SCOPE]).await;
+        let calls = AtomicUsize::new(0);
+        Self { relay, to_agent, to_device, clock, id, token, agent_keep, device_keep, code, agent, device, calls }
+    }
+
+    /// The agent begins anew with the keys it has, and looks at everyone's keys again.
+    async fn restart_agent(&mut self) {
+        let new =
+            start_agent(&self.relay, &self.to_agent, &self.clock, (&self.id, &self.token), &self.agent_keep).await;
+        self.agent = new;
+    }
+
+    /// The device likewise.
+    async fn restart_device(&mut self) {
+        self.device.stop();
+        self.device = start_device(&self.relay, &self.to_device, &self.code, &self.device_keep).await;
+    }
+
+    async fn call(&self) -> Result<Value, ToolError> {
+        let number = self.calls.fetch_add(1, Ordering::SeqCst);
+        self.agent.call("ada", "read_file", json!({"path": format!("/{number}")})).await
+    }
+
+    /// Everyone behaves, and a call runs, once.
+    async fn honest_call(&self, after: &str) {
+        self.to_agent.behave();
+        self.to_device.behave();
+        let before = self.device.runs();
+        let answer = self.call().await.unwrap_or_else(|error| panic!("after {after}: {error}"));
+        let last = self.calls.load(Ordering::SeqCst) - 1;
+        assert_eq!(answer["content"], format!("read /{last}"), "after {after}");
+        assert_eq!(self.device.runs(), before + 1, "after {after}");
+    }
+
+    /// A call that nobody answers; the clock jumps once `seen` says that what was to happen has.
+    async fn unanswered(&self, what: &str, seen: impl Fn() -> bool) {
+        let waits = async {
+            until(what, async || seen().then_some(())).await;
+            self.clock.jump(TOO_LONG);
+        };
+        let (answer, ()) = tokio::join!(self.call(), waits);
+        assert_eq!(answer, Err(ToolError::NoAnswer), "{what}");
+    }
+}
+
+async fn start_agent(
+    relay: &RelayProcess,
+    between: &Between,
+    clock: &JumpingClock,
+    who: (&str, &str),
+    keep: &Arc<dyn Keep>,
+) -> SealedAgent {
+    let way = Way::through(between).by_clock(clock);
+    SealedAgent::start(&way, &relay.url(), who, Arc::clone(keep), Reached::Socket).await
+}
+
+async fn start_device(relay: &RelayProcess, between: &Between, code: &str, keep: &Arc<dyn Keep>) -> SealedDevice {
+    SealedDevice::start_by(&Way::through(between), &relay.url(), code, Arc::clone(keep), echo_path).await
+}
+
+fn is_call(message: &Value) -> bool {
+    message["msg_subtype"] == "artifact_tool_call"
+}
+
+/// The sealed message with something done to its text.
+fn within(message: &mut Value, change: impl FnOnce(String) -> String) {
+    let text = decoded(&message["encrypted_payload"]);
+    message["encrypted_payload"] = json!(STANDARD.encode(change(text)));
+}
+
+type Lie = (&'static str, fn(&mut Value), Option<&'static str>);
+
+/// What a relay does to somebody's keys.
+type Change = Box<dyn Fn(&mut Value) + Send>;
+
+/// What a relay may say of a call or within it, and what the device says to that; nothing where it asks the relay
+/// about a conversation that it has no part in.
+const LIES: [Lie; 13] = [
+    (
+        "no subtype",
+        |told| drop(told.as_object_mut().unwrap().remove("msg_subtype")),
+        Some("msg_subtype is not the sender's"),
+    ),
+    (
+        "another subtype",
+        |told| told["msg_subtype"] = json!("artifact_response"),
+        Some("msg_subtype is not the sender's"),
+    ),
+    ("another content", |told| told["content_type"] = json!("text"), Some("content_type is not the sender's")),
+    ("another sender", |told| told["sender_id"] = json!("agt_other"), Some("sender_id is not the sender's")),
+    (
+        "a person",
+        |told| (told["sender_type"], told["sender_id"]) = (json!("human"), json!("bob")),
+        Some("sender_type is not the sender's"),
+    ),
+    (
+        "another name",
+        |told| told["client_message_id"] = json!("m_other"),
+        Some("client_message_id is not the sender's"),
+    ),
+    (
+        "another device",
+        |told| told["sender_device_id"] = json!("dev_other"),
+        Some("sender_device_id is not the sender's"),
+    ),
+    ("another conversation", |told| told["conversation_id"] = json!("cnv_other"), None),
+    ("half of it", |told| within(told, |text| text[..text.len() / 2].to_owned()), Some("it is no sealed message")),
+    ("nothing of it", |told| told["encrypted_payload"] = json!(""), Some("it is no sealed message")),
+    ("another body", |told| within(told, |text| flip(&text, "\"ct\":\"")), Some("the sender did not sign this")),
+    ("another time", |told| within(told, |text| flip_digit(&text)), Some("the sender did not sign this")),
+    (
+        "another key",
+        |told| within(told, |text| flip(&text, "\"alg\":\"olm-v1\",\"ct\":\"")),
+        Some("the sender did not sign this"),
+    ),
+];
+
+/// The text with the letter some way behind a mark changed.
+fn flip(text: &str, mark: &str) -> String {
+    let place = text.find(mark).unwrap() + mark.len() + 20;
+    let other = if &text[place..=place] == "A" { "B" } else { "A" };
+    format!("{}{other}{}", &text[..place], &text[place + 1..])
+}
+
+/// The text with the second of `created_at` changed.
+fn flip_digit(text: &str) -> String {
+    let mark = "\"created_at\":\"";
+    let place = text.find(mark).unwrap() + mark.len() + 18;
+    let other = if &text[place..=place] == "1" { "2" } else { "1" };
+    format!("{}{other}{}", &text[..place], &text[place + 1..])
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_relay_says_of_a_call_or_changes_in_it_nothing_runs() {
+    let stage = Stage::new().await;
+    stage.honest_call("nothing").await;
+    for (name, lie, refusal) in LIES {
+        let (before, told) = (stage.device.refusals().len(), Arc::new(AtomicUsize::new(0)));
+        let count = Arc::clone(&told);
+        stage.to_device.meddle_with_messages(move |mut message| {
+            if is_call(&message) {
+                lie(&mut message);
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+            vec![message]
+        });
+        let ran = stage.device.runs();
+        let seen = || match refusal {
+            Some(_) => stage.device.refusals().len() > before,
+            None => told.load(Ordering::SeqCst) > 0,
+        };
+        stage.unanswered(name, seen).await;
+        if let Some(refusal) = refusal {
+            let last = stage.device.refusals().pop().unwrap();
+            assert!(last.contains(refusal), "{name}: {last}");
+        }
+        stage.honest_call(name).await;
+        assert_eq!(stage.device.runs(), ran + 1, "{name}: only the honest call ran");
+    }
+    println!("{} lies about calls, all caught", LIES.len());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whatever_the_relay_does_to_an_answer_the_agent_takes_none_but_the_devices_own() {
+    let stage = Stage::new().await;
+    stage.honest_call("nothing").await;
+    // What is a lie about a call may be true of an answer.
+    let lies = LIES.into_iter().filter(|(name, ..)| !["another sender", "another subtype", "a person"].contains(name));
+    let bob: Lie = ("another person", |told| told["sender_id"] = json!("bob"), Some("sender_id is not the sender's"));
+    for (name, lie, refusal) in lies.chain([bob]) {
+        let before = stage.agent.refused.lock().unwrap().len();
+        let told = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&told);
+        stage.to_agent.meddle_with_messages(move |mut message| {
+            lie(&mut message);
+            count.fetch_add(1, Ordering::SeqCst);
+            vec![message]
+        });
+        let refused = || stage.agent.refused.lock().unwrap().iter().map(|one| one.why.to_string()).collect::<Vec<_>>();
+        let seen = || match refusal {
+            Some(_) => refused().len() > before,
+            None => told.load(Ordering::SeqCst) > 0,
+        };
+        stage.unanswered(name, seen).await;
+        if let Some(refusal) = refusal {
+            let last = refused().pop().unwrap();
+            assert!(last.contains(refusal), "{name}: {last}");
+        }
+        stage.honest_call(name).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_dropped_is_missed_what_is_repeated_or_reordered_runs_once() {
+    let stage = Stage::new().await;
+    stage.honest_call("nothing").await;
+
+    // Dropped on the way to the device: it never runs.
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&dropped);
+    stage.to_device.meddle_with_messages(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Vec::new()
+    });
+    stage.unanswered("a dropped call", || dropped.load(Ordering::SeqCst) > 0).await;
+    stage.honest_call("a dropped call").await;
+    assert_eq!(stage.device.runs(), 2);
+
+    // Dropped on the way back: it ran; asked again under the same name it says what came of it, and runs no more.
+    let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+    let conversation = stage.agent.peer.conversation_with(&ada).await.unwrap();
+    let again = CallOptions { call_id: Some(CallId::parse("call_again").unwrap()), ..CallOptions::default() };
+    let ask =
+        || stage.agent.peer.call_tool_with(&conversation.id, "read_file", json!({"path": "/again"}), again.clone());
+    let dropped = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&dropped);
+    stage.to_agent.meddle_with_messages(move |_| {
+        count.fetch_add(1, Ordering::SeqCst);
+        Vec::new()
+    });
+    let waits = async {
+        until("the answer is dropped", async || (dropped.load(Ordering::SeqCst) > 0).then_some(())).await;
+        stage.clock.jump(TOO_LONG);
+    };
+    assert_eq!(tokio::join!(ask(), waits).0, Err(ToolError::NoAnswer));
+    stage.to_agent.behave();
+    assert_eq!(ask().await.unwrap()["content"], "read /again");
+    assert_eq!(stage.device.runs(), 3);
+
+    // Repeated: at once, under other numbers, and again with every call that follows.
+    let mut kept: Vec<Value> = Vec::new();
+    stage.to_device.meddle_with_messages(move |message| {
+        let mut copy = message.clone();
+        copy["conversation_seq"] = json!(message["conversation_seq"].as_u64().unwrap() + 100);
+        kept.extend([message.clone(), copy]);
+        [kept.clone(), vec![message]].concat()
+    });
+    let before = stage.device.runs();
+    for _ in 0..5 {
+        stage.call().await.unwrap();
+    }
+    assert_eq!(stage.device.runs(), before + 5, "however often each came");
+    stage.honest_call("repetitions").await;
+
+    // Reordered: two calls come the other way round, and each gets its own answer.
+    let mut held = None;
+    stage.to_device.meddle_with_messages(move |message| match held.take() {
+        None => {
+            held = Some(message);
+            Vec::new()
+        }
+        Some(first) => vec![message, first],
+    });
+    let before = stage.device.runs();
+    let (one, two) = tokio::join!(
+        stage.agent.call("ada", "read_file", json!({"path": "/one"})),
+        stage.agent.call("ada", "read_file", json!({"path": "/two"})),
+    );
+    assert_eq!((&one.unwrap()["content"], &two.unwrap()["content"]), (&json!("read /one"), &json!("read /two")));
+    assert_eq!(stage.device.runs(), before + 2);
+    stage.honest_call("a reordering").await;
+
+    // An answer of before in place of the one that is due.
+    let mut old = None;
+    let replaced = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&replaced);
+    stage.to_agent.meddle_with_messages(move |message| match &old {
+        None => {
+            old = Some(message.clone());
+            vec![message]
+        }
+        Some(old) => {
+            count.fetch_add(1, Ordering::SeqCst);
+            vec![old.clone()]
+        }
+    });
+    stage.call().await.unwrap();
+    stage.unanswered("an old answer", || replaced.load(Ordering::SeqCst) > 0).await;
+    stage.honest_call("an old answer").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_the_relay_swaps_or_invents_are_never_sealed_to() {
+    let mut stage = Stage::new().await;
+    let eve = Arc::new(DeviceKey::new());
+
+    // At first contact: a one-time key that the device did not sign.
+    let forged = Arc::clone(&eve);
+    stage.to_agent.meddle(move |path, mut told| {
+        if path.is_some_and(|path| path.ends_with("/one-time-key")) {
+            told["data"] = json!(forged.one_time_key("dev_x", told["data"]["key_id"].as_str().unwrap(), false));
+        }
+        vec![told]
+    });
+    let refused = stage.call().await.unwrap_err();
+    assert!(matches!(refused, ToolError::Unsent(SendError::Seal(SealError::BadOneTimeKey(_)))), "{refused:?}");
+    stage.honest_call("a forged one-time key").await;
+
+    // From then on the device's keys are pinned.
+    let swapped = Arc::clone(&eve);
+    let swap = move |bundle: &mut Value| {
+        let device = bundle["device_id"].as_str().unwrap().to_owned();
+        let owner = Recipient::Person(PersonName::parse("ada").unwrap());
+        *bundle = json!(swapped.bundle(owner, &device, u64::MAX >> 12, SealMode::Stateful));
+    };
+    let changes: [(&str, Change, Distrust); 4] = [
+        ("another device under its name", Box::new(swap), Distrust::KeyChanged),
+        (
+            "another key to be sealed to",
+            Box::new(|bundle| bundle["olm_key"] = bundle["hpke_key"].clone()),
+            Distrust::BadSignature,
+        ),
+        ("no forward secrecy", Box::new(|bundle| bundle["mode"] = json!("stateless")), Distrust::BadSignature),
+        ("an older number", Box::new(|bundle| bundle["seq"] = json!(1)), Distrust::BadSignature),
+    ];
+    for (name, change, why) in changes {
+        stage.to_agent.meddle(move |path, mut told| {
+            if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
+                change(&mut told["data"][0]);
+            }
+            vec![told]
+        });
+        stage.restart_agent().await;
+        let (sent, ran) = (stage.to_agent.sent_to("/messages").len(), stage.device.runs());
+        let refused = stage.call().await.unwrap_err();
+        let ToolError::Unsent(SendError::KeysChanged { devices, .. }) = &refused else { panic!("{name}: {refused:?}") };
+        assert!(devices.iter().all(|(_, found)| *found == why), "{name}: {devices:?}");
+        assert_eq!(
+            (stage.to_agent.sent_to("/messages").len(), stage.device.runs()),
+            (sent, ran),
+            "{name}: nothing left"
+        );
+        stage.honest_call(name).await;
+    }
+
+    // A device that nobody vouches for is shown beside hers, well signed: nothing is sealed to it.
+    let invented = Arc::clone(&eve);
+    stage.to_agent.meddle(move |path, mut told| {
+        if path.is_some_and(|path| path.ends_with("/keys/users/ada/devices")) {
+            let owner = Recipient::Person(PersonName::parse("ada").unwrap());
+            let bundle = invented.bundle(owner, "dev_eve", 1, SealMode::Stateful);
+            told["data"].as_array_mut().unwrap().push(json!(bundle));
+        }
+        vec![told]
+    });
+    stage.restart_agent().await;
+    stage.call().await.unwrap();
+    let last = stage.to_agent.sent_to("/messages").pop().unwrap();
+    let envelope: Value = serde_json::from_str(&decoded(&last["envelope"])).unwrap();
+    let to: Vec<_> = envelope["to"].as_array().unwrap().iter().map(|entry| &entry["device_id"]).collect();
+    assert_eq!(to, [&json!(stage.device.bundle().await.keys.device_id)]);
+    stage.honest_call("an invented device").await;
+
+    // The agent's own keys swapped, to the device: it answers nobody.
+    let agents = Arc::clone(&eve);
+    let me = Recipient::Agent(nuncio_core::ids::AgentId::parse(&stage.id).unwrap());
+    stage.to_device.meddle(move |path, mut told| {
+        if path.is_some_and(|path| path.contains("/keys/agents/")) {
+            let device = told["data"][0]["device_id"].as_str().unwrap().to_owned();
+            told["data"][0] = json!(agents.bundle(me.clone(), &device, u64::MAX >> 12, SealMode::Stateful));
+        }
+        vec![told]
+    });
+    stage.restart_device().await;
+    let before = stage.device.runs();
+    stage.unanswered("the agent's keys swapped", || stage.device.runs() > before).await;
+    assert!(stage.to_device.sent_to("/messages").iter().all(|sent| !sent.to_string().contains("dev_eve")));
+    stage.honest_call("the agent's keys swapped").await;
+}

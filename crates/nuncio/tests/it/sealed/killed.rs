@@ -1,0 +1,307 @@
+//! `kill -9` of the relay, the agent and the device in turn while calls go on: nothing is lost that was acknowledged,
+//! and nothing runs twice on the device.
+
+use std::collections::BTreeMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
+use nuncio_core::conversation::ContentType;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::AgentId;
+use nuncio_identity::seal::Keep;
+use nuncio_store::Cabinet;
+use nuncio_testkit::a2h::SealedDevice;
+use serde_json::json;
+use tokio::runtime::Runtime;
+
+use super::{SCOPE, World, echo_path, reads};
+use crate::client::{Client, new_session, play, turns};
+use crate::process::until;
+use crate::skill_client::Consumer;
+
+/// How often each path was really read.
+type Ran = Arc<Mutex<BTreeMap<String, usize>>>;
+
+fn counting(ran: &Ran) -> impl Fn(&ToolCall) -> Outcome + Clone + Send + Sync + 'static {
+    let ran = Arc::clone(ran);
+    move |call| {
+        let path = call.arguments["path"].as_str().unwrap().to_owned();
+        *ran.lock().unwrap().entry(path).or_default() += 1;
+        echo_path(call)
+    }
+}
+
+/// Waits a little, never the same.
+async fn a_moment() {
+    let millis = RandomState::new().hash_one(()) % 300;
+    tokio::time::sleep(Duration::from_millis(millis)).await;
+}
+
+/// Apps that call one after the other until they are told to stop.
+struct Calls {
+    stop: Arc<AtomicBool>,
+    answered: Arc<AtomicUsize>,
+    loops: Vec<tokio::task::JoinHandle<Called>>,
+}
+
+/// What became of calls: those that were answered with a result, and all others.
+#[derive(Default)]
+struct Called {
+    read: Vec<String>,
+    other: Vec<(String, String)>,
+}
+
+impl Calls {
+    fn start(client: &Client) -> Self {
+        let (stop, answered) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
+        let loops = (0..2).map(|number| {
+            let (client, stop, answered) = (client.clone(), Arc::clone(&stop), Arc::clone(&answered));
+            tokio::spawn(async move {
+                let mut called = Called::default();
+                for call in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        break;
+                    }
+                    let path = format!("/{number}/{call}");
+                    let said = one_call(&client, &format!("c_{number}_{call}"), &path).await;
+                    match said {
+                        Ok(said) if said.contains(&format!("read {path}\\\"")) => {
+                            called.read.push(path);
+                            answered.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Ok(said) | Err(said) => called.other.push((path, said)),
+                    }
+                }
+                called
+            })
+        });
+        let loops = loops.collect();
+        Self { stop, answered, loops }
+    }
+
+    /// Waits until some more were answered.
+    async fn go_on(&self) {
+        let before = self.answered.load(Ordering::SeqCst);
+        until("calls are answered", async || (self.answered.load(Ordering::SeqCst) > before + 1).then_some(())).await;
+    }
+
+    async fn end(self) -> Called {
+        self.stop.store(true, Ordering::SeqCst);
+        let mut all = Called::default();
+        for one in self.loops {
+            let one = one.await.unwrap();
+            all.read.extend(one.read);
+            all.other.extend(one.other);
+        }
+        all
+    }
+}
+
+/// One session, one call; what was said, or that nobody answered.
+async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, String> {
+    let client = client.reconnected();
+    let session = async {
+        let (status, body) = client.try_post("/sessions", &new_session("script", &[])).await?;
+        assert_eq!(status, 201, "{body}");
+        let session = body["sessionId"].as_str().unwrap().to_owned();
+        client.try_post(&turns(&session), &json!({"messages": [play(&reads(id, path))]})).await
+    };
+    match session.await {
+        Ok((_, body)) => Ok(body.to_string()),
+        Err(error) => {
+            // Nobody is there: no reason to ask a thousand times.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            Err(error.to_string())
+        }
+    }
+}
+
+/// Every call that was answered ran, and none ran twice.
+fn check(ran: &Ran, called: &Called) {
+    let ran = ran.lock().unwrap();
+    let twice: Vec<_> = ran.iter().filter(|(_, count)| **count > 1).collect();
+    assert!(twice.is_empty(), "ran twice: {twice:?}");
+    let unread: Vec<_> = called.read.iter().filter(|path| !ran.contains_key(*path)).collect();
+    assert!(unread.is_empty(), "answered, and never ran: {unread:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_relay_dies_ten_times_and_every_call_is_answered() {
+    const KILLS: usize = 10;
+    let mut world = World::new().await;
+    let ran = Ran::default();
+    let device = world.device(counting(&ran)).await;
+    let calls = Calls::start(&world.client());
+    for _ in 0..KILLS {
+        calls.go_on().await;
+        a_moment().await;
+        world.relay.kill9();
+        world.relay.again();
+    }
+    calls.go_on().await;
+    let called = calls.end().await;
+    check(&ran, &called);
+    assert!(called.other.is_empty(), "{:?}\n{}", called.other, world.agent.as_ref().unwrap().stderr());
+    assert_eq!(called.read.len(), ran.lock().unwrap().len());
+    println!("{KILLS} kills of the relay: {} calls, {} ran, none lost, none twice", called.read.len(), device.runs());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_agent_dies_ten_times_and_nothing_runs_twice_or_is_left_unanswered() {
+    const KILLS: usize = 10;
+    let mut world = World::new().await;
+    let ran = Ran::default();
+    let device = world.device(counting(&ran)).await;
+    let calls = Calls::start(&world.client());
+    // Meanwhile the person writes to it; whatever the relay took is answered, once.
+    let (peer, me) = (device.peer.clone(), Recipient::Agent(AgentId::parse(&world.agent_id).unwrap()));
+    let stop = Arc::clone(&calls.stop);
+    let writes = tokio::spawn(async move {
+        let conversation = peer.conversation_with(&me).await.unwrap();
+        let mut sent = Vec::new();
+        while !stop.load(Ordering::SeqCst) {
+            let script = json!([[{"text": format!("pong {}", sent.len())}]]);
+            let words = json!({"type": "text", "text": play(&script)["content"]});
+            sent.push(peer.send(&conversation.id, ContentType::Text, words).await.unwrap());
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        sent
+    });
+    for _ in 0..KILLS {
+        calls.go_on().await;
+        a_moment().await;
+        world.kill_agent();
+        world.start_agent();
+    }
+    calls.go_on().await;
+    let called = calls.end().await;
+    let sent = writes.await.unwrap();
+    check(&ran, &called);
+    let answers = || {
+        let heard = device.heard.lock().unwrap();
+        let texts = heard.iter().filter(|message| message.content_type == ContentType::Text);
+        texts.map(|message| message.payload["text"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+    };
+    until("everything written is answered", async || (answers().len() >= sent.len()).then_some(())).await;
+    let answers = answers();
+    let mut pongs: Vec<_> = answers.iter().filter(|answer| answer.starts_with("pong")).collect();
+    let said = pongs.len();
+    pongs.sort();
+    pongs.dedup();
+    assert_eq!((answers.len(), pongs.len()), (sent.len(), said), "each answered once: {answers:?}");
+    println!(
+        "{KILLS} kills of the agent: {} calls answered, {} cut off, {} ran, none twice; {} written, {} answered ({said} to the point)",
+        called.read.len(),
+        called.other.len(),
+        ran.lock().unwrap().len(),
+        sent.len(),
+        answers.len(),
+    );
+}
+
+/// An execution that is begun again after a crash is the same call: the device says what became of it.
+#[tokio::test(flavor = "multi_thread")]
+async fn executions_survive_their_agent_and_run_once_on_the_device() {
+    const KILLS: usize = 5;
+    let mut world = World::new().await;
+    let ran = Ran::default();
+    let _device = world.device(counting(&ran)).await;
+    let (mut executions, mut again) = (Vec::new(), 0);
+    for kill in 0..KILLS {
+        let bearer = format!("Bearer {}", world.key);
+        let consumer = Consumer::of(world.agent.as_ref().unwrap()).with("authorization", bearer);
+        let mut wishes = Vec::new();
+        for number in 0..4 {
+            wishes.push(consumer.submit("script/read_file", &json!({"path": format!("/{kill}/{number}")})).await);
+        }
+        if kill % 2 == 1 {
+            until("one of them runs", async || {
+                let ran = ran.lock().unwrap();
+                ran.keys().any(|path| path.starts_with(&format!("/{kill}/"))).then_some(())
+            })
+            .await;
+        }
+        world.kill_agent();
+        world.start_agent();
+        for id in &wishes {
+            let over = consumer.over(id).await;
+            assert_eq!(over["status"], "completed", "{over}\n{}", world.agent.as_ref().unwrap().stderr());
+            again += usize::from(over["attempt"].as_u64() > Some(1));
+        }
+        executions.extend(wishes);
+    }
+    let ran = ran.lock().unwrap();
+    assert!(ran.values().all(|count| *count == 1), "{ran:?}");
+    assert_eq!(ran.len(), executions.len());
+    println!(
+        "{KILLS} kills of the agent: {} executions, {again} begun again, {} ran, none twice",
+        ran.len(),
+        ran.len()
+    );
+}
+
+/// A device in a runtime of its own, which ends as a process does: wherever it happens to be.
+struct Life {
+    runtime: Runtime,
+    device: SealedDevice,
+}
+
+impl Life {
+    async fn begin(
+        url: &str,
+        code: &str,
+        keys: &Path,
+        act: impl Fn(&ToolCall) -> Outcome + Send + Sync + 'static,
+    ) -> Self {
+        let (url, code, keys) = (url.to_owned(), code.to_owned(), PathBuf::from(keys));
+        let begun = tokio::task::spawn_blocking(move || {
+            let runtime = Runtime::new().unwrap();
+            let keep: Arc<dyn Keep> = Arc::new(Cabinet::open(&keys).unwrap());
+            let device = runtime.block_on(SealedDevice::start(&url, &code, keep, act));
+            Self { runtime, device }
+        });
+        begun.await.unwrap()
+    }
+
+    async fn end(self) {
+        let ended = tokio::task::spawn_blocking(move || {
+            self.runtime.shutdown_timeout(Duration::from_secs(60));
+            drop(self.device);
+        });
+        ended.await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_device_dies_twenty_times_and_what_it_began_is_never_begun_again() {
+    const KILLS: usize = 20;
+    let world = World::new().await;
+    let (ran, folder) = (Ran::default(), tempfile::tempdir().unwrap());
+    let (url, code, keys) = (world.relay.url(), world.relay.invite("ada"), folder.path().join("device.db"));
+    let mut life = Life::begin(&url, &code, &keys, counting(&ran)).await;
+    life.device.allow(&world.agent_id, &[SCOPE]).await;
+    let calls = Calls::start(&world.client());
+    for _ in 0..KILLS {
+        calls.go_on().await;
+        a_moment().await;
+        life.end().await;
+        life = Life::begin(&url, &code, &keys, counting(&ran)).await;
+    }
+    calls.go_on().await;
+    let called = calls.end().await;
+    life.end().await;
+    check(&ran, &called);
+    let stopped = |said: &str| said.contains("the device stopped while it ran");
+    let odd: Vec<_> = called.other.iter().filter(|(_, said)| !stopped(said)).collect();
+    assert!(odd.is_empty(), "every call is answered, if only to say that it may have run: {odd:?}");
+    println!(
+        "{KILLS} ends of the device: {} calls answered, {} stopped while they ran, {} ran, none twice",
+        called.read.len(),
+        called.other.len(),
+        ran.lock().unwrap().len(),
+    );
+}

@@ -1,0 +1,149 @@
+//! The tool on a person's device from every protocol, with the relay in the agent's own process.
+
+use nuncio_core::conversation::ContentType;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::AgentId;
+use nuncio_server::fetch::install_crypto;
+use nuncio_testkit::a2h::SealedDevice;
+use reqwest::Method;
+use serde_json::{Value, json};
+
+use super::{PLACE, SCOPE, SECRET, agent_file, invite, memory, read_file, reads};
+use crate::client::play;
+use crate::home::Home;
+use crate::process::{Server, until};
+use crate::skill_client::Consumer;
+
+/// A server with the agent and ada's device; a key of hers, and one of somebody else.
+struct House {
+    home: Home,
+    server: Server,
+    device: SealedDevice,
+    hers: String,
+    strangers: String,
+}
+
+impl House {
+    async fn new() -> Self {
+        install_crypto();
+        let home = Home::with_agent(&agent_file("skill = { type = \"task\" }\n"));
+        let (hers, strangers) = (home.key(&["--person", "ada"]), home.key(&[]));
+        let server = home.start();
+        let device = SealedDevice::start(server.url(), &invite(&home, "ada"), memory(), read_file).await;
+        device.allow("script", &[SCOPE]).await;
+        Self { home, server, device, hers, strangers }
+    }
+
+    fn consumer(&self, key: &str) -> Consumer {
+        Consumer::of(&self.server).with("authorization", format!("Bearer {key}"))
+    }
+
+    /// The protocol and the outcome of each call in the record.
+    fn recorded(&self) -> Vec<(Value, Value, Value)> {
+        let records = self.home.audit().into_iter().filter(|record| record["tool"] == "read_file");
+        records
+            .map(|record| {
+                let code = [&record["outcome"]["code"], &record["decision"]["code"]];
+                let code = code.into_iter().find(|code| !code.is_null()).cloned().unwrap_or_default();
+                (record["protocol"].clone(), record["outcome"]["result"].clone(), code)
+            })
+            .collect()
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_aap_session_reaches_the_device_of_the_person_its_key_belongs_to_and_nobody_elses() {
+    let house = House::new().await;
+    let client = house.server.aap_with_key(&house.hers);
+    let session = client.session("script", &[]).await;
+    let answer = client.play(&session, reads("c1", PLACE)).await;
+    assert!(answer.to_string().contains(SECRET), "{answer}\n{}", house.server.stderr());
+    assert_eq!(house.device.runs(), 1);
+
+    let stranger = house.server.aap_with_key(&house.strangers);
+    let session = stranger.session("script", &[]).await;
+    let answer = stranger.play(&session, reads("c2", PLACE)).await.to_string();
+    assert!(answer.contains("Tool not found: read_file") && !answer.contains(SECRET), "{answer}");
+    // Not even a name to switch on.
+    for client in [&client, &stranger] {
+        let meta = client.get("/meta").await.1.to_string();
+        assert!(!meta.contains("read_file"), "{meta}");
+    }
+    assert_eq!(house.device.runs(), 1);
+    let aap = |result: &str, code: Value| (json!("aap"), json!(result), code);
+    assert_eq!(house.recorded(), [aap("completed", Value::Null), aap("not_run", json!("tool_not_found"))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_a_skill_it_is_there_for_those_who_belong_to_a_person_and_for_nobody_else() {
+    let house = House::new().await;
+    let hers = house.consumer(&house.hers);
+    let (status, index) = hers.get("/.well-known/skill-sharing").await;
+    assert!(status == 200 && index.to_string().contains("script/read_file"), "{index}");
+    let (status, skill) = hers.get("/skills/script/read_file.json").await;
+    assert!(status == 200 && skill.to_string().contains("read_file"), "{skill}");
+    let execution = hers.submit("script/read_file", &json!({"path": PLACE})).await;
+    let over = hers.over(&execution).await;
+    assert_eq!(over["status"], "completed", "{over}");
+    let (_, result) = hers.get(&format!("/executions/{execution}/result")).await;
+    assert!(result.to_string().contains(SECRET), "{result}");
+    assert_eq!(house.device.runs(), 1);
+
+    let nobody = Consumer::of(&house.server);
+    for (who, other) in [("a stranger", house.consumer(&house.strangers)), ("nobody", nobody)] {
+        let (_, index) = other.get("/.well-known/skill-sharing").await;
+        assert!(!index.to_string().contains("read_file"), "{who}: {index}");
+        let (status, body) = other.get("/skills/script/read_file.json").await;
+        assert_eq!((status, &body["error"]["code"]), (404, &json!("SKILL_NOT_FOUND")), "{who}: {body}");
+        let (status, absent) = other.get("/skills/script/no_such_thing.json").await;
+        assert_eq!(status, 404);
+        let renamed = body.to_string().replace("read_file", "no_such_thing");
+        assert_eq!(renamed, absent.to_string(), "{who} cannot tell the two apart");
+        let wish = other.wish("script/read_file", &json!({"path": PLACE}));
+        let (status, body) = other.try_send(wish).await.unwrap();
+        assert_eq!((status, &body["error"]["code"]), (404, &json!("SKILL_NOT_FOUND")), "{who}: {body}");
+    }
+    assert_eq!(house.device.runs(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn over_json_rpc_it_answers_those_who_belong_to_a_person_and_is_no_method_for_others() {
+    let house = House::new().await;
+    let ask = async |key: &str| {
+        let consumer = house.consumer(key);
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "read_file", "params": {"path": PLACE}});
+        consumer.try_send(consumer.request(Method::POST, "/agents/script/rpc").json(&body)).await.unwrap().1
+    };
+    let answer = ask(&house.hers).await;
+    assert!(answer["result"].to_string().contains(SECRET), "{answer}\n{}", house.server.stderr());
+    let refused = ask(&house.strangers).await;
+    assert_eq!(refused["error"]["code"], -32601, "{refused}");
+    assert_eq!(house.device.runs(), 1);
+    let anp = |result: &str, code: Value| (json!("anp"), json!(result), code);
+    assert_eq!(house.recorded(), [anp("completed", Value::Null), anp("not_run", json!("tool_not_found"))]);
+    // It is not in what is published of the agent.
+    let (_, described) = house.consumer(&house.strangers).get("/agents/script/ad.json").await;
+    assert!(!described.to_string().contains("read_file"), "{described}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_person_writes_under_seal_is_answered_under_seal_and_may_call_their_own_device() {
+    let house = House::new().await;
+    let device = &house.device;
+    let agent = Recipient::Agent(AgentId::parse("script").unwrap());
+    let conversation = device.peer.conversation_with(&agent).await.unwrap();
+    let wish = json!({"type": "text", "text": play(&reads("c1", PLACE))["content"]});
+    let asked = device.peer.send(&conversation.id, ContentType::Text, wish).await.unwrap();
+    let answer = until("the agent answers", async || {
+        let heard = device.heard.lock().unwrap();
+        heard.iter().find(|message| message.content_type == ContentType::Text).cloned()
+    })
+    .await;
+    assert!(answer.payload["text"].as_str().unwrap().contains(SECRET), "{answer:?}");
+    assert!(answer.seq > asked);
+    assert_eq!(device.runs(), 1);
+    assert_eq!(house.recorded(), [(json!("a2h"), json!("completed"), Value::Null)]);
+    let path = format!("/conversations/{}/messages", conversation.id);
+    let carried = device.relay.ask("GET", &path, None).await.unwrap().to_string();
+    assert!(!carried.contains("treasure"), "{carried}");
+}

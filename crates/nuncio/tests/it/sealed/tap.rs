@@ -1,0 +1,49 @@
+//! A wire that is listened to: everything the relay sends is written down.
+
+use std::io::{Read as _, Write as _};
+use std::net::{Shutdown, TcpListener, TcpStream};
+use std::sync::{Arc, Mutex};
+
+/// Somebody who listens between the relay and everyone else.
+pub(super) struct Tap {
+    pub(super) url: String,
+    said: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Tap {
+    /// In front of a server on this machine.
+    pub(super) fn before(port: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let said: Arc<Mutex<Vec<u8>>> = Arc::default();
+        let log = Arc::clone(&said);
+        std::thread::spawn(move || {
+            for client in listener.incoming().map_while(Result::ok) {
+                let Ok(server) = TcpStream::connect(("127.0.0.1", port)) else { continue };
+                let there = (client.try_clone().unwrap(), server.try_clone().unwrap());
+                std::thread::spawn(move || pass(there.0, there.1, None));
+                let log = Arc::clone(&log);
+                std::thread::spawn(move || pass(server, client, Some(&log)));
+            }
+        });
+        Self { url, said }
+    }
+
+    /// Everything the server has said.
+    pub(super) fn said(&self) -> Vec<u8> {
+        self.said.lock().unwrap().clone()
+    }
+}
+
+fn pass(mut from: TcpStream, mut to: TcpStream, log: Option<&Mutex<Vec<u8>>>) {
+    let mut piece = [0; 8192];
+    while let Ok(count @ 1..) = from.read(&mut piece) {
+        if let Some(log) = log {
+            log.lock().unwrap().extend_from_slice(&piece[..count]);
+        }
+        if to.write_all(&piece[..count]).is_err() {
+            break;
+        }
+    }
+    let _ = (from.shutdown(Shutdown::Read), to.shutdown(Shutdown::Write));
+}

@@ -1,0 +1,159 @@
+//! What travels inside the seal, against the seed's own examples; and every way a device may answer.
+
+use std::sync::{Arc, Mutex};
+
+use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, What};
+use nuncio_a2h::wire::artifact::Outcome;
+use nuncio_core::bundle::SealMode;
+use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, Post};
+use nuncio_core::digest::canonical;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
+use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::fetch::Trust;
+use nuncio_identity::seal::{Addressee, Letter, NewParty, Party, Told};
+use nuncio_server::SystemClock;
+use nuncio_testkit::a2h::{SealedDevice, Way};
+use serde_json::{Value, json};
+
+use super::{RelayProcess, SCOPE, World, memory, reads};
+
+/// The seed's §3.1, letter for letter.
+const CALL: &str = r#"{ "type": "artifact", "artifact": { "subtype": "tool_call", "call_id": "call_abc123", "tool_name": "read_file", "arguments": { "path": "/Users/alice/notes.md" }, "permission_scope": "filesystem:read", "timeout_ms": 5000 }}"#;
+/// The seed's §3.2, letter for letter.
+const ANSWER: &str = r#"{ "type": "artifact", "artifact": { "subtype": "tool_response", "call_id": "call_abc123", "status": "ok", "result": { "content": "...file content..." } }}"#;
+
+fn bytes(text: &str) -> Vec<u8> {
+    canonical(&serde_json::from_str::<Value>(text).unwrap())
+}
+
+fn answers_the_seed(_: &nuncio_a2h::wire::artifact::ToolCall) -> Outcome {
+    Outcome::Ok { result: json!({"content": "...file content..."}) }
+}
+
+/// From an app to the device and back, by the program itself.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_seeds_call_reaches_the_device_as_the_seed_writes_it() {
+    let world = World::new().await;
+    let device = world.device(answers_the_seed).await;
+    let (client, session) = world.session().await;
+    let answer = client.play(&session, reads("call_abc123", "/Users/alice/notes.md")).await;
+    assert!(answer.to_string().contains("...file content..."), "{answer}");
+    let heard = device.heard.lock().unwrap();
+    assert_eq!(heard.len(), 1);
+    assert_eq!(canonical(&heard[0].payload), bytes(CALL), "{}", heard[0].payload);
+    assert_eq!((heard[0].content_type, heard[0].mode), (ContentType::Artifact, SealMode::Stateful));
+}
+
+/// An agent that knows nothing but keys and letters sends the seed's call and opens the seed's answer.
+#[tokio::test(flavor = "multi_thread")]
+async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device() {
+    let relay = RelayProcess::start(&[]).await;
+    let (id, token) = relay.make_agent(&json!({"display_name": "Bare"})).await;
+    let device = SealedDevice::start(&relay.url(), &relay.invite("ada"), memory(), answers_the_seed).await;
+    device.allow(&id, &[SCOPE]).await;
+
+    let (me, ada) = (AgentId::parse(&id).unwrap(), Recipient::Person(PersonName::parse("ada").unwrap()));
+    let named = Some((Recipient::Agent(me.clone()), DeviceId::parse("dev_bare").unwrap()));
+    let new = NewParty { named, mode: SealMode::Stateful, now: SystemClock.now() };
+    let mut party = Party::create(memory(), &new).unwrap();
+    let address = RelayAddress { url: relay.url().parse().unwrap(), trust: Trust::Configured };
+    let way = Way::straight();
+    let at = HttpRelay::by_polling(address, Arc::new(AgentToken::new(me, token)), way.fetch);
+    at.register_keys(party.bundle().cloned(), party.one_time_keys(0, SystemClock.now()).unwrap()).await.unwrap();
+    let conversation = at.conversation_with(&ada).await.unwrap();
+    let bundles = at.keys_of(&ada).await.unwrap();
+    party.meet(&ada, &bundles, None).unwrap();
+    let one_time_key = at.one_time_key(&bundles[0].keys.device_id).await.unwrap();
+    let client_id = ClientMessageId::parse("m_1").unwrap();
+    let letter = Letter {
+        conversation: conversation.id.clone(),
+        conversation_type: ConversationType::H2a,
+        client_id: client_id.clone(),
+        content_type: ContentType::Artifact,
+        subtype: Some(MsgSubtype::ArtifactToolCall),
+        in_reply_to: None,
+        created_at: SystemClock.now(),
+        payload: serde_json::from_str(CALL).unwrap(),
+    };
+    let addressee = Addressee { bundle: &bundles[0], one_time_key: Some(&one_time_key) };
+    let envelope = party.seal(&letter, &[addressee]).unwrap();
+    let post = Post {
+        client_id,
+        sender: at.me().clone(),
+        device: None,
+        content_type: ContentType::Artifact,
+        subtype: Some(MsgSubtype::ArtifactToolCall),
+        envelope: envelope.into(),
+    };
+    at.post(&conversation.id, &post).await.unwrap();
+    let mut after = None;
+    let answer = loop {
+        let events = at.events(after).await.unwrap();
+        after = events.last().map(|event| event.seq);
+        let message = events.into_iter().find_map(|event| match event.what {
+            What::Message(posted) => Some(posted),
+            _ => None,
+        });
+        if let Some(message) = message {
+            break message;
+        }
+    };
+    assert_eq!(
+        (answer.post.content_type, answer.post.subtype),
+        (ContentType::Artifact, Some(MsgSubtype::ArtifactResponse))
+    );
+    let told = Told {
+        conversation: answer.conversation.clone(),
+        conversation_type: ConversationType::H2a,
+        sender: answer.post.sender.clone(),
+        sender_device: answer.post.device.clone(),
+        client_id: answer.post.client_id.clone(),
+        content_type: answer.post.content_type,
+        subtype: answer.post.subtype,
+    };
+    let opened = party.open(&told, &answer.post.envelope, SystemClock.now()).unwrap();
+    assert_eq!(canonical(&opened.payload), bytes(ANSWER), "{}", opened.payload);
+    assert_eq!(canonical(&device.heard.lock().unwrap()[0].payload), bytes(CALL));
+}
+
+/// The seed's §3.3, row by row: what the device answers, what the app's history says, what the record says.
+#[tokio::test(flavor = "multi_thread")]
+async fn every_answer_of_the_seeds_table_reaches_the_app_in_words_and_the_record_as_a_code() {
+    let error = |code: &str, message: &str| json!({"status": "error", "error_code": code, "message": message});
+    let denied = |reason: &str| json!({"status": "denied", "reason": reason});
+    let rows = [
+        (json!({"status": "ok", "result": {"content": "well"}}), "well", None),
+        (error("TOOL_PLATFORM_ERROR", "the disk is on fire"), "the disk is on fire", Some("tool_failed")),
+        (
+            error("TOOL_INVALID_ARGUMENTS", "no such drive"),
+            "does not take these arguments: no such drive",
+            Some("invalid_arguments"),
+        ),
+        (
+            error("TOOL_UNAVAILABLE", "phones have no files"),
+            "cannot do this: phones have no files",
+            Some("tool_unavailable"),
+        ),
+        (denied("user_refused"), "the person refused it on their device", Some("denied")),
+        (denied("scope_not_granted"), "the person has not allowed this", Some("scope_not_granted")),
+        (denied("tool_not_declared"), "knows no such tool of this agent", Some("tool_not_found")),
+        (denied("user_timeout"), "the person did not answer in time", Some("approval_expired")),
+        (denied("tool_not_supported_in_group"), "tools are not called in groups", Some("denied")),
+    ];
+    let world = World::new().await;
+    let next = Arc::new(Mutex::new(Value::Null));
+    let says = Arc::clone(&next);
+    let device = world.device(move |_| serde_json::from_value(says.lock().unwrap().clone()).unwrap()).await;
+    let (client, session) = world.session().await;
+    for (number, (answer, words, code)) in rows.into_iter().enumerate() {
+        *next.lock().unwrap() = answer.clone();
+        let said = client.play(&session, reads(&format!("c{number}"), "/a")).await.to_string();
+        assert!(said.contains(words), "{answer}: {said}");
+        let record = world.last_record();
+        assert_eq!(record["outcome"]["code"].as_str(), code, "{answer}: {record}");
+        let result = if code.is_none() { "completed" } else { "failed" };
+        assert_eq!(record["outcome"]["result"], result, "{answer}: {record}");
+        assert_eq!(device.runs(), number + 1);
+    }
+}
