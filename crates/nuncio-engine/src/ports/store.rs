@@ -10,9 +10,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::drafting::Draft;
 use nuncio_core::execution::{Execution, Lease, State, Warrant};
 use nuncio_core::grant::{Grant, KeyScopes};
-use nuncio_core::ids::{
-    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId,
-};
+use nuncio_core::ids::{AgentName, ApprovalId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{PendingCall, Session, Settings, Summary};
@@ -25,9 +23,11 @@ use crate::directory::{Entry, EntryId};
 use crate::follow::{Domain, Followed};
 
 pub mod consent;
+mod place;
 pub mod relay;
 
 pub use consent::{Accounts, ConsentChange, Mailboxes, People, Relations};
+pub use place::{ExecutionPlace, MessagePlace, Place, StartedCall};
 pub use relay::{RelayChange, Relayed, SealKeys, Webhooks};
 
 /// Why the store did not do it.
@@ -367,67 +367,6 @@ pub struct StoredMessage {
     pub turn: u64,
     /// The message.
     pub message: Message,
-}
-
-/// Where the result of a call belongs.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(untagged)]
-pub enum Place {
-    /// In a history.
-    Message(MessagePlace),
-    /// In an execution.
-    Execution(ExecutionPlace),
-}
-
-/// A place in a history.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct MessagePlace {
-    /// The conversation.
-    pub session: SessionId,
-    /// The turn.
-    pub turn: u64,
-    /// The message's number.
-    pub number: u64,
-    /// The call answered.
-    pub call: CallId,
-}
-
-/// An attempt at an execution.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ExecutionPlace {
-    /// The execution.
-    pub execution: ExecutionId,
-    /// The attempt, from one.
-    pub attempt: u32,
-    /// Whether another attempt follows when what it runs on cannot be reached.
-    pub may_retry: bool,
-    /// How long the execution is kept once it is over.
-    pub keep_ms: u64,
-    /// Whether its caller wants to be told.
-    #[serde(default)]
-    pub callback: bool,
-}
-
-impl Place {
-    /// The place in a history, if it is one.
-    #[must_use]
-    pub fn message(&self) -> Option<&MessagePlace> {
-        match self {
-            Self::Message(place) => Some(place),
-            Self::Execution(_) => None,
-        }
-    }
-}
-
-/// A call that was started and has not ended.
-#[derive(Debug, Clone, PartialEq)]
-pub struct StartedCall {
-    /// Its own number.
-    pub key: String,
-    /// Its record as far as it was known.
-    pub record: AuditRecord,
-    /// Where its result belongs.
-    pub place: Option<Place>,
 }
 
 /// An API key, without the key.
