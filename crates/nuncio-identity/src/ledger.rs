@@ -1,16 +1,16 @@
-//! Checking what people's devices signed, for agents and devices that verify a grant ledger alone.
+//! Checking what people's devices signed: ledgers, keys and envelopes.
 
 use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
 
-use crate::keys::VerifyingKey;
-
-/// Checks Ed25519 signatures, as [`nuncio_core::ledger::verify`] needs it.
+/// Checks Ed25519 signatures as strictly as there is: one signature is good for one key and one message.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceSignatures;
 
 impl CheckSignature for DeviceSignatures {
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
-        VerifyingKey::ed25519(key.as_bytes()).is_ok_and(|key| key.verify(message, signature.as_bytes()).is_ok())
+        let signature = ed25519_dalek::Signature::from_bytes(signature.as_bytes());
+        ed25519_dalek::VerifyingKey::from_bytes(key.as_bytes())
+            .is_ok_and(|key| key.verify_strict(message, &signature).is_ok())
     }
 }
 

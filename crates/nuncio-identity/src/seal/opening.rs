@@ -20,10 +20,10 @@ use super::header::{Header, REKEY, Told};
 use super::hpke;
 use super::party::{Party, peer_name};
 use super::sealing::Content;
-use super::secrets::Strict;
 use super::sessions::Unread;
 use super::vault::Change;
 use crate::encoding::base64url_exact;
+use crate::ledger::DeviceSignatures;
 
 /// How far ahead of ours a sender's clock may be. What is sealed later would raise the floor for all that follows.
 const AHEAD: Duration = Duration::from_hours(24);
@@ -121,7 +121,9 @@ impl Party {
         let device = &envelope.header.sender_device_id;
         let unknown = || OpenError::UnknownSender { owner: sender.clone(), device: device.clone() };
         let peer = self.peer(sender)?.ok_or_else(unknown)?;
-        let signed = |bundle: &KeyBundle| Strict.holds(&bundle.keys.signing_key, &envelope.signed, &envelope.signature);
+        let signed = |bundle: &KeyBundle| {
+            DeviceSignatures.holds(&bundle.keys.signing_key, &envelope.signed, &envelope.signature)
+        };
         match (peer.bundle(device), peer.waiting(device)) {
             (Some(pinned), _) if signed(pinned) => Ok(pinned.clone()),
             (_, Some((waiting, why))) if signed(waiting) => Err(OpenError::Untrusted { device: device.clone(), why }),

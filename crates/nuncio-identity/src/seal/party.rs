@@ -18,7 +18,7 @@ use super::backup::Restored;
 use super::error::MeetError;
 use super::keep::{Keep, KeepError};
 use super::safety;
-use super::secrets::{KeptSecrets, Secrets, Strict};
+use super::secrets::{KeptSecrets, Secrets};
 use super::seen::Seen;
 use super::sessions::Sessions;
 use super::trust::{Meeting, Peer};
@@ -26,6 +26,7 @@ use super::vault::{Change, Vault};
 use super::vouch::vouch;
 use crate::did::DidUrl;
 use crate::keys::SigningKey;
+use crate::ledger::DeviceSignatures;
 
 const SECRETS: &str = "secrets";
 const SELF: &str = "self";
@@ -247,7 +248,7 @@ impl Party {
     /// It has no name yet, or the other device is somebody else's.
     pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, MeetError> {
         let (owner, device) = self.named().ok_or(MeetError::Unnamed)?;
-        if *owner != other.keys.owner || other.check(&Strict).is_err() {
+        if *owner != other.keys.owner || other.check(&DeviceSignatures).is_err() {
             return Err(MeetError::NotOurs);
         }
         Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
@@ -259,7 +260,7 @@ impl Party {
     /// It has no name yet, the word is not about it, or it cannot be kept.
     pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), MeetError> {
         let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
-        if !Strict.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
+        if !DeviceSignatures.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
             return Err(MeetError::NotOurs);
         }
         bundle.endorsement = Some(endorsement);

@@ -12,11 +12,11 @@ use super::envelope::{self, Entry, MAX_ENTRIES, Wrap};
 use super::error::SealError;
 use super::header::Letter;
 use super::party::{Party, peer_name};
-use super::secrets::Strict;
 use super::vault::Change;
 use super::{body, cipher, hpke};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
+use crate::ledger::DeviceSignatures;
 
 /// A device a letter is sealed to.
 #[derive(Debug, Clone, Copy)]
@@ -144,7 +144,7 @@ impl Party {
         if sealed.is_none() {
             let needed = || SealError::NeedsOneTimeKey(vec![(keys.owner.clone(), keys.device_id.clone())]);
             let one_time = one.one_time_key.ok_or_else(needed)?;
-            if !one_time.holds(&keys.device_id, &keys.signing_key, &Strict) {
+            if !one_time.holds(&keys.device_id, &keys.signing_key, &DeviceSignatures) {
                 return Err(SealError::BadOneTimeKey(keys.device_id.clone()));
             }
             let theirs = keys.olm_key.ok_or_else(bad)?;

@@ -4,7 +4,7 @@ use std::fmt;
 
 use ed25519_dalek::Signer as _;
 use nuncio_core::bundle::AgreementKey;
-use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
+use nuncio_core::signature::{PublicKey, Signature};
 use serde::{Deserialize, Serialize};
 use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
@@ -70,17 +70,5 @@ impl From<KeptSecrets> for Secrets {
 impl fmt::Debug for Secrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Secrets of {}", self.signing_key())
-    }
-}
-
-/// Checks Ed25519 signatures as strictly as there is: one signature is good for one key and one message.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Strict;
-
-impl CheckSignature for Strict {
-    fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
-        let signature = ed25519_dalek::Signature::from_bytes(signature.as_bytes());
-        ed25519_dalek::VerifyingKey::from_bytes(key.as_bytes())
-            .is_ok_and(|key| key.verify_strict(message, &signature).is_ok())
     }
 }

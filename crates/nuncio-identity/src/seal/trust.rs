@@ -10,7 +10,7 @@ use nuncio_core::signature::{CheckSignature as _, PublicKey};
 use serde::{Deserialize, Serialize};
 
 use super::error::MeetError;
-use super::secrets::Strict;
+use crate::ledger::DeviceSignatures;
 
 /// How many devices of one person or agent are known.
 pub(super) const MAX_DEVICES: usize = 64;
@@ -163,7 +163,7 @@ impl Peer {
             let device = &bundle.keys.device_id;
             // What is pinned was checked when it was.
             let known = round.peer.bundle(device) == Some(bundle);
-            match known || bundle.keys.owner == *owner && bundle.check(&Strict).is_ok() {
+            match known || bundle.keys.owner == *owner && bundle.check(&DeviceSignatures).is_ok() {
                 true => open.push(bundle),
                 false => round.distrust(bundle, Distrust::BadSignature),
             }
@@ -209,7 +209,7 @@ impl Peer {
         let key = &self.devices.get(by)?.bundle.keys.signing_key;
         // Nobody vouches for itself.
         let other = *key != bundle.keys.signing_key;
-        (other && Strict.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
+        (other && DeviceSignatures.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
     }
 }
 
