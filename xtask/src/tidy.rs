@@ -16,13 +16,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-a2h", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-anp", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
+    ("nuncio-pages", &[]),
     ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-anp"]),
     ("nuncio-store", &["nuncio-core", "nuncio-engine", "nuncio-identity"]),
     ("nuncio-bus", &["nuncio-engine"]),
     ("nuncio-identity", &["nuncio-core"]),
     ("nuncio-demo", &[]),
-    ("nuncio-device", &["nuncio-a2h", "nuncio-core", "nuncio-engine", "nuncio-identity"]),
+    ("nuncio-device", &["nuncio-a2h", "nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-pages"]),
     (
         "nuncio-server",
         &[
@@ -35,6 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-anp",
             "nuncio-a2h",
             "nuncio-backend",
+            "nuncio-pages",
             "nuncio-store",
             "nuncio-bus",
         ],
@@ -67,7 +69,17 @@ const MAY_USE: &[(&str, &[&str])] = &[
 const RESERVED: &[(&str, &[&str])] = &[
     (
         "axum",
-        &["nuncio-server", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-a2h", "nuncio-http", "nuncio-bench"],
+        &[
+            "nuncio-server",
+            "nuncio-device",
+            "nuncio-pages",
+            "nuncio-aap",
+            "nuncio-skill",
+            "nuncio-anp",
+            "nuncio-a2h",
+            "nuncio-http",
+            "nuncio-bench",
+        ],
     ),
     ("rusqlite", &["nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),

@@ -9,7 +9,6 @@
 //! | `page` | what the first page shows, as its template wants it |
 //! | `inbox` | `/console/tasks`: the work that agents hand to people, and signing in |
 //! | `texts` | the words, one catalog a language in `locales/` |
-//! | `language` | which of them a reader wants |
 //! | `documents` | what each protocol publishes about an agent |
 //! | `assets` | the static files in `assets/`, compiled in |
 //!
@@ -17,7 +16,7 @@
 
 use std::sync::Arc;
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
+use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::extract::rejection::QueryRejection;
 use axum::extract::{Query, State};
 use axum::middleware;
@@ -34,12 +33,11 @@ use crate::serve::Exposure;
 mod assets;
 pub(crate) mod documents;
 mod inbox;
-mod language;
 mod page;
 mod texts;
 
 use documents::DocumentsOf;
-use language::Language;
+use nuncio_pages::Language;
 use page::{Asked, Page};
 
 /// What the pages need.
@@ -106,8 +104,8 @@ async fn waiting(console: &Console, identity: Option<Extension<Identity>>) -> Op
 
 /// A page as an answer: always asked for again, sent again only when it changed.
 fn document(asked: &HeaderMap, html: String) -> Response {
-    let tag = assets::etag(html.as_bytes());
-    let mut response = if assets::is_known(asked, &tag) {
+    let tag = nuncio_pages::assets::etag(html.as_bytes());
+    let mut response = if nuncio_pages::assets::is_known(asked, &tag) {
         StatusCode::NOT_MODIFIED.into_response()
     } else {
         axum::response::Html(html).into_response()
@@ -119,27 +117,7 @@ fn document(asked: &HeaderMap, html: String) -> Response {
     response
 }
 
-/// What a browser may do with anything from here: load what is ours, run what is ours, speak to us,
-/// and let nobody frame it. Texts of agents and peers cannot become code even by mistake.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'; trusted-types 'none'";
-
 async fn guarded(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
-    guard(headers);
+    nuncio_pages::headers::guard_open(response.headers_mut());
     response
-}
-
-/// What holds for every page.
-fn guard(headers: &mut HeaderMap) {
-    for (name, value) in [
-        (header::X_CONTENT_TYPE_OPTIONS, "nosniff"),
-        (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
-        (HeaderName::from_static("cross-origin-resource-policy"), "same-origin"),
-    ] {
-        headers.insert(name, HeaderValue::from_static(value));
-    }
 }

@@ -7,7 +7,7 @@
 
 use std::sync::Arc;
 
-use ::http::{HeaderMap, HeaderValue, StatusCode, Uri, header};
+use ::http::{HeaderMap, StatusCode, Uri};
 use askama::Template;
 use axum::extract::{Path, Query, Request, State};
 use axum::response::{IntoResponse, Redirect, Response};
@@ -19,10 +19,12 @@ use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError, Identity};
+use nuncio_pages::Language;
+use nuncio_pages::sender::{field, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
 use serde_json::json;
 
-use super::language::Language;
+use super::texts::Texts;
 
 mod form;
 mod page;
@@ -34,7 +36,7 @@ mod when;
 use form::Form;
 use page::{Attempt, Frame, InboxPage, MessagePage, TaskPage, holder};
 use sessions::{Look, Sessions};
-use visitor::{Visitor, field, is_from_elsewhere, is_from_here};
+use visitor::Visitor;
 
 /// How long a reason may be.
 const MAX_REASON: usize = 2000;
@@ -63,18 +65,8 @@ pub(super) fn routes(engine: Engine) -> Router {
         .with_state(Arc::new(inbox))
 }
 
-/// What a browser may do with these pages: as with the others, and send forms to us.
-const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
-    img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
-    require-trusted-types-for 'script'; trusted-types 'none'";
-
 async fn guarded(mut response: Response) -> Response {
-    let headers = response.headers_mut();
-    headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(POLICY));
-    // Without a referrer a browser would not say where a form comes from.
-    headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("same-origin"));
-    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
-    super::guard(headers);
+    nuncio_pages::headers::guard_private(response.headers_mut());
     response
 }
 
@@ -130,7 +122,7 @@ impl Reader {
         if is_from_elsewhere(&self.headers) {
             // A browser that follows a link from elsewhere holds back the cookie. Asked by a page of
             // ours, it sends it.
-            let texts = &self.language.texts().sign_in;
+            let texts = &Texts::of(self.language).sign_in;
             let link = (self.to(path), texts.elsewhere_go.clone());
             let frame = self.frame(path, None);
             let heading = texts.elsewhere.clone();
@@ -142,7 +134,7 @@ impl Reader {
 
     /// An error as a page.
     fn failed(&self, visitor: Option<Visitor>, error: &EngineError) -> Response {
-        let (texts, frame) = (&self.language.texts().inbox, self.frame("/console/tasks", visitor));
+        let (texts, frame) = (&Texts::of(self.language).inbox, self.frame("/console/tasks", visitor));
         if error.code == Code::TaskNotFound {
             return written(StatusCode::NOT_FOUND, &MessagePage::new(frame, &texts.not_found, &texts.not_found_why));
         }
@@ -269,7 +261,7 @@ async fn carry_out(
     deed: Deed,
     sent: &[(String, String)],
 ) -> Response {
-    let texts = reader.language.texts();
+    let texts = Texts::of(reader.language);
     let mut form = Form::of(task.form.as_ref(), &texts.form);
     let is_filled = Form::is_in(sent);
     if is_filled {
@@ -378,7 +370,7 @@ fn stranger(reader: &Reader, uri: &Uri) -> Option<Response> {
     if is_from_here(&reader.headers, uri) {
         return None;
     }
-    let texts = &reader.language.texts().sign_in;
+    let texts = &Texts::of(reader.language).sign_in;
     let frame = reader.frame("/console/tasks", None);
     Some(written(StatusCode::FORBIDDEN, &MessagePage::new(frame, &texts.refused, &texts.refused_why)))
 }
@@ -387,7 +379,7 @@ fn stranger(reader: &Reader, uri: &Uri) -> Option<Response> {
 fn unreadable(reader: &Reader, visitor: Option<Visitor>, status: StatusCode) -> Response {
     let why = status.canonical_reason().unwrap_or_default();
     let frame = reader.frame("/console/tasks", visitor);
-    written(status, &MessagePage::new(frame, &reader.language.texts().sign_in.unreadable, why))
+    written(status, &MessagePage::new(frame, &Texts::of(reader.language).sign_in.unreadable, why))
 }
 
 /// What was sent is done; the browser is sent to see it.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use askama::Template;
 use nuncio_core::agent::{Agent, AgentOption, OptionKind, Tool};
+use nuncio_pages::{Language, LanguageLink};
 use serde_json::Value;
 
-use super::language::Language;
 use super::texts::Texts;
 use super::{Console, assets};
 
@@ -41,13 +41,6 @@ pub(super) struct Page {
     agent: Option<AgentView>,
     /// What the scripts read.
     data: String,
-}
-
-/// A link to the same page in a language.
-pub(super) struct LanguageLink {
-    pub(super) language: Language,
-    pub(super) current: bool,
-    pub(super) href: String,
 }
 
 struct InboxLink {
@@ -122,7 +115,7 @@ struct DocumentView {
 
 impl Page {
     pub(super) fn new(console: &Console, asked: &Asked<'_>) -> Self {
-        let (language, text) = (asked.language, asked.language.texts());
+        let (language, text) = (asked.language, Texts::of(asked.language));
         let agents = console.engine.agents();
         let needs_key = console.exposure.asks_for_keys(console.engine.has_keys());
         let chosen: Option<&Arc<Agent>> =
@@ -182,7 +175,7 @@ fn title(agent: &Agent) -> String {
 }
 
 fn view(console: &Console, agent: &Agent, language: Language, needs_key: bool) -> AgentView {
-    let text = language.texts();
+    let text = Texts::of(language);
     let mut protocols: Vec<ProtocolView> = Vec::new();
     for document in console.documents.iter().flat_map(|of| of(agent, text)) {
         let view = DocumentView {
@@ -219,7 +212,7 @@ fn tool_view(agent: &Agent, tool: &Tool, language: Language) -> ToolView {
         label: scope.label.in_language(language.tag()).to_owned(),
         description: scope.description.as_ref().map(|text| text.in_language(language.tag()).to_owned()),
         level: script::level(scope.sensitivity),
-        sensitivity: language.texts().sensitivity.of(scope.sensitivity),
+        sensitivity: Texts::of(language).sensitivity.of(scope.sensitivity),
     });
     ToolView {
         name: tool.name.to_string(),
@@ -274,11 +267,6 @@ fn option_view(option: &AgentOption) -> OptionView {
         default: if kind == "secret" { String::new() } else { option.default.clone() },
         values,
     }
-}
-
-/// A text with its `commands` told apart from the words around them.
-pub(super) fn coded(text: &str) -> impl Iterator<Item = (bool, &str)> {
-    text.split('`').enumerate().map(|(place, part)| (place % 2 == 1, part))
 }
 
 /// JSON that can stand inside a script element: nothing in it ends the element.

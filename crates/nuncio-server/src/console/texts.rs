@@ -9,7 +9,7 @@ use std::sync::LazyLock;
 use nuncio_core::agent::Sensitivity;
 use serde::Deserialize;
 
-use super::language::Language;
+use nuncio_pages::Language;
 
 /// One catalog.
 #[derive(Debug, Deserialize)]
@@ -264,46 +264,28 @@ fn read(catalog: &str) -> Texts {
 mod tests {
     use std::collections::BTreeSet;
 
+    use nuncio_pages::catalog;
+
     use super::*;
     use crate::console::assets;
 
-    /// Every text of a catalog with where it is.
-    fn entries(catalog: &str) -> BTreeMap<String, String> {
-        let table: toml::Table = catalog.parse().unwrap();
-        let section = |(section, texts): (&String, &toml::Value)| {
-            let texts = texts.as_table().unwrap().clone();
-            let section = section.clone();
-            texts.into_iter().map(move |(key, text)| (format!("{section}.{key}"), text.as_str().unwrap().to_owned()))
-        };
-        table.iter().flat_map(section).collect()
-    }
-
-    fn blanks(text: &str) -> BTreeSet<&str> {
-        text.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect()
-    }
-
     #[test]
     fn both_languages_say_the_same_things_with_the_same_blanks() {
-        let english = entries(include_str!("../../locales/en.toml"));
-        let chinese = entries(include_str!("../../locales/zh-CN.toml"));
-        assert_eq!(english.keys().collect::<Vec<_>>(), chinese.keys().collect::<Vec<_>>());
-        for (key, text) in &english {
-            assert!(!text.trim().is_empty() && !chinese[key].trim().is_empty(), "{key} is empty");
-            assert_eq!(blanks(text), blanks(&chinese[key]), "{key}");
-        }
+        let (english, chinese) = (include_str!("../../locales/en.toml"), include_str!("../../locales/zh-CN.toml"));
+        assert_eq!(catalog::differences(english, chinese), Vec::<String>::new());
         for language in Language::ALL {
-            assert!(!language.texts().script.is_empty());
+            assert!(!Texts::of(language).script.is_empty());
         }
     }
 
     #[test]
     fn the_scripts_ask_for_exactly_the_texts_there_are() {
         let mut asked = BTreeSet::new();
-        for (_, source) in assets::scripts() {
+        for (_, source) in assets::ASSETS.scripts() {
             let calls = source.split("say(\"").skip(1).filter_map(|rest| rest.split('"').next());
             asked.extend(calls.map(str::to_owned));
         }
-        let there: BTreeSet<_> = Language::English.texts().script.keys().cloned().collect();
+        let there: BTreeSet<_> = Texts::of(Language::English).script.keys().cloned().collect();
         assert_eq!(asked, there);
     }
 }

@@ -3,14 +3,13 @@
 use askama::Template;
 use nuncio_core::task::{Task, TaskState};
 use nuncio_core::time::Timestamp;
+use nuncio_pages::{Language, LanguageLink};
 use serde_json::Value;
 
 use super::form::{Form, Item};
 use super::visitor::Visitor;
 use super::when::When;
 use crate::console::assets;
-use crate::console::language::Language;
-use crate::console::page::{LanguageLink, coded};
 use crate::console::texts::Texts;
 
 /// What every page of the console has around it.
@@ -27,14 +26,15 @@ pub(super) struct Frame {
 impl Frame {
     /// The frame of the page at `path`, which may have a query.
     pub(super) fn new(language: Language, chosen: bool, path: &str, visitor: Option<Visitor>) -> Self {
-        let joint = if path.contains('?') { '&' } else { '?' };
-        let languages = Language::ALL.map(|other| LanguageLink {
-            language: other,
-            current: other == language,
-            href: format!("{path}{joint}lang={}", other.tag()),
-        });
         let lang = if chosen { format!("?lang={}", language.tag()) } else { String::new() };
-        Self { text: language.texts(), language, languages: languages.into(), assets: assets::folder(), visitor, lang }
+        Self {
+            text: Texts::of(language),
+            language,
+            languages: LanguageLink::all(path, language),
+            assets: assets::folder(),
+            visitor,
+            lang,
+        }
     }
 
     fn token(&self) -> &str {

@@ -9,9 +9,11 @@ use axum::extract::{Query, Request, State};
 use axum::response::{IntoResponse as _, Redirect, Response};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
+use nuncio_pages::sender::field;
 
+use super::Texts;
 use super::page::{MessagePage, SignInPage};
-use super::visitor::{field, forget, may_work, set_cookie};
+use super::visitor::{COOKIE, forget, may_work};
 use super::{Asked, Inbox, Reader, see, stranger, unreadable, written};
 
 /// `GET /console/sign-in`
@@ -45,7 +47,7 @@ pub(super) async fn enter(
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, None, status),
     };
-    let texts = &reader.language.texts().sign_in;
+    let texts = &Texts::of(reader.language).sign_in;
     let next = destination(field(&sent, "next"));
     let key = field(&sent, "key").unwrap_or_default().trim();
     if key.is_empty() {
@@ -115,7 +117,7 @@ fn page(reader: &Reader, status: StatusCode, next: String, wrong: Option<String>
 }
 
 fn with_cookie(mut response: Response, asked: &HeaderMap, value: &str) -> Response {
-    if let Ok(value) = HeaderValue::from_str(&set_cookie(asked, value)) {
+    if let Ok(value) = HeaderValue::from_str(&COOKIE.set(asked, value)) {
         response.headers_mut().insert(header::SET_COOKIE, value);
     }
     response

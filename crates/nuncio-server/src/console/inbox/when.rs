@@ -54,13 +54,15 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::console::language::Language;
+    use nuncio_pages::Language;
+
+    use crate::console::texts::Texts;
 
     #[test]
     fn how_long_until_then_is_told_in_both_languages() {
         let now = Timestamp::from_millis(1_794_740_400_000);
         let told = |language: Language, seconds: u64| {
-            let when = When::due(now.after(Duration::from_secs(seconds)), now, &language.texts().inbox);
+            let when = When::due(now.after(Duration::from_secs(seconds)), now, &Texts::of(language).inbox);
             (when.relative.unwrap(), when.absolute)
         };
         let at = |relative: &str, absolute: &str| (relative.to_owned(), absolute.to_owned());

@@ -3,13 +3,13 @@
 use nuncio_core::agent::{Agent, Capabilities, OptionKind, Sensitivity};
 use serde_json::{Value, json};
 
-use super::{Language, embedded, title};
+use super::{Language, Texts, embedded, title};
 
 /// The data block of the page.
 pub(super) fn data(agent: Option<&Agent>, language: Language, needs_key: bool) -> String {
     embedded(&json!({
         "language": language.tag(),
-        "texts": language.texts().script,
+        "texts": Texts::of(language).script,
         "needsKey": needs_key,
         "aap": "/aap",
         "agent": agent.map(|agent| agent_data(agent, language)),
@@ -24,7 +24,7 @@ fn agent_data(agent: &Agent, language: Language) -> Value {
             "title": tool.title.as_deref().unwrap_or(tool.name.as_str()),
             "scope": scope.map(|scope| scope.label.in_language(language.tag())),
             "level": scope.map(|scope| level(scope.sensitivity)),
-            "sensitivity": scope.map(|scope| language.texts().sensitivity.of(scope.sensitivity)),
+            "sensitivity": scope.map(|scope| Texts::of(language).sensitivity.of(scope.sensitivity)),
             "operator": tool.human_authorization,
         })
     });

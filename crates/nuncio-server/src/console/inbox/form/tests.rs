@@ -1,10 +1,12 @@
 use serde_json::json;
 
 use super::*;
-use crate::console::language::Language;
+use nuncio_pages::Language;
+
+use crate::console::texts::Texts;
 
 fn texts() -> &'static FormTexts {
-    &Language::English.texts().form
+    &Texts::of(Language::English).form
 }
 
 fn posted(pairs: &[(&str, &str)]) -> Vec<(String, String)> {

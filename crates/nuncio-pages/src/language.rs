@@ -1,22 +1,23 @@
 //! The languages the pages speak, and which one a reader wants.
 
-use ::http::{HeaderMap, header};
-
-use super::texts::Texts;
+use http::{HeaderMap, header};
 
 /// A language of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Language {
+pub enum Language {
+    /// English.
     English,
+    /// Chinese, in simplified characters.
     Chinese,
 }
 
 impl Language {
     /// Every language, in the order a switch offers them.
-    pub(super) const ALL: [Self; 2] = [Self::English, Self::Chinese];
+    pub const ALL: [Self; 2] = [Self::English, Self::Chinese];
 
     /// Its tag, as in `lang="…"` and in an agent file's texts.
-    pub(super) const fn tag(self) -> &'static str {
+    #[must_use]
+    pub const fn tag(self) -> &'static str {
         match self {
             Self::English => "en",
             Self::Chinese => "zh-CN",
@@ -24,20 +25,17 @@ impl Language {
     }
 
     /// What its speakers call it.
-    pub(super) const fn name(self) -> &'static str {
+    #[must_use]
+    pub const fn name(self) -> &'static str {
         match self {
             Self::English => "English",
             Self::Chinese => "中文",
         }
     }
 
-    /// Its words.
-    pub(super) fn texts(self) -> &'static Texts {
-        Texts::of(self)
-    }
-
     /// The language of a tag, by its first part: `zh-Hant` is better served in Chinese than in English.
-    pub(super) fn parse(tag: &str) -> Option<Self> {
+    #[must_use]
+    pub fn parse(tag: &str) -> Option<Self> {
         let base = tag.trim().split(['-', '_']).next().unwrap_or_default();
         if base.eq_ignore_ascii_case("en") {
             Some(Self::English)
@@ -49,7 +47,8 @@ impl Language {
     }
 
     /// What a browser prefers by `Accept-Language`; English when it prefers none of ours.
-    pub(super) fn accepted(headers: &HeaderMap) -> Self {
+    #[must_use]
+    pub fn accepted(headers: &HeaderMap) -> Self {
         let wishes = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
         let mut best: Option<(f32, Self)> = None;
         for wish in wishes.flat_map(|value| value.split(',')) {
@@ -62,6 +61,31 @@ impl Language {
             }
         }
         best.map_or(Self::English, |(_, language)| language)
+    }
+}
+
+/// A link to the same page in a language.
+#[derive(Debug)]
+pub struct LanguageLink {
+    /// Which.
+    pub language: Language,
+    /// Whether the page is in it now.
+    pub current: bool,
+    /// Where it leads.
+    pub href: String,
+}
+
+impl LanguageLink {
+    /// Links to the page at `path`, which may have a query, in every language.
+    #[must_use]
+    pub fn all(path: &str, now: Language) -> Vec<Self> {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        let link = |language: Language| Self {
+            language,
+            current: language == now,
+            href: format!("{path}{joint}lang={}", language.tag()),
+        };
+        Language::ALL.map(link).into()
     }
 }
 

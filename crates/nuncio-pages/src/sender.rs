@@ -1,0 +1,151 @@
+//! Whether a page of ours sent a request, the cookie it brings, and the form it sends.
+
+use axum::body::{Body, to_bytes};
+use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
+
+/// How large a form may be.
+const MAX_FORM: usize = 1024 * 1024;
+
+/// What a form sends.
+pub type Fields = [(String, String)];
+
+/// What a form sends. How long it may take is for whoever calls.
+///
+/// # Errors
+/// It is no form, or too large.
+pub async fn form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
+    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
+    let kind = kind.split(';').next().unwrap_or_default().trim();
+    if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
+        return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
+    }
+    let bytes = to_bytes(body, MAX_FORM).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+    Ok(url::form_urlencoded::parse(&bytes).into_owned().collect())
+}
+
+/// What a form says under a name.
+#[must_use]
+pub fn field<'a>(form: &'a Fields, name: &str) -> Option<&'a str> {
+    form.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
+}
+
+/// Whether a page of ours sent this. A browser says where a request comes from, and no page can make
+/// it say otherwise; what says nothing is not believed.
+#[must_use]
+pub fn is_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
+    match headers.get(HeaderName::from_static("sec-fetch-site")) {
+        Some(site) => site == "same-origin",
+        None => {
+            let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
+            let place = origin.and_then(|origin| origin.split_once("://")).map(|(_, place)| place);
+            place.zip(host(headers, uri)).is_some_and(|(place, host)| place.eq_ignore_ascii_case(host))
+        }
+    }
+}
+
+/// Whether somebody follows a link from elsewhere. Their browser then holds back the cookie.
+#[must_use]
+pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
+    headers
+        .get(HeaderName::from_static("sec-fetch-site"))
+        .is_some_and(|site| site == "cross-site" || site == "same-site")
+}
+
+/// The host that a request names.
+#[must_use]
+pub fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    // HTTP/2 has it in the address instead of a header.
+    let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+    named.or_else(|| uri.authority().map(http::uri::Authority::as_str))
+}
+
+/// A cookie that is for some of our pages alone.
+#[derive(Debug, Clone, Copy)]
+pub struct Cookie {
+    /// How its name begins. The port follows: cookies do not tell ports apart, and servers beside each other must not
+    /// take each other's.
+    pub name: &'static str,
+    /// Below which path it is sent.
+    pub path: &'static str,
+}
+
+impl Cookie {
+    fn full_name(self, headers: &HeaderMap) -> String {
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let port = host.and_then(|host| host.rsplit_once(':')).and_then(|(_, port)| port.parse::<u16>().ok());
+        port.map_or_else(|| self.name.to_owned(), |port| format!("{}-{port}", self.name))
+    }
+
+    /// What a request brings of it.
+    #[must_use]
+    pub fn of(self, headers: &HeaderMap) -> Option<&str> {
+        let wanted = self.full_name(headers);
+        let sent = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
+        let mut pairs = sent.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
+    }
+
+    /// The header that gives a browser its cookie; an empty one takes it back.
+    #[must_use]
+    pub fn set(self, headers: &HeaderMap, value: &str) -> String {
+        // A page that was reached by TLS, here or at a proxy before us, says so in its origin.
+        let by_tls = headers
+            .get(header::ORIGIN)
+            .and_then(|origin| origin.to_str().ok())
+            .is_some_and(|origin| origin.starts_with("https://"));
+        let secure = if by_tls { "; Secure" } else { "" };
+        let end = if value.is_empty() { "; Max-Age=0" } else { "" };
+        format!("{}={value}; Path={}; HttpOnly; SameSite=Strict{secure}{end}", self.full_name(headers), self.path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONSOLE: Cookie = Cookie { name: "nuncio-console", path: "/console" };
+
+    fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
+        pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()
+    }
+
+    #[test]
+    fn only_a_page_of_ours_sends_what_is_believed() {
+        let uri = Uri::from_static("/console/tasks");
+        for (good, pairs) in [
+            (true, &[("sec-fetch-site", "same-origin")][..]),
+            (true, &[("origin", "http://localhost:7400"), ("host", "localhost:7400")]),
+            (false, &[("host", "localhost:7400")]),
+            (false, &[("origin", "null"), ("host", "localhost:7400")]),
+            (false, &[("origin", "http://localhost:7401"), ("host", "localhost:7400")]),
+            (false, &[("origin", "http://evil.example"), ("host", "localhost:7400")]),
+            (
+                false,
+                &[("sec-fetch-site", "same-site"), ("origin", "http://localhost:7400"), ("host", "localhost:7400")],
+            ),
+            (false, &[("sec-fetch-site", "cross-site")]),
+            (false, &[("sec-fetch-site", "none")]),
+        ] {
+            assert_eq!(is_from_here(&headers(pairs), &uri), good, "{pairs:?}");
+        }
+        let by_http2 = Uri::from_static("https://inbox.example/console/tasks");
+        assert!(is_from_here(&headers(&[("origin", "https://inbox.example")]), &by_http2));
+    }
+
+    #[test]
+    fn a_cookie_is_for_its_path_alone_and_for_tls_where_there_is_tls() {
+        let plain = CONSOLE.set(&headers(&[("origin", "http://localhost:7400")]), "x");
+        assert_eq!(plain, "nuncio-console=x; Path=/console; HttpOnly; SameSite=Strict");
+        let by_tls = CONSOLE.set(&headers(&[("origin", "https://inbox.example")]), "x");
+        assert_eq!(by_tls, "nuncio-console=x; Path=/console; HttpOnly; SameSite=Strict; Secure");
+        assert!(CONSOLE.set(&headers(&[]), "").ends_with("Max-Age=0"));
+    }
+
+    #[test]
+    fn the_cookie_is_found_among_others() {
+        assert_eq!(CONSOLE.of(&headers(&[("cookie", "a=b; nuncio-console=x; c=d")])), Some("x"));
+        assert_eq!(CONSOLE.of(&headers(&[("cookie", "nuncio-console2=x")])), None);
+        let beside = headers(&[("cookie", "nuncio-console-1=x; nuncio-console-2=y"), ("host", "localhost:2")]);
+        assert_eq!(CONSOLE.of(&beside), Some("y"));
+    }
+}
