@@ -35,6 +35,12 @@ const SEALING: [(&str, &str); 5] = [
 /// ANP's own Python SDK, which is tried as a client of the server.
 const ANP: (&str, &str) = ("anp", "1.0.7");
 
+/// Another D-Bus library, which ours is tried against.
+const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
+
+/// The parts of a desktop that a device is tried on: a bus, a screen, a clipboard, and somebody who shows notices.
+const DESKTOP: [&str; 4] = ["dbus-daemon", "Xvfb", "xclip", "dunst"];
+
 /// The reference server's program below `tools`, installed when it is not there.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "everything", EVERYTHING, "dist/index.js")
@@ -121,10 +127,27 @@ fn npm_all(folder: &Path, packages: &[(&str, &str)], file: &str) -> anyhow::Resu
 
 /// A Python below `tools` that has ANP's SDK, installed when it is not there.
 pub(crate) fn anp_python(tools: &Path) -> anyhow::Result<PathBuf> {
-    let (package, version) = ANP;
+    pip(tools, ANP, "[api]", "import anp, fastapi")
+}
+
+/// A Python below `tools` that speaks D-Bus, installed when it is not there.
+pub(crate) fn dbus_python(tools: &Path) -> anyhow::Result<PathBuf> {
+    pip(tools, DBUS_FAST, "", "import dbus_fast")
+}
+
+/// Finds the parts of a desktop, or installs them.
+pub(crate) fn desktop() -> anyhow::Result<()> {
+    if !DESKTOP.iter().all(|program| found(program).is_some()) {
+        apt_install(&["dbus", "xvfb", "xclip", "dunst"])?;
+    }
+    Ok(())
+}
+
+/// A Python below `tools` that has a package with some of its extras, installed when it is not there.
+fn pip(tools: &Path, (package, version): (&str, &str), extras: &str, import: &str) -> anyhow::Result<PathBuf> {
     let folder = tools.join(format!("pip-{package}-{version}"));
     let python = folder.join("bin/python");
-    let has_it = || succeeds(Command::new(&python).args(["-c", "import anp, fastapi"]).stderr(Stdio::null()));
+    let has_it = || succeeds(Command::new(&python).args(["-c", import]).stderr(Stdio::null()));
     if !has_it() {
         if !succeeds(Command::new("python3").args(["-c", "import ensurepip, venv"]).stderr(Stdio::null())) {
             apt_install(&["python3", "python3-venv"])?;
@@ -132,7 +155,7 @@ pub(crate) fn anp_python(tools: &Path) -> anyhow::Result<PathBuf> {
         println!("installing {package} {version}");
         let pip = ["-m", "pip", "install", "--quiet", "--disable-pip-version-check"];
         let installed = succeeds(Command::new("python3").args(["-m", "venv"]).arg(&folder))
-            && succeeds(Command::new(&python).args(pip).arg(format!("{package}[api]=={version}")));
+            && succeeds(Command::new(&python).args(pip).arg(format!("{package}{extras}=={version}")));
         if !installed || !has_it() {
             bail!("pip could not install {package}=={version}: the tests need it");
         }

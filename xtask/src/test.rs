@@ -12,6 +12,8 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     let everything = needs::mcp_everything(&tools)?;
     let oidc = needs::oidc_provider(&tools)?;
     let anp = needs::anp_python(&tools)?;
+    let dbus = needs::dbus_python(&tools)?;
+    needs::desktop()?;
     let webhooks = needs::standard_webhooks(&tools)?;
     let (browser, axe) = (needs::browser()?, needs::axe(&tools)?);
     let (ajv, typescript) = (needs::ajv(&tools)?, needs::typescript(&tools)?);
@@ -24,6 +26,7 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
         ("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path()),
         ("NUNCIO_TEST_OIDC_PROVIDER", oidc.as_path()),
         ("NUNCIO_TEST_ANP_PYTHON", anp.as_path()),
+        ("NUNCIO_TEST_DBUS_PYTHON", dbus.as_path()),
         ("NUNCIO_TEST_STANDARDWEBHOOKS", webhooks.as_path()),
         ("NUNCIO_TEST_CHROMIUM", browser.chromium.as_path()),
         ("NUNCIO_TEST_CHROMEDRIVER", browser.driver.as_path()),

@@ -10,6 +10,8 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
 use serde_json::Value;
 
+use crate::wire::stream::{StreamFrame, StreamNews};
+
 mod enrol;
 mod here;
 mod http;
@@ -26,7 +28,7 @@ pub use who::{AgentToken, Credentials, DeviceLogin, Sign, Who};
 /// Something the relay told, in its place among all it told.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivered {
-    /// Its number; acknowledging it acknowledges all before.
+    /// Its number; acknowledging it acknowledges all before. Zero for what is told in passing and not kept.
     pub seq: u64,
     /// What.
     pub what: What,
@@ -48,6 +50,8 @@ pub enum What {
         /// Which device.
         device: DeviceId,
     },
+    /// Something of a stream, in passing.
+    Stream(Box<StreamNews>),
     /// Something else, by its name.
     Other(String),
 }
@@ -112,4 +116,16 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError>;
     /// The manifest of an agent; null when it has none.
     async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError>;
+
+    /// Whether streams can be sent at this moment.
+    fn streams(&self) -> bool {
+        false
+    }
+
+    /// Sends something of a stream, or drops it: nothing here is certain, and nothing waits. What the relay has
+    /// against it may be told later, as [`StreamNews::Error`].
+    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
+        let _ = frame;
+        Err(RelayError::Unreachable("streams do not go this way".to_owned()))
+    }
 }

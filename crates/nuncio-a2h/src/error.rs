@@ -94,6 +94,7 @@ mod tests {
             ("LEDGER_BROKEN", 500),
             ("CONVERSATION_NOT_FOUND", 404),
             ("MESSAGE_NOT_FOUND", 404),
+            ("STREAM_NOT_FOUND", 404),
             ("KEYS_NOT_FOUND", 404),
             ("BACKUP_NOT_FOUND", 404),
             ("RELATION_REQUIRED", 403),

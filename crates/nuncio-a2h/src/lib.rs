@@ -18,4 +18,6 @@ pub mod peer;
 pub mod project;
 #[cfg(feature = "server")]
 pub mod server;
+#[cfg(any(feature = "client", feature = "server"))]
+mod streamed;
 pub mod wire;

@@ -2,6 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_core::account::{Connection, WebhookUrl};
+use nuncio_core::bundle::Backup;
 use nuncio_core::digest::Digest;
 use nuncio_core::json;
 use nuncio_core::manifest::MAX_INTEGER;
@@ -15,7 +16,7 @@ use serde_json::value::RawValue;
 use url::Url;
 
 use crate::wire::agent::{AgentRequest, ConnectionMode};
-use crate::wire::keys::{Backup, KeysRequest};
+use crate::wire::keys::KeysRequest;
 use crate::wire::message::{PostRequest, Sealed};
 use crate::wire::relation::ConsentRequest;
 

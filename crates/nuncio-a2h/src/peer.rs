@@ -24,7 +24,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use nuncio_core::bundle::{KeyBundle, SealMode};
-use nuncio_core::conversation::{ContentType, Conversation, ConversationType};
+use nuncio_core::conversation::{ContentType, Conversation, ConversationType, StreamId};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::time::Timestamp;
@@ -34,20 +34,29 @@ use nuncio_identity::seal::{Keep, OpenError, Party};
 use serde_json::Value;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use crate::client::{Relay, What};
 use crate::wire::artifact::Outcome;
 
 mod calls;
+mod decided;
 mod error;
 mod hook;
 mod inbox;
+mod listening;
+mod named;
 mod outbox;
 mod run;
+mod writing;
 
 pub use calls::CallOptions;
 pub use error::{SendError, ToolError};
 pub use hook::{HookError, Hooks};
+use listening::Heard;
+pub use listening::{StreamEvent, Streamed};
+pub use named::Sent;
+pub use writing::StreamWriter;
 
 /// What it stands on.
 pub struct PeerConfig {
@@ -68,13 +77,24 @@ pub struct PeerConfig {
 /// Who answers messages.
 #[async_trait]
 pub trait OnMessage: fmt::Debug + Send + Sync + 'static {
-    /// A message came. Those of one conversation come one after the other; each at least once.
+    /// A message came. Those of one conversation come one after the other; each at least once. A person's other
+    /// devices are heard too: `sender` is then the person themselves.
     async fn on_message(&self, peer: &Peer, message: Inbound);
 
     /// A message came and was not opened: somebody changed it on the way, or it is not to be trusted. A person
     /// is shown why.
     async fn on_refused(&self, peer: &Peer, refused: Refused) {
         let _ = (peer, refused);
+    }
+
+    /// The relay has a message that this very device sent. Whatever comes after waits for it; each at least once.
+    async fn on_sent(&self, peer: &Peer, sent: Sent) {
+        let _ = (peer, sent);
+    }
+
+    /// A message is being written. Everything told of it was opened and checked; whatever comes after waits for it.
+    async fn on_stream(&self, peer: &Peer, event: StreamEvent) {
+        let _ = (peer, event);
     }
 
     /// Something else was told. Whatever comes after waits for it.
@@ -126,6 +146,8 @@ pub struct Refused {
     pub seq: u64,
     /// Who sent it, as the relay says.
     pub sender: Recipient,
+    /// What it holds, as the relay says.
+    pub content_type: ContentType,
     /// Why it was not opened.
     pub why: OpenError,
 }
@@ -150,6 +172,10 @@ struct Inner {
     met: Mutex<HashMap<Recipient, Vec<KeyBundle>>>,
     /// What each conversation is busy with.
     handling: Mutex<HashMap<ConversationId, JoinHandle<()>>>,
+    /// The streams it writes, each until it is over.
+    writing: Mutex<HashMap<StreamId, CancellationToken>>,
+    /// The streams it hears.
+    heard: Mutex<HashMap<(ConversationId, StreamId), Heard>>,
 }
 
 /// A call that waits for its answer, and where that must come from.
@@ -177,6 +203,8 @@ impl Peer {
             conversations: Mutex::default(),
             met: Mutex::default(),
             handling: Mutex::default(),
+            writing: Mutex::default(),
+            heard: Mutex::default(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -200,7 +228,11 @@ impl Peer {
         }
     }
 
-    async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
+    /// A conversation it takes part in.
+    ///
+    /// # Errors
+    /// The relay cannot be reached, or there is none of that name for it.
+    pub async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
         let known = lock(&self.inner.conversations).get(id).cloned();
         match known {
             // Who is in a group changes; two stay two.

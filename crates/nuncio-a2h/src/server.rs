@@ -205,7 +205,7 @@ fn table() -> Vec<(&'static str, MethodRouter<A2h>)> {
         ("/a2h/auth/token", post(auth::token)),
         ("/a2h/auth/keys", get(auth::keys)),
         ("/a2h/users/me", get(users::me)),
-        ("/a2h/users/me/devices", get(users::devices)),
+        ("/a2h/users/me/devices", get(users::devices).post(users::invite_device)),
         ("/a2h/users/me/devices/{id}", delete(users::revoke_device)),
         ("/a2h/users/me/devices/{id}/endorsement", post(keys::endorse)),
         ("/a2h/users/me/devices/{id}/keys", post(keys::register_device)),

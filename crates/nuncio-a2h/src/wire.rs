@@ -13,6 +13,7 @@ pub mod keys;
 pub mod message;
 pub mod relation;
 pub mod scope;
+pub mod stream;
 pub mod webhook;
 
 /// An answer.

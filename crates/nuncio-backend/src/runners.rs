@@ -106,11 +106,20 @@ impl Runners {
     /// # Errors
     /// One cannot be reached or does not say.
     pub async fn offers(&self, agent: &Agent) -> Result<Vec<Offer>, String> {
+        let offers = self.listed(agent).await?;
+        self.servers.release(agent).await;
+        Ok(offers)
+    }
+
+    /// As [`Runners::offers`], of an agent whose tools are called next: its servers are kept.
+    ///
+    /// # Errors
+    /// One cannot be reached or does not say.
+    pub async fn listed(&self, agent: &Agent) -> Result<Vec<Offer>, String> {
         let mut offers = Vec::new();
         for server in &agent.mcp {
             offers.push(self.servers.offer(agent, server).await?);
         }
-        self.servers.release(agent).await;
         Ok(offers)
     }
 

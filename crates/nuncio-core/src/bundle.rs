@@ -2,6 +2,7 @@
 //! them out can neither change them nor how they are to be used.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -216,6 +217,66 @@ impl OneTimeKey {
     pub fn holds(&self, device: &DeviceId, signer: &PublicKey, signatures: &impl CheckSignature) -> bool {
         let message = Self::message(device, &self.key_id, self.key, self.fallback);
         self.key_id.len() <= 64 && signatures.holds(signer, &message, &self.signature)
+    }
+}
+
+/// A person's private keys, sealed with a key only they can derive: it says nothing to whoever has not the passphrase.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Backup {
+    /// The private agreement key of HPKE, sealed; base64.
+    pub backup_a: String,
+    /// The private signing key, sealed; base64.
+    pub backup_b: String,
+    /// 32 random bytes; base64.
+    pub argon2_salt: String,
+    /// How the key that seals them follows from the passphrase.
+    pub argon2_params: Argon2Params,
+    /// The public half of the agreement key.
+    pub public_key: AgreementKey,
+    /// The public half of the signing key.
+    pub signing_public_key: PublicKey,
+    /// The device whose keys they are.
+    pub device_id: DeviceId,
+}
+
+/// How much work a passphrase costs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Argon2Params {
+    /// Memory, in KiB.
+    pub m: NonZeroU32,
+    /// Passes.
+    pub t: NonZeroU32,
+    /// Lanes.
+    pub p: NonZeroU32,
+}
+
+impl Argon2Params {
+    /// What new backups use.
+    pub const RECOMMENDED: Self = Self::of(65_536, 3, 4);
+    /// Less is refused: a server that lowered them would guess faster.
+    pub const LEAST: Self = Self::of(19_456, 2, 1);
+    /// More is refused before it costs anything.
+    pub const MOST: Self = Self::of(1_048_576, 16, 16);
+
+    const fn of(m: u32, t: u32, p: u32) -> Self {
+        Self { m: at_least_one(m), t: at_least_one(t), p: at_least_one(p) }
+    }
+
+    /// Whether it is safe, and not more than anyone should wait for.
+    #[must_use]
+    pub fn is_safe(&self) -> bool {
+        let (least, most) = (Self::LEAST, Self::MOST);
+        let fits = |value: NonZeroU32, least, most| (least..=most).contains(&value);
+        fits(self.m, least.m, most.m) && fits(self.t, least.t, most.t) && fits(self.p, least.p, most.p)
+    }
+}
+
+const fn at_least_one(number: u32) -> NonZeroU32 {
+    match NonZeroU32::new(number) {
+        Some(number) => number,
+        None => NonZeroU32::MIN,
     }
 }
 

@@ -202,6 +202,8 @@ codes! {
     ConversationNotFound = "conversation_not_found",
     /// The conversation has no such message.
     MessageNotFound = "message_not_found",
+    /// No such stream is open on this connection.
+    StreamNotFound = "stream_not_found",
     /// The same client message id was used for another message.
     MessageClash = "message_clash",
     /// Another device took the call upon itself.

@@ -16,6 +16,10 @@ pub const MAX_MEMBERS: usize = 500;
 /// The largest sealed message, in bytes.
 pub const MAX_ENVELOPE: usize = 512 * 1024;
 
+/// The name of a stream, by which an answer is read while it is being written: the name its sender gave the sealed
+/// letter that begins it.
+pub type StreamId = ClientMessageId;
+
 /// Who takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -55,6 +55,13 @@ impl Digest {
         Some(Self(bytes))
     }
 
+    /// As people compare it: eight groups of eight.
+    #[must_use]
+    pub fn grouped(&self) -> String {
+        let hex = self.to_string();
+        hex.as_bytes().chunks(8).map(String::from_utf8_lossy).collect::<Vec<_>>().join(" ")
+    }
+
     fn hex(self) -> [u8; 64] {
         const DIGITS: &[u8; 16] = b"0123456789abcdef";
         let mut hex = [0; 64];

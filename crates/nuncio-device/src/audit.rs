@@ -11,9 +11,13 @@ use nuncio_identity::seal::{Change, KeepError};
 use ring::hmac;
 use ring::rand::SystemRandom;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::records::Records;
+
+mod page;
+
+pub use page::{AuditPage, Became, Filter};
 
 /// How long it is kept.
 pub const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
@@ -62,6 +66,14 @@ impl Chained {
     #[must_use]
     pub fn hash(&self) -> Digest {
         Digest::of_bytes(&canonical(self))
+    }
+
+    /// It as it leaves the device, with its own hash: whoever has several can prove that they hold together.
+    #[must_use]
+    pub fn with_hash(&self) -> Value {
+        let mut value = json!(self);
+        value["hash"] = json!(self.hash());
+        value
     }
 }
 
@@ -138,24 +150,37 @@ impl AuditLog {
 
     /// Everything that is kept, oldest first.
     pub(crate) fn all(&self) -> Result<Vec<Chained>, KeepError> {
-        let names = self.records.names("audit/")?;
-        names.iter().filter_map(|name| self.records.get(name).transpose()).collect()
+        self.records.all("audit/")?.into_iter().map(|(_, chained)| chained).collect()
     }
 
     /// Proves the chain from what was last forgotten to its end; how many there are.
     pub(crate) fn verify(&self) -> Result<u64, AuditBroken> {
+        self.walk(drop)
+    }
+
+    /// Goes through the chain from its beginning, shows each entry, and says whether it holds. What comes
+    /// after a break is shown too; what cannot be read is a break.
+    fn walk(&self, mut see: impl FnMut(Chained)) -> Result<u64, AuditBroken> {
         let state = self.state()?;
         let mut head = state.from;
-        for chained in self.all()? {
+        let mut broken = None;
+        for (at, kept) in self.records.all::<Chained>("audit/")? {
+            let Some(chained) = kept.ok().filter(|chained| name(chained.seq) == at) else {
+                broken.get_or_insert(AuditBroken::At(head.seq + 1));
+                continue;
+            };
             if chained.seq != head.seq + 1 || chained.prev_hash != head.hash {
-                return Err(AuditBroken::At(chained.seq));
+                broken.get_or_insert(AuditBroken::At(chained.seq));
             }
             head = Head { seq: chained.seq, hash: chained.hash() };
+            see(chained);
         }
-        match head == state.to {
-            true => Ok(head.seq - state.from.seq),
-            false if head.seq == state.to.seq => Err(AuditBroken::At(head.seq)),
-            false => Err(AuditBroken::Cut { missing: state.to.seq.saturating_sub(head.seq) }),
+        match broken {
+            Some(broken) => Err(broken),
+            None if head == state.to => Ok(head.seq - state.from.seq),
+            None if head.seq == state.to.seq => Err(AuditBroken::At(head.seq)),
+            None if head.seq > state.to.seq => Err(AuditBroken::At(state.to.seq + 1)),
+            None => Err(AuditBroken::Cut { missing: state.to.seq - head.seq }),
         }
     }
 
@@ -179,10 +204,8 @@ impl AuditLog {
 mod tests {
     use std::sync::Arc;
 
-    use nuncio_identity::seal::{Keep as _, MemoryKeep};
-    use serde_json::json;
-
     use super::*;
+    use nuncio_identity::seal::{Keep as _, MemoryKeep};
 
     fn entry(number: u64, at: i64) -> AuditEntry {
         AuditEntry {

@@ -64,8 +64,10 @@ pub(crate) enum Came {
     New,
     /// It came before, and what became of it is known.
     Again(Outcome),
-    /// It came before, and is still being dealt with, or another device deals with it.
+    /// It came before, and is still being dealt with.
     Pending,
+    /// It came before, and another device deals with it.
+    Elsewhere,
     /// Another call has that name.
     Other,
 }
@@ -91,6 +93,7 @@ pub(crate) fn take(records: &Records, origin: Origin<'_>, call: &ToolCall, now: 
         }
         Some(known) if known.digest != digest(call) => Came::Other,
         Some(CallRecord { state: CallState::Over { outcome, .. }, .. }) => Came::Again(outcome),
+        Some(CallRecord { state: CallState::Elsewhere, .. }) => Came::Elsewhere,
         Some(_) => Came::Pending,
     })
 }

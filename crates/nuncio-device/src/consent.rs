@@ -11,18 +11,22 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::bundle::KeyBundle;
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::Term;
-use nuncio_core::happening::Recipient;
-use nuncio_core::ids::{AgentId, DeviceId, RelationId, ScopeId};
-use nuncio_core::ledger::{Action, Actor, Entry};
+use nuncio_core::ids::{AgentId, RelationId, ScopeId};
+use nuncio_core::ledger::{Action, Actor, Entry, Standing};
 use nuncio_core::manifest::{Checked, Manifest};
 use nuncio_core::person::Device as KeyedDevice;
 use serde::Serialize;
 use serde_json::{Value, json};
 
+use crate::change::Changed;
 use crate::device::Device;
 use crate::error::DeviceError;
+use crate::former::{self, Former};
+use crate::news::News;
+use crate::prompt::Verified;
 use crate::standing::{self, Known};
 use crate::windows;
+use crate::words::ScopeWords;
 
 /// What an agent asks the person.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -35,10 +39,12 @@ pub struct Ask {
     pub manifest_hash: Digest,
     /// Its version.
     pub manifest_version: u64,
+    /// How it is known that it is that agent.
+    pub verified: Verified,
     /// What it asks for, the most sensitive first.
     pub scopes: Vec<AskedScope>,
-    /// What its owner says about the last change.
-    pub change_note: Option<String>,
+    /// What changed since the person last said yes; nothing when they did not, or nothing changed.
+    pub changed: Option<Changed>,
 }
 
 /// One permission an agent asks for.
@@ -46,22 +52,34 @@ pub struct Ask {
 pub struct AskedScope {
     /// Which.
     pub id: ScopeId,
-    /// In a few words, by language.
-    pub label: BTreeMap<String, String>,
-    /// In a sentence, by language.
-    pub description: BTreeMap<String, String>,
-    /// Whether those words are the agent's own, and not ours.
-    pub agents_words: bool,
+    /// What it means.
+    #[serde(flatten)]
+    pub words: ScopeWords,
     /// How much is at stake.
     pub sensitivity: Sensitivity,
+    /// How much it would be, whatever the person wants.
+    pub at_least: Sensitivity,
     /// The tools it is for.
     pub tools: Vec<String>,
     /// Whether the agent is of no use without it.
     pub required: bool,
     /// Whether the person allows it now.
     pub granted: bool,
+    /// For how long, where they do.
+    pub term: Option<Term>,
     /// Whether they did, and it waits for a new yes.
     pub suspended: bool,
+}
+
+/// An agent that can be found at the relay.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct FoundAgent {
+    /// Which.
+    pub id: AgentId,
+    /// As it calls itself, without tricks.
+    pub name: String,
+    /// What it says it is for, without tricks.
+    pub description: Option<String>,
 }
 
 /// What the person allows: exactly this.
@@ -77,39 +95,35 @@ impl Device {
         let checked = known.manifest(self.presets()).ok_or_else(|| {
             DeviceError::new(Code::ManifestInvalid, format!("agent {agent} asks for nothing, or in a way nobody reads"))
         })?;
-        Ok(self.ask_of(&known, &checked))
+        let standing = known.standing(&self.identity().person);
+        let changed = match &standing {
+            Some(standing) => self.changed(&known, standing, &checked).await?,
+            None => None,
+        };
+        let verified = self.verified(agent, None).await;
+        Ok(Ask { changed, ..self.ask_of(&known, &checked, standing.as_ref(), verified) })
     }
 
-    fn ask_of(&self, known: &Known, checked: &Checked) -> Ask {
-        let (standing, now) = (known.standing(&self.identity().person), self.now());
+    fn ask_of(&self, known: &Known, checked: &Checked, standing: Option<&Standing>, verified: Verified) -> Ask {
+        let now = self.now();
         let mut scopes: Vec<_> = checked
             .manifest
             .scopes
             .iter()
             .map(|scope| {
-                let ours = self.presets().scope(scope.id.as_str());
-                let words = |ours: Option<&nuncio_core::text::LocalText>,
-                             theirs: Option<&nuncio_core::text::LocalText>| {
-                    let text = ours.or(theirs);
-                    ["en", "zh-CN"]
-                        .into_iter()
-                        .filter_map(|language| {
-                            let words = nuncio_core::text::plain(text?.in_language(language));
-                            Some((language.to_owned(), words))
-                        })
-                        .collect()
-                };
                 let tools: Vec<_> = checked.manifest.tools.iter().filter(|tool| tool.scope == scope.id).collect();
                 let floors = [self.presets().floor(scope.id.as_str()), self.floors().of(&scope.id)];
+                let granted = standing.is_some_and(|standing| known.allows(standing, &scope.id, now));
+                let term = standing.and_then(|standing| standing.granted.get(&scope.id).copied());
                 AskedScope {
-                    label: words(ours.map(|ours| &ours.label), scope.label_fallback.as_ref()),
-                    description: words(ours.map(|ours| &ours.description), scope.description_fallback.as_ref()),
-                    agents_words: ours.is_none(),
+                    words: ScopeWords::of(self.presets(), scope),
                     sensitivity: known.stake(&scope.id, scope.sensitivity, floors),
+                    at_least: known.stake_at_least(&scope.id, scope.sensitivity, floors),
                     required: tools.iter().any(|tool| tool.required),
                     tools: tools.iter().map(|tool| tool.name.to_string()).collect(),
-                    granted: standing.as_ref().is_some_and(|standing| known.allows(standing, &scope.id, now)),
-                    suspended: standing.as_ref().is_some_and(|standing| standing.suspended.contains(&scope.id)),
+                    granted,
+                    term: term.filter(|_| granted),
+                    suspended: standing.is_some_and(|standing| standing.suspended.contains(&scope.id)),
                     id: scope.id.clone(),
                 }
             })
@@ -120,9 +134,27 @@ impl Device {
             name: known.name.clone(),
             manifest_hash: checked.hash,
             manifest_version: known.version,
+            verified,
             scopes,
-            change_note: None,
+            changed: None,
         }
+    }
+
+    /// Agents that can be found at the relay by these words.
+    ///
+    /// # Errors
+    /// The relay cannot be reached.
+    pub async fn search(&self, words: &str) -> Result<Vec<FoundAgent>, DeviceError> {
+        let query: String = url::form_urlencoded::byte_serialize(words.as_bytes()).collect();
+        let mut page = self.relay().ask_page(&format!("/agents?limit=20&q={query}")).await?;
+        let found: Vec<AgentView> = read(page["data"].take())?;
+        let plain = nuncio_core::text::plain;
+        let agent = |view: AgentView| FoundAgent {
+            id: view.id,
+            name: plain(&view.display_name),
+            description: view.description.as_deref().map(plain),
+        };
+        Ok(found.into_iter().map(agent).collect())
     }
 
     /// The person allows an agent exactly this, having seen the manifest of that hash.
@@ -148,6 +180,7 @@ impl Device {
         let fresh = self.refresh(&ask.agent).await?;
         let _turn = self.turn();
         let mut known = standing::load(self.records(), &ask.agent)?.unwrap_or(fresh);
+        known.taken_back = false;
         for scope in ask.scopes.iter().filter(|scope| given.contains_key(&scope.id)) {
             known.accepted.insert(scope.id.clone(), scope.sensitivity);
         }
@@ -163,7 +196,7 @@ impl Device {
     /// They deal with no such agent, the server wants something else signed, or cannot be reached.
     pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
         // At once on this device, whatever the server does.
-        self.forget_windows(agent)?;
+        self.take_back_here(agent)?;
         let unknown = || DeviceError::new(Code::RelationNotFound, format!("you deal with no agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
         let path = format!("/h2a/relations/{}", relation.id);
@@ -181,12 +214,26 @@ impl Device {
         let body = json!({"entry": self.signed(entry)});
         self.relay().ask("DELETE", &path, Some(body)).await?;
         self.refresh(agent).await?;
-        Ok(())
+        self.heard_of_end(agent)
     }
 
-    fn forget_windows(&self, agent: &AgentId) -> Result<(), DeviceError> {
+    /// From now on this device runs nothing for it, be the relay never so far.
+    fn take_back_here(&self, agent: &AgentId) -> Result<(), DeviceError> {
         let _turn = self.turn();
-        Ok(self.records().save(windows::close(self.records(), agent)?)?)
+        let mut changes = windows::close(self.records(), agent)?;
+        if let Some(mut known) = standing::load(self.records(), agent)? {
+            known.taken_back = true;
+            changes.push(standing::put(&known));
+        }
+        Ok(self.records().save(changes)?)
+    }
+
+    /// The relay knows; from here on the ledger says so.
+    fn heard_of_end(&self, agent: &AgentId) -> Result<(), DeviceError> {
+        let _turn = self.turn();
+        let Some(mut known) = standing::load(self.records(), agent)? else { return Ok(()) };
+        known.taken_back = false;
+        Ok(self.records().save(vec![standing::put(&known)])?)
     }
 
     fn saw_end(&self, agent: &AgentId, entry: &Entry) -> Result<(), DeviceError> {
@@ -243,7 +290,7 @@ impl Device {
         }
     }
 
-    async fn relation_with(&self, agent: &AgentId) -> Result<Option<RelationView>, DeviceError> {
+    pub(crate) async fn relation_with(&self, agent: &AgentId) -> Result<Option<RelationView>, DeviceError> {
         let mut cursor = String::new();
         loop {
             let path = format!("/h2a/relations?limit=50{cursor}");
@@ -272,6 +319,7 @@ impl Device {
         };
         let own = self.own_devices().await?;
         let _turn = self.turn();
+        let former = former::all(self.records())?;
         let before = standing::load(self.records(), agent)?;
         let mut known = before.clone().unwrap_or_else(|| Known::new(agent.clone(), self.now()));
         known.name = nuncio_core::text::plain(&view.display_name);
@@ -288,45 +336,28 @@ impl Device {
         let vouched = |device: &KeyedDevice| {
             let same = |own: &KeyBundle| own.keys.device_id == device.id && own.keys.signing_key == device.key;
             let before = |known: &KeyedDevice| known.id == device.id && known.key == device.key;
-            own.iter().any(same) || known.devices.iter().any(before)
+            let once = |former: &Former| former.is(device);
+            own.iter().any(same) || known.devices.iter().any(before) || former.iter().any(once)
         };
-        let devices = shown.into_iter().filter(vouched).collect();
+        let mut devices: Vec<_> = shown.into_iter().filter(vouched).collect();
+        for device in &mut devices {
+            former.iter().for_each(|former| former.limit(device));
+        }
         (known.entries, known.devices) = (entries, devices);
         if let Some(standing) = known.standing(&self.identity().person) {
             let relation = known.entries.first().map(|first| first.relation_id.clone());
             relation.iter().for_each(|relation| known.saw(relation, standing.head.seq));
         }
         let mut changes = vec![standing::put(&known)];
-        if before.is_some_and(|before| before.entries.last() != known.entries.last()) {
+        let same = |before: &Known| before.entries.last() == known.entries.last();
+        if before.as_ref().is_some_and(|before| !same(before)) {
             changes.extend(windows::close(self.records(), agent)?);
         }
         self.records().save(changes)?;
-        Ok(known)
-    }
-
-    /// The keys of the person's devices that this one trusts: its own, and those it or its person vouched for.
-    async fn own_devices(&self) -> Result<Vec<KeyBundle>, DeviceError> {
-        let me = Recipient::Person(self.identity().person.clone());
-        // Asks the relay for what it shows; what is not vouched for is not pinned.
-        self.peer().safety_number(&me).await?;
-        Ok(self.peer().pinned(&me).await?)
-    }
-
-    /// The person says that another device is theirs too: this one trusts what it signed, and vouches for it.
-    ///
-    /// # Errors
-    /// There is no such device that waits for it, or the server cannot be reached.
-    pub async fn trust(&self, device: &DeviceId) -> Result<(), DeviceError> {
-        let me = Recipient::Person(self.identity().person.clone());
-        if !self.own_devices().await?.iter().any(|own| own.keys.device_id == *device) {
-            self.peer().accept_keys(&me, device).await?;
+        if before.is_none_or(|before| !same(&before) || before.manifest != known.manifest) {
+            self.tell(News::Agent { agent: agent.clone() });
         }
-        let pinned = self.peer().pinned(&me).await?;
-        let unknown = || DeviceError::new(Code::KeysNotFound, format!("you have no device {device} with keys"));
-        let other = pinned.iter().find(|own| own.keys.device_id == *device).ok_or_else(unknown)?;
-        let body = json!({"signature": (self.signer())(&other.keys.endorsed())});
-        self.relay().ask("POST", &format!("/users/me/devices/{device}/endorsement"), Some(body)).await?;
-        Ok(())
+        Ok(known)
     }
 
     async fn ledger(&self, relation: &RelationId) -> Result<(Vec<Entry>, Vec<KeyedDevice>), DeviceError> {
@@ -398,7 +429,7 @@ fn other(why: &str) -> DeviceError {
     DeviceError::new(Code::ConsentForged, format!("the server wants something else signed than you said: {why}"))
 }
 
-fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DeviceError> {
+pub(crate) fn read<T: serde::de::DeserializeOwned>(value: Value) -> Result<T, DeviceError> {
     serde_json::from_value(value)
         .map_err(|why| DeviceError::new(Code::EndpointUnreachable, format!("the relay's answer cannot be read: {why}")))
 }

@@ -4,13 +4,15 @@ use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use async_trait::async_trait;
-use nuncio_a2h::client::{DeviceLogin, HttpRelay, Invitation, RelayAddress, Sign, What, Who, enrol as let_in};
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig};
+use nuncio_a2h::client::{
+    DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, Sign, What, Who, enrol as let_in,
+};
+use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused, Sent, StreamEvent};
 use nuncio_a2h::wire::artifact::{Artifact, Payload};
 use nuncio_core::Code;
-use nuncio_core::bundle::SealMode;
+use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::happening::Recipient;
-use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName};
+use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::manifest::Presets;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
@@ -22,13 +24,17 @@ use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
-use crate::audit::{AuditBroken, AuditLog, Chained};
+use crate::audit::{AuditBroken, AuditLog, AuditPage, Chained, Filter};
 use crate::calls;
 use crate::error::DeviceError;
 use crate::guard::Floors;
+use crate::introduction::{INTRODUCED, Introduction};
+use crate::news::{News, Teller};
 use crate::prompt::Prompt;
 use crate::records::Records;
 use crate::standing;
+use crate::taken::Taken;
+use crate::talk::Writing;
 use crate::tools::Tools;
 use crate::windows;
 
@@ -36,7 +42,7 @@ use serve::Arrived;
 
 mod serve;
 
-const SELF: &str = "self";
+pub(crate) const SELF: &str = "self";
 
 /// What a device stands on.
 #[derive(Debug, Clone)]
@@ -76,6 +82,23 @@ pub struct DeviceIdentity {
     pub server_key: PublicKey,
 }
 
+impl DeviceIdentity {
+    /// How it gets in at its relay.
+    pub(crate) fn login(&self, config: &DeviceConfig, sign: Sign) -> DeviceLogin {
+        DeviceLogin {
+            who: Who::Device(self.person.clone(), self.device.clone()),
+            url: self.url.clone(),
+            trust: Trust::Configured,
+            audience: self.audience.clone(),
+            sign,
+            fetch: Arc::clone(&config.fetch),
+            clock: Arc::clone(&config.clock),
+            entropy: Arc::clone(&config.entropy),
+            earned: tokio::sync::Mutex::default(),
+        }
+    }
+}
+
 /// A device. Cheap to clone; all clones are one.
 #[derive(Clone)]
 pub struct Device {
@@ -91,7 +114,9 @@ struct Inner {
     sign: Sign,
     turn: Mutex<()>,
     /// Calls that other devices took.
-    taken: broadcast::Sender<MessageId>,
+    taken: Taken,
+    teller: Teller,
+    writing: Writing,
 }
 
 impl Device {
@@ -104,10 +129,23 @@ impl Device {
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(DeviceError::new(Code::DataDirInUse, "a device lives here already; choose another folder"));
         }
+        // What stands behind the code is between the two devices.
+        let (code, introduction) = Introduction::split(&invitation.code);
+        let invitation = &Invitation { code: code.to_owned(), ..invitation.clone() };
         let party = party(&config)?;
         let key = party.signing_key();
         let sign = signer(party);
-        let enrolled = let_in(&*config.fetch, invitation, name, key, &sign).await?;
+        let enrolled = match let_in(&*config.fetch, invitation, name, key, &sign).await {
+            Ok(enrolled) => enrolled,
+            Err(error) => {
+                // Whoever answered has let that key in, and is not whom the invite names: it is used no more.
+                if matches!(error, RelayError::Refused { code: Code::PeerUntrusted, .. }) {
+                    let names = config.keep.names("")?;
+                    config.keep.save(names.into_iter().map(|name| (name, None)).collect())?;
+                }
+                return Err(error.into());
+            }
+        };
         let identity = DeviceIdentity {
             person: enrolled.person,
             device: enrolled.device,
@@ -115,8 +153,14 @@ impl Device {
             audience: enrolled.audience,
             server_key: enrolled.server_key,
         };
-        records.set(SELF, &identity)?;
-        Self::open(config)?.ok_or_else(|| DeviceError::new(Code::Internal, "the device was forgotten at once"))
+        let introduced = introduction.map(|introduction| Records::put(INTRODUCED, &introduction));
+        records.save([Records::put(SELF, &identity)].into_iter().chain(introduced).collect())?;
+        let device =
+            Self::open(config)?.ok_or_else(|| DeviceError::new(Code::Internal, "the device was forgotten at once"))?;
+        if let Err(error) = device.meet_inviter(&device.me()).await {
+            tracing::warn!(%error, "the device that invited this one is looked at later");
+        }
+        Ok(device)
     }
 
     /// Takes up the device that lives there; none where there is none.
@@ -130,17 +174,7 @@ impl Device {
         let owner = Recipient::Person(identity.person.clone());
         keys.set_owner_device(owner, identity.device.clone(), config.clock.now())?;
         let sign = signer(party(&config)?);
-        let login = DeviceLogin {
-            who: Who::Device(identity.person.clone(), identity.device.clone()),
-            url: identity.url.clone(),
-            trust: Trust::Configured,
-            audience: identity.audience.clone(),
-            sign: Arc::clone(&sign),
-            fetch: Arc::clone(&config.fetch),
-            clock: Arc::clone(&config.clock),
-            entropy: Arc::clone(&config.entropy),
-            earned: tokio::sync::Mutex::default(),
-        };
+        let login = identity.login(&config, Arc::clone(&sign));
         let address = RelayAddress { url: identity.url.clone(), trust: Trust::Configured };
         let (fetch, dial) = (Arc::clone(&config.fetch), Arc::clone(&config.dial));
         let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
@@ -161,7 +195,9 @@ impl Device {
                 peer,
                 sign,
                 turn: Mutex::default(),
-                taken: broadcast::Sender::new(64),
+                taken: Taken::new(),
+                teller: Teller::new(),
+                writing: Writing::new(),
             }
         });
         Ok(Some(Self { inner }))
@@ -182,7 +218,14 @@ impl Device {
             let device = self.clone();
             tokio::spawn(async move { device.finish_leftover(record, outcome).await });
         }
+        self.resume_talk()?;
         for known in standing::all(self.records())? {
+            if known.taken_back
+                && let Err(error) = self.revoke(&known.agent).await
+                && error.code != Code::RelationNotFound
+            {
+                tracing::warn!(agent = %known.agent, %error, "the relay has not heard yet that everything was taken back");
+            }
             if let Err(error) = self.refresh(&known.agent).await {
                 tracing::warn!(agent = %known.agent, %error, "what is known of an agent may be old");
             }
@@ -224,7 +267,53 @@ impl Device {
     /// # Errors
     /// The first thing that does not hold.
     pub fn verify_audit(&self) -> Result<u64, AuditBroken> {
-        self.audit_log().verify()
+        // Something may be written while it is read: what does not hold is read again with nobody writing.
+        self.audit_log().verify().or_else(|_| {
+            let _turn = self.turn();
+            self.audit_log().verify()
+        })
+    }
+
+    /// The newest of what happened on it that fit, before that number where one is given; the whole is proved on the way.
+    ///
+    /// # Errors
+    /// The work was given up.
+    pub async fn audit_page(
+        &self,
+        filter: Filter,
+        before: Option<u64>,
+        limit: usize,
+    ) -> Result<AuditPage, DeviceError> {
+        let device = self.clone();
+        let read = tokio::task::spawn_blocking(move || {
+            let page = device.audit_log().page(&filter, before, limit);
+            if page.proof.is_ok() {
+                return page;
+            }
+            let _turn = device.turn();
+            device.audit_log().page(&filter, before, limit)
+        });
+        read.await.map_err(|_| DeviceError::new(Code::Internal, "the log was not read to its end"))
+    }
+
+    /// Everything that happened on it, one entry a line as JSON, oldest first, each with its hash.
+    ///
+    /// # Errors
+    /// The work was given up.
+    pub async fn audit_lines(&self) -> Result<String, DeviceError> {
+        let log = self.audit_log();
+        let read = tokio::task::spawn_blocking(move || log.lines());
+        read.await.map_err(|_| DeviceError::new(Code::Internal, "the log was not read to its end"))
+    }
+
+    /// Hears what happens from now on.
+    #[must_use]
+    pub fn news(&self) -> broadcast::Receiver<News> {
+        self.inner.teller.listen()
+    }
+
+    pub(crate) fn tell(&self, news: News) {
+        self.inner.teller.tell(news);
     }
 
     fn audit_log(&self) -> AuditLog {
@@ -244,6 +333,15 @@ impl Device {
         &self.inner.relay
     }
 
+    /// Somebody's keys as the relay shows them.
+    pub(crate) async fn relay_keys(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, DeviceError> {
+        Ok(self.inner.relay.keys_of(owner).await?)
+    }
+
+    pub(crate) fn keep(&self) -> &Arc<dyn Keep> {
+        &self.inner.config.keep
+    }
+
     pub(crate) fn presets(&self) -> &Presets {
         &self.inner.config.presets
     }
@@ -258,6 +356,19 @@ impl Device {
 
     pub(crate) fn now(&self) -> Timestamp {
         self.inner.config.clock.now()
+    }
+
+    pub(crate) fn entropy(&self) -> &dyn Entropy {
+        &*self.inner.config.entropy
+    }
+
+    /// Waits that long.
+    pub(crate) async fn pause(&self, time: std::time::Duration) {
+        self.inner.config.clock.sleep_until(self.now().after(time)).await;
+    }
+
+    pub(crate) fn writing(&self) -> &Writing {
+        &self.inner.writing
     }
 }
 
@@ -297,11 +408,12 @@ impl fmt::Debug for Hands {
 impl OnMessage for Hands {
     async fn on_message(&self, _: &Peer, message: Inbound) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
-        let Recipient::Agent(agent) = message.sender.clone() else { return };
-        let Ok(Payload::Artifact { artifact: Artifact::ToolCall(call) }) =
-            serde_json::from_value(message.payload.clone())
-        else {
-            return;
+        let called = match serde_json::from_value(message.payload.clone()) {
+            Ok(Payload::Artifact { artifact: Artifact::ToolCall(call) }) => Some(call),
+            _ => None,
+        };
+        let (Recipient::Agent(agent), Some(call)) = (message.sender.clone(), called) else {
+            return device.hear(message).await;
         };
         let arrived = Arrived { message, agent, call };
         // Before this returns the call is on disk: from then on it is not lost.
@@ -317,6 +429,21 @@ impl OnMessage for Hands {
         });
     }
 
+    async fn on_refused(&self, _: &Peer, refused: Refused) {
+        let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
+        device.hear_refused(refused).await;
+    }
+
+    async fn on_sent(&self, _: &Peer, sent: Sent) {
+        let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
+        device.heard_sent(sent).await;
+    }
+
+    async fn on_stream(&self, _: &Peer, event: StreamEvent) {
+        let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
+        device.hear_stream(event);
+    }
+
     async fn on_event(&self, _: &Peer, what: &What) {
         let Some(device) = self.0.upgrade().map(|inner| Device { inner }) else { return };
         let agents: Vec<AgentId> = match what {
@@ -328,15 +455,21 @@ impl OnMessage for Hands {
                 if !matches!(closed, Ok(Ok(()))) {
                     tracing::error!(%agent, "windows could not be closed");
                 }
+                device.tell(News::Agent { agent: agent.clone() });
                 vec![agent.clone()]
+            }
+            What::KeysChanged(Recipient::Person(person)) => {
+                if *person == device.inner.identity.person {
+                    device.tell(News::Devices);
+                }
+                return;
             }
             What::Relation(_) => match standing::all(device.records()) {
                 Ok(all) => all.into_iter().map(|known| known.agent).collect(),
                 Err(_) => return,
             },
             What::Claimed { message, device: other } if *other != device.inner.identity.device => {
-                // Where nobody is being asked, nobody needs to know.
-                let _ = device.inner.taken.send(message.clone());
+                device.inner.taken.add(message.clone());
                 return;
             }
             _ => return,

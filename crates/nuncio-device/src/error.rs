@@ -3,6 +3,7 @@
 use nuncio_a2h::client::RelayError;
 use nuncio_a2h::peer::SendError;
 use nuncio_core::Code;
+use nuncio_identity::seal::backup::BackupError;
 use nuncio_identity::seal::{KeepError, MeetError};
 
 /// Why a device did not do something.
@@ -43,6 +44,12 @@ impl From<RelayError> for DeviceError {
 
 impl From<MeetError> for DeviceError {
     fn from(error: MeetError) -> Self {
+        Self::new(error.code(), error.to_string())
+    }
+}
+
+impl From<BackupError> for DeviceError {
+    fn from(error: BackupError) -> Self {
         Self::new(error.code(), error.to_string())
     }
 }

@@ -12,6 +12,7 @@ use nuncio_core::ledger::Standing;
 use nuncio_core::manifest::{Checked, ManifestTool, Presets};
 use nuncio_core::policy::{ClientConsent, Decision, Facts, Protocol, decide};
 use nuncio_core::principal::Principal;
+use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
 use crate::standing::Known;
@@ -104,11 +105,17 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
     if case.kind == ConversationType::Group {
         return Err(denied(Reason::ToolNotSupportedInGroup));
     }
+    let tool = about.manifest.and_then(|checked| checked.manifest.tool(case.call.tool_name.as_str()));
     let asked = Duration::from_millis(case.call.timeout_ms);
-    if case.now > case.sealed_at.after(asked).after(SKEW) {
+    // However long an agent would wait: what its tool may take is what the manifest says.
+    let time = tool.map_or(asked, |tool| tool.timeout.min(asked));
+    if case.now > case.sealed_at.after(time).after(SKEW) {
         return Err(failed(ErrorCode::Unavailable, "the call came too late"));
     }
-    let tool = about.manifest.and_then(|checked| checked.manifest.tool(case.call.tool_name.as_str()));
+    if case.sealed_at > case.now.after(SKEW) {
+        let message = "the call comes from the future: the agent's clock or the device's is wrong";
+        return Err(failed(ErrorCode::Unavailable, message));
+    }
     let tool = tool.ok_or_else(|| denied(Reason::ToolNotDeclared))?;
     // The manifest says which permission a tool needs; a call that names another one wants to slip through.
     if case.call.permission_scope != tool.scope {
@@ -117,7 +124,7 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
     let standing = about.standing.filter(|standing| about.known.allows(standing, &tool.scope, case.now));
     let standing = standing.ok_or_else(|| denied(Reason::ScopeNotGranted))?;
     if let Err(faults) = tool.input.check(&case.call.arguments) {
-        let faults: Vec<_> = faults.iter().take(5).map(ToString::to_string).collect();
+        let faults: Vec<_> = faults.iter().take(5).map(|fault| plain(&fault.to_string())).collect();
         return Err(failed(ErrorCode::InvalidArguments, &faults.join("; ")));
     }
     let declared = about.manifest.and_then(|checked| checked.manifest.scope(tool.scope.as_str()));
@@ -125,7 +132,7 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
     let floors = [about.presets.floor(tool.scope.as_str()), about.floors.of(&tool.scope)];
     Ok(Admitted {
         stake: about.known.stake(&tool.scope, published, floors),
-        time: tool.timeout.min(asked),
+        time,
         tool: tool.clone(),
         ledger: standing.head.seq,
     })

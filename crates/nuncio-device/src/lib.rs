@@ -8,20 +8,36 @@
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
 pub mod audit;
+mod backup;
 mod calls;
+mod change;
 mod consent;
 mod device;
+mod devices;
 mod error;
+mod former;
 pub mod guard;
+mod introduction;
+mod news;
+pub mod pages;
 pub mod policy;
 pub mod prompt;
 mod records;
 mod standing;
+mod taken;
+pub mod talk;
 pub mod tools;
 mod vouched;
 mod windows;
+mod words;
 
-pub use consent::{Ask, AskedScope, Given};
+pub use backup::BackupFile;
+pub use change::Changed;
+pub use consent::{Ask, AskedScope, FoundAgent, Given};
 pub use device::{Device, DeviceConfig, DeviceIdentity};
+pub use devices::{Invite, OwnDevice, OwnStanding};
 pub use error::DeviceError;
+pub use former::Former;
+pub use news::News;
 pub use standing::Known;
+pub use words::{LANGUAGES, ScopeWords, Words};

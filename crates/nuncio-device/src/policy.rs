@@ -71,6 +71,10 @@ impl Prompt for PolicyFile {
     async fn ask(&self, question: &Question) -> Said {
         self.answer(question)
     }
+
+    fn is_attended(&self) -> bool {
+        false
+    }
 }
 
 #[cfg(test)]

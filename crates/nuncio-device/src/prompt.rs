@@ -8,6 +8,8 @@ use nuncio_core::ids::{AgentId, CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use serde::Serialize;
 
+use crate::words::{ScopeWords, Words};
+
 /// The longest text of an argument that is shown.
 const SHOWN: usize = 4000;
 
@@ -29,11 +31,13 @@ pub struct Question {
     /// What is to be run.
     pub tool: ToolName,
     /// What the agent says it is, in its words.
-    pub description: Option<String>,
+    pub description: Words,
     /// With exactly these arguments, as readable JSON.
     pub arguments: String,
     /// By which permission.
     pub scope: ScopeId,
+    /// What that means.
+    pub scope_words: ScopeWords,
     /// How much is at stake.
     pub sensitivity: Sensitivity,
     /// When it is too late to answer.
@@ -67,6 +71,11 @@ pub enum Said {
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
     /// Asks, and waits for an answer. It is dropped when it is too late, or another device was faster.
     async fn ask(&self, question: &Question) -> Said;
+
+    /// Whether a person may be sitting there. Where nobody does, their other devices go first with a no.
+    fn is_attended(&self) -> bool {
+        true
+    }
 }
 
 /// Says no to everything: for devices that nobody looks at.
@@ -77,6 +86,24 @@ pub struct Nobody;
 impl Prompt for Nobody {
     async fn ask(&self, _: &Question) -> Said {
         Said::No
+    }
+
+    fn is_attended(&self) -> bool {
+        false
+    }
+}
+
+/// Asks in two places at once; the first answer counts, and the question is gone from the other.
+#[derive(Debug)]
+pub struct Either(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
+
+#[async_trait]
+impl Prompt for Either {
+    async fn ask(&self, question: &Question) -> Said {
+        tokio::select! {
+            said = self.0.ask(question) => said,
+            said = self.1.ask(question) => said,
+        }
     }
 }
 
@@ -97,9 +124,28 @@ pub fn readable(arguments: &serde_json::Value) -> String {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use serde_json::json;
+
+    /// Some question.
+    pub(crate) fn question() -> Question {
+        Question {
+            id: "1".to_owned(),
+            agent: AgentId::parse("agt_1").unwrap(),
+            agent_name: "Notes".to_owned(),
+            verified: Verified::FirstContact,
+            call: CallId::parse("call_1").unwrap(),
+            conversation: ConversationId::parse("cnv_1").unwrap(),
+            tool: ToolName::parse("read_file").unwrap(),
+            description: Words::default(),
+            arguments: "{}".to_owned(),
+            scope: ScopeId::parse("filesystem:read").unwrap(),
+            scope_words: ScopeWords::default(),
+            sensitivity: Sensitivity::Medium,
+            until: Timestamp::from_millis(0),
+        }
+    }
 
     #[test]
     fn what_is_shown_cannot_turn_itself_round_or_go_on_for_ever() {

@@ -9,6 +9,9 @@ use serde::de::DeserializeOwned;
 /// How every name begins.
 const PREFIX: &str = "device/";
 
+/// A record with its name.
+pub(crate) type Named<T> = (String, Result<T, KeepError>);
+
 /// The device's records.
 #[derive(Debug, Clone)]
 pub(crate) struct Records(Arc<dyn Keep>);
@@ -21,8 +24,7 @@ impl Records {
     /// What is kept under a name.
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeepError> {
         let Some(bytes) = self.0.load(&format!("{PREFIX}{name}"))? else { return Ok(None) };
-        let damaged = |_| KeepError(format!("the record {name:?} cannot be read"));
-        serde_json::from_slice(&bytes).map(Some).map_err(damaged)
+        serde_json::from_slice(&bytes).map(Some).map_err(|_| damaged(name))
     }
 
     /// The change that keeps a value.
@@ -45,9 +47,25 @@ impl Records {
         if changes.is_empty() { Ok(()) } else { self.0.save(changes) }
     }
 
+    /// The records whose names begin so, in the order of their names, which stand beside; one that cannot be read says
+    /// so in its place.
+    pub(crate) fn all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<Named<T>>, KeepError> {
+        let records = self.0.all(&format!("{PREFIX}{prefix}"))?;
+        let named = |(name, bytes): (String, Vec<u8>)| {
+            let name = name.strip_prefix(PREFIX)?.to_owned();
+            let value = serde_json::from_slice(&bytes).map_err(|_| damaged(&name));
+            Some((name, value))
+        };
+        Ok(records.into_iter().filter_map(named).collect())
+    }
+
     /// The names that begin so, without what all begin with.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
         let names = self.0.names(&format!("{PREFIX}{prefix}"))?;
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())
     }
+}
+
+fn damaged(name: &str) -> KeepError {
+    KeepError(format!("the record {name:?} cannot be read"))
 }

@@ -40,9 +40,12 @@ pub struct Known {
     /// Scopes the person wants to be asked about more than the manifest says.
     #[serde(default)]
     pub stricter: BTreeMap<ScopeId, Sensitivity>,
-    /// Scopes that were allowed for once and were used, by the entry that allowed them.
+    /// Scopes that were allowed for once and were used, by the relation and the entry that allowed them.
     #[serde(default)]
-    pub used: BTreeMap<ScopeId, u64>,
+    pub used: BTreeMap<RelationId, BTreeMap<ScopeId, u64>>,
+    /// Whether the person took everything back, be it that the relay has not heard of it yet.
+    #[serde(default)]
+    pub taken_back: bool,
     /// When it was last looked at.
     pub at: Timestamp,
 }
@@ -62,6 +65,7 @@ impl Known {
             accepted: BTreeMap::new(),
             stricter: BTreeMap::new(),
             used: BTreeMap::new(),
+            taken_back: false,
             at: now,
         }
     }
@@ -79,7 +83,7 @@ impl Known {
         let seen = self.entries.first().and_then(|first| self.seen.get(&first.relation_id)).copied();
         let whole = standing.head.seq >= seen.unwrap_or_default();
         let theirs = standing.agent == self.agent && standing.person == *person;
-        (theirs && whole && !standing.ended).then_some(standing)
+        (theirs && whole && !standing.ended && !self.taken_back).then_some(standing)
     }
 
     /// Remembers how far a ledger has got; it does not go back.
@@ -97,7 +101,30 @@ impl Known {
     /// Whether a scope was allowed for once, and that once is over.
     fn is_spent(&self, standing: &Standing, scope: &ScopeId) -> bool {
         let once = standing.granted.get(scope) == Some(&nuncio_core::grant::Term::Once);
-        once && self.used.get(scope).is_some_and(|used| *used >= self.given_at(scope))
+        let used = self.used.get(&standing.relation).and_then(|used| used.get(scope));
+        once && used.is_some_and(|used| *used >= self.given_at(scope))
+    }
+
+    /// Remembers that a scope was used.
+    pub(crate) fn spend(&mut self, scope: &ScopeId) {
+        let (relation, given) = (self.entries.first().map(|first| first.relation_id.clone()), self.given_at(scope));
+        relation.into_iter().for_each(|relation| {
+            self.used.entry(relation).or_default().insert(scope.clone(), given);
+        });
+    }
+
+    /// Whether it is only this device that cannot say that a scope is allowed: it does not know who signed, or what was
+    /// allowed for once may have been used on another, or not.
+    pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
+        let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatures);
+        let unknown = matches!(proved, Err(ledger::Refused::UnknownDevice { .. }));
+        let spent = || self.standing(person).is_some_and(|standing| self.is_spent(&standing, scope));
+        unknown || self.has_other_devices() && spent()
+    }
+
+    /// Whether the person has another device that counts.
+    pub(crate) fn has_other_devices(&self) -> bool {
+        self.devices.iter().filter(|device| device.revoked_at.is_none()).count() > 1
     }
 
     /// The number of the entry that last allowed a scope.
@@ -111,8 +138,19 @@ impl Known {
     /// wants. Nobody's word makes it less.
     #[must_use]
     pub fn stake(&self, scope: &ScopeId, published: Sensitivity, floors: [Option<Sensitivity>; 2]) -> Sensitivity {
-        let own = [self.accepted.get(scope).copied(), self.stricter.get(scope).copied()];
-        own.into_iter().chain(floors).flatten().fold(published, Ord::max)
+        let least = self.stake_at_least(scope, published, floors);
+        self.stricter.get(scope).map_or(least, |own| least.max(*own))
+    }
+
+    /// The same without what the person wants: they may make it more, and never less than this.
+    #[must_use]
+    pub fn stake_at_least(
+        &self,
+        scope: &ScopeId,
+        published: Sensitivity,
+        floors: [Option<Sensitivity>; 2],
+    ) -> Sensitivity {
+        self.accepted.get(scope).copied().into_iter().chain(floors.into_iter().flatten()).fold(published, Ord::max)
     }
 
     /// The hash of its manifest; none when it has none.
@@ -140,6 +178,11 @@ pub(crate) fn all(records: &Records) -> Result<Vec<Known>, KeepError> {
 /// The change that keeps it.
 pub(crate) fn put(known: &Known) -> nuncio_identity::seal::Change {
     Records::put(&name(&known.agent), known)
+}
+
+/// The change that forgets it.
+pub(crate) fn gone(agent: &AgentId) -> nuncio_identity::seal::Change {
+    Records::gone(&name(agent))
 }
 
 #[cfg(test)]

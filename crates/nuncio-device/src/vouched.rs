@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::bundle::KeyBundle;
+use nuncio_core::ids::DeviceId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{Outgoing, Trust};
@@ -15,6 +16,11 @@ const TIME: Duration = Duration::from_secs(3);
 
 /// How large a document is.
 const MAX_BYTES: usize = 256 * 1024;
+
+/// The keys that one device of an agent's signs with, or all.
+pub(crate) fn of<'a>(pinned: &'a [KeyBundle], device: Option<&'a DeviceId>) -> impl Iterator<Item = &'a KeyBundle> {
+    pinned.iter().filter(move |bundle| device.is_none_or(|device| bundle.keys.device_id == *device))
+}
 
 /// The DID that vouches for these keys; none when none does, or its host cannot be asked now.
 pub(crate) async fn by(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {

@@ -1,9 +1,9 @@
 //! What was allowed a while ago and is not asked again: 24 hours from the last time, for one agent, one permission, in
-//! one conversation, on this device.
+//! one conversation, on this device, to the keys that were shown when the person said yes.
 
 use std::time::Duration;
 
-use nuncio_core::ids::{AgentId, ConversationId, ScopeId};
+use nuncio_core::ids::{AgentId, ConversationId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{Change, KeepError};
 use serde::{Deserialize, Serialize};
@@ -26,13 +26,15 @@ struct Window {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Pane<'a> {
     pub(crate) agent: &'a AgentId,
+    /// The agent's device that called: another may have been slipped in by the relay.
+    pub(crate) by: &'a DeviceId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) scope: &'a ScopeId,
 }
 
 impl Pane<'_> {
     fn name(&self) -> String {
-        format!("window/{}/{}/{}", self.agent, self.conversation, self.scope)
+        format!("window/{}/{}/{}/{}", self.agent, self.by, self.conversation, self.scope)
     }
 }
 

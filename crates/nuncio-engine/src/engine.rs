@@ -20,7 +20,7 @@ use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::ServedAgents;
-use crate::relay::{Called, RelayRules, ToolCallRates};
+use crate::relay::{Called, RelayRules, Streams, ToolCallRates};
 use crate::vault::Vault;
 
 /// What the engine stands on.
@@ -109,6 +109,7 @@ struct Inner {
     mailrooms: Mailrooms,
     tool_calls: ToolCallRates,
     called: Called,
+    streams: Streams,
     /// Told when someone is owed a callback.
     owed: Notify,
     /// Told when an agent has answered a message.
@@ -141,6 +142,7 @@ impl Engine {
             mailrooms: Mailrooms::default(),
             tool_calls: ToolCallRates::default(),
             called: Called::default(),
+            streams: Streams::default(),
             owed: Notify::new(),
             answers: Notify::new(),
             process: random_name(&*ports.entropy, "proc_"),
@@ -292,6 +294,10 @@ impl Engine {
 
     pub(crate) fn called(&self) -> &Called {
         &self.inner.called
+    }
+
+    pub(crate) fn streams(&self) -> &Streams {
+        &self.inner.streams
     }
 
     pub(crate) fn owed(&self) -> &Notify {

@@ -10,12 +10,17 @@ mod conversations;
 mod keys;
 mod messages;
 mod rates;
+mod streams;
 mod webhooks;
 
 pub use conversations::NewConversation;
 pub use keys::{KeyUpload, KeysHeld};
 pub use messages::{NewPost, Receipt};
 pub(crate) use rates::ToolCallRates;
+pub(crate) use streams::Streams;
+pub use streams::{
+    MAX_STREAM_PIECE, MAX_STREAM_START, StreamEar, StreamEnd, StreamPiece, StreamTold, StreamWhat, Streamer,
+};
 pub use webhooks::{AgentCall, Answered, CallKey, CallOutcome, Probe, WaitingDelivery, WebhookSecret, WebhookView};
 pub(crate) use webhooks::{Called, Reconnection};
 

@@ -16,5 +16,7 @@ mod people;
 mod publish;
 #[path = "it/relations.rs"]
 mod relations;
+#[path = "it/streams.rs"]
+mod streams;
 #[path = "it/world.rs"]
 mod world;

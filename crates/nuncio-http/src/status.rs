@@ -28,6 +28,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::RelationNotFound
         | Code::ConversationNotFound
         | Code::MessageNotFound
+        | Code::StreamNotFound
         | Code::KeysNotFound
         | Code::BackupNotFound => StatusCode::NOT_FOUND,
         Code::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,

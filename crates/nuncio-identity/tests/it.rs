@@ -30,6 +30,8 @@ mod resolution_urls;
 mod seal_backup;
 #[path = "it/seal_crash.rs"]
 mod seal_crash;
+#[path = "it/seal_decided.rs"]
+mod seal_decided;
 #[path = "it/seal_exchange.rs"]
 mod seal_exchange;
 #[path = "it/seal_hostile.rs"]
@@ -38,6 +40,8 @@ mod seal_hostile;
 mod seal_insider;
 #[path = "it/seal_peer.rs"]
 mod seal_peer;
+#[path = "it/seal_stream.rs"]
+mod seal_stream;
 #[path = "it/seal_trust.rs"]
 mod seal_trust;
 #[path = "it/seal_world.rs"]

@@ -32,7 +32,7 @@ macro_rules! assets {
 
 /// What all pages share.
 const SHARED: &[Asset] =
-    assets!["icon.svg", "base.css", "frame.css", "early.js", "switches.js", "dom.js", "announce.js"];
+    assets!["icon.svg", "base.css", "frame.css", "early.js", "switches.js", "dom.js", "announce.js", "forms.js"];
 
 /// Files that are served together: some pages' own, and those that all pages share.
 #[derive(Debug)]

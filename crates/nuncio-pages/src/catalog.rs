@@ -35,6 +35,20 @@ pub fn differences(one: &str, other: &str) -> Vec<String> {
     keys.into_iter().filter(differs).cloned().collect()
 }
 
+/// Where a Chinese catalog has half-width punctuation among its characters; for tests. What is code stays as it is.
+#[must_use]
+pub fn half_width(chinese: &str) -> Vec<String> {
+    let is_chinese = |c: char| ('\u{3400}'..='\u{9fff}').contains(&c);
+    let is_half = |c: char| matches!(c, ',' | ';' | ':' | '?' | '!');
+    let wrong = |text: &str| {
+        let words: String = text.split('`').step_by(2).collect();
+        let chars: Vec<char> = words.chars().collect();
+        chars.windows(2).any(|two| is_chinese(two[0]) && is_half(two[1]) || is_half(two[0]) && is_chinese(two[1]))
+    };
+    let Ok(entries) = entries(chinese) else { return vec!["it cannot be read".to_owned()] };
+    entries.into_iter().filter(|(_, text)| wrong(text)).map(|(key, _)| key).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -45,5 +59,11 @@ mod tests {
         let other = "[a]\nsame = \"{n} y\"\nempty = \" \"\nblank = \"{m}\"\nmore = \"x\"\n";
         assert_eq!(differences(one, other), ["a.blank", "a.empty", "a.missing", "a.more"]);
         assert_eq!(differences(one, one), Vec::<String>::new());
+    }
+
+    #[test]
+    fn chinese_has_its_own_punctuation() {
+        let catalog = "[a]\ngood = \"打开，`a: b`。\"\nhalf = \"打开,或关闭\"\nend = \"真的吗?\"\n";
+        assert_eq!(half_width(catalog), ["a.end", "a.half"]);
     }
 }

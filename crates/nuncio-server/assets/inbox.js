@@ -1,21 +1,11 @@
 // The inbox keeps itself fresh: times in the reader's own zone, and a word when something changed.
 // Nothing here is needed to do the work; without it the pages are only a little less lively.
 
+import { localTimes, sendOnce } from "./forms.js";
 import { switches } from "./switches.js";
 
 /** How often to ask whether something changed. */
 const EVERY = 5000;
-
-const language = document.documentElement.lang;
-
-/** A moment in the reader's own time. */
-function local() {
-  const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "short" });
-  for (const time of document.querySelectorAll("time")) {
-    time.title = time.textContent;
-    time.textContent = format.format(new Date(time.dateTime));
-  }
-}
 
 /** What is typed as a time is meant in the reader's own zone, as it is on that day. */
 function zones() {
@@ -62,23 +52,9 @@ function watch(main) {
   document.addEventListener("visibilitychange", look);
 }
 
-/** A form is sent once, however often its button is pressed. */
-function once() {
-  for (const form of document.forms) {
-    form.addEventListener("submit", (event) => {
-      if (form.dataset.sent) event.preventDefault();
-      form.dataset.sent = "yes";
-    });
-  }
-  // A page that comes back from the browser's memory can be sent again.
-  addEventListener("pageshow", () => {
-    for (const form of document.forms) delete form.dataset.sent;
-  });
-}
-
 switches();
-local();
+localTimes();
 zones();
-once();
+sendOnce();
 const main = document.querySelector("[data-watch]");
 if (main) watch(main);

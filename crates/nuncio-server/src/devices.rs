@@ -35,6 +35,7 @@ use crate::error::StartError;
 use crate::settings::RelaySetting;
 use crate::system::SystemEntropy;
 
+mod preview;
 mod talk;
 
 use talk::Talk;

@@ -102,6 +102,22 @@ impl Keep for Cabinet {
         }
         Ok(found)
     }
+
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+        let connection = self.connection()?;
+        let sql = "SELECT name, value FROM records WHERE name >= ?1 ORDER BY name";
+        let mut query = connection.prepare_cached(sql).map_err(failed)?;
+        let mut rows = query.query([prefix]).map_err(failed)?;
+        let mut found = Vec::new();
+        while let Some(row) = rows.next().map_err(failed)? {
+            let name: String = row.get(0).map_err(failed)?;
+            if !name.starts_with(prefix) {
+                break;
+            }
+            found.push((name, row.get(1).map_err(failed)?));
+        }
+        Ok(found)
+    }
 }
 
 #[cfg(test)]
@@ -127,5 +143,8 @@ mod tests {
         assert_eq!(cabinet.load("b").unwrap(), None);
         assert_eq!(cabinet.names("a/").unwrap(), ["a/1", "a/2"]);
         assert_eq!(cabinet.names("c").unwrap(), Vec::<String>::new());
+        let all = cabinet.all("a/").unwrap();
+        assert_eq!(all, [("a/1".to_owned(), b"three".to_vec()), ("a/2".to_owned(), b"two".to_vec())]);
+        assert_eq!(cabinet.all("c").unwrap(), []);
     }
 }

@@ -12,7 +12,7 @@ use url::Url;
 
 use super::who::{Sign, ask};
 use super::{RelayError, read};
-use crate::wire::auth::EnrolledView;
+use crate::wire::auth::{EnrolledView, KeysView, ServerView};
 
 /// An invite, as it was given to a person.
 #[derive(Debug, Clone)]
@@ -51,18 +51,28 @@ pub async fn enrol(
     key: PublicKey,
     sign: &Sign,
 ) -> Result<Enrolled, RelayError> {
+    let other = |message: &str| RelayError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
+    let is_other = |server: &ServerView| {
+        invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
+    };
+    // Before the code is used up: it works once.
+    let shown: KeysView = read::read(ask(fetch, &invitation.url, invitation.trust, "/auth/keys", None).await?)?;
+    if is_other(&shown.server) {
+        return Err(other(
+            "the server's key is not the one the invite names: somebody stands between, or it was mistyped",
+        ));
+    }
     let enrolment = Enrolment { invite: Digest::of_bytes(invitation.code.as_bytes()), key, name: name.to_owned() };
     let body = json!({
         "code": invitation.code, "device_name": name,
         "public_key": key, "signature": sign(&enrolment.message()),
     });
-    let answer = ask(fetch, &invitation.url, invitation.trust, "/auth/enroll", &body).await?;
+    let answer = ask(fetch, &invitation.url, invitation.trust, "/auth/enroll", Some(&body)).await?;
     let EnrolledView { device, server, .. } = read::read(answer)?;
-    let other = |message: &str| RelayError::Refused { code: Code::PeerUntrusted, message: message.to_owned() };
     if device.public_key != key {
         return Err(other("the server let another key in than this device's: somebody stands between"));
     }
-    if invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected) {
+    if is_other(&server) {
         return Err(other("the server's key is not the one the invite names: somebody stands between"));
     }
     let (audience, server_key) = (server.audience, server.public_key);

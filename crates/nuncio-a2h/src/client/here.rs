@@ -1,18 +1,23 @@
 //! The relay in this very process.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Conversation, MessagePlace, Post};
+use nuncio_core::conversation::{Conversation, MessagePlace, Post, StreamId};
 use nuncio_core::happening::{Happening, MailedEvent, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost};
+use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, Streamer};
 use nuncio_engine::{Caller, Credential, Engine, EngineError};
 use serde_json::Value;
+use tokio::sync::{Mutex, mpsc};
 
 use super::{Delivered, Relay, RelayError, What};
+use crate::streamed;
+use crate::wire::stream::{StreamFrame, StreamNews};
 
 /// How many events are read at once.
 const BATCH: usize = 100;
@@ -26,6 +31,10 @@ pub struct LocalRelay {
     engine: Engine,
     caller: Caller,
     me: Recipient,
+    /// What it has to do with streams, once it streamed.
+    streamer: Arc<Mutex<Option<Streamer>>>,
+    /// Which of them were ended, to be told among the events.
+    ended: (mpsc::UnboundedSender<StreamNews>, Mutex<mpsc::UnboundedReceiver<StreamNews>>),
 }
 
 impl LocalRelay {
@@ -33,7 +42,32 @@ impl LocalRelay {
     #[must_use]
     pub fn new(engine: Engine, agent: AgentId) -> Self {
         let caller = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
-        Self { engine, caller, me: Recipient::Agent(agent) }
+        let (tell, ended) = mpsc::unbounded_channel();
+        let (me, ended) = (Recipient::Agent(agent), (tell, Mutex::new(ended)));
+        Self { engine, caller, me, streamer: Arc::default(), ended }
+    }
+
+    /// Ends a stream once its time is over, also if nobody says anything more.
+    fn watch(&self, stream: StreamId) {
+        let (engine, streamer, tell) = (self.engine.clone(), Arc::downgrade(&self.streamer), self.ended.0.clone());
+        self.engine.spawn(async move {
+            loop {
+                let due = {
+                    let Some(streamer) = streamer.upgrade() else { return };
+                    let mut streamer = streamer.lock().await;
+                    let Some(streamer) = &mut *streamer else { return };
+                    for (stream, why) in streamer.expire() {
+                        let _ = tell.send(StreamNews::ended(stream, why.as_str()));
+                    }
+                    streamer.due_of(&stream)
+                };
+                let Some(due) = due else { return };
+                tokio::select! {
+                    () = engine.clock().sleep_until(due) => {}
+                    () = engine.until_closing() => return,
+                }
+            }
+        });
     }
 
     async fn delivered(&self, mailed: MailedEvent) -> Result<Delivered, RelayError> {
@@ -100,7 +134,13 @@ impl Relay for LocalRelay {
             Some(after) => after,
             None => self.engine.mail_read(&self.me, READER).await?,
         };
-        let mail = self.engine.next_mail(&self.me, after, BATCH).await?;
+        let mut ended = self.ended.1.lock().await;
+        let mail = tokio::select! {
+            mail = self.engine.next_mail(&self.me, after, BATCH) => mail?,
+            Some(news) = ended.recv() => {
+                return Ok(vec![Delivered { seq: 0, what: What::Stream(Box::new(news)) }]);
+            }
+        };
         if mail.is_empty() {
             return Err(RelayError::Unreachable("the server is stopping".to_owned()));
         }
@@ -127,6 +167,24 @@ impl Relay for LocalRelay {
         let version = self.engine.current_manifest(&account).await?;
         let text = version.and_then(|version| version.manifest);
         Ok(text.and_then(|text| serde_json::from_str(&text).ok()).unwrap_or_default())
+    }
+
+    fn streams(&self) -> bool {
+        true
+    }
+
+    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
+        let mut streamer = self.streamer.lock().await;
+        let streamer = match &mut *streamer {
+            Some(streamer) => streamer,
+            none => none.insert(self.engine.streamer(self.caller.clone())?),
+        };
+        let begins = matches!(frame, StreamFrame::Start(_)).then(|| frame.stream().clone());
+        streamed::take(streamer, frame).await?;
+        if let Some(stream) = begins {
+            self.watch(stream);
+        }
+        Ok(())
     }
 }
 

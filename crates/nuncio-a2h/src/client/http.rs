@@ -1,6 +1,6 @@
 //! A relay over the network: requests by HTTP, events by WebSocket or by long polling.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -15,18 +15,22 @@ use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId};
 use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
 use nuncio_engine::ports::{Dial, Fetch};
 use serde_json::{Value, json};
-use tokio::sync::Mutex;
+use tokio::sync::{Mutex, mpsc};
 use url::Url;
 
 use super::read::{self, garbled, kind_of_two};
 use super::socket::Connection;
 use super::who::{Credentials, Who};
 use super::{Delivered, Relay, RelayError};
+use crate::wire::frame::ClientFrame;
+use crate::wire::stream::StreamFrame;
 
 /// How long a request may take.
 pub(super) const TIME: Duration = Duration::from_secs(30);
 /// How long the relay may wait before it answers a poll.
 const POLL: Duration = Duration::from_secs(25);
+/// How much of streams may wait to be sent.
+const STREAMS: usize = 256;
 /// How much of an answer is read.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
@@ -49,6 +53,8 @@ pub struct HttpRelay {
     /// How events come: by a connection, or by asking.
     dial: Option<Arc<dyn Dial>>,
     connection: Mutex<Option<Connection>>,
+    /// Where streams go while there is a connection.
+    streaming: std::sync::Mutex<Option<mpsc::Sender<String>>>,
 }
 
 impl HttpRelay {
@@ -76,7 +82,15 @@ impl HttpRelay {
         dial: Option<Arc<dyn Dial>>,
     ) -> Self {
         let me = credentials.who().recipient();
-        Self { address, me, credentials, fetch, dial, connection: Mutex::new(None) }
+        Self {
+            address,
+            me,
+            credentials,
+            fetch,
+            dial,
+            connection: Mutex::new(None),
+            streaming: std::sync::Mutex::default(),
+        }
     }
 
     /// Asks for something below `/a2h`; what stands in `data`.
@@ -119,6 +133,26 @@ impl HttpRelay {
         };
         let answer = self.fetch.fetch(outgoing).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
         understood(&answer)
+    }
+
+    async fn connect(&self, dial: &dyn Dial, after: Option<u64>) -> Result<Connection, RelayError> {
+        let token = self.credentials.token().await?;
+        let (path, who) = match self.credentials.who() {
+            Who::Agent(agent) => (
+                format!("/ws/agent?agent_id={agent}"),
+                json!({"type": "auth", "agent_id": agent, "token": token, "after": after}),
+            ),
+            Who::Device(..) => ("/ws/human".to_owned(), json!({"type": "auth", "token": token, "after": after})),
+        };
+        let (outgoing, streams) = mpsc::channel(STREAMS);
+        let url = below(&self.address.url, &path)?;
+        let connection = Connection::open(dial, url, self.address.trust, who, streams).await?;
+        *self.streaming() = connection.streams.then_some(outgoing);
+        Ok(connection)
+    }
+
+    fn streaming(&self) -> std::sync::MutexGuard<'_, Option<mpsc::Sender<String>>> {
+        self.streaming.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     async fn poll(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
@@ -194,22 +228,10 @@ impl Relay for HttpRelay {
     async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
         let Some(dial) = &self.dial else { return self.poll(after).await };
         let mut slot = self.connection.lock().await;
-        // Taken out while it is read: one that breaks is not put back.
+        // Taken out while it is read: one that breaks, or that nobody waits for any more, is not put back.
         let mut connection = match slot.take() {
             Some(connection) => connection,
-            None => {
-                let token = self.credentials.token().await?;
-                let (path, who) = match self.credentials.who() {
-                    Who::Agent(agent) => (
-                        format!("/ws/agent?agent_id={agent}"),
-                        json!({"type": "auth", "agent_id": agent, "token": token, "after": after}),
-                    ),
-                    Who::Device(..) => {
-                        ("/ws/human".to_owned(), json!({"type": "auth", "token": token, "after": after}))
-                    }
-                };
-                Connection::open(&**dial, below(&self.address.url, &path)?, self.address.trust, who).await?
-            }
+            None => self.connect(&**dial, after).await?,
         };
         let events = connection.next(&*self.credentials).await?;
         *slot = Some(connection);
@@ -233,6 +255,19 @@ impl Relay for HttpRelay {
 
     async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError> {
         Ok(self.ask("GET", &format!("/agents/{agent}"), None).await?["capability_manifest"].take())
+    }
+
+    fn streams(&self) -> bool {
+        self.streaming().as_ref().is_some_and(|outgoing| !outgoing.is_closed())
+    }
+
+    async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
+        let frame = json!(ClientFrame::from(frame)).to_string();
+        let sent = self.streaming().as_ref().is_some_and(|outgoing| outgoing.try_send(frame).is_ok());
+        match sent {
+            true => Ok(()),
+            false => Err(RelayError::Unreachable("there is no connection, or it does not keep up".to_owned())),
+        }
     }
 }
 

@@ -67,6 +67,11 @@ pub(super) fn message(value: Value) -> Result<Posted, RelayError> {
 /// An event; none for a frame that is none, such as a word about the connection.
 pub(super) fn event(value: Value) -> Result<Option<Delivered>, RelayError> {
     let Some(kind) = value["type"].as_str().map(str::to_owned) else { return Ok(None) };
+    if kind.starts_with("stream.") {
+        // As nothing of it is kept, what cannot be read is passed over.
+        let news = serde_json::from_value(value).ok().map(|news| What::Stream(Box::new(news)));
+        return Ok(news.map(|what| Delivered { seq: 0, what }));
+    }
     let Some(seq) = value["seq"].as_u64() else { return Ok(None) };
     let what = match kind.as_str() {
         // One that cannot be read is one somebody broke on the way; it is passed over, not stumbled over.

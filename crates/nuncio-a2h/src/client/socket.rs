@@ -7,6 +7,7 @@ use nuncio_engine::ports::Dial;
 use nuncio_engine::ports::dial::{Dialled, Frame, Wire};
 use nuncio_engine::ports::fetch::Trust;
 use serde_json::{Value, json};
+use tokio::sync::mpsc;
 use url::Url;
 
 use super::read::{event, garbled};
@@ -21,6 +22,10 @@ const MAX_FRAME: usize = 1024 * 1024;
 /// A connection that knows who we are.
 pub(super) struct Connection {
     wire: Box<dyn Wire>,
+    /// What is to be sent besides.
+    outgoing: mpsc::Receiver<String>,
+    /// Whether the relay takes streams.
+    pub(super) streams: bool,
 }
 
 impl std::fmt::Debug for Connection {
@@ -30,15 +35,21 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects and says who we are.
-    pub(super) async fn open(dial: &dyn Dial, url: Url, trust: Trust, who: Value) -> Result<Self, RelayError> {
+    /// Connects and says who we are. Whatever is put into `outgoing` from then on is sent while events are waited for.
+    pub(super) async fn open(
+        dial: &dyn Dial,
+        url: Url,
+        trust: Trust,
+        who: Value,
+        outgoing: mpsc::Receiver<String>,
+    ) -> Result<Self, RelayError> {
         let to = Dialled { url, trust, timeout: TIME, max_frame: MAX_FRAME };
         let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
-        let mut connection = Self { wire };
+        let mut connection = Self { wire, outgoing, streams: false };
         connection.say(&without_null(who)).await?;
         let answer = connection.frame().await?;
         match answer["type"].as_str() {
-            Some("auth.ok") => Ok(connection),
+            Some("auth.ok") => Ok(Self { streams: answer["streams"] == true, ..connection }),
             Some("auth.error") => Err(unknown(&answer)),
             _ => Err(garbled("it did not say whether we are known")),
         }
@@ -52,16 +63,22 @@ impl Connection {
     }
 
     async fn frame(&mut self) -> Result<Value, RelayError> {
-        match self.wire.next().await {
-            Frame::Text(text) => serde_json::from_str(&text).map_err(|why| garbled(&why.to_string())),
-            Frame::Closed(code) => Err(broken(code)),
-        }
+        read(self.wire.next().await)
     }
 
     /// The next event; words about the connection are dealt with here.
     pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<Delivered>, RelayError> {
         loop {
-            let frame = self.frame().await?;
+            let next = tokio::select! {
+                frame = self.wire.next() => frame,
+                Some(text) = self.outgoing.recv() => {
+                    if !self.wire.send(text).await {
+                        return Err(broken(None));
+                    }
+                    continue;
+                }
+            };
+            let frame = read(next)?;
             match frame["type"].as_str() {
                 Some("auth.expiring") => {
                     let token = credentials.token().await?;
@@ -80,6 +97,13 @@ impl Connection {
     /// Everything up to there is dealt with.
     pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
         self.say(&json!({"type": "ack", "seq": seq})).await
+    }
+}
+
+fn read(frame: Frame) -> Result<Value, RelayError> {
+    match frame {
+        Frame::Text(text) => serde_json::from_str(&text).map_err(|why| garbled(&why.to_string())),
+        Frame::Closed(code) => Err(broken(code)),
     }
 }
 

@@ -149,7 +149,7 @@ impl Credentials for DeviceLogin {
         let signature = (self.sign)(&assertion.message());
         let mut body = json!(assertion);
         body["signature"] = json!(signature);
-        let answer = ask(&*self.fetch, &self.url, self.trust, "/auth/token", &body).await?;
+        let answer = ask(&*self.fetch, &self.url, self.trust, "/auth/token", Some(&body)).await?;
         let fresh: Earned = read::read(answer)?;
         *earned = Some((fresh.access_token.clone(), fresh.expires_at));
         Ok(fresh.access_token)
@@ -162,13 +162,13 @@ pub(super) async fn ask(
     url: &Url,
     trust: Trust,
     path: &str,
-    body: &Value,
+    body: Option<&Value>,
 ) -> Result<Value, RelayError> {
     let outgoing = Outgoing {
-        method: "POST",
+        method: if body.is_some() { "POST" } else { "GET" },
         url: http::below(url, path)?,
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],
-        body: Some(Bytes::from(body.to_string())),
+        body: body.map(|body| Bytes::from(body.to_string())),
         trust,
         timeout: http::TIME,
         max_bytes: 64 * 1024,

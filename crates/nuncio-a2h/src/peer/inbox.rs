@@ -1,6 +1,6 @@
 //! Receiving: opened once, kept until it is dealt with, in the order of its conversation.
 
-use nuncio_core::conversation::{ContentType, ConversationType, Posted};
+use nuncio_core::conversation::{ContentType, ConversationType, Post, Posted};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId};
 use nuncio_identity::seal::{Letter, OpenError, Told};
@@ -49,7 +49,11 @@ impl Peer {
                 self.inner.handler.on_event(self, &What::KeysChanged(owner)).await;
                 Ok(())
             }
-            What::Message(_) => Ok(()),
+            What::Message(posted) => self.receive_own(*posted).await,
+            What::Stream(news) => {
+                self.hear(*news).await;
+                Ok(())
+            }
             other => {
                 self.inner.handler.on_event(self, &other).await;
                 Ok(())
@@ -57,7 +61,7 @@ impl Peer {
         }
     }
 
-    async fn receive_message(&self, posted: Posted) -> Result<(), SendError> {
+    pub(super) async fn receive_message(&self, posted: Posted) -> Result<(), SendError> {
         let conversation = match self.conversation(&posted.conversation).await {
             Ok(conversation) => conversation,
             // We take part no more, or never did.
@@ -73,16 +77,33 @@ impl Peer {
         match opened {
             Ok(Some(inbound)) => self.handle(inbound),
             Ok(None) | Err(OpenError::Replayed) => {}
-            Err(OpenError::SessionLost { device }) => self.rekey(&posted, conversation.kind, device).await?,
-            Err(OpenError::Keep(why)) => return Err(why.into()),
-            Err(why) => {
-                let Posted { conversation, seq, post, .. } = posted;
-                tracing::warn!(%conversation, seq, %why, "a message was refused");
-                let refused = Refused { conversation, seq, sender: post.sender, why };
-                self.inner.handler.on_refused(self, refused).await;
+            Err(OpenError::SessionLost { device }) => {
+                self.rekey(&posted, conversation.kind, device.clone()).await?;
+                // A call is sent again; what else was lost is told.
+                if posted.post.content_type != ContentType::Artifact {
+                    self.refuse(posted, OpenError::SessionLost { device }).await;
+                }
             }
+            Err(OpenError::Keep(why)) => return Err(why.into()),
+            Err(why) => self.refuse(posted, why).await,
         }
         Ok(())
+    }
+
+    /// Tells that a message was not opened.
+    async fn refuse(&self, posted: Posted, why: OpenError) {
+        let Posted { conversation, seq, post: Post { sender, content_type, .. }, .. } = posted;
+        tracing::warn!(%conversation, seq, %why, "a message was refused");
+        let to_read = match content_type {
+            ContentType::System => false,
+            // What another device of one's own answers to a call is nothing to read.
+            ContentType::Artifact => sender != *self.me(),
+            _ => true,
+        };
+        if to_read {
+            let refused = Refused { conversation, seq, sender, content_type, why };
+            self.inner.handler.on_refused(self, refused).await;
+        }
     }
 
     /// Opens a message, and keeps it in the same write as the new state of the keys. Answers to calls are
@@ -144,15 +165,20 @@ impl Peer {
             self.answered(&came.conversation, response);
         }
         if came.rekeyed {
-            // Apart: it may have to wait until the relay takes more calls, and everything else goes on.
-            let (peer, conversation) = (self.clone(), came.conversation);
-            tokio::spawn(async move {
-                if let Err(error) = peer.call_again(&conversation).await {
-                    tracing::warn!(%conversation, %error, "a call was not sent again");
-                }
-            });
+            self.rekeyed(came.conversation);
         }
         Ok(Ok(came.arrived.map(Inbound::from)))
+    }
+
+    /// A device had lost its session: what it did not answer is sent again. Apart, as it may have to wait until the
+    /// relay takes more calls, and everything else goes on.
+    pub(super) fn rekeyed(&self, conversation: ConversationId) {
+        let peer = self.clone();
+        tokio::spawn(async move {
+            if let Err(error) = peer.call_again(&conversation).await {
+                tracing::warn!(%conversation, %error, "a call was not sent again");
+            }
+        });
     }
 
     /// Tells a device that the session with it is lost: what it sends next begins a new one.

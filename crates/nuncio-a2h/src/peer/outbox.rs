@@ -20,7 +20,7 @@ use super::{Inbound, Peer, lock};
 use crate::client::RelayError;
 
 /// How the names of what waits to be sent begin.
-const OUTBOX: &str = "peer/out/";
+pub(super) const OUTBOX: &str = "peer/out/";
 
 /// How long a message that is no call is tried to be sent.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
@@ -30,7 +30,7 @@ const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 /// A sealed message on its way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-struct Leaving {
+pub(super) struct Leaving {
     conversation: ConversationId,
     client_id: ClientMessageId,
     content_type: ContentType,
@@ -41,9 +41,21 @@ struct Leaving {
 }
 
 /// How a message is named, and what it answers.
-struct Answers {
-    client_id: ClientMessageId,
-    in_reply_to: Option<MessageId>,
+#[derive(Debug)]
+pub(super) struct Answers {
+    pub(super) client_id: ClientMessageId,
+    pub(super) in_reply_to: Option<MessageId>,
+}
+
+impl Answers {
+    /// The one answer to a message: named by it.
+    pub(super) fn to(message: &Inbound) -> Result<Self, SendError> {
+        let place = MessagePlace { conversation: message.conversation.clone(), seq: message.seq };
+        let named = Digest::of_bytes(format!("{}\n{}", place.conversation, place.seq).as_bytes()).to_string();
+        let client_id =
+            ClientMessageId::parse(&format!("r_{}", &named[..32])).map_err(|why| SendError::Fault(why.to_string()))?;
+        Ok(Self { client_id, in_reply_to: place.id().ok() })
+    }
 }
 
 impl Leaving {
@@ -78,12 +90,13 @@ impl Peer {
     /// # Errors
     /// It was not taken.
     pub async fn reply(&self, to: &Inbound, content_type: ContentType, payload: Value) -> Result<(), SendError> {
-        let place = MessagePlace { conversation: to.conversation.clone(), seq: to.seq };
-        let named = Digest::of_bytes(format!("{}\n{}", place.conversation, place.seq).as_bytes()).to_string();
-        let client_id =
-            ClientMessageId::parse(&format!("r_{}", &named[..32])).map_err(|why| SendError::Fault(why.to_string()))?;
-        let answers = Answers { client_id, in_reply_to: place.id().ok() };
-        match self.deliver_as(answers, &to.conversation, content_type, None, payload, None).await {
+        let leaving = self.prepare(Answers::to(to)?, &to.conversation, content_type, None, payload, None).await?;
+        self.send_answer(&leaving).await
+    }
+
+    /// Sends what may be an answer that was given before.
+    pub(super) async fn send_answer(&self, leaving: &Leaving) -> Result<(), SendError> {
+        match self.send_off(leaving).await {
             // A process before this one sent it.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
@@ -100,10 +113,12 @@ impl Peer {
         until: Option<Timestamp>,
     ) -> Result<u64, SendError> {
         let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
-        self.deliver_as(new, conversation, content_type, subtype, payload, until).await
+        let leaving = self.prepare(new, conversation, content_type, subtype, payload, until).await?;
+        self.send_off(&leaving).await
     }
 
-    async fn deliver_as(
+    /// Seals a message for everyone in a conversation, and keeps it: it will be sent, until it is too late.
+    pub(super) async fn prepare(
         &self,
         Answers { client_id, in_reply_to }: Answers,
         conversation: &ConversationId,
@@ -111,7 +126,7 @@ impl Peer {
         subtype: Option<MsgSubtype>,
         payload: Value,
         until: Option<Timestamp>,
-    ) -> Result<u64, SendError> {
+    ) -> Result<Leaving, SendError> {
         let conversation = self.conversation(conversation).await?;
         let letter = Letter {
             conversation: conversation.id.clone(),
@@ -125,8 +140,7 @@ impl Peer {
         };
         let until = until.unwrap_or_else(|| self.now().after(PATIENCE));
         let to = self.addressees(&conversation).await?;
-        let leaving = self.seal(letter, to, until).await?;
-        self.send_off(&leaving).await
+        self.seal(letter, to, until).await
     }
 
     /// Seals, and keeps the sealed message in the same write as the new state of the keys.
@@ -163,7 +177,7 @@ impl Peer {
         .await?
     }
 
-    async fn send_off(&self, leaving: &Leaving) -> Result<u64, SendError> {
+    pub(super) async fn send_off(&self, leaving: &Leaving) -> Result<u64, SendError> {
         let post =
             leaving.post(self.me()).ok_or_else(|| SendError::Fault("what was kept cannot be read".to_owned()))?;
         let mut pause = Duration::from_millis(200);
@@ -212,7 +226,10 @@ impl Peer {
     }
 
     /// Everyone's trusted devices in a conversation, with a one-time key where a session has to begin.
-    async fn addressees(&self, conversation: &Conversation) -> Result<Vec<(KeyBundle, Option<OneTimeKey>)>, SendError> {
+    pub(super) async fn addressees(
+        &self,
+        conversation: &Conversation,
+    ) -> Result<Vec<(KeyBundle, Option<OneTimeKey>)>, SendError> {
         let mut all = Vec::new();
         for member in &conversation.members {
             let bundles = match member == self.me() {

@@ -6,7 +6,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::Peer;
 use super::error::SendError;
-use crate::client::RelayError;
+use crate::client::{Delivered, RelayError};
 
 /// The longest pause between two tries to reach the relay.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -48,6 +48,8 @@ impl Peer {
                 lived = self.live(&mut life) => lived,
                 () = stop.cancelled() => return,
             };
+            self.streams_ended();
+            self.stop_hearing().await;
             let pause = life.pause;
             if let Err(error) = lived {
                 tracing::warn!(me = %self.me(), %error, "the relay is tried again in {pause:?}");
@@ -70,32 +72,37 @@ impl Peer {
         self.send_leftovers().await?;
         let mut keys_due = self.now().after(KEYS);
         let mut after = None;
+        let mut told = Box::pin(self.told(life.told, after));
         loop {
-            let told = async {
-                match life.told {
-                    Told::ByTheRelay => self.inner.relay.events(after).await,
-                    Told::ByHooks => std::future::pending().await,
-                }
-            };
+            // Waited for on, whatever else is done meanwhile: streams go by the same connection.
             let events = tokio::select! {
-                events = told => events?,
-                () = self.inner.clock.sleep_until(keys_due) => Vec::new(),
+                events = &mut told => events?,
+                () = self.inner.clock.sleep_until(keys_due) => {
+                    self.publish_keys().await?;
+                    keys_due = self.now().after(KEYS);
+                    continue;
+                }
             };
             life.pause = Duration::from_secs(1);
             let mut last = None;
             for event in events {
                 let seq = event.seq;
                 self.receive(event).await?;
-                last = Some(seq);
+                // What is told in passing has no number.
+                last = if seq == 0 { last } else { Some(seq) };
             }
             if let Some(last) = last {
                 self.inner.relay.acknowledge(last).await?;
                 after = Some(last);
             }
-            if self.now() >= keys_due {
-                self.publish_keys().await?;
-                keys_due = self.now().after(KEYS);
-            }
+            told = Box::pin(self.told(life.told, after));
+        }
+    }
+
+    async fn told(&self, by: Told, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
+        match by {
+            Told::ByTheRelay => self.inner.relay.events(after).await,
+            Told::ByHooks => std::future::pending().await,
         }
     }
 

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::Code;
-use nuncio_core::bundle::KeyBundle;
+use nuncio_core::bundle::{Backup, KeyBundle};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_engine::relay::KeysHeld;
@@ -16,7 +16,7 @@ use super::{A2h, Named, answer, data, party, person};
 use crate::error::Refused;
 use crate::lift;
 use crate::wire::Page;
-use crate::wire::keys::{Backup, BackupView, EndorsementRequest, KeysHeldView, KeysRequest};
+use crate::wire::keys::{BackupView, EndorsementRequest, KeysHeldView, KeysRequest};
 
 /// `POST /a2h/agents/{id}/keys/register`
 pub(super) async fn register_agent(

@@ -20,6 +20,7 @@ mod line;
 mod replay;
 mod seats;
 mod session;
+mod streams;
 mod upgrade;
 
 use line::Line;

@@ -1,5 +1,7 @@
 //! `/a2h/users/me`: the person who asks, and their devices.
 
+use std::time::Duration;
+
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
@@ -9,8 +11,12 @@ use nuncio_engine::Credential;
 
 use super::{A2h, Named, answer, data, person};
 use crate::error::Refused;
+use crate::lift;
 use crate::wire::Page;
-use crate::wire::auth::{DeviceView, MeView};
+use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
+
+/// How long an invite of one's own is good: both devices are at hand.
+const INVITE_LASTS: Duration = Duration::from_secs(600);
 
 /// `GET /a2h/users/me`
 pub(super) async fn me(request: Request) -> Result<Response, Refused> {
@@ -27,6 +33,24 @@ pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<
     let (name, _) = person(&request)?;
     let devices = a2h.engine.devices(&name).await?.into_iter().map(DeviceView::from).collect();
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
+}
+
+/// `POST /a2h/users/me/devices`: a device asks for a further one of the same person.
+pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
+    let (name, caller) = person(&request)?;
+    if !matches!(caller.credential, Credential::Device(_)) {
+        return Err(Refused::new(Code::PermissionDenied, "a device invites another, with its own token"));
+    }
+    let InviteRequest {} = lift::strict(&a2h.body(request).await?)?;
+    let invite = a2h.engine.invite_person_for(name, INVITE_LASTS, &caller).await?;
+    let view = InviteView {
+        user: invite.person,
+        code: invite.code,
+        expires_at: invite.expires_at,
+        server: a2h.tokens.audience().to_owned(),
+        fingerprint: a2h.tokens.key().fingerprint().to_string(),
+    };
+    Ok(data(StatusCode::CREATED, view))
 }
 
 /// `DELETE /a2h/users/me/devices/{id}`: from now on it speaks for nobody.

@@ -127,6 +127,26 @@ pub struct KeysView {
     pub keys: Vec<Value>,
 }
 
+/// `POST /a2h/users/me/devices`: who asks is known, and nothing else is to be said.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(deny_unknown_fields)]
+pub struct InviteRequest {}
+
+/// The answer: an invite for a further device of the person who asks.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
+pub struct InviteView {
+    /// Who is invited.
+    pub user: PersonName,
+    /// The code, which is shown once.
+    pub code: String,
+    /// Until when it is good.
+    pub expires_at: Timestamp,
+    /// Where the device enrols.
+    pub server: String,
+    /// SHA-256 of the server's key in hex, for the new device to compare.
+    pub fingerprint: String,
+}
+
 /// `GET /a2h/users/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MeView {

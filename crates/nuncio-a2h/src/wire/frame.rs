@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error;
+use super::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
 /// What a client sends.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
@@ -48,6 +49,29 @@ pub enum ClientFrame {
         /// Which.
         seq: u64,
     },
+    /// An agent begins a stream.
+    #[serde(rename = "stream.start")]
+    StreamStart(StreamStart),
+    /// A piece of it.
+    #[serde(rename = "stream.delta")]
+    StreamDelta(StreamDelta),
+    /// Its end.
+    #[serde(rename = "stream.done")]
+    StreamDone(StreamDone),
+    /// It is given up.
+    #[serde(rename = "stream.abort")]
+    StreamAbort(StreamAbort),
+}
+
+impl From<StreamFrame> for ClientFrame {
+    fn from(frame: StreamFrame) -> Self {
+        match frame {
+            StreamFrame::Start(start) => Self::StreamStart(start),
+            StreamFrame::Delta(delta) => Self::StreamDelta(delta),
+            StreamFrame::Done(done) => Self::StreamDone(done),
+            StreamFrame::Abort(abort) => Self::StreamAbort(abort),
+        }
+    }
 }
 
 /// What a server sends beside events.
@@ -64,6 +88,9 @@ pub enum ServerFrame {
         after: u64,
         /// The number of the last event there is.
         last_seq: u64,
+        /// Whether streams may be sent on this connection: an agent's, where the server takes them.
+        #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+        streams: bool,
     },
     /// It is not, or not any more; the connection ends.
     #[serde(rename = "auth.error")]
@@ -168,11 +195,25 @@ mod tests {
             r#"{"type":"resume"}"#,
             r#"{"type":"resume","conversations":{"cnv_1":4,"cnv_2":0}}"#,
             r#"{"type":"ack","seq":7}"#,
+            r#"{"type":"stream.start","conversation_id":"cnv_1","stream_id":"s_1","encrypted_payload":"e30="}"#,
+            r#"{"type":"stream.delta","stream_id":"s_1","stream_seq":1,"encrypted_payload":"YWI="}"#,
+            r#"{"type":"stream.done","stream_id":"s_1","stream_seq":2,"client_message_id":"m_1","encrypted_payload":"YWI="}"#,
+            r#"{"type":"stream.abort","stream_id":"s_1"}"#,
         ] {
             let frame: ClientFrame = serde_json::from_str(text).unwrap();
             assert_eq!(serde_json::to_string(&frame).unwrap(), text);
         }
-        for wrong in [r#"{"type":"hello"}"#, r#"{"type":"ack"}"#, r#"{"type":"ack","seq":-1}"#, "[]", "{}"] {
+        for wrong in [
+            r#"{"type":"hello"}"#,
+            r#"{"type":"ack"}"#,
+            r#"{"type":"ack","seq":-1}"#,
+            "[]",
+            "{}",
+            r#"{"type":"stream.abort"}"#,
+            r#"{"type":"stream.abort","stream_id":"a b"}"#,
+            r#"{"type":"stream.delta","stream_id":"s_1","seq":1,"encrypted_payload":"YWI="}"#,
+            r#"{"type":"stream.delta","stream_id":"s_1","stream_seq":1,"encrypted_payload":"%"}"#,
+        ] {
             assert!(serde_json::from_str::<ClientFrame>(wrong).is_err(), "{wrong}");
         }
         let refused = ServerFrame::AuthError(Refusal::new("invalid_token", "no"));

@@ -1,29 +1,46 @@
 //! One call, from its arrival to its answer: looked at, asked about, claimed, run once, answered and written down.
 
-use nuncio_a2h::client::Relay as _;
+use std::time::Duration;
+
+use nuncio_a2h::client::{Relay as _, RelayError};
 use nuncio_a2h::peer::Inbound;
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall, ToolResponse};
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
-use nuncio_core::conversation::MessagePlace;
+use nuncio_core::conversation::{ConversationType, MessagePlace};
 use nuncio_core::happening::Recipient;
-use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::ids::{AgentId, ConversationId, DeviceId};
 use nuncio_core::policy::Decision;
-use tokio::sync::broadcast::error::RecvError;
+use nuncio_core::text::plain;
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::Change;
 
 use super::Device;
 use crate::audit::AuditEntry;
 use crate::calls::{self, CallState, Came, Origin};
 use crate::error::DeviceError;
 use crate::guard::{self, ANSWER, Admitted, Background, Case, Word, denied, failed};
+use crate::news::News;
 use crate::prompt::{Question, Said, Verified, readable};
 use crate::standing::{self, Known};
-use crate::tools::ToolFailure;
+use crate::tools::{Caller, ToolFailure};
 use crate::vouched;
 use crate::windows::{self, Pane};
+use crate::words::{ScopeWords, Words};
 
 /// The largest answer, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
+
+/// How long an answer is tried to be sent; after that, when the device starts again.
+const PATIENCE: Duration = Duration::from_secs(600);
+
+/// How long it waits before it tries again, at first and at most.
+const PAUSE: Duration = Duration::from_millis(200);
+const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// When what is too old was last forgotten.
+const TIDIED: &str = "tidied";
+const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// A call that came.
 pub(super) struct Arrived {
@@ -86,21 +103,53 @@ impl Device {
     pub(super) async fn serve(&self, arrived: &Arrived, came: Came) -> Result<(), DeviceError> {
         let (conversation, call) = (&arrived.message.conversation, &arrived.call);
         match came {
-            Came::Pending => Ok(()),
-            Came::Again(outcome) => {
-                self.answer(conversation, call, outcome).await;
-                Ok(())
-            }
-            Came::Other => {
-                let outcome = failed(ErrorCode::InvalidArguments, "another call has the same call_id");
-                self.answer(conversation, call, outcome).await;
-                Ok(())
-            }
             Came::New => {
+                self.tidy_when_due()?;
                 let end = self.decide(arrived).await?;
                 self.finish(arrived.origin(), call, end).await
             }
+            // Whatever came of it elsewhere, here more people would hear it.
+            _ if arrived.message.conversation_type == ConversationType::Group => {
+                self.refuse(arrived, denied(Reason::ToolNotSupportedInGroup)).await
+            }
+            Came::Other => {
+                let outcome = failed(ErrorCode::InvalidArguments, "another call has the same call_id");
+                self.refuse(arrived, outcome).await
+            }
+            Came::Again(outcome) => {
+                self.take_repetition(arrived).await?;
+                self.answer(conversation, call, outcome).await;
+                Ok(())
+            }
+            Came::Pending => self.take_repetition(arrived).await,
+            Came::Elsewhere => Ok(()),
         }
+    }
+
+    /// A call that was sent again is still one call: a device that sees it for the first time must not run it.
+    async fn take_repetition(&self, arrived: &Arrived) -> Result<(), DeviceError> {
+        self.claim(&arrived.place(), self.now()).await.map(drop)
+    }
+
+    /// Refuses what bears the name of another call, which stays as it is.
+    async fn refuse(&self, arrived: &Arrived, outcome: Outcome) -> Result<(), DeviceError> {
+        let state = CallState::Over { outcome: outcome.clone(), sent: true };
+        {
+            let _turn = self.turn();
+            self.records().save(self.written(arrived.origin(), &arrived.call, &state, false)?)?;
+        }
+        self.answer(&arrived.message.conversation, &arrived.call, outcome).await;
+        Ok(())
+    }
+
+    /// Forgets what is too old, once a day.
+    fn tidy_when_due(&self) -> Result<(), DeviceError> {
+        let last: Option<Timestamp> = self.records().get(TIDIED)?;
+        if last.is_none_or(|last| self.now() >= last.after(DAY) || self.now() < last) {
+            self.tidy()?;
+            self.records().set(TIDIED, &self.now())?;
+        }
+        Ok(())
     }
 
     /// Answers what a process before this one left open.
@@ -115,8 +164,9 @@ impl Device {
     async fn finish(&self, origin: Origin<'_>, call: &ToolCall, end: End) -> Result<(), DeviceError> {
         let place = MessagePlace { conversation: origin.conversation.clone(), seq: origin.seq };
         let claim = match end.claim {
-            Some(claim) => claim,
-            None => self.claim(&place).await?,
+            Some(known @ (Claim::Mine | Claim::Elsewhere)) => known,
+            // Until the relay says so, another device may have the answer.
+            Some(Claim::Unknown) | None => self.claim(&place, self.now().after(PATIENCE)).await?,
         };
         if claim == Claim::Elsewhere {
             return self.close(origin, call, CallState::Elsewhere, end.asked);
@@ -145,33 +195,70 @@ impl Device {
     /// Answers; whether the answer is on its way.
     async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: Outcome) -> bool {
         let response = ToolResponse { call_id: call.call_id.clone(), outcome };
-        match self.inner.peer.respond(conversation, response).await {
-            Ok(_) => true,
-            Err(error) => {
-                tracing::warn!(%conversation, %error, "an answer could not be sent");
-                false
+        let (until, mut pause) = (self.now().after(PATIENCE), PAUSE);
+        loop {
+            let Err(error) = self.inner.peer.respond(conversation, response.clone()).await else { return true };
+            tracing::warn!(%conversation, %error, "an answer could not be sent");
+            if !error.may_pass() || self.now() >= until {
+                return false;
             }
+            self.back_off(&mut pause).await;
         }
     }
 
-    async fn claim(&self, place: &MessagePlace) -> Result<Claim, DeviceError> {
+    /// Takes a call upon itself, as soon as the relay can be asked; once at least, and no more after that moment.
+    async fn claim(&self, place: &MessagePlace, until: Timestamp) -> Result<Claim, DeviceError> {
         let id = place.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
-        Ok(match self.relay().claim(&id).await {
-            Ok(true) => Claim::Mine,
-            Ok(false) => Claim::Elsewhere,
-            Err(error) => {
-                tracing::warn!(%error, "a call could not be claimed");
-                Claim::Unknown
+        let mut pause = PAUSE;
+        loop {
+            let error = match self.relay().claim(&id).await {
+                Ok(true) => return Ok(Claim::Mine),
+                Ok(false) => return Ok(Claim::Elsewhere),
+                Err(error) => error,
+            };
+            tracing::warn!(%error, "a call could not be claimed");
+            let may_pass = error.may_pass() || matches!(error, RelayError::TooMany { .. });
+            if !may_pass || self.now() >= until {
+                return Ok(Claim::Unknown);
             }
-        })
+            self.back_off(&mut pause).await;
+        }
+    }
+
+    /// Waits before the same is tried again, longer each time.
+    async fn back_off(&self, pause: &mut Duration) {
+        self.pause(*pause).await;
+        *pause = (*pause * 2).min(MAX_PAUSE);
     }
 
     /// Writes down how a call ended, and that it did.
     fn close(&self, origin: Origin<'_>, call: &ToolCall, state: CallState, asked: bool) -> Result<(), DeviceError> {
         let _turn = self.turn();
-        let (status, reason) = words(&state);
+        let mut changes = self.written(origin, call, &state, asked)?;
+        if state == CallState::Elsewhere
+            && let Some(mut known) = standing::load(self.records(), origin.agent)?
+        {
+            // What was allowed for once may have been used there.
+            known.spend(&call.permission_scope);
+            changes.push(standing::put(&known));
+        }
+        changes.push(calls::moved(origin, call, state, self.now()));
+        self.records().save(changes)?;
+        self.tell(News::Happened);
+        Ok(())
+    }
+
+    /// The changes by which the log says how a call ended.
+    fn written(
+        &self,
+        origin: Origin<'_>,
+        call: &ToolCall,
+        state: &CallState,
+        asked: bool,
+    ) -> Result<Vec<Change>, DeviceError> {
+        let (status, reason) = words(state);
         let log = self.audit_log();
-        let mut changes = log.append(AuditEntry {
+        Ok(log.append(AuditEntry {
             call_id: call.call_id.clone(),
             agent_id: origin.agent.clone(),
             tool_name: call.tool_name.clone(),
@@ -181,21 +268,24 @@ impl Device {
             reason,
             asked,
             timestamp: self.now(),
-        })?;
-        changes.push(calls::moved(origin, call, state, self.now()));
-        Ok(self.records().save(changes)?)
+        })?)
     }
 
     /// What becomes of a new call.
     async fn decide(&self, arrived: &Arrived) -> Result<End, DeviceError> {
         let (known, admitted) = match self.admit_or_look(arrived).await? {
             Ok(admitted) => admitted,
-            Err(outcome) => return Ok(End::now(outcome, false)),
+            Err(outcome) => {
+                if self.others_may_know(arrived, &outcome)? {
+                    self.others_first().await;
+                }
+                return Ok(End::now(outcome, false));
+            }
         };
         if self.inner.config.tools.find(&admitted.tool.name, &admitted.tool.scope).is_none() {
             // Another device of the person's may have it: it goes first.
-            if known.devices.iter().filter(|device| device.revoked_at.is_none()).count() > 1 {
-                self.inner.config.clock.sleep_until(self.now().after(ANSWER)).await;
+            if known.has_other_devices() {
+                self.others_first().await;
             }
             return Ok(End::now(failed(ErrorCode::Unavailable, "this device has no such tool"), false));
         }
@@ -205,7 +295,13 @@ impl Device {
         if let Decision::Ask(_) = guard::weigh(case, &admitted, word) {
             match self.ask(arrived, &admitted, &known).await? {
                 Heard::Said(Said::Yes) => word = Word::Yes,
-                Heard::Said(Said::No) => return Ok(End::now(denied(Reason::UserRefused), true)),
+                Heard::Said(Said::No) => {
+                    // Where nobody sits, nobody says no for a person who may sit at another of their devices.
+                    if !self.inner.config.prompt.is_attended() && known.has_other_devices() {
+                        self.others_first().await;
+                    }
+                    return Ok(End::now(denied(Reason::UserRefused), true));
+                }
                 Heard::Nothing => return Ok(End::now(denied(Reason::UserTimeout), true)),
                 Heard::Taken => {
                     let outcome = failed(ErrorCode::Unavailable, "another device was faster");
@@ -214,10 +310,13 @@ impl Device {
             }
         }
         let asked = word == Word::Yes;
-        let claim = self.claim(&arrived.place()).await?;
+        let claim = self.claim(&arrived.place(), self.now()).await?;
         let outcome = match claim {
             Claim::Mine => match self.begin(arrived, word)? {
-                Ok(admitted) => self.perform(&arrived.call, &admitted).await,
+                Ok(admitted) => {
+                    let caller = Caller { agent: arrived.agent.clone(), name: known.name };
+                    self.perform(&caller, &arrived.call, &admitted).await
+                }
                 Err(outcome) => outcome,
             },
             Claim::Elsewhere | Claim::Unknown => {
@@ -225,6 +324,18 @@ impl Device {
             }
         };
         Ok(End { outcome, asked, claim: Some(claim) })
+    }
+
+    /// Whether another device of the person's may know better than to refuse this.
+    fn others_may_know(&self, arrived: &Arrived, outcome: &Outcome) -> Result<bool, DeviceError> {
+        let known = standing::load(self.records(), &arrived.agent)?;
+        let unsure = |known: Known| known.is_unsure(&self.inner.identity.person, &arrived.call.permission_scope);
+        Ok(*outcome == denied(Reason::ScopeNotGranted) && known.is_some_and(unsure))
+    }
+
+    /// Lets the person's other devices ask and answer first.
+    async fn others_first(&self) {
+        self.inner.config.clock.sleep_until(self.now().after(ANSWER)).await;
     }
 
     /// The last look, with nothing between it and the record that the call runs: what was allowed may have been taken
@@ -249,7 +360,7 @@ impl Device {
         if admitted.stake == Sensitivity::Medium {
             changes.push(windows::used(pane, admitted.ledger, self.now()));
         }
-        known.used.insert(admitted.tool.scope.clone(), known.given_at(&admitted.tool.scope));
+        known.spend(&admitted.tool.scope);
         changes.push(standing::put(&known));
         self.records().save(changes)?;
         Ok(Ok(admitted))
@@ -287,9 +398,11 @@ impl Device {
             Ok(admitted) => return Ok(Ok((known, admitted))),
             Err(outcome) => outcome,
         };
-        let Outcome::Denied { reason: Reason::ToolNotDeclared | Reason::ScopeNotGranted } = outcome else {
-            return Ok(Err(outcome));
-        };
+        match outcome {
+            Outcome::Denied { reason: Reason::ToolNotDeclared | Reason::ScopeNotGranted }
+            | Outcome::Error { error_code: ErrorCode::InvalidArguments, .. } => {}
+            _ => return Ok(Err(outcome)),
+        }
         match self.refresh(&arrived.agent).await {
             Ok(known) => Ok(self.admit(arrived, &known).map(|admitted| (known, admitted))),
             Err(error) => {
@@ -302,20 +415,13 @@ impl Device {
     /// Asks the person, for half a minute, or until another device has the answer.
     async fn ask(&self, arrived: &Arrived, admitted: &Admitted, known: &Known) -> Result<Heard, DeviceError> {
         let id = arrived.place().id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
-        let mut taken = self.inner.taken.subscribe();
-        let elsewhere = async {
-            loop {
-                match taken.recv().await {
-                    Ok(other) if other == id => return,
-                    Ok(_) | Err(RecvError::Lagged(_)) => {}
-                    Err(RecvError::Closed) => std::future::pending().await,
-                }
-            }
-        };
         let Arrived { message, agent, call } = arrived;
-        let verified = self.verified(agent).await;
+        let verified = self.verified(agent, Some(&message.device)).await;
         let until = self.now().after(ANSWER);
-        let description = admitted.tool.description_fallback.as_ref();
+        let manifest = known.manifest(self.presets());
+        let scope = manifest
+            .as_ref()
+            .and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == admitted.tool.scope));
         let question = Question {
             id: format!("{}-{}", message.conversation, message.seq),
             agent: agent.clone(),
@@ -324,37 +430,46 @@ impl Device {
             call: call.call_id.clone(),
             conversation: message.conversation.clone(),
             tool: call.tool_name.clone(),
-            description: description.map(|text| nuncio_core::text::plain(text.in_language("en"))),
+            description: Words::of(admitted.tool.description_fallback.as_ref()),
             arguments: readable(&call.arguments),
             scope: admitted.tool.scope.clone(),
+            scope_words: scope.map(|scope| ScopeWords::of(self.presets(), scope)).unwrap_or_default(),
             sensitivity: admitted.stake,
             until,
         };
-        Ok(tokio::select! {
+        let heard = tokio::select! {
             said = self.inner.config.prompt.ask(&question) => Heard::Said(said),
             () = self.inner.config.clock.sleep_until(until) => Heard::Nothing,
-            () = elsewhere => Heard::Taken,
-        })
+            () = self.inner.taken.wait_for(&id) => Heard::Taken,
+        };
+        // A machine that slept has timers that did too.
+        let late = matches!(heard, Heard::Said(Said::Yes)) && self.now() > until;
+        Ok(if late { Heard::Nothing } else { heard })
     }
 
-    /// How it is known that an agent is who it says: a DID may vouch for the keys that are pinned.
-    async fn verified(&self, agent: &AgentId) -> Verified {
+    /// How it is known that an agent is who it says: one DID may vouch for the keys that are pinned, those of one of
+    /// its devices or all.
+    pub(crate) async fn verified(&self, agent: &AgentId, by: Option<&DeviceId>) -> Verified {
         let pinned = self.inner.peer.pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
-        for bundle in &pinned {
-            if let Some(did) = vouched::by(&*self.inner.config.fetch, bundle, self.now()).await {
-                return Verified::Did { did };
+        let mut vouching = None;
+        for bundle in vouched::of(&pinned, by) {
+            match (vouched::by(&*self.inner.config.fetch, bundle, self.now()).await, &vouching) {
+                (Some(did), None) => vouching = Some(did),
+                (Some(did), Some(before)) if did == *before => {}
+                // Whoever put in these keys is not known.
+                _ => return Verified::FirstContact,
             }
         }
-        Verified::FirstContact
+        vouching.map_or(Verified::FirstContact, |did| Verified::Did { did })
     }
 
-    async fn perform(&self, call: &ToolCall, admitted: &Admitted) -> Outcome {
+    async fn perform(&self, caller: &Caller, call: &ToolCall, admitted: &Admitted) -> Outcome {
         let Some(tool) = self.inner.config.tools.find(&admitted.tool.name, &admitted.tool.scope) else {
             return failed(ErrorCode::Unavailable, "this device has no such tool");
         };
         let late = self.inner.config.clock.sleep_until(self.now().after(admitted.time));
         let done = tokio::select! {
-            done = tool.run(&call.arguments, admitted.time) => done,
+            done = tool.run_for(caller, &call.arguments, admitted.time) => done,
             () = late => Err(ToolFailure::Failed("it took longer than its time".to_owned())),
         };
         match done {
@@ -364,16 +479,17 @@ impl Device {
                 }
                 _ => Outcome::Ok { result },
             },
-            Err(ToolFailure::Unavailable(why)) => failed(ErrorCode::Unavailable, &why),
-            Err(ToolFailure::Arguments(why)) => failed(ErrorCode::InvalidArguments, &why),
-            Err(ToolFailure::Failed(why)) => failed(ErrorCode::PlatformError, &why),
+            Err(ToolFailure::Unavailable(why)) => failed(ErrorCode::Unavailable, &plain(&why)),
+            Err(ToolFailure::Arguments(why)) => failed(ErrorCode::InvalidArguments, &plain(&why)),
+            Err(ToolFailure::Failed(why)) => failed(ErrorCode::PlatformError, &plain(&why)),
         }
     }
 }
 
 impl Arrived {
     fn pane<'a>(&'a self, admitted: &'a Admitted) -> Pane<'a> {
-        Pane { agent: &self.agent, conversation: &self.message.conversation, scope: &admitted.tool.scope }
+        let Inbound { device, conversation, .. } = &self.message;
+        Pane { agent: &self.agent, by: device, conversation, scope: &admitted.tool.scope }
     }
 }
 

@@ -180,7 +180,8 @@ fn each_reason_has_exactly_its_cause() {
         }),
         ("a scope for once that was used", "scope_not_granted", |scene| {
             scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), Term::Once);
-            scene.known.used.insert(scope("filesystem:read"), 0);
+            let used = BTreeMap::from([(scope("filesystem:read"), 0)]);
+            scene.known.used.insert(RelationId::parse("rel_1").unwrap(), used);
         }),
         // The hole: a tool of much at stake under the name of a scope of little.
         ("another scope than the tool's", "scope_not_granted", |scene| {
@@ -228,8 +229,13 @@ fn a_call_is_late_after_its_time_and_half_a_minute_and_not_before() {
     Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_000)).admit().unwrap();
     let late = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_001));
     assert_eq!(late.refusal(), "TOOL_UNAVAILABLE");
-    // A number that no clock reaches does not wrap round.
+    // A number that no clock reaches does not wrap round, and makes nobody wait longer than the manifest says.
     Scene::with(|scene| scene.call.timeout_ms = u64::MAX).admit().unwrap();
+    let patient = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (u64::MAX, NOW + 35_001));
+    assert_eq!(patient.refusal(), "TOOL_UNAVAILABLE");
+    // Nor does a clock that is ahead: what is sealed in the future would never be late.
+    Scene::with(|scene| scene.sealed_at = NOW + 30_000).admit().unwrap();
+    assert_eq!(Scene::with(|scene| scene.sealed_at = NOW + 30_001).refusal(), "TOOL_UNAVAILABLE");
 }
 
 #[test]

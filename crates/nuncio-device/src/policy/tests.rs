@@ -1,23 +1,11 @@
-use nuncio_core::ids::{CallId, ConversationId, ToolName};
-use nuncio_core::time::Timestamp;
-
 use super::*;
-use crate::prompt::Verified;
 
 fn question(agent: &str, scope: &str, sensitivity: Sensitivity) -> Question {
     Question {
-        id: "1".to_owned(),
         agent: AgentId::parse(agent).unwrap(),
-        agent_name: agent.to_owned(),
-        verified: Verified::FirstContact,
-        call: CallId::parse("call_1").unwrap(),
-        conversation: ConversationId::parse("cnv_1").unwrap(),
-        tool: ToolName::parse("read_file").unwrap(),
-        description: None,
-        arguments: "{}".to_owned(),
         scope: ScopeId::parse(scope).unwrap(),
         sensitivity,
-        until: Timestamp::from_millis(0),
+        ..crate::prompt::tests::question()
     }
 }
 

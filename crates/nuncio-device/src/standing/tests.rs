@@ -89,12 +89,11 @@ fn once_is_once_until_the_person_says_it_again() {
     let mut scene = Scene::new();
     scene.says(Action::Grant, Term::Once);
     assert!(scene.allows(10));
-    let given = scene.known.given_at(&files());
-    scene.known.used.insert(files(), given);
+    scene.known.spend(&files());
     assert!(!scene.allows(10), "it was used");
     scene.says(Action::Reauth, Term::Once);
     assert!(scene.allows(10), "and allowed again");
-    scene.known.used.insert(files(), scene.known.given_at(&files()));
+    scene.known.spend(&files());
     assert!(!scene.allows(10));
     scene.says(Action::Reauth, Term::Until(at(20)));
     assert_eq!([scene.allows(19), scene.allows(20)], [true, false], "until then");

@@ -1,16 +1,21 @@
 //! Programs on this machine: with an empty environment, in a process group of their own, for so long and with so much
-//! to say. Some are the system's own, for the clipboard and for notices; others the person put into a folder.
+//! to say. Some are the system's own, for the desktop; others the person put into a folder, and those reach nothing but
+//! what the person allowed.
 
+use std::collections::BTreeMap;
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nuncio_core::schema::Schema;
 use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::process::{Child, Command};
 
+use super::confine::{self, Reach};
 use super::{LocalTool, ToolFailure};
 
 /// How much a program may say.
@@ -19,39 +24,39 @@ const MAX_OUTPUT: usize = 48 * 1024;
 /// Where programs are looked for.
 const PATHS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// What of our own environment a program of the desktop needs.
-const DESKTOP: [&str; 5] = ["DISPLAY", "WAYLAND_DISPLAY", "XDG_RUNTIME_DIR", "DBUS_SESSION_BUS_ADDRESS", "XAUTHORITY"];
-
-/// The first of these programs that is installed.
-fn installed(names: &[&str]) -> Option<PathBuf> {
-    let places = names.iter().flat_map(|name| PATHS.iter().map(move |folder| Path::new(folder).join(name)));
-    places.into_iter().find(|path| path.is_file())
+/// Where a program is, if it is installed.
+pub(super) fn installed(name: &str) -> Option<PathBuf> {
+    PATHS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
 }
 
 /// A program to be run.
-struct Program<'a> {
-    path: &'a Path,
-    arguments: &'a [String],
+pub(super) struct Program<'a> {
+    pub(super) path: &'a Path,
+    pub(super) arguments: &'a [String],
     /// What it gets to read.
-    input: Vec<u8>,
+    pub(super) input: Vec<u8>,
     /// Where it runs.
-    folder: &'a Path,
-    desktop: bool,
+    pub(super) folder: &'a Path,
+    /// What it knows of its surroundings.
+    pub(super) environment: &'a BTreeMap<String, OsString>,
+    /// All it may reach; anything, when it is the system's own.
+    pub(super) reach: Option<Reach>,
 }
 
 impl Program<'_> {
     /// Runs it, and everything it starts, to its end or to the end of the time.
-    async fn run(self, time: Duration) -> Result<Vec<u8>, ToolFailure> {
+    pub(super) async fn run(self, time: Duration) -> Result<Vec<u8>, ToolFailure> {
         let failed = |why: &dyn std::fmt::Display| ToolFailure::Failed(format!("the program cannot be run: {why}"));
         let mut command = Command::new(self.path);
         command.args(self.arguments).env_clear().env("PATH", PATHS.join(":")).env("LANG", "C.UTF-8");
-        if self.desktop {
-            command.envs(DESKTOP.iter().filter_map(|name| Some((name, std::env::var_os(name)?))));
-        }
-        command.current_dir(self.folder).process_group(0).kill_on_drop(true);
+        command.envs(self.environment).current_dir(self.folder).process_group(0).kill_on_drop(true);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut group = Group(command.spawn().map_err(|why| failed(&why))?);
-        let (stdin, stdout) = (group.0.stdin.take(), group.0.stdout.take());
+        let started = match self.reach {
+            Some(reach) => confine::start(command, reach).await,
+            None => Group::start(&mut command),
+        };
+        let mut group = started.map_err(|why| failed(&why))?;
+        let (stdin, stdout) = (group.leader.stdin.take(), group.leader.stdout.take());
         let work = async {
             let write = async {
                 if let Some(mut stdin) = stdin {
@@ -71,7 +76,7 @@ impl Program<'_> {
             if output.len() > MAX_OUTPUT {
                 return Err(ToolFailure::Failed(format!("the program says more than {MAX_OUTPUT} bytes")));
             }
-            let status = group.0.wait().await.map_err(|why| failed(&why))?;
+            let status = group.leader.wait().await.map_err(|why| failed(&why))?;
             match status.success() {
                 true => Ok(output),
                 false => Err(ToolFailure::Failed(format!("the program failed: {status}"))),
@@ -85,62 +90,26 @@ impl Program<'_> {
 }
 
 /// A program with all it started; none of it outlives this.
-struct Group(Child);
+pub(super) struct Group {
+    leader: Child,
+    /// Kept, since a leader that has ended no longer says it, while what it started may go on.
+    id: Option<Pid>,
+}
+
+impl Group {
+    pub(super) fn start(command: &mut Command) -> std::io::Result<Self> {
+        let leader = command.spawn()?;
+        let id = leader.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
+        Ok(Self { leader, id })
+    }
+}
 
 impl Drop for Group {
     fn drop(&mut self) {
-        let id = self.0.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        if let Some(group) = id {
+        if let Some(group) = self.id {
+            // It fails only when nobody is left.
             let _ = kill_process_group(group, Signal::KILL);
         }
-    }
-}
-
-/// The clipboard, where the desktop has a program for it.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Clipboard;
-
-#[async_trait]
-impl LocalTool for Clipboard {
-    async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
-        let ways: [(&str, &[&str]); 3] =
-            [("wl-paste", &["--no-newline"]), ("xclip", &["-selection", "clipboard", "-o"]), ("xsel", &["-b", "-o"])];
-        let found = ways.iter().find_map(|(name, arguments)| Some((installed(&[name])?, *arguments)));
-        let Some((path, arguments)) = found else {
-            let message = "this device has no way to its clipboard: install wl-clipboard, xclip or xsel";
-            return Err(ToolFailure::Unavailable(message.to_owned()));
-        };
-        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
-        let program =
-            Program { path: &path, arguments: &arguments, input: Vec::new(), folder: Path::new("/"), desktop: true };
-        Ok(json!({"text": String::from_utf8_lossy(&program.run(time).await?)}))
-    }
-}
-
-/// A notice on the desktop.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Notify;
-
-#[async_trait]
-impl LocalTool for Notify {
-    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
-        let text =
-            |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);
-        let Some(title) = text(&["title", "message", "text", "body"]) else {
-            return Err(ToolFailure::Arguments("`title` or `body` says what to show".to_owned()));
-        };
-        let body = text(&["body", "message", "text"]).unwrap_or_default();
-        let Some(path) = installed(&["notify-send"]) else {
-            return Err(ToolFailure::Unavailable(
-                "this device has no way to show notices: install libnotify".to_owned(),
-            ));
-        };
-        // Behind `--`, so that no text is taken for an option.
-        let arguments: Vec<_> = ["--app-name=Nuncio", "--", &title, &body].map(str::to_owned).into();
-        let program =
-            Program { path: &path, arguments: &arguments, input: Vec::new(), folder: Path::new("/"), desktop: true };
-        program.run(time).await?;
-        Ok(json!({"shown": true}))
     }
 }
 
@@ -149,29 +118,42 @@ impl LocalTool for Notify {
 pub struct ProgramTool {
     /// The program and its first arguments.
     pub command: Vec<String>,
-    /// Where it runs.
+    /// Where it runs. It may read what is there.
     pub folder: PathBuf,
+    /// What its arguments must be.
+    pub input: Option<Schema>,
+    /// How long it may take at most.
+    pub time: Option<Duration>,
+    /// What else it may reach.
+    pub reach: Reach,
 }
 
 #[async_trait]
 impl LocalTool for ProgramTool {
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+        if let Some(Err(faults)) = self.input.as_ref().map(|input| input.check(arguments)) {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            return Err(ToolFailure::Arguments(faults.join("; ")));
+        }
         let Some((program, rest)) = self.command.split_first() else {
             return Err(ToolFailure::Unavailable("the tool names no program".to_owned()));
         };
         let path = match program.contains('/') {
             true => self.folder.join(program),
-            false => installed(&[program])
+            false => installed(program)
                 .ok_or_else(|| ToolFailure::Unavailable(format!("{program} is not installed on this device")))?,
         };
+        let mut reach = self.reach.clone();
+        reach.read.extend([self.folder.clone(), path.clone()]);
         let program = Program {
             path: &path,
             arguments: rest,
             input: arguments.to_string().into_bytes(),
             folder: &self.folder,
-            desktop: false,
+            environment: &BTreeMap::new(),
+            reach: Some(reach),
         };
-        let output = program.run(time).await?;
+        let output = program.run(self.time.map_or(time, |own| own.min(time))).await?;
         let text = String::from_utf8_lossy(&output);
         Ok(serde_json::from_str(&text).unwrap_or_else(|_| json!({"text": text.trim_end()})))
     }
@@ -181,14 +163,18 @@ impl LocalTool for ProgramTool {
 mod tests {
     use super::*;
 
-    fn sh(script: &str) -> ProgramTool {
+    /// A program of the person's own in a folder that it may write to.
+    fn sh(folder: &Path, script: &str) -> ProgramTool {
         let command = ["sh", "-c", script].map(str::to_owned).into();
-        ProgramTool { command, folder: std::env::temp_dir() }
+        let reach = Reach { write: vec![folder.to_owned()], ..Reach::default() };
+        ProgramTool { command, folder: folder.to_owned(), input: None, time: None, reach }
     }
 
     #[tokio::test]
     async fn a_program_reads_its_arguments_and_nothing_of_ours() {
         let time = Duration::from_secs(20);
+        let folder = tempfile::tempdir().unwrap();
+        let sh = |script: &str| sh(folder.path(), script);
         let said = sh("cat").run(&json!({"a": 1}), time).await;
         assert_eq!(said, Ok(json!({"a": 1})));
         let environment = sh("env").run(&json!({}), time).await.unwrap();
@@ -200,14 +186,42 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_does_not_fit_does_not_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mark = folder.path().join("ran");
+        let input = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
+        let tool = ProgramTool {
+            input: Some(Schema::compile_arguments(input).unwrap()),
+            ..sh(folder.path(), &format!("echo >> {}", mark.display()))
+        };
+        let time = Duration::from_secs(20);
+        let refused = tool.run(&json!({"n": "one"}), time).await;
+        assert!(matches!(refused, Err(ToolFailure::Arguments(ref why)) if why.contains("/n")), "{refused:?}");
+        assert!(!mark.exists());
+        tool.run(&json!({"n": 1}), time).await.unwrap();
+        assert!(mark.exists());
+    }
+
+    #[tokio::test]
     async fn nothing_it_starts_outlives_its_time() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("child");
         let script = format!("sleep 600 & echo $! > {}; wait", mark.display());
-        let late = sh(&script).run(&json!({}), Duration::from_millis(700)).await;
+        // The shorter of the two counts: what its file says, and what the call says.
+        let own = ProgramTool { time: Some(Duration::from_secs(2)), ..sh(folder.path(), &script) };
+        let late = own.run(&json!({}), Duration::from_secs(600)).await;
         assert!(matches!(late, Err(ToolFailure::Failed(_))), "{late:?}");
-        let child: i32 = std::fs::read_to_string(&mark).unwrap().trim().parse().unwrap();
-        let gone = || (!nuncio_testkit::is_alive(u32::try_from(child).unwrap())).then_some(());
+        gone(&mark).await;
+        // Nor does it when the program itself has done its work.
+        let script = format!("sleep 600 < /dev/null > /dev/null & echo $! > {}", mark.display());
+        sh(folder.path(), &script).run(&json!({}), Duration::from_secs(600)).await.unwrap();
+        gone(&mark).await;
+    }
+
+    /// Waits until the process is gone whose number was written there.
+    async fn gone(mark: &Path) {
+        let child: u32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();
+        let gone = || (!nuncio_testkit::is_alive(child)).then_some(());
         nuncio_testkit::eventually("the child is gone", async || gone()).await;
     }
 }

@@ -15,7 +15,8 @@ fn a_window_slides_with_each_use_and_a_clock_set_back_opens_nothing() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     let (agent, scope) = (AgentId::parse("agt_1").unwrap(), ScopeId::parse("filesystem:read").unwrap());
     let conversation = ConversationId::parse("cnv_1").unwrap();
-    let pane = Pane { agent: &agent, conversation: &conversation, scope: &scope };
+    let by = DeviceId::parse("dev_1").unwrap();
+    let pane = Pane { agent: &agent, by: &by, conversation: &conversation, scope: &scope };
     let open = |now: Timestamp, ledger| is_open(&records, pane, ledger, now).unwrap();
     assert!(!open(at(100), 1), "nobody said yes");
     records.save(vec![used(pane, 1, at(100))]).unwrap();
@@ -28,19 +29,22 @@ fn a_window_slides_with_each_use_and_a_clock_set_back_opens_nothing() {
 }
 
 #[test]
-fn a_window_is_for_one_agent_one_permission_and_one_conversation() {
+fn a_window_is_for_one_agent_on_one_device_one_permission_and_one_conversation() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     let agents = ["agt_1", "agt_2"].map(|id| AgentId::parse(id).unwrap());
     let scopes = ["filesystem:read", "clipboard:read"].map(|id| ScopeId::parse(id).unwrap());
     let conversations = ["cnv_1", "cnv_2"].map(|id| ConversationId::parse(id).unwrap());
+    let devices = ["dev_1", "dev_2"].map(|id| DeviceId::parse(id).unwrap());
     let pane = |agent: usize, scope: usize, conversation: usize| Pane {
         agent: &agents[agent],
+        by: &devices[0],
         conversation: &conversations[conversation],
         scope: &scopes[scope],
     };
     let open = |pane| is_open(&records, pane, 1, at(1)).unwrap();
     records.save(vec![used(pane(0, 0, 0), 1, at(0)), used(pane(1, 0, 0), 1, at(0))]).unwrap();
     assert!(open(pane(0, 0, 0)) && !open(pane(0, 1, 0)) && !open(pane(0, 0, 1)));
+    assert!(!open(Pane { by: &devices[1], ..pane(0, 0, 0) }), "another device of the same agent");
     records.save(close(&records, &agents[0]).unwrap()).unwrap();
     assert!(!open(pane(0, 0, 0)) && open(pane(1, 0, 0)), "only that agent's are closed");
 }

@@ -26,9 +26,9 @@ async fn an_agent_is_shown_with_what_it_asks_the_most_sensitive_first() {
     assert_eq!(shown, expected);
     assert_eq!(ask.name, "Notes");
     for scope in &ask.scopes {
-        assert!(!scope.granted && !scope.suspended && !scope.agents_words);
-        assert!(scope.label.contains_key("en") && scope.label.contains_key("zh-CN"), "{:?}", scope.label);
-        assert_ne!(scope.label["en"], scope.label["zh-CN"]);
+        assert!(!scope.granted && !scope.suspended && !scope.words.agents_words);
+        let [english, chinese] = nuncio_device::LANGUAGES.map(|language| scope.words.label.say(language));
+        assert!(english.is_some() && chinese.is_some() && english != chinese, "{:?}", scope.words);
     }
 }
 

@@ -1,7 +1,7 @@
 //! What the tests play with.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -28,7 +28,11 @@ use tokio_util::sync::CancellationToken;
 pub(crate) struct Script {
     answers: Mutex<VecDeque<Said>>,
     more: tokio::sync::Notify,
+    /// Whether nobody sits there.
+    pub(crate) deserted: AtomicBool,
     pub(crate) asked: Mutex<Vec<Question>>,
+    /// A clock that jumps while the person thinks, with nobody awake to see it.
+    pub(crate) asleep: Mutex<Option<(JumpingClock, Duration)>>,
 }
 
 impl Script {
@@ -52,6 +56,9 @@ impl Script {
 impl Prompt for Script {
     async fn ask(&self, question: &Question) -> Said {
         self.asked.lock().unwrap().push(question.clone());
+        if let Some((clock, time)) = self.asleep.lock().unwrap().take() {
+            clock.jump(time);
+        }
         loop {
             let said = self.answers.lock().unwrap().pop_front();
             match said {
@@ -59,6 +66,10 @@ impl Prompt for Script {
                 None => self.more.notified().await,
             }
         }
+    }
+
+    fn is_attended(&self) -> bool {
+        !self.deserted.load(Ordering::SeqCst)
     }
 }
 
@@ -98,6 +109,16 @@ pub(crate) struct Running {
 }
 
 impl Running {
+    /// What it keeps.
+    pub(crate) fn keep(&self) -> &dyn Keep {
+        &*self.keep
+    }
+
+    /// Ends for good.
+    pub(crate) fn stop(&self) {
+        self.stop.cancel();
+    }
+
     /// Ends at once, and begins again with what is kept; the tool goes on counting.
     pub(crate) fn restart(self) -> Self {
         self.stop.cancel();
@@ -113,6 +134,30 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// A machine that may become a device.
+pub(crate) struct Machine {
+    keep: Arc<dyn Keep>,
+    prompt: Arc<Script>,
+    tool: Arc<Counter>,
+    clock: JumpingClock,
+}
+
+impl Machine {
+    pub(crate) fn config(&self) -> DeviceConfig {
+        config(&self.keep, &self.clock, &self.prompt, &self.tool, Floors::default())
+    }
+
+    /// How much is kept on it.
+    pub(crate) fn records(&self) -> usize {
+        self.keep.names("").unwrap().len()
+    }
+
+    /// It is that device now, and runs.
+    pub(crate) fn run(self, device: Device) -> Running {
+        run(device, self.prompt, self.tool, self.keep, self.clock)
     }
 }
 
@@ -189,18 +234,36 @@ impl Scene {
     }
 
     pub(crate) async fn device_with(&self, person: &str, floors: Floors) -> Running {
+        self.device_by(&Way::straight(), person, floors).await
+    }
+
+    /// The same by another way to the relay.
+    pub(crate) async fn device_by(&self, way: &Way, person: &str, floors: Floors) -> Running {
+        self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
+    }
+
+    /// A device that came in by that code.
+    pub(crate) async fn enrolled(&self, code: String, floors: Floors) -> Running {
+        self.enrolled_by(&Way::straight(), code, floors).await
+    }
+
+    async fn enrolled_by(&self, way: &Way, code: String, floors: Floors) -> Running {
         let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
-        let invitation = Invitation {
-            url: self.gateway.url().parse().unwrap(),
-            trust: Trust::Configured,
-            code: invite(&self.gateway, person).await,
-            fingerprint: None,
-        };
-        let config = config(&keep, &self.clock, &prompt, &tool, floors);
+        let invitation =
+            Invitation { url: self.gateway.url().parse().unwrap(), trust: Trust::Configured, code, fingerprint: None };
+        let Way { fetch, dial, .. } = way.clone();
+        let config = DeviceConfig { fetch, dial, ..config(&keep, &self.clock, &prompt, &tool, floors) };
         let device = Device::enrol(config, &invitation, "laptop").await.unwrap();
         device.peer().publish_keys().await.unwrap();
         run(device, prompt, tool, keep, self.clock.clone())
+    }
+
+    /// What an empty machine stands on.
+    pub(crate) fn machine(&self) -> Machine {
+        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+        let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
+        Machine { keep, prompt, tool, clock: self.clock.clone() }
     }
 
     /// Ada's device, on which she allows the agent these.

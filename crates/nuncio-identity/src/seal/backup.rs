@@ -5,10 +5,10 @@ use std::fmt;
 use argon2::{Algorithm, Argon2, Params, Version};
 use nuncio_core::Code;
 use nuncio_core::bundle::AgreementKey;
+pub use nuncio_core::bundle::{Argon2Params, Backup};
 use nuncio_core::digest::canonical;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::signature::PublicKey;
-use serde::{Deserialize, Serialize};
+use nuncio_core::signature::{PublicKey, Signature};
 use zeroize::Zeroizing;
 
 use super::cipher::{self, NONCE, TAG};
@@ -22,59 +22,22 @@ const SALT: usize = 32;
 /// The length of a wrapped key, in bytes.
 const WRAPPED: usize = NONCE + 32 + TAG;
 
-/// How much work a passphrase costs.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Argon2Params {
-    /// Memory, in KiB.
-    pub m: u32,
-    /// Passes.
-    pub t: u32,
-    /// Lanes.
-    pub p: u32,
-}
-
-impl Argon2Params {
-    /// What new backups use.
-    pub const RECOMMENDED: Self = Self { m: 65_536, t: 3, p: 4 };
-    /// Less is refused: a server that lowered them would guess faster.
-    pub const LEAST: Self = Self { m: 19_456, t: 2, p: 1 };
-    /// More is refused before it costs anything.
-    pub const MOST: Self = Self { m: 1_048_576, t: 16, p: 16 };
-
-    pub(super) fn derive(self, passphrase: &str, salt: &[u8; SALT]) -> Result<Zeroizing<[u8; 32]>, BackupError> {
-        let fits = |value: u32, least: u32, most: u32| (least..=most).contains(&value);
-        let (least, most) = (Self::LEAST, Self::MOST);
-        if !(fits(self.m, least.m, most.m) && fits(self.t, least.t, most.t) && fits(self.p, least.p, most.p)) {
-            return Err(BackupError::Params(self));
-        }
-        let params = Params::new(self.m, self.t, self.p, Some(32)).map_err(|_| BackupError::Params(self))?;
-        let mut key = Zeroizing::new([0; 32]);
-        Argon2::new(Algorithm::Argon2id, Version::V0x13, params)
-            .hash_password_into(passphrase.as_bytes(), salt, key.as_mut_slice())
-            .map_err(|_| BackupError::Params(self))?;
-        Ok(key)
+/// The key that wraps the others.
+pub(super) fn derive(
+    params: Argon2Params,
+    passphrase: &str,
+    salt: &[u8; SALT],
+) -> Result<Zeroizing<[u8; 32]>, BackupError> {
+    if !params.is_safe() {
+        return Err(BackupError::Params(params));
     }
-}
-
-/// A backup, to be left with the server: it says nothing to whoever has not the passphrase.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Backup {
-    /// The private X25519 key of HPKE, wrapped.
-    pub backup_a: String,
-    /// The private Ed25519 key, wrapped.
-    pub backup_b: String,
-    /// 32 random bytes.
-    pub argon2_salt: String,
-    /// How the wrapping key follows from the passphrase.
-    pub argon2_params: Argon2Params,
-    /// The public X25519 key.
-    pub public_key: AgreementKey,
-    /// The public Ed25519 key.
-    pub signing_public_key: PublicKey,
-    /// The device.
-    pub device_id: DeviceId,
+    let costs = Params::new(params.m.get(), params.t.get(), params.p.get(), Some(32));
+    let costs = costs.map_err(|_| BackupError::Params(params))?;
+    let mut key = Zeroizing::new([0; 32]);
+    Argon2::new(Algorithm::Argon2id, Version::V0x13, costs)
+        .hash_password_into(passphrase.as_bytes(), salt, key.as_mut_slice())
+        .map_err(|_| BackupError::Params(params))?;
+    Ok(key)
 }
 
 /// Why there is no backup, or it cannot be opened.
@@ -131,6 +94,17 @@ impl Restored {
         self.secrets.signing_key()
     }
 
+    /// The public half of its other key.
+    pub(super) fn hpke_key(&self) -> AgreementKey {
+        self.secrets.hpke_key()
+    }
+
+    /// Signs with the key they hold.
+    #[must_use]
+    pub fn sign(&self, message: &[u8]) -> Signature {
+        self.secrets.sign(message)
+    }
+
     pub(super) fn into_secrets(self) -> Secrets {
         self.secrets
     }
@@ -162,7 +136,7 @@ pub(super) fn wrap(
     salt: [u8; SALT],
     [nonce_a, nonce_b]: [[u8; NONCE]; 2],
 ) -> Result<Backup, BackupError> {
-    let key = params.derive(passphrase, &salt)?;
+    let key = derive(params, passphrase, &salt)?;
     let mut backup = Backup {
         backup_a: String::new(),
         backup_b: String::new(),
@@ -175,7 +149,7 @@ pub(super) fn wrap(
     let wrap = |label, secret: &[u8; 32], nonce: [u8; NONCE]| {
         let mut text = Vec::with_capacity(WRAPPED);
         text.extend_from_slice(secret);
-        cipher::encrypt(&key, nonce, &backup.associated(label), &mut text);
+        cipher::encrypt(&key, nonce, &associated(&backup, label), &mut text);
         base64url(&[nonce.as_slice(), &text].concat())
     };
     let wrapped =
@@ -190,11 +164,11 @@ pub(super) fn wrap(
 /// It is damaged, asks for work outside of what is safe, or the passphrase is another.
 pub fn open(backup: &Backup, passphrase: &str) -> Result<Restored, BackupError> {
     let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
-    let key = backup.argon2_params.derive(passphrase, &salt)?;
+    let key = derive(backup.argon2_params, passphrase, &salt)?;
     let unwrap = |label, text: &str| {
         let mut bytes = Zeroizing::new(base64url_exact::<WRAPPED>(text).ok_or(BackupError::Damaged)?);
         let (nonce, text) = bytes.split_first_chunk_mut::<NONCE>().ok_or(BackupError::Damaged)?;
-        let secret = cipher::decrypt(&key, *nonce, &backup.associated(label), text).ok_or(BackupError::Refused)?;
+        let secret = cipher::decrypt(&key, *nonce, &associated(backup, label), text).ok_or(BackupError::Refused)?;
         <[u8; 32]>::try_from(&*secret).map(Zeroizing::new).map_err(|_| BackupError::Damaged)
     };
     let agreement = unwrap(AGREEMENT, &backup.backup_a)?;
@@ -209,16 +183,14 @@ pub fn open(backup: &Backup, passphrase: &str) -> Result<Restored, BackupError> 
 const AGREEMENT: &str = "a2h/backup/v1/x25519";
 const SIGNING: &str = "a2h/backup/v1/ed25519";
 
-impl Backup {
-    /// What a wrapped key is tied to: what it is for, whose it is, and how the wrapping key was made.
-    fn associated(&self, label: &str) -> Vec<u8> {
-        let whose = serde_json::json!({
-            "argon2_params": self.argon2_params,
-            "argon2_salt": self.argon2_salt,
-            "device_id": self.device_id,
-            "public_key": self.public_key,
-            "signing_public_key": self.signing_public_key,
-        });
-        [label.as_bytes(), &sha256(&canonical(&whose))].concat()
-    }
+/// What a wrapped key is tied to: what it is for, whose it is, and how the wrapping key was made.
+fn associated(backup: &Backup, label: &str) -> Vec<u8> {
+    let whose = serde_json::json!({
+        "argon2_params": backup.argon2_params,
+        "argon2_salt": backup.argon2_salt,
+        "device_id": backup.device_id,
+        "public_key": backup.public_key,
+        "signing_public_key": backup.signing_public_key,
+    });
+    [label.as_bytes(), &sha256(&canonical(&whose))].concat()
 }

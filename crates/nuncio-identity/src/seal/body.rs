@@ -39,20 +39,35 @@ fn associated(header: &[u8; 32]) -> [u8; 43] {
 
 /// Pads and encrypts a text under a key that is used for nothing else.
 pub(super) fn encrypt(key: &[u8; 32], nonce: [u8; NONCE], header: &[u8; 32], text: &[u8]) -> Option<Body> {
+    Some(Body { nonce, ct: encrypt_padded(key, nonce, &associated(header), text)? })
+}
+
+/// Pads and encrypts a text; none where it is longer than a length can say.
+pub(super) fn encrypt_padded(key: &[u8; 32], nonce: [u8; NONCE], aad: &[u8], text: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(text.len()).ok()?;
     let padded = padded_len(text.len());
     let mut ct = Vec::with_capacity(padded + TAG);
     ct.extend_from_slice(&length.to_be_bytes());
     ct.extend_from_slice(text);
     ct.resize(padded, 0);
-    cipher::encrypt(key, nonce, &associated(header), &mut ct);
-    Some(Body { nonce, ct })
+    cipher::encrypt(key, nonce, aad, &mut ct);
+    Some(ct)
 }
 
 /// Decrypts a body and takes the padding off; none where anything was changed or is not padded as it must be.
 pub(super) fn decrypt(key: &[u8; 32], header: &[u8; 32], body: Body) -> Option<Zeroizing<Vec<u8>>> {
-    let mut ct = Zeroizing::new(body.ct);
-    let padded = cipher::decrypt(key, body.nonce, &associated(header), &mut ct)?.len();
+    decrypt_padded(key, body.nonce, &associated(header), body.ct)
+}
+
+/// The same for any bytes that were encrypted so.
+pub(super) fn decrypt_padded(
+    key: &[u8; 32],
+    nonce: [u8; NONCE],
+    aad: &[u8],
+    ct: Vec<u8>,
+) -> Option<Zeroizing<Vec<u8>>> {
+    let mut ct = Zeroizing::new(ct);
+    let padded = cipher::decrypt(key, nonce, aad, &mut ct)?.len();
     let length = usize::try_from(u32::from_be_bytes(*ct.first_chunk::<PREFIX>()?)).ok()?;
     let whole = padded_len(length) == padded && ct.get(PREFIX + length..padded)?.iter().all(|byte| *byte == 0);
     if !whole {

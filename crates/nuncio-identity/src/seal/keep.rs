@@ -28,6 +28,17 @@ pub trait Keep: fmt::Debug + Send + Sync {
     /// # Errors
     /// They cannot be read.
     fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError>;
+
+    /// The records whose names begin so, in the order of their names: for whoever reads many at once.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+        let mut names = self.names(prefix)?;
+        names.sort_unstable();
+        let load = |name: String| Ok(self.load(&name)?.map(|value| (name, value)));
+        names.into_iter().filter_map(|name| load(name).transpose()).collect()
+    }
 }
 
 /// Why something is not kept or cannot be read again.

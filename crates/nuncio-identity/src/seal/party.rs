@@ -64,7 +64,7 @@ pub(super) struct This {
     pub(super) mode: SealMode,
     pub(super) bundle: Option<KeyBundle>,
     /// The number of the next bundle is larger.
-    seq: u64,
+    pub(super) seq: u64,
 }
 
 impl Party {
@@ -164,7 +164,7 @@ impl Party {
     }
 
     /// Takes a new description of itself, and says what must be kept.
-    fn described(&mut self, this: This) -> Result<Vec<Change>, KeepError> {
+    pub(super) fn described(&mut self, this: This) -> Result<Vec<Change>, KeepError> {
         let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
         if let Some(bundle) = &this.bundle {
             let owner = &bundle.keys.owner;
@@ -183,7 +183,7 @@ impl Party {
         Ok(changes)
     }
 
-    fn finish(&mut self, changes: Vec<Change>) -> Result<(), KeepError> {
+    pub(super) fn finish(&mut self, changes: Vec<Change>) -> Result<(), KeepError> {
         let saved = self.vault.save(changes);
         if saved.is_err() {
             // What is in memory is not what is on disk.
@@ -326,7 +326,7 @@ impl Party {
         Ok(self.keep_peer(owner, &known, peer, changes)?)
     }
 
-    fn keep_peer(
+    pub(super) fn keep_peer(
         &mut self,
         owner: &Recipient,
         known: &Peer,

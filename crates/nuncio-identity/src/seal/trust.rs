@@ -34,6 +34,9 @@ pub enum Distrust {
     /// The bundle is not as it was signed, does not fit itself, or is somebody else's.
     #[error("its keys are not signed as they must be")]
     BadSignature,
+    /// Its person took it away.
+    #[error("it was taken away")]
+    Removed,
 }
 
 /// Something about somebody's trusted keys that people are shown.
@@ -94,6 +97,9 @@ struct Pin {
     /// Not shown the last time.
     #[serde(default)]
     gone: bool,
+    /// Taken away: nothing it says counts, and no word for it brings it back. Its key is still known.
+    #[serde(default)]
+    removed: bool,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -120,12 +126,33 @@ impl Peer {
 
     /// The pinned keys of a device.
     pub(super) fn bundle(&self, device: &DeviceId) -> Option<&KeyBundle> {
-        self.devices.get(device).map(|pin| &pin.bundle)
+        self.devices.get(device).filter(|pin| !pin.removed).map(|pin| &pin.bundle)
     }
 
     /// All pinned keys.
     pub(super) fn bundles(&self) -> impl Iterator<Item = &KeyBundle> {
-        self.devices.values().map(|pin| &pin.bundle)
+        self.devices.values().filter(|pin| !pin.removed).map(|pin| &pin.bundle)
+    }
+
+    /// All keys that wait for a yes.
+    pub(super) fn all_waiting(&self) -> impl Iterator<Item = (&KeyBundle, Distrust)> {
+        self.waiting.values().map(|waiting| (&waiting.bundle, waiting.why))
+    }
+
+    /// A person took a device away. Whether it was known.
+    pub(super) fn remove(&mut self, device: &DeviceId) -> bool {
+        self.waiting.remove(device);
+        self.devices.get_mut(device).map(|pin| pin.removed = true).is_some()
+    }
+
+    /// Pins a device that is not there any more, whose keys its person has shown to hold.
+    pub(super) fn pin_former(&mut self, bundle: KeyBundle) {
+        let device = bundle.keys.device_id.clone();
+        let known = |pin: &Pin| pin.bundle.keys.signing_key == bundle.keys.signing_key;
+        if !self.devices.get(&device).is_some_and(known) {
+            self.waiting.remove(&device);
+            self.devices.insert(device, Pin { bundle, by: None, gone: true, removed: false });
+        }
     }
 
     /// Keys that wait for a yes.
@@ -133,15 +160,28 @@ impl Peer {
         self.waiting.get(device).map(|waiting| (&waiting.bundle, waiting.why))
     }
 
-    /// The signing keys that nobody else vouches for.
+    /// The signing keys that nobody else vouches for. Of those that vouch for each other, all.
     pub(super) fn roots(&self) -> Vec<PublicKey> {
-        let roots = self.devices.values().filter(|pin| pin.by.is_none());
+        let above = |device: &DeviceId| {
+            let by = self.devices.get(device)?.by.as_ref()?;
+            self.devices.get_key_value(by).map(|(by, _)| by)
+        };
+        let is_root = |device: &&DeviceId| {
+            let chain = std::iter::successors(above(device), |device| above(device));
+            let mut chain = chain.take(self.devices.len()).peekable();
+            chain.peek().is_none() || chain.any(|voucher| voucher == *device)
+        };
+        let roots = self.devices.keys().filter(is_root).filter_map(|device| self.devices.get(device));
         roots.map(|pin| pin.bundle.keys.signing_key).collect()
     }
 
-    /// A person says that a device is theirs.
+    /// A person says that a device is its owner's.
     pub(super) fn accept(&mut self, device: &DeviceId) -> Result<(), MeetError> {
         let waiting = self.waiting.remove(device).ok_or_else(|| MeetError::NothingToAccept(device.clone()))?;
+        // An agent is one: what it was before it is no more, and counts in no number that is compared.
+        if matches!(waiting.bundle.keys.owner, Recipient::Agent(_)) {
+            self.devices.retain(|_, pin| !pin.gone);
+        }
         self.pin(waiting.bundle, None);
         Ok(())
     }
@@ -172,7 +212,7 @@ impl Peer {
             let fits = |bundle: &KeyBundle| bundle.keys.signing_key.fingerprint() == *expected;
             let found = match first_contact {
                 true => open.iter().copied().find(|bundle| fits(bundle)),
-                false => round.peer.devices.values().map(|pin| &pin.bundle).find(|bundle| fits(bundle)),
+                false => round.peer.bundles().find(|bundle| fits(bundle)),
             };
             let found =
                 found.cloned().ok_or(MeetError::OtherFingerprint { owner: owner.clone(), expected: *expected })?;
@@ -200,13 +240,13 @@ impl Peer {
     }
 
     fn pin(&mut self, bundle: KeyBundle, by: Option<DeviceId>) {
-        self.devices.insert(bundle.keys.device_id.clone(), Pin { bundle, by, gone: false });
+        self.devices.insert(bundle.keys.device_id.clone(), Pin { bundle, by, gone: false, removed: false });
     }
 
     /// Who of the pinned vouches for it.
     fn voucher(&self, bundle: &KeyBundle) -> Option<DeviceId> {
         let Endorsement { by, signature } = bundle.endorsement.as_ref()?;
-        let key = &self.devices.get(by)?.bundle.keys.signing_key;
+        let key = &self.bundle(by)?.keys.signing_key;
         // Nobody vouches for itself.
         let other = *key != bundle.keys.signing_key;
         (other && DeviceSignatures.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
@@ -244,6 +284,10 @@ impl Round<'_> {
         let pin = self.peer.devices.get(&device);
         match pin {
             Some(pin) if pin.bundle.keys.signing_key == bundle.keys.signing_key => {
+                if pin.removed {
+                    self.distrust(bundle, Distrust::Removed);
+                    return true;
+                }
                 let (was, is) = (&pin.bundle.keys, &bundle.keys);
                 if is.seq < was.seq || is.seq == was.seq && is != was {
                     self.distrust(bundle, Distrust::OldBundle);
@@ -302,8 +346,8 @@ impl Round<'_> {
             }
             pin.gone = gone;
         }
-        if self.peer.devices.len() > MAX_DEVICES {
-            self.peer.devices.retain(|_, pin| !pin.gone);
+        if self.peer.bundles().count() > MAX_DEVICES {
+            self.peer.devices.retain(|_, pin| !pin.gone || pin.removed);
         }
         let distrusted = &self.meeting.distrusted;
         let waits = |bundle: &&KeyBundle| {
@@ -317,7 +361,7 @@ impl Round<'_> {
             shown.iter().filter(|other| other.keys.device_id == bundle.keys.device_id).count() == 1
         };
         self.peer.waiting = shown.iter().filter(once).filter_map(|bundle| waits(&bundle)).collect();
-        match self.peer.devices.len() {
+        match self.peer.bundles().count() {
             most if most > MAX_DEVICES => Err(MeetError::TooMany(most)),
             _ => Ok(()),
         }

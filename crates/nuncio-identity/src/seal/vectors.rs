@@ -14,7 +14,7 @@ use super::backup::{self, Argon2Params};
 use super::envelope::{self, Entry, Wrap};
 use super::header::Header;
 use super::secrets::Secrets;
-use super::{body, hpke, safety, sealing};
+use super::{body, hpke, safety, sealing, stream};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
 
@@ -120,6 +120,7 @@ fn vectors() -> Value {
     let backup = backup::wrap(&ada, &device("phone"), passphrase, params, [13; 32], [[14; 12], [15; 12]]).unwrap();
     json!({
         "envelope": envelope(),
+        "stream": stream::vectors::stream(hex),
         "padding": lengths.map(|length| [length, body::padded_len(length)]),
         "bundle": signed(&ada, "nuncio/key-bundle/v1", &keys, &keys.message()),
         "one_time_key": signed(&ada, "nuncio/one-time-key/v1", &one_time, &message),
@@ -130,7 +131,7 @@ fn vectors() -> Value {
         },
         "backup": {
             "passphrase": passphrase,
-            "wrapping_key": hex(params.derive(passphrase, &[13; 32]).unwrap().as_slice()),
+            "wrapping_key": hex(backup::derive(params, passphrase, &[13; 32]).unwrap().as_slice()),
             "agreement_secret": hex(ada.agreement_secret()),
             "signing_seed": hex(ada.signing_seed()),
             "backup": backup,

@@ -1,5 +1,7 @@
 //! Keys under a passphrase.
 
+use std::num::NonZeroU32;
+
 use nuncio_core::bundle::SealMode;
 use nuncio_identity::seal::backup::{self, Argon2Params, Backup, BackupError};
 
@@ -45,10 +47,17 @@ fn another_passphrase_or_any_change_gives_back_nothing() {
         (Backup { backup_b: swapped(&good.backup_b), ..good.clone() }, BackupError::Refused),
         (Backup { backup_b: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
         (Backup { argon2_salt: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
-        (Backup { argon2_params: Argon2Params { t: 3, ..Argon2Params::LEAST }, ..good.clone() }, BackupError::Refused),
+        (
+            Backup { argon2_params: Argon2Params { t: number(3), ..Argon2Params::LEAST }, ..good.clone() },
+            BackupError::Refused,
+        ),
     ] {
         assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), error, "{changed:?}");
     }
+}
+
+fn number(number: u32) -> NonZeroU32 {
+    NonZeroU32::new(number).unwrap()
 }
 
 #[test]
@@ -56,12 +65,11 @@ fn work_that_is_too_little_or_too_much_is_refused_before_it_is_done() {
     let (ada, good) = made();
     let Argon2Params { m, t, p } = Argon2Params::LEAST;
     for params in [
-        Argon2Params { m: 8, t, p },
-        Argon2Params { m: u32::MAX, t, p },
-        Argon2Params { m, t: 1, p },
-        Argon2Params { m, t: u32::MAX, p },
-        Argon2Params { m, t, p: 0 },
-        Argon2Params { m, t, p: 255 },
+        Argon2Params { m: number(8), t, p },
+        Argon2Params { m: NonZeroU32::MAX, t, p },
+        Argon2Params { m, t: number(1), p },
+        Argon2Params { m, t: NonZeroU32::MAX, p },
+        Argon2Params { m, t, p: number(255) },
     ] {
         let changed = Backup { argon2_params: params, ..good.clone() };
         assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), BackupError::Params(params));

@@ -9,7 +9,8 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{
-    Addressee, Keep, KeepError, Letter, Meeting, MemoryKeep, NewParty, OpenError, Opened, Party, SealError, Told,
+    Addressee, Keep, KeepError, Letter, Meeting, MemoryKeep, NewParty, NewStream, OpenError, Opened, Party, SealError,
+    Told,
 };
 use serde_json::{Value, json};
 
@@ -109,6 +110,11 @@ pub(crate) fn words(id: &str, text: &str) -> Letter {
         created_at: at(0),
         payload: json!({"type": "text", "text": text}),
     }
+}
+
+/// A stream that begins.
+pub(crate) fn stream(id: &str) -> NewStream {
+    NewStream { conversation: words(id, "").conversation, stream: client_id(id), created_at: at(0) }
 }
 
 pub(crate) fn call(id: &str) -> Letter {

@@ -87,6 +87,30 @@ export function decrypt(key, nonce, aad, ct) {
   return Buffer.concat([cipher.update(ct.subarray(0, -16)), cipher.final()]);
 }
 
+// --- streams
+
+export const counter = (seq) => {
+  const bytes = Buffer.alloc(8);
+  bytes.writeBigUInt64BE(BigInt(seq));
+  return bytes;
+};
+export const streamNonce = (prefix, seq) => Buffer.concat([prefix, counter(seq)]);
+export const streamAad = (hash, seq, final) => Buffer.concat([utf8("a2h/stream/v1"), hash, counter(seq), Buffer.from([final ? 1 : 0])]);
+
+export class StreamReader {
+  constructor(hdr, payload) {
+    if (payload.event !== "stream") throw new Error("no stream");
+    [this.hash, this.key, this.prefix, this.due] = [sha256(canonicalize(hdr)), unb64(payload.key), unb64(payload.prefix), 1];
+  }
+
+  next(seq, final, ct) {
+    if (seq !== this.due) throw new Error("out of order");
+    const text = unpad(decrypt(this.key, streamNonce(this.prefix, seq), streamAad(this.hash, seq, final), ct)).toString("utf8");
+    this.due = final ? 0 : seq + 1;
+    return text;
+  }
+}
+
 // --- the envelope
 
 const kid = (key) => b64(sha256(key));

@@ -1,7 +1,7 @@
 // A party in a process of its own: one request a line, one answer a line.
 
 import { createInterface } from "node:readline";
-import { Olm, Party, safetyNumber } from "./sealing.mjs";
+import { Olm, Party, StreamReader, safetyNumber, unb64 } from "./sealing.mjs";
 import { check } from "./vectors.mjs";
 
 await Olm.init();
@@ -14,6 +14,11 @@ const answers = {
   meet: ({ bundle }) => party.meet(bundle),
   seal: ({ letter, to }) => party.seal(letter, to),
   open: ({ sender, envelope }) => party.open(sender, envelope),
+  stream: async ({ sender, envelope, pieces }) => {
+    const { hdr, payload, alg } = await party.open(sender, envelope);
+    const reader = new StreamReader(hdr, payload);
+    return { alg, texts: pieces.map(({ seq, final, ct }) => reader.next(seq, final, unb64(ct))) };
+  },
   safety: ({ sides }) => safetyNumber(sides),
   vectors: ({ vectors }) => check(vectors),
 };

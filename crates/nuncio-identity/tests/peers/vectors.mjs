@@ -7,8 +7,9 @@ const { b64, canonicalize, labelled, sha256, unb64 } = sealing;
 const hex = (bytes) => Buffer.from(bytes).toString("hex");
 const unhex = (text) => Buffer.from(text, "hex");
 
-export async function check({ envelope, padding, bundle, one_time_key, endorsement, safety, backup }) {
+export async function check({ envelope, stream, padding, bundle, one_time_key, endorsement, safety, backup }) {
   await checkEnvelope(envelope);
+  checkStream(stream);
   for (const [length, padded] of padding) assert.equal(sealing.paddedLength(length), padded);
   for (const { signer, label, value, message, signature } of [bundle, one_time_key, endorsement]) {
     const signed = labelled(label, value);
@@ -17,7 +18,7 @@ export async function check({ envelope, padding, bundle, one_time_key, endorseme
   }
   assert.equal(sealing.safetyNumber(safety.sides), safety.number);
   checkBackup(backup);
-  return { checked: 5 + padding.length };
+  return { checked: 6 + padding.length };
 }
 
 async function checkEnvelope(v) {
@@ -51,6 +52,20 @@ async function checkEnvelope(v) {
   assert.equal(hex(opened), v.wrapped);
   const plain = sealing.unpad(sealing.decrypt(opened.subarray(0, 32), unhex(v.nonce), sealing.bodyAad(hash), ct));
   assert.equal(plain.toString("utf8"), v.payload);
+}
+
+function checkStream({ header, header_hash, payload, key, prefix, pieces }) {
+  const hash = sha256(canonicalize(header));
+  assert.equal(hex(hash), header_hash);
+  assert.deepEqual(payload, { type: "system", event: "stream", key: b64(unhex(key)), prefix: b64(unhex(prefix)) });
+  pieces.forEach(({ stream_seq, final, text, nonce, aad, ct }, place) => {
+    assert.equal(stream_seq, place + 1);
+    assert.equal(hex(sealing.streamNonce(unhex(prefix), stream_seq)), nonce);
+    assert.equal(hex(sealing.streamAad(hash, stream_seq, final)), aad);
+    assert.equal(hex(sealing.encrypt(unhex(key), unhex(nonce), unhex(aad), sealing.pad(Buffer.from(text, "utf8")))), ct);
+  });
+  const read = new sealing.StreamReader(header, payload);
+  assert.deepEqual(pieces.map(({ stream_seq, final, ct }) => read.next(stream_seq, final, unhex(ct))), pieces.map(({ text }) => text));
 }
 
 function checkBackup({ passphrase, wrapping_key, agreement_secret, signing_seed, backup }) {

@@ -273,6 +273,7 @@ mod tests {
     fn both_languages_say_the_same_things_with_the_same_blanks() {
         let (english, chinese) = (include_str!("../../locales/en.toml"), include_str!("../../locales/zh-CN.toml"));
         assert_eq!(catalog::differences(english, chinese), Vec::<String>::new());
+        assert_eq!(catalog::half_width(chinese), Vec::<String>::new());
         for language in Language::ALL {
             assert!(!Texts::of(language).script.is_empty());
         }

@@ -1,7 +1,8 @@
-//! What people write to an agent under seal is said to it like anything else, and its answer goes back sealed.
+//! What people write to an agent under seal is said to it like anything else, and its answer goes back sealed: while
+//! it is being written where somebody may read along, and whole at the end.
 
 use async_trait::async_trait;
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer};
+use nuncio_a2h::peer::{Inbound, OnMessage, Peer, SendError};
 use nuncio_core::conversation::{ContentType, ConversationType};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
@@ -11,6 +12,8 @@ use nuncio_core::principal::Principal;
 use nuncio_engine::converse::Idempotency;
 use nuncio_engine::{Caller, Credential, Engine, EngineError};
 use serde_json::json;
+
+use super::preview::Preview;
 
 /// Answers for an agent that is served here.
 #[derive(Debug)]
@@ -23,24 +26,33 @@ pub(super) struct Talk {
 impl OnMessage for Talk {
     async fn on_message(&self, agent: &Peer, message: Inbound) {
         let conversation = &message.conversation;
-        let answer = match self.answer(&message).await {
+        let mut preview = Preview::new(agent, &message);
+        let answer = match self.answer(&message, &mut preview).await {
             Ok(Some(answer)) => answer,
             Ok(None) => return,
             Err(error) => {
                 tracing::warn!(agent = %self.agent, %conversation, %error, "a sealed message was not answered");
+                preview.give_up();
                 format!("({error})")
             }
         };
-        let payload = json!({"type": "text", "text": answer});
-        if let Err(error) = agent.reply(&message, ContentType::Text, payload).await {
+        if let Err(error) = send(agent, &message, preview, &answer).await {
             tracing::warn!(agent = %self.agent, %conversation, at = message.seq, %error, "an answer was not sent");
         }
     }
 }
 
+async fn send(agent: &Peer, message: &Inbound, preview: Preview<'_>, answer: &str) -> Result<(), SendError> {
+    let payload = json!({"type": "text", "text": answer});
+    match preview.into_writer() {
+        Some(writer) => writer.finish(ContentType::Text, payload).await,
+        None => agent.reply(message, ContentType::Text, payload).await,
+    }
+}
+
 impl Talk {
     /// What the agent says to it; nothing where nothing was said to it alone.
-    async fn answer(&self, message: &Inbound) -> Result<Option<String>, EngineError> {
+    async fn answer(&self, message: &Inbound, preview: &mut Preview<'_>) -> Result<Option<String>, EngineError> {
         let Recipient::Person(person) = &message.sender else { return Ok(None) };
         if message.conversation_type != ConversationType::H2a || message.content_type != ContentType::Text {
             return Ok(None);
@@ -60,7 +72,7 @@ impl Talk {
         let session = self.engine.begin_unattended(&caller, &served, Some(whole)).await?;
         let one = once(format!("a2h/{}/{}", message.conversation, message.seq));
         let turn = self.engine.say_unattended(&caller, session.as_str(), text, Protocol::A2h, Some(one)).await?;
-        turn.finished().await;
+        preview.follow(&turn).await;
         match turn.answer() {
             Ok(text) => Ok(Some(text)),
             Err(failure) => Err(EngineError::new(failure.code, failure.message)),

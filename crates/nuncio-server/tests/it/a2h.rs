@@ -34,6 +34,10 @@ mod rows;
 mod sockets;
 #[path = "a2h/strangers.rs"]
 mod strangers;
+#[path = "a2h/streams.rs"]
+mod streams;
+#[path = "a2h/streams_sealed.rs"]
+mod streams_sealed;
 #[path = "a2h/webhooks.rs"]
 mod webhooks;
 

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use nuncio_a2h::client::{DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAddress, RelayError, Sign, Who, enrol};
-use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused};
+use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused, StreamEvent, Streamed};
 use nuncio_a2h::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::conversation::MessagePlace;
@@ -86,6 +86,8 @@ pub struct SealedDevice {
     pub heard: Arc<Mutex<Vec<Inbound>>>,
     /// What came and was not opened.
     pub refused: Arc<Mutex<Vec<Refused>>>,
+    /// What it heard of streams.
+    pub streamed: Arc<Mutex<Vec<StreamEvent>>>,
     who: Who,
     sign: Signer,
     stop: CancellationToken,
@@ -164,6 +166,7 @@ impl SealedDevice {
         let relay = Arc::new(HttpRelay::by_socket(address, Arc::new(login), fetch, dial));
         let ran = Arc::<AtomicUsize>::default();
         let (heard, refused) = <(Arc<Mutex<Vec<Inbound>>>, Arc<Mutex<Vec<Refused>>>)>::default();
+        let streamed = Arc::<Mutex<Vec<StreamEvent>>>::default();
         let hands = Hands {
             relay: Arc::clone(&relay),
             keep: Arc::clone(&keep),
@@ -171,6 +174,7 @@ impl SealedDevice {
             ran: Arc::clone(&ran),
             heard: Arc::clone(&heard),
             refused: Arc::clone(&refused),
+            streamed: Arc::clone(&streamed),
             clock: Arc::clone(&clock),
         };
         let peer = Peer::new(PeerConfig {
@@ -184,7 +188,7 @@ impl SealedDevice {
         peer.publish_keys().await.unwrap();
         let stop = CancellationToken::new();
         tokio::spawn(peer.clone().run(stop.clone()));
-        Self { peer, relay, person, ran, heard, refused, who, sign: Signer(sign), stop }
+        Self { peer, relay, person, ran, heard, refused, streamed, who, sign: Signer(sign), stop }
     }
 
     /// Allows an agent these scopes.
@@ -229,6 +233,31 @@ impl SealedDevice {
         self.refused.lock().unwrap().iter().map(|refused| refused.why.to_string()).collect()
     }
 
+    /// What happened to streams, each in a word: `begun`, what was said together, `done` or `aborted`.
+    #[must_use]
+    pub fn streams(&self) -> Vec<String> {
+        let mut words: Vec<String> = Vec::new();
+        let mut saying = false;
+        for event in &*self.streamed.lock().unwrap() {
+            match (&event.what, words.last_mut()) {
+                (Streamed::Delta(more), Some(said)) if saying => said.push_str(more),
+                (Streamed::Delta(more), _) => words.push(more.clone()),
+                (Streamed::Begun, _) => words.push("begun".to_owned()),
+                (Streamed::Done { .. }, _) => words.push("done".to_owned()),
+                (Streamed::Aborted, _) => words.push("aborted".to_owned()),
+            }
+            saying = matches!(event.what, Streamed::Delta(_));
+        }
+        words
+    }
+
+    /// The texts of what was written to it.
+    #[must_use]
+    pub fn texts(&self) -> Vec<String> {
+        let heard = self.heard.lock().unwrap();
+        heard.iter().filter_map(|message| message.payload["text"].as_str().map(str::to_owned)).collect()
+    }
+
     /// Stops being at the relay.
     pub fn stop(&self) {
         self.stop.cancel();
@@ -249,6 +278,7 @@ struct Hands {
     ran: Arc<AtomicUsize>,
     heard: Arc<Mutex<Vec<Inbound>>>,
     refused: Arc<Mutex<Vec<Refused>>>,
+    streamed: Arc<Mutex<Vec<StreamEvent>>>,
     clock: Arc<dyn Clock>,
 }
 
@@ -280,6 +310,10 @@ impl OnMessage for Hands {
 
     async fn on_refused(&self, _: &Peer, refused: Refused) {
         self.refused.lock().unwrap().push(refused);
+    }
+
+    async fn on_stream(&self, _: &Peer, event: StreamEvent) {
+        self.streamed.lock().unwrap().push(event);
     }
 }
 

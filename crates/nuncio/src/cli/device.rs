@@ -16,6 +16,14 @@ pub(crate) struct DeviceHome {
     pub(crate) extra_ca: Option<PathBuf>,
 }
 
+/// Where a passphrase comes from.
+#[derive(Debug, Args)]
+pub(crate) struct PassphraseFrom {
+    /// Read the passphrase from a file's first line, rather than here
+    #[arg(long, value_name = "FILE")]
+    pub(crate) passphrase_file: Option<PathBuf>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Device {
     /// Make this machine a device of yours, with the code of an invite
@@ -44,6 +52,12 @@ pub(crate) enum Device {
         /// A folder whose files may be read by agents you allow that
         #[arg(long = "folder", value_name = "DIR")]
         folders: Vec<PathBuf>,
+        /// Where on this machine its pages are [default: 7480, or any that is free]
+        #[arg(long, value_name = "PORT")]
+        port: Option<u16>,
+        /// Serve no pages
+        #[arg(long, conflicts_with = "port")]
+        no_pages: bool,
         #[command(flatten)]
         home: DeviceHome,
     },
@@ -92,10 +106,71 @@ pub(crate) enum Device {
         #[command(flatten)]
         home: DeviceHome,
     },
+    /// Take an agent's changed keys for its own, having compared the number
+    Accept {
+        /// The agent
+        agent: String,
+        /// You have compared it: do not ask
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// List your devices
+    Devices {
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Invite a further device of yours, for ten minutes
+    Invite {
+        #[command(flatten)]
+        home: DeviceHome,
+    },
     /// Say that another device is yours too: what it signed counts here
     Trust {
         /// The other device
         device: String,
+        /// You have compared its key: do not ask
+        #[arg(long)]
+        yes: bool,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Take a lost device away: it speaks for you no more
+    Remove {
+        /// The lost device
+        device: String,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Keep this device's keys at the server, under a passphrase
+    Backup {
+        /// Write them to a file too, to restore the device from
+        #[arg(long, value_name = "FILE")]
+        file: Option<PathBuf>,
+        #[command(flatten)]
+        passphrase: PassphraseFrom,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Put a device back on this machine, from the file of its backup
+    Restore {
+        /// The file
+        file: PathBuf,
+        #[command(flatten)]
+        passphrase: PassphraseFrom,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Let the device you backed up vouch for this one, when you lost it
+    Recover {
+        #[command(flatten)]
+        passphrase: PassphraseFrom,
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Say a fresh link to the pages of the device that runs
+    Open {
         #[command(flatten)]
         home: DeviceHome,
     },

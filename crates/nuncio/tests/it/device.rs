@@ -9,28 +9,34 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use nuncio_server::fetch::install_crypto;
 use serde_json::{Value, json};
 
-use super::{SCOPE, SECRET, agent_file, invite, reads};
+use super::{SCOPE, SECRET, agent_file, free_port, invite, reads, serve_at};
 use crate::client::Client;
 use crate::home::{Home, mode};
-use crate::process::{Ran, Server, until};
+use crate::process::{Nuncio, Ran, Server, until};
 
 const POLICY: &str = "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n";
 
 /// A server with an agent, and a laptop of ada's that was let in there.
-struct Laptop {
-    home: Home,
-    server: Server,
-    client: Client,
+pub(super) struct Laptop {
+    pub(super) home: Home,
+    pub(super) server: Server,
+    port: u16,
+    pub(super) client: Client,
 }
 
 impl Laptop {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
+        Self::with("")
+    }
+
+    /// With an agent whose file says more.
+    pub(super) fn with(more: &str) -> Self {
         install_crypto();
-        let home = Home::with_agent(&agent_file(""));
+        let (home, port) = (Home::with_agent(&agent_file(more)), free_port());
         let key = home.key(&["--person", "ada"]);
-        let server = home.start();
+        let server = serve_at(&home, port, &home.path("agent.toml").display().to_string(), &[]);
         let client = server.aap_with_key(&key);
-        let laptop = Self { home, server, client };
+        let laptop = Self { home, server, port, client };
         let enrolled = laptop.device(&["enrol", laptop.server.url(), &invite(&laptop.home, "ada")]).json();
         assert_eq!(enrolled["person"], "ada", "{enrolled}");
         fs::write(laptop.home.path("policy.toml"), POLICY).unwrap();
@@ -39,24 +45,55 @@ impl Laptop {
         laptop
     }
 
+    /// The agent's server ends and begins again; the agent has lost its keys meanwhile.
+    pub(super) fn lose_the_agents_keys(self) -> Self {
+        let Self { home, server, port, client } = self;
+        server.stop();
+        fs::remove_dir_all(home.data().join("seals")).unwrap();
+        let server = serve_at(&home, port, &home.path("agent.toml").display().to_string(), &[]);
+        Self { home, server, port, client }
+    }
+
     /// Where the device lives.
-    fn place(&self) -> PathBuf {
+    pub(super) fn place(&self) -> PathBuf {
         self.home.path("laptop")
     }
 
     /// `nuncio device ARGUMENTS`, to its end.
-    fn device(&self, arguments: &[&str]) -> Ran {
+    pub(super) fn device(&self, arguments: &[&str]) -> Ran {
+        self.device_at("laptop", arguments)
+    }
+
+    /// The same on another machine.
+    pub(super) fn device_at(&self, place: &str, arguments: &[&str]) -> Ran {
+        self.command_at(place, arguments).run()
+    }
+
+    pub(super) fn command_at(&self, place: &str, arguments: &[&str]) -> Nuncio {
         let call = self.home.nuncio(&[&["--json", "device"], arguments].concat());
-        call.arg("--home").arg(self.place()).run()
+        call.arg("--home").arg(self.home.path(place))
     }
 
     /// The device, answering.
-    fn run(&self) -> Server {
-        let call = self.home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(self.home.path("policy.toml"));
-        call.arg("--folder").arg(self.home.path("notes")).arg("--home").arg(self.place()).start()
+    pub(super) fn run(&self) -> Server {
+        self.run_at("laptop")
     }
 
-    async fn read(&self, session: &str, id: &str, path: &str) -> String {
+    /// The device, not started yet.
+    pub(super) fn to_run(&self) -> Nuncio {
+        self.to_run_at("laptop")
+    }
+
+    pub(super) fn run_at(&self, place: &str) -> Server {
+        self.to_run_at(place).start()
+    }
+
+    fn to_run_at(&self, place: &str) -> Nuncio {
+        let call = self.home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(self.home.path("policy.toml"));
+        call.arg("--folder").arg(self.home.path("notes")).arg("--home").arg(self.home.path(place))
+    }
+
+    pub(super) async fn read(&self, session: &str, id: &str, path: &str) -> String {
         self.client.play(session, reads(id, path)).await.to_string()
     }
 }
@@ -80,8 +117,8 @@ async fn an_agent_reads_a_file_on_a_laptop_that_allows_it_and_nothing_beside() {
     assert_eq!((&agents["agents"][0]["agent"], &agents["agents"][0]["allowed"]), (&json!("script"), &json!([SCOPE])));
 
     let running = laptop.run();
-    let busy = laptop.device(&["status"]).failure();
-    assert_eq!(busy.0, "data_dir_in_use", "{busy:?}");
+    let status = laptop.device(&["status"]).json();
+    assert_eq!((&status["person"], &status["agents"]), (&json!("ada"), &json!(1)));
     let session = laptop.client.session("script", &[]).await;
     let answer = laptop.read(&session, "c_1", "treasure.md").await;
     assert!(answer.contains(SECRET), "{answer}");
@@ -122,7 +159,9 @@ async fn a_device_that_is_killed_again_and_again_runs_nothing_twice() {
     fs::write(&ran, "").unwrap();
     fs::create_dir(laptop.place().join("tools")).unwrap();
     let line = format!("cat >> '{0}'; echo >> '{0}'; echo '{{\"content\":\"done\"}}'", ran.display());
-    let tool = format!("name = \"read_file\"\nscope = {SCOPE:?}\ncommand = [\"sh\", \"-c\", {line:?}]\n");
+    let write = ran.to_str().unwrap();
+    let tool =
+        format!("name = \"read_file\"\nscope = {SCOPE:?}\ncommand = [\"sh\", \"-c\", {line:?}]\nwrite = [{write:?}]\n");
     fs::write(laptop.place().join("tools/read_file.toml"), tool).unwrap();
     let runs = || fs::read_to_string(&ran).unwrap().lines().count();
 
@@ -197,6 +236,6 @@ async fn a_person_is_asked_in_the_terminal_and_sees_what_for() {
     for words in ["wants to run read_file", "filesystem:read (medium at stake)", "\"path\": \"treasure.md\"", "[y/N"] {
         assert!(shown.contains(words), "{words}: {shown}");
     }
-    assert_eq!(shown.matches("Allow this once?").count(), 1, "{shown}");
+    assert_eq!(shown.matches("[y/N").count(), 1, "{shown}");
     assert!(shown.lines().all(|line| line.chars().count() <= 80), "{shown}");
 }

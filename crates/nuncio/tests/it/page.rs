@@ -10,6 +10,8 @@ use crate::webdriver::{Browser, ENTER, Reader};
 mod approve;
 #[path = "page/converse.rs"]
 mod converse;
+#[path = "page/device.rs"]
+mod device;
 #[path = "page/everyone.rs"]
 mod everyone;
 #[path = "page/guard.rs"]

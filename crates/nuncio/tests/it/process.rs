@@ -111,7 +111,7 @@ impl Nuncio {
             panic!("it does not start: {}", stderr.whole());
         };
         let greeting: Value = serde_json::from_str(&line).unwrap();
-        assert!(greeting["url"].is_string(), "{line}\n{}", stderr.text());
+        assert!(greeting["url"].is_string() || greeting["pages"].is_string(), "{line}\n{}", stderr.text());
         Server { child, stderr, greeting }
     }
 }
@@ -173,6 +173,18 @@ impl Typed {
     /// What it has printed so far.
     pub(crate) fn stdout(&self) -> String {
         self.stdout.text()
+    }
+
+    /// What it has written to standard error so far.
+    pub(crate) fn stderr(&self) -> String {
+        self.stderr.text()
+    }
+
+    /// Ends it as `kill -9` does, and returns what it had written to standard error.
+    pub(crate) fn kill9(mut self) -> String {
+        self.child.kill().unwrap();
+        self.child.wait().unwrap();
+        self.stderr.whole()
     }
 
     /// Types no more and waits until it has ended.

@@ -24,6 +24,10 @@ mod blind;
 mod consent;
 #[path = "device.rs"]
 mod device;
+#[path = "device_beside.rs"]
+mod device_beside;
+#[path = "device_tools.rs"]
+mod device_tools;
 #[path = "sealed/devices.rs"]
 mod devices;
 #[path = "sealed/hostile.rs"]
@@ -32,6 +36,8 @@ mod hostile;
 mod killed;
 #[path = "sealed/protocols.rs"]
 mod protocols;
+#[path = "sealed/rows.rs"]
+mod rows;
 #[path = "sealed/sdk.rs"]
 mod sdk;
 #[path = "sealed/tap.rs"]
@@ -186,8 +192,13 @@ impl World {
 
     /// With a relay that is there; the agent reaches it at another address.
     async fn of(relay: RelayProcess, by: Option<&str>) -> Self {
+        Self::with(relay, by, &agent_file("skill = { type = \"task\" }\n")).await
+    }
+
+    /// The same with another agent.
+    async fn with(relay: RelayProcess, by: Option<&str>, agent: &str) -> Self {
         let (agent_id, token) = relay.owner.make_agent(&json!({"display_name": "Notes"})).await;
-        let agent_home = Home::with_agent(&agent_file("skill = { type = \"task\" }\n"));
+        let agent_home = Home::with_agent(agent);
         fs::write(agent_home.path("relay.token"), &token).unwrap();
         fs::create_dir_all(agent_home.data()).unwrap();
         fs::write(

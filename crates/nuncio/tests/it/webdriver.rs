@@ -5,6 +5,8 @@ use std::net::TcpStream;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use reqwest::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -86,7 +88,10 @@ impl Browser {
     /// Changes the size of the window, and whether the system is dark.
     pub(crate) async fn look(&self, reader: Reader) {
         let scheme = if reader.dark { "dark" } else { "light" };
-        let media = json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]});
+        // Without motion: what is looked at is not on its way from one colour to another.
+        let media = json!({"features": [
+            {"name": "prefers-color-scheme", "value": scheme}, {"name": "prefers-reduced-motion", "value": "reduce"},
+        ]});
         self.devtools("Emulation.setEmulatedMedia", &media).await;
         let size = json!({"width": reader.width, "height": 800, "deviceScaleFactor": 1, "mobile": reader.width < 600});
         self.devtools("Emulation.setDeviceMetricsOverride", &size).await;
@@ -151,6 +156,13 @@ impl Browser {
     pub(crate) async fn type_keys(&self, text: &str) {
         let keys: Vec<_> = text.chars().map(String::from).collect();
         self.press(None, &keys.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+
+    /// How the page looks, as a PNG.
+    pub(crate) async fn screenshot(&self) -> Vec<u8> {
+        let whole = json!({"captureBeyondViewport": true});
+        let seen = self.devtools("Page.captureScreenshot", &whole).await;
+        STANDARD.decode(seen["data"].as_str().unwrap()).unwrap()
     }
 
     /// Goes into the first frame of the page.

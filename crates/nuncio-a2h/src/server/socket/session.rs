@@ -13,9 +13,12 @@ use super::entry::{Admitted, invalid, who};
 use super::line::{End, Incoming, Line};
 use super::replay::{self, Next, Replay};
 use super::seats::Sitter;
+use super::streams::{Streaming, news};
+use crate::error::Refused;
 use crate::server::identify;
 use crate::wire::event::Event;
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
+use crate::wire::stream::{StreamFrame, StreamNews};
 
 /// How often the other side is asked whether it lives.
 const PING: Duration = Duration::from_secs(30);
@@ -50,6 +53,7 @@ pub(super) struct Session<'a> {
     unanswered: u32,
     next_ping: Timestamp,
     frames: u32,
+    streaming: Streaming,
 }
 
 type Mail<'a> = BoxFuture<'a, Result<Found, EngineError>>;
@@ -98,6 +102,8 @@ impl<'a> Session<'a> {
                 () = seat.taken_over() => session.still_holds(line).await.and_then(|()| {
                     Err(End::closed(close::REPLACED, "a newer connection of this device or agent took over"))
                 }),
+                // Last: what is told in passing holds nothing else up.
+                told = session.streaming.next() => line.say(&news(told)).await,
             };
             if let Err(end) = step {
                 return end;
@@ -111,6 +117,7 @@ impl<'a> Session<'a> {
         let now = line.now();
         let mut session = Self {
             a2h,
+            streaming: Streaming::of(&a2h.engine, &recipient),
             recipient,
             sitter,
             token,
@@ -127,8 +134,13 @@ impl<'a> Session<'a> {
         session.read = session.a2h.engine.mail_read(&session.recipient, session.reader()).await.map_err(fault)?;
         let last_seq = session.head().await?;
         session.sent = after.unwrap_or(session.read).min(last_seq);
-        line.say(&ServerFrame::AuthOk { expires_at, after: session.sent, last_seq }).await?;
+        line.say(&session.known(last_seq)).await?;
         Ok(session)
+    }
+
+    fn known(&self, last_seq: u64) -> ServerFrame {
+        let streams = matches!(self.streaming, Streaming::Sends(_));
+        ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq, streams }
     }
 
     /// Whatever is told after what was sent.
@@ -157,13 +169,16 @@ impl<'a> Session<'a> {
 
     /// When there is something to do, whatever else happens.
     fn next_moment(&self) -> Timestamp {
-        let Some(end) = self.expires_at else { return self.next_ping };
+        let next = self.streaming.due().map_or(self.next_ping, |due| due.min(self.next_ping));
+        let Some(end) = self.expires_at else { return next };
         let warning = if self.warned { end } else { before(end, WARNING) };
-        self.next_ping.min(warning)
+        next.min(warning)
     }
 
     async fn tell(&mut self, found: Result<Found, EngineError>, line: &mut Line) -> Result<(), End> {
-        match found.map_err(fault)? {
+        let found = found.map_err(fault)?;
+        self.streaming.tell_waiting(line).await?;
+        match found {
             Found::Mail(mail) if mail.is_empty() => Err(End::STOPPING),
             Found::Mail(mail) => self.tell_mail(mail, line).await,
             Found::Again(next) => self.tell_again(next, line).await,
@@ -215,6 +230,7 @@ impl<'a> Session<'a> {
 
     async fn tick(&mut self, line: &mut Line) -> Result<(), End> {
         let now = line.now();
+        self.streaming.expire(line).await?;
         if let Some(expires_at) = self.expires_at {
             if now >= expires_at {
                 let message = "the token has run out; get a new one and renew in time";
@@ -284,12 +300,27 @@ impl<'a> Session<'a> {
                 Ok(Moved::Elsewhere)
             }
             Ok(ClientFrame::Renew { access_token }) => self.renewed(access_token, line).await,
+            Ok(ClientFrame::StreamStart(start)) => self.streamed(StreamFrame::Start(start), line).await,
+            Ok(ClientFrame::StreamDelta(delta)) => self.streamed(StreamFrame::Delta(delta), line).await,
+            Ok(ClientFrame::StreamDone(done)) => self.streamed(StreamFrame::Done(done), line).await,
+            Ok(ClientFrame::StreamAbort(abort)) => self.streamed(StreamFrame::Abort(abort), line).await,
             Ok(ClientFrame::Auth { .. }) => {
                 let message = "who you are is known already; a new token comes in auth.renew";
                 self.objected(message, line).await
             }
             Err(why) => self.objected(why, line).await,
         }
+    }
+
+    /// What is taken of a stream that began has limits of its own, and does not count as a frame.
+    async fn streamed(&mut self, frame: StreamFrame, line: &mut Line) -> Result<Moved, End> {
+        let (stream, begins) = (frame.stream().clone(), matches!(frame, StreamFrame::Start(_)));
+        match self.streaming.take(&self.a2h.engine, &self.recipient, frame).await {
+            Ok(()) if begins => {}
+            Ok(()) => self.frames -= 1,
+            Err(why) => line.say(&StreamNews::error(stream, Refused::from(why).body.error)).await?,
+        }
+        Ok(Moved::Nowhere)
     }
 
     async fn objected(&self, message: impl Into<String>, line: &mut Line) -> Result<Moved, End> {
@@ -320,7 +351,7 @@ impl<'a> Session<'a> {
         self.expires_at = shown.expires_at;
         self.warned = false;
         let last_seq = self.head().await?;
-        line.say(&ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq }).await?;
+        line.say(&self.known(last_seq)).await?;
         Ok(Moved::Nowhere)
     }
 }

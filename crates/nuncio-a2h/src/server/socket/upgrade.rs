@@ -13,8 +13,8 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::line::FRAGMENT;
 
-/// How large a frame of a client may be: a token, and a little.
-pub(super) const MAX_FRAME: usize = 8 * 1024;
+/// How large a frame of a client may be: a token and a little, or the letter that begins a stream.
+pub(super) const MAX_FRAME: usize = 16 * 1024;
 /// How much is kept for a connection while nothing happens. Thousands of them are idle.
 const READ_BUFFER: usize = 1024;
 /// How much may wait to be sent before a sender waits too.

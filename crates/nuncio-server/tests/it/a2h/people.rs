@@ -170,3 +170,47 @@ async fn an_invite_is_good_for_as_long_as_the_operator_says() {
     let late = world.server.send(Method::POST, "/auth/enroll", None, Some(&body)).await;
     assert_eq!(late.refusal(), (403, "INVITE_INVALID"));
 }
+
+#[tokio::test]
+async fn a_device_invites_another_of_the_same_person_and_nobody_else_does() {
+    let world = World::start().await;
+    let ada = world.person("ada").await;
+    let invite = async |token: Option<&str>, body: Value| {
+        world.server.send(Method::POST, "/users/me/devices", token, Some(&body)).await
+    };
+    let (_, agent) = ada.make_agent(&json!({"display_name": "Notes"})).await;
+    assert_eq!(invite(None, json!({})).await.refusal(), (401, "UNAUTHORIZED"));
+    assert_eq!(invite(Some(&agent), json!({})).await.refusal(), (401, "UNAUTHORIZED"));
+    assert_eq!(invite(Some(&ada.token), json!({"name": "ben"})).await.refusal(), (400, "BAD_REQUEST"));
+    let key = Order::KeyCreate {
+        name: None,
+        person: Some(PersonName::parse("ada").unwrap()),
+        scopes: Vec::new(),
+        signing: false,
+    };
+    let key = world.gateway.order(key).await.unwrap()["key"].as_str().unwrap().to_owned();
+    let refused = invite(Some(&key), json!({})).await;
+    assert!(refused.status == 401 || refused.status == 403, "{refused:?}");
+
+    let invited = invite(Some(&ada.token), json!({})).await;
+    assert_eq!(invited.status, 201);
+    let invited = invited.data();
+    let keys = world.server.send(Method::GET, "/auth/keys", None, None).await;
+    assert_eq!((&invited["user"], &invited["fingerprint"]), (&json!("ada"), &keys.data()["fingerprint"]));
+    assert_eq!(invited["server"], json!(ada.audience));
+    let phone = Handset::enrol(&world.server, invited["code"].as_str().unwrap()).await;
+    let devices = phone.get("/users/me/devices").await;
+    assert_eq!(devices.data().as_array().unwrap().len(), 2);
+    // It is written down who was invited.
+    let records = world.gateway.order(Order::AuditList { after: 0, limit: 100 }).await.unwrap();
+    let records = records["records"].as_array().unwrap().clone();
+    let by =
+        |record: &Value| record["record"]["happened"] == "person_invited" && record["record"]["by"] == "person:ada";
+    assert_eq!(records.iter().filter(|record| by(record)).count(), 1, "{records:?}");
+    // Not without end.
+    let mut last = invite(Some(&ada.token), json!({})).await;
+    for _ in 0..8 {
+        last = invite(Some(&ada.token), json!({})).await;
+    }
+    assert_eq!(last.refusal(), (409, "LIMIT_REACHED"));
+}

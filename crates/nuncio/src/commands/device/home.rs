@@ -6,18 +6,17 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use nuncio_core::Code;
-use nuncio_core::ids::{ScopeId, ToolName};
+use nuncio_core::ids::ScopeId;
 use nuncio_core::manifest::Presets;
 use nuncio_device::guard::Floors;
 use nuncio_device::prompt::Prompt;
-use nuncio_device::tools::{Clipboard, Folders, Notify, Place, ProgramTool, Tools};
+use nuncio_device::tools::{Clipboard, Desktop, Folders, GeoClue, Notify, Place, Shelf, Tools};
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
 use nuncio_store::Cabinet;
-use serde::Deserialize;
 
-use super::told;
+use super::{mcp, told};
 use crate::cli::DeviceHome;
 use crate::output::{WrongUsage, fault};
 
@@ -79,42 +78,63 @@ pub(super) fn opened(config: DeviceConfig) -> anyhow::Result<Device> {
     Device::open(config).map_err(told)?.ok_or_else(none)
 }
 
-/// A tool of the person's own: `tools/NAME.toml`.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-struct OwnTool {
-    name: ToolName,
-    scope: ScopeId,
-    command: Vec<String>,
-}
-
 /// What the device can do.
 pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Tools> {
     let scope = |text: &str| ScopeId::parse(text).map_err(|why| fault(Code::Internal, why.to_string()));
+    let desktop = Desktop::here();
     let mut tools = Tools::default()
-        .under(scope("clipboard:read")?, Arc::new(Clipboard))
-        .under(scope("notification:send")?, Arc::new(Notify));
+        .under(scope("clipboard:read")?, Arc::new(Clipboard::of(desktop.clone())))
+        .under(scope("notification:send")?, Arc::new(Notify::on(desktop.clone())));
     if !folders.is_empty() {
+        folders.iter().try_for_each(|folder| apart(folder, home))?;
         let folders = Folders::new(folders).map_err(|why| WrongUsage(format!("--folder: {why}")))?;
         tools = tools.under(scope("filesystem:read")?, Arc::new(folders));
     }
     let place = home.join("place.toml");
-    if let Some(text) = text_of(&place)? {
-        let place: Place = toml::from_str(&text).map_err(|why| wrong(&place, &why))?;
-        tools = tools.under(scope("location:read")?, Arc::new(place));
-    }
-    let folder = home.join("tools");
-    for entry in std::fs::read_dir(&folder).into_iter().flatten() {
-        let path = entry?.path();
-        if path.extension().is_none_or(|extension| extension != "toml") {
-            continue;
+    tools = match text_of(&place)? {
+        Some(text) => {
+            let place: Place = toml::from_str(&text).map_err(|why| wrong(&place, &why))?;
+            tools.under(scope("location:read")?, Arc::new(place))
         }
-        let text = text_of(&path)?.unwrap_or_default();
-        let own: OwnTool = toml::from_str(&text).map_err(|why| wrong(&path, &why))?;
-        tools =
-            tools.named(own.name, own.scope, Arc::new(ProgramTool { command: own.command, folder: folder.clone() }));
+        None => tools.under(scope("location:read")?, Arc::new(GeoClue::of(desktop))),
+    };
+    let folder = home.join("tools");
+    let user = std::env::var_os("HOME").map(PathBuf::from);
+    let shelf = Shelf { folder: std::path::absolute(&folder)?, home: home.to_owned(), user };
+    for (path, text) in files(&folder)? {
+        let own = shelf.read(&text).map_err(|why| wrong(&path, &why))?;
+        if tools.has(&own.name) {
+            return Err(wrong(&path, &format!("`name`: another file has a tool {} already", own.name)));
+        }
+        tools = tools.named(own.name, own.scope, Arc::new(own.program));
     }
-    Ok(tools)
+    mcp::add(home, tools)
+}
+
+/// Refuses to open a folder that has the device's keys in it, or is the device's own.
+fn apart(folder: &Path, home: &Path) -> anyhow::Result<()> {
+    let (Ok(real), Ok(home)) = (folder.canonicalize(), home.canonicalize()) else { return Ok(()) };
+    match home.starts_with(&real) || real.starts_with(&home) {
+        true => {
+            let message = "holds this device's own keys: open folders beside them, or move the device with --home";
+            Err(WrongUsage(format!("--folder: {} {message}", folder.display())).into())
+        }
+        false => Ok(()),
+    }
+}
+
+/// The files in a folder of settings, with their texts, by name; none where there is no folder.
+pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
+    let entries = match std::fs::read_dir(folder) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) => return Err(wrong(folder, &error)),
+    };
+    let mut paths: Vec<_> = entries.map(|entry| Ok(entry?.path())).collect::<anyhow::Result<_>>()?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+    let read = |path: PathBuf| Ok(text_of(&path)?.map(|text| (path, text)));
+    paths.into_iter().filter_map(|path| read(path).transpose()).collect()
 }
 
 fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
@@ -125,6 +145,7 @@ fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
     }
 }
 
-fn wrong(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
-    fault(Code::DataDirUnusable, format!("{}: {why}", path.display()))
+/// What is wrong with a file of the person's.
+pub(super) fn wrong(path: &Path, why: &dyn std::fmt::Display) -> anyhow::Error {
+    fault(Code::ConfigInvalid, format!("{}: {why}", path.display()))
 }

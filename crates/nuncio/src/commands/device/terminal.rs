@@ -69,7 +69,7 @@ fn show(question: &Question) {
     eprintln!();
     eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
     eprintln!("  {}  {verified}", "verified".dimmed());
-    if let Some(description) = &question.description {
+    if let Some(description) = question.description.say("en") {
         eprintln!("  {}  {description}", "it says ".dimmed());
     }
     eprintln!("  {}  {} ({stake} at stake)", "under   ".dimmed(), question.scope);
@@ -77,7 +77,11 @@ fn show(question: &Question) {
     for line in question.arguments.lines() {
         eprintln!("    {line}");
     }
-    eprintln!("Allow this once? {} ", "[y/N, 30 seconds]".dimmed());
+    let allow = match question.sensitivity {
+        Sensitivity::Low | Sensitivity::High => "Allow this once?",
+        Sensitivity::Medium => "Allow it, and more of it here within 24 hours of the last?",
+    };
+    eprintln!("{allow} {} ", "[y/N, 30 seconds]".dimmed());
 }
 
 #[cfg(test)]
@@ -102,9 +106,10 @@ mod tests {
             call: CallId::parse("call_1").unwrap(),
             conversation: ConversationId::parse("cnv_1").unwrap(),
             tool: ToolName::parse("read_file").unwrap(),
-            description: None,
+            description: nuncio_device::Words::default(),
             arguments: "{}".to_owned(),
             scope: ScopeId::parse("filesystem:read").unwrap(),
+            scope_words: nuncio_device::ScopeWords::default(),
             sensitivity: Sensitivity::Medium,
             until: Timestamp::from_millis(0),
         };

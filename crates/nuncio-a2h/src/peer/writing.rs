@@ -1,0 +1,250 @@
+//! Streaming: what is being written is read meanwhile, and the message that ends it is sent like any other.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nuncio_core::conversation::{ContentType, ConversationType, StreamId};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{ClientMessageId, ConversationId};
+use nuncio_engine::ports::Clock;
+use nuncio_engine::ports::entropy::timed_name;
+use nuncio_engine::relay::{MAX_STREAM_PIECE, MAX_STREAM_START};
+use nuncio_identity::seal::{Addressee, NewStream, SealedPiece, StreamSealer};
+use serde_json::Value;
+use tokio::sync::{mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::error::SendError;
+use super::outbox::Answers;
+use super::{Inbound, Peer, lock};
+use crate::client::Relay;
+use crate::wire::message::Sealed;
+use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
+
+/// The pause after a piece: what is said meanwhile is the next.
+const PACE: Duration = Duration::from_millis(50);
+/// How much one piece says, in bytes: a length before it and a tag after it, and it is as large as it may be.
+const PIECE: usize = MAX_STREAM_PIECE - 20;
+/// How much may wait to be told before the stream is given up.
+const WAITING: usize = 128 * 1024;
+
+/// A message that is read while it is being written. Dropped, it is given up, and nothing was said.
+#[derive(Debug)]
+pub struct StreamWriter {
+    peer: Peer,
+    conversation: ConversationId,
+    answers: Answers,
+    orders: mpsc::UnboundedSender<Order>,
+    /// How many bytes wait to be told.
+    waiting: Arc<AtomicUsize>,
+    over: CancellationToken,
+}
+
+/// What is to be done next.
+#[derive(Debug)]
+enum Order {
+    Say(String),
+    /// All of it is on disk as that message.
+    End(ClientMessageId, oneshot::Sender<()>),
+}
+
+impl Peer {
+    /// Begins a message that is read while it is being written. None where the way to the relay carries no streams:
+    /// then it is sent when it is whole, and nobody is worse off.
+    ///
+    /// # Errors
+    /// It cannot be sealed, or the relay takes no stream in that conversation.
+    pub async fn stream(&self, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
+        let answers = Answers { client_id: self.new_client_id()?, in_reply_to: None };
+        self.begin_stream(answers, conversation).await
+    }
+
+    /// The same for an answer: however often the message is dealt with, one answer gets through.
+    ///
+    /// # Errors
+    /// As [`Peer::stream`].
+    pub async fn stream_reply(&self, to: &Inbound) -> Result<Option<StreamWriter>, SendError> {
+        self.begin_stream(Answers::to(to)?, &to.conversation).await
+    }
+
+    async fn begin_stream(&self, answers: Answers, id: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
+        if !self.inner.relay.streams() || matches!(self.me(), Recipient::Person(_)) {
+            return Ok(None);
+        }
+        let conversation = self.conversation(id).await?;
+        if conversation.kind != ConversationType::H2a {
+            return Ok(None);
+        }
+        let to = self.addressees(&conversation).await?;
+        let stream = StreamId::parse(&timed_name(&*self.inner.entropy, "s_", self.now()));
+        let stream = stream.map_err(|why| SendError::Fault(why.to_string()))?;
+        let new = NewStream { conversation: id.clone(), stream: stream.clone(), created_at: self.now() };
+        let begun = self.with_party(move |party| {
+            let to = to.iter().map(|(bundle, key)| Addressee { bundle, one_time_key: key.as_ref() });
+            party.begin_stream(new, &to.collect::<Vec<_>>())
+        });
+        let (envelope, sealer) = begun.await??;
+        if envelope.len() > MAX_STREAM_START {
+            tracing::debug!(conversation = %id, "a person has too many devices to stream to");
+            return Ok(None);
+        }
+        let start = StreamStart {
+            conversation_id: id.clone(),
+            stream_id: stream.clone(),
+            encrypted_payload: Sealed(envelope.into()),
+        };
+        let over = CancellationToken::new();
+        lock(&self.inner.writing).insert(stream.clone(), over.clone());
+        let (orders, taken) = mpsc::unbounded_channel();
+        let waiting = Arc::<AtomicUsize>::default();
+        let pen = Pen {
+            peer: self.clone(),
+            stream,
+            sealer,
+            text: String::new(),
+            waiting: Arc::clone(&waiting),
+            over: over.clone(),
+        };
+        let taken_on = self.inner.relay.stream(StreamFrame::Start(start)).await;
+        taken_on.inspect_err(|_| self.stream_ended(&pen.stream))?;
+        tokio::spawn(pen.write(taken));
+        Ok(Some(StreamWriter { peer: self.clone(), conversation: id.clone(), answers, orders, waiting, over }))
+    }
+
+    /// The relay ended a stream of ours, or never took it.
+    pub(super) fn stream_ended(&self, stream: &StreamId) {
+        if let Some(over) = lock(&self.inner.writing).remove(stream) {
+            over.cancel();
+        }
+    }
+
+    /// The connection they went by is gone.
+    pub(super) fn streams_ended(&self) {
+        lock(&self.inner.writing).drain().for_each(|(_, over)| over.cancel());
+    }
+}
+
+impl StreamWriter {
+    /// Says more. It leaves at once, or together with what is said within 50 milliseconds; whether anybody reads it
+    /// is not known.
+    pub fn push(&self, text: &str) {
+        if text.is_empty() || self.is_over() {
+            return;
+        }
+        if self.waiting.fetch_add(text.len(), Ordering::Relaxed) > WAITING {
+            // The relay does not keep up. What counts is the message.
+            self.over.cancel();
+            return;
+        }
+        let _ = self.orders.send(Order::Say(text.to_owned()));
+    }
+
+    /// Whether the stream was given up on the way. The message is sent all the same.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        self.over.is_cancelled()
+    }
+
+    /// Sends the message that says all of it, like any other: it is on disk before the stream is said to be done, and
+    /// is sent until the relay has it, also by the next process.
+    ///
+    /// # Errors
+    /// It was not taken. The stream is given up then, unless it was on its way already.
+    pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
+        let Self { peer, conversation, answers, orders, .. } = self;
+        let message = answers.client_id.clone();
+        let leaving = peer.prepare(answers, &conversation, content_type, None, payload, None).await?;
+        let (said, ended) = oneshot::channel();
+        let _ = orders.send(Order::End(message, said));
+        let _ = ended.await;
+        peer.send_answer(&leaving).await
+    }
+}
+
+/// What writes a stream.
+struct Pen {
+    peer: Peer,
+    stream: StreamId,
+    sealer: StreamSealer,
+    /// What was not told yet.
+    text: String,
+    waiting: Arc<AtomicUsize>,
+    over: CancellationToken,
+}
+
+/// Nothing more is written: its writer gave it up, or the relay takes no more of it.
+struct Dry;
+
+impl Pen {
+    async fn write(mut self, orders: mpsc::UnboundedReceiver<Order>) {
+        let over = self.over.clone();
+        let done = tokio::select! {
+            () = over.cancelled() => Err(Dry),
+            done = self.take(orders) => done,
+        };
+        over.cancel();
+        // What the relay ended needs no second end.
+        let open = lock(&self.peer.inner.writing).remove(&self.stream).is_some();
+        if done.is_err() && open {
+            let _ = self.send(StreamFrame::Abort(StreamAbort { stream_id: self.stream.clone() })).await;
+        }
+    }
+
+    async fn take(&mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Dry> {
+        let clock: Arc<dyn Clock> = Arc::clone(&self.peer.inner.clock);
+        let mut free = clock.now();
+        loop {
+            let order = tokio::select! {
+                // Everything that was said already goes together.
+                biased;
+                order = orders.recv() => order,
+                () = clock.sleep_until(free), if !self.text.is_empty() => {
+                    self.tell().await?;
+                    free = clock.now().after(PACE);
+                    continue;
+                }
+            };
+            match order {
+                Some(Order::Say(more)) => self.text.push_str(&more),
+                Some(Order::End(message, said)) => {
+                    self.tell().await?;
+                    self.end(message).await?;
+                    let _ = said.send(());
+                    return Ok(());
+                }
+                None => return Err(Dry),
+            }
+        }
+    }
+
+    /// Tells all that was said.
+    async fn tell(&mut self) -> Result<(), Dry> {
+        let text = std::mem::take(&mut self.text);
+        self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
+        let mut left = text.as_str();
+        while !left.is_empty() {
+            let (piece, rest) = left.split_at(left.floor_char_boundary(PIECE));
+            left = rest;
+            let SealedPiece { seq, sealed } = self.sealer.piece(piece).map_err(|_| Dry)?;
+            let (stream_id, encrypted_payload) = (self.stream.clone(), Sealed(sealed.into()));
+            self.send(StreamFrame::Delta(StreamDelta { stream_id, stream_seq: seq, encrypted_payload })).await?;
+        }
+        Ok(())
+    }
+
+    async fn end(&mut self, message: ClientMessageId) -> Result<(), Dry> {
+        let SealedPiece { seq, sealed } = self.sealer.end(&message).map_err(|_| Dry)?;
+        let (stream_id, encrypted_payload) = (self.stream.clone(), Sealed(sealed.into()));
+        let done = StreamDone { stream_id, stream_seq: seq, client_message_id: message, encrypted_payload };
+        self.send(StreamFrame::Done(done)).await
+    }
+
+    async fn send(&self, frame: StreamFrame) -> Result<(), Dry> {
+        let relay: &dyn Relay = &*self.peer.inner.relay;
+        relay.stream(frame).await.map_err(|why| {
+            tracing::debug!(stream = %self.stream, %why, "a stream ends early");
+            Dry
+        })
+    }
+}

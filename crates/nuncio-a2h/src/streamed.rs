@@ -1,0 +1,24 @@
+//! An agent's frames of a stream, as the engine takes them: from a socket, or from an agent in this very process.
+
+use nuncio_engine::consent::ConsentError;
+use nuncio_engine::relay::{StreamPiece, Streamer};
+
+use crate::wire::stream::StreamFrame;
+
+/// Gives a frame to whoever tells the others.
+pub(crate) async fn take(streamer: &mut Streamer, frame: StreamFrame) -> Result<(), ConsentError> {
+    match frame {
+        StreamFrame::Start(start) => {
+            streamer.start(&start.conversation_id, start.stream_id, start.encrypted_payload.0).await
+        }
+        StreamFrame::Delta(delta) => {
+            let piece = StreamPiece { seq: delta.stream_seq, sealed: delta.encrypted_payload.0 };
+            streamer.piece(&delta.stream_id, piece).await
+        }
+        StreamFrame::Done(done) => {
+            let last = StreamPiece { seq: done.stream_seq, sealed: done.encrypted_payload.0 };
+            streamer.done(&done.stream_id, last, done.client_message_id).await
+        }
+        StreamFrame::Abort(abort) => streamer.abort(&abort.stream_id),
+    }
+}

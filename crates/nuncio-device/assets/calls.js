@@ -1,0 +1,143 @@
+// The calls that wait. On the first page they stand in it; on every other they come before it, one at a time.
+// Deny has the focus, and nothing counts in the first half second after a call is seen: neither here nor on the device.
+
+import { announce } from "./announce.js";
+import { byId, freshId } from "./dom.js";
+import { say, send } from "./words.js";
+
+/** What is said so soon was meant for something else. */
+const TOO_SOON = 500;
+/** From here on it is urgent. */
+const SOON = 10_000;
+
+/** The card of a call: everything from the agent becomes text and nothing else. */
+class Card {
+  constructor(call, gone) {
+    this.call = call;
+    this.until = performance.now() + call.left;
+    this.whole = call.left;
+    this.node = byId("call").content.firstElementChild.cloneNode(true);
+    this.gone = gone;
+    this.fill();
+    this.seen();
+    // A page that was not looked at, and then is, shows it only now.
+    this.look = () => document.hidden || this.seen();
+    document.addEventListener("visibilitychange", this.look);
+    this.timer = setInterval(() => this.tick(), 200);
+    this.tick();
+  }
+
+  part(name) {
+    return this.node.querySelector(`[data-part="${name}"]`);
+  }
+
+  fill() {
+    const { call } = this;
+    this.node.classList.add(call.level);
+    const title = this.part("title");
+    title.id = freshId("call");
+    this.node.setAttribute("aria-labelledby", title.id);
+    title.textContent = say("wants", { agent: call.agent_name, tool: call.tool });
+    this.part("agent").textContent = call.agent;
+    this.part("verified").textContent = call.verified;
+    this.part("icon").setAttribute("d", call.icon);
+    this.part("label").textContent = call.label;
+    this.part("means").textContent = call.means ?? "";
+    this.part("scope").textContent = call.scope;
+    this.part("stake").textContent = call.stake;
+    this.part("stake").classList.add(`level-${call.level}`);
+    this.part("arguments").textContent = call.arguments;
+    this.part("allow").textContent = call.level === "medium" ? say("allow_a_day") : say("allow_once");
+    if (call.agents_words) this.part("means").classList.add("theirs");
+    if (call.description) this.part("description").textContent = call.description;
+    else this.part("says").remove();
+    for (const answer of ["deny", "allow"]) {
+      this.part(answer).addEventListener("click", () => this.answer(answer));
+    }
+  }
+
+  /** It is seen from now on; for half a second nothing counts. */
+  seen() {
+    this.from = performance.now() + TOO_SOON;
+    this.wait(true);
+    setTimeout(() => this.wait(performance.now() < this.from), TOO_SOON + 20);
+  }
+
+  wait(waits) {
+    // Not disabled: Deny keeps the focus.
+    for (const answer of ["deny", "allow"]) this.part(answer).setAttribute("aria-disabled", String(waits || this.sent === true));
+  }
+
+  tick() {
+    const left = Math.max(0, this.until - performance.now());
+    this.part("left").textContent = say("left", { seconds: Math.ceil(left / 1000) });
+    this.part("meter").style.transform = `scaleX(${left / this.whole})`;
+    this.node.classList.toggle("soon", left < SOON);
+  }
+
+  async answer(answer) {
+    if (this.sent || performance.now() < this.from) return;
+    this.sent = true;
+    this.wait(false);
+    let status;
+    try {
+      status = (await send(`/calls/${encodeURIComponent(this.call.id)}`, { answer })).status;
+    } catch {
+      status = 0;
+    }
+    if (status === 200) announce(answer === "allow" ? say("allowed") : say("denied"));
+    else if (status === 409) {
+      this.sent = false;
+      this.seen();
+    } else announce(say("not_counted"));
+  }
+
+  focus() {
+    this.part("deny").focus();
+  }
+
+  end() {
+    clearInterval(this.timer);
+    document.removeEventListener("visibilitychange", this.look);
+    this.node.remove();
+  }
+}
+
+/** Shows what waits; call what it returns with the whole list whenever it changes. */
+export function calls() {
+  const cards = new Map();
+  const title = document.title;
+  const place = byId("calls");
+  const dialog = byId("ask");
+  // The way out of a question is to answer it, or to let it run out.
+  dialog.addEventListener("cancel", (event) => event.preventDefault());
+  return (waiting) => {
+    const ids = new Set(waiting.map((call) => call.id));
+    for (const [id, card] of cards) {
+      if (ids.has(id)) continue;
+      card.end();
+      cards.delete(id);
+      if (!card.sent) announce(say("over", { agent: card.call.agent_name }));
+    }
+    for (const call of waiting) {
+      if (cards.has(call.id)) continue;
+      const card = new Card(call);
+      cards.set(call.id, card);
+      announce(say("wants", { agent: call.agent_name, tool: call.tool }));
+      if (place) place.append(card.node);
+    }
+    document.title = cards.size > 0 ? `(${cards.size}) ${title}` : title;
+    const first = cards.values().next().value;
+    if (place) {
+      byId("no-calls").hidden = cards.size > 0;
+      if (first && !place.contains(document.activeElement)) first.focus();
+    } else if (!first) {
+      if (dialog.open) dialog.close();
+    } else if (first.node.parentElement !== dialog) {
+      dialog.replaceChildren(first.node);
+      first.seen();
+      if (!dialog.open) dialog.showModal();
+      first.focus();
+    }
+  };
+}

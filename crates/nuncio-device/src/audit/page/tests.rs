@@ -1,0 +1,112 @@
+use std::sync::Arc;
+
+use nuncio_core::audit::Head;
+use nuncio_core::digest::{Digest, canonical};
+use nuncio_core::ids::{CallId, ToolName};
+use nuncio_identity::seal::{Keep as _, MemoryKeep};
+use serde_json::{Value, json};
+
+use super::*;
+use crate::records::Records;
+
+/// Twelve calls of two agents, each of which became something else, an hour apart.
+fn log() -> (Arc<MemoryKeep>, AuditLog) {
+    let keep = Arc::new(MemoryKeep::new());
+    let records = Records::new(Arc::clone(&keep) as _);
+    let log = AuditLog::new(records.clone());
+    for number in 0..12_u32 {
+        let became = Became::ALL[number as usize % 4];
+        let entry = AuditEntry {
+            call_id: CallId::parse(&format!("call_{number}")).unwrap(),
+            agent_id: AgentId::parse(if number % 2 == 0 { "agt_even" } else { "agt_odd" }).unwrap(),
+            tool_name: ToolName::parse("read_file").unwrap(),
+            scope: ScopeId::parse(if number < 6 { "filesystem:read" } else { "location:read" }).unwrap(),
+            arguments_digest: "00".to_owned(),
+            status: became.as_str().to_owned(),
+            reason: None,
+            asked: false,
+            timestamp: Timestamp::from_millis(i64::from(number) * 3_600_000),
+        };
+        records.save(log.append(entry).unwrap()).unwrap();
+    }
+    (keep, log)
+}
+
+fn numbers(page: &AuditPage) -> Vec<u64> {
+    page.entries.iter().map(|chained| chained.seq).collect()
+}
+
+#[test]
+fn the_newest_come_first_a_page_at_a_time() {
+    let (_, log) = log();
+    let all = Filter::default();
+    let first = log.page(&all, None, 5);
+    assert_eq!((numbers(&first), first.more, first.fitting), (vec![12, 11, 10, 9, 8], true, 12));
+    assert_eq!(first.proof, Ok(12));
+    assert_eq!(first.agents.iter().map(AgentId::as_str).collect::<Vec<_>>(), ["agt_even", "agt_odd"]);
+    assert_eq!(first.scopes.len(), 2);
+    let last = log.page(&all, Some(3), 5);
+    assert_eq!((numbers(&last), last.more), (vec![2, 1], false));
+    let whole = log.page(&all, Some(6), 5);
+    assert_eq!((numbers(&whole), whole.more), (vec![5, 4, 3, 2, 1], false), "exactly one page is left");
+    assert_eq!(numbers(&log.page(&all, Some(0), 5)), Vec::<u64>::new());
+}
+
+#[test]
+fn only_what_fits_is_shown_and_all_is_proved() {
+    let (_, log) = log();
+    let shown = |filter: Filter| {
+        let page = log.page(&filter, None, 50);
+        assert_eq!(page.proof, Ok(12));
+        assert_eq!(page.fitting, page.entries.len());
+        numbers(&page)
+    };
+    let even = AgentId::parse("agt_even").unwrap();
+    assert_eq!(shown(Filter { agent: Some(even.clone()), ..Filter::default() }), [11, 9, 7, 5, 3, 1]);
+    assert_eq!(shown(Filter { became: Some(Became::Refused), ..Filter::default() }), [10, 6, 2]);
+    let scope = ScopeId::parse("filesystem:read").unwrap();
+    let both = Filter { agent: Some(even), scope: Some(scope), ..Filter::default() };
+    assert_eq!(shown(both), [5, 3, 1]);
+    let hour = |number: i64| Some(Timestamp::from_millis(number * 3_600_000));
+    assert_eq!(shown(Filter { from: hour(2), until: hour(4), ..Filter::default() }), [4, 3]);
+}
+
+#[test]
+fn what_does_not_hold_is_told_and_the_rest_is_shown() {
+    let (keep, log) = log();
+    let at = |seq: u64| format!("device/audit/{seq:020}");
+    let original = keep.load(&at(7)).unwrap().unwrap();
+
+    keep.save(vec![(at(7), Some(b"{".to_vec()))]).unwrap();
+    let page = log.page(&Filter::default(), None, 50);
+    assert_eq!((page.proof.clone(), page.entries.len()), (Err(AuditBroken::At(7)), 11), "one cannot be read");
+
+    // Under its own name each: one that was put in another's place is not taken for it.
+    keep.save(vec![(at(7), keep.load(&at(6)).unwrap())]).unwrap();
+    assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(7)));
+
+    keep.save(vec![(at(7), None)]).unwrap();
+    assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(8)), "one is missing");
+    keep.save(vec![(at(7), Some(original))]).unwrap();
+    assert_eq!(log.page(&Filter::default(), None, 50).proof, Ok(12));
+
+    let forged = String::from_utf8(keep.load(&at(12)).unwrap().unwrap()).unwrap().replace("\"seq\":12", "\"seq\":13");
+    keep.save(vec![(at(13), Some(forged.into_bytes()))]).unwrap();
+    assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(13)), "one was put in at the end");
+    assert_eq!(log.verify(), Err(AuditBroken::At(13)));
+}
+
+#[test]
+fn whoever_has_the_lines_can_prove_them() {
+    let (_, log) = log();
+    let lines = log.lines();
+    let mut head = Head::START;
+    for line in lines.lines() {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let hash = line.as_object_mut().unwrap().remove("hash").unwrap();
+        assert_eq!(line["prev_hash"], json!(head.hash));
+        head = Head { seq: head.seq + 1, hash: Digest::of_bytes(&canonical(&line)) };
+        assert_eq!((&hash, line["seq"].as_u64()), (&json!(head.hash), Some(head.seq)));
+    }
+    assert_eq!(head.seq, 12);
+}

@@ -1,0 +1,180 @@
+//! The pages of a device, for its person alone: on loopback, behind a one-time link, and closed to every other site in
+//! the same browser.
+//!
+//! | room | what |
+//! |---|---|
+//! | `door` | who may come in: the one-time link, the session, where a request comes from |
+//! | `desk` | the questions that wait, and the person's answers |
+//! | `events` | what a page is told while it is open |
+//! | `frame` | what every page has around it, and whom it is for |
+//! | `texts` | the words, one catalog a language in `locales/` |
+//! | `calls`, `agents`, … | a page each |
+//!
+//! Templates are in `templates/`, static files in `assets/`.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use askama::Template;
+use axum::extract::{Path, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::routing::{get, post};
+use axum::{Router, middleware};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nuncio_engine::ports::Clock;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::device::Device;
+
+mod agents;
+mod calls;
+mod desk;
+mod devices;
+mod door;
+mod events;
+mod files;
+mod frame;
+mod happened;
+mod notices;
+mod talk;
+mod texts;
+mod welcome;
+mod wording;
+
+pub use desk::Desk;
+pub use door::Door;
+pub use notices::{Board, Notices};
+pub use welcome::welcome;
+
+use frame::Visit;
+
+/// What there is before the pages are served: where questions wait, who may come in, and where notices hang.
+#[derive(Debug, Clone)]
+pub struct Rooms {
+    /// Questions.
+    pub desk: Arc<Desk>,
+    /// The way in.
+    pub door: Arc<Door>,
+    /// Notices.
+    pub board: Arc<Board>,
+}
+
+impl Rooms {
+    /// Rooms with nothing in them.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { desk: Arc::new(Desk::new(clock)), door: Arc::default(), board: Arc::default() }
+    }
+}
+
+/// What the pages are made of.
+#[derive(Clone)]
+struct Pages {
+    device: Device,
+    desk: Arc<Desk>,
+    door: Arc<Door>,
+    board: Arc<Board>,
+    /// Ends what would go on for ever.
+    stop: CancellationToken,
+}
+
+/// Serves the pages of a device until told to stop.
+///
+/// # Errors
+/// The address is not of this machine alone, or cannot be listened at.
+pub async fn serve(
+    device: Device,
+    rooms: Rooms,
+    listener: TcpListener,
+    stop: CancellationToken,
+) -> std::io::Result<()> {
+    let at = listener.local_addr()?;
+    if !at.ip().is_loopback() {
+        return Err(std::io::Error::other("the pages of a device are for this machine alone: listen at 127.0.0.1"));
+    }
+    let Rooms { desk, door, board } = rooms;
+    let pages = Pages { device, desk, door, board, stop: stop.clone() };
+    axum::serve(listener, routes(pages, at)).with_graceful_shutdown(stop.cancelled_owned()).await
+}
+
+fn routes(pages: Pages, at: SocketAddr) -> Router {
+    let inside = Router::new()
+        .route("/", get(calls::home))
+        .route("/calls", get(calls::list))
+        .route("/calls/{id}", post(calls::answer))
+        .route("/events", get(events::listen))
+        .route("/agents", get(agents::list))
+        .route("/agents/find", get(agents::find))
+        .route("/agents/{id}", get(agents::show))
+        .route("/agents/{id}/allow", post(agents::allow))
+        .route("/agents/{id}/revoke", post(agents::revoke))
+        .route("/agents/{id}/stricter", post(agents::stricter))
+        .route("/agents/{id}/keys", post(agents::accept_keys))
+        .route("/talk/{id}", get(talk::show).post(talk::say))
+        .route("/talk/{id}/lines", get(talk::lines))
+        .route("/talk/{id}/again", post(talk::again))
+        .route("/talk/{id}/drop", post(talk::drop_failed))
+        .route("/happened", get(happened::list))
+        .route("/happened/export", get(happened::export))
+        .route("/devices", get(devices::list))
+        .route("/devices/invite", get(devices::again).post(devices::invite))
+        .route("/devices/backup", get(devices::again).post(devices::back_up))
+        .route("/devices/recover", get(devices::again).post(devices::recover))
+        .route("/devices/{id}/trust", get(devices::again).post(devices::trust))
+        .route("/devices/{id}/remove", get(devices::ask_remove).post(devices::remove))
+        .route("/leave", post(door::leave))
+        .fallback(nothing)
+        .layer(middleware::from_fn_with_state(pages.clone(), door::inside::<Pages>));
+    Router::new()
+        .route("/open", get(door::open::<Pages>))
+        .route("/assets/{version}/{file}", get(file))
+        .merge(inside)
+        .layer(middleware::map_response(guarded))
+        .layer(middleware::from_fn_with_state(at, door::is_this_machine))
+        .with_state(pages)
+}
+
+async fn guarded(mut response: Response) -> Response {
+    let kept = response.headers().get(header::CACHE_CONTROL).cloned();
+    nuncio_pages::headers::guard_private(response.headers_mut());
+    // Files say themselves how long they may be kept.
+    if let Some(kept) = kept {
+        response.headers_mut().insert(header::CACHE_CONTROL, kept);
+    }
+    response
+}
+
+/// `GET /assets/:version/:file`
+async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap) -> Response {
+    files::FILES.answer(&version, &file, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
+}
+
+/// What is not there.
+async fn nothing(State(_): State<Pages>, visit: Visit) -> Response {
+    visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.frame.not_found_why)
+}
+
+/// A page as an answer.
+fn written(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(html) => (status, axum::response::Html(html)).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// The way on after something was done, so that loading the page again does not do it again.
+fn see(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
+
+/// An answer that gives the browser a cookie.
+fn with_cookie(mut response: Response, cookie: &str) -> Response {
+    if let Ok(value) = HeaderValue::from_str(cookie) {
+        response.headers_mut().insert(header::SET_COOKIE, value);
+    }
+    response
+}

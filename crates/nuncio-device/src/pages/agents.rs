@@ -1,0 +1,359 @@
+//! The person's agents: what each asks and may do, how it is known, and taking it back.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::Response;
+use http::StatusCode;
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::Term;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
+use nuncio_core::time::Timestamp;
+use nuncio_pages::sender::{Fields, field};
+use serde::Deserialize;
+
+use super::frame::{Frame, Place, Visit};
+use super::{Pages, see, wording, written};
+use crate::consent::{Ask, Given};
+use crate::error::DeviceError;
+use crate::standing::Known;
+
+mod change;
+mod consent;
+
+use consent::ConsentView;
+
+/// `GET /agents`
+#[derive(Template)]
+#[template(path = "agents.html")]
+struct AgentsPage {
+    frame: Frame,
+    agents: Vec<AgentRow>,
+    /// What was looked for, and what was found.
+    wanted: Option<String>,
+    found: Vec<Found>,
+}
+
+struct AgentRow {
+    href: String,
+    talk: String,
+    name: String,
+    id: String,
+    /// What it may do now, in words.
+    allowed: Vec<String>,
+    /// Whether something waits for a new yes.
+    suspended: bool,
+    /// Whether there is anything to take back.
+    has_relation: bool,
+    last_used: Option<Timestamp>,
+}
+
+/// An agent that can be found at the relay.
+struct Found {
+    href: String,
+    name: String,
+    id: String,
+    description: Option<String>,
+}
+
+/// `GET /agents`
+pub(super) async fn list(State(pages): State<Pages>, visit: Visit) -> Response {
+    page(&pages, &visit, None, Vec::new())
+}
+
+fn page(pages: &Pages, visit: &Visit, wanted: Option<String>, found: Vec<Found>) -> Response {
+    let known = pages.device.agents().and_then(|known| Ok((known, last_uses(pages)?)));
+    let (known, used) = match known {
+        Ok(found) => found,
+        Err(error) => return visit.failed(&error),
+    };
+    let agents = known.iter().map(|known| row(pages, visit, known, used.get(&known.agent).copied())).collect();
+    written(StatusCode::OK, &AgentsPage { frame: visit.frame(pages, Place::Agents), agents, wanted, found })
+}
+
+/// When each agent last did something here.
+fn last_uses(pages: &Pages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError> {
+    let ran = pages.device.audit()?.into_iter().filter(|chained| chained.entry.status == "ok");
+    Ok(ran.map(|chained| (chained.entry.agent_id, chained.entry.timestamp)).collect())
+}
+
+fn row(pages: &Pages, visit: &Visit, known: &Known, last_used: Option<Timestamp>) -> AgentRow {
+    let (standing, now) = (known.standing(&pages.device.identity().person), pages.device.now());
+    let allowed = standing.iter().flat_map(|standing| {
+        standing.granted.keys().filter(|scope| known.allows(standing, scope, now)).collect::<Vec<_>>()
+    });
+    let label = |scope: &ScopeId| wording::label(pages, known, scope, visit.language);
+    AgentRow {
+        href: visit.to(&format!("/agents/{}", known.agent)),
+        talk: visit.to(&format!("/talk/{}", known.agent)),
+        name: known.name.clone(),
+        id: known.agent.to_string(),
+        allowed: allowed.map(label).collect(),
+        suspended: standing.as_ref().is_some_and(|standing| !standing.suspended.is_empty()),
+        has_relation: standing.is_some(),
+        last_used,
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Wanted {
+    #[serde(default)]
+    agent: String,
+}
+
+/// `GET /agents/find?agent=…`: by its id, or by words.
+pub(super) async fn find(State(pages): State<Pages>, Query(wanted): Query<Wanted>, visit: Visit) -> Response {
+    let words = wanted.agent.trim();
+    if words.is_empty() {
+        return see(&visit.to("/agents"));
+    }
+    if let Ok(agent) = AgentId::parse(words)
+        && pages.device.refresh(&agent).await.is_ok()
+    {
+        return see(&visit.to(&format!("/agents/{agent}")));
+    }
+    let found = match pages.device.search(words).await {
+        Ok(found) => found,
+        Err(error) => return visit.failed(&error),
+    };
+    let found = found.into_iter().map(|found| Found {
+        href: visit.to(&format!("/agents/{}", found.id)),
+        name: found.name,
+        id: found.id.to_string(),
+        description: found.description,
+    });
+    page(&pages, &visit, Some(nuncio_core::text::plain(words)), found.collect())
+}
+
+/// `GET /agents/:id`
+#[derive(Template)]
+#[template(path = "agent.html")]
+struct AgentPage {
+    frame: Frame,
+    ask: ConsentView,
+    /// The number that the person and the agent's owner compare, in groups.
+    number: Vec<String>,
+    /// Keys of the agent's that wait for the person's word.
+    new_keys: Vec<NewKeys>,
+    /// Whether there is anything to take back.
+    has_relation: bool,
+    last_used: Option<Timestamp>,
+    happened: String,
+    talk: String,
+    /// What came of the last thing done.
+    news: Option<&'static str>,
+    wrong: Option<String>,
+}
+
+/// Keys that are not those the agent had.
+struct NewKeys {
+    device: String,
+    fingerprint: String,
+    /// The number there would be to compare with them, in groups.
+    number: Vec<String>,
+}
+
+/// A safety number as people read it out.
+fn groups(number: &str) -> Vec<String> {
+    number.split_whitespace().map(str::to_owned).collect()
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Shown {
+    after: Option<String>,
+}
+
+/// `GET /agents/:id`
+pub(super) async fn show(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    Query(shown): Query<Shown>,
+    visit: Visit,
+) -> Response {
+    let Some(agent) = AgentId::parse(&id).ok() else { return unknown(&visit) };
+    let texts = &visit.text.agent;
+    let news: Option<&'static str> = match shown.after.as_deref() {
+        Some("allowed") => Some(&texts.was_allowed),
+        Some("revoked") => Some(&texts.was_revoked),
+        Some("stricter") => Some(&texts.was_set),
+        Some("keys") => Some(&texts.was_accepted),
+        _ => None,
+    };
+    one(&pages, &visit, &agent, news, None).await
+}
+
+async fn one(
+    pages: &Pages,
+    visit: &Visit,
+    agent: &AgentId,
+    news: Option<&'static str>,
+    wrong: Option<String>,
+) -> Response {
+    let ask = match pages.device.look(agent).await {
+        Ok(ask) => ask,
+        Err(error) => return visit.failed(&error),
+    };
+    match about(pages, visit, ask, news, wrong).await {
+        Ok(page) if page.wrong.is_some() => written(StatusCode::CONFLICT, &page),
+        Ok(page) => written(StatusCode::OK, &page),
+        Err(error) => visit.failed(&error),
+    }
+}
+
+async fn about(
+    pages: &Pages,
+    visit: &Visit,
+    ask: Ask,
+    news: Option<&'static str>,
+    wrong: Option<String>,
+) -> Result<AgentPage, DeviceError> {
+    let owner = Recipient::Agent(ask.agent.clone());
+    let known = pages.device.agents()?.into_iter().find(|known| known.agent == ask.agent);
+    let standing = known.as_ref().and_then(|known| known.standing(&pages.device.identity().person));
+    let number = pages.device.peer().safety_number(&owner).await?.unwrap_or_default();
+    let new_keys = pages.device.peer().waiting(&owner).await?;
+    let new_keys = new_keys.into_iter().map(|new| NewKeys {
+        device: new.bundle.keys.device_id.to_string(),
+        fingerprint: new.bundle.keys.signing_key.fingerprint().to_string(),
+        number: groups(&new.safety_number.unwrap_or_default()),
+    });
+    Ok(AgentPage {
+        frame: visit.frame(pages, Place::Agents),
+        number: groups(&number),
+        new_keys: new_keys.collect(),
+        has_relation: standing.is_some(),
+        last_used: last_uses(pages)?.get(&ask.agent).copied(),
+        happened: visit.to(&format!("/happened?agent={}", ask.agent)),
+        talk: visit.to(&format!("/talk/{}", ask.agent)),
+        ask: ConsentView::new(pages, visit, ask, standing.is_some()),
+        news,
+        wrong,
+    })
+}
+
+fn unknown(visit: &Visit) -> Response {
+    visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
+}
+
+/// What a form about an agent sends.
+async fn sent(id: &str, visit: Visit, request: Request) -> Result<(AgentId, Visit, Vec<(String, String)>), Response> {
+    let (visit, sent) = visit.form(request).await?;
+    let agent = AgentId::parse(id).map_err(|_| unknown(&visit))?;
+    Ok((agent, visit, sent))
+}
+
+fn done(visit: &Visit, agent: &AgentId, what: &str) -> Response {
+    see(&visit.to(&format!("/agents/{agent}?after={what}")))
+}
+
+/// `POST /agents/:id/allow`: exactly what is switched on, for the manifest that was shown.
+pub(super) async fn allow(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (agent, visit, sent) = match sent(&id, visit, request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let ask = match pages.device.look(&agent).await {
+        Ok(ask) => ask,
+        Err(error) => return visit.failed(&error),
+    };
+    if field(&sent, "hash") != Some(ask.manifest_hash.to_string().as_str()) {
+        return one(&pages, &visit, &agent, None, Some(visit.text.agent.changed_meanwhile.clone())).await;
+    }
+    let given = given(&ask, &sent, pages.device.now());
+    match pages.device.allow(&ask, &given).await {
+        Ok(_) => done(&visit, &agent, "allowed"),
+        Err(error) => one(&pages, &visit, &agent, None, Some(nuncio_core::text::plain(&error.message))).await,
+    }
+}
+
+/// What is switched on, of what was asked.
+fn given(ask: &Ask, sent: &Fields, now: Timestamp) -> Given {
+    let on = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
+    let chosen = ask.scopes.iter().filter(|scope| on(&scope.id));
+    chosen
+        .map(|scope| {
+            let span = |seconds| Term::Until(now.after(Duration::from_secs(seconds)));
+            let term = match field(sent, &format!("term {}", scope.id)) {
+                Some("once") => Term::Once,
+                Some("hour") => span(3600),
+                Some("day") => span(24 * 3600),
+                Some("month") => span(30 * 24 * 3600),
+                Some("keep") => scope.term.unwrap_or(Term::UntilRevoked),
+                _ => Term::UntilRevoked,
+            };
+            (scope.id.clone(), term)
+        })
+        .collect()
+}
+
+/// `POST /agents/:id/revoke`
+pub(super) async fn revoke(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (agent, visit, _) = match sent(&id, visit, request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    match pages.device.revoke(&agent).await {
+        Ok(()) => done(&visit, &agent, "revoked"),
+        Err(error) => one(&pages, &visit, &agent, None, Some(nuncio_core::text::plain(&error.message))).await,
+    }
+}
+
+/// `POST /agents/:id/stricter`: how much the person wants to be asked.
+pub(super) async fn stricter(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (agent, visit, sent) = match sent(&id, visit, request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let scope = field(&sent, "scope").and_then(|text| ScopeId::parse(text).ok());
+    let level = match field(&sent, "level") {
+        Some("medium") => Some(Sensitivity::Medium),
+        Some("high") => Some(Sensitivity::High),
+        _ => None,
+    };
+    let Some(scope) = scope else { return unknown(&visit) };
+    match pages.device.ask_more(&agent, &scope, level) {
+        Ok(()) => done(&visit, &agent, "stricter"),
+        Err(error) => visit.failed(&error),
+    }
+}
+
+/// `POST /agents/:id/keys`: the person says that new keys are the agent's.
+pub(super) async fn accept_keys(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (agent, visit, sent) = match sent(&id, visit, request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let device = field(&sent, "device").and_then(|text| DeviceId::parse(text).ok());
+    let seen = field(&sent, "fingerprint").and_then(Digest::parse);
+    let Some((device, seen)) = device.zip(seen) else { return unknown(&visit) };
+    // Those that were shown, and no others that came meanwhile.
+    let accepted = pages.device.peer().accept_key(&Recipient::Agent(agent.clone()), &device, &seen).await;
+    match accepted {
+        Ok(()) => done(&visit, &agent, "keys"),
+        Err(error) => visit.failed(&error.into()),
+    }
+}

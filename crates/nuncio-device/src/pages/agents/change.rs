@@ -1,0 +1,86 @@
+//! What changed since the person last said yes: in words, and what stood there before and stands there now.
+
+use nuncio_core::judge::{Finding, Notice};
+use nuncio_core::text::plain;
+use serde_json::Value;
+
+use crate::change::Changed;
+use crate::consent::Ask;
+use crate::pages::Pages;
+use crate::pages::frame::Visit;
+use crate::pages::wording;
+
+/// The longest text of a value that is shown.
+const SHOWN: usize = 600;
+
+pub(super) struct ChangeView {
+    pub(super) since: u64,
+    pub(super) note: Option<String>,
+    /// What needs a new yes.
+    pub(super) breaking: Vec<Line>,
+    /// What else is different.
+    pub(super) others: Vec<Line>,
+    /// What goes on meanwhile, in words.
+    pub(super) keeps: Vec<String>,
+    /// What does not, until the person says yes.
+    pub(super) waits: Vec<String>,
+    /// Whether what they saw then can be shown.
+    pub(super) comparable: bool,
+}
+
+/// One difference.
+pub(super) struct Line {
+    pub(super) words: String,
+    pub(super) about: String,
+    pub(super) pointer: String,
+    pub(super) was: Option<String>,
+    pub(super) now: Option<String>,
+}
+
+impl ChangeView {
+    pub(super) fn new(_: &Pages, visit: &Visit, ask: &Ask, changed: &Changed) -> Self {
+        let language = visit.language.tag();
+        let label = |id: &str| {
+            let scope = ask.scopes.iter().find(|scope| scope.id.as_str() == id);
+            scope.and_then(|scope| scope.words.label.say(language)).unwrap_or(id).to_owned()
+        };
+        let verdict = changed.verdict.as_ref();
+        let about = |tool: Option<&str>, scope: Option<&str>| {
+            let parts = [tool.map(plain), scope.map(|id| plain(&label(id)))];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
+        };
+        let finding = |finding: &Finding| Line {
+            words: wording::rule(visit.text, finding.rule.as_str()),
+            about: about(finding.tool.as_deref(), finding.scope.as_deref()),
+            pointer: plain(&finding.pointer),
+            was: finding.old.as_ref().map(short),
+            now: finding.new.as_ref().map(short),
+        };
+        let notice = |notice: &Notice| Line {
+            words: wording::rule(visit.text, notice.rule.as_str()),
+            about: about(notice.tool.as_deref(), notice.scope.as_deref()),
+            pointer: plain(&notice.pointer),
+            was: notice.old.as_ref().map(short),
+            now: notice.new.as_ref().map(short),
+        };
+        let suspended = ask.scopes.iter().filter(|scope| scope.suspended);
+        Self {
+            since: changed.since_version,
+            note: changed.note.clone(),
+            breaking: verdict.iter().flat_map(|verdict| verdict.findings.iter().map(finding)).collect(),
+            others: verdict.iter().flat_map(|verdict| verdict.notices.iter().map(notice)).collect(),
+            keeps: changed.keeps.iter().map(|scope| label(scope.as_str())).collect(),
+            waits: suspended.map(|scope| label(scope.id.as_str())).collect(),
+            comparable: verdict.is_some(),
+        }
+    }
+}
+
+/// A value as people read it, without tricks and not endless.
+fn short(value: &Value) -> String {
+    let text = crate::prompt::readable(value);
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text,
+    }
+}

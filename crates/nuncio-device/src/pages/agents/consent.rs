@@ -1,0 +1,145 @@
+//! What an agent asks, as its page shows it: grouped by how much is at stake, the most first, each to be switched on by
+//! itself.
+
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::grant::Term;
+
+use super::change::ChangeView;
+use crate::consent::{Ask, AskedScope};
+use crate::pages::Pages;
+use crate::pages::frame::Visit;
+use crate::pages::texts::Texts;
+use crate::pages::wording;
+
+/// What an agent asks.
+pub(super) struct ConsentView {
+    pub(super) id: String,
+    pub(super) name: String,
+    pub(super) version: u64,
+    pub(super) hash: String,
+    pub(super) verified: String,
+    pub(super) is_vouched: bool,
+    pub(super) groups: Vec<Group>,
+    pub(super) change: Option<ChangeView>,
+}
+
+/// Permissions of one sensitivity.
+pub(super) struct Group {
+    pub(super) level: &'static str,
+    pub(super) heading: &'static str,
+    pub(super) hint: &'static str,
+    pub(super) scopes: Vec<ScopeView>,
+}
+
+pub(super) struct ScopeView {
+    pub(super) id: String,
+    /// An id for the page's own links.
+    pub(super) anchor: String,
+    pub(super) label: String,
+    pub(super) means: Option<String>,
+    pub(super) agents_words: bool,
+    pub(super) icon: &'static str,
+    pub(super) tools: Vec<String>,
+    pub(super) required: bool,
+    /// Whether it is switched on when the page opens.
+    pub(super) on: bool,
+    pub(super) granted: bool,
+    pub(super) suspended: bool,
+    pub(super) terms: Vec<Choice>,
+    /// How the person may be asked more; empty where it cannot be more.
+    pub(super) stricter: Vec<Choice>,
+}
+
+pub(super) struct Choice {
+    pub(super) value: &'static str,
+    pub(super) label: String,
+    pub(super) chosen: bool,
+}
+
+impl ConsentView {
+    pub(super) fn new(pages: &Pages, visit: &Visit, ask: Ask, again: bool) -> Self {
+        let text = visit.text;
+        let groups = [Sensitivity::High, Sensitivity::Medium, Sensitivity::Low];
+        let group = |level: Sensitivity| {
+            let scopes = ask.scopes.iter().filter(|scope| scope.sensitivity == level);
+            let scopes: Vec<_> = scopes.map(|scope| view(visit, scope, again)).collect();
+            (!scopes.is_empty()).then(|| Group {
+                level: wording::level(level),
+                heading: text.stake.of(level),
+                hint: text.stake.hint(level),
+                scopes,
+            })
+        };
+        Self {
+            id: ask.agent.to_string(),
+            version: ask.manifest_version,
+            hash: ask.manifest_hash.to_string(),
+            verified: wording::verified(text, &ask.verified),
+            is_vouched: matches!(ask.verified, crate::prompt::Verified::Did { .. }),
+            groups: groups.into_iter().filter_map(group).collect(),
+            change: ask.changed.as_ref().map(|changed| ChangeView::new(pages, visit, &ask, changed)),
+            name: ask.name,
+        }
+    }
+}
+
+fn view(visit: &Visit, scope: &AskedScope, again: bool) -> ScopeView {
+    let (text, language) = (visit.text, visit.language.tag());
+    ScopeView {
+        id: scope.id.to_string(),
+        anchor: scope.id.as_str().replace(':', "-"),
+        label: scope.words.label.say(language).unwrap_or(scope.id.as_str()).to_owned(),
+        means: scope.words.description.say(language).map(str::to_owned),
+        agents_words: scope.words.agents_words,
+        icon: wording::icon(&scope.id),
+        tools: scope.tools.clone(),
+        required: scope.required,
+        // Nothing above low is switched on but what the person switched on themselves.
+        on: scope.granted || (!again && scope.sensitivity == Sensitivity::Low),
+        granted: scope.granted,
+        suspended: scope.suspended,
+        terms: terms(text, scope),
+        stricter: stricter(text, scope),
+    }
+}
+
+fn terms(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
+    let texts = &text.term;
+    let mut choices = Vec::new();
+    // What runs out stays as it is, unless the person says otherwise.
+    let keep = match scope.term {
+        Some(Term::Until(end)) => Some(texts.keep_until.replace("{time}", &end.to_string())),
+        Some(Term::Once) => Some(texts.keep_once.clone()),
+        Some(Term::UntilRevoked) | None => None,
+    };
+    let keeps = keep.is_some();
+    choices.extend(keep.map(|label| Choice { value: "keep", label, chosen: true }));
+    let plain = [
+        ("always", &texts.always),
+        ("once", &texts.once),
+        ("hour", &texts.hour),
+        ("day", &texts.day),
+        ("month", &texts.month),
+    ];
+    choices.extend(plain.into_iter().map(|(value, label)| Choice {
+        value,
+        label: label.clone(),
+        chosen: !keeps && value == "always",
+    }));
+    choices
+}
+
+fn stricter(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
+    if scope.at_least == Sensitivity::High {
+        return Vec::new();
+    }
+    let own = (scope.sensitivity > scope.at_least).then_some(scope.sensitivity);
+    let usual = Choice { value: "usual", label: text.stake.asks(scope.at_least).to_owned(), chosen: own.is_none() };
+    let more = [Sensitivity::Medium, Sensitivity::High].into_iter().filter(|level| *level > scope.at_least);
+    let more = more.map(|level| Choice {
+        value: wording::level(level),
+        label: text.stake.asks(level).to_owned(),
+        chosen: own == Some(level),
+    });
+    std::iter::once(usual).chain(more).collect()
+}

@@ -1,0 +1,119 @@
+//! What waits for the person: calls that they must say yes or no to, each until it is too late.
+
+use askama::Template;
+use axum::Json;
+use axum::extract::{Path, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::StatusCode;
+use nuncio_core::ids::AgentId;
+use nuncio_pages::sender::field;
+use serde::Serialize;
+use serde_json::json;
+
+use super::desk::NotCounted;
+use super::frame::{Frame, Place, Visit};
+use super::wording;
+use super::{Pages, written};
+use crate::prompt::{Question, Said};
+
+/// A call that waits, as a page shows it. All that came from the agent is plain text.
+#[derive(Serialize)]
+pub(super) struct Waiting {
+    id: String,
+    agent: AgentId,
+    agent_name: String,
+    /// How it is known who asks, in words.
+    verified: String,
+    tool: String,
+    description: Option<String>,
+    arguments: String,
+    scope: String,
+    label: String,
+    means: Option<String>,
+    /// Whether those words are the agent's.
+    agents_words: bool,
+    icon: &'static str,
+    level: &'static str,
+    stake: String,
+    /// How long there is, in milliseconds.
+    left: i64,
+}
+
+/// What waits, as a page shows it.
+pub(super) fn waiting(pages: &Pages, visit: &Visit) -> Vec<Waiting> {
+    pages.desk.show().into_iter().map(|question| shown(pages, visit, question)).collect()
+}
+
+fn shown(pages: &Pages, visit: &Visit, question: Question) -> Waiting {
+    let language = visit.language.tag();
+    Waiting {
+        verified: wording::verified(visit.text, &question.verified),
+        description: question.description.say(language).map(str::to_owned),
+        label: question.scope_words.label.say(language).unwrap_or(question.scope.as_str()).to_owned(),
+        means: question.scope_words.description.say(language).map(str::to_owned),
+        agents_words: question.scope_words.agents_words,
+        icon: wording::icon(&question.scope),
+        level: wording::level(question.sensitivity),
+        stake: visit.text.stake.of(question.sensitivity).to_owned(),
+        left: question.until.as_millis() - pages.device.now().as_millis(),
+        id: question.id,
+        agent: question.agent,
+        agent_name: question.agent_name,
+        tool: question.tool.to_string(),
+        arguments: question.arguments,
+        scope: question.scope.to_string(),
+    }
+}
+
+/// `GET /`
+#[derive(Template)]
+#[template(path = "home.html")]
+struct HomePage {
+    frame: Frame,
+    /// Agents that changed and wait for a new yes.
+    changed: Vec<(String, String)>,
+    /// Whether there is any agent at all.
+    alone: bool,
+}
+
+/// `GET /`
+pub(super) async fn home(State(pages): State<Pages>, visit: Visit) -> Response {
+    let known = match pages.device.agents() {
+        Ok(known) => known,
+        Err(error) => return visit.failed(&error),
+    };
+    let person = &pages.device.identity().person;
+    let waits =
+        known.iter().filter(|known| known.standing(person).is_some_and(|standing| !standing.suspended.is_empty()));
+    let changed = waits.map(|known| (visit.to(&format!("/agents/{}", known.agent)), known.name.clone())).collect();
+    let frame = visit.frame(&pages, Place::Home);
+    written(StatusCode::OK, &HomePage { frame, changed, alone: known.is_empty() })
+}
+
+/// `GET /calls`: what waits, for the scripts.
+pub(super) async fn list(State(pages): State<Pages>, visit: Visit) -> Response {
+    Json(waiting(&pages, &visit)).into_response()
+}
+
+/// `POST /calls/:id`: what the person says. It counts, or the answer says why not.
+pub(super) async fn answer(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (_, sent) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let said = match field(&sent, "answer") {
+        Some("allow") => Said::Yes,
+        Some("deny") => Said::No,
+        _ => return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": "answer"}))).into_response(),
+    };
+    match pages.desk.answer(&id, said) {
+        Ok(()) => Json(json!({"counted": true})).into_response(),
+        Err(NotCounted::Gone) => (StatusCode::GONE, Json(json!({"why": "gone"}))).into_response(),
+        Err(NotCounted::TooSoon) => (StatusCode::CONFLICT, Json(json!({"why": "too_soon"}))).into_response(),
+    }
+}

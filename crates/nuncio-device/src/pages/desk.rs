@@ -1,0 +1,122 @@
+//! The questions that wait for the person, and what they say to them. Nothing that is said in the first half second
+//! after a question was shown counts: it was meant for something else.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock;
+use tokio::sync::{oneshot, watch};
+
+use crate::prompt::{Prompt, Question, Said};
+
+/// What is said so soon was not an answer to this question.
+const TOO_SOON: Duration = Duration::from_millis(500);
+
+/// The questions that wait.
+pub struct Desk {
+    clock: Arc<dyn Clock>,
+    open: Mutex<BTreeMap<String, Open>>,
+    /// Counts every change.
+    changes: watch::Sender<u64>,
+}
+
+struct Open {
+    question: Question,
+    /// When a page first had it; nobody can answer before.
+    shown: Option<Timestamp>,
+    answer: oneshot::Sender<Said>,
+}
+
+/// Why an answer does not count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum NotCounted {
+    /// Nobody waits for it: it is too late, or was answered elsewhere.
+    Gone,
+    /// Nobody can have read the question yet.
+    TooSoon,
+}
+
+impl Desk {
+    /// A desk with nothing on it.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self { clock, open: Mutex::default(), changes: watch::Sender::new(0) }
+    }
+
+    fn open(&self) -> MutexGuard<'_, BTreeMap<String, Open>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn changed(&self) {
+        self.changes.send_modify(|count| *count += 1);
+    }
+
+    /// Counts on whenever a question comes or goes.
+    pub(super) fn changes(&self) -> watch::Receiver<u64> {
+        self.changes.subscribe()
+    }
+
+    /// What waits, in the order it runs out. From now on it counts as shown.
+    pub(super) fn show(&self) -> Vec<Question> {
+        let now = self.clock.now();
+        let mut open = self.open();
+        let mut waiting: Vec<_> = open
+            .values_mut()
+            .map(|open| {
+                open.shown.get_or_insert(now);
+                open.question.clone()
+            })
+            .collect();
+        waiting.sort_by_key(|question| question.until);
+        waiting
+    }
+
+    /// What the person says to a question.
+    pub(super) fn answer(&self, id: &str, said: Said) -> Result<(), NotCounted> {
+        let mut open = self.open();
+        let waits = open.get(id).ok_or(NotCounted::Gone)?;
+        if waits.shown.is_none_or(|shown| self.clock.now() < shown.after(TOO_SOON)) {
+            return Err(NotCounted::TooSoon);
+        }
+        let waits = open.remove(id).ok_or(NotCounted::Gone)?;
+        drop(open);
+        self.changed();
+        waits.answer.send(said).map_err(|_| NotCounted::Gone)
+    }
+}
+
+impl fmt::Debug for Desk {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Desk({} wait)", self.open().len())
+    }
+}
+
+/// Takes a question off the desk when nobody waits for its answer any more.
+struct Leaves<'a>(&'a Desk, &'a str);
+
+impl Drop for Leaves<'_> {
+    fn drop(&mut self) {
+        if self.0.open().remove(self.1).is_some() {
+            self.0.changed();
+        }
+    }
+}
+
+#[async_trait]
+impl Prompt for Desk {
+    async fn ask(&self, question: &Question) -> Said {
+        let (answer, heard) = oneshot::channel();
+        let open = Open { question: question.clone(), shown: None, answer };
+        self.open().insert(question.id.clone(), open);
+        let _leaves = Leaves(self, &question.id);
+        self.changed();
+        heard.await.unwrap_or(Said::No)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,45 @@
+use nuncio_testkit::ManualClock;
+
+use super::*;
+use crate::prompt::tests::question;
+
+async fn asked(desk: &Arc<Desk>, id: &str) -> tokio::task::JoinHandle<Said> {
+    let mut changes = desk.changes();
+    changes.mark_unchanged();
+    let (desk, question) = (Arc::clone(desk), Question { id: id.to_owned(), ..question() });
+    let waits = tokio::spawn(async move { desk.ask(&question).await });
+    changes.changed().await.unwrap();
+    waits
+}
+
+#[tokio::test]
+async fn an_answer_counts_once_and_not_before_it_can_have_been_read() {
+    let clock = ManualClock::new();
+    let desk = Arc::new(Desk::new(Arc::new(clock.clone())));
+    let waits = asked(&desk, "one").await;
+    // Nobody has seen it: nobody can answer it.
+    clock.advance(TOO_SOON * 2);
+    assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::TooSoon));
+    assert_eq!(desk.show().len(), 1);
+    assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::TooSoon));
+    clock.advance(TOO_SOON);
+    // Looking again does not begin the half second anew.
+    assert_eq!(desk.show().len(), 1);
+    assert_eq!(desk.answer("one", Said::Yes), Ok(()));
+    assert_eq!(waits.await.unwrap(), Said::Yes);
+    assert_eq!(desk.answer("one", Said::No), Err(NotCounted::Gone));
+    assert!(desk.show().is_empty());
+}
+
+#[tokio::test]
+async fn a_question_nobody_waits_for_is_gone_from_the_desk() {
+    let desk = Arc::new(Desk::new(Arc::new(ManualClock::new())));
+    let (one, other) = (asked(&desk, "one").await, asked(&desk, "other").await);
+    let mut changes = desk.changes();
+    one.abort();
+    let _ = one.await;
+    changes.changed().await.unwrap();
+    assert_eq!(desk.show().iter().map(|question| question.id.as_str()).collect::<Vec<_>>(), ["other"]);
+    assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::Gone));
+    other.abort();
+}

@@ -1,0 +1,280 @@
+//! The person's devices: which there are, a further one, one that is lost, and what survives losing them all.
+
+use askama::Template;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderValue, StatusCode, header};
+use nuncio_core::Code;
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::DeviceId;
+use nuncio_core::text::plain;
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::backup::SHORTEST;
+use nuncio_pages::sender::field;
+use serde::Deserialize;
+
+use super::frame::{Frame, Place, Visit};
+use super::{Pages, see, written};
+use crate::devices::{Invite, OwnDevice, OwnStanding};
+use crate::error::DeviceError;
+
+/// `GET /devices`
+#[derive(Template)]
+#[template(path = "devices.html")]
+struct DevicesPage {
+    frame: Frame,
+    devices: Vec<DeviceView>,
+    /// Whose passphrase it is, for those who let a program keep theirs.
+    owner: String,
+    /// How short a passphrase may be.
+    shortest: usize,
+    /// What came of the last thing done.
+    news: Option<&'static str>,
+    wrong: Option<String>,
+}
+
+struct DeviceView {
+    id: String,
+    name: String,
+    since: Timestamp,
+    until: Option<Timestamp>,
+    class: &'static str,
+    standing: &'static str,
+    hint: &'static str,
+    /// What is compared on both screens: its words and its groups.
+    compare: Option<Compare>,
+    /// What the form says was compared; only where the person may vouch for it.
+    trust: Option<String>,
+    remove: Option<String>,
+}
+
+struct Compare {
+    words: &'static str,
+    groups: Vec<String>,
+}
+
+impl DeviceView {
+    fn new(visit: &Visit, own: &OwnDevice) -> Self {
+        let text = &visit.text.devices;
+        let (class, standing, hint): (_, &'static str, &'static str) = match own.standing {
+            OwnStanding::This => ("this", &text.this, ""),
+            OwnStanding::Trusted => ("trusted", &text.trusted, &text.trusted_hint),
+            OwnStanding::Waiting => ("waiting", &text.waiting, &text.waiting_hint),
+            OwnStanding::NoKeys => ("no-keys", &text.no_keys, &text.no_keys_hint),
+            OwnStanding::Removed => ("removed", &text.removed, &text.removed_hint),
+        };
+        let groups = |text: &str| text.split_whitespace().map(str::to_owned).collect();
+        let compare = match (own.standing, &own.number) {
+            (OwnStanding::Waiting, Some(number)) => {
+                Some(Compare { words: &text.compare_number, groups: groups(number) })
+            }
+            (OwnStanding::Waiting, None) => {
+                Some(Compare { words: &text.compare_key, groups: groups(&own.fingerprint.grouped()) })
+            }
+            (OwnStanding::This, Some(number)) => Some(Compare { words: &text.own_number, groups: groups(number) }),
+            (OwnStanding::This, None) => {
+                Some(Compare { words: &text.own_key, groups: groups(&own.fingerprint.grouped()) })
+            }
+            _ => None,
+        };
+        let removable = !matches!(own.standing, OwnStanding::This | OwnStanding::Removed);
+        let name = plain(&own.name);
+        Self {
+            name: if name.trim().is_empty() { own.id.to_string() } else { name },
+            since: own.enrolled_at,
+            until: own.revoked_at,
+            class,
+            standing,
+            hint,
+            compare,
+            trust: (own.standing == OwnStanding::Waiting).then(|| own.fingerprint.to_string()),
+            remove: removable.then(|| visit.to(&format!("/devices/{}/remove", own.id))),
+            id: own.id.to_string(),
+        }
+    }
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Shown {
+    after: Option<String>,
+}
+
+/// `GET /devices`
+pub(super) async fn list(State(pages): State<Pages>, Query(shown): Query<Shown>, visit: Visit) -> Response {
+    let text = &visit.text.devices;
+    let news: Option<&'static str> = match shown.after.as_deref() {
+        Some("trusted") => Some(&text.was_trusted),
+        Some("removed") => Some(&text.was_removed),
+        Some("recovered") => Some(&text.was_recovered),
+        _ => None,
+    };
+    page(&pages, &visit, news, None).await
+}
+
+/// `GET` of what only a form does, as when the language is switched on its answer: the list.
+pub(super) async fn again(visit: Visit) -> Response {
+    see(&visit.to("/devices"))
+}
+
+/// The page; with what was wrong, where something was.
+async fn page(
+    pages: &Pages,
+    visit: &Visit,
+    news: Option<&'static str>,
+    wrong: Option<(StatusCode, String)>,
+) -> Response {
+    let devices = match pages.device.devices().await {
+        Ok(devices) => devices,
+        Err(error) => return visit.failed(&error),
+    };
+    let (status, wrong) = wrong.map_or((StatusCode::OK, None), |(status, wrong)| (status, Some(wrong)));
+    // What is gone comes last.
+    let (gone, there): (Vec<_>, Vec<_>) =
+        devices.into_iter().partition(|device| device.standing == OwnStanding::Removed);
+    let devices = there.into_iter().chain(gone).map(|own| DeviceView::new(visit, &own)).collect();
+    let frame = visit.frame(pages, Place::Devices);
+    let owner = pages.device.identity().person.to_string();
+    written(status, &DevicesPage { frame, devices, owner, shortest: SHORTEST, news, wrong })
+}
+
+/// What did not work, above the page.
+async fn wrong(pages: &Pages, visit: &Visit, error: &DeviceError) -> Response {
+    tracing::warn!(code = %error.code, %error, "my devices");
+    page(pages, visit, None, Some((StatusCode::CONFLICT, plain(&error.message)))).await
+}
+
+/// `POST /devices/invite`
+#[derive(Template)]
+#[template(path = "device-invite.html")]
+struct InvitePage {
+    frame: Frame,
+    url: String,
+    code: String,
+    fingerprint: String,
+    expires_at: Timestamp,
+}
+
+/// `POST /devices/invite`: the answer is the invite itself, which is shown once and kept nowhere.
+pub(super) async fn invite(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
+    let (visit, _) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let Invite { url, code, fingerprint, expires_at } = match pages.device.invite().await {
+        Ok(invite) => invite,
+        Err(error) => return wrong(&pages, &visit, &error).await,
+    };
+    let (frame, fingerprint) = (visit.frame(&pages, Place::Devices), fingerprint.grouped());
+    written(StatusCode::OK, &InvitePage { frame, url: url.to_string(), code, fingerprint, expires_at })
+}
+
+fn unknown(visit: &Visit) -> Response {
+    visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.devices.unknown)
+}
+
+/// `POST /devices/:id/trust`: with the key that was on the page, and no other.
+pub(super) async fn trust(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (visit, sent) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let key = field(&sent, "key").and_then(Digest::parse);
+    let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&visit) };
+    match pages.device.trust_key(&device, &key).await {
+        Ok(()) => see(&visit.to("/devices?after=trusted")),
+        Err(error) => wrong(&pages, &visit, &error).await,
+    }
+}
+
+/// `GET /devices/:id/remove`
+#[derive(Template)]
+#[template(path = "device-remove.html")]
+struct RemovePage {
+    frame: Frame,
+    id: String,
+    name: String,
+    since: Timestamp,
+}
+
+/// `GET /devices/:id/remove`: what follows from it, before it is done.
+pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: Visit) -> Response {
+    let devices = match pages.device.devices().await {
+        Ok(devices) => devices,
+        Err(error) => return visit.failed(&error),
+    };
+    let Some(own) = devices.into_iter().find(|own| own.id.as_str() == id) else { return unknown(&visit) };
+    let view = DeviceView::new(&visit, &own);
+    if view.remove.is_none() {
+        return see(&visit.to("/devices"));
+    }
+    let frame = visit.frame(&pages, Place::Devices);
+    written(StatusCode::OK, &RemovePage { frame, id: view.id, name: view.name, since: view.since })
+}
+
+/// `POST /devices/:id/remove`
+pub(super) async fn remove(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (visit, _) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let Ok(device) = DeviceId::parse(&id) else { return unknown(&visit) };
+    match pages.device.remove(&device).await {
+        Ok(()) => see(&visit.to("/devices?after=removed")),
+        Err(error) => wrong(&pages, &visit, &error).await,
+    }
+}
+
+/// `POST /devices/backup`: the answer is the file.
+pub(super) async fn back_up(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
+    let (visit, sent) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let text = &visit.text.devices;
+    let passphrase = field(&sent, "passphrase").unwrap_or_default();
+    if passphrase.chars().count() < SHORTEST {
+        let short = text.short.replace("{count}", &SHORTEST.to_string());
+        return page(&pages, &visit, None, Some((StatusCode::UNPROCESSABLE_ENTITY, short))).await;
+    }
+    if field(&sent, "again") != Some(passphrase) {
+        return page(&pages, &visit, None, Some((StatusCode::UNPROCESSABLE_ENTITY, text.differ.clone()))).await;
+    }
+    let file = match pages.device.back_up(passphrase).await {
+        Ok(file) => serde_json::to_string_pretty(&file),
+        Err(error) => return wrong(&pages, &visit, &error).await,
+    };
+    let Ok(file) = file else {
+        let error = DeviceError::new(Code::Internal, "the backup could not be written");
+        return visit.failed(&error);
+    };
+    let name = format!("attachment; filename=\"nuncio-{}.backup.json\"", pages.device.identity().device);
+    let mut response = file.into_response();
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    if let Ok(name) = HeaderValue::from_str(&name) {
+        headers.insert(header::CONTENT_DISPOSITION, name);
+    }
+    response
+}
+
+/// `POST /devices/recover`: the device that was backed up vouches for this one.
+pub(super) async fn recover(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
+    let (visit, sent) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    match pages.device.recover(field(&sent, "passphrase").unwrap_or_default()).await {
+        Ok(_) => see(&visit.to("/devices?after=recovered")),
+        Err(error) => wrong(&pages, &visit, &error).await,
+    }
+}

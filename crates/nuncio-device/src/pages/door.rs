@@ -1,0 +1,237 @@
+//! Who may come in. A link that works once opens a session; a session is a cookie that no other site's page can make a
+//! browser send, and whatever changes something carries, beside that, a token that only our own pages know.
+//!
+//! Other sites in the same browser are kept out three times: a request must name this machine as its host (so no name
+//! that was turned to this address gets in), must come from our own origin by the browser's word, and must carry the
+//! token.
+
+use std::collections::HashMap;
+use std::net::SocketAddr;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use axum::extract::{Query, Request, State};
+use axum::middleware::Next;
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, Method, StatusCode};
+use nuncio_core::digest::Digest;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Entropy;
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_pages::sender::{Cookie, host, is_from_elsewhere, is_from_here};
+use serde::Deserialize;
+use subtle::ConstantTimeEq as _;
+
+use super::frame::{Stranger, Visit};
+use super::{Pages, see, with_cookie};
+
+/// How long a link works.
+const LINK: Duration = Duration::from_secs(10 * 60);
+/// How long a session lasts after its last use.
+const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
+/// How many links and sessions there are at once; the oldest goes.
+const MOST: usize = 16;
+
+const COOKIE: Cookie = Cookie { name: "nuncio-device", path: "/" };
+
+/// Somebody who came in.
+#[derive(Clone)]
+pub(super) struct Session {
+    /// What every form of theirs must send along.
+    pub(super) token: String,
+    seen: Timestamp,
+}
+
+/// The door. What opens it is known by digests alone, so that looking one up tells nothing about others.
+#[derive(Debug, Default)]
+pub struct Door {
+    links: Mutex<HashMap<Digest, Timestamp>>,
+    sessions: Mutex<HashMap<Digest, Session>>,
+}
+
+impl std::fmt::Debug for Session {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Session")
+    }
+}
+
+impl Door {
+    /// A link that opens the pages once, within ten minutes.
+    pub fn link(&self, at: SocketAddr, entropy: &dyn Entropy, now: Timestamp) -> String {
+        let token = random_name(entropy, "");
+        let mut links = lock(&self.links);
+        links.retain(|_, until| *until > now);
+        room(&mut links, |until| *until);
+        links.insert(Digest::of_bytes(token.as_bytes()), now.after(LINK));
+        format!("http://{at}/open?token={token}")
+    }
+
+    /// Uses a link up; whether it was good.
+    fn enter(&self, token: &str, now: Timestamp) -> bool {
+        let until = lock(&self.links).remove(&Digest::of_bytes(token.as_bytes()));
+        until.is_some_and(|until| until > now)
+    }
+
+    /// Opens a session; what the cookie holds.
+    fn begin(&self, entropy: &dyn Entropy, now: Timestamp) -> String {
+        let cookie = random_name(entropy, "");
+        let mut sessions = lock(&self.sessions);
+        sessions.retain(|_, session| session.seen.after(IDLE) > now);
+        room(&mut sessions, |session| session.seen);
+        let session = Session { token: random_name(entropy, ""), seen: now };
+        sessions.insert(Digest::of_bytes(cookie.as_bytes()), session);
+        cookie
+    }
+
+    fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
+        let cookie = Digest::of_bytes(COOKIE.of(headers)?.as_bytes());
+        let mut sessions = lock(&self.sessions);
+        let session = sessions.get_mut(&cookie).filter(|session| session.seen.after(IDLE) > now)?;
+        session.seen = now;
+        Some(session.clone())
+    }
+
+    fn end(&self, headers: &HeaderMap) {
+        if let Some(cookie) = COOKIE.of(headers) {
+            lock(&self.sessions).remove(&Digest::of_bytes(cookie.as_bytes()));
+        }
+    }
+}
+
+impl Session {
+    /// Whether a form carries the right token.
+    pub(super) fn sent(&self, token: Option<&str>) -> bool {
+        bool::from(token.unwrap_or_default().as_bytes().ct_eq(self.token.as_bytes()))
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Makes room for one more.
+fn room<T>(all: &mut HashMap<Digest, T>, age: impl Fn(&T) -> Timestamp) {
+    if all.len() >= MOST
+        && let Some(oldest) = all.iter().min_by_key(|(_, one)| age(one)).map(|(key, _)| *key)
+    {
+        all.remove(&oldest);
+    }
+}
+
+/// Where there is a door: at the pages of a device, and of a machine that is none yet.
+pub(super) trait Doorway: Clone + Send + Sync + 'static {
+    fn door(&self) -> &Door;
+    fn now(&self) -> Timestamp;
+    fn entropy(&self) -> &dyn Entropy;
+}
+
+impl Doorway for Pages {
+    fn door(&self) -> &Door {
+        &self.door
+    }
+
+    fn now(&self) -> Timestamp {
+        self.device.now()
+    }
+
+    fn entropy(&self) -> &dyn Entropy {
+        self.device.entropy()
+    }
+}
+
+/// Lets only those through who name this machine: a site whose name was turned to this address does not.
+pub(super) async fn is_this_machine(State(at): State<SocketAddr>, request: Request, next: Next) -> Response {
+    let named = host(request.headers(), request.uri()).unwrap_or_default();
+    let (name, port) = named.rsplit_once(':').unwrap_or((named, "80"));
+    let is_here = ["127.0.0.1", "localhost", "[::1]"].iter().any(|here| name.eq_ignore_ascii_case(here));
+    match is_here && port == at.port().to_string() {
+        true => next.run(request).await,
+        false => StatusCode::MISDIRECTED_REQUEST.into_response(),
+    }
+}
+
+#[derive(Deserialize)]
+pub(super) struct Link {
+    #[serde(default)]
+    token: String,
+}
+
+/// `GET /open?token=…`: uses the link up and opens a session.
+pub(super) async fn open<D: Doorway>(State(pages): State<D>, Query(link): Query<Link>, stranger: Stranger) -> Response {
+    let (door, now) = (pages.door(), pages.now());
+    if !door.enter(&link.token, now) {
+        // Somebody who is in already, and uses an old link, is simply in.
+        if door.session(&stranger.headers, now).is_some() {
+            return see(&stranger.to("/"));
+        }
+        return stranger.turned_away(StatusCode::FORBIDDEN);
+    }
+    door.end(&stranger.headers);
+    let cookie = door.begin(pages.entropy(), now);
+    with_cookie(see(&stranger.to("/")), &COOKIE.set(&stranger.headers, &cookie))
+}
+
+/// Lets through who has a session. What changes something must come from a page of ours.
+pub(super) async fn inside<D: Doorway>(
+    State(pages): State<D>,
+    stranger: Stranger,
+    mut request: Request,
+    next: Next,
+) -> Response {
+    let changes = request.method() != Method::GET && request.method() != Method::HEAD;
+    if changes && !is_from_here(request.headers(), request.uri()) {
+        return stranger.turned_away(StatusCode::FORBIDDEN);
+    }
+    let Some(session) = pages.door().session(request.headers(), pages.now()) else {
+        // A browser that follows a link from elsewhere holds back the cookie; asked by a page of ours, it sends it.
+        return match is_from_elsewhere(request.headers()) && !changes {
+            true => stranger.step_in(request.uri().path()),
+            false => stranger.turned_away(StatusCode::UNAUTHORIZED),
+        };
+    };
+    request.extensions_mut().insert(session);
+    next.run(request).await
+}
+
+/// `POST /leave`
+pub(super) async fn leave(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
+    let (visit, _) = match visit.form(request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    pages.door.end(&visit.headers);
+    with_cookie(visit.gone(), &COOKIE.set(&visit.headers, ""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug)]
+    struct Count(std::sync::atomic::AtomicU8);
+
+    impl Entropy for Count {
+        fn fill(&self, bytes: &mut [u8]) {
+            bytes.fill(self.0.fetch_add(1, std::sync::atomic::Ordering::SeqCst));
+        }
+    }
+
+    #[test]
+    fn a_link_opens_once_and_not_for_ever() {
+        let (door, chance) = (Door::default(), Count(0.into()));
+        let at: SocketAddr = "127.0.0.1:7480".parse().unwrap();
+        let now = Timestamp::from_millis(0);
+        let token = |link: String| link.split_once("token=").unwrap().1.to_owned();
+        let link = door.link(at, &chance, now);
+        assert!(link.starts_with("http://127.0.0.1:7480/open?token="), "{link}");
+        let first = token(link);
+        assert!(!door.enter("", now) && !door.enter("wrong", now));
+        assert!(door.enter(&first, now) && !door.enter(&first, now), "it works once");
+        let late = token(door.link(at, &chance, now));
+        assert!(!door.enter(&late, now.after(LINK)), "it works for ten minutes");
+        let links: Vec<_> = (0..=MOST)
+            .map(|at_second| token(door.link(at, &chance, now.after(Duration::from_secs(at_second as u64)))))
+            .collect();
+        assert!(!door.enter(&links[0], now) && door.enter(&links[1], now), "the oldest goes");
+    }
+}

@@ -1,0 +1,86 @@
+//! What an open page is told: the questions that wait, whole, and hints to look again at something else.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::response::{IntoResponse as _, Response};
+use futures_util::stream;
+use http::{StatusCode, header};
+use nuncio_pages::sender::is_from_elsewhere;
+use serde::Serialize;
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, watch};
+
+use super::frame::Visit;
+use super::notices::Notice;
+use super::{Pages, calls};
+use crate::news::News;
+use crate::talk::LiveNews;
+
+/// How often a line goes out that says nothing, so that both ends know the other is there.
+const BEAT: Duration = Duration::from_secs(15);
+
+/// What one page is told.
+struct Told {
+    pages: Pages,
+    visit: Visit,
+    questions: watch::Receiver<u64>,
+    news: broadcast::Receiver<News>,
+    live: broadcast::Receiver<LiveNews>,
+    notices: broadcast::Receiver<Notice>,
+}
+
+/// `GET /events`
+pub(super) async fn listen(State(pages): State<Pages>, visit: Visit) -> Response {
+    if is_from_elsewhere(&visit.headers) {
+        return StatusCode::FORBIDDEN.into_response();
+    }
+    let mut questions = pages.desk.changes();
+    questions.mark_changed();
+    let news = pages.device.news();
+    let (live, _) = pages.device.live();
+    let notices = pages.board.listen();
+    let told = Told { pages, visit, questions, news, live, notices };
+    let lines = stream::unfold(told, |mut told| async move {
+        let line = told.next().await?;
+        Some((Ok::<_, Infallible>(line), told))
+    });
+    let kind = [(header::CONTENT_TYPE, "text/event-stream"), (header::CACHE_CONTROL, "no-store")];
+    (kind, Body::from_stream(lines)).into_response()
+}
+
+impl Told {
+    async fn next(&mut self) -> Option<String> {
+        let stop = self.pages.stop.clone();
+        tokio::select! {
+            () = stop.cancelled() => None,
+            changed = self.questions.changed() => {
+                changed.ok()?;
+                Some(line("calls", &calls::waiting(&self.pages, &self.visit)))
+            }
+            news = self.news.recv() => match news {
+                Ok(news) => Some(line("news", &news)),
+                // What was missed is found by looking.
+                Err(RecvError::Lagged(_)) => Some(line("news", &News::Happened)),
+                Err(RecvError::Closed) => None,
+            },
+            live = self.live.recv() => match live {
+                Ok(live) => Some(line("talk", &live)),
+                Err(RecvError::Lagged(_)) => Some(line("news", &News::Happened)),
+                Err(RecvError::Closed) => None,
+            },
+            notice = self.notices.recv() => match notice {
+                Ok(notice) => Some(line("notice", &notice)),
+                Err(RecvError::Lagged(_)) => Some(":\n\n".to_owned()),
+                Err(RecvError::Closed) => None,
+            },
+            () = tokio::time::sleep(BEAT) => Some(":\n\n".to_owned()),
+        }
+    }
+}
+
+fn line(name: &str, value: &impl Serialize) -> String {
+    format!("event: {name}\ndata: {}\n\n", serde_json::to_string(value).unwrap_or_default())
+}

@@ -1,0 +1,229 @@
+//! What every page has around it, and whom it is for.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{FromRequestParts, Request};
+use axum::response::{IntoResponse as _, Response};
+use http::request::Parts;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
+use nuncio_pages::sender::{self, field};
+use nuncio_pages::{Language, LanguageLink};
+
+use super::door::Session;
+use super::texts::Texts;
+use super::{Pages, files, written};
+use crate::error::DeviceError;
+
+/// How long a form may take.
+const FORM_TIME: Duration = Duration::from_secs(30);
+
+/// Somebody at the door: what they read, and where they want to go.
+pub(super) struct Stranger {
+    language: Language,
+    /// Whether the address says so, so that links go on saying it.
+    chosen: bool,
+    path: String,
+    pub(super) headers: HeaderMap,
+}
+
+impl Stranger {
+    fn of(parts: &Parts) -> Self {
+        let query = parts.uri.query().unwrap_or_default();
+        let asked = url::form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "lang");
+        let asked = asked.and_then(|(_, tag)| Language::parse(&tag));
+        Self {
+            language: asked.unwrap_or_else(|| Language::accepted(&parts.headers)),
+            chosen: asked.is_some(),
+            path: parts.uri.path().to_owned(),
+            headers: parts.headers.clone(),
+        }
+    }
+
+    /// `path`, in the language the reader chose.
+    pub(super) fn to(&self, path: &str) -> String {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        if self.chosen { format!("{path}{joint}lang={}", self.language.tag()) } else { path.to_owned() }
+    }
+
+    /// Says that they are not let in, and how they would be. Programs are told by the status.
+    pub(super) fn turned_away(&self, status: StatusCode) -> Response {
+        let texts = &Texts::of(self.language).door;
+        self.says(status, &texts.closed, &texts.closed_why)
+    }
+
+    /// A page of ours that leads on: with it, the browser sends its cookie.
+    pub(super) fn step_in(&self, path: &str) -> Response {
+        let texts = &Texts::of(self.language).door;
+        let mut response = self.says(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
+        // A path of ours alone, never an address: it begins with one stroke.
+        let path = if path.starts_with("//") { "/" } else { path };
+        if let Ok(value) = HeaderValue::from_str(&format!("0; url={}", self.to(path))) {
+            response.headers_mut().insert(header::REFRESH, value);
+        }
+        response
+    }
+
+    fn says(&self, status: StatusCode, heading: &str, why: &str) -> Response {
+        let frame = Frame::new(self, None, Place::Outside);
+        written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Stranger {
+    type Rejection = Infallible;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Infallible> {
+        Ok(Self::of(parts))
+    }
+}
+
+/// Somebody who is in.
+pub(super) struct Visit {
+    stranger: Stranger,
+    session: Session,
+    pub(super) headers: HeaderMap,
+    pub(super) language: Language,
+    pub(super) text: &'static Texts,
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for Visit {
+    type Rejection = Response;
+
+    async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Response> {
+        let stranger = Stranger::of(parts);
+        let Some(session) = parts.extensions.get::<Session>().cloned() else {
+            return Err(stranger.turned_away(StatusCode::UNAUTHORIZED));
+        };
+        let (headers, language) = (stranger.headers.clone(), stranger.language);
+        Ok(Self { stranger, session, headers, language, text: Texts::of(language) })
+    }
+}
+
+impl Visit {
+    pub(super) fn frame(&self, pages: &Pages, place: Place) -> Frame {
+        let mut frame = Frame::new(&self.stranger, Some(&self.session), place);
+        frame.owner = Some((pages.device.identity().person.to_string(), pages.device.identity().device.to_string()));
+        frame
+    }
+
+    /// The same where there is no device yet, and so no other page.
+    pub(super) fn bare_frame(&self) -> Frame {
+        Frame::new(&self.stranger, Some(&self.session), Place::Outside)
+    }
+
+    /// `path`, in the language the reader chose.
+    pub(super) fn to(&self, path: &str) -> String {
+        self.stranger.to(path)
+    }
+
+    /// What a form of ours sends; refused when it is not one, or of another session.
+    pub(super) async fn form(self, request: Request) -> Result<(Self, Vec<(String, String)>), Response> {
+        let (parts, body) = request.into_parts();
+        let sent = match tokio::time::timeout(FORM_TIME, sender::form(&parts.headers, body)).await {
+            Ok(Ok(sent)) => sent,
+            Ok(Err(status)) => return Err(status.into_response()),
+            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT.into_response()),
+        };
+        if !self.session.sent(field(&sent, "csrf")) {
+            let texts = &self.text.door;
+            return Err(self.message(StatusCode::FORBIDDEN, &texts.stale, &texts.stale_why));
+        }
+        Ok((self, sent))
+    }
+
+    /// Words instead of a page.
+    pub(super) fn message(&self, status: StatusCode, heading: &str, why: &str) -> Response {
+        let frame = Frame::new(&self.stranger, Some(&self.session), Place::Elsewhere);
+        written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
+    }
+
+    /// What went wrong, as a page.
+    pub(super) fn failed(&self, error: &DeviceError) -> Response {
+        tracing::warn!(code = %error.code, %error, "a page of the device");
+        let why = nuncio_core::text::plain(&error.message);
+        self.message(StatusCode::BAD_GATEWAY, &self.text.frame.failed, &why)
+    }
+
+    /// The page for somebody who has left.
+    pub(super) fn gone(&self) -> Response {
+        let texts = &self.text.door;
+        self.stranger.says(StatusCode::OK, &texts.left, &texts.closed_why)
+    }
+}
+
+/// Which page it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    /// What waits.
+    Home,
+    /// The agents.
+    Agents,
+    /// What happened.
+    Happened,
+    /// The person's devices.
+    Devices,
+    /// Inside, and none of these.
+    Elsewhere,
+    /// Before the door.
+    Outside,
+}
+
+/// A link at the top.
+pub(super) struct Way {
+    pub(super) href: String,
+    pub(super) label: &'static str,
+    pub(super) current: bool,
+}
+
+/// What every page has around it.
+pub(super) struct Frame {
+    pub(super) text: &'static Texts,
+    pub(super) language: Language,
+    pub(super) languages: Vec<LanguageLink>,
+    pub(super) assets: &'static str,
+    pub(super) ways: Vec<Way>,
+    /// Whose device it is, and which.
+    pub(super) owner: Option<(String, String)>,
+    /// `?lang=…` where the address says so, so that links go on saying it.
+    pub(super) lang: String,
+    /// What every form sends along.
+    pub(super) token: String,
+    /// What the scripts say.
+    pub(super) words: String,
+}
+
+impl Frame {
+    fn new(stranger: &Stranger, session: Option<&Session>, place: Place) -> Self {
+        let text = Texts::of(stranger.language);
+        let names: [(Place, &str, &'static str); 4] = [
+            (Place::Home, "/", &text.frame.home),
+            (Place::Agents, "/agents", &text.frame.agents),
+            (Place::Happened, "/happened", &text.frame.happened),
+            (Place::Devices, "/devices", &text.frame.devices),
+        ];
+        let way = |(at, path, label)| Way { href: stranger.to(path), label, current: at == place };
+        let inside = session.is_some() && place != Place::Outside;
+        Self {
+            text,
+            language: stranger.language,
+            languages: LanguageLink::all(&stranger.path, stranger.language),
+            assets: files::folder(),
+            ways: if inside { names.into_iter().map(way).collect() } else { Vec::new() },
+            owner: None,
+            lang: if stranger.chosen { format!("?lang={}", stranger.language.tag()) } else { String::new() },
+            token: session.map(|session| session.token.clone()).unwrap_or_default(),
+            words: serde_json::to_string(&text.script).unwrap_or_default().replace('<', "\\u003c"),
+        }
+    }
+}
+
+/// Words instead of a page.
+#[derive(Template)]
+#[template(path = "message.html")]
+struct MessagePage {
+    frame: Frame,
+    heading: String,
+    why: String,
+}

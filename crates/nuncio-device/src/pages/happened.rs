@@ -1,0 +1,286 @@
+//! What happened on this device: proved while it is shown, by agent, outcome, permission and day, and to take away.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::extract::{RawQuery, State};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderValue, StatusCode, header};
+use nuncio_core::ids::{AgentId, ScopeId};
+use nuncio_core::time::Timestamp;
+
+use super::frame::{Frame, Place, Visit};
+use super::{Pages, written};
+use crate::audit::{AuditBroken, AuditPage, Became, Filter};
+use crate::error::DeviceError;
+
+mod entry;
+
+use entry::{EntryView, Names, Part};
+
+/// How many entries a page has.
+const PAGE: usize = 50;
+
+/// `GET /happened`
+#[derive(Template)]
+#[template(path = "happened.html")]
+struct HappenedPage {
+    frame: Frame,
+    proof: Proof,
+    entries: Vec<EntryView>,
+    /// How many fit, in words; none where everything is shown.
+    fitting: Option<String>,
+    /// Whether the address asks for something that cannot be understood.
+    misread: bool,
+    agents: Vec<Choice>,
+    outcomes: Vec<Choice>,
+    scopes: Vec<Choice>,
+    day: String,
+    offset: i32,
+    /// Where the older ones are.
+    older: Option<String>,
+    /// Where the newest are, on a page of older ones.
+    newest: Option<String>,
+    /// Where everything is shown.
+    everything: String,
+    /// This page, from its newest entry.
+    fresh: String,
+    export: String,
+}
+
+/// Whether the log holds together.
+struct Proof {
+    holds: bool,
+    words: String,
+    /// The entry at which it does not.
+    at: Option<u64>,
+}
+
+/// Something to choose.
+struct Choice {
+    value: String,
+    label: String,
+    chosen: bool,
+}
+
+/// `GET /happened`
+pub(super) async fn list(State(pages): State<Pages>, RawQuery(query): RawQuery, visit: Visit) -> Response {
+    let wanted = Wanted::read(query.as_deref().unwrap_or_default());
+    match page(&pages, &visit, wanted).await {
+        Ok(page) => written(StatusCode::OK, &page),
+        Err(error) => visit.failed(&error),
+    }
+}
+
+async fn page(pages: &Pages, visit: &Visit, wanted: Wanted) -> Result<HappenedPage, DeviceError> {
+    let AuditPage { entries, more, fitting, agents, scopes, proof } =
+        pages.device.audit_page(wanted.filter.clone(), wanted.before, PAGE).await?;
+    let mut names = Names::new(pages, visit)?;
+    let text = &visit.text.happened;
+    let older = entries.last().filter(|_| more).map(|last| last.seq);
+    let any = |label: &str, chosen| Choice { value: String::new(), label: label.to_owned(), chosen };
+    let (agent, scope, became) = (&wanted.filter.agent, &wanted.filter.scope, wanted.filter.became);
+    let agents = agents.into_iter().map(|id| Choice {
+        label: names.agent_choice(&id),
+        chosen: agent.as_ref() == Some(&id),
+        value: id.to_string(),
+    });
+    let agents = std::iter::once(any(&text.any_agent, agent.is_none())).chain(agents).collect();
+    let scopes = scopes.into_iter().map(|id| Choice {
+        label: names.scope_choice(&id),
+        chosen: scope.as_ref() == Some(&id),
+        value: id.to_string(),
+    });
+    let scopes = std::iter::once(any(&text.any_scope, scope.is_none())).chain(scopes).collect();
+    let outcomes = Became::ALL.into_iter().map(|one| Choice {
+        value: one.as_str().to_owned(),
+        label: entry::outcome(visit.text, one).to_owned(),
+        chosen: became == Some(one),
+    });
+    let outcomes = std::iter::once(any(&text.any_outcome, became.is_none())).chain(outcomes).collect();
+    let words = match fitting {
+        1 => text.fits_one.clone(),
+        count => text.fits.replace("{count}", &count.to_string()),
+    };
+    Ok(HappenedPage {
+        frame: visit.frame(pages, Place::Happened),
+        proof: Proof::new(visit, &proof),
+        entries: entries.into_iter().map(|chained| EntryView::new(&mut names, chained)).collect(),
+        fitting: wanted.is_narrow().then_some(words),
+        misread: wanted.misread,
+        agents,
+        outcomes,
+        scopes,
+        older: older.map(|seq| visit.to(&wanted.address(Some(seq)))),
+        newest: wanted.before.map(|_| visit.to(&wanted.address(None))),
+        everything: visit.to("/happened"),
+        fresh: visit.to(&wanted.address(None)),
+        export: visit.to("/happened/export"),
+        day: wanted.day,
+        offset: wanted.offset,
+    })
+}
+
+impl Proof {
+    fn new(visit: &Visit, proof: &Result<u64, AuditBroken>) -> Self {
+        let text = &visit.text.happened;
+        let broken = |words: String, at| Self { holds: false, words, at };
+        match proof {
+            Ok(0) => Self { holds: true, words: text.holds_none.clone(), at: None },
+            Ok(1) => Self { holds: true, words: text.holds_one.clone(), at: None },
+            Ok(count) => Self { holds: true, words: text.holds.replace("{count}", &count.to_string()), at: None },
+            Err(AuditBroken::At(number)) => {
+                broken(text.broken_at.replace("{number}", &number.to_string()), Some(*number))
+            }
+            Err(AuditBroken::Cut { missing }) => broken(text.broken_cut.replace("{count}", &missing.to_string()), None),
+            Err(AuditBroken::Keep(why)) => {
+                broken(text.broken_keep.replace("{why}", &nuncio_core::text::plain(&why.to_string())), None)
+            }
+        }
+    }
+}
+
+/// What the address asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Wanted {
+    filter: Filter,
+    /// Only entries before that number.
+    before: Option<u64>,
+    /// The day, as it was written.
+    day: String,
+    /// By how many minutes the reader's day begins before the world's.
+    offset: i32,
+    /// Whether something was not understood, and so was not looked at.
+    misread: bool,
+}
+
+impl Wanted {
+    fn read(query: &str) -> Self {
+        let mut wanted = Self::default();
+        for (name, value) in url::form_urlencoded::parse(query.as_bytes()).filter(|(_, value)| !value.is_empty()) {
+            let understood = match name.as_ref() {
+                "agent" => into(&mut wanted.filter.agent, AgentId::parse(&value).ok()),
+                "outcome" => into(&mut wanted.filter.became, Became::parse(&value)),
+                "scope" => into(&mut wanted.filter.scope, ScopeId::parse(&value).ok()),
+                "before" => into(&mut wanted.before, value.parse().ok()),
+                "day" => {
+                    wanted.day = if midnight(&value).is_some() { value.into_owned() } else { String::new() };
+                    !wanted.day.is_empty()
+                }
+                "offset" => {
+                    let offset = value.parse().ok().filter(|offset: &i32| offset.abs() <= 14 * 60);
+                    wanted.offset = offset.unwrap_or_default();
+                    offset.is_some()
+                }
+                _ => true,
+            };
+            wanted.misread |= !understood;
+        }
+        if let Some(midnight) = midnight(&wanted.day) {
+            let begins = midnight.as_millis() - i64::from(wanted.offset) * 60_000;
+            let begins = Timestamp::from_millis(begins);
+            wanted.filter.from = Some(begins);
+            wanted.filter.until = Some(begins.after(Duration::from_secs(24 * 3600)));
+        }
+        wanted
+    }
+
+    /// Whether anything is left out.
+    fn is_narrow(&self) -> bool {
+        self.filter != Filter::default()
+    }
+
+    /// The address of the same, before that entry.
+    fn address(&self, before: Option<u64>) -> String {
+        let mut query = url::form_urlencoded::Serializer::new(String::new());
+        let filter = &self.filter;
+        let pairs = [
+            ("agent", filter.agent.as_ref().map(ToString::to_string)),
+            ("outcome", filter.became.map(|became| became.as_str().to_owned())),
+            ("scope", filter.scope.as_ref().map(ToString::to_string)),
+            ("day", filter.from.map(|_| self.day.clone())),
+            ("offset", filter.from.map(|_| self.offset.to_string())),
+            ("before", before.map(|before| before.to_string())),
+        ];
+        for (name, value) in pairs {
+            if let Some(value) = value {
+                query.append_pair(name, &value);
+            }
+        }
+        match query.finish() {
+            query if query.is_empty() => "/happened".to_owned(),
+            query => format!("/happened?{query}"),
+        }
+    }
+}
+
+fn into<T>(place: &mut Option<T>, value: Option<T>) -> bool {
+    *place = value;
+    place.is_some()
+}
+
+/// When a day begins where the clocks of the world do.
+fn midnight(day: &str) -> Option<Timestamp> {
+    let is_day = day.len() == 10 && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    is_day.then(|| Timestamp::try_from(format!("{day}T00:00:00Z")).ok())?
+}
+
+/// `GET /happened/export`: everything, one entry a line.
+pub(super) async fn export(State(pages): State<Pages>, visit: Visit) -> Response {
+    let lines = match pages.device.audit_lines().await {
+        Ok(lines) => lines,
+        Err(error) => return visit.failed(&error),
+    };
+    let mut response = lines.into_response();
+    let today = pages.device.now().to_string();
+    let name = format!("attachment; filename=\"what-happened-{}.ndjson\"", today.get(..10).unwrap_or_default());
+    let headers = response.headers_mut();
+    headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("application/x-ndjson"));
+    if let Ok(name) = HeaderValue::from_str(&name) {
+        headers.insert(header::CONTENT_DISPOSITION, name);
+    }
+    response
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_understood_and_written_again() {
+        let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
+        let wanted = Wanted::read(address);
+        assert!(!wanted.misread && wanted.is_narrow());
+        assert_eq!(wanted.address(Some(9)), format!("/happened?{address}"));
+        let from = wanted.filter.from.unwrap();
+        assert_eq!(from.to_string(), "2026-02-28T23:00:00.000Z", "the reader is an hour ahead");
+        assert_eq!(wanted.filter.until.unwrap().to_string(), "2026-03-01T23:00:00.000Z");
+        let nothing = Wanted::read("agent=&outcome=&scope=&day=&offset=&lang=zh-CN");
+        assert!(nothing == Wanted::default() && nothing.address(None) == "/happened");
+    }
+
+    #[test]
+    fn what_cannot_be_understood_leaves_nothing_out_and_is_told() {
+        let long = format!("agent={}", "x".repeat(10_000));
+        for query in [
+            "agent=%3Cscript%3E",
+            "agent=agt_1%20x",
+            "outcome=OK",
+            "scope=%E2%80%AEread",
+            "day=2026-02-30",
+            "day=20260230",
+            "day=2026-2-3T00",
+            "day=%EF%BC%92026-01-01",
+            "offset=100000",
+            "offset=-99999999999999999999",
+            "before=-1",
+            "before=18446744073709551616",
+            "agent=%FF%FE",
+            long.as_str(),
+        ] {
+            let wanted = Wanted::read(query);
+            assert!(wanted.misread, "{query}");
+            assert_eq!(wanted.filter, Filter::default(), "{query}");
+        }
+    }
+}

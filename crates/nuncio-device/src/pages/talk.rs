@@ -1,0 +1,275 @@
+//! The sealed conversation with an agent. Plain forms and a page that can be loaded again; where there are scripts, it is
+//! live.
+
+use std::time::Duration;
+
+use askama::Template;
+use axum::Json;
+use axum::extract::{Path, Query, Request, State};
+use axum::response::{IntoResponse as _, Response};
+use http::{HeaderMap, StatusCode, header};
+use nuncio_core::Code;
+use nuncio_core::bundle::SealMode;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ClientMessageId};
+use nuncio_pages::sender::field;
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+
+use super::frame::{Frame, Place as Where, Visit};
+use super::{Pages, see, written};
+use crate::error::DeviceError;
+use crate::standing::Known;
+use crate::talk::{Growing, MAX_TEXT, Place};
+
+mod line;
+
+use line::LineView;
+
+/// How many lines a page shows.
+const PAGE: usize = 50;
+
+/// How long the relay is asked about keys before a page goes without.
+const KEYS: Duration = Duration::from_secs(2);
+
+/// `GET /talk/:agent`
+#[derive(Template)]
+#[template(path = "talk.html")]
+struct TalkPage {
+    frame: Frame,
+    name: String,
+    agent: String,
+    /// Where it is said what the agent may do, and the number that the two compare.
+    about: String,
+    /// Whether the agent remembers nothing, so that what is sealed to it can be read by whoever gets its key later.
+    weaker: bool,
+    /// Whether keys of it wait for the person's word.
+    keys_changed: bool,
+    /// Whether the person allows it anything.
+    has_relation: bool,
+    lines: Vec<LineView>,
+    /// What is being said while the page is written.
+    growing: Vec<Growing>,
+    /// The address of older lines.
+    older: Option<String>,
+    /// The address of the latest lines, where these are not.
+    latest: Option<String>,
+    /// The name of what will be said next.
+    next: String,
+    /// What was said and not taken.
+    words: String,
+    wrong: Option<String>,
+}
+
+/// Which lines are wanted.
+#[derive(Default, Deserialize)]
+pub(super) struct Wanted {
+    before: Option<String>,
+}
+
+impl Wanted {
+    fn before(&self) -> Option<Place> {
+        self.before.as_deref()?.parse().ok()
+    }
+}
+
+/// `GET /talk/:agent`
+pub(super) async fn show(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    Query(wanted): Query<Wanted>,
+    visit: Visit,
+) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
+    match page(&pages, &visit, &agent, wanted.before(), None).await {
+        Ok(page) => written(StatusCode::OK, &page),
+        Err(error) if error.code == Code::UnknownAgent => unknown(&visit),
+        Err(error) => visit.failed(&error),
+    }
+}
+
+/// The page; `refused` is what was said and why it was not taken.
+async fn page(
+    pages: &Pages,
+    visit: &Visit,
+    agent: &AgentId,
+    before: Option<Place>,
+    refused: Option<(String, String)>,
+) -> Result<TalkPage, DeviceError> {
+    let shown = pages.device.lines(agent, before, PAGE)?;
+    let known = match pages.device.agents()?.into_iter().find(|known| known.agent == *agent) {
+        Some(known) => known,
+        None if shown.lines.is_empty() => pages.device.refresh(agent).await?,
+        None => Known::new(agent.clone(), pages.device.now()),
+    };
+    let owner = Recipient::Agent(agent.clone());
+    let pinned = pages.device.peer().pinned(&owner).await?;
+    // A relay that cannot be asked says nothing; what comes with other keys is refused all the same.
+    let waiting = tokio::time::timeout(KEYS, pages.device.peer().waiting(&owner)).await;
+    let older = shown.lines.iter().find_map(|line| line.place).filter(|_| shown.more);
+    let to = |path: String| visit.to(&path);
+    let (words, wrong) = refused.unzip();
+    Ok(TalkPage {
+        frame: visit.frame(pages, Where::Agents),
+        about: to(format!("/agents/{agent}")),
+        weaker: pinned.iter().any(|bundle| bundle.keys.mode == SealMode::Stateless),
+        keys_changed: matches!(waiting, Ok(Ok(new)) if !new.is_empty()),
+        has_relation: known.standing(&pages.device.identity().person).is_some(),
+        lines: shown.lines.iter().map(|line| LineView::new(pages, visit, &known, line)).collect(),
+        growing: if before.is_none() { growing(pages, agent) } else { Vec::new() },
+        older: older.map(|place| to(format!("/talk/{agent}?before={place}"))),
+        latest: before.map(|_| to(format!("/talk/{agent}"))),
+        next: pages.device.new_words()?.to_string(),
+        name: known.name,
+        agent: agent.to_string(),
+        words: words.unwrap_or_default(),
+        wrong,
+    })
+}
+
+fn growing(pages: &Pages, agent: &AgentId) -> Vec<Growing> {
+    pages.device.live().1.into_iter().filter(|growing| growing.agent == *agent).collect()
+}
+
+fn unknown(visit: &Visit) -> Response {
+    visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
+}
+
+/// Lines for the scripts.
+#[derive(Serialize)]
+struct Told {
+    lines: Vec<LineView>,
+    /// The place before which there are more.
+    older: Option<String>,
+    growing: Vec<Growing>,
+}
+
+/// `GET /talk/:agent/lines?before=…`
+pub(super) async fn lines(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    Query(wanted): Query<Wanted>,
+    visit: Visit,
+) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return StatusCode::NOT_FOUND.into_response() };
+    let told = || {
+        let known = pages.device.agents()?.into_iter().find(|known| known.agent == agent);
+        let known = known.unwrap_or_else(|| Known::new(agent.clone(), pages.device.now()));
+        let shown = pages.device.lines(&agent, wanted.before(), PAGE)?;
+        let older = shown.lines.iter().find_map(|line| line.place).filter(|_| shown.more);
+        Ok::<_, DeviceError>(Told {
+            older: older.map(|place| place.to_string()),
+            lines: shown.lines.iter().map(|line| LineView::new(&pages, &visit, &known, line)).collect(),
+            growing: growing(&pages, &agent),
+        })
+    };
+    match told() {
+        Ok(told) => Json(told).into_response(),
+        Err(error) => {
+            tracing::warn!(%error, "lines cannot be read");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// What a form of this page sends: for whom, and the name of what was said.
+async fn sent(
+    id: &str,
+    visit: Visit,
+    request: Request,
+) -> Result<(AgentId, ClientMessageId, Visit, Vec<(String, String)>), Response> {
+    let (visit, sent) = visit.form(request).await?;
+    let agent = AgentId::parse(id).map_err(|_| unknown(&visit))?;
+    let client_id = field(&sent, "client_id").and_then(|name| ClientMessageId::parse(name).ok());
+    let client_id = client_id.ok_or_else(|| unknown(&visit))?;
+    Ok((agent, client_id, visit, sent))
+}
+
+/// Whether a script asks.
+fn is_script(headers: &HeaderMap) -> bool {
+    let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
+    accepted.is_some_and(|accepted| accepted.starts_with("application/json"))
+}
+
+/// `POST /talk/:agent`: says something, once.
+pub(super) async fn say(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    let (agent, client_id, visit, sent) = match sent(&id, visit, request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    let words = field(&sent, "text").unwrap_or_default();
+    let said = pages.device.say(&agent, &client_id, words).and_then(|()| pages.device.new_words());
+    let script = is_script(&visit.headers);
+    match said {
+        Ok(next) if script => Json(json!({"next": next})).into_response(),
+        Ok(_) => see(&format!("{}#end", visit.to(&format!("/talk/{agent}")))),
+        Err(error) => {
+            let Some(why) = why_not(&visit, &error) else { return visit.failed(&error) };
+            if script {
+                return (StatusCode::UNPROCESSABLE_ENTITY, Json(json!({"why": why}))).into_response();
+            }
+            match page(&pages, &visit, &agent, None, Some((beginning(words), why))).await {
+                Ok(page) => written(StatusCode::UNPROCESSABLE_ENTITY, &page),
+                Err(error) => visit.failed(&error),
+            }
+        }
+    }
+}
+
+/// Why something cannot be said, in the reader's words; none where it is no fault of what was said.
+fn why_not(visit: &Visit, error: &DeviceError) -> Option<String> {
+    let text = &visit.text.talk;
+    Some(match error.code {
+        Code::BadRequest => text.empty.clone(),
+        Code::BodyTooLarge => text.too_long.replace("{size}", &(MAX_TEXT / 1024).to_string()),
+        Code::LimitReached => text.too_many.clone(),
+        _ => return None,
+    })
+}
+
+/// As much of what was said as a field is given back.
+fn beginning(words: &str) -> String {
+    words.chars().take(4 * MAX_TEXT).collect()
+}
+
+/// `POST /talk/:agent/again`: tries what failed once more.
+pub(super) async fn again(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    with_failed(&id, visit, request, |agent, client_id| pages.device.say_again(agent, client_id)).await
+}
+
+/// `POST /talk/:agent/drop`: takes what failed away.
+pub(super) async fn drop_failed(
+    State(pages): State<Pages>,
+    Path(id): Path<String>,
+    visit: Visit,
+    request: Request,
+) -> Response {
+    with_failed(&id, visit, request, |agent, client_id| pages.device.drop_words(agent, client_id)).await
+}
+
+async fn with_failed(
+    id: &str,
+    visit: Visit,
+    request: Request,
+    act: impl Fn(&AgentId, &ClientMessageId) -> Result<(), DeviceError>,
+) -> Response {
+    let (agent, client_id, visit, _) = match sent(id, visit, request).await {
+        Ok(sent) => sent,
+        Err(refused) => return refused,
+    };
+    match act(&agent, &client_id) {
+        Ok(()) if is_script(&visit.headers) => Json(json!({})).into_response(),
+        Ok(()) => see(&format!("{}#end", visit.to(&format!("/talk/{agent}")))),
+        Err(error) => visit.failed(&error),
+    }
+}

@@ -1,0 +1,186 @@
+//! A line as a page shows it: whatever the agent said is text, and of the addresses in it those lead on that are shown
+//! in full.
+
+use nuncio_core::Code;
+use nuncio_core::bundle::SealMode;
+use nuncio_core::time::Timestamp;
+use serde::Serialize;
+use url::Url;
+
+use super::super::Pages;
+use super::super::frame::Visit;
+use super::super::texts::TalkTexts;
+use crate::standing::Known;
+use crate::talk::{Line, Said, State, Unopened};
+
+/// A line.
+#[derive(Serialize)]
+pub(super) struct LineView {
+    /// By which a page finds it again.
+    pub(super) key: String,
+    pub(super) mine: bool,
+    pub(super) who: String,
+    pub(super) at: Timestamp,
+    /// What was said, in pieces.
+    pub(super) parts: Vec<Part>,
+    /// What is to be said of it, in our words.
+    pub(super) note: Option<String>,
+    /// Whether that is something to be careful about.
+    pub(super) alarm: bool,
+    /// What stands before it: that other keys begin here.
+    pub(super) before: Option<String>,
+    /// `sent`, `sending` or `failed`.
+    pub(super) state: &'static str,
+    /// That in words, where it is not sent.
+    pub(super) how_far: Option<String>,
+}
+
+/// A piece of what was said.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub(super) struct Part {
+    pub(super) text: String,
+    /// Where it leads; exactly what is shown.
+    pub(super) href: Option<String>,
+}
+
+impl LineView {
+    pub(super) fn new(pages: &Pages, visit: &Visit, known: &Known, line: &Line) -> Self {
+        let text = &visit.text.talk;
+        let here = line.device.as_ref().is_none_or(|device| *device == pages.device.identity().device);
+        let place = line.place.map(|place| place.to_string());
+        let key = line.client_id.as_ref().map(ToString::to_string).or(place);
+        let is_weaker = line.mode == Some(SealMode::Stateless) && !line.mine;
+        let (parts, note, alarm) = said(text, line, is_weaker);
+        let (state, how_far) = state(text, &line.state);
+        Self {
+            key: key.unwrap_or_else(|| "stranger".to_owned()),
+            who: match (line.mine, here) {
+                (true, true) => text.you.clone(),
+                (true, false) => text.you_elsewhere.clone(),
+                (false, _) => known.name.clone(),
+            },
+            mine: line.mine,
+            at: line.at,
+            parts,
+            note,
+            alarm,
+            before: line.new_keys.then(|| text.new_keys.clone()),
+            state,
+            how_far,
+        }
+    }
+}
+
+/// What a line says: in its own words, and in ours; and whether those warn.
+fn said(text: &TalkTexts, line: &Line, is_weaker: bool) -> (Vec<Part>, Option<String>, bool) {
+    let note = |words: &String| (Vec::new(), Some(words.clone()), false);
+    match &line.said {
+        Said::Text { text: words, cut: true } => (parts(words), Some(text.cut.clone()), false),
+        Said::Text { text: words, cut: false } => (parts(words), is_weaker.then(|| text.weaker_line.clone()), false),
+        Said::Other => note(&text.other),
+        Said::Stranger => note(&text.stranger),
+        Said::Refused { why, .. } => {
+            let words = match (line.mine, why) {
+                (true, Unopened::Untrusted) => &text.own_untrusted,
+                (true, Unopened::NotForUs) => &text.own_not_for_us,
+                (false, Unopened::Untrusted) => &text.refused_untrusted,
+                (false, Unopened::NotForUs) => &text.refused_not_for_us,
+                (_, Unopened::Lost) => &text.refused_lost,
+                (_, Unopened::Weaker) => &text.refused_weaker,
+                (_, Unopened::Changed) => &text.refused_changed,
+            };
+            (Vec::new(), Some(words.clone()), true)
+        }
+    }
+}
+
+fn state(text: &TalkTexts, state: &State) -> (&'static str, Option<String>) {
+    match state {
+        State::Sent => ("sent", None),
+        State::Sending => ("sending", Some(text.sending.clone())),
+        State::Failed { code, why } => {
+            let why = match code {
+                Code::RelationRequired => text.failed_relation.clone(),
+                Code::DeviceUntrusted => text.failed_keys.clone(),
+                Code::KeysNotFound => text.failed_no_keys.clone(),
+                Code::EndpointUnreachable => text.failed_unreachable.clone(),
+                _ => text.failed.replace("{why}", why),
+            };
+            ("failed", Some(why))
+        }
+    }
+}
+
+/// Text in pieces: addresses that can be followed, and everything else.
+fn parts(text: &str) -> Vec<Part> {
+    let mut parts: Vec<Part> = Vec::new();
+    let mut plain = String::new();
+    for word in text.split_inclusive(char::is_whitespace) {
+        match address(word) {
+            Some(address) => {
+                let (before, after) = word.split_once(address).unwrap_or((word, ""));
+                plain.push_str(before);
+                if !plain.is_empty() {
+                    parts.push(Part { text: std::mem::take(&mut plain), href: None });
+                }
+                parts.push(Part { text: address.to_owned(), href: Some(address.to_owned()) });
+                plain.push_str(after);
+            }
+            None => plain.push_str(word),
+        }
+    }
+    if !plain.is_empty() {
+        parts.push(Part { text: plain, href: None });
+    }
+    parts
+}
+
+/// The address in a word, if it is one that is what it looks like: of the web, in plain letters, without a name before
+/// the host.
+fn address(word: &str) -> Option<&str> {
+    let word = word.trim_start_matches(['(', '[', '<', '"', '\'']);
+    let address = word.trim_end_matches(|c: char| c.is_whitespace() || ".,;:!?)]>\"'".contains(c));
+    let after = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
+    let host = after.split(['/', '?', '#', ':']).next().unwrap_or_default();
+    let url = Url::parse(address).ok()?;
+    // Nothing in it is read otherwise by a browser than by a person.
+    let same = url.host_str().is_some_and(|read| read.eq_ignore_ascii_case(host));
+    (same && address.is_ascii() && !address.contains(['@', '\\'])).then_some(address)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn links(text: &str) -> Vec<String> {
+        let parts = parts(text);
+        assert_eq!(parts.iter().map(|part| part.text.as_str()).collect::<String>(), text, "nothing is lost");
+        assert!(parts.iter().all(|part| part.href.as_ref().is_none_or(|href| *href == part.text)));
+        parts.into_iter().filter_map(|part| part.href).collect()
+    }
+
+    #[test]
+    fn addresses_lead_on_if_they_are_what_they_look_like() {
+        let text =
+            "See https://a.example/x?y=z#w, (http://b.example:8080) and\nhttps://c.example?at=https://d.example.";
+        let expected = ["https://a.example/x?y=z#w", "http://b.example:8080", "https://c.example?at=https://d.example"];
+        assert_eq!(links(text), expected);
+        for none in [
+            "",
+            "plain words",
+            "javascript:alert(1)",
+            "data:text/html,x",
+            "ftp://a.example",
+            "https://",
+            "https://bank.example@evil.example/",
+            "https://bänk.example/",
+            "https:\\\\evil.example",
+            "https://a.example\\@evil.example",
+            "xhttps://a.example",
+            "//evil.example",
+            "http://0x7f.1/",
+        ] {
+            assert_eq!(links(none), Vec::<String>::new(), "{none}");
+        }
+    }
+}

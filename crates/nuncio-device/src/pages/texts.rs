@@ -1,0 +1,214 @@
+//! The words of the pages, one catalog a language.
+//!
+//! A catalog is read into this type and nothing else, so a word that is missing in a language, or that no page uses,
+//! does not get past the tests. `{name}` in a text is filled in by the page.
+
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
+
+use nuncio_core::agent::Sensitivity;
+use nuncio_pages::Language;
+use serde::Deserialize;
+
+/// A part of a catalog: each word by its name.
+macro_rules! texts {
+    ($($(#[$about:meta])* $part:ident { $($word:ident),* $(,)? })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $part {
+            $(pub(super) $word: String,)*
+        }
+    )*};
+}
+
+texts! {
+    /// What is around every page.
+    FrameTexts {
+        home, agents, happened, devices, skip, ways, languages, theme, of, leave, not_found, not_found_why, failed,
+        lost, back,
+    }
+    /// Coming in.
+    DoorTexts { closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
+    /// What waits.
+    HomeTexts {
+        agent_says, arguments, known, silence, deny, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one, without_script }
+    /// How it is known who asks.
+    VerifiedTexts { first_contact, did }
+    /// How long something is allowed.
+    TermTexts { label, keep_until, keep_once, always, once, hour, day, month }
+    /// The agents.
+    AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
+    /// One agent.
+    AgentTexts {
+        asks, asks_again, may, version, verified_how, agents_words, tools, required, suspended, granted, ask_me, ask_me_set,
+        allow, allow_again, deny, deny_why, deny_again_why, not_now, revoke, revoke_why, number, number_why, number_none, keys_changed, keys_changed_why, keys_new_number, keys_accept,
+        happened, talk, unknown, changed_meanwhile, was_allowed, was_revoked, was_set, was_accepted, last_used,
+        none_asked,
+    }
+    /// Talking with an agent.
+    TalkTexts {
+        title, you, you_elsewhere, sealed, number, weaker, weaker_line, nothing, words, hint, send, older, latest,
+        sending, failed, failed_relation, failed_keys, failed_no_keys, failed_unreachable, again, drop, other, cut,
+        refused_untrusted, refused_changed, refused_not_for_us, refused_weaker, refused_lost, own_untrusted, own_not_for_us, stranger,
+        new_keys, keys_changed, unallowed, look, writing, empty, too_long, too_many, transcript, without_script,
+    }
+    /// What happened.
+    HappenedTexts {
+        title, holds, holds_one, holds_none, broken, broken_at, broken_cut, broken_keep, broken_what_now, fresh,
+        fresh_show, misread, agent, any_agent, outcome, any_outcome, scope, any_scope, day, day_utc, filter, everything,
+        fits, fits_one, nothing, ran, wanted, became_ran, became_refused, became_failed, became_elsewhere,
+        elsewhere_why, asked, asked_yes, not_asked, details, number, call, digest, hash, before, turn, newest, older,
+        export, export_why, export_go, kept,
+    }
+    /// The person's devices.
+    DevicesTexts {
+        title, this, trusted, trusted_hint, waiting, waiting_hint, no_keys, no_keys_hint, removed, removed_hint,
+        compare_number, compare_key, own_number, own_key, trust, since, until, remove, unknown, was_trusted,
+        was_removed, was_recovered, fresh, fresh_show, add, add_why, add_go, backup, backup_why, backup_go,
+        backup_saving, passphrase, passphrase_hint, again, short, differ, restore, restore_file, restore_file_how,
+        restore_relay, restore_relay_how, recover, recover_passphrase, recover_go,
+    }
+    /// An invite for a further device.
+    InviteTexts {
+        title, lasts, came, came_show, run, copy, parts, address, code, fingerprint, compare, trust, secret,
+    }
+    /// A machine that is no device yet.
+    WelcomeTexts {
+        title, lede, join, join_why, address, code, fingerprint, fingerprint_hint, name, name_usual, join_go, restore,
+        restore_why, file, file_hint, choose, passphrase, restore_go, wrong_address, wrong_code, wrong_fingerprint,
+        wrong_file,
+    }
+    /// Taking a device away.
+    RemoveTexts { title, follows, sessions, word, told, grants, there, back, go, keep }
+    /// What changed.
+    ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare, at }
+}
+
+/// How much is at stake.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct StakeTexts {
+    low: String,
+    medium: String,
+    high: String,
+    low_hint: String,
+    medium_hint: String,
+    high_hint: String,
+    low_asks: String,
+    medium_asks: String,
+    high_asks: String,
+}
+
+impl StakeTexts {
+    pub(super) fn of(&self, sensitivity: Sensitivity) -> &str {
+        match sensitivity {
+            Sensitivity::Low => &self.low,
+            Sensitivity::Medium => &self.medium,
+            Sensitivity::High => &self.high,
+        }
+    }
+
+    /// What follows from it.
+    pub(super) fn hint(&self, sensitivity: Sensitivity) -> &str {
+        match sensitivity {
+            Sensitivity::Low => &self.low_hint,
+            Sensitivity::Medium => &self.medium_hint,
+            Sensitivity::High => &self.high_hint,
+        }
+    }
+
+    /// How often the person is asked, as a choice.
+    pub(super) fn asks(&self, sensitivity: Sensitivity) -> &str {
+        match sensitivity {
+            Sensitivity::Low => &self.low_asks,
+            Sensitivity::Medium => &self.medium_asks,
+            Sensitivity::High => &self.high_asks,
+        }
+    }
+}
+
+/// One catalog.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Texts {
+    pub(super) frame: FrameTexts,
+    pub(super) door: DoorTexts,
+    pub(super) home: HomeTexts,
+    pub(super) verified: VerifiedTexts,
+    pub(super) stake: StakeTexts,
+    pub(super) term: TermTexts,
+    pub(super) agents: AgentsTexts,
+    pub(super) agent: AgentTexts,
+    pub(super) talk: TalkTexts,
+    pub(super) change: ChangeTexts,
+    pub(super) happened: HappenedTexts,
+    pub(super) devices: DevicesTexts,
+    pub(super) invite: InviteTexts,
+    pub(super) remove: RemoveTexts,
+    pub(super) welcome: WelcomeTexts,
+    /// Why calls were refused or failed, by the words of the protocol.
+    pub(super) reason: BTreeMap<String, String>,
+    /// What each kind of change means.
+    pub(super) rule: BTreeMap<String, String>,
+    /// What the scripts say, by the names they ask for.
+    pub(super) script: BTreeMap<String, String>,
+}
+
+impl Texts {
+    /// The catalog of a language.
+    pub(super) fn of(language: Language) -> &'static Self {
+        static ENGLISH: LazyLock<Texts> = LazyLock::new(|| read(include_str!("../../locales/en.toml")));
+        static CHINESE: LazyLock<Texts> = LazyLock::new(|| read(include_str!("../../locales/zh-CN.toml")));
+        match language {
+            Language::English => &ENGLISH,
+            Language::Chinese => &CHINESE,
+        }
+    }
+}
+
+fn read(catalog: &str) -> Texts {
+    toml::from_str(catalog).expect("the catalogs are compiled in, and a test reads each of them")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use nuncio_core::judge::schema::SchemaRule;
+    use nuncio_core::judge::{ChangeRule, NoticeRule};
+    use nuncio_pages::catalog;
+
+    use super::*;
+    use crate::pages::files;
+
+    #[test]
+    fn both_languages_say_the_same_things_with_the_same_blanks() {
+        let (english, chinese) = (include_str!("../../locales/en.toml"), include_str!("../../locales/zh-CN.toml"));
+        assert_eq!(catalog::differences(english, chinese), Vec::<String>::new());
+        assert_eq!(catalog::half_width(chinese), Vec::<String>::new());
+        for language in Language::ALL {
+            assert!(!Texts::of(language).script.is_empty());
+        }
+    }
+
+    #[test]
+    fn the_scripts_ask_for_exactly_the_texts_there_are() {
+        let mut asked = BTreeSet::new();
+        for (_, source) in files::FILES.scripts() {
+            let calls = source.split("say(\"").skip(1).filter_map(|rest| rest.split('"').next());
+            asked.extend(calls.map(str::to_owned));
+        }
+        let there: BTreeSet<_> = Texts::of(Language::English).script.keys().cloned().collect();
+        assert_eq!(asked, there);
+    }
+
+    #[test]
+    fn every_kind_of_change_has_words_and_no_other() {
+        let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
+        let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
+        let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
+        let rules: BTreeSet<_> = changes.chain(schemas).chain(notices).map(str::to_owned).collect();
+        assert_eq!(Texts::of(Language::English).rule.keys().cloned().collect::<BTreeSet<_>>(), rules);
+    }
+}

@@ -1,0 +1,57 @@
+//! How things are said and drawn on every page alike.
+
+use nuncio_core::agent::Sensitivity;
+use nuncio_core::ids::ScopeId;
+use nuncio_pages::Language;
+
+use super::Pages;
+use super::texts::Texts;
+use crate::prompt::Verified;
+use crate::standing::Known;
+use crate::words::ScopeWords;
+
+/// How it is known that an agent is who it says.
+pub(super) fn verified(text: &Texts, how: &Verified) -> String {
+    match how {
+        Verified::FirstContact => text.verified.first_contact.clone(),
+        Verified::Did { did } => text.verified.did.replace("{did}", did),
+    }
+}
+
+/// The class of how much is at stake.
+pub(super) const fn level(sensitivity: Sensitivity) -> &'static str {
+    match sensitivity {
+        Sensitivity::Low => "low",
+        Sensitivity::Medium => "medium",
+        Sensitivity::High => "high",
+    }
+}
+
+/// A picture for a family of permissions: its outline, in a square of 24.
+pub(super) fn icon(scope: &ScopeId) -> &'static str {
+    match scope.as_str().split(':').next().unwrap_or_default() {
+        "notification" => "M6 10a6 6 0 0 1 12 0c0 5 2 6 2 7H4c0-1 2-2 2-7m4 10a2 2 0 0 0 4 0",
+        "filesystem" => "M7 3h7l5 5v13H7zM14 3v5h5M10 13h6M10 17h6",
+        "clipboard" => "M9 4h6v3H9zM9 5H6v16h12V5h-3M9 12h6M9 16h4",
+        "location" => "M12 21c-4-5-6-8-6-11a6 6 0 0 1 12 0c0 3-2 6-6 11m0-9a2 2 0 1 0 0-4 2 2 0 0 0 0 4",
+        "camera" => "M4 8h4l2-3h4l2 3h4v11H4zM12 16a3 3 0 1 0 0-6 3 3 0 0 0 0 6",
+        "microphone" => "M9 6a3 3 0 0 1 6 0v5a3 3 0 0 1-6 0zM6 11a6 6 0 0 0 12 0M12 17v4",
+        "shell" => "M4 5h16v14H4zM7 9l3 3-3 3M12 15h5",
+        _ => "M12 3l8 4v5c0 5-4 8-8 9-4-1-8-4-8-9V7z",
+    }
+}
+
+/// What a permission of an agent's is called.
+pub(super) fn label(pages: &Pages, known: &Known, scope: &ScopeId, language: Language) -> String {
+    let manifest = known.manifest(pages.device.presets());
+    let declared =
+        manifest.as_ref().and_then(|checked| checked.manifest.scopes.iter().find(|declared| declared.id == *scope));
+    let words = declared.map(|declared| ScopeWords::of(pages.device.presets(), declared));
+    let label = words.as_ref().and_then(|words| words.label.say(language.tag()));
+    label.unwrap_or(scope.as_str()).to_owned()
+}
+
+/// What a kind of change means.
+pub(super) fn rule(text: &Texts, rule: &str) -> String {
+    text.rule.get(rule).cloned().unwrap_or_else(|| rule.to_owned())
+}

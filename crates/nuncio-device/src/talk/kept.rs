@@ -1,0 +1,260 @@
+//! The records of conversations: where a line stands, how many there are, which go.
+
+use nuncio_core::bundle::SealMode;
+use nuncio_core::digest::Digest;
+use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId};
+use nuncio_core::time::Timestamp;
+use nuncio_identity::seal::{Change, KeepError};
+use serde::{Deserialize, Serialize};
+
+use super::{Line, Lines, MAX_BYTES, MAX_LINES, Place, Said, State};
+use crate::records::Records;
+
+/// How many conversations with one agent are told apart.
+const MAX_PARTS: usize = 100;
+
+/// Of how many strangers it is remembered that they wrote.
+const MAX_STRANGERS: usize = 20;
+
+const STRANGERS: &str = "talk/strangers";
+
+/// What is known of all lines with an agent.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Thread {
+    /// The conversations there were, oldest first.
+    parts: Vec<ConversationId>,
+    /// Whether the person ever said something to it.
+    #[serde(default)]
+    pub(super) begun: bool,
+    /// How many lines are kept.
+    lines: u64,
+    /// How many bytes of words.
+    bytes: u64,
+    /// The agent's key of the last line, as a digest.
+    #[serde(default)]
+    pub(super) key: Option<Digest>,
+}
+
+impl Thread {
+    pub(super) fn load(records: &Records, agent: &AgentId) -> Result<Self, KeepError> {
+        Ok(records.get(&name(agent))?.unwrap_or_default())
+    }
+
+    pub(super) fn put(&self, agent: &AgentId) -> Change {
+        Records::put(&name(agent), self)
+    }
+
+    /// Where a message of a conversation stands; none where there are too many conversations to be true.
+    pub(super) fn place(&mut self, conversation: &ConversationId, seq: u64) -> Option<Place> {
+        let known = self.parts.iter().position(|part| part == conversation);
+        let part = match known {
+            Some(part) => part,
+            None if self.parts.len() >= MAX_PARTS => return None,
+            None => {
+                self.parts.push(conversation.clone());
+                self.parts.len() - 1
+            }
+        };
+        Some(Place { part: u32::try_from(part).ok()?, seq })
+    }
+}
+
+/// A line in its place.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    pub(super) mine: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) client_id: Option<ClientMessageId>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) device: Option<DeviceId>,
+    pub(super) said: Said,
+    pub(super) at: Timestamp,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) mode: Option<SealMode>,
+    #[serde(default)]
+    pub(super) new_keys: bool,
+}
+
+impl Kept {
+    fn bytes(&self) -> u64 {
+        match &self.said {
+            Said::Text { text, .. } => u64::try_from(text.len()).unwrap_or(u64::MAX),
+            Said::Refused { because, .. } => u64::try_from(because.len()).unwrap_or(u64::MAX),
+            Said::Other | Said::Stranger => 0,
+        }
+    }
+
+    fn at(self, place: Place) -> Line {
+        let Self { mine, client_id, device, said, at, mode, new_keys } = self;
+        Line { place: Some(place), client_id, mine, device, said, at, state: State::Sent, mode, new_keys }
+    }
+}
+
+/// What the person said and the relay has not taken yet.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Unsent {
+    pub(super) text: String,
+    pub(super) at: Timestamp,
+    pub(super) state: State,
+}
+
+fn name(agent: &AgentId) -> String {
+    format!("talk/with/{agent}")
+}
+
+/// How the names of an agent's lines begin.
+fn lines_of(agent: &AgentId) -> String {
+    format!("talk/line/{agent}/")
+}
+
+fn unsent_of(agent: &AgentId) -> String {
+    format!("talk/out/{agent}/")
+}
+
+pub(super) fn unsent_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
+    format!("{}{client_id}", unsent_of(agent))
+}
+
+/// Where it stands that something was said: saying it again changes nothing.
+fn said_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
+    format!("talk/said/{agent}/{client_id}")
+}
+
+/// Whether something of that name was said and taken.
+pub(super) fn was_said(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeepError> {
+    Ok(records.get::<String>(&said_name(agent, client_id))?.is_some())
+}
+
+/// The places of an agent's lines, oldest first.
+fn places(records: &Records, agent: &AgentId) -> Result<Vec<Place>, KeepError> {
+    let prefix = lines_of(agent);
+    let names = records.names(&prefix)?;
+    let mut places: Vec<Place> =
+        names.iter().filter_map(|name| name.strip_prefix(&prefix)?.parse::<Place>().ok()).collect();
+    places.sort_unstable();
+    Ok(places)
+}
+
+/// The changes that put a line in its place; none where it is there already. Whoever calls holds the turn, and saves
+/// them together.
+pub(super) fn put(
+    records: &Records,
+    agent: &AgentId,
+    mut thread: Thread,
+    place: Place,
+    line: &Kept,
+) -> Result<Vec<Change>, KeepError> {
+    let name = format!("{}{place}", lines_of(agent));
+    if records.get::<Kept>(&name)?.is_some() {
+        return Ok(Vec::new());
+    }
+    thread.lines += 1;
+    thread.bytes += line.bytes();
+    let mut changes = vec![Records::put(&name, line)];
+    if let Some(client_id) = &line.client_id {
+        changes.push(Records::put(&said_name(agent, client_id), &place.to_string()));
+    }
+    if thread.lines > MAX_LINES || thread.bytes > MAX_BYTES {
+        for oldest in places(records, agent)? {
+            if thread.lines <= MAX_LINES && thread.bytes <= MAX_BYTES {
+                break;
+            }
+            let name = format!("{}{oldest}", lines_of(agent));
+            let Some(gone) = records.get::<Kept>(&name)? else { continue };
+            thread.lines = thread.lines.saturating_sub(1);
+            thread.bytes = thread.bytes.saturating_sub(gone.bytes());
+            changes.push(Records::gone(&name));
+            changes.extend(gone.client_id.iter().map(|client_id| Records::gone(&said_name(agent, client_id))));
+        }
+    }
+    changes.push(thread.put(agent));
+    Ok(changes)
+}
+
+/// What was said and not taken, oldest first.
+pub(super) fn unsent(records: &Records, agent: &AgentId) -> Result<Vec<(ClientMessageId, Unsent)>, KeepError> {
+    let prefix = unsent_of(agent);
+    let mut all = Vec::new();
+    for name in records.names(&prefix)? {
+        let client_id = name.strip_prefix(&prefix).and_then(|id| ClientMessageId::parse(id).ok());
+        if let (Some(client_id), Some(unsent)) = (client_id, records.get::<Unsent>(&name)?) {
+            all.push((client_id, unsent));
+        }
+    }
+    all.sort_by(|(one, first), (other, second)| (first.at, one).cmp(&(second.at, other)));
+    Ok(all)
+}
+
+/// Everyone to whom something is on its way.
+pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessageId)>, KeepError> {
+    let names = records.names("talk/out/")?;
+    let parsed = names.iter().filter_map(|name| {
+        let (agent, client_id) = name.strip_prefix("talk/out/")?.split_once('/')?;
+        Some((AgentId::parse(agent).ok()?, ClientMessageId::parse(client_id).ok()?))
+    });
+    Ok(parsed.collect())
+}
+
+/// The last `limit` lines before a place; before none, with what is on its way at the end.
+pub(super) fn read(
+    records: &Records,
+    agent: &AgentId,
+    before: Option<Place>,
+    limit: usize,
+) -> Result<Lines, KeepError> {
+    let mut places = places(records, agent)?;
+    places.retain(|place| before.is_none_or(|before| *place < before));
+    let older = places.len().saturating_sub(limit);
+    let mut lines = Vec::new();
+    for place in &places[older..] {
+        let kept = records.get::<Kept>(&format!("{}{place}", lines_of(agent)))?;
+        lines.extend(kept.map(|kept| kept.at(*place)));
+    }
+    if before.is_none() {
+        lines.extend(unsent(records, agent)?.into_iter().map(|(client_id, unsent)| Line {
+            place: None,
+            client_id: Some(client_id),
+            mine: true,
+            device: None,
+            said: Said::Text { text: unsent.text, cut: false },
+            at: unsent.at,
+            state: unsent.state,
+            mode: None,
+            new_keys: false,
+        }));
+        if lines.is_empty()
+            && let Some((_, at)) = strangers(records)?.into_iter().find(|(stranger, _)| stranger == agent)
+        {
+            lines.push(stranger_line(at));
+        }
+    }
+    Ok(Lines { lines, more: older > 0 })
+}
+
+fn stranger_line(at: Timestamp) -> Line {
+    Line {
+        place: None,
+        client_id: None,
+        mine: false,
+        device: None,
+        said: Said::Stranger,
+        at,
+        state: State::Sent,
+        mode: None,
+        new_keys: false,
+    }
+}
+
+/// Strangers that wrote, and when each last did; the oldest first.
+pub(super) fn strangers(records: &Records) -> Result<Vec<(AgentId, Timestamp)>, KeepError> {
+    Ok(records.get(STRANGERS)?.unwrap_or_default())
+}
+
+/// The change by which it is remembered that a stranger wrote.
+pub(super) fn stranger(records: &Records, agent: &AgentId, at: Timestamp) -> Result<Change, KeepError> {
+    let mut all = strangers(records)?;
+    all.retain(|(known, _)| known != agent);
+    all.push((agent.clone(), at));
+    let many = all.len().saturating_sub(MAX_STRANGERS);
+    Ok(Records::put(STRANGERS, &all.split_off(many)))
+}

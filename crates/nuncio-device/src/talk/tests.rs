@@ -1,0 +1,109 @@
+use std::sync::Arc;
+
+use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_identity::seal::MemoryKeep;
+
+use super::kept::{self, Kept, Thread};
+use super::*;
+use crate::records::Records;
+
+fn agent() -> AgentId {
+    AgentId::parse("agt_1").unwrap()
+}
+
+fn text(text: &str) -> Kept {
+    Kept {
+        mine: false,
+        client_id: None,
+        device: None,
+        said: Said::Text { text: text.to_owned(), cut: false },
+        at: Timestamp::from_millis(0),
+        mode: None,
+        new_keys: false,
+    }
+}
+
+/// Keeps a line of a conversation.
+fn put(records: &Records, conversation: &str, seq: u64, line: &Kept) {
+    let mut thread = Thread::load(records, &agent()).unwrap();
+    let place = thread.place(&ConversationId::parse(conversation).unwrap(), seq).unwrap();
+    let changes = kept::put(records, &agent(), thread, place, line).unwrap();
+    records.save(changes).unwrap();
+}
+
+fn said(lines: &Lines) -> Vec<String> {
+    let text = |line: &Line| match &line.said {
+        Said::Text { text, .. } => text.clone(),
+        other => format!("{other:?}"),
+    };
+    lines.lines.iter().map(text).collect()
+}
+
+#[test]
+fn lines_stand_as_the_relay_counts_and_each_once() {
+    let records = Records::new(Arc::new(MemoryKeep::new()));
+    for (seq, words) in [(2, "two"), (1, "one"), (2, "two again"), (10, "ten")] {
+        put(&records, "cnv_a", seq, &text(words));
+    }
+    // A relay that lost everything counts from one again, and overwrites nothing.
+    put(&records, "cnv_b", 1, &text("anew"));
+    let all = kept::read(&records, &agent(), None, 10).unwrap();
+    assert_eq!(said(&all), ["one", "two", "ten", "anew"]);
+    assert!(!all.more);
+    let last = kept::read(&records, &agent(), None, 2).unwrap();
+    assert_eq!(said(&last), ["ten", "anew"]);
+    assert!(last.more);
+    let before = kept::read(&records, &agent(), last.lines[0].place, 2).unwrap();
+    assert_eq!(said(&before), ["one", "two"]);
+    assert!(!before.more);
+    let place = last.lines[0].place.unwrap();
+    assert_eq!(place.to_string().parse(), Ok(place));
+    assert!("".parse::<Place>().is_err() && "1-x".parse::<Place>().is_err());
+}
+
+#[test]
+fn the_oldest_lines_go_and_what_was_said_under_their_names_with_them() {
+    let records = Records::new(Arc::new(MemoryKeep::new()));
+    let named = ClientMessageId::parse("m_1").unwrap();
+    put(&records, "cnv_a", 1, &Kept { client_id: Some(named.clone()), ..text("first") });
+    assert!(kept::was_said(&records, &agent(), &named).unwrap());
+    for seq in 2..=MAX_LINES + 1 {
+        put(&records, "cnv_a", seq, &text("more"));
+    }
+    let all = kept::read(&records, &agent(), None, usize::MAX).unwrap();
+    assert_eq!(u64::try_from(all.lines.len()).unwrap(), MAX_LINES);
+    assert_eq!(all.lines[0].place.unwrap().seq, 2);
+    assert!(!kept::was_said(&records, &agent(), &named).unwrap());
+    // So it is with many bytes.
+    let long = "x".repeat(MAX_TEXT);
+    let fit = MAX_BYTES / u64::try_from(MAX_TEXT).unwrap();
+    for seq in 0..=fit {
+        put(&records, "cnv_a", MAX_LINES + 2 + seq, &text(&long));
+    }
+    let all = kept::read(&records, &agent(), None, usize::MAX).unwrap();
+    assert_eq!(u64::try_from(all.lines.len()).unwrap(), fit);
+}
+
+#[test]
+fn strangers_are_remembered_by_name_alone_and_not_for_ever() {
+    let records = Records::new(Arc::new(MemoryKeep::new()));
+    for number in 0..30 {
+        let stranger = AgentId::parse(&format!("agt_{number}")).unwrap();
+        let change = kept::stranger(&records, &stranger, Timestamp::from_millis(number)).unwrap();
+        records.save(vec![change]).unwrap();
+    }
+    let all = kept::strangers(&records).unwrap();
+    assert_eq!((all.len(), all[0].0.as_str()), (20, "agt_10"));
+    assert_eq!(records.names("talk/").unwrap().len(), 1);
+    let shown = kept::read(&records, &all[0].0, None, 10).unwrap();
+    assert_eq!(shown.lines[0].said, Said::Stranger);
+}
+
+#[test]
+fn words_keep_their_lines_and_lose_what_is_no_character() {
+    assert_eq!(words("one\r\ntwo\rthree\tfour"), ("one\ntwo\nthree\tfour".to_owned(), false));
+    assert_eq!(words("a\u{202e}b\u{0}c\u{7}"), ("a b c ".to_owned(), false));
+    let long = "é".repeat(MAX_TEXT);
+    let (kept, cut) = words(&long);
+    assert!(cut && kept.len() <= MAX_TEXT && long.starts_with(&kept));
+}

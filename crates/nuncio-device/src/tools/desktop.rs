@@ -1,0 +1,208 @@
+//! The desktop the device runs on, if it runs on one: its clipboard, and notices on it.
+
+use std::collections::BTreeMap;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::dbus::{Arg, Bus, BusError, Object};
+use super::programs::{Program, installed};
+use super::{LocalTool, ToolFailure};
+
+/// What of an environment says where the desktop is.
+const NAMES: [&str; 6] = [
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+    "XAUTHORITY",
+    "XDG_RUNTIME_DIR",
+    "DBUS_SESSION_BUS_ADDRESS",
+    "DBUS_SYSTEM_BUS_ADDRESS",
+];
+
+/// Where every Linux has the bus of the whole machine.
+const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
+
+/// A desktop, as an environment describes it.
+#[derive(Debug, Clone, Default)]
+pub struct Desktop(BTreeMap<String, OsString>);
+
+impl Desktop {
+    /// The one this process runs on.
+    #[must_use]
+    pub fn here() -> Self {
+        Self::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))))
+    }
+
+    /// The one that these variables describe; others are passed over.
+    #[must_use]
+    pub fn new(variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
+        let known = |(name, value): &(String, OsString)| NAMES.contains(&name.as_str()) && !value.is_empty();
+        Self(variables.into_iter().filter(known).collect())
+    }
+
+    fn has(&self, name: &str) -> bool {
+        self.0.contains_key(name)
+    }
+
+    fn text(&self, name: &str) -> Option<&str> {
+        self.0.get(name).and_then(|value| value.to_str())
+    }
+
+    /// The address of the person's own bus.
+    fn session_bus(&self) -> Option<String> {
+        let beside = || {
+            let socket = Path::new(self.0.get("XDG_RUNTIME_DIR")?).join("bus");
+            Some(format!("unix:path={}", socket.to_str().filter(|_| socket.exists())?))
+        };
+        self.text("DBUS_SESSION_BUS_ADDRESS").map(str::to_owned).or_else(beside)
+    }
+
+    /// The address of the machine's bus.
+    pub(super) fn system_bus(&self) -> &str {
+        self.text("DBUS_SYSTEM_BUS_ADDRESS").unwrap_or(SYSTEM_BUS)
+    }
+}
+
+/// The clipboard, where the desktop has a program for it.
+#[derive(Debug, Clone)]
+pub struct Clipboard(Desktop);
+
+/// The programs that read a clipboard, the variable that says there is one for them, and their arguments.
+const READERS: [(&str, &str, &[&str]); 3] = [
+    ("wl-paste", "WAYLAND_DISPLAY", &["--no-newline"]),
+    ("xclip", "DISPLAY", &["-selection", "clipboard", "-o"]),
+    ("xsel", "DISPLAY", &["-b", "-o"]),
+];
+
+impl Clipboard {
+    /// The clipboard of that desktop.
+    #[must_use]
+    pub fn of(desktop: Desktop) -> Self {
+        Self(desktop)
+    }
+}
+
+#[async_trait]
+impl LocalTool for Clipboard {
+    async fn run(&self, _: &Value, time: Duration) -> Result<Value, ToolFailure> {
+        let Self(desktop) = self;
+        if !READERS.iter().any(|(_, display, _)| desktop.has(display)) {
+            return Err(ToolFailure::Unavailable("this device runs on no desktop that has a clipboard".to_owned()));
+        }
+        let ours = READERS.iter().filter(|(_, display, _)| desktop.has(display));
+        let found = ours.filter_map(|(name, _, arguments)| Some((installed(name)?, *arguments))).next();
+        let Some((path, arguments)) = found else {
+            let message = "this device has no way to its clipboard: install wl-clipboard, xclip or xsel";
+            return Err(ToolFailure::Unavailable(message.to_owned()));
+        };
+        let arguments: Vec<_> = arguments.iter().map(ToString::to_string).collect();
+        let program = Program {
+            path: &path,
+            arguments: &arguments,
+            input: Vec::new(),
+            folder: Path::new("/"),
+            environment: &desktop.0,
+            reach: None,
+        };
+        Ok(json!({"text": String::from_utf8_lossy(&program.run(time).await?)}))
+    }
+}
+
+/// A notice on the desktop. Where there is none, it is [`ToolFailure::Unavailable`].
+#[derive(Debug, Clone)]
+pub struct Notify(Desktop);
+
+/// Desktop Notifications: <https://specifications.freedesktop.org/notification-spec/latest/protocol.html>
+const NOTIFICATIONS: Object<'static> = Object {
+    service: "org.freedesktop.Notifications",
+    path: "/org/freedesktop/Notifications",
+    interface: "org.freedesktop.Notifications",
+};
+
+impl Notify {
+    /// Notices on that desktop.
+    #[must_use]
+    pub fn on(desktop: Desktop) -> Self {
+        Self(desktop)
+    }
+
+    /// What a notice says: its title, and what else there is.
+    ///
+    /// # Errors
+    /// It says nothing.
+    pub(crate) fn words(arguments: &Value) -> Result<(String, String), ToolFailure> {
+        let text =
+            |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);
+        let Some(title) = text(&["title", "message", "text", "body"]) else {
+            return Err(ToolFailure::Arguments("`title` or `body` says what to show".to_owned()));
+        };
+        let body = text(&["body", "message", "text"]).filter(|body| *body != title).unwrap_or_default();
+        Ok((title, body))
+    }
+
+    async fn show(address: &str, title: String, body: String) -> Result<(), BusError> {
+        let mut bus = Bus::open(address).await?;
+        let answer = bus.call(NOTIFICATIONS, "GetCapabilities", Vec::new()).await?.pop();
+        let Some(Arg::Texts(can)) = answer else { return Err(BusError::Unreadable) };
+        // What an agent says is text, never markup.
+        let body = if can.iter().any(|word| word == "body-markup") { escaped(&body) } else { body };
+        let arguments = vec![
+            Arg::text("Nuncio"),
+            Arg::U32(0),
+            Arg::text(""),
+            Arg::Text(title),
+            Arg::Text(body),
+            Arg::Texts(Vec::new()),
+            Arg::Map(Vec::new()),
+            Arg::I32(-1),
+        ];
+        match bus.call(NOTIFICATIONS, "Notify", arguments).await?.pop() {
+            Some(Arg::U32(_)) => Ok(()),
+            _ => Err(BusError::Unreadable),
+        }
+    }
+}
+
+#[async_trait]
+impl LocalTool for Notify {
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+        let (title, body) = Self::words(arguments)?;
+        let none =
+            |why: &str| ToolFailure::Unavailable(format!("this device has no desktop to show notices on: {why}"));
+        let Some(address) = self.0.session_bus() else { return Err(none("no session bus is named")) };
+        match tokio::time::timeout(time, Self::show(&address, title, body)).await {
+            Ok(Ok(())) => Ok(json!({"shown": true})),
+            Ok(Err(error @ (BusError::Closed(_) | BusError::Absent(_)))) => Err(none(&error.to_string())),
+            Ok(Err(error)) => Err(ToolFailure::Failed(format!("the notice was not shown: {error}"))),
+            Err(_) => Err(ToolFailure::Failed("the desktop did not take the notice in time".to_owned())),
+        }
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn where_there_is_no_desktop_it_is_said() {
+        let time = Duration::from_secs(20);
+        let gone = tempfile::tempdir().unwrap().path().join("bus");
+        let gone = ("DBUS_SESSION_BUS_ADDRESS".to_owned(), OsString::from(format!("unix:path={}", gone.display())));
+        let (nothing, dead) = (Desktop::default(), Desktop::new([gone]));
+        for desktop in [&nothing, &dead] {
+            let shown = Notify::on(desktop.clone()).run(&json!({"title": "hello"}), time).await;
+            assert!(matches!(shown, Err(ToolFailure::Unavailable(_))), "{shown:?}");
+            let read = Clipboard::of(desktop.clone()).run(&json!({}), time).await;
+            assert!(matches!(read, Err(ToolFailure::Unavailable(_))), "{read:?}");
+        }
+        let nothing_to_say = Notify::on(nothing).run(&json!({"colour": "red"}), time).await;
+        assert!(matches!(nothing_to_say, Err(ToolFailure::Arguments(_))), "{nothing_to_say:?}");
+    }
+}

@@ -1,0 +1,168 @@
+//! Tools of the person's own, each a small file: what it is called, the permission it needs, the program, and what the
+//! program may reach.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use nuncio_core::ids::{ScopeId, ToolName};
+use nuncio_core::schema::Schema;
+use serde::Deserialize;
+use serde_json::Value;
+
+use super::{ProgramTool, Reach};
+
+/// The longest time a file may give a tool.
+const LONGEST: Duration = Duration::from_secs(600);
+
+/// A tool of the person's own, as its file declares it.
+#[derive(Debug, Clone)]
+pub struct OwnTool {
+    /// Its name.
+    pub name: ToolName,
+    /// The permission it needs.
+    pub scope: ScopeId,
+    /// What it does, in the person's words.
+    pub description: Option<String>,
+    /// What runs.
+    pub program: ProgramTool,
+}
+
+/// Where the files of tools are, and what no tool gets.
+#[derive(Debug, Clone)]
+pub struct Shelf {
+    /// The folder of the files; programs run there.
+    pub folder: PathBuf,
+    /// The device's own folder, with its keys.
+    pub home: PathBuf,
+    /// What `~` means.
+    pub user: Option<PathBuf>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: ToolName,
+    scope: ScopeId,
+    command: Vec<String>,
+    description: Option<String>,
+    input: Option<Value>,
+    timeout_ms: Option<u64>,
+    #[serde(default)]
+    read: Vec<String>,
+    #[serde(default)]
+    write: Vec<String>,
+    #[serde(default)]
+    network: bool,
+}
+
+impl Shelf {
+    /// Reads the file of one tool.
+    ///
+    /// # Errors
+    /// What is wrong with it: the key, and what to do.
+    pub fn read(&self, text: &str) -> Result<OwnTool, String> {
+        let written: Written = toml::from_str(text).map_err(|why| why.to_string())?;
+        if written.command.first().is_none_or(String::is_empty) {
+            return Err("`command` names no program: write the program and its arguments".to_owned());
+        }
+        let input =
+            written.input.map(Schema::compile_arguments).transpose().map_err(|why| format!("`input`: {why}"))?;
+        let time = written.timeout_ms.map(Duration::from_millis);
+        if time.is_some_and(|time| time.is_zero() || time > LONGEST) {
+            return Err(format!("`timeout_ms` is a number from 1 to {}", LONGEST.as_millis()));
+        }
+        let reach = Reach {
+            read: self.paths("read", &written.read)?,
+            write: self.paths("write", &written.write)?,
+            network: written.network,
+        };
+        let program = ProgramTool { command: written.command, folder: self.folder.clone(), input, time, reach };
+        Ok(OwnTool { name: written.name, scope: written.scope, description: written.description, program })
+    }
+
+    fn paths(&self, key: &str, written: &[String]) -> Result<Vec<PathBuf>, String> {
+        written.iter().map(|text| self.path(text).map_err(|why| format!("`{key}`: {text:?} {why}"))).collect()
+    }
+
+    /// Where a path of a file really leads. Nothing may hold the device's keys.
+    fn path(&self, text: &str) -> Result<PathBuf, String> {
+        let path = match (text.strip_prefix("~/").or((text == "~").then_some("")), &self.user) {
+            (Some(inner), Some(user)) => user.join(inner),
+            (Some(_), None) => return Err("begins where nobody knows: write the whole path".to_owned()),
+            (None, _) => self.folder.join(text),
+        };
+        let real = path.canonicalize().map_err(|why| format!("cannot be allowed: {why}"))?;
+        match holds_keys(&real, &self.home, &self.folder) {
+            true => Err("would open the device's own folder, where its keys are: name less".to_owned()),
+            false => Ok(real),
+        }
+    }
+}
+
+/// Whether what is at or below a path is the device's own, but for its folder of tools.
+fn holds_keys(path: &Path, home: &Path, tools: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    let (home, tools) = (real(home), real(tools));
+    home.starts_with(path) || (path.starts_with(&home) && !path.starts_with(tools))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn a_file_says_everything_or_is_told_what_is_wrong() {
+        let world = tempfile::tempdir().unwrap();
+        let place = world.path().canonicalize().unwrap();
+        let home = place.join("device");
+        fs::create_dir_all(home.join("tools/data")).unwrap();
+        fs::create_dir_all(place.join("notes")).unwrap();
+        fs::write(home.join("keys.db"), "keys").unwrap();
+        std::os::unix::fs::symlink(&home, place.join("notes/home")).unwrap();
+        let shelf = Shelf { folder: home.join("tools"), home: home.clone(), user: Some(place.clone()) };
+        let head = "name = \"search\"\nscope = \"notes:read\"\ncommand = [\"sh\"]\n";
+
+        let least = shelf.read(head).unwrap();
+        assert_eq!((least.name.as_str(), least.scope.as_str()), ("search", "notes:read"));
+        assert_eq!((least.program.reach, least.program.time), (Reach::default(), None));
+        let most = "description = \"Searches\"\ntimeout_ms = 1500\nread = [\"~/notes\", \"data\"]\nnetwork = true\n\
+                    [input]\ntype = \"object\"\nrequired = [\"for\"]\n";
+        let most = shelf.read(&format!("{head}{most}")).unwrap();
+        let read = vec![place.join("notes"), home.join("tools/data")];
+        assert_eq!(most.program.reach, Reach { read, write: Vec::new(), network: true });
+        assert_eq!(most.program.time, Some(Duration::from_millis(1500)));
+        assert!(most.program.input.unwrap().check(&serde_json::json!({})).is_err());
+
+        let wrong = [
+            ("colour = 1\n", "colour"),
+            ("timeout_ms = 0\n", "timeout_ms"),
+            ("timeout_ms = 600001\n", "timeout_ms"),
+            ("input = { type = \"string\" }\n", "`input`"),
+            ("input = { type = \"object\", properties = 3 }\n", "`input`"),
+            ("read = [\"~/none\"]\n", "`read`: \"~/none\""),
+            ("read = [\"~\"]\n", "where its keys are"),
+            ("read = [\"/\"]\n", "where its keys are"),
+            ("read = [\"..\"]\n", "where its keys are"),
+            ("read = [\"../keys.db\"]\n", "where its keys are"),
+            ("write = [\"~/notes/home\"]\n", "`write`: \"~/notes/home\" would open"),
+            ("network = 1\n", "network"),
+        ];
+        for (line, said) in wrong {
+            let why = shelf.read(&format!("{head}{line}")).unwrap_err();
+            assert!(why.contains(said), "{line}: {why}");
+        }
+        for (text, said) in [
+            (head.replace("[\"sh\"]", "[]"), "`command`"),
+            (head.replace("search", "no name"), "name"),
+            (head.replace("notes:read", "no scope"), "scope"),
+            (head.replace("command", "# command"), "command"),
+        ] {
+            let why = shelf.read(&text).unwrap_err();
+            assert!(why.contains(said), "{text}: {why}");
+        }
+        let nobody = Shelf { user: None, ..shelf };
+        assert!(nobody.read(&format!("{head}read = [\"~/notes\"]\n")).unwrap_err().contains("whole path"));
+    }
+}

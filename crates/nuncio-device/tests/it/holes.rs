@@ -1,0 +1,138 @@
+//! What an agent might try at the edges of the chain: each is closed.
+
+use std::time::Duration;
+
+use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{CallId, ConversationId};
+use nuncio_device::prompt::Said;
+use nuncio_testkit::Method;
+use nuncio_testkit::a2h::Handset;
+use serde_json::{Value, json};
+
+use super::scene::{Running, Scene, manifest};
+
+/// What the log says of each call: its name, and the reason or the status.
+fn log(running: &Running) -> Vec<(String, String)> {
+    running.device.verify_audit().unwrap();
+    let entries = running.device.audit().unwrap().into_iter().map(|chained| chained.entry);
+    entries.map(|entry| (entry.call_id.to_string(), entry.reason.unwrap_or(entry.status))).collect()
+}
+
+fn line(call: &str, word: &str) -> (String, String) {
+    (call.to_owned(), word.to_owned())
+}
+
+async fn group(scene: &Scene) -> ConversationId {
+    let body = json!({"type": "group", "with": [Handset::member("ada")]});
+    let group = scene.server.send(Method::POST, "/conversations", Some(&scene.token), Some(&body)).await;
+    ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap()
+}
+
+/// A repetition is answered as before, but not before more people than the first time.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_not_repeated_in_a_group() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send", "location:read"]).await;
+    let group = group(&scene).await;
+    let in_group = async |name: &str, tool: &str| {
+        let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
+        scene.agent.peer.call_tool_with(&group, tool, json!({"path": "a"}), options).await
+    };
+    assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
+    let refused = Err(ToolError::Denied(Reason::ToolNotSupportedInGroup));
+    assert_eq!(in_group("call_1", "tell").await, refused, "one that was answered");
+    assert_eq!(in_group("call_1", "where").await, refused, "another of the same name");
+    // One that is being asked about: nobody waits for that to be told that this is a group.
+    let meanwhile = async {
+        ada.prompt.questions(1).await;
+        let answer = in_group("call_2", "where").await;
+        ada.prompt.will_say(&[Said::Yes]);
+        answer
+    };
+    let (alone, grouped) = tokio::join!(scene.call("where", json!({"path": "a"})), meanwhile);
+    assert_eq!((alone, grouped), (Ok(json!({"run": 2})), refused));
+    assert_eq!(ada.tool.runs(), 2);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_under_a_name_that_was_used_is_in_the_log_too() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    scene.call_named("call_1", "tell", json!({"path": "a"})).await.unwrap();
+    let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
+    assert!(matches!(other, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{other:?}");
+    assert_eq!(log(&ada), [line("call_1", "ok"), line("call_1", "TOOL_INVALID_ARGUMENTS")]);
+    // What came of the first is still known.
+    assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
+}
+
+/// A lid is closed over a question, and opened again: the person's half minute is over, whatever the timers say.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_after_the_half_minute_is_none() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["location:read"]).await;
+    *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
+    ada.prompt.will_say(&[Said::Yes]);
+    assert_eq!(scene.call("where", json!({})).await, Err(ToolError::Denied(Reason::UserTimeout)));
+    assert_eq!(ada.tool.runs(), 0);
+}
+
+/// A change that asks for no new yes is found out about when it is needed.
+#[tokio::test(flavor = "multi_thread")]
+async fn arguments_are_held_against_the_manifest_as_it_is_now() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    scene.call("tell", json!({"path": "a"})).await.unwrap();
+    let mut wider = manifest();
+    wider["agent_version"] = json!("1.1.0");
+    wider["tools"][1]["input_schema"]["properties"]["title"] = json!({"type": "string"});
+    scene.owner.publish(scene.id.as_str(), &wider).await.data();
+    assert_eq!(scene.call("tell", json!({"path": "a", "title": "b"})).await, Ok(json!({"run": 2})));
+    let wrong = scene.call("tell", json!({"path": "a", "body": "b"})).await;
+    assert!(matches!(wrong, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{wrong:?}");
+    assert_eq!(ada.tool.runs(), 2);
+}
+
+/// What is wrong with arguments is said in fewer words than they have.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_refusal_is_never_too_large_to_be_sent() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let large: Value = json!({"path": ["\"".repeat(120_000)]});
+    let answer = scene.call("tell", large).await;
+    let Err(ToolError::Failed { code: ErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
+        panic!("{answer:?}")
+    };
+    assert!(why.contains("path") && why.len() < 4000, "{} bytes", why.len());
+    assert_eq!(ada.tool.runs(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_thirty_days_the_log_forgets_while_the_device_runs() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    scene.call_named("call_1", "tell", json!({})).await.unwrap();
+    scene.clock.jump(Duration::from_secs(29 * 24 * 3600));
+    scene.call_named("call_2", "tell", json!({})).await.unwrap();
+    assert_eq!(log(&ada), [line("call_1", "ok"), line("call_2", "ok")]);
+    scene.clock.jump(Duration::from_secs(2 * 24 * 3600));
+    scene.call_named("call_3", "tell", json!({})).await.unwrap();
+    assert_eq!(log(&ada), [line("call_2", "ok"), line("call_3", "ok")]);
+}
+
+/// What was used up belongs to the word by which it was allowed.
+#[tokio::test(flavor = "multi_thread")]
+async fn once_after_everything_was_taken_back_is_once_more() {
+    let scene = Scene::start().await;
+    let ada = scene.device("ada").await;
+    for run in 1..=3 {
+        scene.allow(&ada, &["notification:send"], Term::Once).await;
+        assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": run})));
+        let spent = scene.call("tell", json!({})).await;
+        assert_eq!(spent, Err(ToolError::Denied(Reason::ScopeNotGranted)));
+        ada.device.revoke(&scene.id).await.unwrap();
+    }
+    assert_eq!(ada.tool.runs(), 3);
+}

@@ -1,0 +1,411 @@
+//! What happened, and my devices, as a browser gets them: over a real listener.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use nuncio_core::digest::{Digest, canonical};
+use nuncio_device::guard::Floors;
+use nuncio_device::pages::{Rooms, serve};
+use nuncio_device::prompt::Said;
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::SystemEntropy;
+use nuncio_testkit::{RawAnswer, eventually};
+use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+use crate::scene::{Running, Scene};
+
+/// Somebody who came in to the pages of a device.
+pub(crate) struct Reader {
+    at: SocketAddr,
+    cookie: String,
+    /// What the forms carry.
+    token: String,
+    _stop: DropGuard,
+}
+
+impl Reader {
+    async fn at(scene: &Scene, running: &Running) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let at = listener.local_addr().unwrap();
+        let rooms = Rooms::new(Arc::new(scene.clock.clone()));
+        let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
+        let stop = CancellationToken::new();
+        tokio::spawn(serve(running.device.clone(), rooms, listener, stop.clone()));
+        Self::by(&link, at, stop).await
+    }
+
+    /// Somebody who follows a link.
+    pub(crate) async fn by(link: &str, at: SocketAddr, stop: CancellationToken) -> Self {
+        let mut reader = Self { at, cookie: String::new(), token: String::new(), _stop: stop.drop_guard() };
+        let opened = reader.get(link.split_once(&at.to_string()).unwrap().1).await;
+        reader.cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
+        let page = reader.get("/").await;
+        reader.token = page.body.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+        reader
+    }
+
+    pub(crate) async fn send(&self, head: &str, body: &str) -> RawAnswer {
+        let mut stream = TcpStream::connect(self.at).await.unwrap();
+        let request =
+            format!("{head}\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", self.at, body.len());
+        let _ = stream.write_all(request.as_bytes()).await;
+        RawAnswer::read(stream).await.unwrap()
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> RawAnswer {
+        self.send(&format!("GET {path} HTTP/1.1\r\nCookie: {}\r\nSec-Fetch-Site: same-origin", self.cookie), "").await
+    }
+
+    /// Sends a form as a page of ours does.
+    pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> RawAnswer {
+        self.post_as(path, "same-origin", &self.cookie, &self.token, fields).await
+    }
+
+    async fn post_as(&self, path: &str, site: &str, cookie: &str, token: &str, fields: &[(&str, &str)]) -> RawAnswer {
+        let mut form = url::form_urlencoded::Serializer::new(String::new());
+        form.append_pair("csrf", token).extend_pairs(fields);
+        let kind = "Content-Type: application/x-www-form-urlencoded";
+        let head = format!("POST {path} HTTP/1.1\r\nCookie: {cookie}\r\nSec-Fetch-Site: {site}\r\n{kind}");
+        self.send(&head, &form.finish()).await
+    }
+}
+
+/// The entries of a page, each with its words and without its markup.
+fn entries(page: &RawAnswer) -> Vec<String> {
+    assert_eq!(page.status, 200, "{}", page.body);
+    page.body.split("<li class=\"entry").skip(1).map(|part| words(part.split("<details>").next().unwrap())).collect()
+}
+
+/// A text without its markup.
+fn words(html: &str) -> String {
+    let mut out = String::new();
+    let mut inside = false;
+    for c in html.split_once('>').unwrap().1.chars() {
+        match c {
+            '<' => inside = true,
+            '>' => inside = false,
+            c if !inside => out.push(c),
+            _ => {}
+        }
+    }
+    out.split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
+/// Waits until that many things happened.
+async fn happened(running: &Running, count: usize) {
+    eventually("it is written down", async || (running.device.audit().unwrap().len() == count).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_is_told_in_words_newest_first_and_by_what_somebody_wants() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    let empty = reader.get("/happened").await;
+    assert!(empty.body.contains("Nothing is written down yet"), "{}", empty.body);
+
+    scene.call("tell", json!({})).await.unwrap();
+    ada.prompt.will_say(&[Said::No]);
+    scene.call("read_file", json!({"path": "a"})).await.unwrap_err();
+    scene.call("where", json!({})).await.unwrap_err();
+    scene.call("tell", json!({"path": "broken"})).await.unwrap_err();
+    scene.call("tell", json!({"nonsense": 1})).await.unwrap_err();
+    ada.prompt.will_say(&[Said::Yes]);
+    scene.call("read_file", json!({"path": "b"})).await.unwrap();
+    happened(&ada, 6).await;
+
+    let page = reader.get("/happened").await;
+    assert!(page.body.contains("6 entries, and they hold together"));
+    let all = entries(&page);
+    let expect = [
+        ("Notes ran read_file", "Ran You were asked and said yes."),
+        ("Notes wanted to run tell", "Failed What it was called with does not fit. Nothing ran. You were not asked."),
+        ("Notes wanted to run tell", "Failed It went wrong on this device. It may have had an effect. You were not"),
+        ("Notes wanted to run where", "Refused You do not allow it this. You were not asked."),
+        ("Notes wanted to run read_file", "Refused You said no. You were asked."),
+        ("Notes ran tell", "Ran You were not asked."),
+    ];
+    assert_eq!(all.len(), expect.len(), "{all:?}");
+    for (entry, (title, what)) in all.iter().zip(expect) {
+        assert!(entry.starts_with(title) && entry.contains(what), "{entry} is not {title} {what}");
+    }
+    assert!(all[0].contains("filesystem:read"), "{}", all[0]);
+
+    let count = async |query: &str| entries(&reader.get(&format!("/happened?{query}")).await).len();
+    assert_eq!(count(&format!("agent={}", scene.id)).await, 6);
+    assert_eq!(count("agent=agt_other").await, 0);
+    assert_eq!(count("outcome=denied").await, 2);
+    assert_eq!(count("outcome=error&scope=notification%3Asend").await, 2);
+    assert_eq!(count("scope=location%3Aread").await, 1);
+    assert_eq!(count("before=3").await, 2);
+    let today = scene.clock.now().to_string()[..10].to_owned();
+    assert_eq!(count(&format!("day={today}")).await, 6);
+    assert_eq!(count("day=1999-01-01&offset=60").await, 0);
+    let narrow = reader.get("/happened?outcome=denied&lang=zh-CN").await;
+    assert!(narrow.body.contains("符合条件的有 2 条。") && narrow.body.contains("您拒绝了。"), "{}", narrow.body);
+    assert!(narrow.body.contains("<option value=\"denied\" selected>"), "what was chosen stays chosen");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_with_a_wild_name_is_a_line_of_text() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    scene.call("tell", json!({})).await.unwrap();
+    happened(&ada, 1).await;
+    let record = format!("device/agent/{}", scene.id);
+    let known: Value = serde_json::from_slice(&ada.keep().load(&record).unwrap().unwrap()).unwrap();
+    let id = scene.id.to_string();
+    let long = "x".repeat(10_000);
+    for (name, shown) in [
+        ("<script>alert(1)</script>", "&#60;script&#62;alert(1)&#60;/script&#62; ran tell".to_owned()),
+        ("{tool}{agent}", "{tool}{agent} ran tell".to_owned()),
+        ("a\u{202E}b\nc", "a b c ran tell".to_owned()),
+        ("", format!("{id} ran tell")),
+        (" \u{2066} ", format!("{id} ran tell")),
+        (&long, format!("{}… ran tell", "x".repeat(60))),
+    ] {
+        let mut known = known.clone();
+        known["name"] = json!(name);
+        ada.keep().save(vec![(record.clone(), Some(serde_json::to_vec(&known).unwrap()))]).unwrap();
+        let page = reader.get("/happened").await;
+        let entry = &entries(&page)[0];
+        assert!(entry.starts_with(&shown), "{name:?} is shown as {entry}");
+        assert!(!page.body.contains("<script>alert"), "{name:?}");
+        assert!(page.body.len() < 20_000, "{name:?}: {}", page.body.len());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_entries_come_a_page_at_a_time_and_each_once() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    for _ in 0..53 {
+        scene.call("tell", json!({})).await.unwrap();
+    }
+    happened(&ada, 53).await;
+    let first = reader.get("/happened?outcome=ok").await;
+    assert_eq!(entries(&first).len(), 50);
+    let older = first.body.split("rel=\"next\"").next().unwrap().rsplit("href=\"").next().unwrap();
+    let older = older.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
+    assert_eq!(older, "/happened?outcome=ok&before=4");
+    // What happens meanwhile moves nothing.
+    scene.call("tell", json!({})).await.unwrap();
+    happened(&ada, 54).await;
+    let last = reader.get(&older).await;
+    assert_eq!(entries(&last).len(), 3);
+    assert!(!last.body.contains("rel=\"next\"") && last.body.contains(">The newest</a>"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_record_that_was_touched_is_told_in_red_and_taken_away_as_it_is() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    for _ in 0..3 {
+        scene.call("tell", json!({})).await.unwrap();
+    }
+    happened(&ada, 3).await;
+    let lines = reader.get("/happened/export?outcome=denied").await;
+    assert_eq!(lines.status, 200);
+    assert_eq!(lines.header("content-type"), Some("application/x-ndjson"));
+    let file = lines.header("content-disposition").unwrap();
+    assert!(file.starts_with("attachment; filename=\"what-happened-") && file.ends_with(".ndjson\""), "{file}");
+    let ours = ada.device.audit().unwrap();
+    assert_eq!(lines.body.lines().count(), 3, "everything, whatever is asked for");
+    for (line, entry) in lines.body.lines().zip(&ours) {
+        let mut line: Value = serde_json::from_str(line).unwrap();
+        let hash = line.as_object_mut().unwrap().remove("hash").unwrap();
+        assert_eq!(line, json!(entry));
+        assert_eq!(hash, json!(Digest::of_bytes(&canonical(&line))));
+    }
+
+    let second = "device/audit/00000000000000000002";
+    let touched = String::from_utf8(ada.keep().load(second).unwrap().unwrap()).unwrap().replace("\"ok\"", "\"denied\"");
+    ada.keep().save(vec![(second.to_owned(), Some(touched.into_bytes()))]).unwrap();
+    let page = reader.get("/happened").await;
+    assert!(page.body.contains("This record does not hold") && page.body.contains("At entry 3:"), "{}", page.body);
+    assert!(page.body.contains("<li class=\"entry alarm\" id=\"entry-3\">"));
+    assert_eq!(entries(&page).len(), 3, "it is shown all the same");
+    assert_eq!(reader.get("/happened/export").await.body.lines().count(), 3);
+
+    ada.keep().save(vec![("device/audit/00000000000000000003".to_owned(), None)]).unwrap();
+    ada.keep().save(vec![(second.to_owned(), None)]).unwrap();
+    let page = reader.get("/happened").await;
+    assert!(page.body.contains("Entries are missing at the end: 2."), "{}", page.body);
+    ada.keep().save(vec![("device/audit-state".to_owned(), Some(b"[]".to_vec()))]).unwrap();
+    let page = reader.get("/happened").await;
+    assert!(page.status == 200 && page.body.contains("It cannot be read:"), "{}", page.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn strangers_see_nothing_and_wrong_addresses_do_no_harm() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    scene.call("tell", json!({})).await.unwrap();
+    happened(&ada, 1).await;
+    let own = ada.device.identity().device.to_string();
+    for path in ["/happened", "/happened/export", "/devices", &format!("/devices/{own}/remove")] {
+        let stranger = reader.send(&format!("GET {path} HTTP/1.1"), "").await;
+        assert_eq!(stranger.status, 401, "{path}");
+        assert!(!stranger.body.contains("call_") && !stranger.body.contains("laptop"), "{path}");
+        let other = reader.send(&format!("GET {path} HTTP/1.1\r\nCookie: {}x", reader.cookie), "").await;
+        assert_eq!(other.status, 401, "{path}");
+    }
+    for (path, fields) in [
+        ("/devices/invite".to_owned(), &[][..]),
+        ("/devices/backup".to_owned(), &[("passphrase", "correct horse battery"), ("again", "correct horse battery")]),
+        ("/devices/recover".to_owned(), &[("passphrase", "correct horse battery")]),
+        (format!("/devices/{own}/trust"), &[("key", "00")]),
+        (format!("/devices/{own}/remove"), &[]),
+    ] {
+        for (status, site, cookie, token) in [
+            (403, "cross-site", reader.cookie.as_str(), reader.token.as_str()),
+            (403, "none", &reader.cookie, &reader.token),
+            (401, "same-origin", "", &reader.token),
+            (403, "same-origin", &reader.cookie, "wrong"),
+            (403, "same-origin", &reader.cookie, ""),
+        ] {
+            let answer = reader.post_as(&path, site, cookie, token, fields).await;
+            assert_eq!(answer.status, status, "{path} {site}");
+        }
+        let head = format!(
+            "POST {path} HTTP/1.1\r\nCookie: {}\r\nSec-Fetch-Site: same-origin\r\nContent-Type: application/json",
+            reader.cookie
+        );
+        assert_eq!(reader.send(&head, "{}").await.status, 415, "{path}");
+    }
+    for query in ["agent=%3Cscript%3Ealert(1)%3C/script%3E", "day=2026-99-99", "before=x", &"x=y&".repeat(1500)] {
+        let page = reader.get(&format!("/happened?{query}")).await;
+        assert_eq!(entries(&page).len(), 1, "{query}");
+        assert!(!page.body.contains("alert(1)"), "{query}");
+        assert_eq!(page.body.contains("cannot be understood"), !query.starts_with("x="), "{query}");
+    }
+    assert_eq!(ada.device.devices().await.unwrap().len(), 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_further_device_is_invited_compared_trusted_and_removed() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    let alone = reader.get("/devices").await;
+    assert!(alone.body.contains("this device") && !alone.body.contains("/trust"), "{}", alone.body);
+
+    let invite = reader.post("/devices/invite", &[]).await;
+    assert_eq!(invite.status, 200, "{}", invite.body);
+    let command = invite.body.split("id=\"command\">").nth(1).unwrap().split("</code>").next().unwrap();
+    let command = words(&format!(">{command}")).replace("&#34;", "\"");
+    let parts: Vec<_> = command.splitn(6, ' ').collect();
+    let ["nuncio", "device", "enrol", url, code, rest] = parts[..] else { panic!("{command}") };
+    assert_eq!(url.parse::<url::Url>().unwrap(), ada.device.identity().url);
+    let fingerprint = rest.strip_prefix("--fingerprint \"").unwrap().strip_suffix('"').unwrap().replace(' ', "");
+    assert_eq!(Digest::parse(&fingerprint), Some(ada.device.identity().server_key.fingerprint()));
+    let other = scene.enrolled(code.to_owned(), Floors::default()).await;
+    let id = other.device.identity().device.to_string();
+
+    let theirs = Reader::at(&scene, &other).await;
+    let number = |page: &RawAnswer, standing: &str| {
+        let card = page.body.split(&format!("standing-{standing}")).nth(1)?;
+        let number = card.split("<p class=\"number few\">").nth(1)?.split("</p>").next()?;
+        Some(words(&format!(">{number}")))
+    };
+    let here = eventually("it waits", async || number(&reader.get("/devices").await, "waiting")).await;
+    assert_eq!(here.len(), 7, "{here}");
+    assert_eq!(number(&theirs.get("/devices").await, "this"), Some(here), "both show the same");
+
+    let page = reader.get("/devices").await;
+    let key = page.body.split("name=\"key\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
+    let path = format!("/devices/{id}/trust");
+    let wrong = reader.post(&path, &[("key", &"0".repeat(64))]).await;
+    assert_eq!(wrong.status, 409, "{}", wrong.body);
+    assert_eq!(reader.post(&path, &[("key", "no key")]).await.status, 404);
+    assert_eq!(reader.post(&path, &[]).await.status, 404);
+    assert!(number(&reader.get("/devices").await, "waiting").is_some(), "nothing was trusted by that");
+    let trusted = reader.post(&path, &[("key", &key)]).await;
+    assert_eq!((trusted.status, trusted.header("location")), (303, Some("/devices?after=trusted")));
+    let after = reader.get("/devices?after=trusted").await;
+    assert!(after.body.contains("standing-trusted") && after.body.contains("class=\"news\" role=\"status\">Done."));
+
+    let own = ada.device.identity().device.to_string();
+    let question = reader.get(&format!("/devices/{id}/remove")).await;
+    assert!(question.body.contains("stays allowed") && question.body.contains("Remove it"), "{}", question.body);
+    assert_eq!(reader.get(&format!("/devices/{own}/remove")).await.status, 303, "not this one");
+    assert_eq!(reader.get("/devices/dev_other/remove").await.status, 404);
+    assert_eq!(reader.get("/devices/%3Cscript%3E/remove").await.status, 404);
+    let itself = reader.post(&format!("/devices/{own}/remove"), &[]).await;
+    assert_eq!(itself.status, 409, "{}", itself.body);
+    let removed = reader.post(&format!("/devices/{id}/remove"), &[]).await;
+    assert_eq!((removed.status, removed.header("location")), (303, Some("/devices?after=removed")));
+    let after = reader.get("/devices?after=removed").await;
+    assert!(after.body.contains("standing-removed") && !after.body.contains("standing-trusted"));
+    assert_eq!(reader.post(&format!("/devices/{id}/remove"), &[]).await.status, 303, "twice is once");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_is_a_file_and_opens_with_its_passphrase_alone() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    let good = "correct horse battery";
+    for (fields, why) in [
+        (&[("passphrase", "short"), ("again", "short")][..], "at least 12"),
+        (&[("passphrase", good), ("again", "another horse battery")], "not the same"),
+        (&[("passphrase", good)], "not the same"),
+        (&[], "at least 12"),
+    ] {
+        let refused = reader.post("/devices/backup", fields).await;
+        assert_eq!(refused.status, 422, "{fields:?}");
+        let told = refused.body.split("role=\"alert\">").nth(1).unwrap().split("</p>").next().unwrap();
+        assert!(told.contains(why) && told.contains("Nothing was backed up"), "{told}");
+        assert!(!refused.body.contains(good), "a passphrase is not written back");
+    }
+    let file = reader.post("/devices/backup", &[("passphrase", good), ("again", good)]).await;
+    assert_eq!((file.status, file.header("content-type")), (200, Some("application/json")), "{}", file.body);
+    let name = file.header("content-disposition").unwrap();
+    assert_eq!(name, format!("attachment; filename=\"nuncio-{}.backup.json\"", ada.device.identity().device));
+    let file: nuncio_device::BackupFile = serde_json::from_str(&file.body).unwrap();
+    assert_eq!(&file.device, ada.device.identity());
+
+    assert_eq!(reader.get("/devices/backup?lang=zh-CN").await.header("location"), Some("/devices?lang=zh-CN"));
+
+    let own = reader.post("/devices/recover", &[("passphrase", good)]).await;
+    assert!(own.status == 409 && own.body.contains("nothing to recover"), "{}", own.body);
+    let wrong = reader.post("/devices/recover", &[("passphrase", "another horse battery")]).await;
+    assert!(wrong.status == 409 && wrong.body.contains("does not open"), "{}", wrong.body);
+    // Ada lost it and was invited anew.
+    let next = scene.device("ada").await;
+    let theirs = Reader::at(&scene, &next).await;
+    let done = theirs.post("/devices/recover", &[("passphrase", good)]).await;
+    assert_eq!((done.status, done.header("location")), (303, Some("/devices?after=recovered")), "{}", done.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_open_page_hears_that_something_happened() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    let mut stream = TcpStream::connect(reader.at).await.unwrap();
+    let request = format!("GET /events HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n", reader.at, reader.cookie);
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut heard = String::new();
+    let mut hears = async |what: &str| {
+        while !heard.contains(what) {
+            let mut bytes = [0; 4096];
+            let count = stream.read(&mut bytes).await.unwrap();
+            assert_ne!(count, 0, "the page was left alone: {heard}");
+            heard.push_str(&String::from_utf8_lossy(&bytes[..count]));
+        }
+    };
+    hears("event: calls").await;
+    scene.call("tell", json!({})).await.unwrap();
+    hears("event: news\ndata: {\"kind\":\"happened\"}").await;
+    let invited = ada.device.invite().await.unwrap();
+    let _other = scene.enrolled(invited.code, Floors::default()).await;
+    hears("event: news\ndata: {\"kind\":\"devices\"}").await;
+}

@@ -1,0 +1,149 @@
+//! A machine becomes a device by its page, and shows the device's own pages then.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use nuncio_core::happening::Recipient;
+use nuncio_device::Device;
+use nuncio_device::pages::{Door, Rooms, serve, welcome};
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::SystemEntropy;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::pages_happened::Reader;
+use crate::scene::{Machine, Scene, invite};
+
+/// Somebody at the page of a machine that is no device yet.
+struct Newcomer {
+    reader: Reader,
+    door: Arc<Door>,
+    at: SocketAddr,
+    /// The same place, for the pages that come after.
+    next: TcpListener,
+    becomes: JoinHandle<std::io::Result<Option<Device>>>,
+    stop: CancellationToken,
+}
+
+impl Newcomer {
+    async fn at(scene: &Scene, machine: &Machine) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
+        let at = listener.local_addr().unwrap();
+        let next = TcpListener::from_std(listener.try_clone().unwrap()).unwrap();
+        let (door, stop) = (Arc::new(Door::default()), CancellationToken::new());
+        let link = door.link(at, &SystemEntropy, scene.clock.now());
+        let listener = TcpListener::from_std(listener).unwrap();
+        let becomes = tokio::spawn(welcome(machine.config(), Arc::clone(&door), listener, stop.clone()));
+        let reader = Reader::by(&link, at, stop.clone()).await;
+        Self { reader, door, at, next, becomes, stop }
+    }
+
+    /// Goes on to the pages of the device that it is now.
+    async fn goes_on(self, scene: &Scene) -> (Reader, Device) {
+        let device = self.becomes.await.unwrap().unwrap().unwrap();
+        assert_eq!(self.next.local_addr().unwrap(), self.at);
+        let rooms = Rooms { door: self.door, ..Rooms::new(Arc::new(scene.clock.clone())) };
+        tokio::spawn(serve(device.clone(), rooms, self.next, self.stop.clone()));
+        (self.reader, device)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_joins_by_an_invite_and_shows_its_pages_then() {
+    let scene = Scene::start().await;
+    let machine = scene.machine();
+    let other = scene.device("owner").await;
+    let right = other.device.identity().server_key.fingerprint().grouped();
+    let newcomer = Newcomer::at(&scene, &machine).await;
+    let reader = &newcomer.reader;
+    assert_eq!(reader.send("GET / HTTP/1.1", "").await.status, 401);
+    let page = reader.get("/").await;
+    for part in ["action=\"/join\"", "action=\"/restore\"", "data-token=\"\""] {
+        assert!(page.body.contains(part), "{part}: {}", page.body);
+    }
+    assert!(!page.body.contains("class=\"ways\""), "there are no other pages yet");
+    assert_eq!(reader.get("/happened").await.header("location"), Some("/"));
+
+    let (url, code) = (scene.gateway.url(), invite(&scene.gateway, "ada").await);
+    let wrong = "0".repeat(64);
+    for (status, address, code, fingerprint, why) in [
+        (422, "", code.as_str(), right.as_str(), "The address is none"),
+        (422, "javascript:alert(1)", &code, &right, "The address is none"),
+        (422, "file:///etc/passwd", &code, &right, "The address is none"),
+        (422, &url, " ", &right, "The code is missing"),
+        (422, &url, &code, "", "The fingerprint is none"),
+        (422, &url, &code, "12 34", "The fingerprint is none"),
+        (409, &url, &code, &wrong, ""),
+        (409, &url, "inv_<b>none</b>", &right, ""),
+    ] {
+        let fields = [("address", address), ("code", code), ("fingerprint", fingerprint), ("name", "<i>desk</i>")];
+        let refused = reader.post("/join", &fields).await;
+        assert_eq!(refused.status, status, "{address} {code} {fingerprint}: {}", refused.body);
+        let told = refused.body.split("role=\"alert\">").nth(1).unwrap().split("</p>").next().unwrap();
+        assert!(!told.is_empty() && told.contains(why), "{told}");
+        assert!(!refused.body.contains("<b>none") && !refused.body.contains("<i>desk"), "{}", refused.body);
+        assert!(refused.body.contains("desk"), "what was written stays");
+    }
+    let none = reader.send("POST /join HTTP/1.1\r\nSec-Fetch-Site: cross-site", "").await;
+    assert_eq!(none.status, 403);
+
+    assert_eq!(reader.get("/join?lang=zh-CN").await.header("location"), Some("/?lang=zh-CN"));
+
+    // Nothing of that used the invite up.
+    let fields = [("address", url.as_str()), ("code", &code), ("fingerprint", &right), ("name", "desk")];
+    let joined = reader.post("/join", &fields).await;
+    assert_eq!((joined.status, joined.header("location")), (303, Some("/devices")), "{}", joined.body);
+    let (reader, device) = newcomer.goes_on(&scene).await;
+    assert_eq!(device.identity().person.as_str(), "ada");
+    let page = reader.get("/devices").await;
+    assert_eq!(page.status, 200, "whoever came in stays in");
+    assert!(page.body.contains("<bdi>desk</bdi>") && page.body.contains("class=\"ways\""), "{}", page.body);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_takes_up_a_device_from_its_backup() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let phrase = "correct horse battery";
+    let file = serde_json::to_string_pretty(&ada.device.back_up(phrase).await.unwrap()).unwrap();
+    ada.stop();
+    let machine = scene.machine();
+    let newcomer = Newcomer::at(&scene, &machine).await;
+    let before = machine.records();
+    for (status, text, passphrase) in [
+        (422, "", phrase),
+        (422, "{}", phrase),
+        (422, "<script>", phrase),
+        (422, &file[..file.len() / 2], phrase),
+        (409, &file, "another horse battery"),
+        (409, &file, ""),
+    ] {
+        let refused = newcomer.reader.post("/restore", &[("file", text), ("passphrase", passphrase)]).await;
+        assert_eq!(refused.status, status, "{}", refused.body);
+        assert!(refused.body.contains("role=\"alert\"") && !refused.body.contains("horse"), "{}", refused.body);
+        assert_eq!(machine.records(), before, "nothing was changed");
+    }
+    let back = newcomer.reader.post("/restore", &[("file", &file), ("passphrase", phrase)]).await;
+    assert_eq!((back.status, back.header("location")), (303, Some("/devices")), "{}", back.body);
+    let (reader, device) = newcomer.goes_on(&scene).await;
+    assert_eq!(device.identity(), ada.device.identity());
+    let page = reader.get("/agents").await;
+    assert!(page.body.contains("Notes"), "what it may do is known again: {}", page.body);
+    // It answers again.
+    let running = machine.run(device);
+    assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
+    let agent = Recipient::Agent(scene.id.clone());
+    assert!(running.device.peer().safety_number(&agent).await.unwrap().is_some());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_that_is_told_to_stop_leaves_no_device() {
+    let scene = Scene::start().await;
+    let machine = scene.machine();
+    let newcomer = Newcomer::at(&scene, &machine).await;
+    newcomer.stop.cancel();
+    assert!(newcomer.becomes.await.unwrap().unwrap().is_none());
+    assert!(Device::open(machine.config()).unwrap().is_none());
+}

@@ -1,0 +1,224 @@
+//! Several devices of one person: what one does not know it does not say for all, and nothing runs on two.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_a2h::peer::ToolError;
+use nuncio_a2h::wire::artifact::ErrorCode;
+use nuncio_core::grant::Term;
+use nuncio_core::time::Timestamp;
+use nuncio_device::guard::Floors;
+use nuncio_device::prompt::Said;
+use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing};
+use nuncio_engine::ports::{Clock as _, Fetch};
+use nuncio_testkit::a2h::Way;
+use nuncio_testkit::eventually;
+use serde_json::json;
+
+use super::scene::{Running, Scene};
+
+/// Each of two devices says that the other is ada's as well.
+async fn befriend(scene: &Scene, one: &Running, other: &Running) {
+    one.device.trust(&other.device.identity().device).await.unwrap();
+    other.device.trust(&one.device.identity().device).await.unwrap();
+    other.device.refresh(&scene.id).await.unwrap();
+}
+
+async fn ended(running: &Running, count: usize) -> Vec<String> {
+    let words = async || {
+        let entries = running.device.audit().unwrap().into_iter().map(|chained| chained.entry);
+        let words: Vec<_> = entries.map(|entry| entry.reason.unwrap_or(entry.status)).collect();
+        (words.len() >= count).then_some(words)
+    };
+    eventually("it is written down", words).await
+}
+
+/// Waits until a device has looked the agent up since: it has a call before it that it would refuse.
+async fn looked_since(running: &Running, before: Timestamp) {
+    let looked = || running.device.agents().unwrap().iter().any(|known| known.at > before);
+    eventually("it looks the agent up", async || looked().then_some(())).await;
+}
+
+/// Lets time pass, little by little, until so many calls have ended there.
+async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
+    eventually("it has ended", async || {
+        scene.clock.jump(Duration::from_millis(50));
+        (running.device.audit().unwrap().len() >= count).then_some(())
+    })
+    .await;
+}
+
+/// The phone does not know who signed: that is no reason to refuse what the laptop knows ada allows.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_cannot_prove_the_ledger_lets_the_others_go_first() {
+    let scene = Scene::start().await;
+    let laptop = scene.ada(&["location:read"]).await;
+    let phone = scene.device("ada").await;
+    laptop.device.trust(&phone.device.identity().device).await.unwrap();
+    let answers = async {
+        laptop.prompt.questions(1).await;
+        looked_since(&phone, Timestamp::from_millis(0)).await;
+        // Longer than it takes to say no.
+        for _ in 0..5 {
+            phone.device.refresh(&scene.id).await.unwrap();
+        }
+        laptop.prompt.will_say(&[Said::Yes]);
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
+    assert_eq!(answer, Ok(json!({"run": 1})));
+    scene.clock.jump(Duration::from_secs(31));
+    assert_eq!(ended(&phone, 1).await, ["elsewhere"]);
+    assert_eq!((phone.tool.runs(), phone.prompt.count()), (0, 0));
+    // Where nobody else answers, it is refused all the same.
+    drop(laptop);
+    let before = scene.clock.now();
+    let later = async {
+        looked_since(&phone, before).await;
+        ended_in_time(&scene, &phone, 2).await;
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), later);
+    assert!(answer.is_err(), "{answer:?}");
+    assert_eq!(ended(&phone, 2).await[1], "scope_not_granted");
+    assert_eq!(phone.tool.runs(), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn once_is_once_on_all_devices_together() {
+    let scene = Scene::start().await;
+    let laptop = scene.device("ada").await;
+    scene.allow(&laptop, &["location:read"], Term::Once).await;
+    let phone = scene.device("ada").await;
+    befriend(&scene, &laptop, &phone).await;
+    let answers = async {
+        laptop.prompt.questions(1).await;
+        phone.prompt.questions(1).await;
+        laptop.prompt.will_say(&[Said::Yes]);
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
+    assert_eq!(answer, Ok(json!({"run": 1})));
+    assert_eq!(ended(&phone, 1).await, ["elsewhere"]);
+    drop(laptop);
+    phone.prompt.will_say(&[Said::Yes]);
+    let before = scene.clock.now();
+    let later = async {
+        // Or it asks, and runs it once more.
+        let looked = || phone.device.agents().unwrap().iter().any(|known| known.at > before);
+        eventually("the call is there", async || (looked() || phone.tool.runs() > 0).then_some(())).await;
+        ended_in_time(&scene, &phone, 2).await;
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), later);
+    assert!(answer.is_err(), "{answer:?}");
+    assert_eq!(ended(&phone, 2).await[1], "scope_not_granted");
+    assert_eq!((phone.tool.runs(), phone.prompt.count()), (0, 1));
+}
+
+/// A call that is sent again is one call, also to a device that sees it for the first time.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repetition_is_not_run_by_a_device_that_missed_the_first() {
+    let scene = Scene::start().await;
+    let laptop = scene.ada(&["location:read"]).await;
+    let repetition = async {
+        laptop.prompt.questions(1).await;
+        let phone = scene.device("ada").await;
+        befriend(&scene, &laptop, &phone).await;
+        let more = async {
+            assert_eq!(ended(&phone, 1).await, ["elsewhere"], "the laptop has it");
+            phone.prompt.will_say(&[Said::Yes]);
+            laptop.prompt.will_say(&[Said::Yes]);
+            assert_eq!(ended(&laptop, 1).await, ["ok"]);
+            // An agent that calls twice by one name waits for one of them in vain.
+            scene.clock.jump(Duration::from_secs(60));
+        };
+        let _ = tokio::join!(scene.call_named("call_1", "where", json!({})), more);
+        phone
+    };
+    let (_, phone) = tokio::join!(scene.call_named("call_1", "where", json!({})), repetition);
+    assert_eq!((laptop.tool.runs(), phone.tool.runs()), (1, 0));
+}
+
+/// A way out on which calls cannot be claimed for a while.
+#[derive(Debug)]
+struct Cut {
+    real: Arc<dyn Fetch>,
+    cut: AtomicBool,
+    tried: AtomicUsize,
+}
+
+#[async_trait]
+impl Fetch for Cut {
+    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+        if request.url.path().ends_with("/claim") && self.cut.load(Ordering::SeqCst) {
+            self.tried.fetch_add(1, Ordering::SeqCst);
+            return Err(FetchError::Unreachable { url: request.url.to_string(), why: "it is cut".to_owned() });
+        }
+        self.real.fetch(request).await
+    }
+}
+
+/// Whether it may answer it does not know before the relay has said that no other device does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_that_was_cut_off_does_not_answer_for_one_that_was_not() {
+    let scene = Scene::start().await;
+    let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
+    let laptop =
+        scene.device_by(&Way { fetch: Arc::clone(&cut) as _, ..Way::straight() }, "ada", Floors::default()).await;
+    scene.allow(&laptop, &["location:read"], Term::UntilRevoked).await;
+    let phone = scene.device("ada").await;
+    befriend(&scene, &laptop, &phone).await;
+    let answers = async {
+        laptop.prompt.questions(1).await;
+        phone.prompt.questions(1).await;
+        laptop.prompt.will_say(&[Said::No]);
+        eventually("the laptop tries", async || (cut.tried.load(Ordering::SeqCst) > 1).then_some(())).await;
+        phone.prompt.will_say(&[Said::Yes]);
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
+    assert_eq!(answer, Ok(json!({"run": 1})), "the phone's is the answer");
+    cut.cut.store(false, Ordering::SeqCst);
+    assert_eq!(ended(&laptop, 1).await, ["elsewhere"]);
+    assert_eq!((laptop.tool.runs(), phone.tool.runs()), (0, 1));
+}
+
+/// What was decided while the relay was away is said when it is back, without a new start.
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_that_could_not_leave_leaves_later() {
+    let scene = Scene::start().await;
+    let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
+    let laptop =
+        scene.device_by(&Way { fetch: Arc::clone(&cut) as _, ..Way::straight() }, "ada", Floors::default()).await;
+    scene.allow(&laptop, &["location:read"], Term::UntilRevoked).await;
+    let answers = async {
+        laptop.prompt.questions(1).await;
+        laptop.prompt.will_say(&[Said::Yes]);
+        eventually("it is tried", async || (cut.tried.load(Ordering::SeqCst) > 1).then_some(())).await;
+        cut.cut.store(false, Ordering::SeqCst);
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
+    assert!(matches!(answer, Err(ToolError::Failed { code: ErrorCode::Unavailable, .. })), "{answer:?}");
+    assert_eq!(laptop.tool.runs(), 0);
+    assert_eq!(ended(&laptop, 1).await, ["TOOL_UNAVAILABLE"]);
+}
+
+/// The server in the cellar, where nobody sits, says no at once: ada, at her laptop, is asked all the same.
+#[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_sits_a_no_waits_for_those_who_do() {
+    let scene = Scene::start().await;
+    let laptop = scene.ada(&["location:read"]).await;
+    let cellar = scene.device("ada").await;
+    befriend(&scene, &laptop, &cellar).await;
+    cellar.prompt.deserted.store(true, Ordering::SeqCst);
+    cellar.prompt.will_say(&[Said::No]);
+    let answers = async {
+        laptop.prompt.questions(1).await;
+        cellar.prompt.questions(1).await;
+        for _ in 0..5 {
+            cellar.device.refresh(&scene.id).await.unwrap();
+        }
+        laptop.prompt.will_say(&[Said::Yes]);
+    };
+    let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
+    assert_eq!(answer, Ok(json!({"run": 1})));
+    assert_eq!((laptop.tool.runs(), cellar.tool.runs()), (1, 0));
+}

@@ -1,0 +1,305 @@
+//! What a person and an agent say to each other, and what is left of it.
+
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use nuncio_core::bundle::SealMode;
+use nuncio_core::conversation::ContentType;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ClientMessageId};
+use nuncio_device::News;
+use nuncio_device::guard::Floors;
+use nuncio_device::talk::{Line, Live, MAX_TEXT, MAX_UNSENT, Said, State};
+use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_testkit::a2h::{Between, Reached, SealedAgent, Way};
+use nuncio_testkit::eventually;
+use serde_json::{Value, json};
+
+use super::scene::{Running, Scene, manifest};
+
+fn named(name: &str) -> ClientMessageId {
+    ClientMessageId::parse(name).unwrap()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+/// A line in short: who, and what.
+fn short(line: &Line) -> String {
+    let who = if line.mine { "me" } else { "it" };
+    let state = match &line.state {
+        State::Sent => String::new(),
+        State::Sending => " (sending)".to_owned(),
+        State::Failed { code, .. } => format!(" (failed: {code})"),
+    };
+    match &line.said {
+        Said::Text { text, .. } => format!("{who}: {text}{state}"),
+        Said::Other => format!("{who}: (something){state}"),
+        Said::Refused { why, .. } => format!("{who}: (not opened: {why:?}){state}"),
+        Said::Stranger => format!("{who}: (a stranger)"),
+    }
+}
+
+fn transcript(running: &Running, agent: &AgentId) -> Vec<String> {
+    running.device.lines(agent, None, 100).unwrap().lines.iter().map(short).collect()
+}
+
+/// Waits until exactly that is there.
+async fn reads(running: &Running, agent: &AgentId, expected: &[&str]) {
+    let there = async || (transcript(running, agent) == expected).then_some(());
+    eventually(&format!("there is {expected:?}"), there).await;
+}
+
+/// What the agent heard.
+fn heard(scene: &Scene) -> Vec<String> {
+    let words = |payload: &Value| payload["text"].as_str().unwrap_or_default().to_owned();
+    scene.agent.heard.lock().unwrap().iter().map(|message| words(&message.payload)).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_is_there_in_order_and_after_a_restart() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let mut news = ada.device.news();
+    ada.device.say(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
+    reads(&ada, &scene.id, &["me: Good morning.\nHow are you?"]).await;
+    assert!(matches!(news.recv().await, Ok(News::Talk { agent }) if agent == scene.id));
+    eventually("the agent hears it", async || (heard(&scene).len() == 1).then_some(())).await;
+    scene.agent.say("ada", text("Well.\u{202e}")).await.unwrap();
+    scene.agent.say("ada", text("And you?")).await.unwrap();
+    let all = ["me: Good morning.\nHow are you?", "it: Well. ", "it: And you?"];
+    reads(&ada, &scene.id, &all).await;
+    // Pressed twice, and once more by a page that was loaded again.
+    ada.device.say(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
+    let ada = ada.restart();
+    assert_eq!(transcript(&ada, &scene.id), all);
+    ada.device.say(&scene.id, &named("m_1"), "Good morning.").unwrap();
+    ada.device.say(&scene.id, &named("m_2"), "Fine.").unwrap();
+    reads(&ada, &scene.id, &[all[0], all[1], all[2], "me: Fine."]).await;
+    eventually("the agent hears it", async || (heard(&scene).len() > 1).then_some(())).await;
+    assert_eq!(heard(&scene), ["Good morning.\nHow are you?", "Fine."]);
+    let last = ada.device.lines(&scene.id, None, 2).unwrap();
+    assert!(last.more && last.lines.iter().all(|line| line.state == State::Sent && !line.new_keys));
+    assert_eq!(last.lines[0].mode, Some(SealMode::Stateful));
+    let older = ada.device.lines(&scene.id, last.lines[0].place, 2).unwrap();
+    assert_eq!(older.lines.iter().map(short).collect::<Vec<_>>(), all[..2]);
+    assert!(!older.more);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_process_that_ends_between_saying_and_sending_loses_nothing_and_says_nothing_twice() {
+    let scene = Scene::start().await;
+    let mut ada = scene.ada(&["notification:send"]).await;
+    let mut said = Vec::new();
+    for number in 0..4 {
+        let words = format!("number {number}");
+        ada.device.say(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
+        // At other moments between.
+        for _ in 0..number * 3 {
+            tokio::task::yield_now().await;
+        }
+        ada = ada.restart();
+        said.push(words);
+        let expected: Vec<_> = said.iter().map(|words| format!("me: {words}")).collect();
+        reads(&ada, &scene.id, &expected.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    }
+    eventually("the agent hears all", async || (heard(&scene).len() >= 4).then_some(())).await;
+    assert_eq!(heard(&scene), said);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_relay_does_not_take_is_said_so_and_can_be_tried_again_or_dropped() {
+    let scene = Scene::start().await;
+    let ada = scene.device("ada").await;
+    ada.device.say(&scene.id, &named("m_1"), "Hello?").unwrap();
+    ada.device.say(&scene.id, &named("m_2"), "Never mind.").unwrap();
+    let failed = ["me: Hello? (failed: relation_required)", "me: Never mind. (failed: relation_required)"];
+    reads(&ada, &scene.id, &failed).await;
+    // It stays so, and what failed is not sent by itself.
+    let ada = ada.restart();
+    assert_eq!(transcript(&ada, &scene.id), failed);
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    ada.device.drop_words(&scene.id, &named("m_2")).unwrap();
+    ada.device.say_again(&scene.id, &named("m_1")).unwrap();
+    reads(&ada, &scene.id, &["me: Hello?"]).await;
+    // What was sent can be neither tried again nor dropped.
+    ada.device.drop_words(&scene.id, &named("m_1")).unwrap();
+    ada.device.say_again(&scene.id, &named("m_1")).unwrap();
+    assert_eq!(transcript(&ada, &scene.id), ["me: Hello?"]);
+    eventually("the agent hears it", async || (heard(&scene).len() == 1).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_and_too_much_are_refused() {
+    let scene = Scene::start().await;
+    let ada = scene.device("ada").await;
+    let say = |name: &str, words: &str| ada.device.say(&scene.id, &named(name), words).map_err(|error| error.code);
+    for nothing in ["", " \n\t ", "\u{0}\u{202e}"] {
+        assert_eq!(say("m_1", nothing), Err(Code::BadRequest));
+    }
+    assert_eq!(say("m_1", &"x".repeat(MAX_TEXT + 1)), Err(Code::BodyTooLarge));
+    assert!(transcript(&ada, &scene.id).is_empty());
+    for number in 0..MAX_UNSENT {
+        say(&format!("m_{number}"), "x").unwrap();
+    }
+    assert_eq!(say("m_more", "x"), Err(Code::LimitReached));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_longest_text_gets_through_whatever_it_is_made_of() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    for (name, long) in [("m_1", "\"\\".repeat(MAX_TEXT / 2)), ("m_2", "a\n".repeat(MAX_TEXT / 2 - 1) + "a")] {
+        ada.device.say(&scene.id, &named(name), &long).unwrap();
+        eventually("the agent hears it", async || heard(&scene).contains(&long).then_some(())).await;
+    }
+    // Of what is longer the beginning is kept.
+    scene.agent.say("ada", text(&"x".repeat(2 * MAX_TEXT))).await.unwrap();
+    let last =
+        eventually("it is there", async || ada.device.lines(&scene.id, None, 3).unwrap().lines.into_iter().nth(2));
+    assert_eq!(last.await.said, Said::Text { text: "x".repeat(MAX_TEXT), cut: true });
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_devices_of_a_person_have_the_same_conversation() {
+    let scene = Scene::start().await;
+    let laptop = scene.ada(&["notification:send"]).await;
+    let phone = scene.device("ada").await;
+    laptop.device.trust(&phone.device.identity().device).await.unwrap();
+    phone.device.trust(&laptop.device.identity().device).await.unwrap();
+    laptop.device.say(&scene.id, &named("m_1"), "From the laptop.").unwrap();
+    reads(&laptop, &scene.id, &["me: From the laptop."]).await;
+    reads(&phone, &scene.id, &["me: From the laptop."]).await;
+    phone.device.say(&scene.id, &named("m_2"), "From the phone.").unwrap();
+    reads(&phone, &scene.id, &["me: From the laptop.", "me: From the phone."]).await;
+    scene.agent.say("ada", text("I hear both.")).await.unwrap();
+    let all = ["me: From the laptop.", "me: From the phone.", "it: I hear both."];
+    for device in [&laptop, &phone] {
+        reads(device, &scene.id, &all).await;
+        let lines = device.device.lines(&scene.id, None, 3).unwrap().lines;
+        let on = |line: &Line| line.device.clone().unwrap();
+        assert_eq!(on(&lines[0]), laptop.device.identity().device);
+        assert_eq!(on(&lines[1]), phone.device.identity().device);
+    }
+    assert_eq!(heard(&scene), ["From the laptop.", "From the phone."]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_changed_on_the_way_is_told_and_not_dropped() {
+    let scene = Scene::start().await;
+    let between = Between::new();
+    let ada = scene.device_by(&Way::through(&between), "ada", Floors::default()).await;
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.agent.say("ada", text("one")).await.unwrap();
+    reads(&ada, &scene.id, &["it: one"]).await;
+    between.meddle_with_messages(|mut message| {
+        message["content_type"] = json!("file");
+        vec![message]
+    });
+    scene.agent.say("ada", text("two")).await.unwrap();
+    reads(&ada, &scene.id, &["it: one", "it: (not opened: Changed)"]).await;
+    between.behave();
+    scene.agent.say("ada", text("three")).await.unwrap();
+    let all = ["it: one", "it: (not opened: Changed)", "it: three"];
+    reads(&ada, &scene.id, &all).await;
+    let refused = ada.device.lines(&scene.id, None, 2).unwrap().lines.remove(0);
+    let Said::Refused { because, .. } = refused.said else { panic!("{refused:?}") };
+    assert!(because.contains("content_type"), "{because}");
+    assert_eq!(transcript(&ada.restart(), &scene.id), all);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_keys_are_refused_until_accepted_and_marked_from_then_on() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    scene.agent.say("ada", text("with the old keys")).await.unwrap();
+    reads(&ada, &scene.id, &["it: with the old keys"]).await;
+    let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+    let way = Way::straight().by_clock(&scene.clock);
+    let url = scene.gateway.url();
+    let anew = SealedAgent::start(&way, &url, (scene.id.as_str(), &scene.token), keep, Reached::Socket).await;
+    anew.say("ada", text("with new keys")).await.unwrap();
+    reads(&ada, &scene.id, &["it: with the old keys", "it: (not opened: Untrusted)"]).await;
+    let owner = Recipient::Agent(scene.id.clone());
+    let waiting = ada.device.peer().waiting(&owner).await.unwrap();
+    ada.device.peer().accept_keys(&owner, &waiting[0].bundle.keys.device_id).await.unwrap();
+    anew.say("ada", text("accepted")).await.unwrap();
+    let all = ["it: with the old keys", "it: (not opened: Untrusted)", "it: accepted"];
+    reads(&ada, &scene.id, &all).await;
+    let marks: Vec<_> = ada.device.lines(&scene.id, None, 9).unwrap().lines.iter().map(|line| line.new_keys).collect();
+    assert_eq!(marks, [false, false, true]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_text_and_what_is_sealed_the_weaker_way_is_shown_as_that() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let conversation = scene.conversation().await;
+    let image = json!({"type": "image", "url": "somewhere"});
+    scene.agent.peer.send(&conversation, ContentType::Image, image).await.unwrap();
+    scene.agent.peer.send(&conversation, ContentType::Text, json!({"type": "text", "words": 1})).await.unwrap();
+    reads(&ada, &scene.id, &["it: (something)", "it: (something)"]).await;
+    // An agent that remembers nothing.
+    let (id, token) = scene.owner.make_agent(&json!({"display_name": "Forgetful"})).await;
+    scene.owner.publish(&id, &manifest()).await.data();
+    let (way, keep) = (Way::straight().by_clock(&scene.clock), Arc::new(MemoryKeep::new()));
+    let forgetful = SealedAgent::start(&way, &scene.gateway.url(), (&id, &token), keep, Reached::Hooks).await;
+    let id = AgentId::parse(&id).unwrap();
+    let ask = ada.device.look(&id).await.unwrap();
+    ada.device.allow(&ask, &std::collections::BTreeMap::new()).await.unwrap();
+    forgetful.say("ada", text("Who are you?")).await.unwrap();
+    reads(&ada, &id, &["it: Who are you?"]).await;
+    assert_eq!(ada.device.lines(&id, None, 1).unwrap().lines[0].mode, Some(SealMode::Stateless));
+    assert_eq!(transcript(&ada, &scene.id).len(), 2, "each has its own");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_stranger_is_one_line_however_much_it_writes() {
+    let scene = Scene::start().await;
+    let laptop = scene.device("ada").await;
+    // Allowed on a device that this one does not trust: whoever that was, here it counts for nothing.
+    let _other = scene.ada(&["notification:send"]).await;
+    let mut news = laptop.device.news();
+    for number in 0..5 {
+        scene.agent.say("ada", text(&"x".repeat(1000 * number))).await.unwrap();
+        while !matches!(news.recv().await.unwrap(), News::Talk { .. }) {}
+    }
+    reads(&laptop, &scene.id, &["it: (a stranger)"]).await;
+    assert!(laptop.device.agents().unwrap().is_empty(), "looking at it leaves nothing behind");
+    // What the person says to it begins a conversation.
+    laptop.device.say(&scene.id, &named("m_1"), "Who is there?").unwrap();
+    reads(&laptop, &scene.id, &["me: Who is there?"]).await;
+    scene.agent.say("ada", text("I am.")).await.unwrap();
+    reads(&laptop, &scene.id, &["me: Who is there?", "it: I am."]).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_is_read_while_it_is_written_and_kept_when_it_is_whole() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let (mut live, _) = ada.device.live();
+    // It listens: what is told in passing is told to whoever does.
+    scene.agent.say("ada", text("Listen.")).await.unwrap();
+    reads(&ada, &scene.id, &["it: Listen."]).await;
+    let conversation = scene.conversation().await;
+    let writer = scene.agent.peer.stream(&conversation).await.unwrap().unwrap();
+    writer.push("It grows");
+    let mut whats = Vec::new();
+    while !matches!(whats.last(), Some(Live::Piece { .. })) {
+        whats.push(live.recv().await.unwrap().what);
+    }
+    assert_eq!(whats, [Live::Begun, Live::Piece { piece: 0, text: "It grows".to_owned() }]);
+    let growing = ada.device.live().1;
+    assert_eq!((growing[0].agent.clone(), growing[0].text.as_str()), (scene.id.clone(), "It grows"));
+    assert_eq!(transcript(&ada, &scene.id).len(), 1);
+    writer.finish(ContentType::Text, text("It grows, and ends.")).await.unwrap();
+    assert_eq!(live.recv().await.unwrap().what, Live::Done);
+    assert!(ada.device.live().1.is_empty());
+    reads(&ada, &scene.id, &["it: Listen.", "it: It grows, and ends."]).await;
+    // One that is given up leaves nothing.
+    drop(scene.agent.peer.stream(&conversation).await.unwrap());
+    assert_eq!(live.recv().await.unwrap().what, Live::Begun);
+    assert_eq!(live.recv().await.unwrap().what, Live::Aborted);
+    assert_eq!(transcript(&ada, &scene.id).len(), 2);
+}

@@ -1,0 +1,228 @@
+//! The pages of a conversation, over HTTP and without a browser: plain forms, and whoever has no business there.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_device::News;
+use nuncio_device::pages::{Rooms, serve};
+use nuncio_device::talk::{MAX_TEXT, Said};
+use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
+use nuncio_engine::ports::{Clock as _, Fetch};
+use nuncio_server::SystemEntropy;
+use nuncio_testkit::a2h::Way;
+use nuncio_testkit::eventually;
+use serde_json::{Value, json};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+use url::form_urlencoded::Serializer;
+
+use super::scene::{Running, Scene};
+
+/// Somebody at the pages of a device.
+struct Visitor {
+    at: SocketAddr,
+    fetch: Arc<dyn Fetch>,
+    cookie: String,
+    token: String,
+    stop: CancellationToken,
+}
+
+impl Drop for Visitor {
+    fn drop(&mut self) {
+        self.stop.cancel();
+    }
+}
+
+impl Visitor {
+    async fn of(scene: &Scene, running: &Running) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
+        let rooms = Rooms::new(Arc::new(scene.clock.clone()));
+        let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
+        let pages = serve(running.device.clone(), rooms, listener, stop.clone());
+        tokio::spawn(async move { pages.await.unwrap() });
+        let fetch = Way::straight().fetch;
+        let mut visitor = Self { at, fetch, cookie: String::new(), token: String::new(), stop };
+        let opened = visitor.ask("GET", link.split_once(&at.to_string()).unwrap().1, &[], None).await;
+        let cookie = header(&opened, "set-cookie");
+        visitor.cookie = cookie.split(';').next().unwrap().to_owned();
+        let home = visitor.get("/agents").await;
+        visitor.token = between(&home, "data-token=\"", "\"");
+        visitor
+    }
+
+    async fn ask(
+        &self,
+        method: &'static str,
+        path: &str,
+        headers: &[(&str, &str)],
+        form: Option<&[(&str, &str)]>,
+    ) -> Incoming {
+        let given = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
+        let body = form.map(|form| Serializer::new(String::new()).extend_pairs(form).finish().into());
+        let kind = body.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
+        let asked = Outgoing {
+            method,
+            url: format!("http://{}{path}", self.at).parse().unwrap(),
+            headers: given.chain(kind.map(|kind| ("content-type".to_owned(), kind))).collect(),
+            body,
+            trust: Trust::Configured,
+            timeout: Duration::from_secs(30),
+            max_bytes: 4 * 1024 * 1024,
+        };
+        self.fetch.fetch(asked).await.unwrap()
+    }
+
+    async fn get(&self, path: &str) -> String {
+        let answer = self.ask("GET", path, &[("cookie", &self.cookie)], None).await;
+        assert_eq!(answer.status, 200, "{path}");
+        String::from_utf8(answer.body.to_vec()).unwrap()
+    }
+
+    /// Sends a form as a page of ours would.
+    async fn send(&self, path: &str, fields: &[(&str, &str)]) -> Incoming {
+        let origin = format!("http://{}", self.at);
+        let form: Vec<_> = fields.iter().copied().chain([("csrf", self.token.as_str())]).collect();
+        self.ask("POST", path, &[("cookie", &self.cookie), ("origin", &origin)], Some(&form)).await
+    }
+}
+
+fn header(answer: &Incoming, name: &str) -> String {
+    answer.headers.iter().find(|(key, _)| key == name).unwrap_or_else(|| panic!("no {name}")).1.clone()
+}
+
+fn between(text: &str, before: &str, after: &str) -> String {
+    let rest = text.split_once(before).unwrap_or_else(|| panic!("no {before}")).1;
+    rest.split_once(after).unwrap().0.to_owned()
+}
+
+fn text(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_scripts_a_form_says_it_once_and_the_page_shows_it() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let ada_reads = Visitor::of(&scene, &ada).await;
+    let path = format!("/talk/{}", scene.id);
+    let page = ada_reads.get(&path).await;
+    assert!(page.contains("Nothing has been said yet.") && page.contains("only you and it read this"), "{page}");
+    let name = between(&page, "name=\"client_id\" value=\"", "\"");
+    let words = [("client_id", name.as_str()), ("text", "Good <b>morning</b>.\r\nSee https://a.example/x.")];
+    // Twice, as an impatient finger does.
+    for _ in 0..2 {
+        let said = ada_reads.send(&path, &words).await;
+        assert_eq!((said.status, header(&said, "location")), (303, format!("{path}#end")));
+    }
+    let sent = async || {
+        let page = ada_reads.get(&path).await;
+        page.contains("data-state=\"sent\"").then_some(page)
+    };
+    let page = eventually("it is sent", sent).await;
+    assert!(page.contains("Good &#60;b&#62;morning&#60;/b&#62;.\nSee <a href=\"https://a.example/x\""), "{page}");
+    assert_eq!(page.matches("class=\"said ").count(), 1);
+    eventually("the agent hears it", async || (scene.agent.heard.lock().unwrap().len() == 1).then_some(())).await;
+    scene.agent.say("ada", text("<script>alert(1)</script>\u{202e}")).await.unwrap();
+    let answered = async || {
+        let page = ada_reads.get(&format!("{path}?lang=zh-CN")).await;
+        page.contains("class=\"said its").then_some(page)
+    };
+    let page = eventually("it answers", answered).await;
+    assert!(!page.contains("<script>alert") && !page.contains('\u{202e}') && page.contains("lang=\"zh-CN\""));
+    let told: Value = serde_json::from_str(&ada_reads.get(&format!("{path}/lines")).await).unwrap();
+    assert_eq!(told["lines"][1]["parts"][0]["text"], "<script>alert(1)</script> ");
+    assert_eq!(told["lines"][0]["parts"][1], json!({"text": "https://a.example/x", "href": "https://a.example/x"}));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_said_stays_in_the_field_and_what_failed_can_be_tried_again() {
+    let scene = Scene::start().await;
+    let ada = scene.device("ada").await;
+    let ada_reads = Visitor::of(&scene, &ada).await;
+    let path = format!("/talk/{}", scene.id);
+    let long = "long ".repeat(MAX_TEXT / 4);
+    for (words, why) in [("  ", "There is nothing in it yet."), (long.as_str(), "at most 64 KB")] {
+        let refused = ada_reads.send(&path, &[("client_id", "m_1"), ("text", words)]).await;
+        let page = String::from_utf8(refused.body.to_vec()).unwrap();
+        assert!(refused.status == 422 && page.contains(why) && page.contains(words), "{}", refused.status);
+    }
+    let page = ada_reads.get(&path).await;
+    assert!(page.contains("You have not allowed this agent anything"), "{page}");
+    ada_reads.send(&path, &[("client_id", "m_1"), ("text", "Hello?")]).await;
+    let failed = async || {
+        let page = ada_reads.get(&path).await;
+        page.contains("data-state=\"failed\"").then_some(page)
+    };
+    let page = eventually("it fails", failed).await;
+    assert!(page.contains("Not sent: you have allowed this agent nothing"), "{page}");
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    assert_eq!(ada_reads.send(&format!("{path}/again"), &[("client_id", "m_1")]).await.status, 303);
+    let sent = async || ada_reads.get(&path).await.contains("data-state=\"sent\"").then_some(());
+    eventually("it is sent", sent).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_else_reads_or_says_anything() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let ada_reads = Visitor::of(&scene, &ada).await;
+    let path = format!("/talk/{}", scene.id);
+    let here = format!("http://{}", ada_reads.at);
+    let (cookie, token) = (ada_reads.cookie.as_str(), ada_reads.token.as_str());
+    let words = [("client_id", "m_1"), ("text", "Not mine."), ("csrf", token)];
+    for (what, path, headers, form, status) in [
+        ("no cookie", path.clone(), vec![("origin", here.as_str())], &words[..], 401),
+        ("another site", path.clone(), vec![("cookie", cookie), ("origin", "http://evil.example")], &words[..], 403),
+        ("no origin", path.clone(), vec![("cookie", cookie)], &words[..], 403),
+        ("no token", path.clone(), vec![("cookie", cookie), ("origin", here.as_str())], &words[..2], 403),
+        ("no name", path.clone(), vec![("cookie", cookie), ("origin", here.as_str())], &words[1..], 404),
+        ("no token to retry", format!("{path}/again"), vec![("cookie", cookie), ("origin", &here)], &words[..2], 403),
+        ("no token to drop", format!("{path}/drop"), vec![("cookie", cookie), ("origin", &here)], &words[..2], 403),
+        ("no agent", "/talk/%3Cscript%3E".to_owned(), vec![("cookie", cookie), ("origin", &here)], &words[..], 404),
+    ] {
+        let answer = ada_reads.ask("POST", &path, &headers, Some(form)).await;
+        assert_eq!(answer.status, status, "{what}");
+    }
+    let wrong_names = ["", "a b", "../../x", &"x".repeat(65), "<script>"];
+    for name in wrong_names {
+        let answer = ada_reads.send(&path, &[("client_id", name), ("text", "x")]).await;
+        assert_eq!(answer.status, 404, "{name}");
+    }
+    let huge = "x".repeat(2 * 1024 * 1024);
+    assert_eq!(ada_reads.send(&path, &[("client_id", "m_1"), ("text", &huge)]).await.status, 413);
+    assert!(ada.device.lines(&scene.id, None, 10).unwrap().lines.is_empty());
+    for path in [path.clone(), format!("{path}/lines")] {
+        let answer = ada_reads.ask("GET", &path, &[], None).await;
+        assert_eq!(answer.status, 401);
+    }
+    // Whatever is asked of the lines is answered, and nothing breaks.
+    for query in ["before=", "before=x", "before=0000-0000000000000001", "before=99999999999-1", "before=-1"] {
+        ada_reads.get(&format!("{path}/lines?{query}")).await;
+        ada_reads.get(&format!("{path}?{query}")).await;
+    }
+    let unknown = ada_reads.ask("GET", "/talk/agt_nobody", &[("cookie", cookie)], None).await;
+    assert!(unknown.status == 404 || unknown.status == 502, "{}", unknown.status);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_lines_are_a_page_away_and_marks_stand_where_they_belong() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let ada_reads = Visitor::of(&scene, &ada).await;
+    let path = format!("/talk/{}", scene.id);
+    let mut news = ada.device.news();
+    for number in 1..=60 {
+        scene.agent.say("ada", text(&format!("line {number};"))).await.unwrap();
+        while !matches!(news.recv().await.unwrap(), News::Talk { .. }) {}
+    }
+    let page = ada_reads.get(&path).await;
+    assert!(!page.contains("line 10;") && page.contains("line 11;") && page.contains("line 60;"));
+    let older = between(&page, "id=\"older\" href=\"", "\"");
+    let page = ada_reads.get(&older).await;
+    assert!(page.contains("line 1;") && page.contains("line 10;") && !page.contains("line 11;"));
+    assert!(page.contains("To the latest") && !page.contains("id=\"say\"") && !page.contains("id=\"older\""));
+    let last = ada.device.lines(&scene.id, None, 1).unwrap().lines.remove(0);
+    assert_eq!(last.said, Said::Text { text: "line 60;".to_owned(), cut: false });
+}

@@ -1,0 +1,157 @@
+//! A real desktop, as small as one can be: a bus, a screen that nobody sees, a clipboard and somebody who shows notices.
+
+use std::ffi::OsString;
+use std::io::{BufRead as _, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nuncio_device::tools::{Clipboard, Desktop, GeoClue, LocalTool as _, Notify, ToolFailure};
+use nuncio_testkit::eventually;
+use serde_json::{Value, json};
+
+const TIME: Duration = Duration::from_secs(30);
+
+/// A bus that starts nothing by itself.
+const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
+ "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
+<busconfig>
+  <type>session</type>
+  <listen>unix:dir=FOLDER</listen>
+  <policy context="default">
+    <allow send_destination="*"/>
+    <allow receive_sender="*"/>
+    <allow own="*"/>
+  </policy>
+</busconfig>"#;
+
+/// A process that ends with the test.
+struct Running(Child);
+
+impl Running {
+    /// Starts it, and waits for the first line it says.
+    fn saying(command: &mut Command) -> (Self, String) {
+        let name = format!("{command:?} starts: run `cargo xtask test`, which installs it");
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect(&name);
+        let mut line = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+        assert!(!line.is_empty(), "{command:?} says nothing");
+        (Self(child), line.trim().to_owned())
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// A bus of its own.
+struct Bus {
+    _process: Running,
+    address: String,
+    folder: tempfile::TempDir,
+}
+
+impl Bus {
+    fn start() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("bus.conf");
+        std::fs::write(&file, BUS.replace("FOLDER", folder.path().to_str().unwrap())).unwrap();
+        let mut daemon = Command::new("dbus-daemon");
+        daemon.args(["--nofork", "--print-address=1", "--config-file"]).arg(file);
+        let (process, address) = Running::saying(&mut daemon);
+        Self { _process: process, address, folder }
+    }
+
+    fn desktop(&self, more: &[(&str, &str)]) -> Desktop {
+        let variables = [("DBUS_SESSION_BUS_ADDRESS", self.address.as_str())];
+        let variables = variables.iter().chain(more);
+        Desktop::new(variables.map(|(name, value)| ((*name).to_owned(), OsString::from(value))))
+    }
+}
+
+async fn notify(desktop: &Desktop, arguments: Value) -> Result<Value, ToolFailure> {
+    Notify::on(desktop.clone()).run(&arguments, TIME).await
+}
+
+#[tokio::test]
+async fn a_notice_is_shown_as_words_by_whoever_shows_notices() {
+    let bus = Bus::start();
+    let desktop = bus.desktop(&[]);
+    let nobody = notify(&desktop, json!({"title": "hello"})).await;
+    assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "nobody shows notices yet: {nobody:?}");
+
+    let mut screen = Command::new("Xvfb");
+    let (_screen, display) = Running::saying(screen.args(["-displayfd", "1", "-screen", "0", "640x480x24"]));
+    let display = format!(":{display}");
+    let mut dunst = Command::new("dunst");
+    dunst.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).env("DISPLAY", &display).env("HOME", bus.folder.path());
+    let _dunst = Running(dunst.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dunst starts"));
+    eventually("it shows notices", async || notify(&desktop, json!({"title": "first"})).await.ok()).await;
+    let body = "Grüße, <a href=\"https://example.com\">here</a> & now\u{202e}";
+    let shown = notify(&desktop, json!({"title": "Your <b>train</b>", "body": body})).await;
+    assert_eq!(shown, Ok(json!({"shown": true})));
+
+    let ask = |method: &str| {
+        let to = ["--session", "--print-reply", "--dest=org.freedesktop.Notifications"];
+        let mut ask = Command::new("dbus-send");
+        ask.args(to).args(["/org/freedesktop/Notifications", &format!("org.dunstproject.cmd0.{method}")]);
+        let said = ask.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).output().unwrap();
+        assert!(said.status.success(), "{said:?}");
+        String::from_utf8(said.stdout).unwrap()
+    };
+    ask("NotificationCloseAll");
+    let history = ask("NotificationListHistory");
+    // What it displays is markup of its own around our words.
+    for part in [
+        "\"Nuncio\"",
+        "\"Your <b>train</b>\"",
+        "<b>Your &lt;b&gt;train&lt;/b&gt;</b>",
+        "Grüße, &lt;a href=\"https://example.com\"&gt;here&lt;/a&gt; &amp; now",
+    ] {
+        assert!(history.contains(part), "{part}: {history}");
+    }
+}
+
+#[tokio::test]
+async fn the_clipboard_is_what_somebody_copied() {
+    let mut screen = Command::new("Xvfb");
+    let (_screen, display) = Running::saying(screen.args(["-displayfd", "1", "-screen", "0", "640x480x24"]));
+    let display = format!(":{display}");
+    let desktop = Desktop::new([("DISPLAY".to_owned(), OsString::from(&display))]);
+    let read = async || Clipboard::of(desktop.clone()).run(&json!({}), TIME).await;
+    let empty = read().await;
+    assert!(matches!(empty, Err(ToolFailure::Failed(_))), "nothing was copied yet: {empty:?}");
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), "Grüße\nfrom here").unwrap();
+    let mut copy = Command::new("xclip");
+    copy.args(["-selection", "clipboard", "-i"]).arg(file.path()).env("DISPLAY", &display);
+    assert!(copy.stdout(Stdio::null()).status().unwrap().success());
+    assert_eq!(read().await, Ok(json!({"text": "Grüße\nfrom here"})));
+}
+
+#[tokio::test]
+async fn a_place_that_nobody_set_is_the_systems_to_find() {
+    let bus = Bus::start();
+    let desktop = bus.desktop(&[("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)]);
+    let find = async || GeoClue::of(desktop.clone()).run(&json!({}), TIME).await;
+    let nobody = find().await;
+    let Err(ToolFailure::Unavailable(why)) = nobody else { panic!("{nobody:?}") };
+    assert!(why.contains("place.toml"), "{why}");
+
+    let python = std::env::var_os("NUNCIO_TEST_DBUS_PYTHON")
+        .expect("NUNCIO_TEST_DBUS_PYTHON must name a Python that has the package dbus-fast: run `cargo xtask test`");
+    let service = |allowed: &str| {
+        let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/data/geoclue.py");
+        Running::saying(Command::new(&python).arg(script).arg(&bus.address).arg(allowed)).0
+    };
+    let refusing = service("somebody else");
+    let refused = find().await;
+    let Err(ToolFailure::Unavailable(why)) = refused else { panic!("{refused:?}") };
+    assert!(why.contains("'nuncio' disallowed") && why.contains("place.toml"), "{why}");
+    drop(refusing);
+    let _finding = service("nuncio");
+    let place = json!({"latitude": 52.52, "longitude": -13.405, "accuracy_m": 25.0, "source": "system"});
+    assert_eq!(find().await, Ok(place));
+}

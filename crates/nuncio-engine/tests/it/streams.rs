@@ -1,0 +1,103 @@
+//! Streams: how many there may be, and that nothing of them is kept.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::conversation::{ConversationType, StreamId};
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::principal::Principal;
+use nuncio_engine::consent::Details;
+use nuncio_engine::relay::{NewConversation, StreamEnd, StreamPiece, StreamWhat, Streamer};
+use nuncio_engine::{Caller, Credential};
+
+use super::world::{Phone, World, first_version};
+
+fn streamer(world: &World, agent: &AgentId) -> Streamer {
+    let by = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
+    world.engine.streamer(by).unwrap()
+}
+
+fn name(text: &str) -> StreamId {
+    StreamId::parse(text).unwrap()
+}
+
+fn piece(seq: u64) -> StreamPiece {
+    StreamPiece { seq, sealed: [7].as_slice().into() }
+}
+
+/// A conversation of a person's with an agent they deal with.
+async fn conversation(world: &World, phone: &Phone, agent: &AgentId) -> ConversationId {
+    phone.allow(world, agent, &["filesystem:read"]).await;
+    let new = NewConversation { kind: ConversationType::H2a, with: vec![Recipient::Agent(agent.clone())] };
+    world.engine.open_conversation(&phone.caller(), new).await.unwrap().0.conversation.id
+}
+
+#[tokio::test]
+async fn there_are_so_many_in_a_conversation_and_so_many_in_all() {
+    let world = World::new().await;
+    let owner = world.device("owner", 255).await;
+    let agent = world.agent(&owner, &first_version()).await;
+    let mut streamer = streamer(&world, &agent);
+    for number in 0..64_u8 {
+        let phone = world.device(&format!("p{number}"), number + 1).await;
+        let here = conversation(&world, &phone, &agent).await;
+        for stream in 0..4 {
+            streamer.start(&here, name(&format!("s{number}_{stream}")), [1].as_slice().into()).await.unwrap();
+        }
+        let more = streamer.start(&here, name("more"), [1].as_slice().into()).await.unwrap_err();
+        let most = if number < 63 { 4 } else { 256 };
+        assert_eq!((more.code, &more.details), (Code::LimitReached, &Details::Limit(most)), "{number}");
+    }
+    // And so many pieces of all of them at once.
+    let mut taken = 0;
+    let refused = 'all: loop {
+        for number in 0..64 {
+            if let Err(why) = streamer.piece(&name(&format!("s{number}_1")), piece(taken / 64 + 1)).await {
+                break 'all why;
+            }
+            taken += 1;
+        }
+    };
+    assert_eq!((taken, refused.code), (1000, Code::RateLimited));
+    // One that is over makes room.
+    let late = world.device("late", 200).await;
+    let here = conversation(&world, &late, &agent).await;
+    streamer.start(&here, name("in_its_place"), [1].as_slice().into()).await.unwrap();
+    assert!(streamer.start(&here, name("more"), [1].as_slice().into()).await.is_err());
+    streamer.abort(&name("s0_0")).unwrap();
+    streamer.start(&here, name("more"), [1].as_slice().into()).await.unwrap();
+}
+
+#[tokio::test]
+async fn nothing_of_a_stream_is_kept_and_its_time_is_counted_from_its_last_piece() {
+    let world = World::new().await;
+    let (owner, ada) = (world.person("owner").await, world.person("ada").await);
+    let agent = world.agent(&owner, &first_version()).await;
+    let here = conversation(&world, &ada, &agent).await;
+    let reader = Recipient::Person(ada.person());
+    let before = world.engine.mail_head(&reader).await.unwrap();
+    let ear = world.engine.listen_to_streams(&reader);
+    let mut streamer = streamer(&world, &agent);
+    assert_eq!(streamer.due(), None);
+    streamer.start(&here, name("s"), [1].as_slice().into()).await.unwrap();
+    assert!(matches!(ear.next().await.what, StreamWhat::Started { .. }));
+    world.clock.advance(Duration::from_secs(29));
+    streamer.piece(&name("s"), piece(1)).await.unwrap();
+    assert_eq!(ear.next().await.what, StreamWhat::Piece(piece(1)));
+    assert_eq!(streamer.due(), Some(world.engine.now().after(Duration::from_secs(30))));
+    assert!(streamer.expire().is_empty());
+    world.clock.advance(Duration::from_secs(30));
+    // Too late, whoever looks first.
+    assert_eq!(streamer.piece(&name("s"), piece(2)).await.unwrap_err().code, Code::StreamNotFound);
+    assert_eq!(ear.next().await.what, StreamWhat::Aborted(StreamEnd::Silent));
+    assert_eq!(streamer.due(), None);
+    assert_eq!(world.engine.mail_head(&reader).await.unwrap(), before);
+    // Whoever goes takes what is open along.
+    streamer.start(&here, name("t"), [1].as_slice().into()).await.unwrap();
+    ear.next().await;
+    drop(streamer);
+    assert_eq!(ear.next().await.what, StreamWhat::Aborted(StreamEnd::Gone));
+    // People do not stream.
+    assert_eq!(world.engine.streamer(ada.caller()).unwrap_err().code, Code::PermissionDenied);
+}

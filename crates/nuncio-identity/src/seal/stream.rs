@@ -1,0 +1,306 @@
+//! Streams: an answer read while it is being written. The key of a stream travels in an ordinary envelope, so that
+//! all that holds for messages holds for it; the pieces are sealed with that key, each in its place.
+//!
+//! What a stream shows is a foretaste: the message that follows says all of it, and is what counts.
+
+use std::fmt;
+
+use nuncio_core::Code;
+use nuncio_core::conversation::{ContentType, ConversationType, SenderType};
+use nuncio_core::ids::{ClientMessageId, ConversationId};
+use nuncio_core::time::Timestamp;
+use serde_json::{Value, json};
+use zeroize::{Zeroize as _, Zeroizing};
+
+use super::error::{OpenError, SealError};
+use super::header::{Header, Letter, Told};
+use super::opening::Opened;
+use super::party::Party;
+use super::sealing::Addressee;
+use super::{body, cipher};
+use crate::encoding::{base64url, base64url_exact};
+use crate::jcs::sha256;
+
+/// The `event` of the system message that begins a stream.
+const EVENT: &str = "stream";
+const LABEL: &[u8; 13] = b"a2h/stream/v1";
+const PREFIX: usize = 4;
+
+/// A stream somebody begins.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewStream {
+    /// Where it belongs: a person and an agent, alone.
+    pub conversation: ConversationId,
+    /// Its name: its first envelope's `client_message_id`.
+    pub stream: ClientMessageId,
+    /// When it begins.
+    pub created_at: Timestamp,
+}
+
+/// A piece of a stream, sealed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SealedPiece {
+    /// Its place, from one.
+    pub seq: u64,
+    /// Its bytes.
+    pub sealed: Vec<u8>,
+}
+
+/// Why a piece of a stream was not sealed or not opened. The stream is over then.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum StreamError {
+    /// It does not stand where it should: it came before, too early, or something is missing before it.
+    #[error("piece {found} of the stream came where {expected} is due: it was repeated, moved or left out")]
+    OutOfOrder {
+        /// What is due.
+        expected: u64,
+        /// What came.
+        found: u64,
+    },
+    /// The stream is over.
+    #[error("the stream is over: nothing comes after its end, or after a piece that was refused")]
+    Over,
+    /// It was changed, or belongs to another place, stream or conversation.
+    #[error("a piece of the stream was changed or belongs to another")]
+    Tampered,
+}
+
+impl StreamError {
+    /// Its code.
+    #[must_use]
+    pub const fn code(self) -> Code {
+        match self {
+            Self::OutOfOrder { .. } => Code::MessageReplayed,
+            Self::Over | Self::Tampered => Code::SealBroken,
+        }
+    }
+}
+
+/// Whether anything comes after a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    Within,
+    Last,
+}
+
+/// What both sides of a stream know.
+struct Keys {
+    key: Zeroizing<[u8; 32]>,
+    prefix: [u8; PREFIX],
+    /// The hash of the header it began with: conversation, sender, device and name are in it.
+    header: [u8; 32],
+    /// The place of the next piece; none once it is over.
+    next: Option<u64>,
+}
+
+impl Keys {
+    fn new(key: Zeroizing<[u8; 32]>, prefix: [u8; PREFIX], header: &Header) -> Self {
+        Self { key, prefix, header: sha256(&header.canonical()), next: Some(1) }
+    }
+
+    fn nonce(&self, seq: u64) -> [u8; cipher::NONCE] {
+        let mut nonce = [0; cipher::NONCE];
+        nonce[..PREFIX].copy_from_slice(&self.prefix);
+        nonce[PREFIX..].copy_from_slice(&seq.to_be_bytes());
+        nonce
+    }
+
+    fn associated(&self, seq: u64, place: Place) -> [u8; 54] {
+        let mut aad = [0; 54];
+        aad[..13].copy_from_slice(LABEL);
+        aad[13..45].copy_from_slice(&self.header);
+        aad[45..53].copy_from_slice(&seq.to_be_bytes());
+        aad[53] = u8::from(place == Place::Last);
+        aad
+    }
+
+    fn seal(&mut self, place: Place, text: &str) -> Result<SealedPiece, StreamError> {
+        let seq = self.next.take().ok_or(StreamError::Over)?;
+        let aad = self.associated(seq, place);
+        let sealed = body::encrypt_padded(&self.key, self.nonce(seq), &aad, text.as_bytes());
+        self.moved_on(seq, place);
+        Ok(SealedPiece { seq, sealed: sealed.ok_or(StreamError::Over)? })
+    }
+
+    fn open(&mut self, place: Place, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
+        // Taken, so that whatever is refused ends it.
+        let expected = self.next.take().ok_or(StreamError::Over)?;
+        if seq != expected {
+            return Err(StreamError::OutOfOrder { expected, found: seq });
+        }
+        let aad = self.associated(seq, place);
+        let text = body::decrypt_padded(&self.key, self.nonce(seq), &aad, sealed.to_vec());
+        let text = text.ok_or(StreamError::Tampered)?;
+        let text = std::str::from_utf8(&text).map_err(|_| StreamError::Tampered)?.to_owned();
+        self.moved_on(seq, place);
+        Ok(text)
+    }
+
+    /// No nonce is used twice: after the last place there is none.
+    fn moved_on(&mut self, seq: u64, place: Place) {
+        self.next = match place {
+            Place::Within => seq.checked_add(1),
+            Place::Last => None,
+        };
+    }
+}
+
+/// Seals the pieces of a stream, in their order. Its key is wiped when it is dropped.
+pub struct StreamSealer(Keys);
+
+impl StreamSealer {
+    /// Seals the next piece.
+    ///
+    /// # Errors
+    /// The stream is over.
+    pub fn piece(&mut self, text: &str) -> Result<SealedPiece, StreamError> {
+        self.0.seal(Place::Within, text)
+    }
+
+    /// Seals the end, which names the message that says all of it.
+    ///
+    /// # Errors
+    /// The stream is over already.
+    pub fn end(&mut self, message: &ClientMessageId) -> Result<SealedPiece, StreamError> {
+        self.0.seal(Place::Last, message.as_str())
+    }
+}
+
+/// Opens the pieces of a stream: each once, in its place, and none after one that was refused. Its key is wiped when
+/// it is dropped.
+pub struct StreamOpener(Keys);
+
+impl StreamOpener {
+    /// Opens the next piece.
+    ///
+    /// # Errors
+    /// It is not the next, was changed, or the stream is over; nothing more is opened.
+    pub fn piece(&mut self, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
+        self.0.open(Place::Within, seq, sealed)
+    }
+
+    /// Opens the end: the message that says all of it.
+    ///
+    /// # Errors
+    /// As [`StreamOpener::piece`].
+    pub fn end(&mut self, seq: u64, sealed: &[u8]) -> Result<ClientMessageId, StreamError> {
+        let named = self.0.open(Place::Last, seq, sealed)?;
+        ClientMessageId::parse(&named).map_err(|_| StreamError::Tampered)
+    }
+}
+
+impl fmt::Debug for StreamSealer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamSealer at {:?}", self.0.next)
+    }
+}
+
+impl fmt::Debug for StreamOpener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "StreamOpener at {:?}", self.0.next)
+    }
+}
+
+impl Party {
+    /// Begins a stream: an envelope with its key, sealed like any letter, and what seals the pieces.
+    ///
+    /// # Errors
+    /// As [`Party::seal`]. Only agents stream.
+    pub fn begin_stream(&mut self, new: NewStream, to: &[Addressee<'_>]) -> Result<(Vec<u8>, StreamSealer), SealError> {
+        let (key, prefix) = (Zeroizing::new(cipher::random::<32>()), cipher::random::<PREFIX>());
+        let mut letter = letter(new, &key, prefix);
+        let (owner, device) = self.named().ok_or(SealError::Unnamed)?;
+        let header = letter.header(owner, device);
+        let fits = if header.sender_type == SenderType::Agent { Ok(()) } else { Err(SealError::Mismatched(AGENTS)) };
+        let sealed = fits.and_then(|()| self.seal(&letter, to));
+        wipe(&mut letter.payload);
+        Ok((sealed?, StreamSealer(Keys::new(key, prefix, &header))))
+    }
+
+    /// Opens the envelope that begins a stream, as [`Party::open`] does, and takes its key out of it. What is not the
+    /// beginning of a stream is opened all the same, and none: see [`Opened::rekeyed`].
+    ///
+    /// # Errors
+    /// As [`Party::open`].
+    pub fn open_stream(
+        &mut self,
+        told: &Told,
+        envelope: &[u8],
+        now: Timestamp,
+    ) -> Result<(Opened, Option<StreamOpener>), OpenError> {
+        let mut opened = self.open(told, envelope, now)?;
+        let opener = opener(&opened);
+        wipe(&mut opened.payload);
+        Ok((opened, opener))
+    }
+}
+
+const AGENTS: &str = "only agents stream, and only to a person alone";
+
+fn letter(new: NewStream, key: &[u8; 32], prefix: [u8; PREFIX]) -> Letter {
+    let NewStream { conversation, stream, created_at } = new;
+    Letter {
+        conversation,
+        conversation_type: ConversationType::H2a,
+        client_id: stream,
+        content_type: ContentType::System,
+        subtype: None,
+        in_reply_to: None,
+        created_at,
+        payload: json!({"type": "system", "event": EVENT, "key": base64url(key), "prefix": base64url(&prefix)}),
+    }
+}
+
+fn opener(Opened { header, payload, .. }: &Opened) -> Option<StreamOpener> {
+    let begins = header.content_type == ContentType::System
+        && header.conversation_type == ConversationType::H2a
+        && header.sender_type == SenderType::Agent
+        && payload["event"] == EVENT;
+    if !begins {
+        return None;
+    }
+    let key = Zeroizing::new(base64url_exact(payload["key"].as_str()?)?);
+    let prefix = base64url_exact(payload["prefix"].as_str()?)?;
+    Some(StreamOpener(Keys::new(key, prefix, header)))
+}
+
+/// Leaves no key behind in a payload.
+fn wipe(payload: &mut Value) {
+    if let Some(Value::String(key)) = payload.get_mut("key") {
+        key.zeroize();
+    }
+}
+
+#[cfg(test)]
+pub(super) mod vectors {
+    use super::*;
+
+    /// A stream of fixed keys, for the published vectors.
+    pub(in super::super) fn stream(hex: impl Fn(&[u8]) -> String) -> Value {
+        let (key, prefix) = ([16; 32], [17; PREFIX]);
+        let new = NewStream {
+            conversation: ConversationId::parse("conv_1").unwrap(),
+            stream: ClientMessageId::parse("01JD0000000000000000000001").unwrap(),
+            created_at: Timestamp::from_millis(1_794_740_400_007),
+        };
+        let letter = letter(new, &key, prefix);
+        let sender = nuncio_core::happening::Recipient::Agent(nuncio_core::ids::AgentId::parse("hotel").unwrap());
+        let header = letter.header(&sender, &nuncio_core::ids::DeviceId::parse("main").unwrap());
+        let mut sealer = StreamSealer(Keys::new(Zeroizing::new(key), prefix, &header));
+        let message = ClientMessageId::parse("01JD0000000000000000000002").unwrap();
+        let texts = ["Your room", " is ready: 您的房间准备好了", ""];
+        let mut pieces: Vec<_> = texts.map(|text| (text, false, sealer.piece(text).unwrap())).into();
+        pieces.push((message.as_str(), true, sealer.end(&message).unwrap()));
+        let pieces = pieces.into_iter().map(|(text, last, SealedPiece { seq, sealed })| {
+            let place = if last { Place::Last } else { Place::Within };
+            json!({
+                "stream_seq": seq, "final": last, "text": text, "nonce": hex(&sealer.0.nonce(seq)),
+                "aad": hex(&sealer.0.associated(seq, place)), "ct": hex(&sealed),
+            })
+        });
+        json!({
+            "header": header, "header_hash": hex(&sealer.0.header), "payload": letter.payload,
+            "key": hex(&key), "prefix": hex(&prefix), "pieces": pieces.collect::<Vec<_>>(),
+        })
+    }
+}

@@ -1,0 +1,156 @@
+//! Streams: pieces in their places, and nothing that somebody between made of them.
+
+use nuncio_core::bundle::SealMode;
+use nuncio_core::conversation::{ContentType, ConversationType};
+use nuncio_core::ids::ConversationId;
+use nuncio_identity::seal::{
+    Addressee, NewStream, OpenError, SealError, SealedPiece, StreamError, StreamOpener, StreamSealer, Told, padded_len,
+};
+use proptest::prelude::*;
+
+use crate::seal_world::{Side, client_id, pair, say, stream, text, told, words};
+
+/// What an honest relay says of a stream's beginning.
+fn told_of(new: &NewStream, sender: &Side) -> Told {
+    let letter = words(new.stream.as_str(), "");
+    Told { content_type: ContentType::System, sender_device: None, ..told(&letter, sender) }
+}
+
+/// A stream from one to the other, begun and opened.
+fn begun(from: &mut Side, to: &mut Side, id: &str) -> (StreamSealer, StreamOpener) {
+    let bundle = to.bundle();
+    let wants = from.party.wants_key(ConversationType::H2a, &bundle).unwrap();
+    let key = wants.then(|| to.keys.pop_front().unwrap());
+    let addressee = Addressee { bundle: &bundle, one_time_key: key.as_ref() };
+    let (envelope, sealer) = from.party.begin_stream(stream(id), &[addressee]).unwrap();
+    let told = told_of(&stream(id), from);
+    let (opened, opener) = to.party.open_stream(&told, &envelope, stream(id).created_at).unwrap();
+    assert_eq!(opened.payload["key"], "", "the key was taken out");
+    (sealer, opener.unwrap())
+}
+
+#[test]
+fn pieces_come_out_as_they_went_in() {
+    for mode in [SealMode::Stateful, SealMode::Stateless] {
+        let (mut ada, mut hotel) = pair(mode);
+        let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, "s1");
+        for (number, said) in (1..).zip(["Your", " room", "", " is ready: 您的房间准备好了"]) {
+            let piece = sealer.piece(said).unwrap();
+            assert_eq!((piece.seq, piece.sealed.len()), (number, padded_len(said.len()) + 16));
+            assert_eq!(opener.piece(piece.seq, &piece.sealed).unwrap(), said);
+        }
+        let end = sealer.end(&client_id("m1")).unwrap();
+        assert_eq!(opener.end(end.seq, &end.sealed), Ok(client_id("m1")));
+        assert_eq!(sealer.piece("more"), Err(StreamError::Over));
+        assert_eq!(sealer.end(&client_id("m2")), Err(StreamError::Over));
+        assert_eq!(opener.end(end.seq, &end.sealed), Err(StreamError::Over));
+        // What was said before and is said after is no matter.
+        assert_eq!(text(&say(&mut hotel, &mut ada, "m1").unwrap()), "m1");
+        assert_eq!(text(&say(&mut ada, &mut hotel, "m2").unwrap()), "m2");
+    }
+}
+
+/// Four pieces and an end.
+fn five(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
+    let mut pieces: Vec<_> = ["a", "b", "c", "d"].map(|text| sealer.piece(text).unwrap()).into();
+    pieces.push(sealer.end(&client_id("m1")).unwrap());
+    pieces
+}
+
+#[test]
+fn what_is_repeated_moved_or_left_out_ends_the_stream() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    for (number, (order, expected, found)) in
+        [(vec![1, 1], 2, 1), (vec![1, 2, 1], 3, 1), (vec![2], 1, 2), (vec![1, 3], 2, 3)].into_iter().enumerate()
+    {
+        let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, &format!("s{number}"));
+        let pieces = five(&mut sealer);
+        let (last, first) = order.split_last().unwrap();
+        for seq in first {
+            opener.piece(*seq, &pieces[usize::try_from(*seq).unwrap() - 1].sealed).unwrap();
+        }
+        let refused = opener.piece(*last, &pieces[usize::try_from(*last).unwrap() - 1].sealed);
+        assert_eq!(refused, Err(StreamError::OutOfOrder { expected, found }), "{order:?}");
+        // Nothing more, not even what would be next.
+        let next = &pieces[usize::try_from(expected).unwrap() - 1];
+        assert_eq!(opener.piece(next.seq, &next.sealed), Err(StreamError::Over), "{order:?}");
+    }
+}
+
+#[test]
+fn no_piece_passes_for_another() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let mut number = 0;
+    let mut fresh = || {
+        number += 1;
+        let (mut sealer, opener) = begun(&mut hotel, &mut ada, &format!("s{number}"));
+        (five(&mut sealer), opener)
+    };
+    // Another piece under its number.
+    let (pieces, mut opener) = fresh();
+    assert_eq!(opener.piece(1, &pieces[1].sealed), Err(StreamError::Tampered));
+    // The end as a piece, and a piece as the end.
+    let (pieces, mut opener) = fresh();
+    pieces[..4].iter().for_each(|piece| assert!(opener.piece(piece.seq, &piece.sealed).is_ok()));
+    assert_eq!(opener.piece(5, &pieces[4].sealed), Err(StreamError::Tampered));
+    let (pieces, mut opener) = fresh();
+    assert_eq!(opener.end(1, &pieces[0].sealed), Err(StreamError::Tampered));
+    // One of another stream.
+    let ((pieces, _), (_, mut opener)) = (fresh(), fresh());
+    assert_eq!(opener.piece(1, &pieces[0].sealed), Err(StreamError::Tampered));
+    // Nothing, and too little.
+    let (_, mut opener) = fresh();
+    assert_eq!(opener.piece(1, &[]), Err(StreamError::Tampered));
+}
+
+#[test]
+fn a_stream_is_begun_once_and_where_its_sender_says() {
+    let (mut ada, mut hotel) = pair(SealMode::Stateful);
+    let (bundle, key) = (ada.bundle(), ada.keys.pop_front());
+    let to = [Addressee { bundle: &bundle, one_time_key: key.as_ref() }];
+    let (envelope, _) = hotel.party.begin_stream(stream("s1"), &to).unwrap();
+    let told = told_of(&stream("s1"), &hotel);
+    let now = stream("s1").created_at;
+    let mut refused = |told: &Told| ada.party.open_stream(told, &envelope, now).unwrap_err();
+    let elsewhere = ConversationId::parse("conv_2").unwrap();
+    for (told, field) in [
+        (Told { conversation: elsewhere, ..told.clone() }, "conversation_id"),
+        (Told { conversation_type: ConversationType::Group, ..told.clone() }, "conversation_type"),
+        (Told { client_id: client_id("s2"), ..told.clone() }, "client_message_id"),
+        (Told { content_type: ContentType::Text, ..told.clone() }, "content_type"),
+    ] {
+        assert_eq!(refused(&told), OpenError::Mislabelled { field });
+    }
+    assert!(ada.party.open_stream(&told, &envelope, now).unwrap().1.is_some());
+    assert_eq!(ada.party.open_stream(&told, &envelope, now).unwrap_err(), OpenError::Replayed);
+    // A system message that begins none.
+    let mut letter = words("r1", "");
+    letter.content_type = ContentType::System;
+    letter.payload = serde_json::json!({"type": "system", "event": "other"});
+    let envelope = hotel.seal(&letter, &mut ada).unwrap();
+    let told = Told { client_id: client_id("r1"), ..told };
+    assert!(ada.party.open_stream(&told, &envelope, now).unwrap().1.is_none());
+}
+
+#[test]
+fn people_do_not_stream() {
+    let (mut ada, hotel) = pair(SealMode::Stateless);
+    let bundle = hotel.bundle();
+    let to = [Addressee { bundle: &bundle, one_time_key: None }];
+    let refused = ada.party.begin_stream(stream("s1"), &to).unwrap_err();
+    assert!(matches!(refused, SealError::Mismatched(_)), "{refused}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(64))]
+
+    #[test]
+    fn a_changed_bit_is_seen(said in "\\PC{0,600}", place in any::<prop::sample::Index>(), bit in 0_u8..8) {
+        let (mut ada, mut hotel) = pair(SealMode::Stateless);
+        let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, "s1");
+        let mut piece = sealer.piece(&said).unwrap();
+        let place = place.index(piece.sealed.len());
+        piece.sealed[place] ^= 1 << bit;
+        prop_assert_eq!(opener.piece(piece.seq, &piece.sealed), Err(StreamError::Tampered));
+    }
+}

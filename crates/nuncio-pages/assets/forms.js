@@ -1,0 +1,24 @@
+// What plain pages and forms gain: moments in the reader's own time, and forms that are sent once.
+
+/** Every `<time>` below an element in the reader's own time; what the server wrote stays as the title. */
+export function localTimes(root = document) {
+  const format = new Intl.DateTimeFormat(document.documentElement.lang, { dateStyle: "medium", timeStyle: "short" });
+  for (const time of root.querySelectorAll("time[datetime]:not([title])")) {
+    time.title = time.textContent;
+    time.textContent = format.format(new Date(time.dateTime));
+  }
+}
+
+/** A form is sent once, however often its button is pressed. */
+export function sendOnce() {
+  for (const form of document.forms) {
+    form.addEventListener("submit", (event) => {
+      if (form.dataset.sent) event.preventDefault();
+      form.dataset.sent = "yes";
+    });
+  }
+  // A page that comes back from the browser's memory can be sent again.
+  addEventListener("pageshow", () => {
+    for (const form of document.forms) delete form.dataset.sent;
+  });
+}

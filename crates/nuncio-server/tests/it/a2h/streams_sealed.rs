@@ -1,0 +1,388 @@
+//! Streams between real devices and real agents: sealed at one end, opened at the other, and what somebody between
+//! makes of them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use nuncio_a2h::peer::{StreamWriter, Streamed};
+use nuncio_a2h::wire::artifact::{Outcome, ToolCall};
+use nuncio_core::conversation::ContentType;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{AgentId, ConversationId, PersonName};
+use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_server::admin::Order;
+use nuncio_server::fetch::install_crypto;
+use nuncio_testkit::a2h::{A2hServer, Between, Handset, JumpingClock, Reached, SealedAgent, SealedDevice, Way};
+use nuncio_testkit::{Gateway, eventually};
+use serde_json::{Value, json};
+
+use super::{agent_body, seed};
+use crate::agents::{DESK, call, desk, echo, scope};
+
+const SCOPE: &str = "filesystem:read";
+
+fn memory() -> Arc<dyn Keep> {
+    Arc::new(MemoryKeep::new())
+}
+
+fn never(_: &ToolCall) -> Outcome {
+    panic!("nobody calls a tool here")
+}
+
+async fn invite(gateway: &Gateway, name: &str) -> String {
+    let order = Order::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
+    gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
+}
+
+/// A relay, an agent outside of it and Ada's device, apart.
+struct Apart {
+    gateway: Gateway,
+    agent: SealedAgent,
+    device: SealedDevice,
+    conversation: ConversationId,
+}
+
+impl Apart {
+    async fn start(way: &Way, reached: Reached) -> Self {
+        install_crypto();
+        let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
+        let owner = Handset::enrol(&A2hServer::at(gateway.url()), &invite(&gateway, "owner").await).await;
+        let (id, token) = owner.make_agent(&agent_body(&seed())).await;
+        let device = SealedDevice::start_by(way, &gateway.url(), &invite(&gateway, "ada").await, memory(), never).await;
+        device.allow(&id, &[SCOPE]).await;
+        let agent = SealedAgent::start(&Way::straight(), &gateway.url(), (&id, &token), memory(), reached).await;
+        let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+        let conversation = agent.peer.conversation_with(&ada).await.unwrap().id.clone();
+        // What comes by its connection says that there is one.
+        agent.say("ada", says("hello")).await.unwrap();
+        came(&device, &["hello"]).await;
+        Self { gateway, agent, device, conversation }
+    }
+
+    /// A stream, once the agent is connected.
+    async fn stream(&self) -> StreamWriter {
+        eventually("the agent is connected", async || self.agent.peer.stream(&self.conversation).await.unwrap()).await
+    }
+
+    async fn heard(&self, streams: &[&str]) {
+        heard(&self.device, streams).await;
+    }
+
+    /// Every message of the conversation, as the relay shows it.
+    async fn messages(&self) -> Vec<Value> {
+        let path = format!("/conversations/{}/messages", self.conversation);
+        self.device.relay.ask("GET", &path, None).await.unwrap().as_array().unwrap().clone()
+    }
+}
+
+async fn heard(device: &SealedDevice, streams: &[&str]) {
+    eventually(&format!("{streams:?} are heard"), async || (device.streams() == streams).then_some(())).await;
+}
+
+async fn came(device: &SealedDevice, texts: &[&str]) {
+    eventually(&format!("{texts:?} come"), async || (device.texts() == texts).then_some(())).await;
+}
+
+fn says(text: &str) -> Value {
+    json!({"type": "text", "text": text})
+}
+
+#[tokio::test]
+async fn a_message_is_read_while_it_is_written() {
+    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+    let writer = apart.stream().await;
+    writer.push("Your");
+    writer.push(" room");
+    apart.heard(&["begun", "Your room"]).await;
+    assert_eq!(apart.messages().await.len(), 1, "nothing is kept yet");
+    // More than fits into one piece, and signs of several bytes where it is cut.
+    let long = "是".repeat(3000);
+    writer.push(&long);
+    apart.heard(&["begun", &format!("Your room{long}")]).await;
+    let whole = format!("Your room{long} is ready.");
+    writer.push(" is ready.");
+    writer.finish(ContentType::Text, says(&whole)).await.unwrap();
+    apart.heard(&["begun", &whole, "done"]).await;
+    came(&apart.device, &["hello", &whole]).await;
+    // The end names the message.
+    let streamed = apart.device.streamed.lock().unwrap().clone();
+    let Streamed::Done { client_message_id } = &streamed.last().unwrap().what else { panic!("{streamed:?}") };
+    assert_eq!(apart.messages().await[1]["client_message_id"], json!(client_message_id));
+    assert!(
+        streamed.iter().all(|event| event.conversation == apart.conversation && event.sender == *apart.agent.peer.me())
+    );
+    assert!(streamed.iter().all(|event| event.stream == streamed[0].stream));
+}
+
+#[tokio::test]
+async fn a_stream_that_is_dropped_is_given_up_and_said_nothing() {
+    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+    let writer = apart.stream().await;
+    writer.push("Never mi");
+    apart.heard(&["begun", "Never mi"]).await;
+    drop(writer);
+    apart.heard(&["begun", "Never mi", "aborted"]).await;
+    assert_eq!(apart.messages().await.len(), 1);
+}
+
+/// However often an answer is given, by a stream or not, it is one.
+#[tokio::test]
+async fn an_answer_that_is_streamed_is_sent_once() {
+    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+    apart.device.peer.send(&apart.conversation, ContentType::Text, says("well?")).await.unwrap();
+    let question = eventually("the question comes", async || apart.agent.heard.lock().unwrap().first().cloned()).await;
+    for text in ["yes", "again"] {
+        let writer = apart.agent.peer.stream_reply(&question).await.unwrap().unwrap();
+        writer.push(text);
+        writer.finish(ContentType::Text, says(text)).await.unwrap();
+    }
+    apart.agent.peer.reply(&question, ContentType::Text, says("and again")).await.unwrap();
+    apart.agent.say("ada", says("bye")).await.unwrap();
+    came(&apart.device, &["hello", "yes", "bye"]).await;
+    apart.heard(&["begun", "yes", "done", "begun", "again", "done"]).await;
+}
+
+#[tokio::test]
+async fn an_agent_that_asks_for_its_mail_does_not_stream_and_says_the_same() {
+    let apart = Apart::start(&Way::straight(), Reached::Polling).await;
+    assert!(apart.agent.peer.stream(&apart.conversation).await.unwrap().is_none());
+    apart.agent.say("ada", says("whole")).await.unwrap();
+    came(&apart.device, &["hello", "whole"]).await;
+    assert!(apart.device.streams().is_empty());
+}
+
+#[tokio::test]
+async fn a_device_nobody_vouches_for_hears_nothing() {
+    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+    let code = invite(&apart.gateway, "ada").await;
+    let second = SealedDevice::start(&apart.gateway.url(), &code, memory(), never).await;
+    apart.agent.say("ada", says("for one")).await.unwrap();
+    eventually("the second is connected", async || (second.refusals().len() == 2).then_some(())).await;
+    let writer = apart.stream().await;
+    writer.push("a secret");
+    apart.heard(&["begun", "a secret"]).await;
+    writer.finish(ContentType::Text, says("a secret")).await.unwrap();
+    apart.heard(&["begun", "a secret", "done"]).await;
+    eventually("the second was told", async || (second.refusals().len() == 3).then_some(())).await;
+    assert!(second.streams().is_empty());
+}
+
+/// What somebody between does with the frames of a stream, by the place of each.
+type Trick = fn(usize, Value) -> Vec<Value>;
+
+fn broken(mut frame: Value) -> Value {
+    let sealed = frame["encrypted_payload"].as_str().unwrap();
+    let first = if sealed.starts_with('A') { "B" } else { "A" };
+    frame["encrypted_payload"] = json!(format!("{first}{}", &sealed[1..]));
+    frame
+}
+
+fn with(mut frame: Value, field: &str, value: Value) -> Value {
+    frame[field] = value;
+    frame
+}
+
+#[tokio::test]
+async fn whatever_somebody_between_does_the_stream_is_given_up_and_the_message_comes() {
+    let between = Between::new();
+    let apart = Apart::start(&Way::through(&between), Reached::Socket).await;
+    // Frames by their places: 0 begins it, 1 to 3 are pieces, 4 is the end.
+    let tricks: [(&str, Trick, &[&str]); 12] = [
+        ("nothing", |_, frame| vec![frame], &["begun", "one two three", "done"]),
+        ("a changed beginning", |place, frame| vec![if place == 0 { broken(frame) } else { frame }], &[]),
+        (
+            "a changed piece",
+            |place, frame| vec![if place == 2 { broken(frame) } else { frame }],
+            &["begun", "one ", "aborted"],
+        ),
+        (
+            "a piece twice",
+            |place, frame| if place == 2 { vec![frame.clone(), frame] } else { vec![frame] },
+            &["begun", "one two ", "aborted"],
+        ),
+        (
+            "a piece left out",
+            |place, frame| if place == 2 { vec![] } else { vec![frame] },
+            &["begun", "one ", "aborted"],
+        ),
+        (
+            "a piece in another's place",
+            |place, frame| vec![if place == 2 { with(frame, "stream_seq", json!(3)) } else { frame }],
+            &["begun", "one ", "aborted"],
+        ),
+        (
+            "an end that is none",
+            |place, frame| {
+                vec![if place == 3 {
+                    with(with(frame, "type", json!("stream.done")), "client_message_id", json!("m_x"))
+                } else {
+                    frame
+                }]
+            },
+            &["begun", "one two ", "aborted"],
+        ),
+        (
+            "an end that names another message",
+            |place, frame| vec![if place == 4 { with(frame, "client_message_id", json!("m_x")) } else { frame }],
+            &["begun", "one two three", "aborted"],
+        ),
+        (
+            "an end that never comes",
+            |place, frame| if place == 4 { vec![] } else { vec![frame] },
+            &["begun", "one two three"],
+        ),
+        ("a beginning that never comes", |place, frame| if place == 0 { vec![] } else { vec![frame] }, &[]),
+        (
+            "a beginning twice",
+            |place, frame| if place == 0 { vec![frame.clone(), frame] } else { vec![frame] },
+            &["begun", "one two three", "done"],
+        ),
+        (
+            "a beginning by another",
+            |place, frame| vec![if place == 0 { with(frame, "sender_id", json!("agt_x")) } else { frame }],
+            &[],
+        ),
+    ];
+    let mut texts = vec!["hello".to_owned()];
+    for (number, (name, trick, expected)) in tricks.into_iter().enumerate() {
+        apart.device.streamed.lock().unwrap().clear();
+        let seen = Arc::new(AtomicUsize::new(0));
+        let counted = Arc::clone(&seen);
+        between.meddle(move |path, told| {
+            let streams = told["type"].as_str().is_some_and(|kind| kind.starts_with("stream."));
+            match path.is_none() && streams {
+                true => trick(counted.fetch_add(1, Ordering::SeqCst), told),
+                false => vec![told],
+            }
+        });
+        let writer = apart.stream().await;
+        for (place, piece) in (2..).zip(["one ", "two ", "three"]) {
+            writer.push(piece);
+            eventually(name, async || (seen.load(Ordering::SeqCst) >= place).then_some(())).await;
+        }
+        let whole = format!("{number}: one two three");
+        writer.finish(ContentType::Text, says(&whole)).await.unwrap();
+        texts.push(whole);
+        came(&apart.device, &texts.iter().map(String::as_str).collect::<Vec<_>>()).await;
+        eventually(name, async || (seen.load(Ordering::SeqCst) == 5).then_some(())).await;
+        eventually(&format!("{name}: {expected:?}"), async || (apart.device.streams() == expected).then_some(())).await;
+    }
+    assert!(apart.device.refusals().is_empty(), "{:?}", apart.device.refusals());
+}
+
+/// The relay dies in the middle of it: the device is told, and the message comes by the next.
+#[tokio::test]
+async fn a_relay_that_dies_in_the_middle_takes_the_stream_with_it_and_not_the_message() {
+    let apart = Apart::start(&Way::straight(), Reached::Socket).await;
+    let writer = apart.stream().await;
+    writer.push("Your room");
+    apart.heard(&["begun", "Your room"]).await;
+    let Apart { gateway, agent: _agent, device, .. } = apart;
+    let port = gateway.address().port();
+    let data = gateway.stop().await;
+    heard(&device, &["begun", "Your room", "aborted"]).await;
+    eventually("the writer sees it", async || writer.is_over().then_some(())).await;
+    writer.push(" is ready.");
+    let finishing = tokio::spawn(writer.finish(ContentType::Text, says("Your room is ready.")));
+    let gateway = Gateway::builder().agent(DESK, &desk(&[])).data(data).port(port).start().await;
+    finishing.await.unwrap().unwrap();
+    came(&device, &["hello", "Your room is ready."]).await;
+    assert_eq!(device.streams(), ["begun", "Your room", "aborted"]);
+    drop(gateway);
+}
+
+/// An agent that is served beside the relay, and Ada's device; both by a clock that jumps.
+struct Hosted {
+    _gateway: Gateway,
+    clock: JumpingClock,
+    device: SealedDevice,
+    conversation: ConversationId,
+}
+
+impl Hosted {
+    async fn start() -> Self {
+        install_crypto();
+        let clock = JumpingClock::new();
+        let on_device = "[[tool]]\nname = \"read_file\"\ndescription = \"Reads.\"\nscope = \"filesystem:read\"\n\
+            input = { type = \"object\" }\nrun = { device = true }\n";
+        let agent = desk(&[scope(SCOPE, "medium"), on_device.to_owned(), echo()]);
+        let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
+        let (way, code) = (Way::straight().by_clock(&clock), invite(&gateway, "ada").await);
+        let device = SealedDevice::start_by(&way, &gateway.url(), &code, memory(), never).await;
+        device.allow(DESK, &[SCOPE]).await;
+        let agent = Recipient::Agent(AgentId::parse(DESK).unwrap());
+        let conversation = device.peer.conversation_with(&agent).await.unwrap().id.clone();
+        let hosted = Self { _gateway: gateway, clock, device, conversation };
+        // What comes by its connection says that there is one.
+        hosted.say("hello").await;
+        came(&hosted.device, &["You said: hello"]).await;
+        hosted.device.streamed.lock().unwrap().clear();
+        hosted
+    }
+
+    async fn say(&self, text: &str) {
+        // Keys may not be there yet.
+        eventually("the agent can be written to", async || {
+            self.device.peer.send(&self.conversation, ContentType::Text, says(text)).await.ok()
+        })
+        .await;
+    }
+
+    async fn play(&self, script: Value) {
+        self.say(&json!({"script": script}).to_string()).await;
+    }
+}
+
+const WHILE: Duration = Duration::from_secs(20);
+
+#[tokio::test]
+async fn an_agent_that_is_served_streams_what_its_brain_says() {
+    let hosted = Hosted::start().await;
+    hosted.play(json!([[{"thinking": "hm"}, {"text": "Your room"}, {"sleep": 20_000}, {"text": " is ready."}]])).await;
+    heard(&hosted.device, &["begun", "Your room"]).await;
+    assert_eq!(hosted.device.texts().len(), 1, "it is not said yet");
+    hosted.clock.jump(WHILE);
+    came(&hosted.device, &["You said: hello", "Your room is ready."]).await;
+    heard(&hosted.device, &["begun", "Your room is ready.", "done"]).await;
+}
+
+/// What is said before a tool is called is not the answer, and is not shown as if it were.
+#[tokio::test]
+async fn what_is_shown_is_the_beginning_of_the_answer() {
+    let hosted = Hosted::start().await;
+    let calls = [json!({"text": "Let me see."}), json!({"sleep": 20_000}), call("c1", "echo", json!({}))];
+    hosted.play(json!([calls, [{"text": "Found"}, {"sleep": 20_000}, {"text": " it."}]])).await;
+    heard(&hosted.device, &["begun", "Let me see."]).await;
+    hosted.clock.jump(WHILE);
+    heard(&hosted.device, &["begun", "Let me see.", "aborted", "begun", "Found"]).await;
+    hosted.clock.jump(WHILE);
+    came(&hosted.device, &["You said: hello", "Found it."]).await;
+    heard(&hosted.device, &["begun", "Let me see.", "aborted", "begun", "Found it.", "done"]).await;
+    // A brain that fails in the middle takes back what it said.
+    hosted.device.streamed.lock().unwrap().clear();
+    hosted.play(json!([[{"text": "Half"}, {"sleep": 20_000}, {"throw": "no more"}]])).await;
+    heard(&hosted.device, &["begun", "Half"]).await;
+    hosted.clock.jump(WHILE);
+    heard(&hosted.device, &["begun", "Half", "aborted"]).await;
+    let last = eventually("it says why", async || hosted.device.texts().get(2).cloned()).await;
+    assert!(last.contains("no more"), "{last}");
+}
+
+/// A brain that is silent for long is not waited for, and its answer comes.
+#[tokio::test]
+async fn a_silent_agent_loses_its_stream_and_not_its_answer() {
+    let hosted = Hosted::start().await;
+    hosted
+        .play(json!([[{"text": "Wait"}, {"sleep": 40_000}, {"text": " for it"}, {"sleep": 20_000}, {"text": "."}]]))
+        .await;
+    heard(&hosted.device, &["begun", "Wait"]).await;
+    hosted.clock.jump(Duration::from_secs(31));
+    heard(&hosted.device, &["begun", "Wait", "aborted"]).await;
+    // It is begun anew, with all that was said.
+    hosted.clock.jump(Duration::from_secs(9));
+    heard(&hosted.device, &["begun", "Wait", "aborted", "begun", "Wait for it"]).await;
+    hosted.clock.jump(WHILE);
+    came(&hosted.device, &["You said: hello", "Wait for it."]).await;
+    heard(&hosted.device, &["begun", "Wait", "aborted", "begun", "Wait for it.", "done"]).await;
+}

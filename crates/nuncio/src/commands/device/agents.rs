@@ -1,0 +1,133 @@
+//! Agents: who there are, what they ask, what they may, and whose keys are theirs.
+
+use anstream::{eprintln, println};
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::Term;
+use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::SystemClock;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::orders::{Order, carry_out};
+use super::passphrase::confirmed;
+use crate::cli::DeviceHome;
+use crate::commands::desk::{parsed, show};
+use crate::output::{WrongUsage, cell, table};
+
+/// `nuncio device agents`
+pub(super) async fn list(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
+    let answer = carry_out(home, Order::Agents).await?;
+    show(json, &answer, |answer| {
+        let row = |agent: &Value| ["agent", "name", "allowed"].map(|key| cell(&agent[key])).to_vec();
+        let rows: Vec<_> = answer["agents"].as_array().into_iter().flatten().map(row).collect();
+        match rows.is_empty() {
+            true => println!("You deal with no agent; `nuncio device allow AGENT` shows what one asks."),
+            false => table(&["AGENT", "NAME", "ALLOWED"], &rows),
+        }
+    });
+    Ok(())
+}
+
+/// What the person wants to allow, as it was typed.
+pub(super) struct Wish {
+    pub(super) scopes: Vec<String>,
+    pub(super) all_low: bool,
+    pub(super) once: bool,
+    pub(super) time: Option<String>,
+}
+
+/// `nuncio device allow`
+pub(super) async fn allow(home: &DeviceHome, agent: &str, wish: Wish, json: bool) -> anyhow::Result<()> {
+    let term = match wish.time {
+        Some(text) => Term::Until(SystemClock.now().after(parsed(span(&text))?)),
+        None if wish.once => Term::Once,
+        None => Term::UntilRevoked,
+    };
+    let scopes = wish.scopes.iter().map(|text| parsed(ScopeId::parse(text))).collect::<anyhow::Result<Vec<_>>>()?;
+    let order = Order::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low: wish.all_low, term };
+    let mut answer = carry_out(home, order).await?;
+    let name = answer.as_object_mut().and_then(|answer| answer.remove("name")).unwrap_or_default();
+    show(json, &answer, |answer| match &answer["ask"] {
+        Value::Null => println!("{} may now, and nothing else: {}", cell(&name).bold(), cell(&answer["allowed"])),
+        ask => asked(ask),
+    });
+    Ok(())
+}
+
+/// What an agent asks, for people.
+fn asked(ask: &Value) {
+    println!("{} ({}) asks for:", cell(&ask["name"]).bold(), cell(&ask["agent"]));
+    let row = |scope: &Value| {
+        let state = match (&scope["granted"], &scope["suspended"]) {
+            (_, Value::Bool(true)) => "suspended",
+            (Value::Bool(true), _) => "allowed",
+            _ => "-",
+        };
+        let label = scope["label"]["en"].as_str().unwrap_or_default().to_owned();
+        vec![cell(&scope["id"]), cell(&scope["sensitivity"]), state.to_owned(), label]
+    };
+    let rows: Vec<_> = ask["scopes"].as_array().into_iter().flatten().map(row).collect();
+    table(&["SCOPE", "STAKE", "STATE", "WHAT IT MEANS"], &rows);
+    eprintln!("{}", "Nothing was allowed. Name the scopes to allow, or use --all-low.".dimmed());
+}
+
+/// `nuncio device revoke`
+pub(super) async fn revoke(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
+    let agent = parsed(AgentId::parse(agent))?;
+    let answer = carry_out(home, Order::Revoke { agent: agent.clone() }).await?;
+    show(json, &answer, |_| println!("{} may do nothing here now.", agent.bold()));
+    Ok(())
+}
+
+/// `nuncio device verify`
+pub(super) async fn verify(home: &DeviceHome, agent: &str, json: bool) -> anyhow::Result<()> {
+    let answer = carry_out(home, Order::Verify { agent: parsed(AgentId::parse(agent))? }).await?;
+    show(json, &answer, |answer| {
+        println!("{}", cell(&answer["safety_number"]));
+        eprintln!("{}", "The agent's owner sees the same number, if nobody is between you.".dimmed());
+    });
+    Ok(())
+}
+
+/// `nuncio device accept`
+pub(super) async fn accept(home: &DeviceHome, agent: &str, yes: bool, json: bool) -> anyhow::Result<()> {
+    let agent = parsed(AgentId::parse(agent))?;
+    let changed = carry_out(home, Order::Changed { agent: agent.clone() }).await?;
+    if !json {
+        eprintln!("The keys of {} are others than before:", agent.bold());
+        eprintln!("{}.", cell(&changed["why"]));
+        for (word, number) in [("before", &changed["was"]), ("now", &changed["is"])] {
+            eprintln!("{:<8}{}", word.dimmed(), cell(number));
+        }
+        eprintln!("{}", "Ask the agent's owner, on another way, whether they see the number of now.".dimmed());
+    }
+    match if yes { Some(true) } else { confirmed("Do they?", json).await? } {
+        Some(true) => {}
+        Some(false) => return Err(WrongUsage("nothing was accepted".to_owned()).into()),
+        None => return Err(WrongUsage("compare the numbers, and say --yes".to_owned()).into()),
+    }
+    let device: DeviceId = parsed(serde_json::from_value(changed["device"].clone()))?;
+    let fingerprint: Digest = parsed(serde_json::from_value(changed["fingerprint"].clone()))?;
+    let accepted = carry_out(home, Order::Accept { agent: agent.clone(), device, fingerprint }).await?;
+    let answer = json!({
+        "agent": agent, "accepted": changed["device"], "was": changed["was"],
+        "safety_number": accepted["safety_number"],
+    });
+    show(json, &answer, |_| println!("These are the keys of {} now.", agent.bold()));
+    Ok(())
+}
+
+/// A span of time: a whole number of minutes, hours or days.
+fn span(text: &str) -> Result<std::time::Duration, String> {
+    let wrong = || format!("{text:?} is no span of time: write 30m, 12h or 3d");
+    let unit = match text.chars().last() {
+        Some('m') => 60,
+        Some('h') => 3600,
+        Some('d') => 86_400,
+        _ => return Err(wrong()),
+    };
+    let number: u64 = text[..text.len() - 1].parse().map_err(|_| wrong())?;
+    let seconds = number.checked_mul(unit).filter(|seconds| (1..=366 * 86_400).contains(seconds));
+    seconds.map(std::time::Duration::from_secs).ok_or_else(wrong)
+}

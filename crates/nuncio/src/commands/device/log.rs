@@ -1,0 +1,56 @@
+//! What happened on the device, and who it is.
+
+use std::path::Path;
+
+use anstream::{eprintln, println};
+use nuncio_core::Code;
+use nuncio_device::tools::confinement;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::home::folder_of;
+use super::orders::{Order, carry_out};
+use super::written;
+use crate::cli::DeviceHome;
+use crate::commands::desk::show;
+use crate::output::{cell, fault, table};
+
+/// `nuncio device audit`
+pub(super) async fn audit(home: &DeviceHome, export: Option<&Path>, json: bool) -> anyhow::Result<()> {
+    let answer = carry_out(home, Order::Audit).await?;
+    let entries = answer["entries"].as_array().map_or(&[][..], Vec::as_slice);
+    let count = cell(&answer["verified"]);
+    if let Some(file) = export {
+        let lines: String = entries.iter().map(|entry| format!("{entry}\n")).collect();
+        let unusable = |why| fault(Code::DataDirUnusable, format!("{} cannot be written: {why}", file.display()));
+        written(file, &lines).map_err(unusable)?;
+        show(json, &json!({"verified": answer["verified"], "file": file}), |_| {
+            println!("{count} entries hold together and are in {}.", file.display());
+        });
+        return Ok(());
+    }
+    show(json, &answer, |_| {
+        let row = |entry: &Value| {
+            let why = if entry["reason"].is_null() { &entry["status"] } else { &entry["reason"] };
+            vec![cell(&entry["timestamp"]), cell(&entry["tool_name"]), cell(why)]
+        };
+        let rows: Vec<_> = entries.iter().map(row).collect();
+        table(&["WHEN", "TOOL", "WHAT BECAME OF IT"], &rows);
+        eprintln!("{}", format!("{count} entries, and they hold together.").dimmed());
+    });
+    Ok(())
+}
+
+/// `nuncio device status`
+pub(super) async fn status(home: &DeviceHome, json: bool) -> anyhow::Result<()> {
+    let mut answer = carry_out(home, Order::Status).await?;
+    answer["home"] = folder_of(home)?.display().to_string().into();
+    answer["programs"] = json!(confinement());
+    show(json, &answer, |answer| {
+        for name in ["person", "device", "url", "home", "agents", "audit"] {
+            println!("{:<10}{}", name.dimmed(), cell(&answer[name]));
+        }
+        println!("{:<10}{}", "programs".dimmed(), confinement());
+    });
+    Ok(())
+}

@@ -1,0 +1,218 @@
+//! MCP servers of the person's own, each a small file: how it is reached, and the permissions its tools need. One is
+//! started when first needed, again after it was lost, and ends with the device.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use nuncio_anp::client::LocalDids;
+use nuncio_backend::runners::{Runners, RunnersConfig};
+use nuncio_core::agent::{Agent, McpServer, McpTransport, Tool};
+use nuncio_core::declaration;
+use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
+use nuncio_core::message::Content;
+use nuncio_core::principal::Principal;
+use nuncio_device::tools::{Family, LocalTool, ToolFailure, Tools};
+use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::{Clock as _, Runner as _};
+use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
+use nuncio_server::{SystemClock, SystemEntropy};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::sync::OnceCell;
+use url::{Host, Url};
+
+use super::home::{files, wrong};
+
+/// Whose servers they are, as far as whoever runs them minds.
+const DEVICE: &str = "[agent]\nname = \"device\"\nversion = \"1.0.0\"\n";
+
+/// A server, as its file declares it.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    command: Option<Vec<String>>,
+    url: Option<Url>,
+    scope: Option<ScopeId>,
+    #[serde(default)]
+    tools: BTreeMap<ToolName, ScopeId>,
+}
+
+/// Adds the tools of all servers that have a file in the device's folder.
+pub(super) fn add(home: &Path, mut tools: Tools) -> anyhow::Result<Tools> {
+    let folder = home.join("mcp");
+    let mut runners = None;
+    for (path, text) in files(&folder)? {
+        let written: Written = toml::from_str(&text).map_err(|why| wrong(&path, &why))?;
+        let name = path.file_stem().and_then(|stem| stem.to_str()).unwrap_or_default();
+        let name = BackendName::parse(name).map_err(|why| wrong(&path, &format!("the file's name: {why}")))?;
+        let transport = transport(&written).map_err(|why| wrong(&path, &why))?;
+        if written.scope.is_none() && written.tools.is_empty() {
+            let message = "`scope` says under which permission its tools run, or [tools] says it for each of them";
+            return Err(wrong(&path, &message));
+        }
+        let runners = match &runners {
+            Some(runners) => Arc::clone(runners),
+            None => Arc::clone(runners.insert(runners_in(&folder)?)),
+        };
+        let server = Arc::new(Server::new(runners, McpServer { name, transport, import: None })?);
+        for (name, scope) in written.tools {
+            if tools.has(&name) {
+                return Err(wrong(&path, &format!("`tools.{name}`: this device has a tool of that name already")));
+            }
+            tools = tools.named(name.clone(), scope, Arc::new(McpTool { server: Arc::clone(&server), name }));
+        }
+        if let Some(scope) = written.scope {
+            tools = tools.family(scope, Arc::new(AllOf(server)));
+        }
+    }
+    Ok(tools)
+}
+
+/// How a server is reached: a program, or an address of this machine.
+fn transport(written: &Written) -> Result<McpTransport, String> {
+    match (&written.command, &written.url) {
+        (Some(argv), None) if argv.first().is_none_or(String::is_empty) => Err("`command` names no program".to_owned()),
+        (Some(argv), None) => Ok(McpTransport::Stdio { argv: argv.clone(), env: Vec::new() }),
+        (None, Some(url)) => {
+            let here = match url.host() {
+                Some(Host::Domain(name)) => name == "localhost",
+                Some(Host::Ipv4(address)) => address.is_loopback(),
+                Some(Host::Ipv6(address)) => address.is_loopback(),
+                None => false,
+            };
+            match here && matches!(url.scheme(), "http" | "https") {
+                true => Ok(McpTransport::Http { url: url.clone(), headers: Vec::new() }),
+                false => {
+                    Err(format!("`url`: {url} is no http address of this machine, such as http://127.0.0.1:8000/mcp"))
+                }
+            }
+        }
+        _ => Err("either `command` or `url` says how to reach it, not both".to_owned()),
+    }
+}
+
+/// What runs the servers; their files and programs are at home in that folder.
+fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
+    install_crypto();
+    let fetch = GuardedFetch::new(Allow::none(), true, None).map_err(anyhow::Error::msg)?;
+    let folder = std::path::absolute(folder)?;
+    Ok(Arc::new(Runners::new(RunnersConfig {
+        http: fetch.client_for_configured(),
+        fetch: Arc::new(fetch),
+        clock: Arc::new(SystemClock),
+        entropy: Arc::new(SystemEntropy),
+        local_dids: LocalDids::default(),
+        executable: std::env::current_exe()?,
+        working_dir: folder,
+    })))
+}
+
+/// A server, and what it has as soon as it was asked.
+#[derive(Debug)]
+struct Server {
+    runners: Arc<Runners>,
+    name: BackendName,
+    /// An agent that has nothing but this server.
+    agent: Arc<Agent>,
+    listed: OnceCell<Listed>,
+}
+
+#[derive(Debug)]
+struct Listed {
+    tools: BTreeMap<ToolName, Arc<Tool>>,
+    /// Why the others are not among them.
+    unusable: Vec<String>,
+}
+
+impl Server {
+    fn new(runners: Arc<Runners>, server: McpServer) -> anyhow::Result<Self> {
+        let mut agent = declaration::parse("device", DEVICE).map_err(anyhow::Error::msg)?.agent;
+        let name = server.name.clone();
+        agent.mcp.push(server);
+        Ok(Self { runners, name, agent: Arc::new(agent), listed: OnceCell::new() })
+    }
+
+    /// What it has; it is asked once.
+    async fn listed(&self) -> Result<&Listed, ToolFailure> {
+        let ask = async || {
+            let offers = self.runners.listed(&self.agent).await.map_err(ToolFailure::Unavailable)?;
+            let mut listed = Listed { tools: BTreeMap::new(), unusable: Vec::new() };
+            for offer in offers {
+                listed.tools.extend(offer.tools.into_iter().map(|tool| (tool.name.clone(), Arc::new(tool))));
+                listed.unusable.extend(offer.unusable);
+            }
+            Ok(listed)
+        };
+        self.listed.get_or_try_init(ask).await
+    }
+
+    async fn call(&self, tool: Arc<Tool>, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+        if let Err(faults) = tool.input.check(arguments) {
+            let faults: Vec<_> = faults.iter().map(ToString::to_string).collect();
+            return Err(ToolFailure::Arguments(faults.join("; ")));
+        }
+        let id = CallId::parse("device").map_err(|why| ToolFailure::Failed(why.to_string()))?;
+        let call = RunCall {
+            agent: Arc::clone(&self.agent),
+            tool,
+            id,
+            arguments: arguments.as_object().cloned().unwrap_or_default(),
+            caller: Principal::Local,
+            person: None,
+            deadline: SystemClock.now().after(time),
+            trace: BTreeMap::new(),
+        };
+        match self.runners.run(call).await {
+            Ok(output) => Ok(result(&output)),
+            Err(RunError::Unavailable(why)) => Err(ToolFailure::Unavailable(why)),
+            Err(RunError::Failed(why) | RunError::Refused { message: why, .. }) => Err(ToolFailure::Failed(why)),
+        }
+    }
+}
+
+/// The result for an agent: what was meant for programs, or else the words.
+fn result(output: &ToolOutput) -> Value {
+    match (output.structured.clone(), output.message_content()) {
+        (Some(structured), _) => structured,
+        (None, Content::Text(text)) => json!({"text": text}),
+        (None, blocks @ Content::Blocks(_)) => json!({"content": blocks}),
+    }
+}
+
+/// All the tools of a server.
+#[derive(Debug)]
+struct AllOf(Arc<Server>);
+
+#[async_trait]
+impl Family for AllOf {
+    async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure> {
+        let Self(server) = self;
+        let known = server.listed().await?.tools.contains_key(name);
+        Ok(known.then(|| Arc::new(McpTool { server: Arc::clone(server), name: name.clone() }) as _))
+    }
+}
+
+/// One tool of a server.
+#[derive(Debug)]
+struct McpTool {
+    server: Arc<Server>,
+    name: ToolName,
+}
+
+#[async_trait]
+impl LocalTool for McpTool {
+    async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
+        let Listed { tools, unusable } = self.server.listed().await?;
+        let Some(tool) = tools.get(&self.name) else {
+            let said = format!("`{}`", self.name);
+            let why = unusable.iter().find(|why| why.contains(&said)).cloned();
+            let has = tools.keys().map(ToolName::as_str).collect::<Vec<_>>().join(", ");
+            let none = || format!("the MCP server `{}` has no tool {said}; it has {has}", self.server.name);
+            return Err(ToolFailure::Unavailable(why.unwrap_or_else(none)));
+        };
+        self.server.call(Arc::clone(tool), arguments, time).await
+    }
+}

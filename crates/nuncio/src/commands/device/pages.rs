@@ -1,0 +1,93 @@
+//! The pages of a running device: where they are, and the link that opens them.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+
+use anstream::eprintln;
+use nuncio_core::Code;
+use nuncio_core::ids::ScopeId;
+use nuncio_device::pages::{Door, Notices, Rooms, serve, welcome};
+use nuncio_device::prompt::Prompt;
+use nuncio_device::tools::{Desktop, Notify, Tools};
+use nuncio_device::{Device, DeviceConfig};
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::{SystemClock, SystemEntropy};
+use owo_colors::OwoColorize as _;
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::output::fault;
+
+/// Where the pages are when nobody says otherwise.
+const PORT: u16 = 7480;
+
+/// The pages, before they are served.
+pub(super) struct Pages {
+    listener: std::net::TcpListener,
+    rooms: Rooms,
+    pub(super) opener: Opener,
+}
+
+/// Makes links that open the pages.
+#[derive(Debug, Clone)]
+pub(super) struct Opener {
+    at: SocketAddr,
+    door: Arc<Door>,
+}
+
+impl Opener {
+    /// A link that opens them once.
+    pub(super) fn link(&self) -> String {
+        self.door.link(self.at, &SystemEntropy, SystemClock.now())
+    }
+}
+
+impl Pages {
+    /// At that port of this machine; at the usual one, or any that is free, when none is named.
+    pub(super) async fn at(port: Option<u16>) -> anyhow::Result<Self> {
+        let here = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
+        let listener = match port {
+            Some(port) => here(port).await.map_err(|why| {
+                fault(Code::ListenFailed, format!("the pages cannot be at port {port}: {why}; choose another --port"))
+            })?,
+            None => match here(PORT).await {
+                Ok(listener) => listener,
+                Err(_) => here(0).await?,
+            },
+        };
+        let at = listener.local_addr()?;
+        let rooms = Rooms::new(Arc::new(SystemClock));
+        let opener = Opener { at, door: Arc::clone(&rooms.door) };
+        Ok(Self { listener: listener.into_std()?, rooms, opener })
+    }
+
+    /// Where questions are asked.
+    pub(super) fn prompt(&self) -> Arc<dyn Prompt> {
+        Arc::clone(&self.rooms.desk) as _
+    }
+
+    /// These tools, with notices that are shown on the pages where there is no desktop.
+    pub(super) fn noticing(&self, tools: Tools) -> anyhow::Result<Tools> {
+        let scope = ScopeId::parse("notification:send").map_err(|why| fault(Code::Internal, why.to_string()))?;
+        let board = Arc::clone(&self.rooms.board);
+        Ok(tools.under(scope, Arc::new(Notices { desktop: Notify::on(Desktop::here()), board })))
+    }
+
+    /// Lets the person make this machine a device on a page; none when they stop before that.
+    pub(super) async fn welcome(
+        &self,
+        config: DeviceConfig,
+        stop: CancellationToken,
+    ) -> anyhow::Result<Option<Device>> {
+        let listener = TcpListener::from_std(self.listener.try_clone()?)?;
+        Ok(welcome(config, Arc::clone(&self.rooms.door), listener, stop).await?)
+    }
+
+    /// Serves them until told to stop.
+    pub(super) async fn serve(self, device: Device, stop: CancellationToken) {
+        let served = async { serve(device, self.rooms, TcpListener::from_std(self.listener)?, stop).await };
+        if let Err(error) = served.await {
+            eprintln!("{} {error}", "The pages of the device ended:".red());
+        }
+    }
+}

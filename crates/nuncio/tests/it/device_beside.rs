@@ -1,0 +1,274 @@
+//! Commands beside a device that runs: asked of it over its socket, or done by themselves where none does.
+
+use std::fs;
+use std::io::{Read as _, Write as _};
+use std::os::unix::net::{UnixListener, UnixStream};
+
+use serde_json::{Value, json};
+
+use super::device::Laptop;
+use super::{SCOPE, SECRET};
+use crate::home::mode;
+use crate::process::until;
+
+const PHRASE: &str = "correct horse battery";
+
+impl Laptop {
+    /// A file with a passphrase in it.
+    fn phrase(&self, name: &str, phrase: &str) -> String {
+        let file = self.home.path(name);
+        fs::write(&file, format!("{phrase}\n")).unwrap();
+        file.display().to_string()
+    }
+
+    /// A device of ada's as another shows it.
+    fn shown(&self, place: &str, device: &str) -> Value {
+        let answer = self.device_at(place, &["devices"]).json();
+        let devices = answer["devices"].as_array().unwrap();
+        devices.iter().find(|shown| shown["id"] == device).unwrap_or_else(|| panic!("{answer}")).clone()
+    }
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_else(|| panic!("{value}"))
+}
+
+/// A line on the socket, and the line that comes back.
+fn raw(laptop: &Laptop, line: &[u8]) -> String {
+    let mut stream = UnixStream::connect(laptop.place().join("run.sock")).unwrap();
+    // It may have heard enough before all is said.
+    let _ = stream.write_all(line);
+    let _ = stream.shutdown(std::net::Shutdown::Write);
+    let mut answer = String::new();
+    let _ = stream.read_to_string(&mut answer);
+    answer
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_command_works_while_the_device_runs() {
+    let laptop = Laptop::new();
+    let alone = laptop.device(&["status"]).json();
+    let running = laptop.run();
+    let socket = laptop.place().join("run.sock");
+    assert_eq!(mode(&socket), 0o600);
+    assert_eq!(laptop.device(&["status"]).json(), alone, "the same, whoever says it");
+    assert_eq!(laptop.device(&["agents"]).json(), json!({"agents": []}));
+    let shown = laptop.device(&["allow", "script"]).json();
+    assert_eq!(shown["ask"]["scopes"][0]["granted"], json!(false));
+    assert_eq!(laptop.device(&["allow", "script", "location:read"]).status, Some(2), "it does not ask for that");
+    let allowed = laptop.device(&["allow", "script", SCOPE]).json();
+    assert_eq!(allowed, json!({"agent": "script", "allowed": [SCOPE]}));
+    // It counts at once, in the process that runs.
+    let session = laptop.client.session("script", &[]).await;
+    let answer = laptop.read(&session, "c_1", "treasure.md").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    let number = laptop.device(&["verify", "script"]).json();
+    assert_eq!(text(&number["safety_number"]).split_whitespace().count(), 12, "{number}");
+    assert_eq!(laptop.device(&["accept", "script", "--yes"]).failure().0, "bad_request", "nothing changed");
+    until("it is written down", async || (laptop.device(&["audit"]).json()["verified"] == 1).then_some(())).await;
+    let file = laptop.home.path("audit.jsonl");
+    laptop.device(&["audit", "--export", file.to_str().unwrap()]).json();
+    assert_eq!((fs::read_to_string(&file).unwrap().lines().count(), mode(&file)), (1, 0o600));
+    let pages = laptop.device(&["open"]).json();
+    assert!(text(&pages["url"]).starts_with("http://127.0.0.1:"), "{pages}");
+
+    // Who wants the home for itself is told who has it.
+    for arguments in [&["enrol", laptop.server.url(), "inv_x"][..], &["run"]] {
+        let busy = laptop.device(arguments).failure();
+        assert_eq!(busy.0, "data_dir_in_use", "{arguments:?} {busy:?}");
+    }
+    // Whatever else comes through the socket is answered or dropped.
+    assert!(raw(&laptop, b"{\"do\":\"dance\"}\n").contains("not an order"));
+    assert_eq!(raw(&laptop, b""), "");
+    assert!(raw(&laptop, &vec![b'x'; 1 << 20]).len() < 1000);
+
+    laptop.device(&["revoke", "script"]).json();
+    let answer = laptop.read(&session, "c_2", "treasure.md").await;
+    assert!(!answer.contains(SECRET), "{answer}");
+    running.stop();
+    assert!(!socket.exists());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_device_is_added_trusted_and_removed_beside_a_running_one() {
+    let laptop = Laptop::new();
+    laptop.device(&["allow", "script", SCOPE]).json();
+    let running = laptop.run();
+    let invite = laptop.device(&["invite"]).json();
+    let fingerprint = text(&invite["fingerprint"]);
+    let arguments = ["enrol", text(&invite["url"]), text(&invite["code"]), "--fingerprint", fingerprint];
+    let phone = laptop.device_at("phone", &arguments).json();
+    let (id, own) = (text(&phone["device"]), laptop.device(&["status"]).json());
+    let waiting = laptop.shown("laptop", id);
+    assert_eq!((&waiting["standing"], &waiting["number"]), (&json!("waiting"), &phone["number"]));
+    assert_eq!(laptop.shown("phone", text(&own["device"]))["standing"], "trusted");
+    // For people, the same on both screens, within eighty columns.
+    for (place, shown) in [("laptop", true), ("phone", true), ("laptop", false)] {
+        let command = if shown { "devices" } else { "invite" };
+        let ran = laptop.home.nuncio(&["device", command, "--home"]).arg(laptop.home.path(place)).run();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        assert_eq!(ran.stderr.contains(text(&phone["number"])), shown, "{ran:?}");
+        assert!(ran.stderr.lines().all(|line| line.chars().count() <= 80), "{ran:?}");
+    }
+    // Asked in a terminal, only a yes is one.
+    let command = laptop.home.nuncio(&["device", "trust", id, "--home"]).arg(laptop.place());
+    if let Some(command) = command.in_terminal() {
+        let mut typed = command.typed();
+        until("it asks", async || typed.stdout().contains("Is it the same?").then_some(())).await;
+        typed.line("no");
+        let ran = typed.ended();
+        assert_eq!(ran.status, Some(2), "{ran:?}");
+        assert_eq!(laptop.shown("laptop", id)["standing"], "waiting");
+    }
+    assert_eq!(laptop.device(&["trust", id]).json(), json!({"trusted": id}));
+    assert_eq!(laptop.shown("laptop", id)["standing"], "trusted");
+
+    // What the laptop allows, the phone does.
+    running.stop();
+    let running = laptop.run_at("phone");
+    let session = laptop.client.session("script", &[]).await;
+    let answer = laptop.read(&session, "c_1", "treasure.md").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    running.stop();
+
+    let running = laptop.run();
+    assert_eq!(laptop.device(&["remove", id]).json(), json!({"removed": id}));
+    assert_eq!(laptop.shown("laptop", id)["standing"], "removed");
+    assert_eq!(laptop.device_at("phone", &["devices"]).failure().0, "device_refused");
+    let oneself = laptop.device(&["remove", text(&own["device"])]).failure();
+    assert!(oneself.1.contains("another device"), "{oneself:?}");
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_brings_a_device_back_and_a_passphrase_is_never_shown() {
+    let laptop = Laptop::new();
+    laptop.device(&["allow", "script", SCOPE]).json();
+    let (right, wrong) = (laptop.phrase("right", PHRASE), laptop.phrase("wrong", "another long phrase"));
+    let (short, file) = (laptop.phrase("short", "short"), laptop.home.path("backup.json").display().to_string());
+    let running = laptop.run();
+    assert_eq!(laptop.device(&["backup", "--passphrase-file", &short]).failure().0, "bad_request");
+    let saved = laptop.device(&["backup", "--file", &file, "--passphrase-file", &right]).json();
+    assert_eq!((text(&saved["file"]), mode(file.as_ref())), (file.as_str(), 0o600));
+    assert_eq!(laptop.device(&["recover", "--passphrase-file", &right]).failure().0, "bad_request", "it is here");
+    running.stop();
+
+    let arguments = ["restore", file.as_str(), "--passphrase-file"];
+    let refused = laptop.device_at("new", &[&arguments[..], &[&wrong]].concat()).failure();
+    assert_eq!(refused.0, "backup_unreadable", "{refused:?}");
+    let used = laptop.device(&[&arguments[..], &[&right]].concat()).failure();
+    assert_eq!(used.0, "data_dir_in_use", "{used:?}");
+    assert_eq!(laptop.device_at("new", &["restore", &right]).status, Some(2), "that is no backup");
+    let restored = laptop.device_at("new", &[&arguments[..], &[&right]].concat()).json();
+    assert_eq!((&restored["device"], &restored["person"]), (&saved["device"], &json!("ada")));
+    let running = laptop.run_at("new");
+    let session = laptop.client.session("script", &[]).await;
+    let answer = laptop.read(&session, "c_1", "treasure.md").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    running.stop();
+
+    // Without the file: a new device, for which the old one vouches. The passphrase comes through a pipe.
+    let code = super::invite(&laptop.home, "ada");
+    laptop.device_at("phone", &["enrol", laptop.server.url(), &code]).json();
+    let running = laptop.run_at("phone");
+    let mut typed = laptop.command_at("phone", &["recover"]).typed();
+    typed.line(PHRASE);
+    let recovered = typed.ended().json();
+    assert_eq!(recovered, json!({"recovered": saved["device"]}));
+    let answer = laptop.read(&session, "c_2", "treasure.md").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    running.stop();
+
+    // Typed, it is not to be seen.
+    let command = laptop.home.nuncio(&["device", "backup", "--home"]).arg(laptop.home.path("phone"));
+    let Some(command) = command.in_terminal() else { return };
+    let mut typed = command.typed();
+    for prompt in ["Passphrase:", "Once more:"] {
+        until(prompt, async || typed.stdout().contains(prompt).then_some(())).await;
+        typed.line(PHRASE);
+    }
+    until("it is done", async || typed.stdout().contains("are kept at").then_some(())).await;
+    let ran = typed.ended();
+    assert_eq!(ran.status, Some(0), "{ran:?}");
+    assert!(!ran.stdout.contains(PHRASE), "{ran:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn commands_at_the_same_time_do_not_disturb_each_other() {
+    let laptop = Laptop::new();
+    let at_once = |what: &str| {
+        std::thread::scope(|scope| {
+            let allow = || laptop.device(&["allow", "script", SCOPE]);
+            let begin = |_| [scope.spawn(|| laptop.device(&["status"])), scope.spawn(allow)];
+            let begun: Vec<_> = (0..3).flat_map(begin).collect();
+            let calls: Vec<_> = begun.into_iter().map(|call| call.join().unwrap()).collect();
+            // Of two that allow the same at once, one may be told that it changed meanwhile; none that the home is busy.
+            for ran in &calls {
+                assert!(!ran.stdout.contains("data_dir_in_use"), "{what}: {ran:?}");
+            }
+            assert!(calls.iter().filter(|ran| ran.status == Some(0)).count() >= 4, "{what}: {calls:?}");
+        });
+    };
+    at_once("while no device runs");
+    let running = laptop.run();
+    at_once("beside one that runs");
+    let agents = laptop.device(&["agents"]).json();
+    assert_eq!(agents["agents"][0]["allowed"], json!([SCOPE]));
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_socket_nobody_answers_on_is_passed_over_or_named() {
+    let laptop = Laptop::new();
+    let socket = laptop.place().join("run.sock");
+    // What a process that was killed leaves.
+    laptop.run().kill9();
+    assert!(socket.exists());
+    assert_eq!(laptop.device(&["status"]).json()["person"], "ada");
+    let running = laptop.run();
+    assert_eq!(laptop.device(&["status"]).json()["person"], "ada");
+    running.stop();
+    // Somebody who takes orders and says nothing.
+    let listener = UnixListener::bind(&socket).unwrap();
+    let silent = laptop.device(&["status"]).failure();
+    assert_eq!(silent.0, "data_dir_in_use", "{silent:?}");
+    assert!(silent.1.contains("does not answer"), "{silent:?}");
+    drop(listener);
+    assert_eq!(laptop.device(&["status"]).json()["person"], "ada");
+
+    // A home too deep for the address of a socket.
+    let deep = format!("{}/laptop", "deep".repeat(40));
+    let code = super::invite(&laptop.home, "ada");
+    laptop.device_at(&deep, &["enrol", laptop.server.url(), &code]).json();
+    let running = laptop.run_at(&deep);
+    assert!(laptop.home.path(&deep).join("run.sock").exists());
+    assert_eq!(laptop.device_at(&deep, &["status"]).json()["person"], "ada");
+    running.stop();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_whose_keys_changed_is_accepted_once_its_number_was_compared() {
+    let laptop = Laptop::new();
+    laptop.device(&["allow", "script", SCOPE]).json();
+    let running = laptop.run();
+    let session = laptop.client.session("script", &[]).await;
+    assert!(laptop.read(&session, "c_1", "treasure.md").await.contains(SECRET));
+    let before = laptop.device(&["verify", "script"]).json();
+    running.stop();
+
+    let laptop = laptop.lose_the_agents_keys();
+    let running = laptop.run();
+    let session = laptop.client.session("script", &[]).await;
+    let answer = laptop.read(&session, "c_2", "treasure.md").await;
+    assert!(!answer.contains(SECRET), "{answer}");
+    // Where nobody sits, nothing is accepted without a word.
+    assert_eq!(laptop.device(&["accept", "script"]).status, Some(2));
+    let accepted = laptop.device(&["accept", "script", "--yes"]).json();
+    assert_eq!(accepted["was"], before["safety_number"]);
+    assert_ne!(accepted["safety_number"], before["safety_number"]);
+    assert_eq!(laptop.device(&["verify", "script"]).json()["safety_number"], accepted["safety_number"]);
+    assert_eq!(laptop.device(&["accept", "script", "--yes"]).failure().0, "bad_request", "once is enough");
+    let answer = laptop.read(&session, "c_3", "treasure.md").await;
+    assert!(answer.contains(SECRET), "{answer}");
+    running.stop();
+}

@@ -1,0 +1,230 @@
+//! The tools of a person's own, in the real `nuncio device run`: programs that reach what their files name, and MCP
+//! servers.
+
+use std::fs;
+use std::io::{BufRead as _, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use nuncio_testkit::is_alive;
+use serde_json::{Value, json};
+
+use super::device::Laptop;
+use super::{SCOPE, free_port};
+use crate::client::{call, last_text};
+use crate::process::until;
+
+/// What the agent would like to do on the device.
+const WISHES: &str = r#"
+[[scope]]
+id = "maths:run"
+label = "Do maths"
+sensitivity = "low"
+
+[[scope]]
+id = "words:read"
+label = "Repeat words"
+sensitivity = "low"
+
+[[tool]]
+name = "add"
+description = "Adds."
+scope = "maths:run"
+input = { type = "object" }
+run = { device = true }
+
+[[tool]]
+name = "subtract"
+description = "Subtracts."
+scope = "maths:run"
+input = { type = "object" }
+run = { device = true }
+
+[[tool]]
+name = "echo"
+description = "Says it again."
+scope = "words:read"
+input = { type = "object" }
+run = { device = true }
+"#;
+
+impl Laptop {
+    /// With an agent that may do all of it.
+    fn with_wishes() -> Self {
+        let laptop = Self::with(WISHES);
+        laptop.device(&["allow", "script", SCOPE, "maths:run", "words:read"]).json();
+        laptop
+    }
+
+    fn write(&self, path: &str, text: &str) -> PathBuf {
+        let path = self.place().join(path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// What an agent hears when it calls a tool.
+    async fn tries(&self, session: &str, tool: &str, input: Value) -> String {
+        static CALLS: AtomicUsize = AtomicUsize::new(0);
+        let id = format!("c_{}", CALLS.fetch_add(1, Ordering::SeqCst));
+        let script = json!([[call(&id, tool, input)], [{"echo": "results"}]]);
+        let turn = self.client.play(session, script).await;
+        let results: Vec<Value> = serde_json::from_str(&last_text(turn["messages"].as_array().unwrap())).unwrap();
+        results[0].as_str().map_or_else(|| results[0].to_string(), str::to_owned)
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_mcp_server_of_the_persons_own_is_started_when_needed_and_again_when_it_dies() {
+    let laptop = Laptop::with_wishes();
+    // It notes who it is and what it was told, and is then the real server.
+    let (pid, told) = (laptop.place().join("pid"), laptop.place().join("environment"));
+    let line = format!("echo $$ > {}; env > {}; exec \"$0\" demo script", pid.display(), told.display());
+    let line = format!("command = [\"sh\", \"-c\", {line:?}, {:?}]\n", env!("CARGO_BIN_EXE_nuncio"));
+    laptop.write("mcp/demo.toml", &format!("{line}scope = \"maths:run\"\n[tools]\necho = \"words:read\"\n"));
+    let running = laptop.to_run().env("SECRET_OF_OURS", "x").start();
+    let session = laptop.client.session("script", &[]).await;
+    assert!(!pid.exists(), "nobody needed it yet");
+
+    let sum = laptop.tries(&session, "add", json!({"a": 20, "b": 22})).await;
+    assert_eq!(sum, json!({"text": "42"}).to_string());
+    let first: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    let environment = fs::read_to_string(&told).unwrap();
+    assert!(!environment.contains("SECRET_OF_OURS") && environment.contains("PATH="), "{environment}");
+    // Structured where the server has it so, checked by what the server asks, and only what it has.
+    let said = laptop.tries(&session, "echo", json!({"text": "good day"})).await;
+    assert_eq!(said, json!({"text": "good day"}).to_string());
+    let wrong = laptop.tries(&session, "add", json!({"a": "many", "b": 1})).await;
+    assert!(wrong.contains("/a"), "{wrong}");
+    let none = laptop.tries(&session, "subtract", json!({"a": 1, "b": 1})).await;
+    assert!(none.contains("no such tool"), "{none}");
+    assert_eq!(fs::read_to_string(&pid).unwrap().trim(), first.to_string(), "one process does it all");
+
+    let process = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
+    rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
+    until("it answers again", async || {
+        let sum = laptop.tries(&session, "add", json!({"a": 20, "b": 22})).await;
+        sum.contains("42").then_some(())
+    })
+    .await;
+    let second: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
+    assert!(first != second && !is_alive(first) && is_alive(second));
+    running.stop();
+    until("it ends with the device", async || (!is_alive(second)).then_some(())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_does_not_start_takes_nothing_else_with_it() {
+    let laptop = Laptop::with_wishes();
+    laptop.write("mcp/broken.toml", "command = [\"/none\"]\nscope = \"maths:run\"\n");
+    laptop.write("mcp/gone.toml", "url = \"http://127.0.0.1:9/mcp\"\n[tools]\necho = \"words:read\"\n");
+    let running = laptop.run();
+    let session = laptop.client.session("script", &[]).await;
+    let sum = laptop.tries(&session, "add", json!({"a": 1, "b": 1})).await;
+    assert!(sum.contains("the MCP server `broken` cannot be used"), "{sum}");
+    let said = laptop.tries(&session, "echo", json!({"text": "x"})).await;
+    assert!(said.contains("the MCP server `gone` cannot be used"), "{said}");
+    let read = laptop.tries(&session, "read_file", json!({"path": "treasure.md"})).await;
+    assert!(read.contains(super::SECRET), "{read}");
+    running.stop();
+    let codes: Vec<_> = laptop.device(&["audit"]).json()["entries"].as_array().unwrap().clone();
+    let codes: Vec<_> = codes.iter().map(|entry| entry["reason"].as_str().unwrap_or("-").to_owned()).collect();
+    assert_eq!(codes, ["TOOL_UNAVAILABLE", "TOOL_UNAVAILABLE", "-"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_program_of_the_persons_own_reads_what_its_file_names_and_not_the_devices_keys() {
+    let laptop = Laptop::with_wishes();
+    let named = laptop.home.path("named.txt");
+    fs::write(&named, "what was named").unwrap();
+    let head = format!(
+        "name = \"read_file\"\nscope = {SCOPE:?}\ncommand = [\"sh\", \"-c\", \"cat $(sed 's/.*:\\\"//; s/\\\".*//')\"]\n\
+         description = \"Reads a file\"\ntimeout_ms = 20000\n"
+    );
+    let input = "[input.properties.path]\ntype = \"string\"\nminLength = 3\n[input]\ntype = \"object\"\n";
+    laptop.write("tools/read.toml", &format!("{head}read = [{:?}]\n{input}", named.to_str().unwrap()));
+    let running = laptop.run();
+    let session = laptop.client.session("script", &[]).await;
+    let path = |path: PathBuf| json!({"path": path.to_str().unwrap()});
+    let read = laptop.tries(&session, "read_file", path(named)).await;
+    assert!(read.contains("what was named"), "{read}");
+    if nuncio_device::tools::confinement().files {
+        for shut in [laptop.place().join("keys.db"), laptop.home.path("policy.toml"), "/etc/passwd".into()] {
+            let read = laptop.tries(&session, "read_file", path(shut)).await;
+            assert!(read.contains("the program failed"), "{read}");
+        }
+    }
+    let wrong = laptop.tries(&session, "read_file", json!({"path": "a"})).await;
+    assert!(wrong.contains("/path"), "{wrong}");
+    running.stop();
+    let status = laptop.device(&["status"]).json();
+    assert_eq!(status["programs"], json!(nuncio_device::tools::confinement()), "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_mcp_server_that_runs_already_is_asked_at_its_address() {
+    let script = std::env::var_os("NUNCIO_TEST_MCP_EVERYTHING");
+    let script = script.expect("NUNCIO_TEST_MCP_EVERYTHING must name dist/index.js of @modelcontextprotocol/server-everything: run `cargo xtask test`");
+    let port = free_port();
+    let mut server = Command::new("node");
+    server.arg(script).arg("streamableHttp").env("PORT", port.to_string()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let mut server = server.spawn().unwrap();
+    let mut lines = BufReader::new(server.stderr.take().unwrap()).lines().map_while(Result::ok);
+    assert!(lines.any(|line| line.contains("listening on port")), "it starts");
+    std::thread::spawn(move || lines.count());
+
+    let laptop = Laptop::with_wishes();
+    let file = format!("url = \"http://127.0.0.1:{port}/mcp\"\nscope = \"words:read\"\n");
+    laptop.write("mcp/everything.toml", &file);
+    let running = laptop.run();
+    let session = laptop.client.session("script", &[]).await;
+    let said = laptop.tries(&session, "echo", json!({"message": "hello"})).await;
+    server.kill().unwrap();
+    server.wait().unwrap();
+    assert_eq!(said, json!({"text": "Echo: hello"}).to_string());
+    running.stop();
+}
+
+/// A device with one wrong file does not start with the rest: its person would not notice.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_wrong_file_is_named_and_nothing_starts() {
+    let laptop = Laptop::with_wishes();
+    let tool = "name = \"t\"\nscope = \"words:read\"\ncommand = [\"sh\"]\n";
+    let server = "command = [\"sh\"]\nscope = \"words:read\"\n";
+    let wrong = [
+        ("tools/a.toml", format!("{tool}colour = 1\n"), "colour"),
+        ("tools/a.toml", format!("{tool}read = [\"../keys.db\"]\n"), "`read`"),
+        ("tools/a.toml", format!("{tool}write = [\"/none\"]\n"), "`write`"),
+        ("tools/a.toml", format!("{tool}[input]\ntype = \"array\"\n"), "`input`"),
+        ("tools/a.toml", "not toml".to_owned(), "a.toml"),
+        ("mcp/a.toml", format!("{server}url = \"http://127.0.0.1/\"\n"), "`url`"),
+        ("mcp/a.toml", "scope = \"words:read\"\n".to_owned(), "`command`"),
+        ("mcp/a.toml", "command = [\"sh\"]\n".to_owned(), "`scope`"),
+        ("mcp/a.toml", format!("{server}port = 1\n"), "port"),
+        ("mcp/a.toml", "scope = \"words:read\"\nurl = \"http://example.com/mcp\"\n".to_owned(), "`url`"),
+        ("mcp/a.toml", "scope = \"words:read\"\nurl = \"file:///mcp\"\n".to_owned(), "`url`"),
+        ("mcp/no name.toml", server.to_owned(), "name"),
+        ("place.toml", "latitude = 1.0\n".to_owned(), "longitude"),
+    ];
+    for (file, text, said) in wrong {
+        let path = laptop.write(file, &text);
+        let (code, message) = laptop.to_run().run().failure();
+        assert_eq!(code, "config_invalid", "{message}");
+        assert!(message.contains(path.to_str().unwrap()) && message.contains(said), "{file}: {message}");
+        fs::remove_file(path).unwrap();
+    }
+    for twice in ["tools/b.toml", "mcp/b.toml"] {
+        laptop.write("tools/a.toml", tool);
+        let text = if twice.starts_with("mcp") { "command = [\"sh\"]\n[tools]\nt = \"words:read\"\n" } else { tool };
+        let path = laptop.write(twice, text);
+        let (code, message) = laptop.to_run().run().failure();
+        assert!(code == "config_invalid" && message.contains("already"), "{message}");
+        fs::remove_file(path).unwrap();
+    }
+    for folder in [laptop.place(), laptop.home.path("."), laptop.place().join("tools")] {
+        let refused = laptop.to_run().arg("--folder").arg(&folder).run();
+        assert_eq!(refused.status, Some(2), "{refused:?}");
+        assert!(refused.stdout.contains("keys") || refused.stderr.contains("keys"), "{refused:?}");
+    }
+}

@@ -1,0 +1,164 @@
+//! The pages of a person's device, in a real browser, served by the real program, with a real agent at a real relay.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nuncio_server::fetch::install_crypto;
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::everyone::accessible;
+use crate::client::{Client, call};
+use crate::home::{Home, SCRIPTED};
+use crate::process::{Server, until};
+use crate::webdriver::{Browser, Reader};
+
+#[path = "device/calls.rs"]
+mod calls;
+#[path = "device/consent.rs"]
+mod consent;
+#[path = "device/door.rs"]
+mod door;
+#[path = "device/happened.rs"]
+mod happened;
+#[path = "device/talk.rs"]
+mod talk;
+#[path = "device/welcome.rs"]
+mod welcome;
+
+/// What a note says that only the person and the agent may read.
+const NOTE: &str = "the treasure lies under the third oak";
+
+/// An agent with a tool on the person's device at each stake.
+fn agent(more: &str) -> String {
+    let scope = |id: &str, label: &str, sensitivity: &str| {
+        format!("\n[[scope]]\nid = {id:?}\nlabel = {label:?}\nsensitivity = {sensitivity:?}\n")
+    };
+    let tool = |name: &str, description: &str, scope: &str| {
+        format!(
+            "\n[[tool]]\nname = {name:?}\ndescription = {description:?}\nscope = {scope:?}\ntimeout_ms = 5000\n\
+             input = {{ type = \"object\", properties = {{ path = {{ type = \"string\" }}, title = {{ type = \"string\" }} }}, additionalProperties = false }}\n\
+             run = {{ device = true }}\n"
+        )
+    };
+    let scopes = scope("filesystem:read", "Read local files", "medium")
+        + &scope("location:read", "Read your location", "high")
+        + &scope("notification:send", "Send notifications", "low")
+        + &scope("garden:water", "Water the garden", "low");
+    let tools = tool("read_file", "Reads a file of the person's.", "filesystem:read")
+        + &tool("where_am_i", "Says where the person is.", "location:read")
+        + &tool("tell", "Tells the person something.", "notification:send")
+        + &tool("water", "Waters the garden.", "garden:water");
+    format!("{SCRIPTED}{scopes}{tools}{more}")
+}
+
+/// A person at the pages of their device.
+struct Person {
+    browser: Browser,
+    device: Option<Server>,
+    link: String,
+    client: Client,
+    session: String,
+    _server: Server,
+    home: Home,
+}
+
+impl Person {
+    async fn ada() -> Self {
+        Self::reading(Reader::default()).await
+    }
+
+    /// Ada, whose device was let in and runs, and who opened its pages.
+    async fn reading(reader: Reader) -> Self {
+        install_crypto();
+        let home = Home::with_agent(&agent(""));
+        let key = home.key(&["--person", "ada"]);
+        let server = home.start();
+        let code = home.desk(&["user", "invite", "ada"]).json()["code"].as_str().unwrap().to_owned();
+        let place = home.path("laptop");
+        home.nuncio(&["--json", "device", "enrol", server.url(), &code]).arg("--home").arg(&place).run().json();
+        fs::write(place.join("place.toml"), "latitude = 52.5\nlongitude = 13.4\nlabel = \"Berlin\"\n").unwrap();
+        fs::create_dir(home.path("notes")).unwrap();
+        fs::write(home.path("notes/treasure.md"), NOTE).unwrap();
+        let client = server.aap_with_key(&key);
+        let session = client.session("script", &[]).await;
+        let device = run(&home);
+        let link = device.greeting["pages"].as_str().unwrap().to_owned();
+        let browser = Browser::open(reader).await;
+        browser.go(&link).await;
+        Self { browser, device: Some(device), link, client, session, _server: server, home }
+    }
+
+    /// The address of a page.
+    fn page(&self, path: &str) -> String {
+        format!("{}{path}", self.link.split("/open").next().unwrap())
+    }
+
+    async fn go(&self, path: &str) {
+        self.browser.go(&self.page(path)).await;
+    }
+
+    /// Allows the agent these permissions, by the page.
+    async fn allow(&self, scopes: &[&str]) {
+        self.go("/agents/script").await;
+        for scope in scopes {
+            let switch = format!("#on-{}", scope.replace(':', "-"));
+            if self.browser.eval(&format!("document.querySelector({switch:?}).checked")).await == false {
+                self.browser.click(&switch).await;
+            }
+        }
+        self.browser.click("#consent button[type=submit]").await;
+        self.browser.until("document.querySelector('.news')").await;
+    }
+
+    /// The agent calls a tool; what it says in the end.
+    fn calls(&self, id: &str, tool: &str, arguments: Value) -> JoinHandle<String> {
+        let (client, session) = (self.client.clone(), self.session.clone());
+        let script = json!([[call(id, tool, arguments)], [{"text": "It says: "}, {"echo": "results"}]]);
+        tokio::spawn(async move { client.play(&session, script).await.to_string() })
+    }
+
+    /// What the device wrote down, after its chain was proved.
+    fn log(&mut self) -> Vec<Value> {
+        // One process uses the folder at a time.
+        self.device.take().into_iter().for_each(Server::stop);
+        let log = self.home.nuncio(&["--json", "device", "audit"]).arg("--home").arg(self.home.path("laptop")).run();
+        log.json()["entries"].as_array().unwrap().clone()
+    }
+
+    async fn no_complaints(&self) {
+        assert_eq!(self.browser.complaints().await, Vec::<String>::new());
+    }
+}
+
+/// `nuncio device run`, asking on its pages.
+fn run(home: &Home) -> Server {
+    let run = home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--folder").arg(home.path("notes"));
+    run.arg("--home").arg(home.path("laptop")).start()
+}
+
+/// How the page looks, kept for people to look at.
+async fn picture(browser: &Browser, name: &str) {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("../screenshots");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join(format!("{name}.png")), browser.screenshot().await).unwrap();
+}
+
+/// The page as everyone sees it: by two languages, two themes, and two widths, with nothing to hinder anyone.
+async fn for_everyone(person: &Person, path: &str, name: &str) {
+    let browser = &person.browser;
+    for language in ["zh-CN", "en"] {
+        let joint = if path.contains('?') { '&' } else { '?' };
+        person.go(&format!("{path}{joint}lang={language}")).await;
+        browser.until(&format!("document.documentElement.lang === {language:?}")).await;
+        for (width, dark) in [(1280, false), (1280, true), (360, false), (360, true)] {
+            browser.look(Reader { width, dark, ..Reader::default() }).await;
+            let what = format!("{name}-{language}-{width}-{}", if dark { "dark" } else { "light" });
+            accessible(browser, &what).await;
+            let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+            assert_eq!(browser.eval(sideways).await, false, "{what} scrolls sideways");
+            picture(browser, &what).await;
+        }
+    }
+    browser.look(Reader::default()).await;
+}

@@ -1,0 +1,158 @@
+//! A call that waits: seen whole, answered once, and refused by silence.
+
+use super::*;
+use crate::webdriver::{ENTER, ESCAPE, TAB};
+
+/// The card of the call that waits.
+const CARD: &str = "document.querySelector('.call')";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_shows_what_it_is_and_runs_only_when_it_is_allowed() {
+    let mut ada = Person::ada().await;
+    ada.allow(&["filesystem:read", "location:read"]).await;
+    ada.go("/").await;
+    let answer = ada.calls("c1", "read_file", json!({"path": "treasure.md"}));
+    let said = ada.browser.until(&format!("{CARD}?.innerText")).await;
+    let said = said.as_str().unwrap();
+    for words in [
+        "script wants to run read_file",
+        "\"path\": \"treasure.md\"",
+        "Read local files",
+        "Something at stake",
+        "by the keys it showed",
+        "s left",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    assert!(ada.browser.eval("document.title").await.as_str().unwrap().starts_with("(1) "));
+    assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "deny", "Deny has the focus");
+    accessible(&ada.browser, "a call").await;
+    picture(&ada.browser, "call-1280").await;
+    ada.browser.look(Reader { width: 360, dark: true, ..Reader::default() }).await;
+    picture(&ada.browser, "call-360-dark").await;
+    ada.browser.look(Reader::default()).await;
+    ada.browser.until("document.querySelector('[data-part=allow]').getAttribute('aria-disabled') === 'false'").await;
+    ada.browser.click("[data-part=allow]").await;
+    let answer = answer.await.unwrap();
+    assert!(answer.contains(NOTE), "{answer}");
+    ada.browser.until(&format!("!{CARD}")).await;
+
+    // Now it is silent for a while; what is high asks each time, and Enter is no.
+    let silent = ada.calls("c2", "read_file", json!({"path": "treasure.md"})).await.unwrap();
+    assert!(silent.contains(NOTE), "{silent}");
+    let place = ada.calls("c3", "where_am_i", json!({}));
+    ada.browser.until(CARD).await;
+    ada.browser.until("document.querySelector('[data-part=deny]').getAttribute('aria-disabled') === 'false'").await;
+    ada.browser.press(None, &[ENTER]).await;
+    let place = place.await.unwrap();
+    assert!(place.contains("the person refused it"), "{place}");
+    ada.no_complaints().await;
+    let log = ada.log();
+    let became: Vec<_> = log.iter().map(|entry| (entry["status"].clone(), entry["asked"].clone())).collect();
+    assert_eq!(became, [(json!("ok"), json!(true)), (json!("ok"), json!(false)), (json!("denied"), json!(true))]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_click_counts_in_the_first_half_second() {
+    let ada = Person::ada().await;
+    ada.allow(&["location:read"]).await;
+    ada.go("/").await;
+    // Clicks the moment the card is there, as somebody would who meant something else.
+    ada.browser
+        .run(
+            "window.clicked = 0; new MutationObserver(() => { const button = document.querySelector('[data-part=allow]'); \
+             if (button && !window.clicked) { window.clicked = 1; button.click(); } })\
+             .observe(document.body, { childList: true, subtree: true })",
+            &[],
+        )
+        .await;
+    let answer = ada.calls("c1", "where_am_i", json!({}));
+    ada.browser.until("window.clicked === 1").await;
+    ada.browser.until("document.querySelector('[data-part=deny]')?.getAttribute('aria-disabled') === 'false'").await;
+    ada.browser.click("[data-part=deny]").await;
+    let answer = answer.await.unwrap();
+    assert!(answer.contains("the person refused it"), "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_any_page_a_question_comes_first_and_what_was_typed_stays() {
+    let ada = Person::ada().await;
+    ada.allow(&["location:read"]).await;
+    ada.go("/agents").await;
+    ada.browser.write("#agent", "half a wo").await;
+    let answer = ada.calls("c1", "where_am_i", json!({}));
+    ada.browser.until("document.querySelector('#ask[open] .call')").await;
+    assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "deny");
+    accessible(&ada.browser, "a call before another page").await;
+    picture(&ada.browser, "call-before-page").await;
+    // Esc is no way round it, and the keyboard stays inside.
+    ada.browser.press(None, &[ESCAPE]).await;
+    assert_eq!(ada.browser.eval("document.querySelector('#ask').open").await, true);
+    ada.browser.until("document.querySelector('[data-part=allow]').getAttribute('aria-disabled') === 'false'").await;
+    ada.browser.press(None, &[TAB]).await;
+    assert_eq!(ada.browser.eval("document.activeElement.dataset.part").await, "allow");
+    ada.browser.press(None, &[ENTER]).await;
+    let answer = answer.await.unwrap();
+    assert!(answer.contains("Berlin"), "{answer}");
+    ada.browser.until("!document.querySelector('#ask').open").await;
+    assert_eq!(ada.browser.eval("document.querySelector('#agent').value").await, "half a wo");
+    ada.no_complaints().await;
+}
+
+/// Half a minute of silence, really; and the device ends in the middle of another question.
+#[tokio::test(flavor = "multi_thread")]
+async fn silence_is_no_and_a_device_that_ends_while_it_asks_runs_nothing() {
+    let mut ada = Person::reading(Reader { language: "zh-CN", ..Reader::default() }).await;
+    ada.allow(&["location:read"]).await;
+    ada.go("/").await;
+    let answer = ada.calls("c1", "where_am_i", json!({}));
+    let said = ada.browser.until(&format!("{CARD}?.innerText")).await;
+    assert!(said.as_str().unwrap().contains("script 想要运行 where_am_i"), "{said}");
+    assert!(
+        ada.browser
+            .until("document.querySelector('.call.soon')?.innerText")
+            .await
+            .as_str()
+            .unwrap()
+            .contains("不回答即视为拒绝")
+    );
+    let answer = answer.await.unwrap();
+    assert!(answer.contains("did not answer in time"), "{answer}");
+    ada.browser.until(&format!("!{CARD} && !document.getElementById('no-calls').hidden")).await;
+
+    let answer = ada.calls("c2", "where_am_i", json!({}));
+    ada.browser.until(CARD).await;
+    ada.device.take().unwrap().kill9();
+    // The page says so, and has nothing left that could be answered.
+    ada.browser.until(&format!("!document.getElementById('lost').hidden && !{CARD}")).await;
+    picture(&ada.browser, "lost").await;
+    ada.device = Some(run(&ada.home));
+    let answer = answer.await.unwrap();
+    assert!(!answer.contains("Berlin"), "{answer}");
+    let log = ada.log();
+    assert_eq!((log.len(), &log[0]["reason"]), (2, &json!("user_timeout")));
+    assert_ne!(log[1]["status"], "ok");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_tells_is_shown_on_the_page_as_its_words() {
+    let ada = Person::ada().await;
+    ada.allow(&["notification:send"]).await;
+    ada.go("/agents").await;
+    ada.browser.until("document.querySelector('#ask')").await;
+    // Nobody has a desktop here; the page says it, and nothing in it becomes markup.
+    let shown = until("the page listens", async || {
+        let said = ada.calls("c1", "tell", json!({"path": "x", "title": "<b>Rain</b> at five"})).await.unwrap();
+        said.contains("shown").then_some(said)
+    })
+    .await;
+    assert!(shown.contains("true"), "{shown}");
+    let notice = ada.browser.until("document.querySelector('.notices li')?.innerText").await;
+    let notice = notice.as_str().unwrap();
+    assert!(notice.contains("script tells you:") && notice.contains("<b>Rain</b> at five"), "{notice}");
+    accessible(&ada.browser, "a notice").await;
+    picture(&ada.browser, "notice").await;
+    ada.browser.click(".notices button").await;
+    ada.browser.until("!document.querySelector('.notices li')").await;
+    ada.no_complaints().await;
+}

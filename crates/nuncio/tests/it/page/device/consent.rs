@@ -1,0 +1,118 @@
+//! Being asked for permission, being asked again after a change, and taking it all back.
+
+use super::*;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_sees_who_asks_and_allows_exactly_what_they_switch_on() {
+    let mut ada = Person::ada().await;
+    ada.go("/agents").await;
+    ada.browser.write("#agent", "script").await;
+    ada.browser.click("[action='/agents/find'] button").await;
+    ada.browser.until("document.getElementById('consent')").await;
+    let browser = &ada.browser;
+    let text = browser.eval("document.querySelector('main').innerText").await;
+    let text = text.as_str().unwrap();
+    for said in ["asks you for permission", "How we know it is this agent", "Much at stake", "If you say no"] {
+        assert!(text.contains(said), "{said}: {text}");
+    }
+    // The most sensitive first; nothing above low is switched on; the agent's own words are marked.
+    let order = browser.eval("[...document.querySelectorAll('.scope input')].map(it => [it.value, it.checked])").await;
+    assert_eq!(
+        order,
+        json!([
+            ["location:read", false],
+            ["filesystem:read", false],
+            ["garden:water", true],
+            ["notification:send", true],
+        ])
+    );
+    let theirs = "document.querySelector('#scope-garden-water').innerText.includes('the agent’s own')";
+    assert_eq!(browser.eval(theirs).await, true);
+    for_everyone(&ada, "/agents/script", "consent").await;
+
+    ada.go("/agents/script").await;
+    ada.browser.click("#on-filesystem-read").await;
+    ada.browser.click("#on-garden-water").await;
+    ada.browser.run("document.querySelector('#term-filesystem-read').value = 'day'", &[]).await;
+    ada.browser.click("#consent button[type=submit]").await;
+    ada.browser.until("document.querySelector('.news')").await;
+    let on = ada.browser.eval("[...document.querySelectorAll('.scope input:checked')].map(it => it.value)").await;
+    assert_eq!(on, json!(["filesystem:read", "notification:send"]));
+    let number = ada.browser.eval("document.querySelector('.number')?.innerText ?? ''").await;
+    assert!(number.as_str().unwrap().chars().filter(char::is_ascii_digit).count() >= 60, "{number}");
+    for_everyone(&ada, "/agents", "agents").await;
+    ada.no_complaints().await;
+    ada.device.take().into_iter().for_each(Server::stop);
+    let known = ada.home.nuncio(&["--json", "device", "agents"]).arg("--home").arg(ada.home.path("laptop")).run();
+    assert_eq!(known.json()["agents"][0]["allowed"], json!(["filesystem:read", "notification:send"]));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_that_changed_asks_again_and_what_did_not_change_goes_on() {
+    let ada = Person::ada().await;
+    ada.allow(&["filesystem:read", "notification:send", "location:read"]).await;
+    // From now on it wants a path, and somebody may ask for a camera too.
+    let changed = agent("").replacen(
+        "additionalProperties = false }",
+        "required = [\"path\"], additionalProperties = false }",
+        1,
+    );
+    ada.home.write_agent(&changed);
+    ada.go("/").await;
+    until("the page says that it changed", async || {
+        ada.go("/").await;
+        (ada.browser.eval("document.querySelector('.rows')?.innerText ?? ''").await != "").then_some(())
+    })
+    .await;
+    for_everyone(&ada, "/", "home-changed").await;
+    ada.browser.click(".rows a").await;
+    ada.browser.until("document.querySelector('.change')").await;
+    let said = ada.browser.eval("document.querySelector('.change').innerText").await;
+    let said = said.as_str().unwrap();
+    for words in ["Since version 1", "wants an argument that could be left out", "read_file", "Goes on meanwhile"] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+    let waits = ada
+        .browser
+        .eval("[...document.querySelectorAll('.scope:has(.notice) input')].map(it => [it.value, it.checked])");
+    assert_eq!(waits.await, json!([["filesystem:read", false]]), "what changed is not switched on by itself");
+    for_everyone(&ada, "/agents/script", "asked-again").await;
+
+    ada.allow(&["filesystem:read"]).await;
+    assert_eq!(ada.browser.eval("document.querySelector('.change')").await, json!(null));
+    let on = ada.browser.eval("[...document.querySelectorAll('.scope input:checked')].map(it => it.value)").await;
+    assert_eq!(on, json!(["location:read", "filesystem:read", "garden:water", "notification:send"]));
+    ada.no_complaints().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changes_while_a_person_looks_is_not_allowed_by_mistake() {
+    let ada = Person::ada().await;
+    ada.go("/agents/script").await;
+    ada.browser.click("#on-location-read").await;
+    ada.home.write_agent(&agent("").replacen("sensitivity = \"low\"", "sensitivity = \"medium\"", 1));
+    until("the relay has the new one", async || {
+        let version = ada.browser.run_async(
+            "const done = arguments[0]; fetch('/agents/script').then(it => it.text()).then(it => done(it.includes('version 2')))",
+        );
+        (version.await == true).then_some(())
+    })
+    .await;
+    ada.browser.click("#consent button[type=submit]").await;
+    ada.browser
+        .until("document.querySelector('.notice[role=alert]')?.innerText.includes('changed while you were looking')")
+        .await;
+    assert_eq!(ada.browser.eval("document.querySelector('#on-location-read').checked").await, false);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_click_takes_everything_back() {
+    let mut ada = Person::ada().await;
+    ada.allow(&["filesystem:read", "location:read"]).await;
+    ada.browser.click(".revoke button").await;
+    ada.browser.until("document.querySelector('.news')?.innerText.includes('nothing here now')").await;
+    let refused = ada.calls("c1", "where_am_i", json!({})).await.unwrap();
+    assert!(refused.contains("location:read has not been granted"), "{refused}");
+    ada.no_complaints().await;
+    assert_eq!(ada.log(), Vec::<Value>::new(), "the agent's own server refused it before the device had to");
+}

@@ -1,0 +1,135 @@
+//! Who gets in, and that no other site in the same browser does anything here.
+
+use std::io::{Read as _, Write as _};
+use std::net::TcpListener;
+
+use super::*;
+use crate::client::builder;
+
+/// Another site in the same browser: whatever is asked of it, it answers with that page.
+fn site(page: String) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+    let at = listener.local_addr().unwrap();
+    std::thread::spawn(move || {
+        for mut visitor in listener.incoming().map_while(Result::ok) {
+            let mut asked = [0; 4096];
+            let _ = visitor.read(&mut asked);
+            let answer = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
+                page.len()
+            );
+            let _ = visitor.write_all(answer.as_bytes());
+        }
+    });
+    format!("http://localhost:{}/", at.port())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_link_opens_once_and_without_it_nobody_sees_anything() {
+    let ada = Person::ada().await;
+    let http = builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
+    assert_eq!(http.get(&ada.link).send().await.unwrap().status(), 403, "the browser used it up");
+    for path in ["/", "/calls", "/events", "/agents", "/agents/script", "/nothing"] {
+        let answer = http.get(ada.page(path)).send().await.unwrap();
+        assert_eq!(answer.status(), 401, "{path}");
+        assert!(answer.headers()["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
+        assert_eq!(answer.headers()["cache-control"], "no-store");
+        assert!(!answer.text().await.unwrap().contains("ada"), "{path} says whose it is");
+    }
+    // A name that somebody turned to this address is not this machine.
+    let port = ada.page("").rsplit(':').next().unwrap().to_owned();
+    for host in
+        ["evil.example".to_owned(), format!("evil.example:{port}"), "localhost:1".to_owned(), "127.0.0.1".to_owned()]
+    {
+        let answer = http.get(ada.page("/")).header("host", &host).send().await.unwrap();
+        assert_eq!(answer.status(), 421, "{host}");
+    }
+    // Whoever locks the pages has to ask for a new link.
+    ada.browser.click(".who button").await;
+    ada.browser.until("document.querySelector('h1').innerText === 'These pages are locked now'").await;
+    ada.go("/").await;
+    assert_eq!(ada.browser.eval("document.querySelector('h1').innerText").await, "These pages are locked");
+    picture(&ada.browser, "locked").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_of_another_site_cannot_approve_a_call() {
+    let ada = Person::ada().await;
+    ada.allow(&["location:read"]).await;
+    ada.go("/calls").await;
+    let answer = ada.calls("c1", "where_am_i", json!({}));
+    let waiting = until("the call waits", async || {
+        ada.go("/calls").await;
+        let text = ada.browser.eval("document.body.innerText").await;
+        let waiting: Value = serde_json::from_str(text.as_str().unwrap()).unwrap_or_default();
+        waiting[0]["id"].as_str().map(str::to_owned)
+    })
+    .await;
+    // It even knows which call it is, and has the person's browser with its cookie.
+    let (device, call) = (ada.page(""), ada.page(&format!("/calls/{waiting}")));
+    let page = format!(
+        "<!doctype html><title>evil</title><form id=f method=post action='{call}' target=hidden>\
+         <input name=answer value=allow><input name=csrf value=x></form><iframe name=hidden></iframe>\
+         <iframe src='{device}/'></iframe><script>\
+         window.done = [];\
+         const tell = name => it => window.done.push(name + ' ' + (it.status ?? it));\
+         const body = new URLSearchParams({{answer: 'allow', csrf: 'x'}});\
+         fetch('{call}', {{method: 'POST', body, credentials: 'include', mode: 'no-cors'}}).then(tell('post'), tell('post'));\
+         fetch('{device}/calls', {{credentials: 'include'}}).then(it => it.text()).then(tell('read'), tell('read'));\
+         new EventSource('{device}/events', {{withCredentials: true}}).onerror = tell('events');\
+         document.getElementById('f').submit();\
+         </script>"
+    );
+    let evil = site(page);
+    ada.browser.go(&evil).await;
+    ada.browser.until("window.done.length >= 3").await;
+    let done = ada.browser.eval("window.done.join('\\n')").await;
+    assert!(done.as_str().unwrap().contains("read TypeError"), "another site reads nothing: {done}");
+    // Nor from its own name at the right port: the cookie stays at home, and the device asks where a form comes from.
+    let http = builder().build().unwrap();
+    for (name, value) in
+        [("origin", evil.trim_end_matches('/')), ("sec-fetch-site", "cross-site"), ("sec-fetch-site", "same-site")]
+    {
+        let posted = http
+            .post(&call)
+            .header(name, value)
+            .header("content-type", "application/x-www-form-urlencoded")
+            .body("answer=allow")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(posted.status(), 403, "{name}: {value}");
+    }
+    let answer = answer.await.unwrap();
+    assert!(answer.contains("did not answer in time"), "nobody said yes: {answer}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_form_sends_is_looked_at() {
+    let ada = Person::ada().await;
+    ada.go("/").await;
+    let token = ada.browser.eval("document.body.dataset.token").await;
+    let status = async |path: &str, body: &str, kind: &str| {
+        let script = format!(
+            "const done = arguments[0]; fetch({path:?}, {{method: 'POST', body: {body:?}, headers: {{'content-type': {kind:?}}}}})\
+             .then(it => done(it.status), it => done(String(it)))"
+        );
+        ada.browser.run_async(&script).await
+    };
+    let token = token.as_str().unwrap();
+    const FORM: &str = "application/x-www-form-urlencoded";
+    for (path, body, kind, expected) in [
+        ("/calls/x", "answer=allow".to_owned(), FORM, 403),
+        ("/calls/x", "csrf=wrong&answer=allow".to_owned(), FORM, 403),
+        ("/calls/x", format!("csrf={token}&answer=allow"), "application/json", 415),
+        ("/calls/x", format!("csrf={token}"), FORM, 422),
+        ("/calls/x", format!("csrf={token}&answer=yes"), FORM, 422),
+        ("/calls/x", format!("csrf={token}&answer=allow"), FORM, 410),
+        ("/agents/no such/allow", format!("csrf={token}"), FORM, 404),
+        ("/agents/agt_none/revoke", format!("csrf={token}"), FORM, 502),
+    ] {
+        assert_eq!(status(path, &body, kind).await, expected, "{path} {body} {kind}");
+    }
+    let huge = format!("csrf={token}&answer={}", "x".repeat(1_100_000));
+    assert_eq!(status("/calls/x", &huge, FORM).await, 413);
+}

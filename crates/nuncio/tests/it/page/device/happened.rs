@@ -1,0 +1,167 @@
+//! What happened, and the person's devices, as they see them.
+
+use super::*;
+use crate::webdriver::ENTER;
+
+/// What the entries say, newest first.
+const ENTRIES: &str = "[...document.querySelectorAll('.entry')].map(entry => entry.innerText)";
+
+/// How a card of a device is found.
+fn card(standing: &str) -> String {
+    format!("document.querySelector('.standing-{standing}')")
+}
+
+/// Answers the call that waits, as soon as an answer counts.
+async fn answer(person: &Person, answer: &str) {
+    let button = format!("[data-part={answer}]");
+    let counts = format!("document.querySelector({button:?})?.getAttribute('aria-disabled') === 'false'");
+    person.browser.until(&counts).await;
+    person.browser.click(&button).await;
+    person.browser.until("!document.querySelector('.call')").await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_happened_is_told_to_everyone_and_grows_without_jumping() {
+    let ada = Person::ada().await;
+    ada.go("/happened").await;
+    assert_eq!(ada.browser.eval(ENTRIES).await, json!([]));
+    ada.allow(&["filesystem:read", "location:read", "garden:water"]).await;
+    ada.go("/").await;
+    let place = ada.calls("c1", "where_am_i", json!({}));
+    answer(&ada, "deny").await;
+    place.await.unwrap();
+    ada.calls("c2", "water", json!({})).await.unwrap();
+    let read = ada.calls("c3", "read_file", json!({"path": "treasure.md"}));
+    answer(&ada, "allow").await;
+    assert!(read.await.unwrap().contains(NOTE));
+
+    ada.go("/happened").await;
+    let shown = ada.browser.eval(ENTRIES).await;
+    let shown: Vec<_> = shown.as_array().unwrap().iter().map(|entry| entry.as_str().unwrap()).collect();
+    let expected = [
+        ["script ran read_file", "Ran", "You were asked and said yes.", "Read local files"],
+        ["script wanted to run water", "Failed", "It was not possible here just then", "Water the garden"],
+        ["script wanted to run where_am_i", "Refused", "You said no. You were asked.", "Read your location"],
+    ];
+    assert_eq!(shown.len(), 3, "{shown:?}");
+    for (entry, words) in shown.iter().zip(expected) {
+        assert!(words.iter().all(|word| entry.contains(word)), "{words:?} are not in {entry}");
+    }
+    let theirs = ada.browser.eval("[...document.querySelectorAll('.entry .theirs')].map(part => part.innerText)").await;
+    assert_eq!(theirs, json!(["Water the garden"]), "the agent's own words are marked as such");
+    let proof = ada.browser.eval("document.querySelector('.proof').innerText").await;
+    assert_eq!(proof, "3 entries, and they hold together. This was proved just now.");
+    for_everyone(&ada, "/happened", "happened").await;
+    for_everyone(&ada, "/happened?outcome=denied", "happened-denied").await;
+
+    // Something more happens: the page says so and stays as it is, until somebody wants to see it.
+    ada.go("/happened?lang=en").await;
+    assert_eq!(ada.browser.eval("document.getElementById('fresh').hidden").await, true);
+    ada.browser.click(".entry summary").await;
+    ada.calls("c4", "water", json!({})).await.unwrap();
+    ada.browser.until("!document.getElementById('fresh').hidden").await;
+    assert_eq!(ada.browser.eval("document.querySelectorAll('.entry').length").await, 3);
+    assert_eq!(ada.browser.eval("document.querySelector('.entry details').open").await, true);
+    accessible(&ada.browser, "something new").await;
+    picture(&ada.browser, "happened-fresh").await;
+    ada.browser.click("#fresh a").await;
+    ada.browser.until("document.querySelectorAll('.entry').length === 4").await;
+
+    // By what somebody wants, also by the day where they are.
+    ada.browser.run("document.getElementById('outcome').value = 'denied'", &[]).await;
+    let today = "document.getElementById('day').value = new Intl.DateTimeFormat('sv').format(new Date())";
+    ada.browser.run(today, &[]).await;
+    ada.browser.click("#filter button").await;
+    ada.browser.until("location.search.includes('outcome=denied')").await;
+    assert_eq!(ada.browser.eval("document.querySelectorAll('.entry').length").await, 1);
+    let offset = ada.browser.eval("new URLSearchParams(location.search).get('offset')").await;
+    let here = "String(-new Date(document.getElementById('day').value + 'T00:00').getTimezoneOffset())";
+    assert_eq!(offset, ada.browser.eval(here).await);
+
+    // All of it, whatever is shown, is what the command writes.
+    let script = "const done = arguments[0]; \
+                  fetch(document.querySelector('a[download]').href).then(it => it.text()).then(done)";
+    let lines = ada.browser.run_async(script).await;
+    let lines: Vec<Value> = lines.as_str().unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+    ada.no_complaints().await;
+    let mut ada = ada;
+    assert_eq!(lines, ada.log());
+    assert_eq!(lines[3]["prev_hash"], lines[2]["hash"]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_second_device_is_added_from_the_first_and_a_lost_one_removed() {
+    let ada = Person::ada().await;
+    for_everyone(&ada, "/devices", "devices-one").await;
+    ada.go("/devices").await;
+    ada.browser.click("form[action^='/devices/invite'] button").await;
+    let command = ada.browser.until("document.getElementById('command')?.innerText").await;
+    accessible(&ada.browser, "an invite").await;
+    picture(&ada.browser, "devices-invite").await;
+    ada.browser.look(Reader { width: 360, dark: true, ..Reader::default() }).await;
+    let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+    assert_eq!(ada.browser.eval(sideways).await, false, "an invite scrolls sideways");
+    accessible(&ada.browser, "an invite on a phone").await;
+    ada.browser.look(Reader::default()).await;
+
+    // The command, word for word, on another machine of hers.
+    let command = command.as_str().unwrap();
+    let (words, fingerprint) = command.split_once(" --fingerprint ").unwrap();
+    let fingerprint = fingerprint.trim_matches('"');
+    let words: Vec<_> = words.split(' ').collect();
+    let ["nuncio", "device", "enrol", url, code] = words[..] else { panic!("{command}") };
+    let enrol = ["--json", "device", "enrol", url, code, "--fingerprint", fingerprint, "--name", "phone"];
+    let phone = ada.home.nuncio(&enrol).arg("--home").arg(ada.home.path("phone")).run().json();
+    let phone = phone["device"].as_str().unwrap();
+    ada.browser.until("!document.getElementById('fresh').hidden").await;
+    ada.browser.click("#fresh a").await;
+    let waits = ada.browser.until(&format!("{}?.innerText", card("waiting"))).await;
+    assert!(waits.as_str().unwrap().contains("phone") && waits.as_str().unwrap().contains(phone), "{waits}");
+    let number = ada.browser.eval(&format!("{}.querySelector('.number').innerText", card("waiting"))).await;
+    let digits: String = number.as_str().unwrap().chars().filter(char::is_ascii_digit).collect();
+    assert_eq!(digits.len(), 6, "{number}");
+    for_everyone(&ada, "/devices", "devices-waiting").await;
+    ada.browser.click(".standing-waiting button").await;
+    ada.browser.until(&card("trusted")).await;
+    assert!(ada.browser.eval("document.querySelector('.news').innerText").await.as_str().unwrap().contains("Done"));
+
+    // Lost: what follows is said before it is done.
+    for_everyone(&ada, &format!("/devices/{phone}/remove"), "devices-remove").await;
+    ada.go("/devices?lang=en").await;
+    ada.browser.click(".standing-trusted .remove").await;
+    let follows = ada.browser.until("document.querySelector('.follows')?.innerText").await;
+    for words in ["sessions end", "agents it talks with are told", "stays allowed"] {
+        assert!(follows.as_str().unwrap().contains(words), "{follows}");
+    }
+    ada.browser.click("form .danger").await;
+    ada.browser.until(&card("removed")).await;
+    assert_eq!(ada.browser.eval("document.querySelectorAll('.remove').length").await, 0);
+    for_everyone(&ada, "/devices", "devices-removed").await;
+    ada.no_complaints().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_backup_needs_the_same_passphrase_twice_and_leaves_none_behind() {
+    let ada = Person::ada().await;
+    ada.go("/devices").await;
+    let good = "correct horse battery";
+    // Too short does not leave the page.
+    ada.browser.write("#passphrase", "short").await;
+    ada.browser.write("#again", &format!("short{ENTER}")).await;
+    ada.browser.until("document.getElementById('passphrase').matches(':invalid')").await;
+    assert_eq!(ada.browser.eval("document.querySelector('[role=alert]')").await, Value::Null);
+    ada.browser.run("document.getElementById('backup').reset()", &[]).await;
+    ada.browser.write("#passphrase", good).await;
+    ada.browser.write("#again", &format!("another {good}{ENTER}")).await;
+    let wrong = ada.browser.until("document.querySelector('[role=alert]')?.innerText").await;
+    assert_eq!(wrong, "The two passphrases are not the same. Nothing was backed up.");
+    accessible(&ada.browser, "two passphrases").await;
+    picture(&ada.browser, "devices-wrong").await;
+    ada.go("/devices").await;
+    ada.browser.write("#passphrase", good).await;
+    ada.browser.write("#again", &format!("{good}{ENTER}")).await;
+    ada.browser.until("!document.getElementById('backing-up').hidden").await;
+    ada.browser.until("document.getElementById('passphrase').value === ''").await;
+    let complaints = ada.browser.complaints().await;
+    assert!(complaints.iter().all(|complaint| complaint.contains("422")), "{complaints:?}");
+}

@@ -1,0 +1,132 @@
+//! The sealed conversation: said, answered while it is written, and kept.
+
+use super::*;
+use crate::webdriver::{ENTER, SHIFT, TAB};
+
+/// What the lines say, one after the other.
+const LINES: &str = "[...document.querySelectorAll('#talk > li:not(.growing)')].map(line => \
+                     (line.classList.contains('mine') ? 'me: ' : 'it: ') + line.querySelector('.words')?.innerText)";
+
+/// That there are these lines, and all of them are sent.
+fn there(lines: &[&str]) -> String {
+    let expected = serde_json::to_string(lines).unwrap();
+    format!(
+        "JSON.stringify({LINES}) === {expected:?} && [...document.querySelectorAll('#talk > [data-state]')].every(line => line.dataset.state === 'sent')"
+    )
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_said_is_answered_and_still_there_when_everything_is_begun_anew() {
+    let mut ada = Person::ada().await;
+    ada.allow(&["filesystem:read"]).await;
+    ada.go("/agents").await;
+    ada.browser.click("a[href^='/talk/']").await;
+    ada.browser.until("document.querySelector('h1')?.innerText === 'script'").await;
+    assert_eq!(ada.browser.eval("document.querySelector('#nothing').hidden").await, false);
+    // Shift and Enter begin a line, Enter sends.
+    ada.browser.click("#saying").await;
+    ada.browser.type_keys("Good morning.").await;
+    ada.browser.press(Some(SHIFT), &[ENTER]).await;
+    ada.browser.type_keys("How are <b>you</b>?").await;
+    ada.browser.press(None, &[ENTER]).await;
+    let first = ["me: Good morning.\nHow are <b>you</b>?", "it: You said: Good morning.\nHow are <b>you</b>?"];
+    ada.browser.until(&there(&first)).await;
+    assert_eq!(ada.browser.eval("document.querySelector('#saying').value").await, "");
+    assert_eq!(ada.browser.eval("document.activeElement.id").await, "saying");
+    // Nothing of nothing.
+    ada.browser.press(None, &[ENTER]).await;
+    ada.browser.until("document.querySelector('#wrong').innerText === 'There is nothing in it yet.'").await;
+    ada.browser.type_keys("See https://a.example/b and javascript:alert(1)").await;
+    ada.browser.press(None, &[ENTER]).await;
+    let link = "[...document.querySelectorAll('.words a')].map(link => link.href + ' ' + link.rel).join()";
+    let rel = "noopener noreferrer nofollow";
+    let twice = format!("{link} === 'https://a.example/b {rel},https://a.example/b {rel}'");
+    ada.browser.until(&twice).await;
+    assert_eq!(ada.browser.eval("document.querySelector('#wrong').hidden").await, true);
+    ada.no_complaints().await;
+    for_everyone(&ada, "/talk/script", "talk").await;
+    // The same after a restart of the device.
+    ada.browser.go("about:blank").await;
+    ada.device.take().into_iter().for_each(Server::stop);
+    ada.device = Some(run(&ada.home));
+    ada.link = ada.device.as_ref().unwrap().greeting["pages"].as_str().unwrap().to_owned();
+    ada.browser.go(&ada.link).await;
+    ada.go("/talk/script").await;
+    let all = format!("{LINES}.length === 4 && {LINES}[1] === {:?}", first[1]);
+    ada.browser.until(&all).await;
+    ada.no_complaints().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_answer_grows_while_it_is_written_and_becomes_the_message() {
+    let ada = Person::ada().await;
+    ada.allow(&["filesystem:read"]).await;
+    ada.go("/talk/script").await;
+    // What was seen of it, however short the moment was.
+    ada.browser
+        .run(
+            "window.seen = []; new MutationObserver(() => { \
+             const words = document.querySelector('.growing .words')?.textContent; if (words) window.seen.push(words); })\
+             .observe(document.body, { childList: true, subtree: true, characterData: true })",
+            &[],
+        )
+        .await;
+    let pauses =
+        json!({"script": [[{"text": "The first sentence. And "}, {"sleep": 700}, {"text": "the second one."}]]});
+    ada.browser.run("document.querySelector('#saying').value = arguments[0]", &[json!(pauses.to_string())]).await;
+    ada.browser.click("#say button").await;
+    let heard = "document.querySelector('#announcements').innerText";
+    let whole = "it: The first sentence. And the second one.";
+    ada.browser.until(&format!("{LINES}[1] === {whole:?} && !document.querySelector('.growing')")).await;
+    ada.browser.until(&format!("{heard}.includes('And the second one.')")).await;
+    assert_eq!(ada.browser.eval("window.seen.some(words => words === 'The first sentence. And ')").await, true);
+    let times = format!("{heard}.split('The first sentence.').length");
+    assert_eq!(ada.browser.eval(&times).await, 2, "said once");
+    ada.no_complaints().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_question_comes_before_it_and_what_was_being_typed_stays() {
+    let ada = Person::ada().await;
+    ada.allow(&["location:read"]).await;
+    ada.go("/talk/script").await;
+    ada.browser.click("#saying").await;
+    ada.browser.type_keys("half a wo").await;
+    let answer = ada.calls("c1", "where_am_i", json!({}));
+    ada.browser.until("document.querySelector('#ask[open] .call')").await;
+    ada.browser.until("document.querySelector('[data-part=deny]').getAttribute('aria-disabled') === 'false'").await;
+    ada.browser.press(None, &[ENTER]).await;
+    assert!(answer.await.unwrap().contains("the person refused it"));
+    ada.browser.until("!document.querySelector('#ask').open && document.activeElement.id === 'saying'").await;
+    ada.browser.type_keys("rd").await;
+    ada.browser.press(None, &[ENTER]).await;
+    ada.browser.until(&there(&["me: half a word", "it: You said: half a word"])).await;
+    ada.no_complaints().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_not_taken_says_why_and_is_tried_again_by_the_keyboard() {
+    let ada = Person::ada().await;
+    ada.go("/talk/script").await;
+    assert!(
+        ada.browser.eval("document.querySelector('.notice').innerText").await.as_str().unwrap().contains("not allowed")
+    );
+    ada.browser.click("#saying").await;
+    ada.browser.type_keys("Hello?").await;
+    ada.browser.press(None, &[ENTER]).await;
+    ada.browser
+        .until(
+            "document.querySelector('[data-state=failed] .how-far')?.innerText.includes('allowed this agent nothing')",
+        )
+        .await;
+    for_everyone(&ada, "/talk/script", "talk-failed").await;
+    ada.allow(&["filesystem:read"]).await;
+    ada.go("/talk/script?lang=en").await;
+    ada.browser.until("document.querySelector('[data-state=failed] button')").await;
+    ada.browser.run("document.querySelector('#talk').previousElementSibling.tabIndex = -1; document.querySelector('.sealed a').focus()", &[]).await;
+    ada.browser.press(None, &[TAB]).await;
+    assert_eq!(ada.browser.eval("document.activeElement.innerText").await, "Send again");
+    ada.browser.press(None, &[ENTER]).await;
+    ada.browser.until(&there(&["me: Hello?", "it: You said: Hello?"])).await;
+    ada.no_complaints().await;
+}

@@ -1,0 +1,48 @@
+//! A machine that is no device yet, and becomes one by its page.
+
+use super::*;
+use crate::webdriver::ENTER;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_becomes_a_device_by_its_page() {
+    install_crypto();
+    let home = Home::with_agent(&agent(""));
+    home.key(&["--person", "ada"]);
+    let server = home.start();
+    let invite = home.desk(&["user", "invite", "ada"]).json();
+    let device =
+        home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--home").arg(home.path("laptop")).start();
+    let link = device.greeting["pages"].as_str().unwrap();
+    let browser = Browser::open(Reader::default()).await;
+    browser.go(link).await;
+    browser.until("document.getElementById('fingerprint')").await;
+    for (width, dark) in [(1280, false), (360, true)] {
+        browser.look(Reader { width, dark, ..Reader::default() }).await;
+        let what = format!("welcome-{width}");
+        accessible(&browser, &what).await;
+        let sideways = "document.documentElement.scrollWidth > document.documentElement.clientWidth";
+        assert_eq!(browser.eval(sideways).await, false, "{what} scrolls sideways");
+        picture(&browser, &what).await;
+    }
+    browser.look(Reader::default()).await;
+    browser.click("[data-language='zh-CN']").await;
+    browser.until("document.documentElement.lang === 'zh-CN'").await;
+    accessible(&browser, "welcome in Chinese").await;
+    picture(&browser, "welcome-zh-CN").await;
+    browser.click("[data-language=en]").await;
+    browser.until("document.documentElement.lang === 'en'").await;
+    browser.write("#address", server.url()).await;
+    browser.write("#code", invite["code"].as_str().unwrap()).await;
+    browser.write("#fingerprint", &format!("12 34{ENTER}")).await;
+    let wrong = browser.until("document.querySelector('[role=alert]')?.innerText").await;
+    assert_eq!(wrong, "The fingerprint is none: it has 64 digits from 0 to f.");
+    assert_eq!(browser.eval("document.getElementById('address').value").await, server.url(), "what was written stays");
+    browser.run("document.getElementById('fingerprint').value = ''", &[]).await;
+    browser.write("#fingerprint", &format!("{}{ENTER}", invite["fingerprint"].as_str().unwrap())).await;
+    // Its own pages, for whoever came in.
+    let card = browser.until("document.querySelector('.standing-this')?.innerText").await;
+    assert!(card.as_str().unwrap().contains("laptop"), "{card}");
+    let complaints = browser.complaints().await;
+    assert!(complaints.iter().all(|complaint| complaint.contains("422")), "{complaints:?}");
+    device.stop();
+}

@@ -1,0 +1,250 @@
+//! The seed's §3.3 between three processes: a relay, an agent that is served elsewhere, and `nuncio device run` with
+//! somebody at its terminal. What an agent of good manners never sends is sent by one that has none, over the same
+//! sockets.
+
+use std::fs;
+use std::path::PathBuf;
+
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::{ConversationId, PersonName};
+use nuncio_testkit::a2h::{Reached, SealedAgent, Way};
+use serde_json::{Value, json};
+use tokio::task::JoinHandle;
+
+use super::{RelayProcess, World, memory};
+use crate::client::call;
+use crate::home::{Home, SCRIPTED};
+use crate::process::{Ran, Typed, until};
+
+#[path = "rows/faults.rs"]
+mod faults;
+#[path = "rows/table.rs"]
+mod table;
+
+const LOW: &str = "notification:send";
+const MEDIUM: &str = "filesystem:read";
+const HIGH: &str = "location:read";
+/// Under this one the device has nothing.
+const NOTHING: &str = "calendar:read";
+
+/// A tool of each sensitivity, and one that no device has.
+const TOOLS: [(&str, &str, &str); 4] =
+    [("tell", LOW, "low"), ("read_file", MEDIUM, "medium"), ("where", HIGH, "high"), ("agenda", NOTHING, "low")];
+
+/// The agent that has them; they can be had as skills too.
+fn agent() -> String {
+    TOOLS.iter().fold(SCRIPTED.to_owned(), |file, (name, scope, sensitivity)| {
+        format!(
+            r#"{file}
+[[scope]]
+id = "{scope}"
+label = "Something of {sensitivity} stake"
+description = "What {name} needs."
+sensitivity = "{sensitivity}"
+
+[[tool]]
+name = "{name}"
+description = "Does it."
+scope = "{scope}"
+input = {{ type = "object", properties = {{ path = {{ type = "string" }} }}, required = ["path"], additionalProperties = false }}
+timeout_ms = 5000
+run = {{ device = true }}
+skill = {{ type = "task" }}
+"#
+        )
+    })
+}
+
+/// What the log of a device says of a call: status, reason, and whether the person was asked.
+type Line = (String, Option<String>, bool);
+
+fn line(status: &str, reason: Option<&str>, asked: bool) -> Line {
+    (status.to_owned(), reason.map(str::to_owned), asked)
+}
+
+/// A machine of ada's, let in at a relay. Its tools leave a trace of every run.
+struct Machine {
+    home: Home,
+    id: String,
+}
+
+impl Machine {
+    fn new(relay: &RelayProcess) -> Self {
+        let home = Home::hotel();
+        let mut machine = Self { home, id: String::new() };
+        let enrolled = machine.device(&["enrol", &relay.url(), &relay.invite("ada")]).json();
+        machine.id = enrolled["device"].as_str().unwrap().to_owned();
+        fs::write(machine.trace(), "").unwrap();
+        let folder = machine.place().join("tools");
+        fs::create_dir(&folder).unwrap();
+        for (name, scope, _) in TOOLS.iter().filter(|(_, scope, _)| *scope != NOTHING) {
+            let line = format!(
+                "line=$(cat); echo \"{name} $line\" >> '{}'; case $line in *broken*) exit 3;; esac; echo '{{\"done\":true}}'",
+                machine.trace().display()
+            );
+            let tool = format!(
+                "name = {name:?}\nscope = {scope:?}\ncommand = [\"sh\", \"-c\", {line:?}]\nwrite = [{:?}]\n",
+                machine.trace().display().to_string()
+            );
+            fs::write(folder.join(format!("{name}.toml")), tool).unwrap();
+        }
+        machine
+    }
+
+    fn place(&self) -> PathBuf {
+        self.home.path("device")
+    }
+
+    fn trace(&self) -> PathBuf {
+        self.home.path("ran")
+    }
+
+    /// Everything that ran here.
+    fn ran(&self) -> Vec<String> {
+        fs::read_to_string(self.trace()).unwrap().lines().map(str::to_owned).collect()
+    }
+
+    /// `nuncio device ARGUMENTS`, to its end.
+    fn device(&self, arguments: &[&str]) -> Ran {
+        self.home.nuncio(&[&["--json", "device"], arguments].concat()).arg("--home").arg(self.place()).run()
+    }
+
+    fn allow(&self, agent: &str, scopes: &[&str]) {
+        let allowed = self.device(&[&["allow", agent], scopes].concat()).json();
+        assert_eq!(allowed["allowed"].as_array().unwrap().len(), scopes.len(), "{allowed}");
+    }
+
+    /// `nuncio device run`, with somebody at its terminal.
+    fn attended(&self) -> Asking {
+        let run = self.home.nuncio(&["device", "run", "--tty"]).arg("--home").arg(self.place());
+        Asking(run.typed())
+    }
+
+    /// What its log says, once it is proved; the device must not be running.
+    fn log(&self) -> Vec<Line> {
+        let audit = self.device(&["audit"]).json();
+        let entries = audit["entries"].as_array().unwrap();
+        assert_eq!(audit["verified"], entries.len(), "{audit}");
+        let words = |entry: &Value| {
+            line(entry["status"].as_str().unwrap(), entry["reason"].as_str(), entry["asked"].as_bool().unwrap())
+        };
+        entries.iter().map(words).collect()
+    }
+}
+
+/// A device that runs, and a person at its terminal.
+struct Asking(Typed);
+
+impl Asking {
+    fn questions(&self) -> usize {
+        self.0.stderr().matches("[y/N").count()
+    }
+
+    /// Waits for that many questions in all.
+    async fn asks(&self, count: usize) {
+        until("the person is asked", async || (self.questions() >= count).then_some(())).await;
+        assert_eq!(self.questions(), count, "{}", self.0.stderr());
+    }
+
+    /// Types an answer until it counts: what is typed too soon does not.
+    async fn answer<T>(&mut self, word: &str, call: &JoinHandle<T>) {
+        until("the call is answered", async || {
+            self.0.line(word);
+            call.is_finished().then_some(())
+        })
+        .await;
+    }
+
+    fn kill9(self) -> String {
+        self.0.kill9()
+    }
+
+    /// Ends as Ctrl-C ends it; everything that was shown.
+    fn stop(self) -> String {
+        self.0.interrupt();
+        let ran = self.0.ended();
+        assert_eq!(ran.status, Some(0), "{ran:?}");
+        ran.stderr
+    }
+}
+
+/// A relay, an agent elsewhere, and a laptop of ada's.
+struct Scene {
+    world: World,
+    laptop: Machine,
+}
+
+impl Scene {
+    /// On the laptop ada allows the agent these.
+    async fn new(scopes: &[&str]) -> Self {
+        let world = World::with(RelayProcess::start(&[]).await, None, &agent()).await;
+        let laptop = Machine::new(&world.relay);
+        laptop.allow(&world.agent_id, scopes);
+        Self { world, laptop }
+    }
+
+    /// An app's turn in which the agent calls a tool: what the app is told when it is over.
+    async fn call(&self, id: &str, tool: &str, path: &str) -> JoinHandle<String> {
+        let (client, session) = self.world.session().await;
+        let script = json!([[call(id, tool, json!({"path": path}))], [{"text": "It says: "}, {"echo": "results"}]]);
+        tokio::spawn(async move { client.play(&session, script).await.to_string() })
+    }
+
+    /// What became of the last call of a tool, as the agent's own log has it: `ok`, or the code it heard.
+    fn heard(&self, tool: &str) -> String {
+        let record = self.world.agent_home.audit().into_iter().rfind(|record| record["tool"] == tool).unwrap();
+        let outcome = &record["outcome"];
+        outcome["code"].as_str().or(outcome["result"].as_str()).unwrap().to_owned()
+    }
+}
+
+/// A relay, an agent without manners, and a laptop of ada's.
+struct Rude {
+    relay: RelayProcess,
+    agent: SealedAgent,
+    token: String,
+    laptop: Machine,
+}
+
+impl Rude {
+    async fn new(scopes: &[&str]) -> Self {
+        let relay = RelayProcess::start(&[]).await;
+        let (id, token) = relay.make_agent(&json!({"display_name": "Notes"})).await;
+        relay.owner.publish(&id, &manifest()).await.data();
+        let agent = SealedAgent::start(&Way::straight(), &relay.url(), (&id, &token), memory(), Reached::Socket).await;
+        let laptop = Machine::new(&relay);
+        laptop.allow(&id, scopes);
+        Self { relay, agent, token, laptop }
+    }
+
+    /// Where the agent and ada are alone.
+    async fn conversation(&self) -> ConversationId {
+        let ada = Recipient::Person(PersonName::parse("ada").unwrap());
+        self.agent.peer.conversation_with(&ada).await.unwrap().id.clone()
+    }
+}
+
+/// What it says it can do.
+fn manifest() -> Value {
+    let tools = TOOLS.map(|(name, scope, _)| {
+        json!({
+            "name": name, "description_i18n_key": "x", "permission_scope": scope, "timeout_ms": 5000,
+            "input_schema": {
+                "type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false,
+            },
+        })
+    });
+    let scopes = TOOLS.map(|(_, scope, sensitivity)| {
+        let stem = scope.replace(':', "_");
+        json!({
+            "id": scope, "sensitivity": sensitivity,
+            "label_i18n_key": format!("agent.scope.{stem}.label"), "label_fallback": {"en": "Something"},
+            "description_i18n_key": format!("agent.scope.{stem}.description"),
+            "description_fallback": {"en": "Something."},
+        })
+    });
+    json!({
+        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
+        "tools": tools, "permission_scopes": scopes,
+    })
+}

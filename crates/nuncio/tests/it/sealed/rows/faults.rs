@@ -1,0 +1,225 @@
+//! The same while something dies, changes its mind or comes twice: nothing runs that nobody allowed, nothing runs twice,
+//! and the agent is told.
+
+use std::fs;
+use std::io::Read as _;
+use std::net::TcpListener;
+use std::os::unix::fs::symlink;
+
+use serde_json::json;
+
+use super::{HIGH, LOW, MEDIUM, Machine, Scene, line};
+use crate::process::until;
+use crate::skill_client::{Consumer, is_over};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_device_killed_while_it_asks_runs_nothing_and_says_so_when_it_is_back() {
+    let scene = Scene::new(&[HIGH]).await;
+    let device = scene.laptop.attended();
+    let call = scene.call("c_1", "where", "a").await;
+    device.asks(1).await;
+    let shown = device.kill9();
+    assert!(shown.contains("wants to run where"), "{shown}");
+    assert!(!call.is_finished(), "nobody has answered yet");
+
+    let mut device = scene.laptop.attended();
+    // Whoever types yes now says it to nothing.
+    device.answer("y", &call).await;
+    let answer = call.await.unwrap();
+    assert!(answer.contains("stopped before its person had answered"), "{answer}");
+    assert_eq!(scene.heard("where"), "tool_unavailable");
+    assert_eq!(device.questions(), 0, "nobody is asked again");
+    // It goes on: the next call is asked about.
+    let next = scene.call("c_2", "where", "b").await;
+    device.asks(1).await;
+    device.answer("y", &next).await;
+    assert!(next.await.unwrap().contains("done"));
+    device.stop();
+    assert_eq!(scene.laptop.ran(), ["where {\"path\":\"b\"}"]);
+    assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_UNAVAILABLE"), false), line("ok", None, true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_two_devices_one_runs_a_call_and_the_other_drops_its_question() {
+    let scene = Scene::new(&[HIGH]).await;
+    let phone = second(&scene);
+    let (mut on_laptop, mut on_phone) = (scene.laptop.attended(), phone.attended());
+    let call = scene.call("c_1", "where", "a").await;
+    on_laptop.asks(1).await;
+    on_phone.asks(1).await;
+    on_phone.answer("y", &call).await;
+    assert!(call.await.unwrap().contains("done"));
+    // On the laptop the question is gone: what is typed there answers the next one, which is no.
+    let call = scene.call("c_2", "where", "b").await;
+    on_laptop.asks(2).await;
+    on_phone.asks(2).await;
+    on_laptop.answer("n", &call).await;
+    assert!(!call.await.unwrap().contains("done"));
+    assert_eq!(scene.heard("where"), "denied");
+    // The phone hears of that in the relay's time: then it asks no more.
+    let third = scene.call("c_3", "where", "c").await;
+    on_laptop.asks(3).await;
+    on_phone.asks(3).await;
+    on_phone.answer("y", &third).await;
+    assert!(third.await.unwrap().contains("done"));
+    on_laptop.stop();
+    on_phone.stop();
+    assert_eq!((scene.laptop.ran().len(), phone.ran().len()), (0, 2));
+    let refused = line("denied", Some("user_refused"), true);
+    let (ok, elsewhere) = (line("ok", None, true), line("elsewhere", None, true));
+    assert_eq!(phone.log(), [ok.clone(), elsewhere.clone(), ok]);
+    let laptop = scene.laptop.log();
+    assert_eq!(laptop[..2], [elsewhere.clone(), refused]);
+    assert!(laptop[2..].iter().all(|line| *line == elsewhere), "{laptop:?}");
+}
+
+/// Another device of ada's; each of the two trusts the other.
+fn second(scene: &Scene) -> Machine {
+    let phone = Machine::new(&scene.world.relay);
+    scene.laptop.device(&["trust", &phone.id]).json();
+    phone.device(&["trust", &scene.laptop.id]).json();
+    let known = phone.device(&["allow", &scene.world.agent_id]).json();
+    let granted = known["ask"]["scopes"].as_array().unwrap().iter().any(|scope| scope["granted"] == true);
+    assert!(granted, "what the laptop signed counts on the phone: {known}");
+    phone
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_taken_back_on_another_device_while_one_asks_does_not_run() {
+    let scene = Scene::new(&[LOW, HIGH]).await;
+    let phone = second(&scene);
+    let mut device = scene.laptop.attended();
+    let call = scene.call("c_1", "where", "a").await;
+    device.asks(1).await;
+    phone.allow(&scene.world.agent_id, &[LOW]);
+    // The laptop is told of it: then a yes is worth nothing.
+    let told = scene.call("c_2", "tell", "b").await;
+    assert!(told.await.unwrap().contains("done"));
+    device.answer("y", &call).await;
+    let answer = call.await.unwrap();
+    assert!(!answer.contains("done"), "{answer}");
+    assert_eq!(scene.heard("where"), "scope_not_granted");
+    device.stop();
+    assert_eq!(scene.laptop.ran(), ["tell {\"path\":\"b\"}"]);
+    assert_eq!(scene.laptop.log(), [line("ok", None, false), line("denied", Some("scope_not_granted"), true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_relay_killed_while_the_device_asks_loses_nothing() {
+    let mut scene = Scene::new(&[HIGH]).await;
+    let mut device = scene.laptop.attended();
+    let call = scene.call("c_1", "where", "a").await;
+    device.asks(1).await;
+    scene.world.relay.kill9();
+    scene.world.relay.again();
+    device.answer("y", &call).await;
+    let answer = call.await.unwrap();
+    assert!(answer.contains("done"), "{answer}");
+    device.stop();
+    assert_eq!(scene.laptop.ran().len(), 1);
+    assert_eq!(scene.laptop.log(), [line("ok", None, true)]);
+}
+
+/// Whether another device took it nobody can say then.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_yes_while_the_relay_is_dead_runs_nothing() {
+    let mut scene = Scene::new(&[HIGH]).await;
+    let mut device = scene.laptop.attended();
+    let call = scene.call("c_1", "where", "a").await;
+    device.asks(1).await;
+    scene.world.relay.kill9();
+    // Somebody else is at its address, who hangs up on whoever calls.
+    let stub = TcpListener::bind(("127.0.0.1", scene.world.relay.port)).unwrap();
+    stub.set_nonblocking(true).unwrap();
+    until("the yes was taken", async || {
+        device.0.line("y");
+        let (mut caller, _) = stub.accept().ok()?;
+        caller.set_nonblocking(false).unwrap();
+        let mut asked = [0; 512];
+        let count = caller.read(&mut asked).unwrap_or_default();
+        String::from_utf8_lossy(&asked[..count]).contains("/claim").then_some(())
+    })
+    .await;
+    drop(stub);
+    scene.world.relay.again();
+    let answer = call.await.unwrap();
+    assert!(!answer.contains("done"), "{answer}");
+    assert_eq!(scene.heard("where"), "tool_unavailable");
+    device.stop();
+    assert_eq!(scene.laptop.ran(), Vec::<String>::new());
+    assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_UNAVAILABLE"), true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_agent_killed_while_the_device_asks_hears_the_answer_when_it_is_back() {
+    let mut scene = Scene::new(&[HIGH]).await;
+    let mut device = scene.laptop.attended();
+    let bearer = format!("Bearer {}", scene.world.key);
+    let consumer = Consumer::of(scene.world.agent.as_ref().unwrap()).with("authorization", bearer);
+    let execution = consumer.submit("script/where", &json!({"path": "a"})).await;
+    device.asks(1).await;
+    scene.world.kill_agent();
+    scene.world.start_agent();
+    let over = until("the execution is over", async || {
+        device.0.line("y");
+        Some(consumer.status(&execution).await).filter(is_over)
+    })
+    .await;
+    assert_eq!((&over["status"], &over["attempt"]), (&json!("completed"), &json!(2)), "{over}");
+    assert_eq!(device.questions(), 1, "it is the same call");
+    device.stop();
+    assert_eq!(scene.laptop.ran().len(), 1);
+    assert_eq!(scene.laptop.log(), [line("ok", None, true)]);
+}
+
+/// Every way out of the folder that is known: what is outside is not read, and looks as if it were not there.
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_leads_an_agent_out_of_the_folder() {
+    const OUTSIDE: &str = "what nobody may read";
+    let scene = Scene::new(&[MEDIUM]).await;
+    let home = &scene.laptop.home;
+    // The device's own reading of files, not a program that stands in for it.
+    fs::remove_file(scene.laptop.place().join("tools/read_file.toml")).unwrap();
+    let (open, shut) = (home.path("open"), home.path("shut"));
+    fs::create_dir_all(open.join("deep")).unwrap();
+    fs::create_dir(&shut).unwrap();
+    fs::write(open.join("deep/notes.md"), "what may be read").unwrap();
+    fs::write(shut.join("secret"), OUTSIDE).unwrap();
+    symlink(shut.join("secret"), open.join("link")).unwrap();
+    symlink("../shut/secret", open.join("relative-link")).unwrap();
+    symlink(&shut, open.join("folder-link")).unwrap();
+    symlink("/proc/self/root", open.join("magic-link")).unwrap();
+    fs::write(home.path("policy.toml"), "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n").unwrap();
+    let run = home.nuncio(&["--json", "device", "run"]).arg("--policy").arg(home.path("policy.toml"));
+    let device = run.arg("--folder").arg(&open).arg("--home").arg(scene.laptop.place()).start();
+    let inside = scene.call("c_in", "read_file", "deep/../deep/notes.md").await.await.unwrap();
+    assert!(!inside.contains("what may be read"), "not even within: {inside}");
+    let inside = scene.call("c_inside", "read_file", "deep/notes.md").await.await.unwrap();
+    assert!(inside.contains("what may be read"), "{inside}");
+    let shut = shut.join("secret").display().to_string();
+    let keys = scene.laptop.place().join("keys.db").display().to_string();
+    let out = [
+        "../shut/secret",
+        "deep/../../shut/secret",
+        "link",
+        "relative-link",
+        "folder-link/secret",
+        "magic-link/etc/passwd",
+        "/proc/self/environ",
+        "/etc/passwd",
+        "../device/keys.db",
+        "none",
+        &shut,
+        &keys,
+    ];
+    for (number, path) in out.into_iter().enumerate() {
+        let answer = scene.call(&format!("c_{number}"), "read_file", path).await.await.unwrap();
+        assert!(answer.contains("there is no such file in the folders this device opens"), "{path:?}: {answer}");
+        assert!(!answer.contains(OUTSIDE) && !answer.contains("root:"), "{path:?}: {answer}");
+        assert_eq!(scene.heard("read_file"), "tool_failed");
+    }
+    device.stop();
+    let log = scene.laptop.log();
+    assert_eq!(log.iter().filter(|(status, ..)| status == "ok").count(), 1, "{log:?}");
+    assert_eq!(log.len(), out.len() + 2);
+}

@@ -1,0 +1,178 @@
+//! One test for each row: what the agent hears, what the device's log says, and whether the tool ran.
+
+use std::time::Duration;
+
+use nuncio_a2h::peer::{CallOptions, ToolError};
+use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
+use nuncio_core::ids::{ConversationId, ScopeId};
+use nuncio_testkit::Method;
+use nuncio_testkit::a2h::{A2hServer, Handset};
+use serde_json::json;
+
+use super::{HIGH, LOW, MEDIUM, NOTHING, Rude, Scene, line};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ok() {
+    let scene = Scene::new(&[LOW, MEDIUM, HIGH]).await;
+    let mut device = scene.laptop.attended();
+    // Low: nobody is asked.
+    let answer = scene.call("c_1", "tell", "a").await.await.unwrap();
+    assert!(answer.contains("done"), "{answer}");
+    assert_eq!(device.questions(), 0);
+    // Medium: asked about once in a conversation, then silent.
+    let first = scene.call("c_2", "read_file", "b").await;
+    device.asks(1).await;
+    device.answer("y", &first).await;
+    assert!(first.await.unwrap().contains("done"));
+    assert!(scene.call("c_3", "read_file", "c").await.await.unwrap().contains("done"));
+    assert_eq!(device.questions(), 1);
+    // High: each time.
+    for (number, id) in [(2, "c_4"), (3, "c_5")] {
+        let next = scene.call(id, "where", "d").await;
+        device.asks(number).await;
+        device.answer("y", &next).await;
+        assert!(next.await.unwrap().contains("done"));
+    }
+    assert_eq!(scene.heard("where"), "completed");
+    device.stop();
+    let ran = ["tell", "read_file", "read_file", "where", "where"];
+    let ran_here: Vec<_> = scene.laptop.ran().iter().map(|line| line.split(' ').next().unwrap().to_owned()).collect();
+    assert_eq!(ran_here, ran);
+    let ok = |asked| line("ok", None, asked);
+    assert_eq!(scene.laptop.log(), [ok(false), ok(true), ok(false), ok(true), ok(true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_platform_error() {
+    let scene = Scene::new(&[LOW]).await;
+    let device = scene.laptop.attended();
+    let answer = scene.call("c_1", "tell", "broken").await.await.unwrap();
+    assert!(answer.contains("the program failed"), "{answer}");
+    assert_eq!(scene.heard("tell"), "tool_failed");
+    device.stop();
+    assert_eq!(scene.laptop.ran().len(), 1, "it ran, and failed");
+    assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_PLATFORM_ERROR"), false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_invalid_arguments() {
+    let rude = Rude::new(&[LOW]).await;
+    let device = rude.laptop.attended();
+    for wrong in [json!({"path": 1}), json!({"path": "a", "mode": "w"}), json!([])] {
+        let answer = rude.agent.call("ada", "tell", wrong.clone()).await;
+        let Err(ToolError::Failed { code: ErrorCode::InvalidArguments, message: Some(why) }) = &answer else {
+            panic!("{wrong}: {answer:?}")
+        };
+        assert!(!why.is_empty());
+    }
+    device.stop();
+    assert_eq!(rude.laptop.ran(), Vec::<String>::new());
+    assert_eq!(rude.laptop.log(), vec![line("error", Some("TOOL_INVALID_ARGUMENTS"), false); 3]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_unavailable() {
+    let scene = Scene::new(&[NOTHING]).await;
+    let device = scene.laptop.attended();
+    let answer = scene.call("c_1", "agenda", "a").await.await.unwrap();
+    assert!(answer.contains("no such tool"), "{answer}");
+    assert_eq!(scene.heard("agenda"), "tool_unavailable");
+    device.stop();
+    assert_eq!(scene.laptop.ran(), Vec::<String>::new());
+    assert_eq!(scene.laptop.log(), [line("error", Some("TOOL_UNAVAILABLE"), false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn user_refused() {
+    let scene = Scene::new(&[MEDIUM, HIGH]).await;
+    let mut device = scene.laptop.attended();
+    // Enter alone is no, and so is whatever is not yes.
+    for (number, (id, tool, word)) in
+        [("c_1", "where", "n"), ("c_2", "where", ""), ("c_3", "read_file", "sure")].into_iter().enumerate()
+    {
+        let call = scene.call(id, tool, "a").await;
+        device.asks(number + 1).await;
+        device.answer(word, &call).await;
+        let answer = call.await.unwrap();
+        assert!(answer.contains("the person refused it on their device"), "{answer}");
+        assert_eq!(scene.heard(tool), "denied");
+    }
+    device.stop();
+    assert_eq!(scene.laptop.ran(), Vec::<String>::new());
+    assert_eq!(scene.laptop.log(), vec![line("denied", Some("user_refused"), true); 3]);
+}
+
+/// Half a minute in which nobody says anything.
+#[tokio::test(flavor = "multi_thread")]
+async fn user_timeout() {
+    let scene = Scene::new(&[MEDIUM, HIGH]).await;
+    let device = scene.laptop.attended();
+    let call = scene.call("c_1", "where", "a").await;
+    device.asks(1).await;
+    let answer = call.await.unwrap();
+    assert!(answer.contains("the person did not answer in time"), "{answer}");
+    assert_eq!(scene.heard("where"), "approval_expired");
+    device.stop();
+    assert_eq!(scene.laptop.ran(), Vec::<String>::new());
+    assert_eq!(scene.laptop.log(), [line("denied", Some("user_timeout"), true)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn scope_not_granted() {
+    let rude = Rude::new(&[LOW]).await;
+    let device = rude.laptop.attended();
+    let ungranted = rude.agent.call("ada", "where", json!({"path": "a"})).await;
+    assert_eq!(ungranted, Err(ToolError::Denied(Reason::ScopeNotGranted)));
+    // The same tool under the name of a permission that was given.
+    let conversation = rude.conversation().await;
+    let laundered = CallOptions { scope: Some(ScopeId::parse(LOW).unwrap()), ..CallOptions::default() };
+    let laundered = rude.agent.peer.call_tool_with(&conversation, "where", json!({"path": "a"}), laundered).await;
+    assert_eq!(laundered, Err(ToolError::Denied(Reason::ScopeNotGranted)));
+    assert_eq!(device.questions(), 0);
+    device.stop();
+    assert_eq!(rude.laptop.ran(), Vec::<String>::new());
+    assert_eq!(rude.laptop.log(), vec![line("denied", Some("scope_not_granted"), false); 2]);
+}
+
+/// An agent of good manners hears the same, from its own server.
+#[tokio::test(flavor = "multi_thread")]
+async fn scope_not_granted_to_an_agent_that_asks_before_it_calls() {
+    let scene = Scene::new(&[LOW]).await;
+    let device = scene.laptop.attended();
+    let answer = scene.call("c_1", "where", "a").await.await.unwrap();
+    assert!(!answer.contains("done"), "{answer}");
+    assert_eq!(scene.heard("where"), "scope_not_granted");
+    assert_eq!(device.questions(), 0);
+    device.stop();
+    assert_eq!(scene.laptop.ran(), Vec::<String>::new());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_not_declared() {
+    let rude = Rude::new(&[LOW]).await;
+    let device = rude.laptop.attended();
+    let (scope, timeout) = (ScopeId::parse(LOW).ok(), Some(Duration::from_secs(5)));
+    let options = CallOptions { scope, timeout, ..CallOptions::default() };
+    let conversation = rude.conversation().await;
+    let answer = rude.agent.peer.call_tool_with(&conversation, "wipe_disk", json!({}), options).await;
+    assert_eq!(answer, Err(ToolError::Denied(Reason::ToolNotDeclared)));
+    device.stop();
+    assert_eq!(rude.laptop.ran(), Vec::<String>::new());
+    assert_eq!(rude.laptop.log(), [line("denied", Some("tool_not_declared"), false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn tool_not_supported_in_group() {
+    let rude = Rude::new(&[LOW]).await;
+    let device = rude.laptop.attended();
+    let body = json!({"type": "group", "with": [Handset::member("ada")]});
+    let relay = A2hServer::at(rude.relay.url());
+    let group = relay.send(Method::POST, "/conversations", Some(&rude.token), Some(&body)).await;
+    let group = ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap();
+    // What may run where two are alone may not run here.
+    let answer = rude.agent.peer.call_tool(&group, "tell", json!({"path": "a"})).await;
+    assert_eq!(answer, Err(ToolError::Denied(Reason::ToolNotSupportedInGroup)));
+    device.stop();
+    assert_eq!(rude.laptop.ran(), Vec::<String>::new());
+    assert_eq!(rude.laptop.log(), [line("denied", Some("tool_not_supported_in_group"), false)]);
+}
