@@ -10,6 +10,8 @@ mod devices;
 mod holes;
 #[path = "it/once.rs"]
 mod once;
+#[path = "it/pages_agents.rs"]
+mod pages_agents;
 #[path = "it/pages_happened.rs"]
 mod pages_happened;
 #[path = "it/pages_welcome.rs"]

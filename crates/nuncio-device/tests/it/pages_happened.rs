@@ -27,7 +27,7 @@ pub(crate) struct Reader {
 }
 
 impl Reader {
-    async fn at(scene: &Scene, running: &Running) -> Self {
+    pub(crate) async fn at(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
         let rooms = Rooms::new(Arc::new(scene.clock.clone()));

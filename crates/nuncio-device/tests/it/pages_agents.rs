@@ -1,0 +1,98 @@
+//! The page of an agent: keys that changed, being asked more often, and words that would like to be more than words.
+
+use std::sync::Arc;
+
+use nuncio_core::agent::Sensitivity;
+use nuncio_identity::seal::{Keep, MemoryKeep};
+use nuncio_testkit::a2h::{Reached, SealedAgent, Way};
+use serde_json::json;
+
+use crate::pages_happened::Reader;
+use crate::scene::{Scene, manifest, scope};
+
+fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
+    text.split_once(from).unwrap_or_else(|| panic!("{from}: {text}")).1.split(to).next().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn keys_that_changed_are_shown_and_only_those_that_were_shown_are_accepted() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    scene.call("tell", json!({})).await.unwrap();
+    let reader = Reader::at(&scene, &ada).await;
+    let path = format!("/agents/{}", scene.id);
+    let page = reader.get(&path).await.body;
+    assert!(!page.contains("The keys of this agent changed"), "{page}");
+    let before = between(&page, "<p class=\"number\">", "</p>").to_owned();
+
+    let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+    let way = Way::straight().by_clock(&scene.clock);
+    let named = (scene.id.as_str(), scene.token.as_str());
+    let anew = SealedAgent::start(&way, &scene.gateway.url(), named, keep, Reached::Socket).await;
+    let page = reader.get(&path).await.body;
+    assert!(page.contains("The keys of this agent changed"), "{page}");
+    let (device, seen) =
+        (between(&page, "name=\"device\" value=\"", "\""), between(&page, "name=\"fingerprint\" value=\"", "\""));
+    let now = between(&page, "<p class=\"number\">", "</p>");
+    assert_ne!(now, before, "the number that would be is shown");
+    // Some other key than the one on the screen.
+    let keys = format!("{path}/keys");
+    let other = reader.post(&keys, &[("device", device), ("fingerprint", &"0".repeat(64))]).await;
+    assert_ne!(other.status, 303, "{}", other.body);
+    for wrong in [&[("device", device)][..], &[("fingerprint", seen)], &[("device", "<b>"), ("fingerprint", "x")]] {
+        assert_eq!(reader.post(&keys, wrong).await.status, 404);
+    }
+    assert!(reader.get(&path).await.body.contains("The keys of this agent changed"));
+
+    let accepted = reader.post(&keys, &[("device", device), ("fingerprint", seen)]).await;
+    assert_eq!(accepted.status, 303, "{}", accepted.body);
+    let page = reader.get(&path).await.body;
+    assert!(!page.contains("The keys of this agent changed"), "{page}");
+    assert_eq!(between(&page, "<p class=\"number\">", "</p>"), now);
+    assert_eq!(anew.call("ada", "tell", json!({})).await, Ok(json!({"run": 2})));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_person_is_asked_more_often_if_they_wish_and_never_less_than_is_at_stake() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send", "location:read"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    let path = format!("/agents/{}", scene.id);
+    let stake = async |id: &str| {
+        let ask = ada.device.look(&scene.id).await.unwrap();
+        ask.scopes.into_iter().find(|asked| asked.id == scope(id)).unwrap().sensitivity
+    };
+    let set = async |id: &str, level: &str| {
+        reader.post(&format!("{path}/stricter"), &[("scope", id), ("level", level)]).await.status
+    };
+    assert_eq!(set("notification:send", "high").await, 303);
+    assert_eq!(stake("notification:send").await, Sensitivity::High);
+    assert_eq!(set("notification:send", "usual").await, 303);
+    assert_eq!(stake("notification:send").await, Sensitivity::Low);
+    assert_eq!(set("location:read", "medium").await, 303);
+    assert_eq!(stake("location:read").await, Sensitivity::High, "never less than is at stake");
+    assert_eq!(set("no such scope", "high").await, 404);
+    assert!(!reader.get(&path).await.body.contains("id=\"stricter-location-read\""), "what is high cannot be more");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_agent_calls_itself_and_its_permissions_stays_text() {
+    let scene = Scene::start().await;
+    let mut hostile = manifest();
+    hostile["permission_scopes"][0] = json!({
+        "id": "garden:water", "sensitivity": "low", "label_i18n_key": "x.label", "description_i18n_key": "x.description",
+        "label_fallback": "<img src=x onerror=alert(1)>", "description_fallback": "\"><script>alert(1)</script>",
+    });
+    hostile["tools"][0]["permission_scope"] = json!("garden:water");
+    scene.owner.publish(scene.id.as_str(), &hostile).await.data();
+    let name = json!({"display_name": "<script>alert(1)</script> & \"co\""});
+    scene.owner.send(nuncio_testkit::Method::PATCH, &format!("/agents/{}", scene.id), &name).await;
+    let ada = scene.device("ada").await;
+    let reader = Reader::at(&scene, &ada).await;
+    for path in ["/agents".to_owned(), format!("/agents/{}", scene.id), "/agents/find?agent=%3Cscript%3E".to_owned()] {
+        let page = reader.get(&path).await;
+        assert_eq!(page.status, 200, "{path}: {}", page.body);
+        assert!(!page.body.contains("<script>alert") && !page.body.contains("<img src=x"), "{path}: {}", page.body);
+    }
+    assert!(reader.get(&format!("/agents/{}", scene.id)).await.body.contains("&#60;img src=x"), "it is there as text");
+}
