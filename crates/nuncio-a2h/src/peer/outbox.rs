@@ -11,7 +11,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
 use nuncio_core::time::Timestamp;
-use nuncio_identity::seal::{Addressee, Letter, Meeting};
+use nuncio_identity::seal::{Addressee, Letter, Meeting, SealError};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -27,6 +27,9 @@ const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
+
+/// How often a message is sealed anew because a session ended meanwhile.
+const TRIES: usize = 3;
 
 /// A sealed message on its way.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -139,6 +142,14 @@ impl Peer {
             payload,
         };
         let until = until.unwrap_or_else(|| self.now().after(PATIENCE));
+        for _ in 1..TRIES {
+            let to = self.addressees(&conversation).await?;
+            match self.seal(letter.clone(), to, until).await {
+                // A session ended between the two steps: the other side lost it, and said so just now.
+                Err(SendError::Seal(SealError::NeedsOneTimeKey(_))) => {}
+                done => return done,
+            }
+        }
         let to = self.addressees(&conversation).await?;
         self.seal(letter, to, until).await
     }
