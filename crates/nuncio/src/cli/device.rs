@@ -27,6 +27,7 @@ pub(crate) struct PassphraseFrom {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Device {
     /// Make this machine a device of yours, with the code of an invite
+    #[command(alias = "join")]
     Enrol {
         /// The server that invited you
         url: Url,
@@ -62,6 +63,7 @@ pub(crate) enum Device {
         home: DeviceHome,
     },
     /// List the agents this device deals with
+    #[command(alias = "grants")]
     Agents {
         #[command(flatten)]
         home: DeviceHome,
