@@ -32,7 +32,7 @@ use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_identity::seal::{Keep, OpenError, Party};
 use serde_json::Value;
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -48,6 +48,7 @@ mod listening;
 mod named;
 mod outbox;
 mod run;
+mod turns;
 mod writing;
 
 pub use calls::CallOptions;
@@ -172,6 +173,14 @@ struct Inner {
     met: Mutex<HashMap<Recipient, Vec<KeyBundle>>>,
     /// What each conversation is busy with.
     handling: Mutex<HashMap<ConversationId, JoinHandle<()>>>,
+    /// Where one after the other sends: see [`turns`].
+    lines: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
+    /// Whether what a process before this one sealed is sent.
+    leftovers: OnceCell<()>,
+    /// The relay is there again, for those who wait to try once more.
+    back: Notify,
+    /// The last letter to each device that says its session is lost: where, and its number there.
+    rekeyed: Mutex<HashMap<DeviceId, (ConversationId, u64)>>,
     /// The streams it writes, each until it is over.
     writing: Mutex<HashMap<StreamId, CancellationToken>>,
     /// The streams it hears.
@@ -181,10 +190,9 @@ struct Inner {
 /// A call that waits for its answer, and where that must come from.
 struct Waiting {
     conversation: ConversationId,
-    /// The call, in case it has to be sent again.
-    call: Value,
-    until: Timestamp,
     answer: oneshot::Sender<Outcome>,
+    /// The device could not open it: it has to be sent again.
+    again: Arc<Notify>,
 }
 
 impl Peer {
@@ -203,6 +211,10 @@ impl Peer {
             conversations: Mutex::default(),
             met: Mutex::default(),
             handling: Mutex::default(),
+            lines: Mutex::default(),
+            leftovers: OnceCell::new(),
+            back: Notify::new(),
+            rekeyed: Mutex::default(),
             writing: Mutex::default(),
             heard: Mutex::default(),
         };

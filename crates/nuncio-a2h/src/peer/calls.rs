@@ -1,16 +1,19 @@
 //! Calling tools of people's devices.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, MsgSubtype};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
+use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::random_name;
 use serde_json::{Value, json};
-use tokio::sync::oneshot;
+use tokio::sync::{Notify, oneshot};
 
 use super::error::{SendError, ToolError};
 use super::{Peer, Waiting, lock};
+use crate::client::RelayError;
 use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 
 /// How long a device may take beside running a tool: to hear of it, to ask its person for half a minute, and
@@ -62,14 +65,23 @@ impl Peer {
         let id = call.call_id.clone();
         let payload = json!(Payload::Artifact { artifact: Artifact::ToolCall(call) });
         let (answer, answered) = oneshot::channel();
-        let waiting = Waiting { conversation: conversation.clone(), call: payload.clone(), until, answer };
+        let again = Arc::new(Notify::new());
+        let waiting = Waiting { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
         lock(&self.inner.waiting).insert(id.clone(), waiting);
         // Whoever gives up waiting is not waited for either.
         let _left = Left { peer: self, id: &id };
-        let subtype = Some(MsgSubtype::ArtifactToolCall);
-        self.deliver(conversation, ContentType::Artifact, subtype, payload, Some(until)).await?;
+        self.send_call(conversation, payload.clone(), until).await?;
+        let sent_again = async {
+            loop {
+                again.notified().await;
+                if let Err(error) = self.send_call(conversation, payload.clone(), until).await {
+                    tracing::warn!(%conversation, %error, "a call was not sent again");
+                }
+            }
+        };
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
+            () = sent_again => return Err(ToolError::NoAnswer),
             () = self.inner.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
         };
         match outcome {
@@ -79,13 +91,34 @@ impl Peer {
         }
     }
 
+    /// Sends a call, as soon as the relay takes one more of this agent.
+    async fn send_call(
+        &self,
+        conversation: &ConversationId,
+        payload: Value,
+        until: Timestamp,
+    ) -> Result<(), SendError> {
+        loop {
+            let turn = self.turn_until(conversation, until).await?;
+            let subtype = Some(MsgSubtype::ArtifactToolCall);
+            let sent = self.deliver(turn, ContentType::Artifact, subtype, payload.clone()).await;
+            let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = sent else { return sent.map(drop) };
+            let free = self.now().after(Duration::from_secs(seconds.max(1)));
+            if free >= until {
+                return sent.map(drop);
+            }
+            self.inner.clock.sleep_until(free).await;
+        }
+    }
+
     /// Answers a call, as a person's device. Its number in the conversation.
     ///
     /// # Errors
     /// It was not taken.
     pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
         let payload = json!(Payload::Artifact { artifact: Artifact::ToolResponse(response) });
-        self.deliver(conversation, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload, None).await
+        let turn = self.turn(conversation).await?;
+        self.deliver(turn, ContentType::Artifact, Some(MsgSubtype::ArtifactResponse), payload).await
     }
 
     async fn tool_call(&self, name: &str, arguments: Value, options: CallOptions) -> Result<ToolCall, ToolError> {
@@ -117,18 +150,11 @@ impl Peer {
         Ok((scope.ok_or_else(|| ToolError::Undeclared(name.clone()))?, timeout))
     }
 
-    /// Sends calls again that a device could not open: it had lost the session. It runs each once.
-    pub(super) async fn call_again(&self, conversation: &ConversationId) -> Result<(), SendError> {
-        let again: Vec<_> = lock(&self.inner.waiting)
-            .values()
-            .filter(|waiting| waiting.conversation == *conversation)
-            .map(|waiting| (waiting.call.clone(), waiting.until))
-            .collect();
-        for (call, until) in again {
-            let subtype = Some(MsgSubtype::ArtifactToolCall);
-            self.deliver(conversation, ContentType::Artifact, subtype, call, Some(until)).await?;
-        }
-        Ok(())
+    /// Has calls sent again that a device could not open: it had lost the session. It runs each once.
+    pub(super) fn call_again(&self, conversation: &ConversationId) {
+        let waiting = lock(&self.inner.waiting);
+        let there = waiting.values().filter(|waiting| waiting.conversation == *conversation);
+        there.for_each(|waiting| waiting.again.notify_one());
     }
 
     /// The answer to a call that was opened. One that nobody waits for, or that comes from another

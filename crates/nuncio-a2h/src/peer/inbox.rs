@@ -165,31 +165,33 @@ impl Peer {
             self.answered(&came.conversation, response);
         }
         if came.rekeyed {
-            self.rekeyed(came.conversation);
+            self.call_again(&came.conversation);
         }
         Ok(Ok(came.arrived.map(Inbound::from)))
     }
 
-    /// A device had lost its session: what it did not answer is sent again. Apart, as it may have to wait until the
-    /// relay takes more calls, and everything else goes on.
-    pub(super) fn rekeyed(&self, conversation: ConversationId) {
-        let peer = self.clone();
-        tokio::spawn(async move {
-            if let Err(error) = peer.call_again(&conversation).await {
-                tracing::warn!(%conversation, %error, "a call was not sent again");
-            }
-        });
-    }
-
-    /// Tells a device that the session with it is lost: what it sends next begins a new one.
+    /// Tells a device that the session with it is lost: what it sends next begins a new one. Once for all that it
+    /// sent before it could know.
     async fn rekey(&self, posted: &Posted, kind: ConversationType, device: DeviceId) -> Result<(), SendError> {
+        let told = lock(&self.inner.rekeyed).get(&device).cloned();
+        if told.is_some_and(|(conversation, seq)| conversation == posted.conversation && posted.seq < seq) {
+            return Ok(());
+        }
         let owner = posted.post.sender.clone();
         tracing::warn!(%owner, %device, "the session with a device is lost; a new one begins");
-        let forgotten = owner.clone();
-        self.with_party(move |party| party.rekey(&forgotten, &device)).await??;
+        let (forgotten, its) = (owner.clone(), device.clone());
+        self.with_party(move |party| party.rekey(&forgotten, &its)).await??;
         let client_id = self.new_client_id()?;
         let letter = Letter::rekey(posted.conversation.clone(), kind, client_id, self.now());
-        let sent = self.deliver(&posted.conversation, letter.content_type, None, letter.payload, None).await;
+        let turn = self.turn(&posted.conversation).await?;
+        let sent = self.deliver(turn, letter.content_type, None, letter.payload).await;
+        if let Ok(seq) = sent {
+            let mut rekeyed = lock(&self.inner.rekeyed);
+            if rekeyed.len() >= 256 {
+                rekeyed.clear();
+            }
+            rekeyed.insert(device, (posted.conversation.clone(), seq));
+        }
         passing(sent.map(drop))
     }
 

@@ -110,7 +110,7 @@ impl Peer {
         let opener = match opened {
             Ok(Ok((opened, opener))) => {
                 if opened.rekeyed {
-                    self.rekeyed(id.clone());
+                    self.call_again(id);
                 }
                 opener
             }

@@ -39,16 +39,17 @@ impl Peer {
         content_type: ContentType,
         payload: Value,
     ) -> Result<Option<u64>, SendError> {
+        let turn = self.turn(conversation).await?;
         let sealed = self.inner.keep.load(&format!("{OUTBOX}{client_id}"))?;
         let leaving = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
             // Sealed before: the same bytes get the same number.
             Some(leaving) => leaving,
             None => {
                 let named = Answers { client_id, in_reply_to: None };
-                self.prepare(named, conversation, content_type, None, payload, None).await?
+                self.prepare(&turn, named, content_type, None, payload).await?
             }
         };
-        match self.send_off(&leaving).await {
+        match self.send_off(&turn, &leaving).await {
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(None),
             other => other.map(Some),
         }

@@ -16,14 +16,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::error::SendError;
+use super::turns::Turn;
 use super::{Inbound, Peer, lock};
 use crate::client::RelayError;
 
 /// How the names of what waits to be sent begin.
 pub(super) const OUTBOX: &str = "peer/out/";
-
-/// How long a message that is no call is tried to be sent.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
 /// The longest pause between two tries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
@@ -62,6 +60,10 @@ impl Answers {
 }
 
 impl Leaving {
+    fn is_call(&self) -> bool {
+        self.subtype == Some(MsgSubtype::ArtifactToolCall)
+    }
+
     fn post(&self, sender: &Recipient) -> Option<Post> {
         Some(Post {
             client_id: self.client_id.clone(),
@@ -85,7 +87,8 @@ impl Peer {
         content_type: ContentType,
         payload: Value,
     ) -> Result<u64, SendError> {
-        self.deliver(conversation, content_type, None, payload, None).await
+        let turn = self.turn(conversation).await?;
+        self.deliver(turn, content_type, None, payload).await
     }
 
     /// Answers a message. However often it is dealt with, one answer gets through.
@@ -93,13 +96,14 @@ impl Peer {
     /// # Errors
     /// It was not taken.
     pub async fn reply(&self, to: &Inbound, content_type: ContentType, payload: Value) -> Result<(), SendError> {
-        let leaving = self.prepare(Answers::to(to)?, &to.conversation, content_type, None, payload, None).await?;
-        self.send_answer(&leaving).await
+        let turn = self.turn(&to.conversation).await?;
+        let leaving = self.prepare(&turn, Answers::to(to)?, content_type, None, payload).await?;
+        self.send_answer(&turn, &leaving).await
     }
 
     /// Sends what may be an answer that was given before.
-    pub(super) async fn send_answer(&self, leaving: &Leaving) -> Result<(), SendError> {
-        match self.send_off(leaving).await {
+    pub(super) async fn send_answer(&self, turn: &Turn, leaving: &Leaving) -> Result<(), SendError> {
+        match self.send_off(turn, leaving).await {
             // A process before this one sent it.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
@@ -109,28 +113,26 @@ impl Peer {
     /// Seals a message for everyone in a conversation and sends it, until it is too late.
     pub(super) async fn deliver(
         &self,
-        conversation: &ConversationId,
+        turn: Turn,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
-        until: Option<Timestamp>,
     ) -> Result<u64, SendError> {
         let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
-        let leaving = self.prepare(new, conversation, content_type, subtype, payload, until).await?;
-        self.send_off(&leaving).await
+        let leaving = self.prepare(&turn, new, content_type, subtype, payload).await?;
+        self.send_off(&turn, &leaving).await
     }
 
     /// Seals a message for everyone in a conversation, and keeps it: it will be sent, until it is too late.
     pub(super) async fn prepare(
         &self,
+        turn: &Turn,
         Answers { client_id, in_reply_to }: Answers,
-        conversation: &ConversationId,
         content_type: ContentType,
         subtype: Option<MsgSubtype>,
         payload: Value,
-        until: Option<Timestamp>,
     ) -> Result<Leaving, SendError> {
-        let conversation = self.conversation(conversation).await?;
+        let conversation = self.conversation(&turn.conversation).await?;
         let letter = Letter {
             conversation: conversation.id.clone(),
             conversation_type: conversation.kind,
@@ -141,17 +143,16 @@ impl Peer {
             created_at: self.now(),
             payload,
         };
-        let until = until.unwrap_or_else(|| self.now().after(PATIENCE));
         for _ in 1..TRIES {
             let to = self.addressees(&conversation).await?;
-            match self.seal(letter.clone(), to, until).await {
+            match self.seal(letter.clone(), to, turn.until).await {
                 // A session ended between the two steps: the other side lost it, and said so just now.
                 Err(SendError::Seal(SealError::NeedsOneTimeKey(_))) => {}
                 done => return done,
             }
         }
         let to = self.addressees(&conversation).await?;
-        self.seal(letter, to, until).await
+        self.seal(letter, to, turn.until).await
     }
 
     /// Seals, and keeps the sealed message in the same write as the new state of the keys.
@@ -188,13 +189,19 @@ impl Peer {
         .await?
     }
 
-    pub(super) async fn send_off(&self, leaving: &Leaving) -> Result<u64, SendError> {
+    /// Sends what was sealed until the relay has it, or it is too late. A call that is one too many for now is not
+    /// waited with: other messages may leave meanwhile, and it is sealed anew.
+    pub(super) async fn send_off(&self, _: &Turn, leaving: &Leaving) -> Result<u64, SendError> {
+        self.post(leaving).await
+    }
+
+    async fn post(&self, leaving: &Leaving) -> Result<u64, SendError> {
         let post =
             leaving.post(self.me()).ok_or_else(|| SendError::Fault("what was kept cannot be read".to_owned()))?;
         let mut pause = Duration::from_millis(200);
         let sent = loop {
             let wait = match self.inner.relay.post(&leaving.conversation, &post).await {
-                Err(RelayError::TooMany { seconds, .. }) => Duration::from_secs(seconds.max(1)),
+                Err(RelayError::TooMany { seconds, .. }) if !leaving.is_call() => Duration::from_secs(seconds.max(1)),
                 Err(error) if error.may_pass() => {
                     pause = (pause * 2).min(MAX_PAUSE);
                     pause
@@ -205,7 +212,10 @@ impl Peer {
             if again >= leaving.until {
                 break Err(RelayError::Unreachable("it could not be sent in time".to_owned()));
             }
-            self.inner.clock.sleep_until(again).await;
+            tokio::select! {
+                () = self.inner.clock.sleep_until(again) => {}
+                () = self.inner.back.notified() => {}
+            }
         };
         self.left(&leaving.client_id).await?;
         Ok(sent?)
@@ -219,14 +229,15 @@ impl Peer {
         Ok(saved.map_err(|_| SendError::Fault("keeping was given up".to_owned()))??)
     }
 
-    /// Sends what a process before this one left.
+    /// Sends what a process before this one left, but for its calls: nobody waits for their answers any more, and
+    /// whoever begins such a call again sends it anew.
     pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
         for name in self.inner.keep.names(OUTBOX)? {
             let record = self.inner.keep.load(&name)?;
             let leaving = record.and_then(|record| serde_json::from_slice::<Leaving>(&record).ok());
             match leaving {
-                Some(leaving) if leaving.until > self.now() => {
-                    if let Err(error) = self.send_off(&leaving).await {
+                Some(leaving) if leaving.until > self.now() && !leaving.is_call() => {
+                    if let Err(error) = self.post(&leaving).await {
                         tracing::warn!(conversation = %leaving.conversation, %error, "a message left behind was not taken");
                     }
                 }

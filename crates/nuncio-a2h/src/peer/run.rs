@@ -64,12 +64,13 @@ impl Peer {
 
     async fn live(&self, life: &mut Life) -> Result<(), SendError> {
         self.publish_keys().await?;
+        self.inner.back.notify_waiters();
         // Once: what this process took itself it is dealing with, however often the connection breaks.
         if !life.resumed {
             self.handle_leftovers()?;
             life.resumed = true;
         }
-        self.send_leftovers().await?;
+        self.inner.leftovers.get_or_try_init(|| self.send_leftovers()).await?;
         let mut keys_due = self.now().after(KEYS);
         let mut after = None;
         let mut told = Box::pin(self.told(life.told, after));

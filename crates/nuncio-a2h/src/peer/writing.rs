@@ -154,11 +154,12 @@ impl StreamWriter {
     pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let Self { peer, conversation, answers, orders, .. } = self;
         let message = answers.client_id.clone();
-        let leaving = peer.prepare(answers, &conversation, content_type, None, payload, None).await?;
+        let turn = peer.turn(&conversation).await?;
+        let leaving = peer.prepare(&turn, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
         let _ = orders.send(Order::End(message, said));
         let _ = ended.await;
-        peer.send_answer(&leaving).await
+        peer.send_answer(&turn, &leaving).await
     }
 }
 

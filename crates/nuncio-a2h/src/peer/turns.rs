@@ -1,0 +1,63 @@
+//! Whose turn it is to send. What is sealed in a session has to arrive about as it was sealed: whoever reads keeps the
+//! keys of a few turns of the conversation and no more. So one message is sealed and on its way at a time, and what a
+//! process before this one sealed goes first.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::ConversationId;
+use nuncio_core::time::Timestamp;
+use tokio::sync::OwnedMutexGuard;
+
+use super::error::SendError;
+use super::{Peer, lock};
+use crate::client::RelayError;
+
+/// How many conversations there are before those that nobody sends in are looked for.
+const SWEEP: usize = 256;
+
+/// How long a message that is no call is tried to be sent.
+const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+
+/// The right to seal and send a message, until it is dropped.
+#[derive(Debug)]
+pub(super) struct Turn {
+    pub(super) conversation: ConversationId,
+    /// When it is too late for it.
+    pub(super) until: Timestamp,
+    _line: OwnedMutexGuard<()>,
+}
+
+impl Peer {
+    /// Waits until a message may be sealed and sent in a conversation.
+    pub(super) async fn turn(&self, conversation: &ConversationId) -> Result<Turn, SendError> {
+        self.turn_until(conversation, self.now().after(PATIENCE)).await
+    }
+
+    /// The same for one that is worth nothing later.
+    pub(super) async fn turn_until(&self, conversation: &ConversationId, until: Timestamp) -> Result<Turn, SendError> {
+        // A person's devices share sessions across conversations, an agent has one with each person.
+        let line = match self.me() {
+            Recipient::Person(_) => None,
+            Recipient::Agent(_) => Some(conversation.clone()),
+        };
+        let next = async {
+            self.inner.leftovers.get_or_try_init(|| self.send_leftovers()).await?;
+            let line = {
+                let mut lines = lock(&self.inner.lines);
+                if lines.len() >= SWEEP {
+                    lines.retain(|_, line| Arc::strong_count(line) > 1);
+                }
+                Arc::clone(lines.entry(line).or_default())
+            };
+            Ok(Turn { conversation: conversation.clone(), until, _line: line.lock_owned().await })
+        };
+        tokio::select! {
+            turn = next => turn,
+            () = self.inner.clock.sleep_until(until) => {
+                Err(RelayError::Unreachable("it could not be sent in time".to_owned()).into())
+            }
+        }
+    }
+}
