@@ -32,7 +32,7 @@ use tokio_util::task::TaskTracker;
 
 use crate::dids::{Dids, Subject};
 use crate::error::StartError;
-use crate::settings::{A2hSettings, RelaySetting};
+use crate::settings::RelaySetting;
 use crate::system::SystemEntropy;
 
 mod preview;
@@ -48,8 +48,6 @@ pub(crate) struct Devices {
     folder: PathBuf,
     /// The relays of agents whose people are elsewhere.
     elsewhere: Vec<RelaySetting>,
-    /// Whether answers are shown while they are written.
-    streams: bool,
     fetch: Arc<GuardedFetch>,
     clock: Arc<dyn Clock>,
     agents: RwLock<HashMap<AgentName, Peer>>,
@@ -62,13 +60,11 @@ impl Devices {
     pub(crate) fn new(
         others: Arc<Runners>,
         folder: PathBuf,
-        settings: &A2hSettings,
+        elsewhere: Vec<RelaySetting>,
         fetch: Arc<GuardedFetch>,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let (elsewhere, streams) = (settings.relay.clone(), settings.stream_answers);
         Self {
-            streams,
             others,
             folder,
             elsewhere,
@@ -108,7 +104,7 @@ impl Devices {
         let relay = self.relay(engine, name)?;
         let keep = Arc::new(self.cabinet(name).map_err(|why| unusable(&why))?);
         let party = self.party(Arc::clone(&keep) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
-        let handler = Arc::new(Talk { engine: engine.clone(), agent: name.clone(), streams: self.streams });
+        let handler = Arc::new(Talk { engine: engine.clone(), agent: name.clone() });
         let entropy = Arc::new(SystemEntropy);
         let agent = Peer::new(PeerConfig { relay, keep, party, clock: Arc::clone(&self.clock), entropy, handler });
         let stop = self.stop.get_or_init(CancellationToken::new).clone();

@@ -206,8 +206,8 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
         working_dir: data.path().to_owned(),
     }));
     let entropy = Arc::new(SystemEntropy);
-    let (seals, clock) = (data.path().join("seals"), Arc::clone(&with.clock));
-    let devices = Devices::new(Arc::clone(&runners), seals, &settings.a2h, Arc::clone(&fetch), clock);
+    let (relays, clock) = (settings.a2h.relay.clone(), Arc::clone(&with.clock));
+    let devices = Devices::new(Arc::clone(&runners), data.path().join("seals"), relays, Arc::clone(&fetch), clock);
     let devices = Arc::new(devices);
     let ports = Ports {
         store: Arc::new(SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?),

@@ -289,7 +289,6 @@ const KEYS: &[&str] = &[
     "a2h.reauth_on_widening",
     "a2h.scopes",
     "a2h.allow_loopback_webhooks",
-    "a2h.stream_answers",
     "registry.follow",
     "registry.interval_seconds",
     "registry.register",

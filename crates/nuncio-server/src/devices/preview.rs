@@ -33,10 +33,9 @@ struct News {
 }
 
 impl<'a> Preview<'a> {
-    /// For the answer to a message, if it is to be shown at all.
-    pub(super) fn new(agent: &'a Peer, message: &'a Inbound, is_shown: bool) -> Self {
-        let left = if is_shown { BEGINNINGS } else { 0 };
-        Self { agent, message, said: String::new(), writer: None, left }
+    /// For the answer to a message.
+    pub(super) fn new(agent: &'a Peer, message: &'a Inbound) -> Self {
+        Self { agent, message, said: String::new(), writer: None, left: BEGINNINGS }
     }
 
     /// Shows what is said until the turn is over.

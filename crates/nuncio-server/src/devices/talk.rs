@@ -20,15 +20,13 @@ use super::preview::Preview;
 pub(super) struct Talk {
     pub(super) engine: Engine,
     pub(super) agent: AgentName,
-    /// Whether answers are shown while they are written.
-    pub(super) streams: bool,
 }
 
 #[async_trait]
 impl OnMessage for Talk {
     async fn on_message(&self, agent: &Peer, message: Inbound) {
         let conversation = &message.conversation;
-        let mut preview = Preview::new(agent, &message, self.streams);
+        let mut preview = Preview::new(agent, &message);
         let answer = match self.answer(&message, &mut preview).await {
             Ok(Some(answer)) => answer,
             Ok(None) => return,

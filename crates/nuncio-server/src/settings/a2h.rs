@@ -26,8 +26,6 @@ pub struct A2hSettings {
     pub scopes: Option<PathBuf>,
     /// Whether agents may be called on this machine.
     pub allow_loopback_webhooks: bool,
-    /// Whether agents served here show their answers to people's devices while they write them.
-    pub stream_answers: bool,
     /// The agents here whose people are reached by a relay elsewhere.
     pub relay: Vec<RelaySetting>,
 }

@@ -34,6 +34,8 @@ mod devices;
 mod hostile;
 #[path = "sealed/killed.rs"]
 mod killed;
+#[path = "sealed/limited.rs"]
+mod limited;
 #[path = "sealed/protocols.rs"]
 mod protocols;
 #[path = "sealed/rows.rs"]

@@ -307,8 +307,7 @@ impl Hosted {
         let on_device = "[[tool]]\nname = \"read_file\"\ndescription = \"Reads.\"\nscope = \"filesystem:read\"\n\
             input = { type = \"object\" }\nrun = { device = true }\n";
         let agent = desk(&[scope(SCOPE, "medium"), on_device.to_owned(), echo()]);
-        let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock);
-        let gateway = gateway.settings(|settings| settings.a2h.stream_answers = true).start().await;
+        let gateway = Gateway::builder().agent(DESK, &agent).clock(&clock).start().await;
         let (way, code) = (Way::straight().by_clock(&clock), invite(&gateway, "ada").await);
         let device = SealedDevice::start_by(&way, &gateway.url(), &code, memory(), never).await;
         device.allow(DESK, &[SCOPE]).await;

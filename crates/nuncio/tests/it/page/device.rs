@@ -73,7 +73,7 @@ impl Person {
         install_crypto();
         let home = Home::with_agent(&agent(""));
         let key = home.key(&["--person", "ada"]);
-        let server = home.serve().env("NUNCIO_A2H_STREAM_ANSWERS", "true").start();
+        let server = home.start();
         let code = home.desk(&["user", "invite", "ada"]).json()["code"].as_str().unwrap().to_owned();
         let place = home.path("laptop");
         home.nuncio(&["--json", "device", "enrol", server.url(), &code]).arg("--home").arg(&place).run().json();

@@ -24,9 +24,9 @@ use crate::process::until;
 use crate::skill_client::Consumer;
 
 /// How often each path was really read.
-type Ran = Arc<Mutex<BTreeMap<String, usize>>>;
+pub(super) type Ran = Arc<Mutex<BTreeMap<String, usize>>>;
 
-fn counting(ran: &Ran) -> impl Fn(&ToolCall) -> Outcome + Clone + Send + Sync + 'static {
+pub(super) fn counting(ran: &Ran) -> impl Fn(&ToolCall) -> Outcome + Clone + Send + Sync + 'static {
     let ran = Arc::clone(ran);
     move |call| {
         let path = call.arguments["path"].as_str().unwrap().to_owned();
@@ -102,7 +102,7 @@ impl Calls {
 }
 
 /// One session, one call; what was said, or that nobody answered.
-async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, String> {
+pub(super) async fn one_call(client: &Client, id: &str, path: &str) -> Result<String, String> {
     let client = client.reconnected();
     let session = async {
         let (status, body) = client.try_post("/sessions", &new_session("script", &[])).await?;

@@ -1,0 +1,60 @@
+//! More calls than the relay takes in a minute, in the middle of a conversation: those that wait for the next are read
+//! as well as all others, however often the two turned their keys meanwhile.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use nuncio_core::conversation::ContentType;
+use nuncio_core::happening::Recipient;
+use nuncio_core::ids::AgentId;
+use serde_json::json;
+
+use super::World;
+use super::killed::{Ran, counting, one_call};
+use crate::client::play;
+use crate::process::until;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn calls_that_wait_for_the_next_minute_are_read_though_much_was_said_meanwhile() {
+    /// The relay takes sixty at once, and then one a second.
+    const APPS: usize = 4;
+    const CALLS: usize = 17;
+    let world = World::new().await;
+    let ran = Ran::default();
+    let device = world.device(counting(&ran)).await;
+    let (peer, agent) = (device.peer.clone(), Recipient::Agent(AgentId::parse(&world.agent_id).unwrap()));
+    let stop = Arc::<AtomicBool>::default();
+    let enough = Arc::clone(&stop);
+    let writes = tokio::spawn(async move {
+        let conversation = peer.conversation_with(&agent).await.unwrap();
+        let mut written = 0;
+        while !enough.load(Ordering::SeqCst) {
+            let words = json!({"type": "text", "text": play(&json!([[{"text": "pong"}]]))["content"]});
+            peer.send(&conversation.id, ContentType::Text, words).await.unwrap();
+            written += 1;
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+        written
+    });
+    let apps = (0..APPS).map(|app| {
+        let client = world.client();
+        tokio::spawn(async move {
+            for call in 0..CALLS {
+                let path = format!("/{app}/{call}");
+                let said = one_call(&client, &format!("c_{app}_{call}"), &path).await.unwrap();
+                assert!(said.contains(&format!("read {path}\\\"")), "{said}");
+            }
+        })
+    });
+    for app in apps.collect::<Vec<_>>() {
+        app.await.unwrap();
+    }
+    stop.store(true, Ordering::SeqCst);
+    let written: usize = writes.await.unwrap();
+    let answers = || device.texts().iter().filter(|text| *text == "pong").count();
+    until("everything written is answered", async || (answers() >= written).then_some(())).await;
+    assert_eq!(device.refusals(), Vec::<String>::new());
+    assert_eq!((ran.lock().unwrap().len(), device.runs()), (APPS * CALLS, APPS * CALLS));
+    println!("{} calls, {written} written and answered: none unread", APPS * CALLS);
+}
