@@ -2,6 +2,76 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde::de::DeserializeOwned;
+
+use crate::assets::Assets;
+
+/// Sections of a catalog: each text by its name. A catalog is read into these types and nothing else, so a text that is
+/// missing in a language, or that no page uses, does not get past the tests.
+#[macro_export]
+macro_rules! texts {
+    ($($(#[$about:meta])* $section:ident { $($word:ident),* $(,)? })*) => {$(
+        $(#[$about])*
+        #[derive(Debug, serde::Deserialize)]
+        #[serde(deny_unknown_fields)]
+        pub(super) struct $section {
+            $(pub(super) $word: String,)*
+        }
+    )*};
+}
+
+/// The catalogs of the calling crate's folder `locales`, each read once: `Texts::of(language)`.
+#[macro_export]
+macro_rules! catalogs {
+    ($texts:ident) => {
+        impl $texts {
+            /// The catalog of a language.
+            pub(super) fn of(language: $crate::Language) -> &'static Self {
+                use std::sync::LazyLock;
+                static ENGLISH: LazyLock<$texts> = LazyLock::new(|| $crate::catalog::read($texts::ENGLISH));
+                static CHINESE: LazyLock<$texts> = LazyLock::new(|| $crate::catalog::read($texts::CHINESE));
+                match language {
+                    $crate::Language::English => &ENGLISH,
+                    $crate::Language::Chinese => &CHINESE,
+                }
+            }
+
+            const ENGLISH: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/locales/en.toml"));
+            const CHINESE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/locales/zh-CN.toml"));
+
+            /// What is wrong with the catalogs, for tests.
+            #[cfg(test)]
+            fn faults(assets: &$crate::assets::Assets) -> Vec<String> {
+                let mut faults = $crate::catalog::differences(Self::ENGLISH, Self::CHINESE);
+                faults.extend($crate::catalog::half_width(Self::CHINESE));
+                for language in $crate::Language::ALL {
+                    let there = Self::of(language).script.keys();
+                    faults.extend($crate::catalog::unasked(assets, there.map(String::as_str)));
+                }
+                faults
+            }
+        }
+    };
+}
+
+/// A catalog that is compiled in.
+///
+/// # Panics
+/// It does not fit its type; a test reads every one of them.
+#[must_use]
+pub fn read<T: DeserializeOwned>(catalog: &str) -> T {
+    toml::from_str(catalog).expect("the catalogs are compiled in, and a test reads each of them")
+}
+
+/// What scripts ask for by `say("…")` and is not there, and what is there and none asks for; for tests.
+#[must_use]
+pub fn unasked<'a>(assets: &Assets, there: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let calls = assets.scripts().flat_map(|(_, source)| source.split("say(\"").skip(1));
+    let asked: BTreeSet<_> = calls.filter_map(|rest| rest.split('"').next()).collect();
+    let there: BTreeSet<_> = there.collect();
+    asked.symmetric_difference(&there).map(|word| format!("script.{word}")).collect()
+}
+
 /// Every text of a catalog with where it is.
 fn entries(catalog: &str) -> Result<BTreeMap<String, String>, String> {
     let table: toml::Table = catalog.parse().map_err(|why| format!("{why}"))?;
@@ -52,6 +122,7 @@ pub fn half_width(chinese: &str) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::assets::Asset;
 
     #[test]
     fn what_is_missing_empty_or_has_other_blanks_is_found() {
@@ -59,6 +130,14 @@ mod tests {
         let other = "[a]\nsame = \"{n} y\"\nempty = \" \"\nblank = \"{m}\"\nmore = \"x\"\n";
         assert_eq!(differences(one, other), ["a.blank", "a.empty", "a.missing", "a.more"]);
         assert_eq!(differences(one, one), Vec::<String>::new());
+    }
+
+    #[test]
+    fn words_that_scripts_ask_for_are_there_and_no_others() {
+        const ASKS: &[Asset] = &[Asset { name: "a.js", content: r#"show(say("sent", n)); say("lost")"# }];
+        let assets = Assets::new(ASKS, String::new);
+        assert_eq!(unasked(&assets, ["lost", "sent"].into_iter()), Vec::<String>::new());
+        assert_eq!(unasked(&assets, ["sent", "unused"].into_iter()), ["script.lost", "script.unused"]);
     }
 
     #[test]

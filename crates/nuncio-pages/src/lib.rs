@@ -6,7 +6,7 @@
 //! | `assets` | static files, compiled in, below a folder that names their content |
 //! | `headers` | what a browser may do with a page |
 //! | `sender` | whether a page of ours sent a request, its cookie, and the form it sends |
-//! | `catalog` | whether two catalogs of words say the same things |
+//! | `catalog` | catalogs of words, one a language, and whether they say the same things |
 //!
 //! The files that all pages share are in `assets/`: colours and type, the bar at the top, the switches in it.
 

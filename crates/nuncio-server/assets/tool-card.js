@@ -63,7 +63,7 @@ export class ToolCard {
     this.#details.open = false;
     this.#details.querySelector(".result")?.remove();
     const parts = blocks.map((block) =>
-      block.type === "image" ? picture(block.url) : element("pre", { text: pretty(block.text ?? ""), tabindex: "0" }),
+      block.type === "image" ? picture(block.url) : element("pre", { class: "raw", text: pretty(block.text ?? ""), tabindex: "0" }),
     );
     const caption = element("p", { class: "caption", text: say("result") });
     this.#details.append(element("div", { class: "result" }, caption, ...parts));

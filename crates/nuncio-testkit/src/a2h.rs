@@ -16,7 +16,7 @@ mod relay;
 mod sealed;
 mod socket;
 
-pub use relay::{OutsideAgent, artifact, text};
+pub use relay::{OutsideAgent, artifact, manifest, text};
 pub use sealed::{Between, JumpingClock, Reached, SealedAgent, SealedDevice, Way, content_key_in};
 pub use socket::{Heard, Socket, tungstenite};
 

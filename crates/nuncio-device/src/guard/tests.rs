@@ -7,6 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::grant::Term;
 use nuncio_core::ids::{CallId, RelationId, ToolName};
 use nuncio_core::manifest::Manifest;
+use nuncio_testkit::a2h::manifest;
 use serde_json::{Value, json};
 
 use super::*;
@@ -19,36 +20,6 @@ fn at(millis: i64) -> Timestamp {
 
 fn scope(text: &str) -> ScopeId {
     ScopeId::parse(text).unwrap()
-}
-
-/// Three tools: one under a preset of medium, one of low, one of high.
-fn manifest() -> Value {
-    let tool = |name: &str, scope: &str| {
-        json!({
-            "name": name, "description_i18n_key": "x", "permission_scope": scope, "timeout_ms": 5000,
-            "input_schema": {
-                "type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false,
-            },
-        })
-    };
-    let declared = |id: &str, sensitivity: &str| {
-        let stem = id.replace(':', "_");
-        json!({
-            "id": id, "sensitivity": sensitivity,
-            "label_i18n_key": format!("agent.scope.{stem}.label"),
-            "description_i18n_key": format!("agent.scope.{stem}.description"),
-        })
-    };
-    json!({
-        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
-        "tools": [
-            tool("read_file", "filesystem:read"), tool("tell", "notification:send"), tool("where", "location:read"),
-        ],
-        "permission_scopes": [
-            declared("filesystem:read", "medium"), declared("notification:send", "low"),
-            declared("location:read", "high"),
-        ],
-    })
 }
 
 /// One agent, one person, one call, and everything about it that may be otherwise.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Query, State};
 use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::agent::Sensitivity;
@@ -16,7 +16,7 @@ use nuncio_core::time::Timestamp;
 use nuncio_pages::sender::{Fields, field};
 use serde::Deserialize;
 
-use super::frame::{Frame, Place, Visit};
+use super::frame::{Form, Frame, Place, Visit};
 use super::{Pages, see, wording, written};
 use crate::consent::{Ask, Given};
 use crate::error::DeviceError;
@@ -174,7 +174,7 @@ pub(super) async fn show(
     Query(shown): Query<Shown>,
     visit: Visit,
 ) -> Response {
-    let Some(agent) = AgentId::parse(&id).ok() else { return unknown(&visit) };
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let texts = &visit.text.agent;
     let news: Option<&'static str> = match shown.after.as_deref() {
         Some("allowed") => Some(&texts.was_allowed),
@@ -239,11 +239,9 @@ fn unknown(visit: &Visit) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
 }
 
-/// What a form about an agent sends.
-async fn sent(id: &str, visit: Visit, request: Request) -> Result<(AgentId, Visit, Vec<(String, String)>), Response> {
-    let (visit, sent) = visit.form(request).await?;
-    let agent = AgentId::parse(id).map_err(|_| unknown(&visit))?;
-    Ok((agent, visit, sent))
+/// The page again, with what went wrong.
+async fn wrong(pages: &Pages, visit: &Visit, agent: &AgentId, error: &DeviceError) -> Response {
+    one(pages, visit, agent, None, Some(nuncio_core::text::plain(&error.message))).await
 }
 
 fn done(visit: &Visit, agent: &AgentId, what: &str) -> Response {
@@ -251,16 +249,8 @@ fn done(visit: &Visit, agent: &AgentId, what: &str) -> Response {
 }
 
 /// `POST /agents/:id/allow`: exactly what is switched on, for the manifest that was shown.
-pub(super) async fn allow(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    let (agent, visit, sent) = match sent(&id, visit, request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let ask = match pages.device.look(&agent).await {
         Ok(ask) => ask,
         Err(error) => return visit.failed(&error),
@@ -271,7 +261,7 @@ pub(super) async fn allow(
     let given = given(&ask, &sent, pages.device.now());
     match pages.device.allow(&ask, &given).await {
         Ok(_) => done(&visit, &agent, "allowed"),
-        Err(error) => one(&pages, &visit, &agent, None, Some(nuncio_core::text::plain(&error.message))).await,
+        Err(error) => wrong(&pages, &visit, &agent, &error).await,
     }
 }
 
@@ -296,19 +286,11 @@ fn given(ask: &Ask, sent: &Fields, now: Timestamp) -> Given {
 }
 
 /// `POST /agents/:id/revoke`
-pub(super) async fn revoke(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    let (agent, visit, _) = match sent(&id, visit, request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, .. }: Form) -> Response {
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     match pages.device.revoke(&agent).await {
         Ok(()) => done(&visit, &agent, "revoked"),
-        Err(error) => one(&pages, &visit, &agent, None, Some(nuncio_core::text::plain(&error.message))).await,
+        Err(error) => wrong(&pages, &visit, &agent, &error).await,
     }
 }
 
@@ -316,13 +298,9 @@ pub(super) async fn revoke(
 pub(super) async fn stricter(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
+    Form { visit, sent }: Form,
 ) -> Response {
-    let (agent, visit, sent) = match sent(&id, visit, request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let scope = field(&sent, "scope").and_then(|text| ScopeId::parse(text).ok());
     let level = match field(&sent, "level") {
         Some("medium") => Some(Sensitivity::Medium),
@@ -340,13 +318,9 @@ pub(super) async fn stricter(
 pub(super) async fn accept_keys(
     State(pages): State<Pages>,
     Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
+    Form { visit, sent }: Form,
 ) -> Response {
-    let (agent, visit, sent) = match sent(&id, visit, request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+    let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let device = field(&sent, "device").and_then(|text| DeviceId::parse(text).ok());
     let seen = field(&sent, "fingerprint").and_then(Digest::parse);
     let Some((device, seen)) = device.zip(seen) else { return unknown(&visit) };

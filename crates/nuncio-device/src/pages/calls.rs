@@ -2,7 +2,7 @@
 
 use askama::Template;
 use axum::Json;
-use axum::extract::{Path, Request, State};
+use axum::extract::{Path, State};
 use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use nuncio_core::ids::AgentId;
@@ -11,7 +11,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::desk::NotCounted;
-use super::frame::{Frame, Place, Visit};
+use super::frame::{Form, Frame, Place, Visit};
 use super::wording;
 use super::{Pages, written};
 use crate::prompt::{Question, Said};
@@ -96,16 +96,7 @@ pub(super) async fn list(State(pages): State<Pages>, visit: Visit) -> Response {
 }
 
 /// `POST /calls/:id`: what the person says. It counts, or the answer says why not.
-pub(super) async fn answer(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    let (_, sent) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, Form { sent, .. }: Form) -> Response {
     let said = match field(&sent, "answer") {
         Some("allow") => Said::Yes,
         Some("deny") => Said::No,

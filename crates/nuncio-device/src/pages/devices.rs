@@ -1,7 +1,7 @@
 //! The person's devices: which there are, a further one, one that is lost, and what survives losing them all.
 
 use askama::Template;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
@@ -13,7 +13,7 @@ use nuncio_identity::seal::backup::SHORTEST;
 use nuncio_pages::sender::field;
 use serde::Deserialize;
 
-use super::frame::{Frame, Place, Visit};
+use super::frame::{Form, Frame, Place, Visit};
 use super::{Pages, see, written};
 use crate::devices::{Invite, OwnDevice, OwnStanding};
 use crate::error::DeviceError;
@@ -155,11 +155,7 @@ struct InvitePage {
 }
 
 /// `POST /devices/invite`: the answer is the invite itself, which is shown once and kept nowhere.
-pub(super) async fn invite(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
-    let (visit, _) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn invite(State(pages): State<Pages>, Form { visit, .. }: Form) -> Response {
     let Invite { url, code, fingerprint, expires_at } = match pages.device.invite().await {
         Ok(invite) => invite,
         Err(error) => return wrong(&pages, &visit, &error).await,
@@ -173,16 +169,7 @@ fn unknown(visit: &Visit) -> Response {
 }
 
 /// `POST /devices/:id/trust`: with the key that was on the page, and no other.
-pub(super) async fn trust(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    let (visit, sent) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
     let key = field(&sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&visit) };
     match pages.device.trust_key(&device, &key).await {
@@ -217,16 +204,7 @@ pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String
 }
 
 /// `POST /devices/:id/remove`
-pub(super) async fn remove(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    let (visit, _) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, .. }: Form) -> Response {
     let Ok(device) = DeviceId::parse(&id) else { return unknown(&visit) };
     match pages.device.remove(&device).await {
         Ok(()) => see(&visit.to("/devices?after=removed")),
@@ -235,11 +213,7 @@ pub(super) async fn remove(
 }
 
 /// `POST /devices/backup`: the answer is the file.
-pub(super) async fn back_up(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
-    let (visit, sent) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn back_up(State(pages): State<Pages>, Form { visit, sent }: Form) -> Response {
     let text = &visit.text.devices;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
     if passphrase.chars().count() < SHORTEST {
@@ -268,11 +242,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, visit: Visit, request: R
 }
 
 /// `POST /devices/recover`: the device that was backed up vouches for this one.
-pub(super) async fn recover(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
-    let (visit, sent) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn recover(State(pages): State<Pages>, Form { visit, sent }: Form) -> Response {
     match pages.device.recover(field(&sent, "passphrase").unwrap_or_default()).await {
         Ok(_) => see(&visit.to("/devices?after=recovered")),
         Err(error) => wrong(&pages, &visit, &error).await,

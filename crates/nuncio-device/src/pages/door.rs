@@ -22,7 +22,7 @@ use nuncio_pages::sender::{Cookie, host, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
-use super::frame::{Stranger, Visit};
+use super::frame::{Form, Stranger};
 use super::{Pages, see, with_cookie};
 
 /// How long a link works.
@@ -194,11 +194,7 @@ pub(super) async fn inside<D: Doorway>(
 }
 
 /// `POST /leave`
-pub(super) async fn leave(State(pages): State<Pages>, visit: Visit, request: Request) -> Response {
-    let (visit, _) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn leave(State(pages): State<Pages>, Form { visit, .. }: Form) -> Response {
     pages.door.end(&visit.headers);
     with_cookie(visit.gone(), &COOKIE.set(&visit.headers, ""))
 }

@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::{FromRequestParts, Request};
+use axum::extract::{FromRequest, FromRequestParts, Request};
 use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -101,6 +101,31 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
     }
 }
 
+/// A form of ours, sent by somebody who is in; refused when it is not one, or of another session.
+pub(super) struct Form {
+    pub(super) visit: Visit,
+    pub(super) sent: Vec<(String, String)>,
+}
+
+impl<S: Send + Sync> FromRequest<S> for Form {
+    type Rejection = Response;
+
+    async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
+        let (mut parts, body) = request.into_parts();
+        let visit = Visit::from_request_parts(&mut parts, state).await?;
+        let sent = match tokio::time::timeout(FORM_TIME, sender::form(&parts.headers, body)).await {
+            Ok(Ok(sent)) => sent,
+            Ok(Err(status)) => return Err(status.into_response()),
+            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT.into_response()),
+        };
+        if !visit.session.sent(field(&sent, "csrf")) {
+            let texts = &visit.text.door;
+            return Err(visit.message(StatusCode::FORBIDDEN, &texts.stale, &texts.stale_why));
+        }
+        Ok(Self { visit, sent })
+    }
+}
+
 impl Visit {
     pub(super) fn frame(&self, pages: &Pages, place: Place) -> Frame {
         let mut frame = Frame::new(&self.stranger, Some(&self.session), place);
@@ -116,21 +141,6 @@ impl Visit {
     /// `path`, in the language the reader chose.
     pub(super) fn to(&self, path: &str) -> String {
         self.stranger.to(path)
-    }
-
-    /// What a form of ours sends; refused when it is not one, or of another session.
-    pub(super) async fn form(self, request: Request) -> Result<(Self, Vec<(String, String)>), Response> {
-        let (parts, body) = request.into_parts();
-        let sent = match tokio::time::timeout(FORM_TIME, sender::form(&parts.headers, body)).await {
-            Ok(Ok(sent)) => sent,
-            Ok(Err(status)) => return Err(status.into_response()),
-            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT.into_response()),
-        };
-        if !self.session.sent(field(&sent, "csrf")) {
-            let texts = &self.text.door;
-            return Err(self.message(StatusCode::FORBIDDEN, &texts.stale, &texts.stale_why));
-        }
-        Ok((self, sent))
     }
 
     /// Words instead of a page.

@@ -5,18 +5,18 @@ use std::time::Duration;
 
 use askama::Template;
 use axum::Json;
-use axum::extract::{Path, Query, Request, State};
+use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse as _, Response};
 use http::{HeaderMap, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId};
-use nuncio_pages::sender::field;
+use nuncio_pages::sender::{Fields, field};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::frame::{Frame, Place as Where, Visit};
+use super::frame::{Form, Frame, Place as Where, Visit};
 use super::{Pages, see, written};
 use crate::error::DeviceError;
 use crate::standing::Known;
@@ -172,17 +172,10 @@ pub(super) async fn lines(
     }
 }
 
-/// What a form of this page sends: for whom, and the name of what was said.
-async fn sent(
-    id: &str,
-    visit: Visit,
-    request: Request,
-) -> Result<(AgentId, ClientMessageId, Visit, Vec<(String, String)>), Response> {
-    let (visit, sent) = visit.form(request).await?;
-    let agent = AgentId::parse(id).map_err(|_| unknown(&visit))?;
-    let client_id = field(&sent, "client_id").and_then(|name| ClientMessageId::parse(name).ok());
-    let client_id = client_id.ok_or_else(|| unknown(&visit))?;
-    Ok((agent, client_id, visit, sent))
+/// What a form of this page is about: whom it is for, and the name of what was said.
+fn about(id: &str, sent: &Fields) -> Option<(AgentId, ClientMessageId)> {
+    let client_id = ClientMessageId::parse(field(sent, "client_id")?).ok()?;
+    Some((AgentId::parse(id).ok()?, client_id))
 }
 
 /// Whether a script asks.
@@ -192,16 +185,8 @@ fn is_script(headers: &HeaderMap) -> bool {
 }
 
 /// `POST /talk/:agent`: says something, once.
-pub(super) async fn say(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    let (agent, client_id, visit, sent) = match sent(&id, visit, request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+pub(super) async fn say(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
+    let Some((agent, client_id)) = about(&id, &sent) else { return unknown(&visit) };
     let words = field(&sent, "text").unwrap_or_default();
     let said = pages.device.say(&agent, &client_id, words).and_then(|()| pages.device.new_words());
     let script = is_script(&visit.headers);
@@ -238,35 +223,21 @@ fn beginning(words: &str) -> String {
 }
 
 /// `POST /talk/:agent/again`: tries what failed once more.
-pub(super) async fn again(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    with_failed(&id, visit, request, |agent, client_id| pages.device.say_again(agent, client_id)).await
+pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: Form) -> Response {
+    with_failed(&id, form, |agent, client_id| pages.device.say_again(agent, client_id))
 }
 
 /// `POST /talk/:agent/drop`: takes what failed away.
-pub(super) async fn drop_failed(
-    State(pages): State<Pages>,
-    Path(id): Path<String>,
-    visit: Visit,
-    request: Request,
-) -> Response {
-    with_failed(&id, visit, request, |agent, client_id| pages.device.drop_words(agent, client_id)).await
+pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: Form) -> Response {
+    with_failed(&id, form, |agent, client_id| pages.device.drop_words(agent, client_id))
 }
 
-async fn with_failed(
+fn with_failed(
     id: &str,
-    visit: Visit,
-    request: Request,
+    Form { visit, sent }: Form,
     act: impl Fn(&AgentId, &ClientMessageId) -> Result<(), DeviceError>,
 ) -> Response {
-    let (agent, client_id, visit, _) = match sent(id, visit, request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+    let Some((agent, client_id)) = about(id, &sent) else { return unknown(&visit) };
     match act(&agent, &client_id) {
         Ok(()) if is_script(&visit.headers) => Json(json!({})).into_response(),
         Ok(()) => see(&format!("{}#end", visit.to(&format!("/talk/{agent}")))),

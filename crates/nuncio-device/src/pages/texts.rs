@@ -1,26 +1,12 @@
 //! The words of the pages, one catalog a language.
 //!
-//! A catalog is read into this type and nothing else, so a word that is missing in a language, or that no page uses,
-//! does not get past the tests. `{name}` in a text is filled in by the page.
+//! `{name}` in a text is filled in by the page.
 
 use std::collections::BTreeMap;
-use std::sync::LazyLock;
 
 use nuncio_core::agent::Sensitivity;
-use nuncio_pages::Language;
+use nuncio_pages::texts;
 use serde::Deserialize;
-
-/// A part of a catalog: each word by its name.
-macro_rules! texts {
-    ($($(#[$about:meta])* $part:ident { $($word:ident),* $(,)? })*) => {$(
-        $(#[$about])*
-        #[derive(Debug, Deserialize)]
-        #[serde(deny_unknown_fields)]
-        pub(super) struct $part {
-            $(pub(super) $word: String,)*
-        }
-    )*};
-}
 
 texts! {
     /// What is around every page.
@@ -155,21 +141,7 @@ pub(super) struct Texts {
     pub(super) script: BTreeMap<String, String>,
 }
 
-impl Texts {
-    /// The catalog of a language.
-    pub(super) fn of(language: Language) -> &'static Self {
-        static ENGLISH: LazyLock<Texts> = LazyLock::new(|| read(include_str!("../../locales/en.toml")));
-        static CHINESE: LazyLock<Texts> = LazyLock::new(|| read(include_str!("../../locales/zh-CN.toml")));
-        match language {
-            Language::English => &ENGLISH,
-            Language::Chinese => &CHINESE,
-        }
-    }
-}
-
-fn read(catalog: &str) -> Texts {
-    toml::from_str(catalog).expect("the catalogs are compiled in, and a test reads each of them")
-}
+nuncio_pages::catalogs!(Texts);
 
 #[cfg(test)]
 mod tests {
@@ -177,30 +149,14 @@ mod tests {
 
     use nuncio_core::judge::schema::SchemaRule;
     use nuncio_core::judge::{ChangeRule, NoticeRule};
-    use nuncio_pages::catalog;
+    use nuncio_pages::Language;
 
     use super::*;
     use crate::pages::files;
 
     #[test]
-    fn both_languages_say_the_same_things_with_the_same_blanks() {
-        let (english, chinese) = (include_str!("../../locales/en.toml"), include_str!("../../locales/zh-CN.toml"));
-        assert_eq!(catalog::differences(english, chinese), Vec::<String>::new());
-        assert_eq!(catalog::half_width(chinese), Vec::<String>::new());
-        for language in Language::ALL {
-            assert!(!Texts::of(language).script.is_empty());
-        }
-    }
-
-    #[test]
-    fn the_scripts_ask_for_exactly_the_texts_there_are() {
-        let mut asked = BTreeSet::new();
-        for (_, source) in files::FILES.scripts() {
-            let calls = source.split("say(\"").skip(1).filter_map(|rest| rest.split('"').next());
-            asked.extend(calls.map(str::to_owned));
-        }
-        let there: BTreeSet<_> = Texts::of(Language::English).script.keys().cloned().collect();
-        assert_eq!(asked, there);
+    fn both_languages_say_the_same_things_and_all_that_the_scripts_ask_for() {
+        assert_eq!(Texts::faults(&files::FILES), Vec::<String>::new());
     }
 
     #[test]

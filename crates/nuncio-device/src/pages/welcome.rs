@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use askama::Template;
-use axum::extract::{Request, State};
+use axum::extract::State;
 use axum::response::Response;
 use axum::routing::get;
 use axum::{Router, middleware};
@@ -20,7 +20,7 @@ use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::door::{self, Door, Doorway};
-use super::frame::{Frame, Visit};
+use super::frame::{Form, Frame, Visit};
 use super::{file, guarded, see, written};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig};
@@ -138,11 +138,7 @@ fn page(visit: &Visit, mut filled: Filled, wrong: Option<(StatusCode, String)>) 
 }
 
 /// `POST /join`
-async fn join(State(hall): State<Hall>, visit: Visit, request: Request) -> Response {
-    let (visit, sent) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+async fn join(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response {
     let invitation = match invitation(&visit, &sent) {
         Ok(invitation) => invitation,
         Err(wrong) => return page(&visit, Filled::again(&sent), Some((StatusCode::UNPROCESSABLE_ENTITY, wrong))),
@@ -179,11 +175,7 @@ fn invitation(visit: &Visit, sent: &Fields) -> Result<Invitation, String> {
 }
 
 /// `POST /restore`
-async fn restore(State(hall): State<Hall>, visit: Visit, request: Request) -> Response {
-    let (visit, sent) = match visit.form(request).await {
-        Ok(sent) => sent,
-        Err(refused) => return refused,
-    };
+async fn restore(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response {
     let file: Result<BackupFile, _> = serde_json::from_str(field(&sent, "file").unwrap_or_default());
     let Ok(file) = file else {
         let wrong = visit.text.welcome.wrong_file.clone();

@@ -18,6 +18,7 @@ use nuncio_engine::ports::fetch::Trust;
 use nuncio_identity::seal::{Keep, MemoryKeep};
 use nuncio_server::SystemEntropy;
 use nuncio_server::admin::Order;
+pub(crate) use nuncio_testkit::a2h::manifest;
 use nuncio_testkit::a2h::{A2hServer, Handset, JumpingClock, Reached, SealedAgent, Way};
 use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
@@ -320,33 +321,3 @@ description = "Says little."
 [brain]
 kind = "script"
 "#;
-
-/// Three tools, under a preset of each sensitivity.
-pub(crate) fn manifest() -> Value {
-    let tool = |name: &str, scope: &str| {
-        json!({
-            "name": name, "description_i18n_key": "x", "permission_scope": scope, "timeout_ms": 5000,
-            "input_schema": {
-                "type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false,
-            },
-        })
-    };
-    let declared = |id: &str, sensitivity: &str| {
-        let stem = id.replace(':', "_");
-        json!({
-            "id": id, "sensitivity": sensitivity,
-            "label_i18n_key": format!("agent.scope.{stem}.label"),
-            "description_i18n_key": format!("agent.scope.{stem}.description"),
-        })
-    };
-    json!({
-        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
-        "tools": [
-            tool("read_file", "filesystem:read"), tool("tell", "notification:send"), tool("where", "location:read"),
-        ],
-        "permission_scopes": [
-            declared("filesystem:read", "medium"), declared("notification:send", "low"),
-            declared("location:read", "high"),
-        ],
-    })
-}

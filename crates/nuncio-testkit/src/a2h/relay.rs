@@ -151,3 +151,34 @@ pub fn artifact(client_id: &str, subtype: &str, envelope: impl Into<Value>) -> V
         "envelope": envelope.into(),
     })
 }
+
+/// What an agent asks for: three tools, under a preset of each sensitivity.
+#[must_use]
+pub fn manifest() -> Value {
+    let tool = |name: &str, scope: &str| {
+        json!({
+            "name": name, "description_i18n_key": "x", "permission_scope": scope, "timeout_ms": 5000,
+            "input_schema": {
+                "type": "object", "properties": {"path": {"type": "string"}}, "additionalProperties": false,
+            },
+        })
+    };
+    let declared = |id: &str, sensitivity: &str| {
+        let stem = id.replace(':', "_");
+        json!({
+            "id": id, "sensitivity": sensitivity,
+            "label_i18n_key": format!("agent.scope.{stem}.label"),
+            "description_i18n_key": format!("agent.scope.{stem}.description"),
+        })
+    };
+    json!({
+        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {},
+        "tools": [
+            tool("read_file", "filesystem:read"), tool("tell", "notification:send"), tool("where", "location:read"),
+        ],
+        "permission_scopes": [
+            declared("filesystem:read", "medium"), declared("notification:send", "low"),
+            declared("location:read", "high"),
+        ],
+    })
+}
