@@ -163,7 +163,7 @@ impl EventLog {
     /// The turn ended. There is always room for this.
     pub fn stopped(&mut self, stop: &Stop) {
         self.close_block();
-        let json = serde_json::to_string(stop).expect("a stop is always JSON");
+        let json = json_of(stop);
         let start = self.position();
         self.text.push_str(&json);
         self.entry(Kind::Stopped, start);
@@ -185,7 +185,7 @@ impl EventLog {
     }
 
     fn position(&self) -> u32 {
-        u32::try_from(self.text.len()).expect("the log is bounded far below 4 GiB")
+        position(self.text.len())
     }
 
     fn room_for(&self, bytes: usize) -> Result<(), LogFull> {
@@ -206,10 +206,18 @@ impl EventLog {
     }
 }
 
+fn position(length: usize) -> u32 {
+    u32::try_from(length).expect("the log is bounded far below 4 GiB")
+}
+
+fn json_of(stop: &Stop) -> String {
+    serde_json::to_string(stop).expect("a stop is always JSON")
+}
+
 /// The stored form: a version, the number of entries, a kind and a length each, then the text. Where an
 /// entry begins follows from those before it; a block reaches back over its pieces.
 mod stored {
-    use super::{Entry, EventLog, Kind, Voice};
+    use super::{Entry, EventLog, Kind, Stop, Voice, json_of, position};
 
     const VERSION: u8 = 1;
 
@@ -217,14 +225,34 @@ mod stored {
         /// The log as bytes.
         #[must_use]
         pub fn to_bytes(&self) -> Vec<u8> {
-            let mut out = Vec::with_capacity(16 + self.entries.len() * 3 + self.text.len());
+            self.written(&[], "")
+        }
+
+        /// The log as bytes, as it is once the turn has [stopped](Self::stopped) like this.
+        #[must_use]
+        pub fn to_bytes_stopped(&self, stop: &Stop) -> Vec<u8> {
+            let (start, json) = (self.position(), json_of(stop));
+            let stopped = Entry { kind: Kind::Stopped, start, end: position(self.text.len() + json.len()) };
+            match self.open {
+                Some((voice, begun)) => {
+                    let block = Entry { kind: Kind::Block(voice), start: begun, end: start };
+                    self.written(&[block, stopped], &json)
+                }
+                None => self.written(&[stopped], &json),
+            }
+        }
+
+        fn written(&self, entries: &[Entry], text: &str) -> Vec<u8> {
+            let count = self.entries.len() + entries.len();
+            let mut out = Vec::with_capacity(16 + count * 3 + self.text.len() + text.len());
             out.push(VERSION);
-            put(&mut out, u32::try_from(self.entries.len()).expect("the log is bounded"));
-            for entry in &self.entries {
+            put(&mut out, u32::try_from(count).expect("the log is bounded"));
+            for entry in self.entries.iter().chain(entries) {
                 out.push(tag(entry.kind));
                 put(&mut out, entry.end - entry.start);
             }
             out.extend_from_slice(self.text.as_bytes());
+            out.extend_from_slice(text.as_bytes());
             out
         }
 
@@ -323,14 +351,25 @@ mod tests {
         };
         log.tool_call(&call).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();
-        log.stopped(&Stop {
-            stop_reason: StopReason::EndTurn,
-            turn_id: "s.1".into(),
-            cancelled: false,
-            usage: None,
-            error: None,
-        });
+        log.stopped(&stop());
         log
+    }
+
+    fn stop() -> Stop {
+        Stop { stop_reason: StopReason::EndTurn, turn_id: "s.1".into(), cancelled: false, usage: None, error: None }
+    }
+
+    #[test]
+    fn it_is_written_as_stopped_before_it_is() {
+        let mut log = EventLog::started();
+        for voice in [None, Some(Voice::Text), Some(Voice::Thinking)] {
+            if let Some(voice) = voice {
+                log.delta(voice, "Grüß").unwrap();
+            }
+            let mut stopped = log.clone();
+            stopped.stopped(&stop());
+            assert_eq!(log.to_bytes_stopped(&stop()), stopped.to_bytes(), "{voice:?}");
+        }
     }
 
     #[test]

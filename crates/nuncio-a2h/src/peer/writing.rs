@@ -24,6 +24,8 @@ use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, Str
 
 /// The pause after a piece: what is said meanwhile is the next.
 const PACE: Duration = Duration::from_millis(50);
+/// How long the message waits for the last piece to leave.
+const LAST: Duration = Duration::from_secs(2);
 /// How much one piece says, in bytes: a length before it and a tag after it, and it is as large as it may be.
 const PIECE: usize = MAX_STREAM_PIECE - 20;
 /// How much may wait to be told before the stream is given up.
@@ -158,7 +160,11 @@ impl StreamWriter {
         let leaving = peer.prepare(&turn, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
         let _ = orders.send(Order::End(message, said));
-        let _ = ended.await;
+        // It is what counts, and everything else to be said there waits for it.
+        tokio::select! {
+            _ = ended => {}
+            () = peer.inner.clock.sleep_until(peer.now().after(LAST)) => {}
+        }
         peer.send_answer(&turn, &leaving).await
     }
 }

@@ -95,6 +95,7 @@ impl Engine {
         }
         let served = self.agent(session.agent.as_str())?;
         check_mode(&served.agent, request.mode)?;
+        let changes_settings = !request.settings.is_empty();
         session.settings = self.patched(&served.agent, &session.id, session.settings, request.settings)?;
         let opening = open(&session, request.input)?;
         images::check(&served.agent, &opening.messages)?;
@@ -105,7 +106,7 @@ impl Engine {
             number,
             mode: request.mode,
             at: self.now(),
-            settings: session.settings.clone(),
+            settings: changes_settings.then(|| session.settings.clone()),
         }];
         if !session.pending.is_empty() {
             changes.push(Change::SetPending { session: session.id.clone(), pending: Vec::new() });

@@ -1,4 +1,4 @@
-//! The conversations that last had a turn, kept so that their next turn need not read them.
+//! The conversations that last had a turn, or were just begun, kept so that their next turn need not read them.
 //!
 //! They cannot lie: nothing but a turn changes a session or its history, and a turn begins only if
 //! the store counts as many turns as whoever begins it. What is kept here is what the store has, or
@@ -14,8 +14,10 @@ use nuncio_core::session::Session;
 use super::history::json_size;
 use crate::ports::store::StoredMessage;
 
-/// About how many bytes are kept of all of them.
+/// About how many bytes are kept of all that had a turn.
 const ALL: usize = 32 << 20;
+/// About how many of those that had none: the first follows at once, or nobody knows when.
+const NEW: usize = 1 << 20;
 /// About how many of one: a longer one costs its brain so much that reading it does not matter.
 const ONE: usize = 1 << 20;
 /// What a session or a message takes beside its text.
@@ -65,8 +67,18 @@ impl From<Vec<StoredMessage>> for History {
 }
 
 /// The conversations kept, the longest idle to be dropped first.
-#[derive(Debug, Default)]
-pub(crate) struct Recent(Mutex<Kept>);
+#[derive(Debug)]
+pub(crate) struct Recent {
+    spoken: Shelf,
+    new: Shelf,
+}
+
+/// Where conversations are kept, up to so many bytes.
+#[derive(Debug)]
+struct Shelf {
+    room: usize,
+    kept: Mutex<Kept>,
+}
 
 #[derive(Debug, Default)]
 struct Kept {
@@ -84,16 +96,43 @@ struct Entry {
     conversation: Conversation,
 }
 
+impl Default for Recent {
+    fn default() -> Self {
+        Self { spoken: Shelf::of(ALL), new: Shelf::of(NEW) }
+    }
+}
+
 impl Recent {
     /// Takes out that conversation of that owner's. It comes back when its turn is over.
     pub(super) fn take(&self, session: &SessionId, owner: &Principal) -> Option<Conversation> {
+        self.spoken.take(session, owner).or_else(|| self.new.take(session, owner))
+    }
+
+    /// Keeps a conversation that is on disk like this, between two turns or before the first.
+    pub(super) fn put(&self, conversation: Conversation) {
+        let shelf = if conversation.session.turns == 0 { &self.new } else { &self.spoken };
+        shelf.put(conversation);
+    }
+
+    /// Forgets a conversation.
+    pub(super) fn forget(&self, session: &SessionId) {
+        self.spoken.forget(session);
+        self.new.forget(session);
+    }
+}
+
+impl Shelf {
+    fn of(room: usize) -> Self {
+        Self { room, kept: Mutex::default() }
+    }
+
+    fn take(&self, session: &SessionId, owner: &Principal) -> Option<Conversation> {
         let mut kept = self.lock();
         kept.by_session.get(session).filter(|entry| entry.conversation.session.owner == *owner)?;
         kept.remove(session)
     }
 
-    /// Keeps a conversation whose turn is over and on disk.
-    pub(super) fn put(&self, conversation: Conversation) {
+    fn put(&self, conversation: Conversation) {
         let bytes = conversation.bytes();
         if bytes > ONE {
             return;
@@ -103,20 +142,19 @@ impl Recent {
         let mut kept = self.lock();
         dropped.extend(kept.remove(&conversation.session.id));
         kept.insert(conversation, bytes);
-        while kept.bytes > ALL {
+        while kept.bytes > self.room {
             dropped.extend(kept.remove_oldest());
         }
         drop(kept);
     }
 
-    /// Forgets a conversation.
-    pub(super) fn forget(&self, session: &SessionId) {
+    fn forget(&self, session: &SessionId) {
         let forgotten = self.lock().remove(session);
         drop(forgotten);
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -180,7 +218,7 @@ mod tests {
         assert!(recent.take(&id("s"), &Principal::Anonymous).is_none());
         assert!(recent.take(&id("s"), &Principal::Local).is_some());
         assert!(recent.take(&id("s"), &Principal::Local).is_none());
-        assert_eq!(recent.lock().bytes, 0);
+        assert_eq!(recent.spoken.lock().bytes, 0);
     }
 
     #[test]
@@ -190,8 +228,27 @@ mod tests {
         recent.put(conversation("s", "hello again"));
         recent.forget(&id("s"));
         recent.forget(&id("s"));
-        let kept = recent.lock();
+        let kept = recent.spoken.lock();
         assert_eq!((kept.by_session.len(), kept.order.len(), kept.bytes), (0, 0, 0));
+    }
+
+    #[test]
+    fn those_without_a_turn_have_a_room_of_their_own() {
+        let recent = Recent::default();
+        recent.put(conversation("old", "hello"));
+        for n in 0..NEW / ROOM {
+            let Conversation { session, .. } = conversation(&n.to_string(), "");
+            recent.put(Conversation { session: Session { turns: 0, ..session }, history: History::default() });
+        }
+        assert!((1..=NEW).contains(&recent.new.lock().bytes));
+        let last = id(&(NEW / ROOM - 1).to_string());
+        assert!(recent.take(&id("0"), &Principal::Local).is_none());
+        assert!(recent.take(&id("old"), &Principal::Local).is_some());
+        assert!(recent.take(&last, &Principal::Anonymous).is_none());
+        assert!(recent.take(&last, &Principal::Local).is_some());
+        assert!(recent.take(&last, &Principal::Local).is_none());
+        recent.forget(&id(&(NEW / ROOM - 2).to_string()));
+        assert!(recent.take(&id(&(NEW / ROOM - 2).to_string()), &Principal::Local).is_none());
     }
 
     #[test]
@@ -201,7 +258,7 @@ mod tests {
         for n in 0..=2 * ALL / ONE {
             recent.put(conversation(&n.to_string(), &text));
         }
-        assert!(recent.lock().bytes <= ALL);
+        assert!(recent.spoken.lock().bytes <= ALL);
         assert!(recent.take(&id("0"), &Principal::Local).is_none());
         assert!(recent.take(&id(&(2 * ALL / ONE).to_string()), &Principal::Local).is_some());
         recent.put(conversation("huge", &"x".repeat(ONE)));

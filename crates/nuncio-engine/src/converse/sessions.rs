@@ -11,12 +11,13 @@ use nuncio_core::time::Timestamp;
 
 use super::history::{HistoryKind, compact};
 use super::images;
+use super::recent::Conversation;
 use super::settings::SettingsPatch;
 use crate::Engine;
 use crate::access::Caller;
 use crate::error::EngineError;
 use crate::ports::entropy::timed_name;
-use crate::ports::store::{Change, Conflict, Remembered, SessionCursor, StoreError};
+use crate::ports::store::{Change, Conflict, Remembered, SessionCursor, StoreError, StoredMessage};
 
 /// A conversation to be started.
 #[derive(Debug, Clone, PartialEq)]
@@ -80,10 +81,16 @@ impl Engine {
             summary: None,
             created_at: self.now(),
         };
+        let placed = |(number, message): (u64, &Message)| StoredMessage { number, turn: 0, message: message.clone() };
+        let history = (0..).zip(&new.messages).map(placed).collect::<Vec<_>>().into();
+        let conversation = Conversation { session: session.clone(), history };
         let mut changes = vec![Change::CreateSession { session, messages: new.messages }];
         changes.extend(idempotency.as_ref().map(|it| remember(caller, CREATE, it, &id, None)));
         match self.store().commit(changes).await {
-            Ok(()) => Ok(id),
+            Ok(()) => {
+                self.recent().put(conversation);
+                Ok(id)
+            }
             // The same request came twice at once, and the other was first.
             Err(StoreError::Conflict(Conflict::Exists)) if idempotency.is_some() => {
                 let before = self.recall(caller, CREATE, idempotency.as_ref()).await?;

@@ -28,6 +28,14 @@ pub struct SettingsPatch {
     pub client_tools: Option<Vec<ClientTool>>,
 }
 
+impl SettingsPatch {
+    /// Whether everything stays as it is.
+    pub(super) fn is_empty(&self) -> bool {
+        let Self { tools, options, client_tools } = self;
+        tools.is_none() && options.is_empty() && client_tools.is_none()
+    }
+}
+
 impl Engine {
     /// The settings with the patch applied, or what is wrong with it.
     pub(crate) fn patched(

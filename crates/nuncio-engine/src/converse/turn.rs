@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::event::EventLog;
 use nuncio_core::policy::Protocol;
 use nuncio_core::session::{PendingCall, Session};
 use nuncio_core::time::Timestamp;
@@ -234,7 +233,7 @@ impl RunningTurn {
         if !pending.is_empty() {
             changes.push(Change::SetPending { session: session.clone(), pending: pending.to_vec() });
         }
-        let events = self.turn.read(|log| stored_with(log, stop));
+        let events = self.turn.read(|log| log.to_bytes_stopped(stop));
         changes.push(Change::EndTurn { session, number, at, stop: stop.clone(), events });
         changes
     }
@@ -258,12 +257,6 @@ impl RunningTurn {
             pause = (pause * 2).min(Duration::from_secs(30));
         }
     }
-}
-
-fn stored_with(log: &EventLog, stop: &Stop) -> Vec<u8> {
-    let mut whole = log.clone();
-    whole.stopped(stop);
-    whole.to_bytes()
 }
 
 pub(super) fn too_large(full: nuncio_core::event::LogFull) -> EngineError {

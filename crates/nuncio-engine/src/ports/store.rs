@@ -105,8 +105,8 @@ pub enum Change {
         mode: StreamMode,
         /// When.
         at: Timestamp,
-        /// The settings from now on.
-        settings: Settings,
+        /// The settings from now on, where they change.
+        settings: Option<Settings>,
     },
     /// A message is added to the history. `NoSession` if there is no session, `Exists` if the
     /// number is taken. The session's `next_message` becomes at least `number + 1`.

@@ -32,22 +32,25 @@ pub async fn begin_and_end(place: &dyn Place) {
     assert_eq!(store.turn(&id, 2).await.unwrap(), None);
 }
 
-/// The settings given with a turn are the session's from then on.
+/// The settings given with a turn are the session's from then on, also through turns that give none.
 pub async fn settings_change_with_a_turn(place: &dyn Place) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
-    let begin = Change::BeginTurn {
+    let begin = |number, settings| Change::BeginTurn {
         session: session_id("s"),
-        number: 1,
+        number,
         mode: StreamMode::None,
         at: NOW,
-        settings: sample::settings(),
+        settings: Some(settings),
     };
-    made(&*store, [begin]).await;
+    made(&*store, [begin(1, sample::settings())]).await;
     let expected = Session { settings: sample::settings(), turns: 1, running: true, ..sample::session("s") };
     assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
+    let settings = async || store.session(&session_id("s")).await.unwrap().unwrap().settings;
     made(&*store, [sample::end("s", 1), sample::begin("s", 2)]).await;
-    assert_eq!(store.session(&session_id("s")).await.unwrap().unwrap().settings, Settings::default());
+    assert_eq!(settings().await, sample::settings());
+    made(&*store, [sample::end("s", 2), begin(3, Settings::default())]).await;
+    assert_eq!(settings().await, Settings::default());
 }
 
 /// `TurnRunning` unless the session has had exactly the turns before and none runs.

@@ -17,7 +17,7 @@ pub(super) fn begin(
     number: u64,
     mode: StreamMode,
     at: Timestamp,
-    settings: &Settings,
+    settings: Option<&Settings>,
 ) -> Result<(), Problem> {
     let last = first(
         connection,
@@ -35,7 +35,7 @@ pub(super) fn begin(
         params![session.as_str(), to_integer(number)?, mode.as_str(), at.as_millis()],
     )
     .map_err(Problem::of_no_session)?;
-    sessions::set_settings(connection, session, settings)
+    settings.map_or(Ok(()), |settings| sessions::set_settings(connection, session, settings))
 }
 
 pub(super) fn end(
