@@ -104,12 +104,14 @@ async fn an_mcp_server_of_the_persons_own_is_started_when_needed_and_again_when_
     let process = rustix::process::Pid::from_raw(i32::try_from(first).unwrap()).unwrap();
     rustix::process::kill_process(process, rustix::process::Signal::KILL).unwrap();
     until("it answers again", async || {
-        let sum = laptop.tries(&session, "add", json!({"a": 20, "b": 22})).await;
-        sum.contains("42").then_some(())
+        let again = laptop.tries(&session, "add", json!({"a": 20, "b": 22})).await;
+        (again == sum).then_some(())
     })
     .await;
     let second: u32 = fs::read_to_string(&pid).unwrap().trim().parse().unwrap();
-    assert!(first != second && !is_alive(first) && is_alive(second));
+    assert_ne!(first, second);
+    assert!(!is_alive(first), "the one that was killed");
+    assert!(is_alive(second), "the one that answers now");
     running.stop();
     until("it ends with the device", async || (!is_alive(second)).then_some(())).await;
 }
