@@ -15,9 +15,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use askama::Template;
 use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::{IntoResponse as _, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -153,22 +152,6 @@ async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap)
 /// What is not there.
 async fn nothing(State(_): State<Pages>, visit: Visit) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.frame.not_found_why)
-}
-
-/// A page as an answer.
-fn written(status: StatusCode, page: &impl Template) -> Response {
-    match page.render() {
-        Ok(html) => (status, axum::response::Html(html)).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "a page could not be written");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
-}
-
-/// The way on after something was done, so that loading the page again does not do it again.
-fn see(path: &str) -> Response {
-    Redirect::to(path).into_response()
 }
 
 /// An answer that gives the browser a cookie.

@@ -5,6 +5,7 @@
 //! | `language` | the languages, and which one a reader wants |
 //! | `assets` | static files, compiled in, below a folder that names their content |
 //! | `headers` | what a browser may do with a page |
+//! | `answer` | a page as an answer, and the way on from a form |
 //! | `sender` | whether a page of ours sent a request, its cookie, and the form it sends |
 //! | `catalog` | catalogs of words, one a language, and whether they say the same things |
 //!
@@ -12,12 +13,14 @@
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
+mod answer;
 pub mod assets;
 pub mod catalog;
 pub mod headers;
 mod language;
 pub mod sender;
 
+pub use answer::{see, written};
 pub use language::{Language, LanguageLink};
 
 /// A text with its `commands` told apart from the words around them.

@@ -14,10 +14,11 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
 use nuncio_pages::sender::{Fields, field};
+use nuncio_pages::{see, written};
 use serde::Deserialize;
 
 use super::frame::{Form, Frame, Place, Visit};
-use super::{Pages, see, wording, written};
+use super::{Pages, wording};
 use crate::consent::{Ask, Given};
 use crate::error::DeviceError;
 use crate::standing::Known;

@@ -7,13 +7,14 @@ use axum::response::{IntoResponse as _, Response};
 use http::StatusCode;
 use nuncio_core::ids::AgentId;
 use nuncio_pages::sender::field;
+use nuncio_pages::written;
 use serde::Serialize;
 use serde_json::json;
 
+use super::Pages;
 use super::desk::NotCounted;
 use super::frame::{Form, Frame, Place, Visit};
 use super::wording;
-use super::{Pages, written};
 use crate::prompt::{Question, Said};
 
 /// A call that waits, as a page shows it. All that came from the agent is plain text.

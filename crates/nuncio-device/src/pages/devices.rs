@@ -11,10 +11,11 @@ use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::backup::SHORTEST;
 use nuncio_pages::sender::field;
+use nuncio_pages::{see, written};
 use serde::Deserialize;
 
+use super::Pages;
 use super::frame::{Form, Frame, Place, Visit};
-use super::{Pages, see, written};
 use crate::devices::{Invite, OwnDevice, OwnStanding};
 use crate::error::DeviceError;
 

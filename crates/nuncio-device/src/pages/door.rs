@@ -18,12 +18,13 @@ use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
+use nuncio_pages::see;
 use nuncio_pages::sender::{Cookie, host, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
 use super::frame::{Form, Stranger};
-use super::{Pages, see, with_cookie};
+use super::{Pages, with_cookie};
 
 /// How long a link works.
 const LINK: Duration = Duration::from_secs(10 * 60);

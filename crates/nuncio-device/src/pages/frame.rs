@@ -9,11 +9,11 @@ use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_pages::sender::{self, field};
-use nuncio_pages::{Language, LanguageLink};
+use nuncio_pages::{Language, LanguageLink, written};
 
 use super::door::Session;
 use super::texts::Texts;
-use super::{Pages, files, written};
+use super::{Pages, files};
 use crate::error::DeviceError;
 
 /// How long a form may take.

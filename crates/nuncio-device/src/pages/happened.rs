@@ -8,9 +8,10 @@ use axum::response::{IntoResponse as _, Response};
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::ids::{AgentId, ScopeId};
 use nuncio_core::time::Timestamp;
+use nuncio_pages::written;
 
+use super::Pages;
 use super::frame::{Frame, Place, Visit};
-use super::{Pages, written};
 use crate::audit::{AuditBroken, AuditPage, Became, Filter};
 use crate::error::DeviceError;
 

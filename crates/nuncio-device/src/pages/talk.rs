@@ -13,11 +13,12 @@ use nuncio_core::bundle::SealMode;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId};
 use nuncio_pages::sender::{Fields, field};
+use nuncio_pages::{see, written};
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
+use super::Pages;
 use super::frame::{Form, Frame, Place as Where, Visit};
-use super::{Pages, see, written};
 use crate::error::DeviceError;
 use crate::standing::Known;
 use crate::talk::{Growing, MAX_TEXT, Place};

@@ -15,13 +15,14 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_pages::sender::{Fields, field};
+use nuncio_pages::{see, written};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
 use super::door::{self, Door, Doorway};
 use super::frame::{Form, Frame, Visit};
-use super::{file, guarded, see, written};
+use super::{file, guarded};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig};
 use crate::error::DeviceError;

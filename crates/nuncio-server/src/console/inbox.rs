@@ -8,9 +8,8 @@
 use std::sync::Arc;
 
 use ::http::{HeaderMap, StatusCode, Uri};
-use askama::Template;
 use axum::extract::{Path, Query, Request, State};
-use axum::response::{IntoResponse, Redirect, Response};
+use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router, middleware};
 use nuncio_core::Code;
@@ -19,8 +18,8 @@ use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError, Identity};
-use nuncio_pages::Language;
 use nuncio_pages::sender::{field, is_from_elsewhere, is_from_here};
+use nuncio_pages::{Language, see, written};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -129,7 +128,7 @@ impl Reader {
             let message = MessagePage { frame, heading, why: String::new(), link: Some(link), at_once: true };
             return written(StatusCode::OK, &message);
         }
-        Redirect::to(&self.to(&format!("/console/sign-in?next={path}"))).into_response()
+        see(&self.to(&format!("/console/sign-in?next={path}")))
     }
 
     /// An error as a page.
@@ -145,7 +144,7 @@ impl Reader {
 
 /// `GET /console`
 async fn entrance(asked: Query<Asked>, identity: Option<Extension<Identity>>, headers: HeaderMap) -> Response {
-    Redirect::to(&Reader::new(&asked, identity, headers).to("/console/tasks")).into_response()
+    see(&Reader::new(&asked, identity, headers).to("/console/tasks"))
 }
 
 /// `GET /console/tasks`: what waits. `after` names a task that the visitor has just done something with.
@@ -196,7 +195,7 @@ async fn back(
     identity: Option<Extension<Identity>>,
     headers: HeaderMap,
 ) -> Response {
-    Redirect::to(&Reader::new(&asked, identity, headers).to(&place(&id))).into_response()
+    see(&Reader::new(&asked, identity, headers).to(&place(&id)))
 }
 
 /// What somebody does with a task.
@@ -235,7 +234,7 @@ async fn step(
         return refusal;
     }
     let Some(visitor) = reader.visitor(&inbox) else {
-        return Redirect::to(&reader.to(&format!("/console/sign-in?next={path}"))).into_response();
+        return see(&reader.to(&format!("/console/sign-in?next={path}")));
     };
     let sent = match inbox.form(&reader.headers, body).await {
         Ok(sent) => sent,
@@ -380,19 +379,4 @@ fn unreadable(reader: &Reader, visitor: Option<Visitor>, status: StatusCode) -> 
     let why = status.canonical_reason().unwrap_or_default();
     let frame = reader.frame("/console/tasks", visitor);
     written(status, &MessagePage::new(frame, &Texts::of(reader.language).sign_in.unreadable, why))
-}
-
-/// What was sent is done; the browser is sent to see it.
-fn see(place: &str) -> Response {
-    Redirect::to(place).into_response()
-}
-
-fn written(status: StatusCode, page: &impl Template) -> Response {
-    match page.render() {
-        Ok(html) => (status, axum::response::Html(html)).into_response(),
-        Err(error) => {
-            tracing::error!(%error, "a page could not be written");
-            StatusCode::INTERNAL_SERVER_ERROR.into_response()
-        }
-    }
 }

@@ -10,11 +10,12 @@ use axum::response::{IntoResponse as _, Redirect, Response};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_pages::sender::field;
+use nuncio_pages::{see, written};
 
 use super::Texts;
 use super::page::{MessagePage, SignInPage};
 use super::visitor::{COOKIE, forget, may_work};
-use super::{Asked, Inbox, Reader, see, stranger, unreadable, written};
+use super::{Asked, Inbox, Reader, stranger, unreadable};
 
 /// `GET /console/sign-in`
 pub(super) async fn ask(

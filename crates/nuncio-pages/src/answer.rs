@@ -1,0 +1,22 @@
+//! A page as an answer, and the way on from a form.
+
+use askama::Template;
+use axum::response::{Html, IntoResponse as _, Redirect, Response};
+use http::StatusCode;
+
+/// A page as an answer.
+pub fn written(status: StatusCode, page: &impl Template) -> Response {
+    match page.render() {
+        Ok(html) => (status, Html(html)).into_response(),
+        Err(error) => {
+            tracing::error!(%error, "a page could not be written");
+            StatusCode::INTERNAL_SERVER_ERROR.into_response()
+        }
+    }
+}
+
+/// The way on after something was done, so that loading the page again does not do it again.
+#[must_use]
+pub fn see(path: &str) -> Response {
+    Redirect::to(path).into_response()
+}
