@@ -366,7 +366,7 @@ impl Desk {
             Order::TaskRefuse { id, by, reason } => self.step(&id, TaskStep::Refuse(reason), &by).await?,
             Order::RegistryFollow { domain } => registry::follow(engine, self.crawler.as_ref(), domain).await?,
             Order::RegistryUnfollow { domain } => registry::unfollow(engine, self.crawler.as_ref(), &domain).await?,
-            Order::RegistryList => registry::list(engine).await?,
+            Order::RegistryList => registry::list(engine, self.crawler.as_ref()).await?,
             Order::RegistryAdd { target } => registry::agents::add(engine, self.keeper()?, &target).await?,
             Order::RegistryRemove { which } => registry::agents::remove(self.keeper()?, &which).await?,
             Order::RegistryAgents => registry::agents::list(engine, self.keeper()?, self.herald.as_ref()),

@@ -45,11 +45,14 @@ pub(crate) async fn unfollow(engine: &Engine, crawler: Option<&Crawler>, domain:
     Ok(json!({"unfollowed": domain}))
 }
 
-/// Every domain that is followed.
-pub(crate) async fn list(engine: &Engine) -> Result<Value, StartError> {
+/// Every domain that is followed. What is told of a visit can be found in the registry.
+pub(crate) async fn list(engine: &Engine, crawler: Option<&Crawler>) -> Result<Value, StartError> {
     let mut all = Vec::new();
     for followed in engine.followed().await? {
         all.push(shown(engine, &followed).await?);
+    }
+    if let Some(crawler) = crawler {
+        crawler.listed().await;
     }
     Ok(json!({"followed": all}))
 }

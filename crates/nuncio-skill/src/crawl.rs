@@ -220,14 +220,22 @@ impl Crawler {
                 let _ = visits.changed().await;
             }
         };
-        tokio::select! {
-            visited = visited => Ok(match visited? {
+        let told = tokio::select! {
+            visited = visited => match visited? {
                 Some((now, _)) => (now, true),
                 // Somebody else followed it no more.
                 None => (followed, false),
-            }),
-            () = enough => Ok((followed, false)),
-        }
+            },
+            () = enough => (followed, false),
+        };
+        self.listed().await;
+        Ok(told)
+    }
+
+    /// Waits until everything that was kept so far is listed too, so that nobody is told of a visit whose skills
+    /// cannot be found yet.
+    pub async fn listed(&self) {
+        drop(self.inner.shelving.lock().await);
     }
 
     /// Follows a domain no more; nothing of it is listed then.
