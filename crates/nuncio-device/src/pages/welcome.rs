@@ -1,6 +1,7 @@
 //! The page of a machine that is no device yet: it becomes one by an invite, or one that was backed up again.
 
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use askama::Template;
 use axum::extract::State;
@@ -26,6 +27,12 @@ use super::{file, guarded};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig};
 use crate::error::DeviceError;
+
+/// The page of the device to which it leads.
+const DEVICES: &str = "/devices";
+
+/// For how long requests that are under way hold up the device's own pages.
+const LAST: Duration = Duration::from_secs(2);
 
 /// What the page is made of.
 #[derive(Clone)]
@@ -84,7 +91,15 @@ pub async fn welcome(
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn_with_state(at, door::is_this_machine))
         .with_state(hall);
-    axum::serve(listener, routes).with_graceful_shutdown(done.cancelled_owned()).await?;
+    let served = axum::serve(listener, routes).with_graceful_shutdown(done.clone().cancelled_owned());
+    let enough = async {
+        done.cancelled().await;
+        tokio::time::sleep(LAST).await;
+    };
+    tokio::select! {
+        served = served.into_future() => served?,
+        () = enough => {}
+    }
     Ok(came.lock().unwrap_or_else(PoisonError::into_inner).take())
 }
 
@@ -125,9 +140,10 @@ async fn show(visit: Visit) -> Response {
     page(&visit, Filled::default(), None)
 }
 
-/// Every other page is one of the device's: they are there when it is.
-async fn elsewhere(visit: Visit) -> Response {
-    see(&visit.to("/"))
+/// Every other page is one of the device's: they are there when it is. Whoever follows the way there while this page
+/// still ends is sent it again.
+async fn elsewhere(State(hall): State<Hall>, visit: Visit) -> Response {
+    see(&visit.to(if hall.done.is_cancelled() { DEVICES } else { "/" }))
 }
 
 fn page(visit: &Visit, mut filled: Filled, wrong: Option<(StatusCode, String)>) -> Response {
@@ -203,6 +219,6 @@ impl Hall {
                 return page(visit, Filled::again(sent), Some((StatusCode::CONFLICT, plain(&error.message))));
             }
         }
-        see(&visit.to("/devices"))
+        see(&visit.to(DEVICES))
     }
 }

@@ -59,6 +59,14 @@ impl Reader {
         self.send(&format!("GET {path} HTTP/1.1\r\nCookie: {}\r\nSec-Fetch-Site: same-origin", self.cookie), "").await
     }
 
+    /// Begins to ask for a page: the empty line at the end is not sent yet.
+    pub(crate) async fn begin(&self, path: &str) -> TcpStream {
+        let mut stream = TcpStream::connect(self.at).await.unwrap();
+        let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n", self.at, self.cookie);
+        stream.write_all(head.as_bytes()).await.unwrap();
+        stream
+    }
+
     /// Sends a form as a page of ours does.
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> RawAnswer {
         self.post_as(path, "same-origin", &self.cookie, &self.token, fields).await

@@ -8,7 +8,9 @@ use nuncio_device::Device;
 use nuncio_device::pages::{Door, Rooms, serve, welcome};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
+use nuncio_testkit::RawAnswer;
 use serde_json::json;
+use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -91,11 +93,17 @@ async fn a_machine_joins_by_an_invite_and_shows_its_pages_then() {
 
     assert_eq!(reader.get("/join?lang=zh-CN").await.header("location"), Some("/?lang=zh-CN"));
 
-    // Nothing of that used the invite up.
+    // Nothing of that used the invite up. Others are asking for pages meanwhile.
+    let (mut early, silent) = (reader.begin("/devices").await, reader.begin("/").await);
     let fields = [("address", url.as_str()), ("code", &code), ("fingerprint", &right), ("name", "desk")];
     let joined = reader.post("/join", &fields).await;
     assert_eq!((joined.status, joined.header("location")), (303, Some("/devices")), "{}", joined.body);
+    early.write_all(b"\r\n").await.unwrap();
+    let again = RawAnswer::read(early).await.unwrap();
+    assert_eq!((again.status, again.header("location")), (303, Some("/devices")), "a moment too early: {again:?}");
+    assert_eq!(again.header("connection"), Some("close"), "the next time it meets the device's own pages");
     let (reader, device) = newcomer.goes_on(&scene).await;
+    drop(silent);
     assert_eq!(device.identity().person.as_str(), "ada");
     let page = reader.get("/devices").await;
     assert_eq!(page.status, 200, "whoever came in stays in");
