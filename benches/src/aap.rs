@@ -11,10 +11,29 @@ use crate::report::{Measured, heading, measure, row};
 
 const DELTAS: usize = 1000;
 
-/// CPU of the protocol's TypeScript SDK, all in memory: a delta, a session, a turn.
-const SDK_MICROS: [(&str, f64); 3] = [("delta", 13.0), ("session creation", 286.0), ("turn", 297.0)];
+/// CPU of the protocol's TypeScript SDK, all in memory, as it was measured once elsewhere.
+const SDK: Costs = Costs { delta: 13.0, session: 286.0, turn: 297.0, scattered_turn: 297.0 };
 
-pub(crate) async fn run(nuncio: &Path, examples: &Path, quick: bool) -> anyhow::Result<()> {
+/// CPU of a server, in microseconds.
+struct Costs {
+    delta: f64,
+    session: f64,
+    turn: f64,
+    scattered_turn: f64,
+}
+
+/// Which conversations go on at the same time.
+#[derive(Clone, Copy)]
+enum GoingOn {
+    /// Those that were begun at the same time, as people come and go.
+    Together,
+    /// Those that were begun at other times, so that on disk each has pages of its own.
+    Scattered,
+}
+
+/// Measures the program. With a `peer`, another server of the protocol, that one does the same in the same run; it has
+/// an agent named `script` that echoes a text and plays `{"script": [[{"deltas": …}]]}`, below `/aap`.
+pub(crate) async fn run(nuncio: &Path, examples: &Path, peer: Option<&Path>, quick: bool) -> anyhow::Result<()> {
     let scale = if quick { 10 } else { 1 };
     let data = tempfile::tempdir()?;
     let bare = Server::start(&std::env::current_exe()?, &["bare"]).await?;
@@ -41,18 +60,41 @@ pub(crate) async fn run(nuncio: &Path, examples: &Path, quick: bool) -> anyhow::
     row("GET /meta", meta, "a bare static response", fixed);
     println!();
 
-    let creations = 20_000 / scale;
-    let created = sessions(&ours, creations).await?;
-    let turns = small_turns(&ours, 20_000 / scale).await?;
-    println!("| operation, everything on disk | rate | CPU each | the SDK's, in memory | times cheaper |");
-    println!("|---|---|---|---|---|");
-    for ((what, theirs), (rate, cpu)) in
-        SDK_MICROS.iter().zip([(0.0, delta_cpu), (created.rate, created.cpu), (turns.rate, turns.cpu)])
-    {
-        println!("| {what} | {rate:.0}/s | {cpu:.2} µs | {theirs:.0} µs | {:.1} |", theirs / cpu);
+    let here = costs(&ours, scale, delta_cpu).await?;
+    let there = match peer {
+        Some(program) => peer_costs(program, scale).await?,
+        None => SDK,
+    };
+    println!("| operation | CPU each, on disk | the SDK's, in memory | times cheaper |");
+    println!("|---|---|---|---|");
+    for (what, ours, theirs) in [
+        ("delta", here.delta, there.delta),
+        ("session creation", here.session, there.session),
+        ("turn", here.turn, there.turn),
+        ("turn in conversations of all ages", here.scattered_turn, there.scattered_turn),
+    ] {
+        println!("| {what} | {ours:.2} µs | {theirs:.2} µs | {:.1} |", theirs / ours);
     }
     println!();
     memory(nuncio, &agents, scale).await
+}
+
+/// What sessions and turns cost, beside a delta that is known already.
+async fn costs(server: &Server, scale: usize, delta: f64) -> anyhow::Result<Costs> {
+    let session = sessions(server, 20_000 / scale).await?.cpu;
+    let turn = small_turns(server, 20_000 / scale, GoingOn::Together).await?.cpu;
+    let scattered_turn = small_turns(server, 20_000 / scale, GoingOn::Scattered).await?.cpu;
+    Ok(Costs { delta, session, turn, scattered_turn })
+}
+
+/// What another server spends on the same, once it is warm.
+async fn peer_costs(program: &Path, scale: usize) -> anyhow::Result<Costs> {
+    const CLIENTS: usize = 32;
+    let peer = Server::start(program, &[]).await?;
+    costs(&peer, scale * 4, 0.0).await?;
+    streamed(&peer, CLIENTS, CLIENTS).await?;
+    let delta = streamed(&peer, CLIENTS, (512 / scale).max(CLIENTS)).await?.cpu;
+    costs(&peer, scale, delta).await
 }
 
 /// Streams of a thousand deltas, a turn each.
@@ -130,19 +172,25 @@ async fn sessions(server: &Server, count: usize) -> anyhow::Result<Measured> {
 }
 
 /// Turns with a short answer, ten to a session.
-async fn small_turns(server: &Server, count: usize) -> anyhow::Result<Measured> {
+async fn small_turns(server: &Server, count: usize, going_on: GoingOn) -> anyhow::Result<Measured> {
     const CLIENTS: usize = 64;
     let turn = json!({"messages": [{"role": "user", "content": "hello"}]}).to_string();
-    let mut connections = Vec::new();
-    for mut connection in connect(server, CLIENTS).await? {
-        let mut paths = Vec::new();
-        for _ in 0..count.div_ceil(CLIENTS * 10) {
-            paths.push(format!("/aap/sessions/{}/turns", new_session(&mut connection).await?));
+    let rounds = count.div_ceil(CLIENTS * 10);
+    let mut connections: Vec<_> =
+        connect(server, CLIENTS).await?.into_iter().map(|connection| (connection, Vec::new())).collect();
+    // Names of sessions begin with the time: whichever were made one after the other are neighbours on disk.
+    let at_once = match going_on {
+        GoingOn::Together => 1,
+        GoingOn::Scattered => rounds,
+    };
+    for _ in 0..rounds / at_once {
+        for (connection, paths) in &mut connections {
+            for _ in 0..at_once {
+                paths.push(format!("/aap/sessions/{}/turns", new_session(connection).await?));
+            }
         }
-        connections.push((connection, paths));
     }
-    let each = connections.first().map_or(0, |(_, paths)| paths.len() * 10);
-    measure(server, CLIENTS * each, async {
+    measure(server, CLIENTS * rounds * 10, async {
         in_parallel(connections, async |(connection, paths): &mut (Connection, Vec<String>)| {
             for path in paths.iter() {
                 for _ in 0..10 {

@@ -31,6 +31,9 @@ enum What {
         /// The examples of the workspace
         #[arg(long)]
         examples: PathBuf,
+        /// Another server of the protocol to compare with: prints `{"url": …}` when it listens
+        #[arg(long)]
+        peer: Option<PathBuf>,
         /// A tenth of everything, to see that it works
         #[arg(long)]
         quick: bool,
@@ -106,7 +109,7 @@ enum What {
 #[tokio::main]
 async fn main() -> anyhow::Result<()> {
     match Cli::parse().what {
-        What::Aap { nuncio, examples, quick } => aap::run(&nuncio, &examples, quick).await,
+        What::Aap { nuncio, examples, peer, quick } => aap::run(&nuncio, &examples, peer.as_deref(), quick).await,
         What::Skill { nuncio, examples: _, quick } => skill::run(&nuncio, quick).await,
         What::A2hJudge { quick } => judge::run(quick),
         What::A2h { nuncio, examples: _, part, quick } => a2h::run(&nuncio, part, quick).await,

@@ -5,9 +5,12 @@ use std::process::Command;
 
 use anyhow::{Context as _, bail};
 
-pub(crate) fn run(root: &Path, name: &str, quick: bool) -> anyhow::Result<()> {
+pub(crate) fn run(root: &Path, name: &str, peer: Option<&Path>, quick: bool) -> anyhow::Result<()> {
     if !["aap", "skill", "anp", "a2h", "a2h-judge"].contains(&name) {
         bail!("there is no benchmark {name:?}; there are: aap, skill, anp, a2h, a2h-judge");
+    }
+    if peer.is_some() && name != "aap" {
+        bail!("only the benchmark aap has a --peer");
     }
     // The judge is a function of the core: there is no program to start.
     let is_program = name != "a2h-judge";
@@ -30,6 +33,9 @@ pub(crate) fn run(root: &Path, name: &str, quick: bool) -> anyhow::Result<()> {
     }
     if name == "anp" {
         bench.arg("--verifier").arg(anp_crate(root)?);
+    }
+    if let Some(peer) = peer {
+        bench.arg("--peer").arg(peer);
     }
     if quick {
         bench.arg("--quick");

@@ -35,8 +35,11 @@ enum Job {
     },
     /// Measure the release binary beside a bare limit, in one run
     Bench {
-        /// What to measure: aap
+        /// What to measure: aap, skill, anp, a2h, a2h-judge
         name: String,
+        /// With aap: a program that is another server of the protocol, measured in the same run
+        #[arg(long)]
+        peer: Option<PathBuf>,
         /// A tenth of everything, to see that it works
         #[arg(long)]
         quick: bool,
@@ -49,7 +52,7 @@ fn main() -> anyhow::Result<()> {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
         Job::Schema { check } => schema::run(&root, check),
-        Job::Bench { name, quick } => bench::run(&root, &name, quick),
+        Job::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),
     }
 }
 
