@@ -6,6 +6,8 @@
 mod consent;
 #[path = "it/devices.rs"]
 mod devices;
+#[path = "it/disk.rs"]
+mod disk;
 #[path = "it/holes.rs"]
 mod holes;
 #[path = "it/once.rs"]

@@ -76,14 +76,18 @@ pub struct LanguageLink {
 }
 
 impl LanguageLink {
-    /// Links to the page at `path`, which may have a query, in every language.
+    /// Links to the page at `path`, which may have a query, in every language. The rest of the query stays.
     #[must_use]
     pub fn all(path: &str, now: Language) -> Vec<Self> {
-        let joint = if path.contains('?') { '&' } else { '?' };
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        // A path of ours alone, never an address: it begins with one stroke.
+        let path = if path.starts_with("//") { "/" } else { path };
+        let rest = query.split('&').filter(|pair| !pair.is_empty() && *pair != "lang" && !pair.starts_with("lang="));
+        let rest: String = rest.flat_map(|pair| [pair, "&"]).collect();
         let link = |language: Language| Self {
             language,
             current: language == now,
-            href: format!("{path}{joint}lang={}", language.tag()),
+            href: format!("{path}?{rest}lang={}", language.tag()),
         };
         Language::ALL.map(link).into()
     }
@@ -97,6 +101,21 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_LANGUAGE, value.parse().unwrap());
         Language::accepted(&headers)
+    }
+
+    #[test]
+    fn a_link_to_another_language_keeps_the_rest_of_the_address() {
+        for (path, expected) in [
+            ("/", "/?lang=zh-CN"),
+            ("/a?lang=en", "/a?lang=zh-CN"),
+            ("/a?b=1&lang=en&c=%26&lang", "/a?b=1&c=%26&lang=zh-CN"),
+            ("/a?language=en", "/a?language=en&lang=zh-CN"),
+            ("//elsewhere.example/a", "/?lang=zh-CN"),
+        ] {
+            let links = LanguageLink::all(path, Language::English);
+            assert_eq!(links.iter().map(|link| link.current).collect::<Vec<_>>(), [true, false]);
+            assert_eq!(links[1].href, expected);
+        }
     }
 
     #[test]

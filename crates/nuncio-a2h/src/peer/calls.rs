@@ -1,5 +1,6 @@
 //! Calling tools of people's devices.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -71,23 +72,31 @@ impl Peer {
         // Whoever gives up waiting is not waited for either.
         let _left = Left { peer: self, id: &id };
         self.send_call(conversation, payload.clone(), until).await?;
-        let sent_again = async {
-            loop {
-                again.notified().await;
-                if let Err(error) = self.send_call(conversation, payload.clone(), until).await {
-                    tracing::warn!(%conversation, %error, "a call was not sent again");
-                }
-            }
-        };
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
-            () = sent_again => return Err(ToolError::NoAnswer),
+            never = self.send_again(conversation, payload, until, &again) => match never {},
             () = self.inner.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
         };
         match outcome {
             Outcome::Ok { result } => Ok(result),
             Outcome::Denied { reason } => Err(ToolError::Denied(reason)),
             Outcome::Error { error_code, message } => Err(ToolError::Failed { code: error_code, message }),
+        }
+    }
+
+    /// Sends a call again whenever the device could not open it, for as long as somebody waits.
+    async fn send_again(
+        &self,
+        conversation: &ConversationId,
+        payload: Value,
+        until: Timestamp,
+        again: &Notify,
+    ) -> Infallible {
+        loop {
+            again.notified().await;
+            if let Err(error) = self.send_call(conversation, payload.clone(), until).await {
+                tracing::warn!(%conversation, %error, "a call was not sent again");
+            }
         }
     }
 

@@ -24,7 +24,8 @@ pub(super) struct Stranger {
     language: Language,
     /// Whether the address says so, so that links go on saying it.
     chosen: bool,
-    path: String,
+    /// The path and the query.
+    page: String,
     pub(super) headers: HeaderMap,
 }
 
@@ -36,7 +37,7 @@ impl Stranger {
         Self {
             language: asked.unwrap_or_else(|| Language::accepted(&parts.headers)),
             chosen: asked.is_some(),
-            path: parts.uri.path().to_owned(),
+            page: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
             headers: parts.headers.clone(),
         }
     }
@@ -218,7 +219,7 @@ impl Frame {
         Self {
             text,
             language: stranger.language,
-            languages: LanguageLink::all(&stranger.path, stranger.language),
+            languages: LanguageLink::all(&stranger.page, stranger.language),
             assets: files::folder(),
             ways: if inside { names.into_iter().map(way).collect() } else { Vec::new() },
             owner: None,

@@ -24,6 +24,8 @@ use nuncio_testkit::{Gateway, eventually};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::disk::Disk;
+
 /// Says what a test wants said, and remembers what was asked.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
@@ -104,7 +106,7 @@ pub(crate) struct Running {
     pub(crate) device: Device,
     pub(crate) prompt: Arc<Script>,
     pub(crate) tool: Arc<Counter>,
-    keep: Arc<dyn Keep>,
+    keep: Arc<Disk>,
     clock: JumpingClock,
     stop: CancellationToken,
 }
@@ -124,11 +126,10 @@ impl Running {
     pub(crate) fn restart(self) -> Self {
         self.stop.cancel();
         let prompt = Arc::<Script>::default();
-        // What was going on goes on no more: it holds the old keys, and nobody hears it.
-        let copy = copied(&*self.keep);
-        let config = config(&copy, &self.clock, &prompt, &self.tool, Floors::default());
+        let left = Arc::new(self.keep.take());
+        let config = config(&left, &self.clock, &prompt, &self.tool, Floors::default());
         let device = Device::open(config).unwrap().unwrap();
-        run(device, prompt, Arc::clone(&self.tool), copy, self.clock.clone())
+        run(device, prompt, Arc::clone(&self.tool), left, self.clock.clone())
     }
 }
 
@@ -140,7 +141,7 @@ impl Drop for Running {
 
 /// A machine that may become a device.
 pub(crate) struct Machine {
-    keep: Arc<dyn Keep>,
+    keep: Arc<Disk>,
     prompt: Arc<Script>,
     tool: Arc<Counter>,
     clock: JumpingClock,
@@ -162,20 +163,8 @@ impl Machine {
     }
 }
 
-/// What a process that was killed leaves.
-fn copied(keep: &dyn Keep) -> Arc<dyn Keep> {
-    let copy = MemoryKeep::new();
-    let names = keep.names("").unwrap();
-    let changes = names.into_iter().map(|name| {
-        let value = keep.load(&name).unwrap();
-        (name, value)
-    });
-    copy.save(changes.collect()).unwrap();
-    Arc::new(copy)
-}
-
 fn config(
-    keep: &Arc<dyn Keep>,
+    keep: &Arc<Disk>,
     clock: &JumpingClock,
     prompt: &Arc<Script>,
     tool: &Arc<Counter>,
@@ -184,7 +173,7 @@ fn config(
     let Way { fetch, dial, clock } = Way::straight().by_clock(clock);
     let under = |tools: Tools, id: &str| tools.under(scope(id), Arc::clone(tool) as _);
     DeviceConfig {
-        keep: Arc::clone(keep),
+        keep: Arc::clone(keep) as _,
         fetch,
         dial,
         clock,
@@ -196,7 +185,7 @@ fn config(
     }
 }
 
-fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, keep: Arc<dyn Keep>, clock: JumpingClock) -> Running {
+fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, keep: Arc<Disk>, clock: JumpingClock) -> Running {
     let stop = CancellationToken::new();
     let (runs, until) = (device.clone(), stop.clone());
     tokio::spawn(async move { runs.run(until).await.unwrap() });
@@ -249,7 +238,7 @@ impl Scene {
     }
 
     async fn enrolled_by(&self, way: &Way, code: String, floors: Floors) -> Running {
-        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+        let keep = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
         let invitation =
             Invitation { url: self.gateway.url().parse().unwrap(), trust: Trust::Configured, code, fingerprint: None };
@@ -262,7 +251,7 @@ impl Scene {
 
     /// What an empty machine stands on.
     pub(crate) fn machine(&self) -> Machine {
-        let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
+        let keep = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
         Machine { keep, prompt, tool, clock: self.clock.clone() }
     }

@@ -29,16 +29,11 @@ pub trait Keep: fmt::Debug + Send + Sync {
     /// They cannot be read.
     fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError>;
 
-    /// The records whose names begin so, in the order of their names: for whoever reads many at once.
+    /// The records whose names begin so, in the order of their names, all as they are at one moment.
     ///
     /// # Errors
     /// They cannot be read.
-    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
-        let mut names = self.names(prefix)?;
-        names.sort_unstable();
-        let load = |name: String| Ok(self.load(&name)?.map(|value| (name, value)));
-        names.into_iter().filter_map(|name| load(name).transpose()).collect()
-    }
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError>;
 }
 
 /// Why something is not kept or cannot be read again.
@@ -82,6 +77,12 @@ impl Keep for MemoryKeep {
         let records = self.records()?;
         let from = records.range(prefix.to_owned()..).map(|(name, _)| name);
         Ok(from.take_while(|name| name.starts_with(prefix)).cloned().collect())
+    }
+
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+        let records = self.records()?;
+        let from = records.range(prefix.to_owned()..).take_while(|(name, _)| name.starts_with(prefix));
+        Ok(from.map(|(name, value)| (name.clone(), value.clone())).collect())
     }
 }
 

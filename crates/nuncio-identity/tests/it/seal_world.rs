@@ -180,4 +180,8 @@ impl Keep for Mortal {
     fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
         self.disk.names(prefix)
     }
+
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+        self.disk.all(prefix)
+    }
 }

@@ -1,0 +1,53 @@
+//! The disk of a device that can be killed.
+
+use std::sync::{Mutex, MutexGuard};
+
+use nuncio_identity::seal::{Keep, KeepError, MemoryKeep};
+
+/// What a process keeps, until that is taken from it.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    records: MemoryKeep,
+    is_taken: Mutex<bool>,
+}
+
+impl Disk {
+    /// What the process leaves when it is killed now. Whatever of it goes on keeps nothing any more, so it seals and
+    /// sends nothing either.
+    pub(crate) fn take(&self) -> Self {
+        let mut is_taken = self.is_taken.lock().unwrap();
+        *is_taken = true;
+        let left = Self::default();
+        let records = self.records.all("").unwrap();
+        left.records.save(records.into_iter().map(|(name, value)| (name, Some(value))).collect()).unwrap();
+        left
+    }
+
+    /// Held while something is read or written.
+    fn alive(&self) -> Result<MutexGuard<'_, bool>, KeepError> {
+        let is_taken = self.is_taken.lock().unwrap();
+        if *is_taken { Err(KeepError("the process was killed".to_owned())) } else { Ok(is_taken) }
+    }
+}
+
+impl Keep for Disk {
+    fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError> {
+        let _alive = self.alive()?;
+        self.records.load(name)
+    }
+
+    fn save(&self, changes: Vec<(String, Option<Vec<u8>>)>) -> Result<(), KeepError> {
+        let _alive = self.alive()?;
+        self.records.save(changes)
+    }
+
+    fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
+        let _alive = self.alive()?;
+        self.records.names(prefix)
+    }
+
+    fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
+        let _alive = self.alive()?;
+        self.records.all(prefix)
+    }
+}
