@@ -71,6 +71,15 @@ impl Bus {
     }
 }
 
+/// A screen that nobody sees, and its name.
+fn screen() -> (Running, String) {
+    let mut screen = Command::new("Xvfb");
+    // It would begin anew whenever the last program leaves it, and turn away who comes meanwhile.
+    screen.args(["-noreset", "-displayfd", "1", "-screen", "0", "640x480x24"]);
+    let (screen, display) = Running::saying(&mut screen);
+    (screen, format!(":{display}"))
+}
+
 async fn notify(desktop: &Desktop, arguments: Value) -> Result<Value, ToolFailure> {
     Notify::on(desktop.clone()).run(&arguments, TIME).await
 }
@@ -82,9 +91,7 @@ async fn a_notice_is_shown_as_words_by_whoever_shows_notices() {
     let nobody = notify(&desktop, json!({"title": "hello"})).await;
     assert!(matches!(nobody, Err(ToolFailure::Unavailable(_))), "nobody shows notices yet: {nobody:?}");
 
-    let mut screen = Command::new("Xvfb");
-    let (_screen, display) = Running::saying(screen.args(["-displayfd", "1", "-screen", "0", "640x480x24"]));
-    let display = format!(":{display}");
+    let (_screen, display) = screen();
     let mut dunst = Command::new("dunst");
     dunst.env("DBUS_SESSION_BUS_ADDRESS", &bus.address).env("DISPLAY", &display).env("HOME", bus.folder.path());
     let _dunst = Running(dunst.stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("dunst starts"));
@@ -116,9 +123,7 @@ async fn a_notice_is_shown_as_words_by_whoever_shows_notices() {
 
 #[tokio::test]
 async fn the_clipboard_is_what_somebody_copied() {
-    let mut screen = Command::new("Xvfb");
-    let (_screen, display) = Running::saying(screen.args(["-displayfd", "1", "-screen", "0", "640x480x24"]));
-    let display = format!(":{display}");
+    let (_screen, display) = screen();
     let desktop = Desktop::new([("DISPLAY".to_owned(), OsString::from(&display))]);
     let read = async || Clipboard::of(desktop.clone()).run(&json!({}), TIME).await;
     let empty = read().await;
