@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::client::Client;
 use crate::home::Home;
+use crate::process::until;
 
 #[tokio::test]
 async fn a_rotated_did_is_served_at_once_and_after_a_crash() {
@@ -65,11 +66,11 @@ fn another_public_url_is_refused_until_the_dids_are_moved() {
     server.kill9();
 }
 
-#[test]
-fn without_a_name_it_says_why_there_are_none() {
+#[tokio::test]
+async fn without_a_name_it_says_why_there_are_none() {
     let home = Home::script();
     let server = home.serve().arg("--public-url").arg("http://192.0.2.7:7400").start();
-    assert!(server.stderr().contains("have no DIDs"), "{}", server.stderr());
+    until("it says so", async || server.stderr().contains("have no DIDs").then_some(())).await;
     let shown = home.nuncio(&["did", "show"]).run();
     assert!(shown.stdout.contains("IP address") && shown.stdout.contains("--public-url"), "{shown:?}");
 }

@@ -9,6 +9,7 @@ use reqwest::Method;
 use serde_json::json;
 
 use crate::home::{Home, SCRIPT, SCRIPTED, shell_tool};
+use crate::process::until;
 use crate::skill_client::Consumer;
 
 /// The suite's own agent.
@@ -94,8 +95,11 @@ async fn a_program_is_told_which_execution_it_belongs_to() {
     ] {
         assert!(told.lines().any(|told| told == line), "{line} is not in {told}");
     }
-    let log = server.stderr();
-    assert!(log.contains("trace-7f3a9b2c") && log.contains(id), "{log}");
+    until("the log names both", async || {
+        let log = server.stderr();
+        (log.contains("trace-7f3a9b2c") && log.contains(id)).then_some(())
+    })
+    .await;
 }
 
 const SECRET: &str = "sk-in-the-body-f3a9c2d7e1b8";
