@@ -190,7 +190,8 @@ async fn nobody_else_reads_or_says_anything() {
         let answer = ada_reads.send(&path, &[("client_id", name), ("text", "x")]).await;
         assert_eq!(answer.status, 404, "{name}");
     }
-    let huge = "x".repeat(2 * 1024 * 1024);
+    // Just too much: what is far too much is not read to its end, and its sender may miss the answer.
+    let huge = "x".repeat(1024 * 1024);
     assert_eq!(ada_reads.send(&path, &[("client_id", "m_1"), ("text", &huge)]).await.status, 413);
     assert!(ada.device.lines(&scene.id, None, 10).unwrap().lines.is_empty());
     for path in [path.clone(), format!("{path}/lines")] {
