@@ -20,3 +20,10 @@ pub fn written(status: StatusCode, page: &impl Template) -> Response {
 pub fn see(path: &str) -> Response {
     Redirect::to(path).into_response()
 }
+
+/// A path of ours alone, never an address: a browser takes what stands behind a second stroke, of either kind, for a
+/// host.
+#[must_use]
+pub fn own_path(path: &str) -> &str {
+    if path.starts_with("//") || path.starts_with("/\\") { "/" } else { path }
+}

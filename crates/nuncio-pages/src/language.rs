@@ -2,6 +2,8 @@
 
 use http::{HeaderMap, header};
 
+use crate::answer::own_path;
+
 /// A language of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -80,8 +82,7 @@ impl LanguageLink {
     #[must_use]
     pub fn all(path: &str, now: Language) -> Vec<Self> {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        // A path of ours alone, never an address: it begins with one stroke.
-        let path = if path.starts_with("//") { "/" } else { path };
+        let path = own_path(path);
         let rest = query.split('&').filter(|pair| !pair.is_empty() && *pair != "lang" && !pair.starts_with("lang="));
         let rest: String = rest.flat_map(|pair| [pair, "&"]).collect();
         let link = |language: Language| Self {
@@ -111,6 +112,7 @@ mod tests {
             ("/a?b=1&lang=en&c=%26&lang", "/a?b=1&c=%26&lang=zh-CN"),
             ("/a?language=en", "/a?language=en&lang=zh-CN"),
             ("//elsewhere.example/a", "/?lang=zh-CN"),
+            ("/\\elsewhere.example/a", "/?lang=zh-CN"),
         ] {
             let links = LanguageLink::all(path, Language::English);
             assert_eq!(links.iter().map(|link| link.current).collect::<Vec<_>>(), [true, false]);

@@ -20,7 +20,7 @@ pub mod headers;
 mod language;
 pub mod sender;
 
-pub use answer::{see, written};
+pub use answer::{own_path, see, written};
 pub use language::{Language, LanguageLink};
 
 /// A text with its `commands` told apart from the words around them.

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_pages::sender::{self, field};
-use nuncio_pages::{Language, LanguageLink, written};
+use nuncio_pages::{Language, LanguageLink, own_path, written};
 
 use super::door::Session;
 use super::texts::Texts;
@@ -58,9 +58,7 @@ impl Stranger {
     pub(super) fn step_in(&self, path: &str) -> Response {
         let texts = &Texts::of(self.language).door;
         let mut response = self.says(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
-        // A path of ours alone, never an address: it begins with one stroke.
-        let path = if path.starts_with("//") { "/" } else { path };
-        if let Ok(value) = HeaderValue::from_str(&format!("0; url={}", self.to(path))) {
+        if let Ok(value) = HeaderValue::from_str(&format!("0; url={}", self.to(own_path(path)))) {
             response.headers_mut().insert(header::REFRESH, value);
         }
         response

@@ -292,7 +292,9 @@ async fn strangers_see_nothing_and_wrong_addresses_do_no_harm() {
     for query in ["agent=%3Cscript%3Ealert(1)%3C/script%3E", "day=2026-99-99", "before=x", &"x=y&".repeat(1500)] {
         let page = reader.get(&format!("/happened?{query}")).await;
         assert_eq!(entries(&page).len(), 1, "{query}");
-        assert!(!page.body.contains("<script>alert"), "{query}");
+        // In the address of this page in another language, and nowhere else.
+        let bare = page.body.replace("%3Cscript%3Ealert(1)%3C/script%3E&#38;lang=", "");
+        assert!(!bare.contains("alert(1)"), "{query}");
         assert_eq!(page.body.contains("cannot be understood"), !query.starts_with("x="), "{query}");
     }
     assert_eq!(ada.device.devices().await.unwrap().len(), 1);

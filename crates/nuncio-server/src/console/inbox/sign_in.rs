@@ -6,7 +6,7 @@ use std::sync::Arc;
 use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::Extension;
 use axum::extract::{Query, Request, State};
-use axum::response::{IntoResponse as _, Redirect, Response};
+use axum::response::Response;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_pages::sender::field;
@@ -27,7 +27,7 @@ pub(super) async fn ask(
     let reader = Reader::new(&asked, identity, headers);
     let next = destination(asked.next.as_deref());
     if reader.visitor(&inbox).is_some() {
-        return Redirect::to(&reader.to(&next)).into_response();
+        return see(&reader.to(&next));
     }
     page(&reader, StatusCode::OK, next, None)
 }
