@@ -69,7 +69,7 @@ impl ListedAgent {
         let mut tags: Vec<String> = Vec::new();
         let said = description.extra.get("tags").and_then(Value::as_array);
         let said = said.into_iter().flatten().filter_map(Value::as_str);
-        for tag in said.chain(abilities().flat_map(|it| it.intent_tags.iter().map(String::as_str))) {
+        for tag in said.chain(abilities().flat_map(|it| it.intent_tags.iter().flatten().map(String::as_str))) {
             let tag = plain(tag);
             if tags.len() < MAX_TAGS && !tag.trim().is_empty() && !tags.contains(&tag) {
                 tags.push(tag);

@@ -286,7 +286,7 @@ fn capability(ability: &nuncio_core::agent::Capability) -> Capability {
         id: ability.id.to_string(),
         name: Some(ability.name.clone()),
         description: Some(ability.description.clone()),
-        intent_tags: ability.intent_tags.clone(),
+        intent_tags: Some(ability.intent_tags.clone()).filter(|tags| !tags.is_empty()),
         requires_human_authorization: Some(ability.human_authorization),
         extra: Map::new(),
     }

@@ -87,7 +87,7 @@ fn capability(id: &str, name: &str, description: &str, tags: &[&str]) -> Capabil
         id: id.to_owned(),
         name: Some(name.to_owned()),
         description: Some(description.to_owned()),
-        intent_tags: tags.iter().map(|tag| (*tag).to_owned()).collect(),
+        intent_tags: Some(tags.iter().map(|tag| (*tag).to_owned()).collect()),
         requires_human_authorization: Some(false),
         extra: Map::new(),
     }

@@ -102,6 +102,7 @@ fn check_information(desk: &mut Desk, node: &Node<'_>, known: Option<&Map<String
             desk.better(&item, "description", "readers choose by it what to read");
         }
         desk.may_url(&item, "url");
+        desk.may_say(&item, "content");
         if item.get("url").is_none() && item.get("content").is_none() {
             desk.missing(&item, "url", "where it is");
         }
@@ -179,6 +180,7 @@ fn check_interface(desk: &mut Desk, node: &Node<'_>) {
     }
     desk.may_flag(node, "humanAuthorization");
     desk.may_url(node, "url");
+    desk.may_say(node, "content");
     let protocol = desk.may_text(node, "protocol");
     if kind == Some(Interface::META) {
         check_meta(desk, node);
@@ -196,7 +198,7 @@ fn check_interface(desk: &mut Desk, node: &Node<'_>) {
         if word != "openrpc" {
             desk.warning(&found, "is spelt \"openrpc\"; clients in use compare to the letter", "openrpc");
         }
-        if let Some(content) = node.get("content") {
+        if let Some(content) = node.get("content").filter(|content| !content.value.is_null()) {
             openrpc::check(desk, &content);
         }
     }

@@ -109,6 +109,13 @@ impl Desk {
         holds
     }
 
+    /// Something of any shape, if it is there; null is nothing, and would not be written back.
+    pub(super) fn may_say(&mut self, node: &Node<'_>, name: &str) {
+        if let Some(said) = node.get(name) {
+            self.is(&said, |value| !value.is_null(), "something, not null");
+        }
+    }
+
     /// A text that must be there, and not be empty.
     pub(super) fn need_text<'a>(&mut self, node: &Node<'a>, name: &str, what: &str) -> Option<&'a str> {
         match node.get(name) {

@@ -30,6 +30,7 @@ pub(super) fn check(desk: &mut Desk, node: &Node<'_>) {
         }
         Some(_) => {}
     }
+    desk.may_say(node, "security");
     check_servers(desk, node);
     if let Some(components) = node.get("components") {
         desk.object(&components);

@@ -126,8 +126,8 @@ open! {
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
         /// What people may want when they need it.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        intent_tags: Vec<String>,
+        #[serde(skip_serializing_if = "Option::is_none")]
+        intent_tags: Option<Vec<String>>,
         /// Whether a person must agree.
         #[serde(skip_serializing_if = "Option::is_none")]
         requires_human_authorization: Option<bool>,

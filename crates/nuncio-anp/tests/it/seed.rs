@@ -91,7 +91,7 @@ fn the_negotiation() {
     let read: AgentDescription = round_trip(&description);
     assert_eq!(read.negotiation().unwrap().id.as_deref(), Some("interface.negotiation.default"));
     assert!(read.interface("interface.booking.structured.v1").unwrap().asks_a_person());
-    assert_eq!(read.capabilities.unwrap()[0].intent_tags.len(), 3);
+    assert_eq!(read.capabilities.unwrap()[0].intent_tags.as_ref().unwrap().len(), 3);
     let wanted = example("interface_to_look_for");
     assert_eq!(wanted, json!({"type": Interface::META, "profile": "anp.meta.negotiation.v1"}));
     round_trip::<Intent>(&example("intent"));

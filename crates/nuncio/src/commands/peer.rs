@@ -112,7 +112,7 @@ impl Sight {
             println!("\n{}", "What it can do".bold());
         }
         for capability in all {
-            let tags = capability.intent_tags.join(", ");
+            let tags = capability.intent_tags.as_deref().unwrap_or_default().join(", ");
             println!("  {}  {}", clean(&capability.id), clean(&tags).dimmed());
             let said: Vec<_> = [&capability.name, &capability.description].into_iter().flatten().cloned().collect();
             println!("{}", wrapped(&said.join(": "), "    "));

@@ -119,7 +119,7 @@ fn known(capability: &Capability) -> Option<Known> {
         id: CapabilityId::parse(&capability.id).ok()?,
         name: capability.name.clone().unwrap_or_else(|| capability.id.clone()),
         description: capability.description.clone().unwrap_or_default(),
-        intent_tags: capability.intent_tags.clone(),
+        intent_tags: capability.intent_tags.clone().unwrap_or_default(),
         tools: Vec::new(),
         human_authorization: capability.requires_human_authorization.unwrap_or(false),
     })
