@@ -8,7 +8,6 @@ mod description;
 mod desk;
 mod openrpc;
 mod product;
-mod report;
 mod security;
 
 use nuncio_core::json::{self, Unreadable};
@@ -17,17 +16,20 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use report::{Fault, MAX_FAULTS, Report};
+pub use nuncio_core::report::{Fault, MAX_FAULTS};
 
 use crate::wire::{AgentDescription, CollectionPage, OpenRpc, Product};
 use desk::{Desk, Node};
+
+/// What a validation found.
+pub type Report = nuncio_core::report::Report<Kind>;
 
 /// Validates a document.
 #[must_use]
 pub fn validate(kind: Kind, document: &[u8]) -> Report {
     match json::read(document, kind.max_bytes()) {
         Ok(value) => check(kind, &value),
-        Err(error) => Report::new(kind, unreadable(&error), Vec::new()),
+        Err(error) => Report::unreadable(kind, &error),
     }
 }
 
@@ -35,7 +37,7 @@ pub fn validate(kind: Kind, document: &[u8]) -> Report {
 #[must_use]
 pub fn check(kind: Kind, document: &Value) -> Report {
     if depth(document) > MAX_DEPTH {
-        return Report::new(kind, unreadable(&Unreadable::TooDeep), Vec::new());
+        return Report::unreadable(kind, &Unreadable::TooDeep);
     }
     let mut desk = Desk::default();
     let node = Node::root(document);
@@ -54,7 +56,7 @@ pub fn check(kind: Kind, document: &Value) -> Report {
 /// What is wrong with it.
 pub fn parse<T: Document>(document: &[u8]) -> Result<T, Report> {
     let read = json::read(document, T::KIND.max_bytes());
-    let value = read.map_err(|error| Report::new(T::KIND, unreadable(&error), Vec::new()))?;
+    let value = read.map_err(|error| Report::unreadable(T::KIND, &error))?;
     let report = check(T::KIND, &value);
     if !report.valid {
         return Err(report);
@@ -138,15 +140,8 @@ impl Kind {
     }
 }
 
-/// What could not even be read, as faults.
-pub(crate) fn unreadable(error: &Unreadable) -> Vec<Fault> {
-    let message = error.to_string();
-    match error {
-        Unreadable::TooLarge { most, found } => vec![Fault::new("", message, *most, *found)],
-        Unreadable::TooDeep => vec![Fault::new("", message, MAX_DEPTH, format!("more than {MAX_DEPTH}"))],
-        Unreadable::NotJson(_) => vec![Fault::new("", message, "JSON", Value::Null)],
-        Unreadable::Repeated(paths) => {
-            paths.iter().map(|path| Fault::new(path, "must not be repeated", 1, "more than one")).collect()
-        }
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }

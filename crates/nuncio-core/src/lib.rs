@@ -32,6 +32,7 @@ pub mod policy;
 pub mod principal;
 pub mod rate;
 pub mod relation;
+pub mod report;
 pub mod schema;
 pub mod session;
 pub mod signature;

@@ -2,8 +2,6 @@
 
 use http::{HeaderMap, header};
 
-use crate::answer::own_path;
-
 /// A language of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
@@ -66,34 +64,6 @@ impl Language {
     }
 }
 
-/// A link to the same page in a language.
-#[derive(Debug)]
-pub struct LanguageLink {
-    /// Which.
-    pub language: Language,
-    /// Whether the page is in it now.
-    pub current: bool,
-    /// Where it leads.
-    pub href: String,
-}
-
-impl LanguageLink {
-    /// Links to the page at `path`, which may have a query, in every language. The rest of the query stays.
-    #[must_use]
-    pub fn all(path: &str, now: Language) -> Vec<Self> {
-        let (path, query) = path.split_once('?').unwrap_or((path, ""));
-        let path = own_path(path);
-        let rest = query.split('&').filter(|pair| !pair.is_empty() && *pair != "lang" && !pair.starts_with("lang="));
-        let rest: String = rest.flat_map(|pair| [pair, "&"]).collect();
-        let link = |language: Language| Self {
-            language,
-            current: language == now,
-            href: format!("{path}?{rest}lang={}", language.tag()),
-        };
-        Language::ALL.map(link).into()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -102,22 +72,6 @@ mod tests {
         let mut headers = HeaderMap::new();
         headers.insert(header::ACCEPT_LANGUAGE, value.parse().unwrap());
         Language::accepted(&headers)
-    }
-
-    #[test]
-    fn a_link_to_another_language_keeps_the_rest_of_the_address() {
-        for (path, expected) in [
-            ("/", "/?lang=zh-CN"),
-            ("/a?lang=en", "/a?lang=zh-CN"),
-            ("/a?b=1&lang=en&c=%26&lang", "/a?b=1&c=%26&lang=zh-CN"),
-            ("/a?language=en", "/a?language=en&lang=zh-CN"),
-            ("//elsewhere.example/a", "/?lang=zh-CN"),
-            ("/\\elsewhere.example/a", "/?lang=zh-CN"),
-        ] {
-            let links = LanguageLink::all(path, Language::English);
-            assert_eq!(links.iter().map(|link| link.current).collect::<Vec<_>>(), [true, false]);
-            assert_eq!(links[1].href, expected);
-        }
     }
 
     #[test]

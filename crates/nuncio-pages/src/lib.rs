@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `language` | the languages, and which one a reader wants |
 //! | `assets` | static files, compiled in, below a folder that names their content |
+//! | `switches` | the switches at the top of a page, as its template shows them |
 //! | `headers` | what a browser may do with a page |
 //! | `answer` | a page as an answer, and the way on from a form |
 //! | `sender` | whether a page of ours sent a request, its cookie, and the form it sends |
@@ -19,9 +20,11 @@ pub mod catalog;
 pub mod headers;
 mod language;
 pub mod sender;
+mod switches;
 
 pub use answer::{own_path, see, written};
-pub use language::{Language, LanguageLink};
+pub use language::Language;
+pub use switches::Switches;
 
 /// A text with its `commands` told apart from the words around them.
 pub fn coded(text: &str) -> impl Iterator<Item = (bool, &str)> {

@@ -3,6 +3,7 @@
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Priority, Trace};
+use nuncio_core::json::pointer;
 use nuncio_core::policy::Protocol;
 use nuncio_core::schema::Fault as SchemaFault;
 use nuncio_engine::EngineError;
@@ -11,7 +12,7 @@ use nuncio_engine::invoke::Submission;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::validate::{Fault, Kind, Report, parse_as, pointer, shown};
+use crate::validate::{Fault, Kind, Report, parse_as, shown};
 use crate::wire::{self, InvocationRequest, ParameterDefinition};
 
 /// How long an identifier that only travels may be.

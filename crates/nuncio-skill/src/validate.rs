@@ -19,28 +19,39 @@
 //! http(s) URL are errors too: ignored, they would do harm.
 
 mod lint;
-mod read;
-mod report;
+mod place;
 mod shape;
 mod version;
 
 use std::sync::LazyLock;
 
 use jsonschema::{Draft, Validator};
+use nuncio_core::json::{self, Unreadable};
 use nuncio_core::schema::MAX_DEPTH;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-#[cfg(feature = "client")]
-pub(crate) use report::type_name;
-pub use report::{Fault, MAX_FAULTS, Report};
+pub use nuncio_core::report::{Fault, MAX_FAULTS};
 #[cfg(feature = "server")]
-pub(crate) use report::{pointer, shown};
+pub(crate) use place::shown;
+#[cfg(feature = "client")]
+pub(crate) use place::type_name;
 pub use version::{Incompatible, VersionRule, compatibility, declared_protocol};
 
-use crate::schema::{Published, json, published};
-use crate::wire::{ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
+use crate::schema::{self, Published, published};
+use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
+
+/// What a validation found (§9.3); its faults are those of §8.3.1.
+pub type Report = nuncio_core::report::Report<Kind>;
+
+/// The error to answer with: `VALIDATION_ERROR`, the faults as its details.
+impl From<&Report> for ErrorResponse {
+    fn from(report: &Report) -> Self {
+        Self::new(ErrorCode::ValidationError, format!("Invalid {} document", report.kind))
+            .with_details(serde_json::json!(report.errors))
+    }
+}
 
 /// Validates a skill descriptor.
 #[must_use]
@@ -74,9 +85,9 @@ pub fn pretty(document: &impl Document) -> String {
 /// Validates a document of any kind.
 #[must_use]
 pub fn validate_as(kind: Kind, document: &[u8]) -> Report {
-    match read::read(document, kind.max_bytes()) {
+    match json::read(document, kind.max_bytes()) {
         Ok(value) => check(kind, &value),
-        Err(faults) => Report::new(kind, faults, Vec::new()),
+        Err(why) => Report::unreadable(kind, &why),
     }
 }
 
@@ -84,7 +95,7 @@ pub fn validate_as(kind: Kind, document: &[u8]) -> Report {
 #[must_use]
 pub fn check(kind: Kind, document: &Value) -> Report {
     if nuncio_core::schema::depth(document) > MAX_DEPTH {
-        return Report::new(kind, vec![read::too_deep()], Vec::new());
+        return Report::unreadable(kind, &Unreadable::TooDeep);
     }
     let (mut errors, mut warnings) = shape::walk(kind, document);
     if errors.is_empty()
@@ -103,7 +114,7 @@ pub fn check(kind: Kind, document: &Value) -> Report {
 /// # Errors
 /// What is wrong with it.
 pub fn parse_as<T: Document>(document: &[u8]) -> Result<T, Report> {
-    let value = read::read(document, T::KIND.max_bytes()).map_err(|faults| Report::new(T::KIND, faults, Vec::new()))?;
+    let value = json::read(document, T::KIND.max_bytes()).map_err(|why| Report::unreadable(T::KIND, &why))?;
     parse_value(value)
 }
 
@@ -120,14 +131,6 @@ pub fn parse_value<T: Document>(document: Value) -> Result<T, Report> {
         let fault = Fault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
         Report::new(T::KIND, vec![fault], Vec::new())
     })
-}
-
-/// Reads JSON from a stranger: bounded in size and depth, no name twice in an object.
-///
-/// # Errors
-/// What is wrong with it.
-pub fn read_json(document: &[u8], max_bytes: usize) -> Result<Value, Vec<Fault>> {
-    read::read(document, max_bytes)
 }
 
 /// A type that is a whole document.
@@ -202,13 +205,19 @@ impl Kind {
         static VALIDATORS: LazyLock<[Validator; 5]> = LazyLock::new(|| {
             Kind::ALL.map(|kind| {
                 let schema = match published(kind.name()) {
-                    Some(Published::Object(..)) => json::rooted_at(kind.name()),
-                    _ => json::of(&ErrorResponse::definition()),
+                    Some(Published::Object(..)) => schema::json::rooted_at(kind.name()),
+                    _ => schema::json::of(&ErrorResponse::definition()),
                 };
                 let built = jsonschema::options().with_draft(Draft::Draft202012).offline().build(&schema);
                 built.expect("the schema we publish compiles")
             })
         });
         &VALIDATORS[self as usize]
+    }
+}
+
+impl std::fmt::Display for Kind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name())
     }
 }

@@ -38,7 +38,7 @@ impl Host {
             return Err(Report::new(Kind::Product, vec![fault], Vec::new()));
         };
         let document = json::read(bytes, Information::MAX_BYTES)
-            .map_err(|unreadable| Report::new(Kind::Product, validate::unreadable(&unreadable), Vec::new()))?;
+            .map_err(|unreadable| Report::unreadable(Kind::Product, &unreadable))?;
         let Value::Object(mut document) = document else {
             if information.is_product() {
                 return Err(validate::check(Kind::Product, &document));

@@ -2,10 +2,9 @@
 
 use jiff::Timestamp;
 use nuncio_core::json::pointer;
+use nuncio_core::report::{Fault, MAX_FAULTS};
 use serde_json::{Map, Value};
 use url::Url;
-
-use super::report::{Fault, MAX_FAULTS};
 
 /// What was found.
 #[derive(Default)]

@@ -155,7 +155,9 @@ fn check_schema(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
         Value::Bool(_) => desk.warning(node, "is no object; clients in use read only objects", "an object"),
         Value::Object(_) => {
             if let Err(error) = draft202012::meta::validate(node.value) {
-                let place = Node { value: node.value, path: format!("{}{}", node.path, error.instance_path()) };
+                let inside = error.instance_path().as_str();
+                let value = node.value.pointer(inside).unwrap_or(node.value);
+                let place = Node { value, path: format!("{}{inside}", node.path) };
                 desk.error(&place, format!("is no JSON Schema: {error}"), "a JSON Schema");
             }
             references(desk, document, node);

@@ -55,7 +55,7 @@ fn a_product_that_is_wrong_is_told_where() {
     assert_eq!(
         said,
         "Product: invalid\nerror: /image must be a list (found an object)\n\
-         error: /name must not be empty (found )\nerror: /type must be \"Product\" (found Room)"
+         error: /name must not be empty (expected some text, found \"\")\nerror: /type must be \"Product\" (found Room)"
     );
     assert_eq!(
         served(0, &json!([])).unwrap_err(),

@@ -40,18 +40,26 @@ fn faults_of_a_description() {
             Some(json!("Product")),
             r#"/type must be "AgentDescription"; "Product" is what some software writes instead (found Product)"#,
         ),
-        ("/name", Some(json!(" ")), "/name must not be empty (found  )"),
+        ("/name", Some(json!(" ")), r#"/name must not be empty (expected some text, found " ")"#),
         ("/url", Some(json!("ad.json")), "/url must be an absolute http or https URL (found ad.json)"),
-        ("/created", Some(json!("yesterday")), "/created must be an ISO 8601 time with its offset (found yesterday)"),
+        (
+            "/created",
+            Some(json!("yesterday")),
+            "/created must be an ISO 8601 time with its offset (expected 2024-12-31T12:00:00Z, found yesterday)",
+        ),
         (
             "/created",
             Some(json!("2024-12-31T12:00:00")),
-            "/created must be an ISO 8601 time with its offset (found 2024-12-31T12:00:00)",
+            "/created must be an ISO 8601 time with its offset (expected 2024-12-31T12:00:00Z, found 2024-12-31T12:00:00)",
         ),
-        ("/did", Some(json!("wba:x")), "/did must be a DID, without a fragment (found wba:x)"),
+        ("/did", Some(json!("wba:x")), "/did must be a DID, without a fragment (expected did:wba:…, found wba:x)"),
         ("/owner", Some(json!("me")), "/owner must be an object (found me)"),
         ("/security", no.clone(), "/security is missing: the name of one of securityDefinitions"),
-        ("/security", Some(json!("other")), "/security must be the name of one of securityDefinitions (found other)"),
+        (
+            "/security",
+            Some(json!("other")),
+            "/security must be the name of one of securityDefinitions (expected didwba_sc, found other)",
+        ),
         (
             "/securityDefinitions/didwba_sc/in",
             Some(json!("trailer")),
@@ -76,12 +84,12 @@ fn faults_of_a_description() {
         (
             "/Infomations/0/security",
             Some(json!("x")),
-            "/Infomations/0/security must be the name of one of securityDefinitions (found x)",
+            "/Infomations/0/security must be the name of one of securityDefinitions (expected didwba_sc, found x)",
         ),
         (
             "/Informations",
             Some(json!([])),
-            "/Informations must not stand beside Infomations, which is the same (found a list)",
+            "/Informations must not stand beside Infomations, which is the same (expected one of the spellings, found a list)",
         ),
         (
             "/interfaces/0/url",
@@ -96,12 +104,12 @@ fn faults_of_a_description() {
         (
             "/interfaces/3/content/methods/0/params/0/schema/properties/guests/type",
             Some(json!("int")),
-            "/interfaces/3/content/methods/0/params/0/schema/properties/guests/type is no JSON Schema: \"int\" is not valid under any of the schemas listed in the 'anyOf' keyword (found an object)",
+            "/interfaces/3/content/methods/0/params/0/schema/properties/guests/type is no JSON Schema: \"int\" is not valid under any of the schemas listed in the 'anyOf' keyword (expected a JSON Schema, found int)",
         ),
         (
             "/capabilities",
             Some(json!([{"id": "c"}, {"id": "c"}])),
-            "/capabilities/1/id must be unique: an earlier one is the same (found c)",
+            "/capabilities/1/id must be unique: an earlier one is the same (expected an id of its own, found c)",
         ),
         (
             "/proof/domain",
@@ -111,7 +119,7 @@ fn faults_of_a_description() {
         (
             "/proof/verificationMethod",
             Some(json!("did:wba:evil.example#keys-1")),
-            "/proof/verificationMethod must be a key of the agent's own DID (found did:wba:evil.example#keys-1)",
+            "/proof/verificationMethod must be a key of the agent's own DID (expected did:wba:grand-hotel.com:service:hotel-assistant, found did:wba:evil.example#keys-1)",
         ),
     ] {
         let mut document = description();
@@ -133,7 +141,7 @@ fn what_will_be_misread_is_a_warning() {
         (
             "/security",
             Some(json!(["didwba_sc"])),
-            "/security should be one name; not everybody reads more (found a list)",
+            "/security should be one name; not everybody reads more (expected the name of a definition, found a list)",
         ),
         (
             "/securityDefinitions/didwba_sc/in",
@@ -148,7 +156,7 @@ fn what_will_be_misread_is_a_warning() {
         (
             "/interfaces/0/type",
             Some(json!("Telepathy")),
-            "/interfaces/0/type is not a type of interface readers know (found Telepathy)",
+            "/interfaces/0/type is not a type of interface readers know (expected StructuredInterface, NaturalLanguageInterface, MetaProtocolInterface, found Telepathy)",
         ),
         (
             "/interfaces/0/capabilityRefs",
@@ -178,7 +186,7 @@ fn faults_of_a_negotiation_interface() {
         (
             "security",
             Some(json!(["x"])),
-            "/interfaces/0/security/0 must be the name of one of securityDefinitions (found x)",
+            "/interfaces/0/security/0 must be the name of one of securityDefinitions (expected didwba_sc, found x)",
         ),
     ] {
         let document = example("negotiating_description");
@@ -189,13 +197,18 @@ fn faults_of_a_negotiation_interface() {
 #[test]
 fn faults_of_methods() {
     for (path, value, error, said) in [
-        ("/openrpc", Some(json!("2.0.0")), true, "/openrpc must be a version 1 of OpenRPC (found 2.0.0)"),
+        (
+            "/openrpc",
+            Some(json!("2.0.0")),
+            true,
+            "/openrpc must be a version 1 of OpenRPC (expected 1.3.2, found 2.0.0)",
+        ),
         ("/info/title", None, true, "/info/title is missing: what it is called"),
         (
             "/methods/1/name",
             Some(json!("searchRooms")),
             true,
-            "/methods/1/name must be unique: an earlier method has this name (found searchRooms)",
+            "/methods/1/name must be unique: an earlier method has this name (expected a name of its own, found searchRooms)",
         ),
         ("/methods/0/params/0/schema", None, true, "/methods/0/params/0/schema is missing: a JSON Schema"),
         ("/methods/0/params", Some(json!({})), true, "/methods/0/params must be a list (found an object)"),
@@ -203,7 +216,7 @@ fn faults_of_methods() {
             "/components/schemas/Room",
             None,
             true,
-            "/methods/0/result/schema/properties/rooms/items/$ref leads nowhere (found #/components/schemas/Room)",
+            "/methods/0/result/schema/properties/rooms/items/$ref leads nowhere (expected something in the document's components, found #/components/schemas/Room)",
         ),
         (
             "/methods/0/description",
@@ -217,7 +230,7 @@ fn faults_of_methods() {
             "/methods/0/result/schema",
             Some(json!(true)),
             false,
-            "/methods/0/result/schema is no object; clients in use read only objects (found true)",
+            "/methods/0/result/schema is no object; clients in use read only objects (expected an object, found true)",
         ),
     ] {
         assert_said(Kind::OpenRpc, example("openrpc"), path, value, error, said);
@@ -235,7 +248,11 @@ fn faults_of_a_list_of_agents() {
             Some(json!("javascript:alert(1)")),
             "/items/0/@id must be an absolute http or https URL (found javascript:alert(1))",
         ),
-        ("/next", Some(json!("https://a.example/x")), "/next must not be the page itself (found https://a.example/x)"),
+        (
+            "/next",
+            Some(json!("https://a.example/x")),
+            "/next must not be the page itself (expected another page, found https://a.example/x)",
+        ),
         ("/items", Some(json!({})), "/items must be a list (found an object)"),
     ] {
         assert_said(Kind::CollectionPage, page(), path, value, true, said);
@@ -246,7 +263,7 @@ fn faults_of_a_list_of_agents() {
 fn what_cannot_be_read_is_told() {
     for (bytes, said) in [
         ("{", "the document must be JSON: EOF while parsing an object at line 1 column 1".to_owned()),
-        (r#"{"name":"a","name":"b"}"#, "/name must not be repeated (found more than one)".to_owned()),
+        (r#"{"name":"a","name":"b"}"#, "/name must not be repeated (expected 1, found more than one)".to_owned()),
         (&"[".repeat(100), "the document must not nest deeper than 64 levels (found more than 64)".to_owned()),
         (
             &" ".repeat((4 << 20) + 1),

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse as _, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_pages::sender::{self, field};
-use nuncio_pages::{Language, LanguageLink, own_path, written};
+use nuncio_pages::{Language, Switches, own_path, written};
 
 use super::door::Session;
 use super::texts::Texts;
@@ -190,7 +190,7 @@ pub(super) struct Way {
 pub(super) struct Frame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
-    pub(super) languages: Vec<LanguageLink>,
+    pub(super) switches: Switches,
     pub(super) assets: &'static str,
     pub(super) ways: Vec<Way>,
     /// Whose device it is, and which.
@@ -217,7 +217,7 @@ impl Frame {
         Self {
             text,
             language: stranger.language,
-            languages: LanguageLink::all(&stranger.page, stranger.language),
+            switches: Switches::new(&stranger.page, stranger.language),
             assets: files::folder(),
             ways: if inside { names.into_iter().map(way).collect() } else { Vec::new() },
             owner: None,

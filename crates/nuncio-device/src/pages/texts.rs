@@ -11,7 +11,7 @@ use serde::Deserialize;
 texts! {
     /// What is around every page.
     FrameTexts {
-        home, agents, happened, devices, skip, ways, languages, theme, of, leave, not_found, not_found_why, failed,
+        home, agents, happened, devices, skip, ways, of, leave, not_found, not_found_why, failed,
         lost, back,
     }
     /// Coming in.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use askama::Template;
 use nuncio_core::agent::{Agent, AgentOption, OptionKind, Tool};
-use nuncio_pages::{Language, LanguageLink};
+use nuncio_pages::{Language, Switches};
 use serde_json::Value;
 
 use super::texts::Texts;
@@ -29,7 +29,7 @@ pub(super) struct Asked<'a> {
 pub(super) struct Page {
     text: &'static Texts,
     language: Language,
-    languages: Vec<LanguageLink>,
+    switches: Switches,
     home: String,
     /// The folder of the static files.
     assets: &'static str,
@@ -127,15 +127,10 @@ impl Page {
             current: chosen.is_some_and(|chosen| chosen.name == agent.name),
             href: address(spoken, Some(agent.name.as_str())),
         });
-        let languages = Language::ALL.map(|other| LanguageLink {
-            language: other,
-            current: other == language,
-            href: address(Some(other), asked.agent),
-        });
         Self {
             text,
             language,
-            languages: languages.into(),
+            switches: Switches::new(&address(None, asked.agent), language),
             home: address(spoken, None),
             assets: assets::folder(),
             origin: origin(asked.host),

@@ -28,7 +28,7 @@ pub(crate) struct Texts {
 texts! {
     /// The frame, the list at the side, the conversation.
     PageTexts {
-        skip, languages, theme, forget_key, inbox, views, view_chat, view_agent, view_list, agents, conversations,
+        skip, forget_key, inbox, views, view_chat, view_agent, view_list, agents, conversations,
         new_conversation, more, transcript, message, placeholder, send, stop, hint, nobody, nobody_hint,
         without_script,
     }

@@ -11,7 +11,7 @@ use super::Consumer;
 use super::backoff::retry_after;
 use super::error::{ConsumerError, Reason, plain, refusal, shown};
 use super::target::Named;
-use crate::validate::{Document, Incompatible, Report, check, declared_protocol, parse_value, read_json};
+use crate::validate::{Document, Incompatible, Report, check, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
 /// A request, not sent yet.
@@ -106,10 +106,8 @@ impl Consumer {
                 format!("{} answered with {said}, where a {} is application/json", shown(url), T::KIND.name());
             return Err(ConsumerError::new(Reason::WrongType, message).details(json!({"content_type": said})));
         }
-        read_json(&answer.body, T::KIND.max_bytes()).map_err(|faults| {
-            let report = Report { valid: false, errors: faults, warnings: Vec::new(), kind: T::KIND };
-            ConsumerError::invalid(url, &report)
-        })
+        nuncio_core::json::read(&answer.body, T::KIND.max_bytes())
+            .map_err(|why| ConsumerError::invalid(url, &Report::unreadable(T::KIND, &why)))
     }
 }
 

@@ -6,10 +6,12 @@ mod text;
 use std::collections::HashMap;
 
 use jiff::Timestamp;
+use nuncio_core::json::pointer;
 use serde_json::Value;
 
 use super::Kind;
-use super::report::{Fault, MAX_FAULTS, pointer, shown, type_name};
+use super::place::{shown, type_name};
+use super::{Fault, MAX_FAULTS};
 use crate::wire::{EXECUTION_ID, InvocationContext};
 
 /// Adds what is wrong beyond the schema. What has the wrong shape was told already and is passed over.

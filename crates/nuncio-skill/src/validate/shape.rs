@@ -4,7 +4,8 @@
 use serde_json::{Map, Value};
 
 use super::Kind;
-use super::report::{Fault, MAX_FAULTS, Place, shown, type_name};
+use super::place::{Place, shown, type_name};
+use super::{Fault, MAX_FAULTS};
 use crate::schema::model::{Definition, Rule, Shape};
 use crate::schema::{Published, Words, published};
 use crate::wire::{ErrorResponse, InvocationContext, InvocationResponse, Timestamps};

@@ -77,7 +77,7 @@ fn the_sample_of_faults_is_reproduced_to_the_letter() {
     bad["capability_type"] = json!("invalid_type");
     bad["endpoint"]["method"] = json!("PATCH");
     let report = validate(&serde_json::to_vec(&bad).unwrap());
-    assert_eq!(serde_json::to_value(report.to_error()).unwrap(), example(775));
+    assert_eq!(serde_json::to_value(ErrorResponse::from(&report)).unwrap(), example(775));
 }
 
 #[test]

@@ -5,14 +5,15 @@ use std::io::Read as _;
 use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::address;
-use nuncio_skill::validate::{Fault, Kind, Report, read_json, validate_as};
+use nuncio_core::report::Fault;
+use nuncio_skill::validate::{Kind, Report, validate_as};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{consumer, notes, wrapped};
 use crate::cli::{DocumentKind, Validate};
-use crate::output::{WrongUsage, cell};
+use crate::output::WrongUsage;
 
 mod anp;
 
@@ -22,17 +23,22 @@ const MAX_BYTES: usize = 8 << 20;
 /// Says everything that is wrong with a document. The status is 1 when something is.
 pub(crate) async fn run(options: &Validate, json: bool) -> anyhow::Result<()> {
     let bytes = read(options, json).await?;
-    let kind = match options.kind.map_or_else(|| anp::guess(&bytes), anp::kind) {
-        Some(kind) => return anp::run(options, kind, &bytes, json),
-        None => options.kind.and_then(kind).unwrap_or_else(|| guess(&bytes)),
+    let (kind, errors, warnings) = match options.kind.map_or_else(|| anp::guess(&bytes), anp::kind) {
+        Some(kind) => anp::check(kind, &bytes),
+        None => {
+            let kind = options.kind.and_then(kind).unwrap_or_else(|| guess(&bytes));
+            let Report { errors, warnings, .. } = validate_as(kind, &bytes);
+            (kind.name(), errors, warnings)
+        }
     };
-    let report = validate_as(kind, &bytes);
-    let passes = report.valid && (report.warnings.is_empty() || !options.strict);
+    let passes = errors.is_empty() && (warnings.is_empty() || !options.strict);
     if json {
-        let Report { errors, warnings, .. } = &report;
-        println!("{}", json!({"valid": passes, "kind": kind.name(), "errors": errors, "warnings": warnings}));
+        println!("{}", json!({"valid": passes, "kind": kind, "errors": errors, "warnings": warnings}));
     } else {
-        people(&options.document, &report, passes);
+        let verdict = if passes { "valid".green().bold().to_string() } else { "invalid".red().bold().to_string() };
+        println!("{verdict} {kind} {}", clean(&options.document));
+        errors.iter().for_each(|fault| show(&"error:".red().bold().to_string(), fault));
+        warnings.iter().for_each(|fault| show(&"warning:".yellow().bold().to_string(), fault));
     }
     if passes { Ok(()) } else { Err(crate::output::Told.into()) }
 }
@@ -67,7 +73,7 @@ fn kind(said: DocumentKind) -> Option<Kind> {
 
 /// What a document is by the fields only it has; a descriptor when nothing tells.
 fn guess(bytes: &[u8]) -> Kind {
-    let Ok(Value::Object(document)) = read_json(bytes, MAX_BYTES) else { return Kind::SkillDescriptor };
+    let Ok(Value::Object(document)) = nuncio_core::json::read(bytes, MAX_BYTES) else { return Kind::SkillDescriptor };
     let has = |name: &str| document.contains_key(name);
     match () {
         () if has("endpoint") => Kind::SkillDescriptor,
@@ -79,33 +85,10 @@ fn guess(bytes: &[u8]) -> Kind {
     }
 }
 
-fn people(document: &str, report: &Report, passes: bool) {
-    verdict(document, report.kind.name(), passes);
-    for fault in &report.errors {
-        show(&"error:".red().bold().to_string(), fault);
-    }
-    for fault in &report.warnings {
-        show(&"warning:".yellow().bold().to_string(), fault);
-    }
-}
-
-fn verdict(document: &str, kind: &str, passes: bool) {
-    let verdict = if passes { "valid".green().bold().to_string() } else { "invalid".red().bold().to_string() };
-    println!("{verdict} {kind} {}", clean(document));
-}
-
 fn show(word: &str, fault: &Fault) {
-    tell(word, &fault.path, &fault.message, &fault.expected, &fault.actual);
-}
-
-fn tell(word: &str, path: &str, message: &str, expected: &Value, actual: &Value) {
-    let path = if path.is_empty() { "the document" } else { path };
-    println!("{word} {}: {}", clean(path), clean(message));
-    if !expected.is_null() || !actual.is_null() {
-        let told = |value: &Value| match value {
-            Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(", "),
-            other => cell(other),
-        };
-        println!("{}", wrapped(&format!("expected {}, found {}", told(expected), told(actual)), "  ").dimmed());
+    let path = if fault.path.is_empty() { "the document" } else { &fault.path };
+    println!("{word} {}: {}", clean(path), clean(&fault.message));
+    if let Some(found) = fault.found() {
+        println!("{}", wrapped(&found, "  ").dimmed());
     }
 }

@@ -3,7 +3,7 @@
 use askama::Template;
 use nuncio_core::task::{Task, TaskState};
 use nuncio_core::time::Timestamp;
-use nuncio_pages::{Language, LanguageLink};
+use nuncio_pages::{Language, Switches};
 use serde_json::Value;
 
 use super::form::{Form, Item};
@@ -16,7 +16,7 @@ use crate::console::texts::Texts;
 pub(super) struct Frame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
-    languages: Vec<LanguageLink>,
+    switches: Switches,
     assets: &'static str,
     visitor: Option<Visitor>,
     /// `?lang=…` where the address says so, so that links go on saying it.
@@ -30,7 +30,7 @@ impl Frame {
         Self {
             text: Texts::of(language),
             language,
-            languages: LanguageLink::all(path, language),
+            switches: Switches::new(path, language),
             assets: assets::folder(),
             visitor,
             lang,

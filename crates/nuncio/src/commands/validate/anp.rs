@@ -1,33 +1,21 @@
 //! ANP's documents: descriptions, OpenRPC, products, lists of agents, and DID documents.
 
-use anstream::println;
 use nuncio_anp::validate::{Fault, Kind, Report, validate};
 use nuncio_core::json::read;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::{BindingError, DidDocument, K1Proof};
 use nuncio_server::SystemClock;
-use owo_colors::OwoColorize as _;
-use serde_json::{Value, json};
+use serde_json::Value;
 
-use super::{MAX_BYTES, tell, verdict};
-use crate::cli::{DocumentKind, Validate};
-use crate::output::Told;
+use super::MAX_BYTES;
+use crate::cli::DocumentKind;
 
 /// Which document it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Document {
     Of(Kind),
     Did,
-}
-
-impl Document {
-    const fn name(self) -> &'static str {
-        match self {
-            Self::Of(kind) => kind.name(),
-            Self::Did => "DID document",
-        }
-    }
 }
 
 /// The document somebody said it is, where it is one of ANP's.
@@ -52,42 +40,26 @@ pub(super) fn guess(bytes: &[u8]) -> Option<Document> {
     Kind::of(&document).map(Document::Of)
 }
 
-/// Says everything that is wrong with it.
-pub(super) fn run(options: &Validate, kind: Document, bytes: &[u8], json: bool) -> anyhow::Result<()> {
-    let (errors, warnings) = match kind {
+/// What it is called, and everything that is wrong with it.
+pub(super) fn check(kind: Document, bytes: &[u8]) -> (&'static str, Vec<Fault>, Vec<Fault>) {
+    match kind {
         Document::Of(kind) => {
             let Report { errors, warnings, .. } = validate(kind, bytes);
-            (errors, warnings)
+            (kind.name(), errors, warnings)
         }
-        Document::Did => did_document(bytes, SystemClock.now()),
-    };
-    let passes = errors.is_empty() && (warnings.is_empty() || !options.strict);
-    if json {
-        println!("{}", json!({"valid": passes, "kind": kind.name(), "errors": errors, "warnings": warnings}));
-    } else {
-        verdict(&options.document, kind.name(), passes);
-        for (word, faults) in
-            [("error:".red().bold().to_string(), &errors), ("warning:".yellow().bold().to_string(), &warnings)]
-        {
-            for fault in faults {
-                tell(&word, &fault.path, &fault.message, &fault.expected, &fault.actual);
-            }
+        Document::Did => {
+            let (errors, warnings) = did_document(bytes, SystemClock.now());
+            ("DID document", errors, warnings)
         }
     }
-    if passes { Ok(()) } else { Err(Told.into()) }
 }
 
 /// A DID document: its shape, and whether it is its DID's own.
 fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<Fault>, Vec<Fault>) {
-    let fault = |path: &str, message: String| Fault {
-        path: path.to_owned(),
-        message,
-        expected: Value::Null,
-        actual: Value::Null,
-    };
+    let fault = |path: &str, message: String| Fault::new(path, message, Value::Null, Value::Null);
     let document = match read(bytes, nuncio_identity::document::MAX_DOCUMENT_BYTES) {
         Ok(document) => document,
-        Err(unreadable) => return (vec![fault("", unreadable.to_string())], Vec::new()),
+        Err(why) => return (Fault::unreadable(&why), Vec::new()),
     };
     let document = match DidDocument::from_json(document) {
         Ok(document) => document,

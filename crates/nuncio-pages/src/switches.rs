@@ -1,0 +1,77 @@
+//! The switches in the head of every page: its language, and light or dark. `assets/switches.js` brings them to life.
+
+use askama::Template;
+
+use crate::Language;
+use crate::answer::own_path;
+
+/// The switches of one page; a template shows them by `{{ switches|safe }}`.
+#[derive(Debug, Template)]
+#[template(path = "switches.html")]
+pub struct Switches {
+    language: Language,
+    links: Vec<Link>,
+}
+
+/// A link to the same page in a language.
+#[derive(Debug)]
+struct Link {
+    language: Language,
+    href: String,
+}
+
+impl Switches {
+    /// Those of the page at `path`, which may have a query and is in that language now. The rest of the query stays.
+    #[must_use]
+    pub fn new(path: &str, language: Language) -> Self {
+        let (path, query) = path.split_once('?').unwrap_or((path, ""));
+        let path = own_path(path);
+        let rest = query.split('&').filter(|pair| !pair.is_empty() && *pair != "lang" && !pair.starts_with("lang="));
+        let rest: String = rest.flat_map(|pair| [pair, "&"]).collect();
+        let link = |language: Language| Link { language, href: format!("{path}?{rest}lang={}", language.tag()) };
+        Self { language, links: Language::ALL.map(link).into() }
+    }
+}
+
+impl Language {
+    const fn of_languages(self) -> &'static str {
+        match self {
+            Self::English => "Language",
+            Self::Chinese => "语言",
+        }
+    }
+
+    const fn of_theme(self) -> &'static str {
+        match self {
+            Self::English => "Light or dark",
+            Self::Chinese => "浅色或深色",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_to_another_language_keeps_the_rest_of_the_address() {
+        for (path, expected) in [
+            ("/", "/?lang=zh-CN"),
+            ("/a?lang=en", "/a?lang=zh-CN"),
+            ("/a?b=1&lang=en&c=%26&lang", "/a?b=1&c=%26&lang=zh-CN"),
+            ("/a?language=en", "/a?language=en&lang=zh-CN"),
+            ("//elsewhere.example/a", "/?lang=zh-CN"),
+            ("/\\elsewhere.example/a", "/?lang=zh-CN"),
+        ] {
+            assert_eq!(Switches::new(path, Language::English).links[1].href, expected);
+        }
+    }
+
+    #[test]
+    fn the_language_of_the_page_is_marked_and_addresses_are_escaped() {
+        let html = Switches::new("/a?q=\"><script>", Language::Chinese).render().unwrap();
+        assert_eq!(html.matches("aria-current").count(), 1);
+        assert!(html.contains("aria-current=\"true\">中文</a>"), "{html}");
+        assert!(html.contains("aria-label=\"语言\"") && !html.contains("<script>"), "{html}");
+    }
+}
