@@ -36,13 +36,15 @@ pub enum Event<'a> {
     Stopped(&'a str),
 }
 
-/// The log. Events are numbered from zero.
+/// The log. Events are numbered from zero; those of a log that was told again, from [`RETOLD`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventLog {
     text: String,
     entries: Vec<Entry>,
     /// The block that is being written: its voice and where it begins.
     open: Option<(Voice, u32)>,
+    /// Whether it was told again from the history, after a crash took the events themselves.
+    retold: bool,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -69,6 +71,9 @@ pub struct LogFull;
 
 /// How many bytes of text one turn may produce.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
+/// The number of the first event of a log that was told again: beyond any that a reader can have seen before.
+pub const RETOLD: usize = 10_000_000;
+const _: () = assert!(RETOLD > MAX_BYTES / size_of::<Entry>());
 /// Room kept for the events that end a turn.
 const RESERVE: usize = 1024 * 1024;
 
@@ -86,6 +91,30 @@ impl EventLog {
         let mut log = Self::default();
         log.entry(Kind::Started, 0);
         log
+    }
+
+    /// The same for a log that is told again, since the first one is lost.
+    #[must_use]
+    pub fn retold() -> Self {
+        Self { retold: true, ..Self::started() }
+    }
+
+    /// The number of the event at a place.
+    #[must_use]
+    pub const fn number(&self, place: usize) -> usize {
+        if self.retold { RETOLD + place } else { place }
+    }
+
+    /// The place where those go on who have seen everything before that number. Whoever has seen more of a lost log
+    /// than its beginning is told the end alone: what else they missed is in the history.
+    #[must_use]
+    pub fn place(&self, number: usize) -> usize {
+        match number {
+            _ if !self.retold => number,
+            RETOLD.. => number - RETOLD,
+            0 | 1 => number,
+            _ => self.len() - 1,
+        }
     }
 
     /// How many events there are.
@@ -106,16 +135,16 @@ impl EventLog {
         self.entries.last().is_some_and(|entry| entry.kind == Kind::Stopped)
     }
 
-    /// The event of that number.
+    /// The event at that place.
     #[must_use]
-    pub fn event(&self, number: usize) -> Option<Event<'_>> {
-        self.entries.get(number).map(|entry| self.view(*entry))
+    pub fn event(&self, place: usize) -> Option<Event<'_>> {
+        self.entries.get(place).map(|entry| self.view(*entry))
     }
 
-    /// The events from that number on.
-    pub fn from(&self, number: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
-        let entries = self.entries.get(number..).unwrap_or(&[]);
-        entries.iter().enumerate().map(move |(offset, entry)| (number + offset, self.view(*entry)))
+    /// The events from that place on, each with its own.
+    pub fn from(&self, place: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
+        let entries = self.entries.get(place..).unwrap_or(&[]);
+        entries.iter().enumerate().map(move |(offset, entry)| (place + offset, self.view(*entry)))
     }
 
     /// A piece of text or thinking. A change of voice completes the block before.
@@ -220,6 +249,8 @@ mod stored {
     use super::{Entry, EventLog, Kind, Stop, Voice, json_of, position};
 
     const VERSION: u8 = 1;
+    /// Of a log that was told again; the rest is the same.
+    const VERSION_RETOLD: u8 = 2;
 
     impl EventLog {
         /// The log as bytes.
@@ -245,7 +276,7 @@ mod stored {
         fn written(&self, entries: &[Entry], text: &str) -> Vec<u8> {
             let count = self.entries.len() + entries.len();
             let mut out = Vec::with_capacity(16 + count * 3 + self.text.len() + text.len());
-            out.push(VERSION);
+            out.push(if self.retold { VERSION_RETOLD } else { VERSION });
             put(&mut out, u32::try_from(count).expect("the log is bounded"));
             for entry in self.entries.iter().chain(entries) {
                 out.push(tag(entry.kind));
@@ -261,7 +292,8 @@ mod stored {
         pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
             let (&version, mut rest) = bytes.split_first()?;
             let count = take(&mut rest)? as usize;
-            if version != VERSION || count > rest.len() {
+            let retold = version == VERSION_RETOLD;
+            if (version != VERSION && !retold) || count > rest.len() {
                 return None;
             }
             let mut entries = Vec::with_capacity(count);
@@ -279,7 +311,7 @@ mod stored {
             }
             let text = std::str::from_utf8(rest).ok()?.to_owned();
             let fits = entries.iter().all(|entry| text.get(entry.start as usize..entry.end as usize).is_some());
-            (fits && text.len() == position as usize).then_some(Self { text, entries, open: None })
+            (fits && text.len() == position as usize).then_some(Self { text, entries, open: None, retold })
         }
     }
 
@@ -370,6 +402,30 @@ mod tests {
             stopped.stopped(&stop());
             assert_eq!(log.to_bytes_stopped(&stop()), stopped.to_bytes(), "{voice:?}");
         }
+    }
+
+    #[test]
+    fn what_was_seen_of_a_lost_log_is_not_mistaken_for_what_is_told_again() {
+        let mut log = EventLog::retold();
+        log.delta(Voice::Text, "one two").unwrap();
+        log.stopped(&stop());
+        let read = EventLog::from_bytes(&log.to_bytes()).unwrap();
+        assert_eq!(read, log);
+        let told = |number| read.from(read.place(number)).map(|(place, _)| read.number(place) - RETOLD).collect();
+        let all: Vec<usize> = told(0);
+        assert_eq!(all, [0, 1, 2, 3], "whoever is new");
+        let rest: Vec<usize> = told(1);
+        assert_eq!(rest, [1, 2, 3], "whoever saw it begin");
+        for seen in [2, 3, 4, 5, 4000] {
+            let end: Vec<usize> = told(seen);
+            assert_eq!(end, [3], "whoever saw {seen} events of the first log");
+        }
+        for seen in 0..5 {
+            let on: Vec<usize> = told(RETOLD + seen);
+            assert_eq!(on, (seen..4).collect::<Vec<_>>(), "whoever saw {seen} events of this one");
+        }
+        assert_eq!(sample().place(3), 3);
+        assert_eq!(sample().number(3), 3);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::agent::Sensitivity;
+use crate::agent::{Agent, Sensitivity, Tool};
 use crate::approval::Approver;
 use crate::code::Code;
 use crate::ids::PersonName;
@@ -92,7 +92,8 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     if facts.client == ClientConsent::Unasked {
         return Decision::Ask(Approver::Client);
     }
-    if needs_someone_else(facts) && facts.approved_by.is_none_or(|by| by == facts.caller) {
+    let asks = needs_someone_else(facts.protocol, facts.sensitivity, facts.human_authorization, facts.on_device);
+    if asks && facts.approved_by.is_none_or(|by| by == facts.caller) {
         return Decision::Ask(match facts.linked_person {
             // A person acting for themselves is the caller, so the operators are asked instead.
             Some(person) if *facts.caller != Principal::Person(person.clone()) => Approver::Device(person.clone()),
@@ -102,14 +103,17 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     Decision::Allow
 }
 
-/// `human_authorization`, and high sensitivity where no app asks its own person. What runs on a person's
-/// device is asked there, by the device itself.
-fn needs_someone_else(facts: &Facts<'_>) -> bool {
-    !facts.on_device && needs_an_approval(facts)
+fn needs_someone_else(protocol: Protocol, stake: Option<Sensitivity>, always: bool, on_device: bool) -> bool {
+    !on_device && (always || (stake == Some(Sensitivity::High) && protocol != Protocol::Aap))
 }
 
-fn needs_an_approval(facts: &Facts<'_>) -> bool {
-    facts.human_authorization || (facts.sensitivity == Some(Sensitivity::High) && facts.protocol != Protocol::Aap)
+/// Whether a tool's calls over that protocol wait for the yes of somebody who is not the caller:
+/// `human_authorization`, and high sensitivity where no app asks its own person. What runs on a person's device is
+/// asked there, by the device itself.
+#[must_use]
+pub fn asks_others(agent: &Agent, tool: &Tool, protocol: Protocol) -> bool {
+    let scope = tool.scope.as_ref().and_then(|id| agent.scope(id));
+    needs_someone_else(protocol, scope.map(|scope| scope.sensitivity), tool.human_authorization, tool.on_device())
 }
 
 #[cfg(test)]

@@ -36,7 +36,11 @@ impl From<StoreError> for EngineError {
         let message = match code {
             // What exactly is wrong with the disk is the operator's to know, not a stranger's.
             Code::StoreUnavailable | Code::Internal => {
-                tracing::error!(%error, "store");
+                match error {
+                    // Of two who came at once with the same key, one is second; it is told what the first made.
+                    StoreError::Conflict(Conflict::Exists) => tracing::debug!(%error, "store"),
+                    _ => tracing::error!(%error, "store"),
+                }
                 "the server cannot use its store now; try again later".to_owned()
             }
             Code::TurnRunning => "a turn is already running in this session; wait for it or cancel it".to_owned(),

@@ -6,6 +6,7 @@ use std::time::Duration;
 use nuncio_core::agent::{Access, Run, Skill, SkillAuth, Tool};
 use nuncio_core::execution::Target;
 use nuncio_core::ids::ScopeId;
+use nuncio_core::policy::{Protocol, asks_others};
 use nuncio_core::principal::Principal;
 
 use crate::Engine;
@@ -60,13 +61,6 @@ impl Offered {
         self.tool.as_ref().and_then(|tool| tool.scope.as_ref())
     }
 
-    /// How long one execution may take, if its author says.
-    #[must_use]
-    pub fn timeout(&self) -> Option<Duration> {
-        let time = |tool: &Arc<Tool>| if tool.on_device() { tool.timeout + DEVICE_ASKS } else { tool.timeout };
-        self.tool.as_ref().map(time)
-    }
-
     /// Whether people do it, in their own time.
     pub(crate) fn is_for_people(&self) -> bool {
         self.tool.as_ref().is_some_and(|tool| matches!(tool.run, Run::Human(_)))
@@ -111,10 +105,16 @@ impl Engine {
         self.served().skill(id)
     }
 
-    /// How long an execution may take where its skill does not say.
+    /// How long one execution of it may take: the tool's own time, and that of whoever must be asked first.
     #[must_use]
-    pub fn execution_timeout(&self) -> Duration {
-        self.limits().executions.timeout
+    pub fn execution_timeout(&self, offered: &Offered) -> Duration {
+        let Some(tool) = &offered.tool else { return self.queue().limits().timeout };
+        let asking = match () {
+            () if tool.on_device() => DEVICE_ASKS,
+            () if asks_others(&offered.served.agent, tool, Protocol::Skill) => self.limits().approval,
+            () => Duration::ZERO,
+        };
+        tool.timeout + asking
     }
 
     /// Whether any skill here is one that not everyone sees.

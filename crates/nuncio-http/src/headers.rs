@@ -60,13 +60,19 @@ pub fn preference(headers: &HeaderMap) -> Preference {
             }
             if name.trim().eq_ignore_ascii_case("wait")
                 && found == Preference::None
-                && let Ok(seconds) = value.trim().trim_matches('"').parse::<u32>()
+                && let Some(seconds) = seconds(value.trim().trim_matches('"'))
             {
-                found = Preference::Wait(Duration::from_secs(seconds.into()));
+                found = Preference::Wait(Duration::from_secs(seconds));
             }
         }
     }
     found
+}
+
+/// A whole number of seconds, however long.
+fn seconds(text: &str) -> Option<u64> {
+    let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    digits.then(|| text.parse().unwrap_or(u64::MAX))
 }
 
 #[cfg(test)]
@@ -100,6 +106,7 @@ mod tests {
             ("wait=10, respond-async", Preference::Async),
             ("wait=-1", Preference::None),
             ("wait=soon", Preference::None),
+            ("wait=99999999999999999999", wait(u64::MAX)),
             ("", Preference::None),
         ] {
             assert_eq!(preference(&headers("prefer", value)), meant, "{value}");

@@ -2,6 +2,7 @@
 //! reported by the validator before anything is served.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
 use nuncio_core::ids::SkillId;
@@ -33,9 +34,6 @@ pub struct OAuthEndpoints {
     /// Where tokens are fetched.
     pub token_url: String,
 }
-
-/// How long an execution may take, by the server's own rule, where a skill does not say.
-pub type DefaultTimeout = std::time::Duration;
 
 impl Host {
     /// Where a skill's descriptor is.
@@ -84,7 +82,7 @@ impl Host {
         }
     }
 
-    /// A skill's whole descriptor: of a tool, or of the agent itself.
+    /// A skill's whole descriptor: of a tool, or of the agent itself. An execution may take that long.
     #[must_use]
     pub fn descriptor(
         &self,
@@ -92,7 +90,7 @@ impl Host {
         tool: Option<&Tool>,
         skill: &Skill,
         oauth: Option<&OAuthEndpoints>,
-        timeout: DefaultTimeout,
+        timeout: Duration,
     ) -> SkillDescriptor {
         SkillDescriptor {
             protocol: PROTOCOL_VERSION.into(),
@@ -102,7 +100,7 @@ impl Host {
             capability_type: skill.kind,
             description: skill.description.clone(),
             provider: self.provider(agent),
-            endpoint: self.endpoint(skill, tool.map_or(timeout, |tool| tool.timeout)),
+            endpoint: self.endpoint(skill, timeout),
             inputs: tool.map_or_else(|| vec![text_input()], |tool| inputs(tool.input.source())),
             output: output(tool),
             auth: auth(agent, tool, skill, oauth),
@@ -132,7 +130,7 @@ impl Host {
         }
     }
 
-    fn endpoint(&self, skill: &Skill, timeout: DefaultTimeout) -> InvocationEndpoint {
+    fn endpoint(&self, skill: &Skill, timeout: Duration) -> InvocationEndpoint {
         InvocationEndpoint {
             url: self.invoke_url(&skill.id),
             method: skill.method,
@@ -292,6 +290,6 @@ fn signature() -> CustomAuth {
         schema: None,
         extra: Map::new(),
     };
-    let extra = Map::from_iter([("scheme".to_owned(), json!("hmac-sha256-v1"))]);
+    let extra = Map::from_iter([(CustomAuth::SCHEME.to_owned(), json!("hmac-sha256-v1"))]);
     CustomAuth { instructions: instructions.to_owned(), parameters: Some(vec![secret]), extra }
 }

@@ -41,7 +41,7 @@ impl EventId {
     }
 }
 
-/// The events of a turn from number `from` on, until it is over.
+/// The events of a turn for one who has seen all before number `from`, until it is over.
 pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engine: &Engine) -> Response {
     let (reader, open) = (Reader::new(turn, mode, from, engine.clock().clone()), engine.open_stream());
     let body = Body::from_stream(stream::unfold((reader, open), |(mut reader, open)| async move {
@@ -60,6 +60,7 @@ pub(super) fn response(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, engin
 struct Reader {
     turn: Arc<LiveTurn>,
     mode: StreamMode,
+    /// The place of the next event in the log.
     next: usize,
     clock: Arc<dyn Clock>,
     heartbeat: BoxFuture<'static, ()>,
@@ -68,7 +69,8 @@ struct Reader {
 impl Reader {
     fn new(turn: Arc<LiveTurn>, mode: StreamMode, from: usize, clock: Arc<dyn Clock>) -> Self {
         let heartbeat = clock.sleep_until(clock.now().after(HEARTBEAT));
-        Self { turn, mode, next: from, clock, heartbeat }
+        let next = turn.read(|log| log.place(from));
+        Self { turn, mode, next, clock, heartbeat }
     }
 
     /// What is there to send, or nothing when all has been sent.
@@ -76,16 +78,15 @@ impl Reader {
         loop {
             let mut piece = BytesMut::new();
             let over = self.turn.read(|log| {
-                // An id from before a crash may lie beyond what could be restored: the end is told in
-                // any case.
+                // Whoever claims to have seen more than there is gets the end.
                 if log.is_finished() && self.next > log.len() {
                     self.next = log.len() - 1;
                 }
                 let waiting = log.len().saturating_sub(self.next);
                 piece.reserve((waiting * TYPICAL).min(PIECE + PIECE / 4));
-                for (number, event) in log.from(self.next) {
-                    encode(&mut piece, self.mode, self.turn.number, number, event);
-                    self.next = number + 1;
+                for (place, event) in log.from(self.next) {
+                    encode(&mut piece, self.mode, self.turn.number, log.number(place), event);
+                    self.next = place + 1;
                     if piece.len() >= PIECE {
                         break;
                     }

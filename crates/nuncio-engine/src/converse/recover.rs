@@ -192,7 +192,7 @@ fn unanswered(messages: &[StoredMessage]) -> Vec<ToolCall> {
 
 /// The events of a turn as far as its history tells them.
 fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId>, stop: &Stop) -> EventLog {
-    let mut log = EventLog::started();
+    let mut log = EventLog::retold();
     let mut spoken = false;
     for message in messages {
         spoken |= matches!(message, Message::Assistant { .. });

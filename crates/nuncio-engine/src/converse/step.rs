@@ -65,7 +65,7 @@ impl RunningTurn {
                 // In this order a brain that answers at once needs no timer.
                 biased;
                 thought = think => Ok(thought),
-                () = self.turn.cancellation().cancelled() => Err(Ending::cancelled()),
+                () = self.turn.cancellation().cancelled() => Err(self.stopped()),
                 () = async { self.engine.clock().sleep_until(self.deadline).await } => Err(self.out_of_time()),
             }
         };

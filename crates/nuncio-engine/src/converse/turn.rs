@@ -122,11 +122,6 @@ impl RunningTurn {
             Err(error) if error.code == Code::SessionNotFound => Ending::cancelled(),
             Err(error) => Ending::error(error.code, error.message),
         };
-        let ending = if self.engine.closed().is_cancelled() && ending.cancelled {
-            Ending::error(Code::ShuttingDown, "the server stopped before the turn was over; try again")
-        } else {
-            ending
-        };
         let (engine, turn) = (self.engine.clone(), Arc::clone(&self.turn));
         self.end(ending, usage).await;
         engine.live().remove(&turn);
@@ -175,9 +170,17 @@ impl RunningTurn {
     /// Whether the turn must end now: cancelled, or out of time.
     pub(super) fn interrupted(&self) -> Option<Ending> {
         if self.cancel().is_cancelled() {
-            return Some(Ending::cancelled());
+            return Some(self.stopped());
         }
         (self.engine.now() >= self.deadline).then(|| self.out_of_time())
+    }
+
+    /// How it ends when it is cancelled: by somebody, or with the server.
+    pub(super) fn stopped(&self) -> Ending {
+        match self.engine.closed().is_cancelled() {
+            true => Ending::error(Code::ShuttingDown, "the server stopped before the turn was over; try again"),
+            false => Ending::cancelled(),
+        }
     }
 
     pub(super) fn out_of_time(&self) -> Ending {

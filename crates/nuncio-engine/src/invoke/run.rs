@@ -108,7 +108,7 @@ impl Engine {
             live.look(|over| {
                 if over.state.is_over() {
                     self.execution_over(over);
-                    tracing::debug!(state = over.state.as_str(), attempt = over.attempt, "execution over");
+                    log_over(over);
                 }
             });
         }
@@ -324,6 +324,17 @@ fn caller_of(execution: &Execution) -> Caller {
         _ => Credential::None,
     };
     Caller { principal: order.caller.clone(), person: order.person.clone(), request: order.request.clone(), credential }
+}
+
+/// A line for the operator, below the execution's ids and its caller's trace; ends as wished are many.
+fn log_over(execution: &Execution) {
+    let (state, attempt) = (execution.state.as_str(), execution.attempt);
+    match &execution.state {
+        State::Failed { failure } | State::TimedOut { failure } => {
+            tracing::info!(state, attempt, why = failure.code.as_str(), "execution over");
+        }
+        _ => tracing::debug!(state, attempt, "execution over"),
+    }
 }
 
 pub(super) fn late(execution: &Execution) -> Failure {

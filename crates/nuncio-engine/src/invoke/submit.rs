@@ -234,7 +234,7 @@ impl Engine {
             None => agent::check_inputs(submission.inputs).map_err(Refusal::Inputs)?,
         };
         let limits = self.queue().limits();
-        let timeout = offered.timeout().unwrap_or(limits.timeout);
+        let timeout = self.execution_timeout(offered);
         let timeout = submission.timeout.map_or(timeout, |asked| asked.min(timeout));
         let scopes = match &caller.credential {
             Credential::Token { scopes } => scopes.to_vec(),

@@ -400,9 +400,12 @@ async fn a_tool_that_needs_a_persons_word_waits_for_it() {
 #[tokio::test]
 async fn nobodys_word_is_a_no_and_at_the_end_of_its_time_a_timeout() {
     let clock = ManualClock::new();
-    let more = format!("human_authorization = true\ntimeout_ms = 600000\n{OPEN}");
+    // The time of whoever is asked is not the tool's.
+    let more = format!("human_authorization = true\ntimeout_ms = 5000\n{OPEN}");
     let gateway =
         Gateway::builder().agent(DESK, &desk(&[tool("sign", "printf signed", &more)])).clock(&clock).start().await;
+    let offered = gateway.engine().any_skill("desk/sign").unwrap();
+    assert_eq!(gateway.engine().execution_timeout(&offered), Duration::from_secs(305));
     let unanswered = submit(&gateway, wish("sign", json!({}))).await;
     gateway.question().await;
     clock.pass(Duration::from_secs(300)).await;

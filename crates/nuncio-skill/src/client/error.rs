@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use url::Url;
 
-use crate::validate::Report;
+use crate::validate::{Kind, Report};
 use crate::wire::{ErrorCode, ErrorResponse, RetryAdvice};
 
 pub(crate) use nuncio_core::address::shown;
@@ -201,8 +201,12 @@ impl ConsumerError {
         let (what, count) = (report.kind.name(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
         let more = if count > 1 { format!(", and {} more faults", count - 1) } else { String::new() };
+        let advice = match report.kind {
+            Kind::SkillIndex | Kind::SkillDescriptor => "it is its provider's to put right; nothing was invoked",
+            _ => "it is its provider's to put right; what was invoked may go on there",
+        };
         Self::new(Reason::InvalidDocument, format!("{} is no valid {what}: {first}{more}", shown(url)))
-            .advice("it is its provider's to put right; nothing was invoked")
+            .advice(advice)
             .details(json!(report.errors))
     }
 

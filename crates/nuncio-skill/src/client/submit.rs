@@ -22,6 +22,8 @@ use crate::wire::{Caller, InvocationContext, InvocationRequest, InvocationRespon
 
 /// How long the address of a request may be; longer ones are refused on the way.
 const MAX_QUERY: usize = 8 * 1024;
+/// How long a provider is asked to hold back its first answer at most: until then nobody knows what to cancel.
+const FIRST_HOLD: Duration = Duration::from_secs(1);
 /// How long a provider may take beyond the time it was given, to say that the time is over.
 const GRACE: Duration = Duration::from_secs(5);
 
@@ -70,14 +72,15 @@ impl Consumer {
         let key = key.unwrap_or_else(|| random_name(self.entropy.as_ref(), ""));
         let deadline = self.deadline(descriptor, &call.context);
         let request = self.request(described, call, filled, &key, &auth)?;
-        let answer = match self.deliver(&request, descriptor, deadline).await {
-            Ok(answer) => answer,
-            Err(error) => return Err(told(error, &key)),
+        let read = |answer: Incoming| {
+            let value = self.json::<InvocationResponse>(&request.url, &answer)?;
+            let (response, _) = valid::<InvocationResponse>(&request.url, value)?;
+            Ok((response, retry_after(&answer, self.clock.now())))
         };
-        let value = self.json::<InvocationResponse>(&request.url, &answer)?;
-        let (response, _) = valid::<InvocationResponse>(&request.url, value)?;
+        let answered = self.deliver(&request, descriptor, deadline).await.and_then(read);
+        let (response, retry_after) = answered.map_err(|error| told(error, &key))?;
         let mut execution = Execution::begin(described, auth, response, deadline)?;
-        execution.retry_after = retry_after(&answer, self.clock.now());
+        execution.retry_after = retry_after;
         self.watcher.tell(&Progress::Accepted { execution_id: execution.id().to_owned() });
         Ok(execution)
     }
@@ -101,7 +104,7 @@ impl Consumer {
         let mut url = endpoint.clone();
         let prefer = match call.at_once {
             true => "respond-async".to_owned(),
-            false => format!("wait={}", self.options.hold.as_secs()),
+            false => format!("wait={}", self.options.hold.min(FIRST_HOLD).as_secs()),
         };
         let mut headers = vec![
             ("accept".to_owned(), "application/json".to_owned()),
@@ -165,13 +168,16 @@ impl Consumer {
         let (mut backoff, attempts) = Backoff::unreachable(descriptor.endpoint.retry.as_ref());
         let mut attempt = 1;
         loop {
-            let error = match self.send(request).await {
+            let error = match self.send(request, deadline).await {
                 Ok(answer) => match self.judged(request, answer) {
                     Ok(answer) => return Ok(answer),
                     Err(error) => error,
                 },
                 Err(error) => error,
             };
+            if error.reason == Reason::TooSlow && deadline.is_some_and(|deadline| self.clock.now() >= deadline) {
+                return Err(ConsumerError::new(Reason::GaveUp, error.message.clone()));
+            }
             if !error.is_passing() || attempt >= attempts {
                 return Err(error);
             }
@@ -196,20 +202,21 @@ impl Consumer {
     }
 
     /// Sends a request, once more with a new token where the old one is not taken.
-    async fn send(&self, request: &Request<'_>) -> Result<Incoming, ConsumerError> {
-        let answer = self.send_once(request).await?;
+    async fn send(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<Incoming, ConsumerError> {
+        let answer = self.send_once(request, deadline).await?;
         let Auth::Bearer(source) = request.auth else { return Ok(answer) };
         if answer.status != 401 {
             return Ok(answer);
         }
         self.token_anew(source).await?;
-        self.send_once(request).await
+        self.send_once(request, deadline).await
     }
 
-    async fn send_once(&self, request: &Request<'_>) -> Result<Incoming, ConsumerError> {
+    async fn send_once(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<Incoming, ConsumerError> {
         let Request { method, url, endpoint, named, auth, .. } = request;
         let mut headers = request.headers.clone();
         headers.extend(self.proof(auth, endpoint, url, request.body.as_deref().unwrap_or_default()).await?);
+        let left = deadline.map(|deadline| self.clock.now().until(deadline));
         self.ask(Ask {
             method,
             url,
@@ -217,7 +224,7 @@ impl Consumer {
             headers,
             body: request.body.clone(),
             max_bytes: InvocationResponse::KIND.max_bytes(),
-            timeout: self.options.exchange,
+            timeout: left.map_or(self.options.exchange, |left| self.options.exchange.min(left)),
         })
         .await
     }
@@ -250,10 +257,10 @@ fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::Fault]) -
     ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")
 }
 
-/// What was not answered may have been taken on all the same.
+/// What was not answered, or not so that it could be read, may have been taken on all the same.
 fn told(error: ConsumerError, key: &str) -> ConsumerError {
     match error.reason {
-        Reason::TooSlow => {
+        Reason::TooSlow | Reason::GaveUp | Reason::InvalidDocument => {
             let advice =
                 format!("it may have been taken on; the same --idempotency-key {key} makes a retry no second one");
             error.advice(advice)

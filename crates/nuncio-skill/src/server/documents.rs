@@ -88,7 +88,7 @@ impl Skills {
             nuncio_core::agent::SkillAuth::OAuth2 { issuer } => (self.issuers)(issuer.as_ref()),
             _ => None,
         };
-        let timeout = self.engine.execution_timeout();
+        let timeout = self.engine.execution_timeout(offered);
         self.host.descriptor(&offered.served.agent, offered.tool.as_deref(), skill, oauth.as_ref(), timeout)
     }
 

@@ -2,6 +2,7 @@
 
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
+use nuncio_core::Code;
 use nuncio_core::agent::SkillAuth;
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::EngineError;
@@ -43,7 +44,7 @@ impl SkillError {
     pub(super) fn execution_not_found(id: &str) -> Self {
         let id: String = id.chars().take(64).collect();
         let body = ErrorResponse::new(ErrorCode::SkillNotFound, format!("Execution '{id}' was not found"));
-        Self::new(404, body.with_details(json!({"execution_id": id, "reason": "execution_not_found"})))
+        Self::new(404, body.with_details(json!({"execution_id": id, "reason": Code::ExecutionNotFound})))
     }
 
     /// What is wrong with a request, all of it.
@@ -53,21 +54,23 @@ impl SkillError {
             several => format!("Invalid request: {} faults, see details", several.len()),
         };
         let body = ErrorResponse::new(ErrorCode::ValidationError, message);
-        Self::new(400, body.with_details(json!({"reason": "invalid_request", "violations": report.errors})))
+        let only_inputs = report.errors.iter().all(|fault| fault.path.starts_with("/inputs"));
+        let reason = if only_inputs { Code::InvalidArguments } else { Code::BadRequest };
+        Self::new(400, body.with_details(json!({"reason": reason, "violations": report.errors})))
     }
 
     /// The method is not one the skill takes.
     pub(super) fn method(allowed: &str) -> Self {
         let message = format!("this address takes {allowed}");
         let body = ErrorResponse::new(ErrorCode::ValidationError, message);
-        let mut error = Self::new(405, body.with_details(json!({"reason": "method_not_allowed"})));
+        let mut error = Self::new(405, body.with_details(json!({"reason": Code::MethodNotAllowed})));
         error.headers.push((header::ALLOW, allowed.to_owned()));
         error
     }
 
     pub(super) fn query_too_long(limit: usize) -> Self {
         let body = ErrorResponse::new(ErrorCode::ValidationError, format!("the query is longer than {limit} bytes"));
-        Self::new(414, body.with_details(json!({"reason": "query_too_long"})))
+        Self::new(414, body.with_details(json!({"reason": Code::BadRequest})))
     }
 
     /// The skill wants to know who calls, in its own way.
@@ -101,7 +104,8 @@ impl SkillError {
             SkillAuth::None => "Bearer realm=\"nuncio\"".to_owned(),
         };
         if let Some(why) = why {
-            details["reason"] = json!(why);
+            details["reason"] = json!(Code::Unauthorized);
+            details["why"] = json!(why);
         }
         let message = "Authentication is required to invoke this skill";
         let body = ErrorResponse::new(ErrorCode::AuthRequired, message).with_details(details).with_retry(0, 1);
@@ -125,13 +129,13 @@ impl SkillError {
 
     /// There is no room for one more.
     pub(super) fn full(full: Full) -> Self {
-        let (reason, message) = match full {
-            Full::Caller => ("caller_queue_full", "you have too many executions that are not over; wait for some"),
-            Full::Skill => ("skill_queue_full", "this skill has too many executions that are not over"),
-            Full::Server => ("queue_full", "this server has too many executions that are not over"),
+        let (of, message) = match full {
+            Full::Caller => ("caller", "you have too many executions that are not over; wait for some"),
+            Full::Skill => ("skill", "this skill has too many executions that are not over"),
+            Full::Server => ("server", "this server has too many executions that are not over"),
         };
         let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, message);
-        let body = body.with_details(json!({"reason": reason})).with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
+        let body = body.with_details(json!({"reason": Code::QueueFull, "of": of})).with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
         Self::new(429, body).with_retry_after()
     }
 

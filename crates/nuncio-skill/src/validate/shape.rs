@@ -8,12 +8,13 @@ use super::place::{Place, shown, type_name};
 use super::{Fault, MAX_FAULTS};
 use crate::schema::model::{Definition, Rule, Shape};
 use crate::schema::{Published, Words, published};
-use crate::wire::{ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
+use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
 
 /// Fields beyond the schema that we write ourselves: no reason to warn.
 const EXTENSIONS: &[(&str, &[&str])] = &[
     ("InvocationContext", &[InvocationContext::IDEMPOTENCY_KEY, InvocationContext::CALLBACK_URL]),
     ("InvocationResponse", &[InvocationResponse::ATTEMPT]),
+    ("CustomAuth", &[CustomAuth::SCHEME]),
     ("Timestamps", &[Timestamps::EXPIRES_AT]),
 ];
 

@@ -221,6 +221,11 @@ document! {
     }
 }
 
+impl CustomAuth {
+    /// Ours: which signature it is, for programs. The protocol has nothing but words for people.
+    pub const SCHEME: &str = "scheme";
+}
+
 #[cfg(test)]
 mod tests {
     use super::fill;

@@ -1,5 +1,7 @@
 //! Our consumer against providers that keep the rules.
 
+use std::time::Duration;
+
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_skill::client::FailureCode;
 use nuncio_skill::client::{Call, Credential, Progress, Reason, Target};
@@ -33,7 +35,7 @@ async fn the_whole_way_from_a_name_to_a_checked_result() {
     assert_eq!(sent.header("content-type"), Some("application/json"));
     assert_eq!(sent.header("traceparent"), Some("00-1-2-01"));
     assert!(sent.header("idempotency-key").is_some_and(|key| key.len() >= 20));
-    assert_eq!(sent.header("prefer"), Some("wait=10"));
+    assert_eq!(sent.header("prefer"), Some("wait=1"));
     assert_eq!(world.pauses(), [250, 375], "looks grow by half");
     let events: Vec<Value> = world.events.lock().unwrap().iter().map(|event| json!(event)["event"].clone()).collect();
     assert_eq!(json!(events), json!(["discovered", "described", "accepted", "running", "completed"]));
@@ -238,6 +240,20 @@ async fn nobody_waits_longer_than_they_said() {
     assert_eq!(error.execution.as_deref(), Some("e-1"));
     assert!(error.to_string().contains("https://good.example/status/e-1"), "{error}");
     assert_eq!(world.pauses().iter().sum::<u64>(), 15_000, "and five seconds, for the provider to say so itself");
+    assert_eq!(world.span_of(CALL), Some(Duration::from_secs(15)), "the first answer has no more time than the whole");
+}
+
+#[tokio::test]
+async fn what_may_have_been_taken_on_is_not_called_not_invoked() {
+    let mumbling = provider(|request, _| (request.line() == CALL).then(|| Reply::json(202, &json!({"hi": 1})))).await;
+    let world = World::new(&[("good.example", &mumbling)]);
+    let told = world.invoke().await.unwrap_err();
+    assert_eq!(told.reason, Reason::InvalidDocument);
+    assert!(told.to_string().contains("may have been taken on; the same --idempotency-key"), "{told}");
+    let lost = provider(|request, _| (request.line() == STATUS).then(|| Reply::json(200, &json!({"hi": 1})))).await;
+    let told = World::new(&[("good.example", &lost)]).invoke().await.unwrap_err();
+    assert_eq!((told.reason, told.execution.as_deref()), (Reason::InvalidDocument, Some("e-1")));
+    assert!(told.to_string().contains("what was invoked may go on there"), "{told}");
 }
 
 #[tokio::test]

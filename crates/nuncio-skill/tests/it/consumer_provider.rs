@@ -157,13 +157,17 @@ struct Names {
     /// The request that is given hardly any time.
     hurried: Option<&'static str>,
     trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+    /// How long each request was given.
+    spans: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
 #[async_trait::async_trait]
 impl Fetch for Names {
     async fn fetch(&self, mut request: Outgoing) -> Result<Incoming, FetchError> {
         self.trusts.lock().unwrap().push((request.url.to_string(), request.trust));
-        if self.hurried == Some(&*format!("{} {}", request.method, request.url.path())) {
+        let line = format!("{} {}", request.method, request.url.path());
+        self.spans.lock().unwrap().push((line.clone(), request.timeout));
+        if self.hurried == Some(&*line) {
             request.timeout = Duration::from_millis(50);
         }
         if let Some(port) = request.url.host_str().and_then(|host| self.ports.get(host)) {
@@ -223,6 +227,7 @@ pub(crate) struct World {
     pub(crate) clock: Arc<Leaping>,
     pub(crate) events: Arc<Mutex<Vec<Progress>>>,
     trusts: Arc<Mutex<Vec<(String, Trust)>>>,
+    spans: Arc<Mutex<Vec<(String, Duration)>>>,
 }
 
 impl World {
@@ -236,14 +241,15 @@ impl World {
         let ports = names.iter().map(|(name, provider)| ((*name).to_owned(), provider.port)).collect();
         let trusts = Arc::<Mutex<Vec<_>>>::default();
         let out = GuardedFetch::new(Allow::none(), false, None).unwrap();
-        let fetch = Names { out, ports, hurried, trusts: Arc::clone(&trusts) };
+        let spans = Arc::<Mutex<Vec<_>>>::default();
+        let fetch = Names { out, ports, hurried, trusts: Arc::clone(&trusts), spans: Arc::clone(&spans) };
         let start = Mutex::new(Timestamp::from_millis(1_794_740_400_000));
         let clock = Arc::new(Leaping { now: start, pauses: Mutex::default() });
         let events = Arc::<Mutex<Vec<Progress>>>::default();
         let log = Arc::clone(&events);
         let watcher = Watcher::new(move |progress| log.lock().unwrap().push(progress.clone()));
         let consumer = Consumer::new(Arc::new(fetch), Arc::clone(&clock) as _, Arc::new(Zeros), options);
-        Self { consumer: consumer.watched_by(watcher), clock, events, trusts }
+        Self { consumer: consumer.watched_by(watcher), clock, events, trusts, spans }
     }
 
     /// How long was waited each time, in milliseconds.
@@ -262,6 +268,11 @@ impl World {
 
     pub(crate) fn trust_of(&self, url: &str) -> Option<Trust> {
         self.trusts.lock().unwrap().iter().find(|(asked, _)| asked == url).map(|(_, trust)| *trust)
+    }
+
+    /// How long a request such as `POST /call` was given.
+    pub(crate) fn span_of(&self, line: &str) -> Option<Duration> {
+        self.spans.lock().unwrap().iter().find(|(asked, _)| asked == line).map(|(_, span)| *span)
     }
 
     /// The whole way to `a/b@good.example` with its one input.

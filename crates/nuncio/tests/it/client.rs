@@ -84,9 +84,12 @@ impl Client {
 
     /// Every event of the session's last turn.
     pub(crate) async fn events(&self, session: &str) -> Vec<Sse> {
-        let response = self.request(Method::GET, &format!("/sessions/{session}/stream")).send().await.unwrap();
-        assert_eq!(response.status(), 200);
-        Live { response, text: String::new() }.rest().await
+        rest(self.request(Method::GET, &format!("/sessions/{session}/stream"))).await
+    }
+
+    /// The same behind the event of that id.
+    pub(crate) async fn events_behind(&self, session: &str, id: &str) -> Vec<Sse> {
+        rest(self.request(Method::GET, &format!("/sessions/{session}/stream")).header("Last-Event-ID", id)).await
     }
 
     /// The full history.
@@ -95,6 +98,12 @@ impl Client {
         assert_eq!(status, 200, "{body}");
         body["history"]["full"].as_array().unwrap().clone()
     }
+}
+
+async fn rest(request: reqwest::RequestBuilder) -> Vec<Sse> {
+    let response = request.send().await.unwrap();
+    assert_eq!(response.status(), 200);
+    Live { response, text: String::new() }.rest().await
 }
 
 impl Live {

@@ -35,6 +35,12 @@ async fn a_turn_killed_while_it_speaks_keeps_what_was_done_and_drops_what_was_no
     let events = server.aap().events(&session).await;
     assert_eq!(names(&events), ["turn_start", "thinking_delta", "tool_call", "tool_result", "turn_stop"]);
     assert_interrupted(&events);
+    // Ids of the stream that is lost mean nothing in the one that was told again; the end is told in any case.
+    for (seen, told) in [("2.0", 4), ("2.1", 1), ("2.4", 1), ("2.5", 1), ("2.400", 1), (&events[2].id, 2)] {
+        let told_on = server.aap().events_behind(&session, seen).await;
+        assert_eq!(told_on, events[events.len() - told..], "behind {seen}");
+    }
+    assert!(server.aap().events_behind(&session, &events[4].id).await.is_empty());
     let records = home.audit();
     assert_eq!((records.len(), &records[0]["outcome"]["result"]), (1, &json!("completed")));
     goes_on(&server.aap(), &session).await;

@@ -37,7 +37,7 @@ pub struct Exchange<'a> {
     last_id: Option<Arc<str>>,
     attempts: u32,
     interrupted: bool,
-    /// Whether the last connection ended as it should, only without `turn_stop`.
+    /// Whether every connection so far ended as it should, only without `turn_stop`.
     clean: bool,
     /// Whether the turn was joined and nothing of it was seen yet.
     joining: bool,
@@ -167,7 +167,7 @@ impl<'a> Exchange<'a> {
 
     /// The connection is gone and the turn's end was not told.
     fn broken(&mut self, clean: bool) {
-        self.clean = clean;
+        self.clean = clean && (self.clean || !self.interrupted);
         if !std::mem::replace(&mut self.interrupted, true) {
             self.ready.push_back(Update::Interrupted);
         }

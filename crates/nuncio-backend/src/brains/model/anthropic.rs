@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{Calls, Fragment};
 use super::conversation::{Answer, Conversation, Part, Turn};
-use super::names::ToolNames;
+use super::names::{ToolNames, parameters};
 use super::reading::{Ask, Finish, Heard, Reading, Stumble, say_error};
 
 /// The revision of the interface that is spoken here.
@@ -37,7 +37,7 @@ pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[Offer
             json!({
                 "name": names.theirs(&tool.name),
                 "description": tool.description,
-                "input_schema": tool.parameters,
+                "input_schema": parameters(tool),
             })
         };
         body["tools"] = tools.iter().map(tool).collect();

@@ -1,10 +1,11 @@
-//! Names and ids as model servers take them: fewer characters and shorter than ours.
+//! Names, ids and schemas as model servers take them: fewer characters and shorter than ours, and plainer.
 
 use std::collections::{HashMap, HashSet};
 
 use nuncio_core::agent::Provider;
 use nuncio_core::ids::ToolName;
 use nuncio_engine::ports::brain::OfferedTool;
+use serde_json::{Map, Value};
 
 /// What every server takes for a tool's name.
 const MAX_NAME: usize = 64;
@@ -40,6 +41,14 @@ impl ToolNames {
     pub(super) fn ours(&self, name: &str) -> Option<ToolName> {
         self.ours.get(name).cloned().or_else(|| ToolName::parse(&simplified(name)).ok())
     }
+}
+
+/// What a tool takes. The servers want an object said outright, where any JSON Schema may leave it open.
+pub(super) fn parameters(tool: &OfferedTool) -> Value {
+    let mut schema = tool.parameters.as_object().cloned().unwrap_or_default();
+    schema.entry("type").or_insert_with(|| "object".into());
+    schema.entry("properties").or_insert_with(|| Value::Object(Map::new()));
+    schema.into()
 }
 
 /// Gives the calls of one request ids that are unlike each other.
@@ -101,13 +110,15 @@ fn unused(name: &str, max: usize, taken: impl Fn(&str) -> bool) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn tools(names: &[&str]) -> Vec<OfferedTool> {
         let tool = |name: &&str| OfferedTool {
             name: ToolName::parse(name).unwrap(),
             description: String::new(),
-            parameters: serde_json::Value::Null,
+            parameters: Value::Null,
         };
         names.iter().map(tool).collect()
     }
@@ -143,5 +154,20 @@ mod tests {
             ["abcdefgh1", "call_1", "000000002", "x"].map(|id| ids.next(id)),
             ["abcdefgh1", "000000002", "000000003", "000000004"]
         );
+    }
+
+    #[test]
+    fn a_schema_says_outright_that_it_takes_an_object() {
+        let said = |schema: Value| {
+            let (name, description) = (ToolName::parse("a").unwrap(), String::new());
+            parameters(&OfferedTool { name, description, parameters: schema })
+        };
+        assert_eq!(said(json!({})), json!({"type": "object", "properties": {}}));
+        assert_eq!(said(json!(true)), json!({"type": "object", "properties": {}}));
+        let open = json!({"properties": {"q": {}}, "anyOf": [{"required": ["q"]}]});
+        assert_eq!(said(open.clone())["anyOf"], open["anyOf"]);
+        assert_eq!(said(open)["type"], "object");
+        let whole = json!({"type": "object", "properties": {"q": {"type": "string"}}});
+        assert_eq!(said(whole.clone()), whole);
     }
 }

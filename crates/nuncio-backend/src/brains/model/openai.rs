@@ -12,7 +12,7 @@ use serde_json::{Map, Value, json};
 
 use super::calls::{Calls, Fragment};
 use super::conversation::{Answer, Conversation, Part, ToolResult, Turn};
-use super::names::ToolNames;
+use super::names::{ToolNames, parameters};
 use super::reading::{Ask, Finish, Heard, Reading, Stumble, say_error};
 
 /// What Gemini wants back with a call: the signature of the thought that led to it.
@@ -42,7 +42,7 @@ pub(super) fn request(ask: &Ask<'_>, conversation: &Conversation, tools: &[Offer
             json!({"type": "function", "function": {
                 "name": names.theirs(&tool.name),
                 "description": tool.description,
-                "parameters": tool.parameters,
+                "parameters": parameters(tool),
             }})
         };
         body["tools"] = tools.iter().map(tool).collect();
