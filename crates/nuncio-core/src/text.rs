@@ -39,18 +39,31 @@ impl LocalText {
     }
 }
 
-/// Whether a character changes what others look like, or is none that can be seen. A terminal would obey it.
+/// Whether a character changes what others look like, or is none that can be seen: controls, line breaks, direction
+/// marks, invisible separators and tags. A terminal would obey some. Joiners stay: several scripts need them.
 #[must_use]
 pub fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200E}' | '\u{200F}' | '\u{202A}'..='\u{202E}' | '\u{2066}'..='\u{2069}')
+    c.is_control()
+        || matches!(c,
+            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
+            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
 /// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
 #[must_use]
 pub fn plain(text: &str) -> String {
-    const LONG: usize = 500;
-    let mut out: String = text.chars().take(LONG).map(|c| if is_unprintable(c) { ' ' } else { c }).collect();
-    if text.chars().count() > LONG {
+    one_line(text, 500)
+}
+
+/// The name a stranger goes by: the same, and no longer than what stands around it can bear.
+#[must_use]
+pub fn name(text: &str) -> String {
+    one_line(text.trim(), 80)
+}
+
+fn one_line(text: &str, most: usize) -> String {
+    let mut out: String = text.chars().take(most).map(|c| if is_unprintable(c) { ' ' } else { c }).collect();
+    if text.chars().nth(most).is_some() {
         out.push('…');
     }
     out

@@ -48,7 +48,7 @@ class Card {
     this.part("stake").classList.add(`level-${call.level}`);
     this.part("arguments").textContent = call.arguments;
     this.part("allow").textContent = call.level === "medium" ? say("allow_a_day") : say("allow_once");
-    if (call.agents_words) this.part("means").classList.add("theirs");
+    if (call.agents_words) this.part("words").classList.add("theirs");
     if (call.description) this.part("description").textContent = call.description;
     else this.part("says").remove();
     for (const answer of ["deny", "allow"]) {
@@ -109,16 +109,27 @@ export function calls() {
   const title = document.title;
   const place = byId("calls");
   const dialog = byId("ask");
-  // The way out of a question is to answer it, or to let it run out.
+  // The way out of a question is to answer it, or to let it run out. Browsers heed the first of these only once.
   dialog.addEventListener("cancel", (event) => event.preventDefault());
+  dialog.addEventListener("keydown", (event) => event.key === "Escape" && event.preventDefault());
+  const show = (card) => {
+    card.seen();
+    if (!dialog.open) dialog.showModal();
+    card.focus();
+  };
+  dialog.addEventListener("close", () => cards.size > 0 && show(cards.values().next().value));
   return (waiting) => {
     const ids = new Set(waiting.map((call) => call.id));
+    let moved = false;
     for (const [id, card] of cards) {
       if (ids.has(id)) continue;
       card.end();
       cards.delete(id);
+      moved = true;
       if (!card.sent) announce(say("over", { agent: card.call.agent_name }));
     }
+    // What slid under the pointer has not been seen there.
+    if (moved) for (const card of cards.values()) card.seen();
     for (const call of waiting) {
       if (cards.has(call.id)) continue;
       const card = new Card(call);
@@ -135,9 +146,7 @@ export function calls() {
       if (dialog.open) dialog.close();
     } else if (first.node.parentElement !== dialog) {
       dialog.replaceChildren(first.node);
-      first.seen();
-      if (!dialog.open) dialog.showModal();
-      first.focus();
+      show(first);
     }
   };
 }

@@ -151,7 +151,7 @@ impl Device {
         let plain = nuncio_core::text::plain;
         let agent = |view: AgentView| FoundAgent {
             id: view.id,
-            name: plain(&view.display_name),
+            name: nuncio_core::text::name(&view.display_name),
             description: view.description.as_deref().map(plain),
         };
         Ok(found.into_iter().map(agent).collect())
@@ -322,7 +322,7 @@ impl Device {
         let former = former::all(self.records())?;
         let before = standing::load(self.records(), agent)?;
         let mut known = before.clone().unwrap_or_else(|| Known::new(agent.clone(), self.now()));
-        known.name = nuncio_core::text::plain(&view.display_name);
+        known.name = nuncio_core::text::name(&view.display_name);
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
         known.at = self.now();

@@ -129,6 +129,10 @@ impl Device {
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
             return Err(DeviceError::new(Code::DataDirInUse, "a device lives here already; choose another folder"));
         }
+        if !reaches_safely(&invitation.url) {
+            let message = "a relay elsewhere is reached by https: what opens its doors would be read on the way";
+            return Err(DeviceError::new(Code::OutboundRefused, message));
+        }
         // What stands behind the code is between the two devices.
         let (code, introduction) = Introduction::split(&invitation.code);
         let invitation = &Invitation { code: code.to_owned(), ..invitation.clone() };
@@ -387,6 +391,11 @@ fn party(config: &DeviceConfig) -> Result<Party, DeviceError> {
             Party::create(Arc::clone(&config.keep), &new)?
         }
     })
+}
+
+/// Whether nobody reads what is said to it on the way: it is on this machine, or speaks TLS.
+pub(crate) fn reaches_safely(relay: &Url) -> bool {
+    relay.scheme() == "https" || (relay.scheme() == "http" && nuncio_core::address::is_local(relay))
 }
 
 /// Signs with these keys.

@@ -10,9 +10,6 @@ use serde::Serialize;
 
 use crate::words::{ScopeWords, Words};
 
-/// The longest text of an argument that is shown.
-const SHOWN: usize = 4000;
-
 /// A question to the person. Every text that came from the agent is plain: no controls, no tricks with direction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Question {
@@ -107,20 +104,12 @@ impl Prompt for Either {
     }
 }
 
-/// Arguments as people read them: indented, without tricks, and not endless.
+/// Arguments as people read them: indented, without tricks, and whole, since nobody agrees to what they are not shown.
+/// They are no longer than a message may be.
 #[must_use]
 pub fn readable(arguments: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
-    let shown: String = text
-        .chars()
-        .take(SHOWN)
-        .map(|c| if c != '\n' && nuncio_core::text::is_unprintable(c) { '\u{fffd}' } else { c })
-        .collect();
-    if text.chars().count() > SHOWN {
-        format!("{shown}\n… ({} characters in all)", text.chars().count())
-    } else {
-        shown
-    }
+    text.chars().map(|c| if c != '\n' && nuncio_core::text::is_unprintable(c) { '\u{fffd}' } else { c }).collect()
 }
 
 #[cfg(test)]
@@ -148,10 +137,10 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_shown_cannot_turn_itself_round_or_go_on_for_ever() {
+    fn what_is_shown_cannot_turn_itself_round_and_hides_nothing() {
         let shown = readable(&json!({"path": "a\u{202e}txt.exe\u{0007}"}));
         assert!(!shown.contains('\u{202e}') && !shown.contains('\u{0007}'), "{shown}");
-        let long = readable(&json!({"path": "x".repeat(10_000)}));
-        assert!(long.chars().count() < 4100 && long.contains("characters in all"));
+        let long = readable(&json!({"a": "x".repeat(50_000), "command": "the end"}));
+        assert!(long.contains("the end"), "what comes last is shown too");
     }
 }

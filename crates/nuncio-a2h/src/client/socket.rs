@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use futures_util::FutureExt as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::Dial;
 use nuncio_engine::ports::dial::{Dialled, Frame, Wire};
@@ -16,6 +17,8 @@ use super::{Delivered, RelayError};
 
 /// How long a connection may take to come about.
 const TIME: Duration = Duration::from_secs(15);
+/// How many events are dealt with before they are acknowledged.
+const TOGETHER: usize = 64;
 /// The largest frame that is read: a sealed message of the largest size, in base64.
 const MAX_FRAME: usize = 1024 * 1024;
 
@@ -66,11 +69,12 @@ impl Connection {
         read(self.wire.next().await)
     }
 
-    /// The next event; words about the connection are dealt with here.
+    /// The next event, and those that are here already.
     pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<Delivered>, RelayError> {
-        loop {
-            let next = tokio::select! {
-                frame = self.wire.next() => frame,
+        let mut events = Vec::new();
+        while events.is_empty() {
+            let frame = tokio::select! {
+                frame = self.wire.next() => read(frame)?,
                 Some(text) = self.outgoing.recv() => {
                     if !self.wire.send(text).await {
                         return Err(broken(None));
@@ -78,19 +82,28 @@ impl Connection {
                     continue;
                 }
             };
-            let frame = read(next)?;
-            match frame["type"].as_str() {
-                Some("auth.expiring") => {
-                    let token = credentials.token().await?;
-                    self.say(&json!({"type": "auth.renew", "access_token": token})).await?;
-                }
-                Some("auth.error" | "session.invalidated") => return Err(unknown(&frame)),
-                _ => {
-                    if let Some(event) = event(frame)? {
-                        return Ok(vec![event]);
-                    }
-                }
+            events.extend(self.heard(frame, credentials).await?);
+            while (1..TOGETHER).contains(&events.len())
+                && let Some(frame) = self.wire.next().now_or_never()
+            {
+                // A connection that is gone stays so, and says so the next time.
+                let Ok(frame) = read(frame) else { break };
+                events.extend(self.heard(frame, credentials).await?);
             }
+        }
+        Ok(events)
+    }
+
+    /// The event a frame tells; words about the connection are dealt with here.
+    async fn heard(&mut self, frame: Value, credentials: &dyn Credentials) -> Result<Option<Delivered>, RelayError> {
+        match frame["type"].as_str() {
+            Some("auth.expiring") => {
+                let token = credentials.token().await?;
+                self.say(&json!({"type": "auth.renew", "access_token": token})).await?;
+                Ok(None)
+            }
+            Some("auth.error" | "session.invalidated") => Err(unknown(&frame)),
+            _ => event(frame),
         }
     }
 

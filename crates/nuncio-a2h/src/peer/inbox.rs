@@ -93,7 +93,11 @@ impl Peer {
     /// Tells that a message was not opened.
     async fn refuse(&self, posted: Posted, why: OpenError) {
         let Posted { conversation, seq, post: Post { sender, content_type, .. }, .. } = posted;
-        tracing::warn!(%conversation, seq, %why, "a message was refused");
+        match why {
+            // As everything that was said before this one was let in.
+            OpenError::NotForUs => tracing::debug!(%conversation, seq, "a message is sealed to others"),
+            _ => tracing::warn!(%conversation, seq, %why, "a message was refused"),
+        }
         let to_read = match content_type {
             ContentType::System => false,
             // What another device of one's own answers to a call is nothing to read.

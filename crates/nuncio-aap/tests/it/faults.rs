@@ -186,6 +186,17 @@ async fn a_stream_that_breaks_is_continued_behind_the_last_event() {
 }
 
 #[tokio::test]
+async fn a_stream_that_was_cut_and_then_ends_politely_has_not_ended_well() {
+    let empty = || Answer::stream(STREAM, numbered(2, &[]));
+    let cut = Answer::stream(TURNS, numbered(0, &[start(), delta("one ")])).cut();
+    let answers = [created(), cut].into_iter().chain(std::iter::repeat_with(empty).take(6));
+    let server = Scripted::start(answers.collect()).await;
+    let mut conversation = server.conversation(&streams()).await;
+    let (_, ended) = say(&mut conversation, "count").await;
+    assert_eq!((ended.stop.reason, ended.received), (StopReason::Error, Received::Incomplete));
+}
+
+#[tokio::test]
 async fn a_stream_with_ids_on_a_server_that_cannot_continue_it_falls_back_on_the_history() {
     let server = Scripted::start(vec![
         created(),

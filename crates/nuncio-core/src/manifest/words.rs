@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::fault::{ManifestRule, Notes};
 use super::read::Fields;
 use crate::json::pointer;
-use crate::text::{LocalText, is_language};
+use crate::text::{LocalText, is_language, is_unprintable};
 
 /// How long a text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -77,7 +77,7 @@ pub(super) fn wrong(text: &str, length: Length) -> Option<String> {
     if count > length.most() {
         return Some(format!("must not have more than {} characters, found {count}", length.most()));
     }
-    if let Some(hidden) = text.chars().find(|character| is_hidden(*character)) {
+    if let Some(hidden) = text.chars().find(|character| is_unprintable(*character)) {
         return Some(format!(
             "must not hold U+{:04X}: control, direction and invisible characters can make a text look like another",
             u32::from(hidden)
@@ -87,12 +87,4 @@ pub(super) fn wrong(text: &str, length: Length) -> Option<String> {
         return Some("must be in Unicode normalization form C; compose its letters and accents".to_owned());
     }
     None
-}
-
-/// Controls, line breaks, direction marks, invisible separators and tags. Joiners stay: several scripts need them.
-fn is_hidden(character: char) -> bool {
-    character.is_control()
-        || matches!(character,
-            '\u{061c}' | '\u{200b}' | '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}'
-            | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }

@@ -14,6 +14,7 @@ use nuncio_core::policy::Decision;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::Change;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::Device;
 use crate::audit::AuditEntry;
@@ -81,6 +82,8 @@ enum Heard {
     Nothing,
     /// Another device took the call.
     Taken,
+    /// The person took back what it needs; that is what becomes of it.
+    TakenBack(Outcome),
 }
 
 /// What the relay says when a device wants a call.
@@ -292,24 +295,26 @@ impl Device {
         let lately = windows::is_open(self.records(), arrived.pane(&admitted), admitted.ledger, self.now())?;
         let mut word = if lately { Word::Lately } else { Word::None };
         let case = self.case(arrived);
+        let attended = self.inner.config.prompt.is_attended();
         if let Decision::Ask(_) = guard::weigh(case, &admitted, word) {
             match self.ask(arrived, &admitted, &known).await? {
                 Heard::Said(Said::Yes) => word = Word::Yes,
                 Heard::Said(Said::No) => {
                     // Where nobody sits, nobody says no for a person who may sit at another of their devices.
-                    if !self.inner.config.prompt.is_attended() && known.has_other_devices() {
+                    if !attended && known.has_other_devices() {
                         self.others_first().await;
                     }
-                    return Ok(End::now(denied(Reason::UserRefused), true));
+                    return Ok(End::now(denied(Reason::UserRefused), attended));
                 }
-                Heard::Nothing => return Ok(End::now(denied(Reason::UserTimeout), true)),
+                Heard::Nothing => return Ok(End::now(denied(Reason::UserTimeout), attended)),
                 Heard::Taken => {
                     let outcome = failed(ErrorCode::Unavailable, "another device was faster");
-                    return Ok(End { outcome, asked: true, claim: Some(Claim::Elsewhere) });
+                    return Ok(End { outcome, asked: attended, claim: Some(Claim::Elsewhere) });
                 }
+                Heard::TakenBack(outcome) => return Ok(End::now(outcome, attended)),
             }
         }
-        let asked = word == Word::Yes;
+        let asked = word == Word::Yes && attended;
         let claim = self.claim(&arrived.place(), self.now()).await?;
         let outcome = match claim {
             Claim::Mine => match self.begin(arrived, word)? {
@@ -441,10 +446,28 @@ impl Device {
             said = self.inner.config.prompt.ask(&question) => Heard::Said(said),
             () = self.inner.config.clock.sleep_until(until) => Heard::Nothing,
             () = self.inner.taken.wait_for(&id) => Heard::Taken,
+            outcome = self.taken_back(arrived) => Heard::TakenBack(outcome?),
         };
         // A machine that slept has timers that did too.
         let late = matches!(heard, Heard::Said(Said::Yes)) && self.now() > until;
         Ok(if late { Heard::Nothing } else { heard })
+    }
+
+    /// Ends when the call would be refused without a question: the person has taken back what it needs.
+    async fn taken_back(&self, arrived: &Arrived) -> Result<Outcome, DeviceError> {
+        let mut news = self.news();
+        loop {
+            match news.recv().await {
+                Ok(News::Agent { agent }) if agent == arrived.agent => {}
+                Ok(_) => continue,
+                Err(RecvError::Lagged(_)) => {}
+                Err(RecvError::Closed) => std::future::pending().await,
+            }
+            let refused = |known: Known| self.admit(arrived, &known).err();
+            if let Some(outcome) = standing::load(self.records(), &arrived.agent)?.and_then(refused) {
+                return Ok(outcome);
+            }
+        }
     }
 
     /// How it is known that an agent is who it says: one DID may vouch for the keys that are pinned, those of one of

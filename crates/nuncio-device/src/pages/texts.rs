@@ -44,7 +44,7 @@ texts! {
         title, holds, holds_one, holds_none, broken, broken_at, broken_cut, broken_keep, broken_what_now, fresh,
         fresh_show, misread, agent, any_agent, outcome, any_outcome, scope, any_scope, day, day_utc, filter, everything,
         fits, fits_one, nothing, ran, wanted, became_ran, became_refused, became_failed, became_elsewhere,
-        elsewhere_why, asked, asked_yes, not_asked, details, number, call, digest, hash, before, turn, newest, older,
+        elsewhere_why, asked, asked_yes, not_asked, refused_unasked, details, number, call, digest, hash, before, turn, newest, older,
         export, export_why, export_go, kept,
     }
     /// The person's devices.

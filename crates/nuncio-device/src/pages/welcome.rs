@@ -25,7 +25,7 @@ use super::door::{self, Door, Doorway};
 use super::frame::{Form, Frame, Visit};
 use super::{file, guarded};
 use crate::backup::BackupFile;
-use crate::device::{Device, DeviceConfig};
+use crate::device::{Device, DeviceConfig, reaches_safely};
 use crate::error::DeviceError;
 
 /// The page of the device to which it leads.
@@ -177,8 +177,7 @@ async fn join(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response 
 fn invitation(visit: &Visit, sent: &Fields) -> Result<Invitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
-    let url =
-        Url::parse(value("address")).ok().filter(|url| matches!(url.scheme(), "http" | "https") && url.has_host());
+    let url = Url::parse(value("address")).ok().filter(|url| url.has_host() && reaches_safely(url));
     let hex: String = value("fingerprint").chars().filter(|c| !c.is_whitespace()).collect();
     if value("code").is_empty() {
         return Err(text.wrong_code.clone());

@@ -164,6 +164,11 @@ impl Device {
             thread.key = Some(key);
         }
         let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
+        // What was said before this device was there is many such messages, and one line.
+        let elsewhere = matches!(line.said, Said::Refused { why: Unopened::NotForUs, .. });
+        if std::mem::replace(&mut thread.elsewhere, elsewhere) && elsewhere {
+            return Ok(self.records().save(vec![thread.put(agent)])?);
+        }
         Ok(self.records().save(kept::put(self.records(), agent, thread, place, &line)?)?)
     }
 

@@ -33,6 +33,9 @@ pub(super) struct Thread {
     /// The agent's key of the last line, as a digest.
     #[serde(default)]
     pub(super) key: Option<Digest>,
+    /// Whether the last line says that something is not sealed to this device.
+    #[serde(default)]
+    pub(super) elsewhere: bool,
 }
 
 impl Thread {

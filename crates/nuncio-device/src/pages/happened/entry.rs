@@ -127,7 +127,7 @@ impl EntryView {
             at: entry.timestamp,
             class: became.map_or("became-failed", class),
             outcome: became.map_or_else(|| plain(&entry.status), |became| outcome(visit.text, became).to_owned()),
-            why: why(visit.text, became, entry.reason.as_deref()),
+            why: why(visit.text, became, entry.reason.as_deref(), entry.asked),
             asked,
             icon: wording::icon(&entry.scope),
             scope: entry.scope.to_string(),
@@ -162,8 +162,9 @@ const fn class(became: Became) -> &'static str {
 }
 
 /// Why, in plain words; what has none is said as it stands in the log.
-fn why(text: &Texts, became: Option<Became>, reason: Option<&str>) -> Option<String> {
+fn why(text: &Texts, became: Option<Became>, reason: Option<&str>, asked: bool) -> Option<String> {
     match reason {
+        Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),
         Some(reason) => Some(text.reason.get(reason).cloned().unwrap_or_else(|| plain(reason))),
         None if became == Some(Became::Elsewhere) => Some(text.happened.elsewhere_why.clone()),
         None => None,
@@ -233,7 +234,7 @@ mod tests {
             for became in Became::ALL {
                 assert!(!outcome(text, became).is_empty());
             }
-            assert_eq!(why(text, Some(Became::Failed), Some("NEW\u{202E}")), Some("NEW ".to_owned()));
+            assert_eq!(why(text, Some(Became::Failed), Some("NEW\u{202E}"), false), Some("NEW ".to_owned()));
         }
     }
 
