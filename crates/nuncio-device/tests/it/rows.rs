@@ -81,6 +81,17 @@ async fn a_person_refuses_or_says_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn where_nobody_sits_nobody_is_said_to_have_been_asked() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["location:read"]).await;
+    ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);
+    ada.prompt.will_say(&[Said::Yes, Said::No]);
+    assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
+    assert_eq!(scene.call("where", json!({})).await, denied(Reason::UserRefused));
+    assert_eq!(log(&ada), [line("ok", None, false), line("denied", Some("user_refused"), false)]);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_declared_not_allowed_or_not_that_scope_is_denied() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;

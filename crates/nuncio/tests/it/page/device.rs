@@ -113,8 +113,13 @@ impl Person {
 
     /// The agent calls a tool; what it says in the end.
     fn calls(&self, id: &str, tool: &str, arguments: Value) -> JoinHandle<String> {
+        self.call_all(&[call(id, tool, arguments)])
+    }
+
+    /// The same for several calls at once.
+    fn call_all(&self, calls: &[Value]) -> JoinHandle<String> {
         let (client, session) = (self.client.clone(), self.session.clone());
-        let script = json!([[call(id, tool, arguments)], [{"text": "It says: "}, {"echo": "results"}]]);
+        let script = json!([calls, [{"text": "It says: "}, {"echo": "results"}]]);
         tokio::spawn(async move { client.play(&session, script).await.to_string() })
     }
 
