@@ -110,7 +110,7 @@ fn programs_get_one_event_a_line() {
 #[test]
 fn what_is_wrong_is_said_with_a_status() {
     let (home, stub) = (Home::hotel(), good());
-    for wrong in [&["-i", "times=many"][..], &["-i", "more=1"], &["-i", "text"], &["-i", "{"], &["GET"], &["--login"]] {
+    for wrong in [&["-i", "text"][..], &["-i", "{"], &["GET"], &["--login"]] {
         let ran = invoke(&home, &stub, wrong);
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ran:?}");
     }
@@ -139,6 +139,26 @@ fn what_is_wrong_is_said_with_a_status() {
     let ran = invoke(&home, &newer, &["-i", "text=x"]);
     assert!(ran.stderr.contains("2.0.0 is not compatible with consumer version 1.0.0"), "{ran:?}");
     assert!(newer.asked("POST /call").is_empty());
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_told_all_at_once_however_they_are_written() {
+    let (home, stub) = (Home::hotel(), good());
+    let typed = ["--json", "-i", "times=many", "-i", "loud=perhaps", "-i", "more=1"];
+    let whole = ["--json", "-i", r#"{"times": "many", "loud": "perhaps", "more": 1}"#];
+    let told = |inputs: &[&str]| {
+        let ran = invoke(&home, &stub, inputs);
+        assert_eq!(ran.status, Some(1), "{ran:?}");
+        serde_json::from_str::<Value>(ran.stdout.lines().last().unwrap()).unwrap()
+    };
+    let said = told(&typed);
+    assert_eq!((&said["code"], &said["reason"]), (&json!("VALIDATION_ERROR"), &json!("bad_inputs")), "{said}");
+    let paths: Vec<_> = said["details"].as_array().unwrap().iter().map(|fault| &fault["path"]).collect();
+    assert_eq!(paths, ["/inputs/text", "/inputs/times", "/inputs/loud", "/inputs/more"], "{said}");
+    assert_eq!(told(&whole)["details"], said["details"]);
+    let ran = invoke(&home, &stub, &["-i", "times=many", "--login", "--client-id", "app"]);
+    assert!(ran.status == Some(1) && ran.stderr.contains("/inputs/times must be number"), "{ran:?}");
+    assert!(stub.asked("POST /call").is_empty(), "nothing was invoked");
 }
 
 #[test]
