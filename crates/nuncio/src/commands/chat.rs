@@ -170,7 +170,7 @@ async fn connect(
         let client = Client::new(base.clone(), key.clone(), way_out.client_for_configured());
         match client.meta().await {
             Ok(meta) => return Ok((client, meta)),
-            Err(error) => first = first.or(Some(anyhow::anyhow!("{base}: {error}"))),
+            Err(error) => first = first.or(Some(anyhow::Error::new(error).context(base.to_string()))),
         }
     }
     Err(first.unwrap_or_else(|| anyhow::anyhow!("{target}: there is nothing to try")))
