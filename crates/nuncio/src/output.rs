@@ -172,6 +172,15 @@ pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
     StartError::new(code, message).into()
 }
 
+/// A text as one word of a shell's command.
+pub(crate) fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
+}
+
 /// Rows in columns as wide as they need to be.
 pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     let width = |column: usize| {

@@ -7,6 +7,7 @@ use nuncio_core::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
 use super::Data;
+use crate::output::word;
 
 #[derive(Debug, Args)]
 #[command(
@@ -237,6 +238,21 @@ pub(crate) struct Reach {
     /// Let documents name addresses on this machine, for development
     #[arg(long)]
     pub(crate) dev: bool,
+}
+
+impl Reach {
+    /// The same reach for the next command, as it is written in a shell.
+    pub(crate) fn again(&self) -> String {
+        let mut flags = String::new();
+        if let Some(file) = &self.extra_ca {
+            flags.push_str(&format!(" --extra-ca {}", word(&file.display().to_string())));
+        }
+        self.allow.iter().for_each(|host| flags.push_str(&format!(" --allow {}", word(host))));
+        if self.dev {
+            flags.push_str(" --dev");
+        }
+        flags
+    }
 }
 
 fn capability_type(text: &str) -> Result<CapabilityType, String> {

@@ -31,7 +31,7 @@ fn a_hosts_skills_are_listed_for_people_and_programs() {
     let ran = nuncio(&home, &["discover", &stub.host]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     for said in
-        ["Provider: 1 skills", "a/b  api, public, version 1.2.0", "  Echo: Says it again,", "next: nuncio show a/b@"]
+        ["Provider: 1 skill\n", "a/b  api, public, version 1.2.0", "  Echo: Says it again,", "next: nuncio show a/b@"]
     {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
@@ -339,6 +339,13 @@ fn a_server_of_our_own_is_asked_in_every_way() {
     assert_eq!(ids(&[]), ["script/open", "script/signed"], "what is private is not shown");
     assert_eq!(ids(&["--api-key", &key]), ["script/keyed", "script/open", "script/signed"]);
     assert_eq!(ids(&["--type", "task"]), ["script/signed"]);
+
+    let closed = nuncio(&home, &["discover", host, "--api-key", "bad"]).run();
+    assert!(closed.status == Some(1) && closed.stdout.contains(": 1 agent\n"), "{closed:?}");
+    assert!(closed.stderr.contains("answered 401") && closed.stderr.contains("check the credential"), "{closed:?}");
+    let closed = nuncio(&home, &["--json", "discover", host, "--api-key", "bad"]).run();
+    let told: Value = serde_json::from_str(&closed.stdout).unwrap();
+    assert!(closed.status == Some(1) && told["odd"][0].as_str().unwrap().contains("answered 401"), "{closed:?}");
 
     let ask = |skill: &str, arguments: &[&str]| {
         let target = format!("script/{skill}@{host}");

@@ -103,7 +103,7 @@ fn people_see_what_there_is_and_what_was_checked() {
     let ran = run(&home, &["discover", host(&hotel)]);
     for said in [
         "4 skills",
-        "1 agents",
+        "1 agent\n",
         "Grand Hotel Assistant",
         &format!("next: nuncio show {}", ad(&hotel, "hotel-assistant")),
     ] {
