@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
 use clap_complete::Shell;
+use nuncio_server::ListenOn;
 
 mod device;
 mod diff;
@@ -126,8 +127,10 @@ pub(crate) struct Serve {
     /// example when left out
     pub(crate) agents: Option<PathBuf>,
     /// Where to listen; `localhost` means both loopback addresses
-    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN")]
-    pub(crate) listen: String,
+    #[arg(
+        long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN", value_parser = listen
+    )]
+    pub(crate) listen: ListenOn,
     #[command(flatten)]
     pub(crate) data: Data,
     /// The settings file [default: nuncio.toml in the data directory]
@@ -151,6 +154,14 @@ pub(crate) struct Serve {
     /// Serve beyond this machine without keys
     #[arg(long)]
     pub(crate) open: bool,
+}
+
+fn listen(text: &str) -> Result<ListenOn, String> {
+    ListenOn::parse(text).map_err(|_| match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() => format!("{port:?} is no port; it is a number from 0 to 65535"),
+        None if text.parse::<u16>().is_ok() => format!("the host is missing; write localhost:{text}"),
+        _ => "write HOST:PORT, such as localhost:7400 or 0.0.0.0:7400".to_owned(),
+    })
 }
 
 #[derive(Debug, Args)]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anstream::{eprintln, println};
 use nuncio_core::Code;
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, Exposure, ListenOn, ServeOptions, Server, SystemClock, Tls, telemetry};
+use nuncio_server::{AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, telemetry};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +32,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let server = Server::start(ServeOptions {
         agents,
         data: flags.data.path,
-        listen: ListenOn::parse(&flags.listen)?,
+        listen: flags.listen,
         settings,
         open: flags.open,
         tls,

@@ -113,9 +113,7 @@ fn an_address_that_cannot_be_listened_on_is_named() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port();
     let (taken, named) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
-    let addresses =
-        [(&*taken, &*named), ("7400", "HOST:PORT"), ("localhost:many", "HOST:PORT"), ("192.0.2.1:1", "192.0.2.1:1")];
-    for (listen, named) in addresses {
+    for (listen, named) in [(&*taken, &*named), ("192.0.2.1:1", "192.0.2.1:1")] {
         let (code, message) = home.nuncio(&["--json", "serve", "--listen", listen]).run().failure();
         assert_eq!(code, "listen_failed", "{listen}");
         assert!(message.contains(named), "{listen}: {message}");
