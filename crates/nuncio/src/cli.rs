@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
 use nuncio_server::ListenOn;
 
@@ -287,11 +287,14 @@ pub(crate) enum User {
         data: Data,
     },
     /// Take a device of a person away, or all of them
+    #[command(
+        group = ArgGroup::new("which").args(["device", "all"]).required(true),
+        override_usage = "nuncio user revoke [OPTIONS] <NAME> <DEVICE|--all>"
+    )]
     Revoke {
         /// Their name
         name: String,
         /// The device's id
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
         device: Option<String>,
         /// Every device they have
         #[arg(long)]
@@ -473,12 +476,12 @@ pub(crate) enum Did {
     #[command(
         after_help = "Examples:\n  nuncio did rotate hotel                          the agent's key leaked\n  nuncio did rotate --service                      the server's own; tokens it gave are worthless then\n  nuncio did rotate --to https://new.example.com   the address changed; while the server is stopped"
     )]
+    #[command(group = ArgGroup::new("which").args(["agent", "service", "to"]).required(true))]
     Rotate {
         /// The agent
-        #[arg(required_unless_present_any = ["service", "to"], conflicts_with_all = ["service", "to"])]
         agent: Option<String>,
         /// This server's own key
-        #[arg(long, conflicts_with = "to")]
+        #[arg(long)]
         service: bool,
         /// All of them, moved to another public address
         #[arg(long, value_name = "URL")]
