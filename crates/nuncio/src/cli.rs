@@ -88,7 +88,7 @@ pub(crate) enum Command {
     },
     /// Print a completion script for a shell
     #[command(
-        after_help = "bash:  nuncio completions bash > ~/.local/share/bash-completion/completions/nuncio\nzsh:   nuncio completions zsh > \"${fpath[1]}/_nuncio\"\nfish:  nuncio completions fish > ~/.config/fish/completions/nuncio.fish"
+        after_help = "bash:  nuncio completions bash > \\\n           ~/.local/share/bash-completion/completions/nuncio\nzsh:   nuncio completions zsh > \"${fpath[1]}/_nuncio\"\nfish:  nuncio completions fish > ~/.config/fish/completions/nuncio.fish"
     )]
     Completions {
         /// The shell
@@ -107,7 +107,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio init my-agent --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
+    after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
 )]
 pub(crate) struct Init {
     /// The folder to write agent.toml into
@@ -363,7 +363,7 @@ pub(crate) enum Task {
     },
     /// Finish a task with its result
     #[command(
-        after_help = "Examples:\n  nuncio task finish ID weight_kg=2.4 shelf=B7 damaged=false\n  nuncio task finish ID --output '{\"weight_kg\": 2.4, \"shelf\": \"B7\"}'\n  nuncio task finish ID --output - < result.json\n  nuncio task finish ID \"The parcel is at the desk.\"    where the result is one text"
+        after_help = "Examples:\n  nuncio task finish ID weight_kg=2.4 shelf=B7 damaged=false\n  nuncio task finish ID --output '{\"weight_kg\": 2.4, \"shelf\": \"B7\"}'\n  nuncio task finish ID --output - < result.json\n  nuncio task finish ID \"The parcel is at the desk.\"   # where it is one text"
     )]
     Finish {
         /// The task's id
@@ -474,7 +474,7 @@ pub(crate) enum Did {
     },
     /// Make a new key; an agent has a new DID then, and the old one says so
     #[command(
-        after_help = "Examples:\n  nuncio did rotate hotel                          the agent's key leaked\n  nuncio did rotate --service                      the server's own; tokens it gave are worthless then\n  nuncio did rotate --to https://new.example.com   the address changed; while the server is stopped"
+        after_help = "Examples:\n  nuncio did rotate hotel                          # the agent's key leaked\n  nuncio did rotate --service                      # the server's own key did\n  nuncio did rotate --to https://new.example.com   # the address changed\n\nWhen the server's own key changes, the tokens it gave are worthless.\nThe address is changed while the server is stopped."
     )]
     #[command(group = ArgGroup::new("which").args(["agent", "service", "to"]).required(true))]
     Rotate {

@@ -58,7 +58,7 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --say \"Is a room free?\" --as concierge"
+    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 \\\n    --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt \\\n    -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app \\\n    -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms \\\n    -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --say \"Is a room free?\" --as concierge"
 )]
 pub(crate) struct Invoke {
     /// The skill: SKILL-ID@DOMAIN, or the address of its descriptor; or the agent: its DID, the address of its
@@ -109,7 +109,7 @@ pub(crate) struct Invoke {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" --tag hotel.booking --require cap.hotel.booking\n  nuncio negotiate localhost:7400 --intent \"hold a table\" --draft --as concierge\n  nuncio negotiate localhost:7400 --accept drf_... --digest sha-256:... --as concierge"
+    after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" \\\n    --tag hotel.booking --require cap.hotel.booking\n  nuncio negotiate localhost:7400 --intent \"hold a table\" --draft --as concierge\n  nuncio negotiate localhost:7400 --accept drf_... --digest sha-256:... \\\n    --as concierge"
 )]
 pub(crate) struct Negotiate {
     /// The agent: its DID, the address of its description, or its domain

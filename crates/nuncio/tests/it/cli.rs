@@ -18,6 +18,9 @@ fn the_help_of_every_command_fits_eighty_columns() {
         for line in ran.stdout.lines() {
             assert!(line.chars().count() <= 80, "{arguments:?}: {line:?}");
         }
+        // An example that was wrapped breaks where it is pasted: what stands below the flags has its own lines.
+        let wide = nuncio(&arguments).env("COLUMNS", "100").run().stdout;
+        assert_eq!(below_the_flags(&ran.stdout), below_the_flags(&wide), "{arguments:?}");
         seen += 1;
         let listed =
             ran.stdout.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -27,6 +30,10 @@ fn the_help_of_every_command_fits_eighty_columns() {
     }
     assert!(seen >= 20, "only {seen} commands were found");
     println!("{seen} pages of help");
+}
+
+fn below_the_flags(help: &str) -> &str {
+    help.split_once("-h, --help").and_then(|(_, behind)| behind.split_once("\n\n")).map_or("", |(_, below)| below)
 }
 
 #[test]
