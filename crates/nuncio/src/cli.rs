@@ -2,8 +2,9 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgGroup, Args, Parser, Subcommand};
 use clap_complete::Shell;
+use nuncio_server::ListenOn;
 
 mod device;
 mod diff;
@@ -87,7 +88,7 @@ pub(crate) enum Command {
     },
     /// Print a completion script for a shell
     #[command(
-        after_help = "bash:  nuncio completions bash > ~/.local/share/bash-completion/completions/nuncio\nzsh:   nuncio completions zsh > \"${fpath[1]}/_nuncio\"\nfish:  nuncio completions fish > ~/.config/fish/completions/nuncio.fish"
+        after_help = "bash:  nuncio completions bash > \\\n           ~/.local/share/bash-completion/completions/nuncio\nzsh:   nuncio completions zsh > \"${fpath[1]}/_nuncio\"\nfish:  nuncio completions fish > ~/.config/fish/completions/nuncio.fish"
     )]
     Completions {
         /// The shell
@@ -106,7 +107,7 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio init my-agent --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
+    after_help = "Examples:\n  nuncio init my-agent \\\n    --from-mcp \"npx -y @modelcontextprotocol/server-everything\"\n  nuncio init my-agent --from-mcp https://mcp.example.com/mcp \\\n    --model anthropic/claude-sonnet-4-5\n  nuncio init my-agent --model ollama/qwen3"
 )]
 pub(crate) struct Init {
     /// The folder to write agent.toml into
@@ -126,8 +127,10 @@ pub(crate) struct Serve {
     /// example when left out
     pub(crate) agents: Option<PathBuf>,
     /// Where to listen; `localhost` means both loopback addresses
-    #[arg(long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN")]
-    pub(crate) listen: String,
+    #[arg(
+        long, value_name = "HOST:PORT", default_value = "localhost:7400", env = "NUNCIO_LISTEN", value_parser = listen
+    )]
+    pub(crate) listen: ListenOn,
     #[command(flatten)]
     pub(crate) data: Data,
     /// The settings file [default: nuncio.toml in the data directory]
@@ -151,6 +154,14 @@ pub(crate) struct Serve {
     /// Serve beyond this machine without keys
     #[arg(long)]
     pub(crate) open: bool,
+}
+
+fn listen(text: &str) -> Result<ListenOn, String> {
+    ListenOn::parse(text).map_err(|_| match text.rsplit_once(':') {
+        Some((host, port)) if !host.is_empty() => format!("{port:?} is no port; it is a number from 0 to 65535"),
+        None if text.parse::<u16>().is_ok() => format!("the host is missing; write localhost:{text}"),
+        _ => "write HOST:PORT, such as localhost:7400 or 0.0.0.0:7400".to_owned(),
+    })
 }
 
 #[derive(Debug, Args)]
@@ -276,11 +287,14 @@ pub(crate) enum User {
         data: Data,
     },
     /// Take a device of a person away, or all of them
+    #[command(
+        group = ArgGroup::new("which").args(["device", "all"]).required(true),
+        override_usage = "nuncio user revoke [OPTIONS] <NAME> <DEVICE|--all>"
+    )]
     Revoke {
         /// Their name
         name: String,
         /// The device's id
-        #[arg(required_unless_present = "all", conflicts_with = "all")]
         device: Option<String>,
         /// Every device they have
         #[arg(long)]
@@ -349,7 +363,7 @@ pub(crate) enum Task {
     },
     /// Finish a task with its result
     #[command(
-        after_help = "Examples:\n  nuncio task finish ID weight_kg=2.4 shelf=B7 damaged=false\n  nuncio task finish ID --output '{\"weight_kg\": 2.4, \"shelf\": \"B7\"}'\n  nuncio task finish ID --output - < result.json\n  nuncio task finish ID \"The parcel is at the desk.\"    where the result is one text"
+        after_help = "Examples:\n  nuncio task finish ID weight_kg=2.4 shelf=B7 damaged=false\n  nuncio task finish ID --output '{\"weight_kg\": 2.4, \"shelf\": \"B7\"}'\n  nuncio task finish ID --output - < result.json\n  nuncio task finish ID \"The parcel is at the desk.\"   # where it is one text"
     )]
     Finish {
         /// The task's id
@@ -460,14 +474,14 @@ pub(crate) enum Did {
     },
     /// Make a new key; an agent has a new DID then, and the old one says so
     #[command(
-        after_help = "Examples:\n  nuncio did rotate hotel                          the agent's key leaked\n  nuncio did rotate --service                      the server's own; tokens it gave are worthless then\n  nuncio did rotate --to https://new.example.com   the address changed; while the server is stopped"
+        after_help = "Examples:\n  nuncio did rotate hotel                          # the agent's key leaked\n  nuncio did rotate --service                      # the server's own key did\n  nuncio did rotate --to https://new.example.com   # the address changed\n\nWhen the server's own key changes, the tokens it gave are worthless.\nThe address is changed while the server is stopped."
     )]
+    #[command(group = ArgGroup::new("which").args(["agent", "service", "to"]).required(true))]
     Rotate {
         /// The agent
-        #[arg(required_unless_present_any = ["service", "to"], conflicts_with_all = ["service", "to"])]
         agent: Option<String>,
         /// This server's own key
-        #[arg(long, conflicts_with = "to")]
+        #[arg(long)]
         service: bool,
         /// All of them, moved to another public address
         #[arg(long, value_name = "URL")]

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use anstream::{eprintln, println};
+use nuncio_aap::client::ClientError as TalkError;
 use nuncio_anp::client::{ClientError, Reason as PeerReason};
 use nuncio_core::Code;
 use nuncio_server::StartError;
@@ -11,6 +12,10 @@ use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use crate::commands::chat::clean::clean;
+
+mod handshake;
+
+pub(crate) use handshake::in_words;
 
 /// A mistake in how the command was called, found after its flags were read.
 #[derive(Debug)]
@@ -50,7 +55,8 @@ impl std::error::Error for ToldUnread {}
 
 /// Says what failed. The status is 2 for wrong usage, 1 for everything else.
 pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
-    let code = error.downcast_ref::<StartError>().map(|error| error.code);
+    let talk = error.downcast_ref::<TalkError>();
+    let code = error.downcast_ref::<StartError>().map(|error| error.code).or(talk.map(talk_code));
     if error.is::<Told>() {
         return ExitCode::FAILURE;
     }
@@ -64,9 +70,12 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
         return agent_failed(json, failure);
     }
     if json {
-        println!("{}", json!({"error": error.to_string(), "code": code}));
+        println!("{}", json!({"error": whole(error), "code": code}));
     } else {
-        eprintln!("{} {error}", "error:".red().bold());
+        eprintln!("{} {}", "error:".red().bold(), whole(error));
+        if let Some(advice) = talk.and_then(talk_advice) {
+            eprintln!("{} {advice}", "try:".dimmed());
+        }
         if let Some(code) = code {
             eprintln!("{} nuncio explain {code}", "more:".dimmed());
         }
@@ -74,11 +83,48 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     ExitCode::from(if error.is::<WrongUsage>() { 2 } else { 1 })
 }
 
+/// An error with everything that led to it, each said once: some say their cause themselves.
+fn whole(error: &anyhow::Error) -> String {
+    let said = error.chain().map(ToString::to_string).fold(String::new(), |said, cause| match () {
+        () if said.is_empty() => cause,
+        () if said.contains(&cause) => said,
+        () => format!("{said}: {cause}"),
+    });
+    in_words(&said)
+}
+
+/// The code of what a server said in a chat, or did not.
+fn talk_code(error: &TalkError) -> Code {
+    match error {
+        TalkError::Unreachable(_) | TalkError::Broken(_) => Code::EndpointUnreachable,
+        TalkError::Refused { status, code, .. } => match (code.as_deref().and_then(Code::parse), status) {
+            (Some(code), _) => code,
+            (None, 401) => Code::Unauthorized,
+            (None, 403) => Code::PermissionDenied,
+            (None, 404 | 405) => Code::NotFound,
+            (None, 400..500) => Code::BadRequest,
+            (None, _) => Code::EndpointUnreachable,
+        },
+        TalkError::NotAap(_) | TalkError::TooLarge(_) => Code::ValidationError,
+    }
+}
+
+/// What to do about it, where the message does not say.
+fn talk_advice(error: &TalkError) -> Option<&'static str> {
+    match error {
+        TalkError::Unreachable(why) if in_words(why) != *why => None,
+        TalkError::Unreachable(_) => Some("see whether a server runs there; `nuncio serve` starts one here"),
+        TalkError::Refused { status: 401, .. } => Some("show a key with --key, or in NUNCIO_KEY"),
+        TalkError::NotAap(_) => Some("name the address below which it speaks AAP, such as https://example.com/aap"),
+        _ => None,
+    }
+}
+
 /// Says what another host's skill came to, by the protocol's own words.
 fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
     if json {
         let told = json!({
-            "error": failure.to_string(),
+            "error": in_words(&failure.to_string()),
             "code": failure.code.as_str(),
             "reason": failure.reason.as_str(),
             "details": failure.details,
@@ -87,7 +133,7 @@ fn skill_failed(json: bool, failure: &ConsumerError) -> ExitCode {
         });
         println!("{told}");
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&failure.message));
+        eprintln!("{} {}", "error:".red().bold(), clean(&in_words(&failure.message)));
         if let Some(advice) = &failure.advice {
             eprintln!("{} {}", "try:".dimmed(), clean(advice));
         }
@@ -104,7 +150,7 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
     let code = failure.reason.code();
     if json {
         let told = json!({
-            "error": failure.to_string(),
+            "error": in_words(&failure.to_string()),
             "code": code,
             "reason": failure.reason.as_str(),
             "details": failure.details,
@@ -112,7 +158,7 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
         });
         println!("{told}");
     } else {
-        eprintln!("{} {}", "error:".red().bold(), clean(&failure.message));
+        eprintln!("{} {}", "error:".red().bold(), clean(&in_words(&failure.message)));
         if let Some(advice) = &failure.advice {
             eprintln!("{} {}", "try:".dimmed(), clean(advice));
         }
@@ -124,6 +170,15 @@ fn agent_failed(json: bool, failure: &ClientError) -> ExitCode {
 /// An error with a code.
 pub(crate) fn fault(code: Code, message: impl Into<String>) -> anyhow::Error {
     StartError::new(code, message).into()
+}
+
+/// A text as one word of a shell's command.
+pub(crate) fn word(text: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        return text.to_owned();
+    }
+    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 /// Rows in columns as wide as they need to be.

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::io::ErrorKind;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -97,6 +97,7 @@ pub async fn ask(data: &Path, order: &Order) -> Result<Option<Value>, StartError
     let mut stream = match UnixStream::connect(short(&path)).await {
         Ok(stream) => stream,
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::ConnectionRefused) => return Ok(None),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(not_ours(data)),
         Err(error) => return Err(failed(&error)),
     };
     let exchange = async {
@@ -117,6 +118,16 @@ pub async fn ask(data: &Path, order: &Order) -> Result<Option<Value>, StartError
     }
 }
 
+/// The data directory is its owner's alone, and so are orders to its server.
+fn not_ours(data: &Path) -> StartError {
+    let owner = std::fs::metadata(data).map(|found| format!(" (user id {})", found.uid())).unwrap_or_default();
+    let message = format!(
+        "this user may not use the data directory {}; run the command as its owner{owner}, or name another with --data",
+        data.display()
+    );
+    StartError::new(Code::DataDirUnusable, message)
+}
+
 /// A socket's path may be no longer than 107 bytes; a longer one is reached from its folder.
 fn short(path: &Path) -> PathBuf {
     if path.as_os_str().len() < 100 {
@@ -124,4 +135,20 @@ fn short(path: &Path) -> PathBuf {
     }
     let relative = std::env::current_dir().ok().and_then(|here| path.strip_prefix(here).ok().map(Path::to_owned));
     relative.unwrap_or_else(|| path.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_may_not_use_a_data_directory_is_told_that_and_whose_it_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let error = not_ours(folder.path());
+        assert_eq!(error.code, Code::DataDirUnusable);
+        let owner = std::fs::metadata(folder.path()).unwrap().uid();
+        for said in ["this user may not use", folder.path().to_str().unwrap(), &format!("user id {owner}"), "--data"] {
+            assert!(error.message.contains(said), "{}", error.message);
+        }
+    }
 }

@@ -7,6 +7,7 @@ use nuncio_core::negotiation::SecurityProfile;
 use nuncio_skill::wire::{CapabilityType, Priority};
 
 use super::Data;
+use crate::output::word;
 
 #[derive(Debug, Args)]
 #[command(
@@ -57,7 +58,7 @@ pub(crate) struct Show {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... --say \"Is a room free?\" --as concierge"
+    after_help = "Examples:\n  nuncio invoke script/echo@localhost:7400 -i text=hello\n  nuncio invoke weather/forecast@example.com -i city=Rome -i days=3 \\\n    --api-key KEY\n  nuncio invoke example/summarize@example.com -i text=@article.txt \\\n    -i '{\"max_length\": 100}'\n  nuncio invoke booking/reserve@example.com --login --client-id my-app \\\n    -i city=Rome\n  nuncio invoke https://example.com/agents/hotel/ad.json search_rooms \\\n    -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --intent \"find a room\" -i guests=2\n  nuncio invoke did:wba:example.com:agents:hotel:e1_... \\\n    --say \"Is a room free?\" --as concierge"
 )]
 pub(crate) struct Invoke {
     /// The skill: SKILL-ID@DOMAIN, or the address of its descriptor; or the agent: its DID, the address of its
@@ -108,7 +109,7 @@ pub(crate) struct Invoke {
 
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" --tag hotel.booking --require cap.hotel.booking\n  nuncio negotiate localhost:7400 --intent \"hold a table\" --draft --as concierge\n  nuncio negotiate localhost:7400 --accept drf_... --digest sha-256:... --as concierge"
+    after_help = "Examples:\n  nuncio negotiate localhost:7400 --intent \"book a room\"\n  nuncio negotiate https://example.com/agents/hotel/ad.json --intent \"book\" \\\n    --tag hotel.booking --require cap.hotel.booking\n  nuncio negotiate localhost:7400 --intent \"hold a table\" --draft --as concierge\n  nuncio negotiate localhost:7400 --accept drf_... --digest sha-256:... \\\n    --as concierge"
 )]
 pub(crate) struct Negotiate {
     /// The agent: its DID, the address of its description, or its domain
@@ -237,6 +238,21 @@ pub(crate) struct Reach {
     /// Let documents name addresses on this machine, for development
     #[arg(long)]
     pub(crate) dev: bool,
+}
+
+impl Reach {
+    /// The same reach for the next command, as it is written in a shell.
+    pub(crate) fn again(&self) -> String {
+        let mut flags = String::new();
+        if let Some(file) = &self.extra_ca {
+            flags.push_str(&format!(" --extra-ca {}", word(&file.display().to_string())));
+        }
+        self.allow.iter().for_each(|host| flags.push_str(&format!(" --allow {}", word(host))));
+        if self.dev {
+            flags.push_str(" --dev");
+        }
+        flags
+    }
 }
 
 fn capability_type(text: &str) -> Result<CapabilityType, String> {

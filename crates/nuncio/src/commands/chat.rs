@@ -20,7 +20,7 @@ mod words;
 pub(crate) mod wrap;
 
 use crate::cli::Chat;
-use crate::output::WrongUsage;
+use crate::output::{WrongUsage, word};
 use input::{Heard, Input};
 use screen::Screen;
 use tool::LocalTool;
@@ -39,7 +39,7 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
         None => begin(client, choose(&meta, flags.agent.as_deref())?, &tools, flags.trust).await?,
     };
     let answers = Answers::new(tools, flags.trust, json);
-    let mut chat = Chatting { target: flags.target, conversation, answers, screen, input: Input::new(json)? };
+    let mut chat = Chatting { again: again(&flags), conversation, answers, screen, input: Input::new(json)? };
     chat.screen.welcome(&chat.conversation);
     if flags.session.is_some() {
         chat.take_up().await?;
@@ -49,7 +49,8 @@ pub(crate) async fn run(flags: Chat, json: bool) -> anyhow::Result<()> {
 
 /// A chat that is going on.
 struct Chatting {
-    target: String,
+    /// The command that leads here.
+    again: String,
     conversation: Conversation,
     answers: Answers,
     screen: Screen,
@@ -91,7 +92,7 @@ impl Chatting {
                 Heard::End => break,
             }
         }
-        self.screen.farewell(&self.target, self.conversation.session());
+        self.screen.farewell(&self.again, self.conversation.session());
         Ok(())
     }
 
@@ -150,6 +151,19 @@ impl Chatting {
     }
 }
 
+/// The command that reaches the same server with the same tools, for later. A key is shown to nobody, and whether
+/// tools are trusted is said anew.
+fn again(flags: &Chat) -> String {
+    let mut line = format!("nuncio chat {}", word(&flags.target));
+    let file = |flag: &str, file: &Path| format!(" {flag} {}", word(&file.display().to_string()));
+    line.extend(flags.extra_ca.iter().map(|it| file("--extra-ca", it)));
+    line.extend(flags.tools.iter().map(|it| file("--tool", it)));
+    if flags.key.is_some() && std::env::var_os("NUNCIO_KEY").is_none() {
+        line.push_str(" --key KEY");
+    }
+    line
+}
+
 /// Finds the server: at the address itself, or below `/aap` when the address names only a host.
 async fn connect(
     target: &str,
@@ -170,7 +184,7 @@ async fn connect(
         let client = Client::new(base.clone(), key.clone(), way_out.client_for_configured());
         match client.meta().await {
             Ok(meta) => return Ok((client, meta)),
-            Err(error) => first = first.or(Some(anyhow::anyhow!("{base}: {error}"))),
+            Err(error) => first = first.or(Some(anyhow::Error::new(error).context(base.to_string()))),
         }
     }
     Err(first.unwrap_or_else(|| anyhow::anyhow!("{target}: there is nothing to try")))

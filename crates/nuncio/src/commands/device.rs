@@ -156,7 +156,7 @@ async fn serve(
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let device = match (Device::open(config.clone()).map_err(told)?, &pages) {
         (Some(device), _) => device,
-        (None, None) => opened(config)?,
+        (None, None) => opened(home, config)?,
         (None, Some(pages)) => {
             let link = pages.opener.link();
             show(json, &json!({"pages": link}), |_| {

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anstream::println;
-use nuncio_core::json;
+use nuncio_core::json::{self, Unreadable};
 use nuncio_core::judge::schema::Budget;
 use nuncio_core::judge::{ChangePolicy, Verdict, manifests, schemas};
 use serde_json::Value;
@@ -14,6 +14,7 @@ use crate::output::{Told, WrongUsage};
 
 mod pairs;
 mod people;
+mod reason;
 mod words;
 
 /// No document is larger.
@@ -35,13 +36,41 @@ pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
     let mut documents = files.iter().map(|file| document(file)).collect::<anyhow::Result<Vec<_>>>()?.into_iter();
     let (before, after) = (documents.next().unwrap_or_default(), documents.next().unwrap_or_default());
     let history: Vec<Value> = documents.collect();
-    let verdict = judge.verdict(&before, &after, &history);
+    let judged = judge.judged(&before, &after, &history);
     if json {
-        println!("{}", serde_json::to_string(&verdict)?);
+        println!("{}", judged.json()?);
     } else {
-        people::tell(&verdict, &old.display().to_string(), &new.display().to_string());
+        people::tell(&judged, &old.display().to_string(), &new.display().to_string());
     }
-    if verdict.breaking { Err(Told.into()) } else { Ok(()) }
+    if judged.verdict.breaking { Err(Told.into()) } else { Ok(()) }
+}
+
+/// A verdict, and for every finding why it is unreadable, where it is.
+#[derive(Debug)]
+struct Judged {
+    verdict: Verdict,
+    reasons: Vec<Option<String>>,
+}
+
+impl Judged {
+    /// Of what cannot even be read as JSON.
+    fn unreadable(why: &Unreadable) -> Self {
+        Self { verdict: Verdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
+    }
+
+    /// The verdict for programs: a finding that has a reason gets a field for it.
+    fn json(&self) -> serde_json::Result<String> {
+        if self.reasons.iter().all(Option::is_none) {
+            return serde_json::to_string(&self.verdict);
+        }
+        let mut told = serde_json::to_value(&self.verdict)?;
+        for (index, reason) in self.reasons.iter().enumerate() {
+            if let Some(reason) = reason {
+                told["findings"][index]["reason"] = reason.as_str().into();
+            }
+        }
+        Ok(told.to_string())
+    }
 }
 
 /// How to judge.
@@ -60,11 +89,13 @@ impl Judge {
         Self::Manifests(ChangePolicy { reauth_on_widening, ..ChangePolicy::default() })
     }
 
-    fn verdict(self, old: &Value, new: &Value, history: &[Value]) -> Verdict {
-        match self {
+    fn judged(self, old: &Value, new: &Value, history: &[Value]) -> Judged {
+        let verdict = match self {
             Self::Manifests(policy) => manifests(Some(old), Some(new), history, &policy),
             Self::Schemas => schemas(old, new, Budget::default()),
-        }
+        };
+        let reasons = verdict.findings.iter().map(|finding| reason::of(finding, old, new, history)).collect();
+        Judged { verdict, reasons }
     }
 }
 

@@ -2,14 +2,17 @@
 
 use anstream::println;
 use nuncio_anp::client::{ClientError, Listing, Reason as PeerReason, Target as Peer};
-use nuncio_skill::client::{ConsumerError, Discovery, Reason, Target};
+use nuncio_core::address;
+use nuncio_skill::client::{ConsumerError, Discovery, FailureCode, Reason, Target};
+use nuncio_skill::wire::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
 
 use super::chat::clean::clean;
 use super::consumer::{consumer, for_discovery, note, notes, wrapped};
 use super::peer::{client, is_agent, sight};
-use crate::cli::Discover;
+use crate::cli::{Discover, Reach};
+use crate::output::{Told, in_words, word};
 
 /// Lists a host's skills and agents.
 pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
@@ -32,90 +35,141 @@ pub(crate) async fn run(options: &Discover, json: bool) -> anyhow::Result<()> {
         Some(_) => None,
         None => Some(peers.list(&target.host()).await),
     };
-    show(&target, skills, agents, json)
+    let (found, odd) = sorted(skills, agents)?;
+    if json {
+        programs(&found, &odd);
+    } else {
+        odd.iter().for_each(|odd| note(&odd.message));
+        found.people(&target, &options.reach);
+    }
+    let closed = odd.iter().any(|odd| odd.closed);
+    if closed || (!odd.is_empty() && found.is_nothing()) { Err(Told.into()) } else { Ok(()) }
 }
 
-fn show(
-    target: &Target,
+/// What a host has, by each protocol.
+struct Found {
+    skills: Option<Discovery>,
+    agents: Option<Listing>,
+}
+
+/// What a host has and did not give as it should.
+struct Odd {
+    message: String,
+    /// Whether it is for others, or for nobody whose credential this is.
+    closed: bool,
+}
+
+/// What was found, and what is odd. A host need not speak every protocol; one that speaks none is an error.
+fn sorted(
     skills: Result<Discovery, ConsumerError>,
     agents: Option<Result<Listing, ClientError>>,
-    json: bool,
-) -> anyhow::Result<()> {
-    let (mut odd, mut told) = (Vec::new(), json!({}));
-    let agents = match agents {
-        Some(Ok(agents)) => Some(agents),
-        Some(Err(error)) if matters(&error) => {
-            odd.push(error.message.clone());
-            None
+) -> Result<(Found, Vec<Odd>), anyhow::Error> {
+    let (skills, agents) = match (skills, agents) {
+        (Err(error), None) => return Err(error.into()),
+        (Err(first), Some(Err(second))) if has_no_skills(&first) && !has_no_agents(&second) => {
+            return Err(second.into());
         }
-        _ => None,
+        (Err(first), Some(Err(_))) => return Err(first.into()),
+        (skills, agents) => (skills, agents.transpose()),
     };
-    let skills = match skills {
-        Ok(skills) => Some(skills),
-        Err(error) if agents.is_none() => return Err(error.into()),
-        Err(error) => {
-            if matches!(error.reason, Reason::InvalidDocument | Reason::Incompatible | Reason::TooLarge) {
-                odd.push(error.message.clone());
+    let mut odd = Vec::new();
+    if let Err(error) = &skills
+        && !has_no_skills(error)
+    {
+        let closed = [ErrorCode::AuthRequired, ErrorCode::PermissionDenied].map(FailureCode::Protocol);
+        odd.push(Odd { message: in_words(&error.to_string()), closed: closed.contains(&error.code) });
+    }
+    if let Err(error) = &agents
+        && !has_no_agents(error)
+    {
+        let closed = matches!(error.reason, PeerReason::IdentityNeeded | PeerReason::Forbidden);
+        odd.push(Odd { message: in_words(&error.to_string()), closed });
+    }
+    Ok((Found { skills: skills.ok(), agents: agents.ok().flatten() }, odd))
+}
+
+/// Whether the host simply has no index of skills: 404, or 410, for which the protocol has no code.
+fn has_no_skills(error: &ConsumerError) -> bool {
+    let is_missing = error.code == FailureCode::Protocol(ErrorCode::SkillNotFound);
+    error.reason == Reason::Answered && (is_missing || error.message.ends_with(" answered 410"))
+}
+
+/// Whether the host simply has no list of agents.
+fn has_no_agents(error: &ClientError) -> bool {
+    matches!(error.status, Some(404 | 410))
+}
+
+fn programs(found: &Found, odd: &[Odd]) {
+    let mut told = json!({});
+    if let Some(found) = &found.skills {
+        told = json!({"url": found.url, "index": found.index, "notes": found.notes});
+    }
+    if let Some(found) = &found.agents {
+        told["anp"] = json!({"url": found.url, "agents": found.agents, "notes": found.notes});
+    }
+    if !odd.is_empty() {
+        told["odd"] = odd.iter().map(|odd| odd.message.as_str()).collect::<Value>();
+    }
+    println!("{told}");
+}
+
+impl Found {
+    fn is_nothing(&self) -> bool {
+        let skills = self.skills.as_ref().is_none_or(|found| found.index.skills.is_empty());
+        skills && self.agents.as_ref().is_none_or(|found| found.agents.is_empty())
+    }
+
+    fn people(&self, target: &Target, reach: &Reach) {
+        if let Some(found) = &self.skills {
+            people(target, found, reach);
+        }
+        if let Some(found) = self.agents.as_ref().filter(|found| !found.agents.is_empty() || self.skills.is_none()) {
+            if self.skills.is_some() {
+                println!();
             }
-            None
+            list(found, reach);
         }
-    };
-    if json {
-        if let Some(found) = &skills {
-            told = json!({"url": found.url, "index": found.index, "notes": found.notes});
-        }
-        if let Some(found) = &agents {
-            told["anp"] = json!({"url": found.url, "agents": found.agents, "notes": found.notes});
-        }
-        if !odd.is_empty() {
-            told["odd"] = Value::from(odd);
-        }
-        println!("{told}");
-        return Ok(());
     }
-    odd.iter().for_each(|message| note(message));
-    if let Some(found) = &skills {
-        people(target, found);
-    }
-    if let Some(found) = agents.filter(|found| !found.agents.is_empty() || skills.is_none()) {
-        if skills.is_some() {
-            println!();
-        }
-        list(&found);
-    }
-    Ok(())
 }
 
-/// Whether someone is there who speaks ANP, badly.
-fn matters(error: &ClientError) -> bool {
-    matches!(error.reason, PeerReason::InvalidDocument | PeerReason::TooLarge)
-}
-
-fn people(target: &Target, found: &Discovery) {
+fn people(target: &Target, found: &Discovery, reach: &Reach) {
     found.notes.iter().for_each(|odd| note(odd));
     let skills = &found.index.skills;
-    println!("{}: {} skills", clean(&found.index.provider.name).bold(), skills.len());
+    println!("{}: {}", clean(&found.index.provider.name).bold(), count(skills.len(), "skill"));
     for skill in skills {
         let facts = format!("{}, {}, version {}", skill.capability_type.as_str(), skill.access.as_str(), skill.version);
         println!("\n{}  {}", clean(&skill.id).bold(), facts.dimmed());
         println!("{}", wrapped(&format!("{}: {}", skill.name, skill.description), "  "));
     }
     if let Some(skill) = skills.first() {
+        // A host alone means https:, and http: on this machine; where it is not that, the address says more.
         let host = target.host();
-        let port = host.port().map(|port| format!(":{port}")).unwrap_or_default();
-        let one = format!("{}@{}{port}", skill.id, host.host_str().unwrap_or_default());
-        println!("\n{} nuncio show {}", "next:".dimmed(), clean(&one));
+        let is_usual = address::read(&address::authority(&host)).is_ok_and(|usual| usual == host);
+        let one = match is_usual {
+            true => format!("{}@{}", skill.id, address::authority(&host)),
+            false => skill.descriptor_url.clone(),
+        };
+        next(&one, reach);
     }
 }
 
-fn list(found: &Listing) {
+fn list(found: &Listing, reach: &Reach) {
     found.notes.iter().for_each(|odd| note(odd));
-    println!("{}: {} agents", clean(found.url.host_str().unwrap_or_default()).bold(), found.agents.len());
+    let host = clean(found.url.host_str().unwrap_or_default()).into_owned();
+    println!("{}: {}", host.bold(), count(found.agents.len(), "agent"));
     for agent in &found.agents {
         println!("\n{}", clean(agent.name.as_deref().unwrap_or("?")).bold());
         println!("  {}", clean(agent.url.as_str()).cyan());
     }
     if let Some(agent) = found.agents.first() {
-        println!("\n{} nuncio show {}", "next:".dimmed(), clean(agent.url.as_str()));
+        next(agent.url.as_str(), reach);
     }
+}
+
+fn next(target: &str, reach: &Reach) {
+    println!("\n{} nuncio show {}{}", "next:".dimmed(), word(&clean(target)), reach.again());
+}
+
+fn count(number: usize, what: &str) -> String {
+    format!("{number} {what}{}", if number == 1 { "" } else { "s" })
 }

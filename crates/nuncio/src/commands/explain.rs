@@ -1,11 +1,11 @@
 //! `nuncio explain`.
 
-use anstream::println;
+use anstream::{eprintln, println};
 use nuncio_core::Code;
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
-use crate::output::fault;
+use crate::output::Told;
 
 /// Prints the page of a code, or the list of codes.
 pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
@@ -24,12 +24,11 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
     let Some(code) = Code::parse(&name.to_lowercase()) else {
         let near: Vec<_> =
             Code::ALL.iter().map(|code| code.as_str()).filter(|code| shares_a_word(code, name)).collect();
-        let hint = if near.is_empty() {
-            "`nuncio explain` lists them all".to_owned()
-        } else {
-            format!("perhaps: {}", near.join(", "))
+        let hint = match near.as_slice() {
+            [] => "`nuncio explain` lists them all".to_owned(),
+            near => format!("perhaps: {}. `nuncio explain` lists them all", near.join(", ")),
         };
-        return Err(fault(Code::NotFound, format!("there is no code {name:?}; {hint}")));
+        return unknown(&format!("there is no code {name:?}; {hint}"), json);
     };
     if json {
         println!("{}", json!({"code": code, "page": code.page()}));
@@ -42,6 +41,15 @@ pub(crate) fn run(code: Option<&str>, json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Says that there is no such code. Whoever looks for a page is not sent to that of the next code.
+fn unknown(message: &str, json: bool) -> anyhow::Result<()> {
+    match json {
+        true => println!("{}", json!({"error": message, "code": Code::NotFound})),
+        false => eprintln!("{} {message}", "error:".red().bold()),
+    }
+    Err(Told.into())
 }
 
 /// The first sentence of a code's page, cut to so many characters.

@@ -1,11 +1,13 @@
 //! `nuncio init` and `nuncio lint`: the author's tools.
 
+use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use anstream::println;
 use nuncio_core::Code;
+use nuncio_core::agent::Agent;
 use nuncio_core::declaration::STARTER;
 use nuncio_core::manifest::Presets;
 use nuncio_server::{AgentSource, load_agents};
@@ -64,6 +66,7 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
             fault(Code::AgentFileInvalid, message)
         })?;
     }
+    one_agent_a_skill(declared.iter().map(|(_, declared)| &declared.agent))?;
     if json {
         let agents: Vec<_> = declared
             .iter()
@@ -101,4 +104,20 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// Skill ids are unique across all agents of a server, so those of agents that are served together are.
+fn one_agent_a_skill<'a>(agents: impl Iterator<Item = &'a Agent>) -> anyhow::Result<()> {
+    let (mut taken, mut twice) = (HashMap::new(), Vec::new());
+    for agent in agents {
+        let skills = agent.tools.iter().filter_map(|tool| tool.skill.as_deref()).chain(agent.skill.as_deref());
+        for id in skills.map(|skill| &skill.id) {
+            let first = *taken.entry(id).or_insert(&agent.name);
+            if first != &agent.name {
+                let message = format!("agent {}: the skill id {id} is already used by agent {first}", agent.name);
+                twice.push(format!("{message}; give one of them another `id`"));
+            }
+        }
+    }
+    if twice.is_empty() { Ok(()) } else { Err(fault(Code::AgentFileInvalid, twice.join("\n"))) }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use anstream::println;
 use nuncio_skill::client::oauth::Login;
-use nuncio_skill::client::{Call, Consumer, Credential, Described, Execution, Secret, Target};
+use nuncio_skill::client::{Call, Consumer, Credential, Described, Execution, Secret, Target, check_inputs};
 use nuncio_skill::wire::{AuthType, InvocationContext};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -84,7 +84,9 @@ async fn submit(
     call: &Call,
     proof: &Proof,
 ) -> Result<Execution, nuncio_skill::client::ConsumerError> {
-    if let Some(client_id) = proof.client_id.clone().filter(|_| proof.login) {
+    // Nobody logs in for inputs that do not fit; that they do not is said by the consumer.
+    let fits = || check_inputs(&described.descriptor, &call.inputs).is_ok();
+    if let Some(client_id) = proof.client_id.clone().filter(|_| proof.login && fits()) {
         let client_secret = proof.client_secret.as_deref().map(Secret::new);
         consumer.login(described, &Login { client_id, client_secret, scopes: proof.scopes.clone() }).await?;
     }

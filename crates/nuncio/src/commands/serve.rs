@@ -5,7 +5,7 @@ use std::sync::Arc;
 use anstream::{eprintln, println};
 use nuncio_core::Code;
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, Exposure, ListenOn, ServeOptions, Server, SystemClock, Tls, telemetry};
+use nuncio_server::{AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, telemetry};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -32,7 +32,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let server = Server::start(ServeOptions {
         agents,
         data: flags.data.path,
-        listen: ListenOn::parse(&flags.listen)?,
+        listen: flags.listen,
         settings,
         open: flags.open,
         tls,
@@ -90,10 +90,9 @@ fn greet(server: &Server, url: &str, json: bool) {
         println!("  {name:<7}  {}", format!("{url}{path}").cyan());
     }
     println!();
+    let needs_key = server.exposure().asks_for_keys(server.engine().has_keys());
     match server.exposure() {
-        exposure if exposure.asks_for_keys(server.engine().has_keys()) => {
-            println!("Requests need a key: Authorization: Bearer KEY");
-        }
+        _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),
         Exposure::Open => println!("{} no key needed, as --open says.", "Open to anyone who reaches it:".yellow()),
         Exposure::Loopback | Exposure::Network => {
             println!("Open to this machine, no key needed. `nuncio key create` closes it.");
@@ -102,8 +101,9 @@ fn greet(server: &Server, url: &str, json: bool) {
     if let Some(agent) = agents.first() {
         let tools: Vec<_> = agent.exposed_tools().map(|tool| json!({"name": tool.name, "trust": true})).collect();
         let session = json!({"agent": {"name": agent.name, "tools": tools}});
+        let key = if needs_key { " \\\n    -H 'authorization: Bearer KEY'" } else { "" };
         println!(
-            "\nStart a conversation:\n  curl -s {url}/aap/sessions -H 'content-type: application/json' \\\n    -d '{session}'"
+            "\nStart a conversation:\n  curl -s {url}/aap/sessions -H 'content-type: application/json'{key} \\\n    -d '{session}'"
         );
     }
 }

@@ -6,13 +6,14 @@ use anstream::println;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::{Task as Work, TaskState};
 use nuncio_core::time::Timestamp;
+use nuncio_server::StartError;
 use nuncio_server::admin::Order;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use super::desk::{carry_out, parsed, show};
 use crate::cli::{Doer, Task};
-use crate::output::WrongUsage;
+use crate::output::{WrongUsage, fault};
 
 mod result;
 mod tell;
@@ -32,7 +33,7 @@ pub(crate) async fn run(command: Task, json: bool) -> anyhow::Result<()> {
         }
         Task::Take { id, over, doer } => {
             let order = Order::TaskTake { id: read_id(&id)?, by: name(&doer)?, over };
-            let answer = carry_out(&doer.data.path, order).await?;
+            let answer = asked(&doer, order, &id).await?;
             show(json, &answer, |answer| {
                 println!("Taken, as {}.", holder(answer).bold());
                 println!("{}", format!("next: nuncio task finish {id} …").dimmed());
@@ -40,29 +41,41 @@ pub(crate) async fn run(command: Task, json: bool) -> anyhow::Result<()> {
         }
         Task::GiveBack { id, doer } => {
             let order = Order::TaskGiveBack { id: read_id(&id)?, by: name(&doer)? };
-            let answer = carry_out(&doer.data.path, order).await?;
+            let answer = asked(&doer, order, &id).await?;
             show(json, &answer, |_| println!("Given back: it waits for somebody again."));
         }
         Task::Finish { id, fields, output, doer } => {
-            let (id, by) = (read_id(&id)?, name(&doer)?);
+            let (task, by) = (read_id(&id)?, name(&doer)?);
             let output = match output {
                 Some(text) => from_json(&text)?,
                 None => {
-                    let shown = carry_out(&doer.data.path, Order::TaskShow { id: id.clone() }).await?;
+                    let shown = carry_out(&doer.data.path, Order::TaskShow { id: task.clone() }).await?;
                     let form = Some(&shown["task"]["form"]).filter(|form| !form.is_null());
                     parsed(result::typed(form, &fields))?
                 }
             };
-            let answer = carry_out(&doer.data.path, Order::TaskFinish { id, by, output }).await?;
+            let answer = asked(&doer, Order::TaskFinish { id: task, by, output }, &id).await?;
             show(json, &answer, |_| println!("Finished. Whoever asked for it has the result."));
         }
         Task::Refuse { id, reason, doer } => {
             let order = Order::TaskRefuse { id: read_id(&id)?, by: name(&doer)?, reason: reason.unwrap_or_default() };
-            let answer = carry_out(&doer.data.path, order).await?;
+            let answer = asked(&doer, order, &id).await?;
             show(json, &answer, |_| println!("Refused. Whoever asked for it is told."));
         }
     }
     Ok(())
+}
+
+/// Has something done with a task. Who may take it over is told how.
+async fn asked(doer: &Doer, order: Order, id: &str) -> anyhow::Result<Value> {
+    let refused = |error: anyhow::Error| match error.downcast::<StartError>() {
+        Ok(error) if error.message.ends_with("you can take it over") => {
+            fault(error.code, format!("{}: nuncio task take {id} --over", error.message))
+        }
+        Ok(error) => error.into(),
+        Err(error) => error,
+    };
+    carry_out(&doer.data.path, order).await.map_err(refused)
 }
 
 fn read_id(text: &str) -> anyhow::Result<TaskId> {

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use serde_json::Value;
 
 use crate::home::{Home, SCRIPT};
-use crate::process::nuncio;
+use crate::process::{nuncio, until};
 
 #[test]
 fn the_help_of_every_command_fits_eighty_columns() {
@@ -18,6 +18,9 @@ fn the_help_of_every_command_fits_eighty_columns() {
         for line in ran.stdout.lines() {
             assert!(line.chars().count() <= 80, "{arguments:?}: {line:?}");
         }
+        // An example that was wrapped breaks where it is pasted: what stands below the flags has its own lines.
+        let wide = nuncio(&arguments).env("COLUMNS", "100").run().stdout;
+        assert_eq!(below_the_flags(&ran.stdout), below_the_flags(&wide), "{arguments:?}");
         seen += 1;
         let listed =
             ran.stdout.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
@@ -27,6 +30,10 @@ fn the_help_of_every_command_fits_eighty_columns() {
     }
     assert!(seen >= 20, "only {seen} commands were found");
     println!("{seen} pages of help");
+}
+
+fn below_the_flags(help: &str) -> &str {
+    help.split_once("-h, --help").and_then(|(_, behind)| behind.split_once("\n\n")).map_or("", |(_, below)| below)
 }
 
 #[test]
@@ -72,7 +79,21 @@ fn explain_knows_every_code_it_lists_and_helps_with_one_it_does_not_know() {
     let unknown = nuncio(&["explain", "data_directory"]).run();
     assert_eq!(unknown.status, Some(1));
     assert!(unknown.stderr.contains("data_dir_in_use"), "{unknown:?}");
+    let unknown = nuncio(&["explain", "zzz"]).run();
+    assert!(unknown.stderr.contains("`nuncio explain` lists them all"), "{unknown:?}");
+    assert!(!unknown.stderr.contains("explain not_found"), "{unknown:?}");
     assert_eq!(nuncio(&["--json", "explain", "zzz"]).run().failure().0, "not_found");
+}
+
+#[test]
+fn what_can_stand_instead_of_an_argument_is_named_where_it_is_missing() {
+    for (command, said) in [
+        (&["did", "rotate"][..], "<AGENT|--service|--to <URL>>"),
+        (&["user", "revoke", "ada"], "<NAME> <DEVICE|--all>"),
+    ] {
+        let ran = nuncio(command).run();
+        assert!(ran.status == Some(2) && ran.stderr.contains(said), "{ran:?}");
+    }
 }
 
 #[test]
@@ -113,13 +134,58 @@ fn an_address_that_cannot_be_listened_on_is_named() {
     let held = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = held.local_addr().unwrap().port();
     let (taken, named) = (format!("localhost:{port}"), format!("127.0.0.1:{port}"));
-    let addresses =
-        [(&*taken, &*named), ("7400", "HOST:PORT"), ("localhost:many", "HOST:PORT"), ("192.0.2.1:1", "192.0.2.1:1")];
-    for (listen, named) in addresses {
+    for (listen, named) in [(&*taken, &*named), ("192.0.2.1:1", "192.0.2.1:1")] {
         let (code, message) = home.nuncio(&["--json", "serve", "--listen", listen]).run().failure();
         assert_eq!(code, "listen_failed", "{listen}");
         assert!(message.contains(named), "{listen}: {message}");
     }
+    let no_addresses = [
+        ("7400", "write localhost:7400"),
+        ("localhost", "write HOST:PORT"),
+        ("localhost:99999", "\"99999\" is no port"),
+        ("localhost:many", "from 0 to 65535"),
+    ];
+    for (listen, said) in no_addresses {
+        let ran = home.nuncio(&["serve", "--listen", listen]).run();
+        assert!(ran.status == Some(2) && ran.stderr.contains(said), "{ran:?}");
+    }
+}
+
+#[test]
+fn a_file_that_cannot_be_read_is_named_with_why() {
+    let home = Home::hotel();
+    for command in [&["validate", "nosuch.json"][..], &["show", "a/b@localhost", "--extra-ca", "nosuch.json"]] {
+        let ran = home.nuncio(command).run();
+        let said = "error: nosuch.json cannot be read: No such file or directory (os error 2)\n";
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(1), said), "{command:?}");
+    }
+    let said = home.nuncio(&["--json", "validate", "nosuch.json"]).run();
+    assert!(said.stdout.contains("No such file"), "{said:?}");
+}
+
+#[tokio::test]
+async fn where_keys_are_needed_the_first_command_shows_one() {
+    let home = Home::script();
+    let greeted = async || {
+        let served = home.nuncio(&["serve", SCRIPT, "--listen", "localhost:0"]).typed();
+        until("its greeting", async || served.stdout().contains("    -d '{").then_some(())).await;
+        served.interrupt();
+        served.ended().stdout
+    };
+    let header = "\n    -H 'authorization: Bearer KEY' \\\n    -d '{";
+    assert!(!greeted().await.contains(header));
+    home.key(&[]);
+    let closed = greeted().await;
+    assert!(closed.contains(header), "{closed}");
+}
+
+#[test]
+fn a_folder_without_a_device_is_named_with_the_way_to_make_one() {
+    let home = Home::hotel();
+    let (code, message) = home.nuncio(&["--json", "device", "status", "--home", "empty"]).run().failure();
+    assert_eq!(code, "data_dir_unusable");
+    assert!(message.contains("no device lives in empty yet"), "{message}");
+    assert!(message.contains("nuncio device enrol URL CODE --home empty"), "{message}");
 }
 
 #[test]

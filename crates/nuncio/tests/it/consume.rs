@@ -31,7 +31,7 @@ fn a_hosts_skills_are_listed_for_people_and_programs() {
     let ran = nuncio(&home, &["discover", &stub.host]).run();
     assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{ran:?}");
     for said in
-        ["Provider: 1 skills", "a/b  api, public, version 1.2.0", "  Echo: Says it again,", "next: nuncio show a/b@"]
+        ["Provider: 1 skill\n", "a/b  api, public, version 1.2.0", "  Echo: Says it again,", "next: nuncio show a/b@"]
     {
         assert!(ran.stdout.contains(said), "{said}: {}", ran.stdout);
     }
@@ -110,7 +110,7 @@ fn programs_get_one_event_a_line() {
 #[test]
 fn what_is_wrong_is_said_with_a_status() {
     let (home, stub) = (Home::hotel(), good());
-    for wrong in [&["-i", "times=many"][..], &["-i", "more=1"], &["-i", "text"], &["-i", "{"], &["GET"], &["--login"]] {
+    for wrong in [&["-i", "text"][..], &["-i", "{"], &["GET"], &["--login"]] {
         let ran = invoke(&home, &stub, wrong);
         assert_eq!((ran.status, ran.stdout.as_str()), (Some(2), ""), "{wrong:?}: {ran:?}");
     }
@@ -139,6 +139,26 @@ fn what_is_wrong_is_said_with_a_status() {
     let ran = invoke(&home, &newer, &["-i", "text=x"]);
     assert!(ran.stderr.contains("2.0.0 is not compatible with consumer version 1.0.0"), "{ran:?}");
     assert!(newer.asked("POST /call").is_empty());
+}
+
+#[test]
+fn inputs_that_do_not_fit_are_told_all_at_once_however_they_are_written() {
+    let (home, stub) = (Home::hotel(), good());
+    let typed = ["--json", "-i", "times=many", "-i", "loud=perhaps", "-i", "more=1"];
+    let whole = ["--json", "-i", r#"{"times": "many", "loud": "perhaps", "more": 1}"#];
+    let told = |inputs: &[&str]| {
+        let ran = invoke(&home, &stub, inputs);
+        assert_eq!(ran.status, Some(1), "{ran:?}");
+        serde_json::from_str::<Value>(ran.stdout.lines().last().unwrap()).unwrap()
+    };
+    let said = told(&typed);
+    assert_eq!((&said["code"], &said["reason"]), (&json!("VALIDATION_ERROR"), &json!("bad_inputs")), "{said}");
+    let paths: Vec<_> = said["details"].as_array().unwrap().iter().map(|fault| &fault["path"]).collect();
+    assert_eq!(paths, ["/inputs/text", "/inputs/times", "/inputs/loud", "/inputs/more"], "{said}");
+    assert_eq!(told(&whole)["details"], said["details"]);
+    let ran = invoke(&home, &stub, &["-i", "times=many", "--login", "--client-id", "app"]);
+    assert!(ran.status == Some(1) && ran.stderr.contains("/inputs/times must be number"), "{ran:?}");
+    assert!(stub.asked("POST /call").is_empty(), "nothing was invoked");
 }
 
 #[test]
@@ -319,6 +339,13 @@ fn a_server_of_our_own_is_asked_in_every_way() {
     assert_eq!(ids(&[]), ["script/open", "script/signed"], "what is private is not shown");
     assert_eq!(ids(&["--api-key", &key]), ["script/keyed", "script/open", "script/signed"]);
     assert_eq!(ids(&["--type", "task"]), ["script/signed"]);
+
+    let closed = nuncio(&home, &["discover", host, "--api-key", "bad"]).run();
+    assert!(closed.status == Some(1) && closed.stdout.contains(": 1 agent\n"), "{closed:?}");
+    assert!(closed.stderr.contains("answered 401") && closed.stderr.contains("check the credential"), "{closed:?}");
+    let closed = nuncio(&home, &["--json", "discover", host, "--api-key", "bad"]).run();
+    let told: Value = serde_json::from_str(&closed.stdout).unwrap();
+    assert!(closed.status == Some(1) && told["odd"][0].as_str().unwrap().contains("answered 401"), "{closed:?}");
 
     let ask = |skill: &str, arguments: &[&str]| {
         let target = format!("script/{skill}@{host}");

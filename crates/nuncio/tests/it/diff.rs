@@ -151,7 +151,11 @@ fn what_cannot_be_read_is_status_two() {
     }
     // A document that is JSON but no manifest is judged: breaking.
     fs::write(home.path("list.json"), "[]").unwrap();
-    assert_eq!(home.nuncio(&["diff", "old.json", "list.json"]).run().status, Some(1));
+    let ran = home.nuncio(&["diff", "old.json", "list.json"]).run();
+    assert!(ran.status == Some(1) && ran.stdout.contains("\n  the manifest must be an object"), "{ran:?}");
+    let told = home.nuncio(&["--json", "diff", "old.json", "list.json"]).run();
+    let told: Value = serde_json::from_str(&told.stdout).unwrap();
+    assert!(told["findings"][0]["reason"].as_str().unwrap().contains("must be an object"), "{told}");
 }
 
 #[test]
@@ -208,6 +212,7 @@ fn a_bad_line_is_answered_and_the_rest_goes_on() {
     let wanted = json!([true, "bad_json", "bad_request", "bad_request", "bad_request", true, true, true, true, false]);
     assert_eq!(Value::from(told), wanted);
     assert_eq!(answers[7]["findings"][0]["rule"], "unreadable");
+    assert!(answers[7]["findings"][0]["reason"].as_str().unwrap().starts_with("the document "), "{}", answers[7]);
 }
 
 #[test]

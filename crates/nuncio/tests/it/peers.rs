@@ -84,13 +84,26 @@ fn two_servers_find_verify_negotiate_with_and_call_each_other() {
 }
 
 #[test]
+fn arguments_that_do_not_fit_are_told_all_at_once() {
+    let home = Home::hotel();
+    let hotel = serve(&home);
+    let asked = ["--json", "invoke", &ad(&hotel, "hotel-assistant"), "search_rooms", "-i", "guests=many"];
+    let ran = run(&home, &asked);
+    let told: Value = serde_json::from_str(ran.stdout.lines().last().unwrap()).unwrap();
+    assert_eq!((ran.status, &told["code"]), (Some(1), &json!("invalid_arguments")), "{ran:?}");
+    for said in ["guests", "check_in", "check_out"] {
+        assert!(told["error"].as_str().unwrap().contains(said), "{said}: {told}");
+    }
+}
+
+#[test]
 fn people_see_what_there_is_and_what_was_checked() {
     let home = Home::hotel();
     let hotel = serve(&home);
     let ran = run(&home, &["discover", host(&hotel)]);
     for said in [
         "4 skills",
-        "1 agents",
+        "1 agent\n",
         "Grand Hotel Assistant",
         &format!("next: nuncio show {}", ad(&hotel, "hotel-assistant")),
     ] {

@@ -57,7 +57,7 @@ fn passed(report: &Report) -> Vec<String> {
 }
 
 #[test]
-fn two_skills_of_one_id_keep_the_server_from_starting() {
+fn two_skills_of_one_id_keep_the_server_from_starting_and_lint_says_so_before() {
     let home = Home::hotel();
     for name in ["one", "two"] {
         let skill = "skill = { type = \"task\", id = \"shared/name\" }\n";
@@ -68,6 +68,8 @@ fn two_skills_of_one_id_keep_the_server_from_starting() {
     }
     let (code, message) = home.serve().arg("agents").run().failure();
     assert!(message.contains("shared/name"), "{code}: {message}");
+    assert_eq!(home.desk(&["lint", "agents"]).failure(), (code, message));
+    assert_eq!(home.desk(&["lint", "agents/one"]).json()["agents"][0]["agent"], "one", "alone it is well");
 }
 
 #[tokio::test]

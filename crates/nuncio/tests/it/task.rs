@@ -72,6 +72,8 @@ async fn a_task_is_listed_shown_taken_and_finished_field_by_field() {
     let (code, message) = finish("bob", &["weight_kg=2.5"]).failure();
     assert!(code == "task_closed" && message.contains("ada has taken it"), "{message}");
     assert_eq!(home.desk(&["task", "give-back", &id, "--as", "bob"]).failure().0, "task_closed");
+    let (_, message) = home.desk(&["task", "take", &id, "--as", "bob"]).failure();
+    assert!(message.ends_with(&format!("take it over: nuncio task take {id} --over")), "{message}");
     home.desk(&["task", "take", &id, "--as", "bob", "--over"]).json();
 
     let wrong = finish("bob", &["weight_kg=heavy"]);

@@ -42,6 +42,33 @@ async fn https_is_served_to_whoever_trusts_the_certificate_and_plain_http_is_not
 }
 
 #[test]
+fn the_next_command_goes_where_the_first_one_went() {
+    let home = Home::hotel();
+    certificate(&home);
+    let server = serve(&home).start();
+    let found = home.nuncio(&["discover", server.url(), "--extra-ca", "cert.pem"]).run();
+    assert_eq!(found.status, Some(0), "{found:?}");
+    let next: Vec<_> = found.stdout.lines().filter_map(|line| line.strip_prefix("next: nuncio ")).collect();
+    assert_eq!(next.len(), 2, "one for the skills, one for the agents: {found:?}");
+    for command in next {
+        let ran = home.nuncio(&command.split(' ').collect::<Vec<_>>()).run();
+        assert_eq!((ran.status, ran.stderr.as_str()), (Some(0), ""), "{command}: {ran:?}");
+    }
+
+    let mut chat = home.nuncio(&["chat", server.url(), "--extra-ca", "cert.pem"]).typed();
+    chat.line("/quit");
+    let left = chat.ended();
+    let again = format!("nuncio chat {} --extra-ca cert.pem --session ", server.url());
+    assert!(left.stdout.contains(&again), "{left:?}");
+    let (code, message) = home.nuncio(&["--json", "chat", server.url()]).run().failure();
+    assert_eq!(code, "endpoint_unreachable");
+    assert!(message.contains("its certificate is not accepted: no authority"), "{message}");
+    let plain = server.url().replace("https:", "http:");
+    let ran = home.nuncio(&["chat", &plain]).run();
+    assert!(ran.stderr.contains("at https:") && ran.stderr.contains("explain endpoint_unreachable"), "{ran:?}");
+}
+
+#[test]
 fn a_wrong_certificate_or_key_is_refused_and_named() {
     let home = Home::script();
     certificate(&home);

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use super::clean::clean;
 use super::words::Words;
 use super::wrap::Wrap;
+use crate::output::word;
 
 /// How many characters of a tool's answer are shown.
 const MAX_RESULT: usize = 1000;
@@ -120,10 +121,11 @@ impl Screen {
         self.note(self.words.help_hint);
     }
 
-    pub(super) fn farewell(&mut self, target: &str, session: &str) {
+    /// `again` is the command that leads here, as far as the session is not named.
+    pub(super) fn farewell(&mut self, again: &str, session: &str) {
         if !self.json {
             self.rest();
-            let line = format!("{} nuncio chat {target} --session {session}", self.words.go_on_with);
+            let line = format!("{} {again} --session {}", self.words.go_on_with, word(session));
             println!("{}", clean(&line).dimmed());
         }
     }

@@ -18,7 +18,7 @@ use nuncio_store::Cabinet;
 
 use super::{mcp, told};
 use crate::cli::DeviceHome;
-use crate::output::{WrongUsage, fault};
+use crate::output::{WrongUsage, fault, word};
 
 /// Where it is.
 pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
@@ -73,9 +73,17 @@ fn presets(folder: &Path) -> anyhow::Result<Presets> {
 }
 
 /// The device that lives there.
-pub(super) fn opened(config: DeviceConfig) -> anyhow::Result<Device> {
-    let none = || fault(Code::DataDirUnusable, "no device lives here yet: run `nuncio device enrol URL CODE`");
-    Device::open(config).map_err(told)?.ok_or_else(none)
+pub(super) fn opened(home: &DeviceHome, config: DeviceConfig) -> anyhow::Result<Device> {
+    if let Some(device) = Device::open(config).map_err(told)? {
+        return Ok(device);
+    }
+    let at = home.path.as_ref().map(|path| format!(" --home {}", word(&path.display().to_string())));
+    let message = format!(
+        "no device lives in {} yet; make one with `nuncio device enrol URL CODE{}`, or name another folder with --home",
+        folder_of(home)?.display(),
+        at.unwrap_or_default()
+    );
+    Err(fault(Code::DataDirUnusable, message))
 }
 
 /// What the device can do.

@@ -89,7 +89,7 @@ pub(super) async fn carry_out(home: &DeviceHome, order: Order) -> anyhow::Result
     let took = take(home, Tools::default(), Arc::new(Nobody), async || Ok(asked().await?.map(Taken::Answered))).await?;
     match took {
         Taken::Answered(answer) => Ok(answer),
-        Taken::Ours(config) => Desk { device: opened(*config)?, opener: None }.carry_out(order).await,
+        Taken::Ours(config) => Desk { device: opened(home, *config)?, opener: None }.carry_out(order).await,
     }
 }
 

@@ -6,12 +6,11 @@ use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
 use nuncio_core::json::Unreadable;
-use nuncio_core::judge::Verdict;
 use nuncio_core::{Code, json};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
-use super::{Judge, MAX_BYTES};
+use super::{Judge, Judged, MAX_BYTES};
 use crate::output::{Told, ToldUnread, WrongUsage};
 
 /// Answers every line. What cannot be read is answered too, and told by the status in the end.
@@ -27,9 +26,9 @@ pub(super) fn run(file: &Path, judge: Judge) -> anyhow::Result<()> {
     while let Some(line) = next(&mut lines).map_err(wrong)? {
         let answered = match answer(&line, judge) {
             None => continue,
-            Some(Ok(verdict)) => {
-                breaking |= verdict.breaking;
-                serde_json::to_string(&verdict)?
+            Some(Ok(judged)) => {
+                breaking |= judged.verdict.breaking;
+                judged.json()?
             }
             Some(Err((code, message))) => {
                 unread = true;
@@ -69,7 +68,7 @@ fn next(lines: &mut impl BufRead) -> std::io::Result<Option<Vec<u8>>> {
 }
 
 /// What is to be said to a line; nothing to an empty one.
-fn answer(line: &[u8], judge: Judge) -> Option<Result<Verdict, (Code, String)>> {
+fn answer(line: &[u8], judge: Judge) -> Option<Result<Judged, (Code, String)>> {
     let line = line.trim_ascii();
     if line.is_empty() {
         return None;
@@ -78,7 +77,7 @@ fn answer(line: &[u8], judge: Judge) -> Option<Result<Verdict, (Code, String)>> 
         let message = format!("the line must not have more than {MAX_BYTES} bytes");
         return Some(Err((Code::BodyTooLarge, message)));
     }
-    Some(Pair::read(line).map(|pair| pair.verdict(judge)))
+    Some(Pair::read(line).map(|pair| pair.judged(judge)))
 }
 
 /// A line, whose manifests or schemas are not read yet.
@@ -109,19 +108,19 @@ impl<'a> Pair<'a> {
     }
 
     /// What cannot be held exactly, such as a number beyond all bounds, is as good as not understood: breaking.
-    fn verdict(&self, judge: Judge) -> Verdict {
-        let history: Option<Vec<Value>> = self.history.iter().map(|past| document(past)).collect();
+    fn judged(&self, judge: Judge) -> Judged {
+        let history: Result<Vec<Value>, Unreadable> = self.history.iter().map(|past| document(past)).collect();
         match (document(self.old), document(self.new), history) {
-            (Some(old), Some(new), Some(history)) => judge.verdict(&old, &new, &history),
-            _ => Verdict::unreadable(),
+            (Ok(old), Ok(new), Ok(history)) => judge.judged(&old, &new, &history),
+            (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => Judged::unreadable(&why),
         }
     }
 }
 
-fn document(raw: &RawValue) -> Option<Value> {
+fn document(raw: &RawValue) -> Result<Value, Unreadable> {
     match json::read(raw.get().as_bytes(), MAX_BYTES) {
         // The judge itself says what is too deep for it.
-        Err(Unreadable::TooDeep) => serde_json::from_str(raw.get()).ok(),
-        read => read.ok(),
+        Err(Unreadable::TooDeep) => serde_json::from_str(raw.get()).map_err(|_| Unreadable::TooDeep),
+        read => read,
     }
 }

@@ -1,17 +1,19 @@
 //! A verdict for people: what broke, where, by which call, and who has to be asked again.
 
 use anstream::println;
-use nuncio_core::judge::{Finding, Notice, Verdict};
+use nuncio_core::judge::{Finding, Notice};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
 use super::super::chat::clean::{clean, columns};
-use super::words;
+use super::super::consumer::wrapped;
+use super::{Judged, words};
 
 /// How wide a line may be, its beginning included.
 const WIDTH: usize = 80;
 
-pub(super) fn tell(verdict: &Verdict, old: &str, new: &str) {
+pub(super) fn tell(judged: &Judged, old: &str, new: &str) {
+    let verdict = &judged.verdict;
     let word =
         if verdict.breaking { "breaking".red().bold().to_string() } else { "compatible".green().bold().to_string() };
     println!("{word}  {} → {}", clean(old), clean(new));
@@ -19,9 +21,12 @@ pub(super) fn tell(verdict: &Verdict, old: &str, new: &str) {
         println!("{}", "needs new consent:".bold());
         verdict.scopes_requiring_reauth.iter().for_each(|scope| println!("  {}", cut(&clean(scope), WIDTH - 2)));
     }
-    for finding in &verdict.findings {
+    for (finding, reason) in verdict.findings.iter().zip(&judged.reasons) {
         println!();
         head(finding.rule.as_str(), finding.tool.as_deref(), finding.scope.as_deref(), true);
+        if let Some(reason) = reason {
+            println!("{}", wrapped(reason, "  "));
+        }
         body(&finding.pointer, finding.old.as_ref(), finding.new.as_ref());
         witness(finding);
     }

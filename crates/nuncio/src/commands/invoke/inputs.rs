@@ -14,9 +14,7 @@ const MAX_BYTES: u64 = 1 << 20;
 
 /// Puts all inputs of a skill together; what comes later wins.
 pub(super) fn read(descriptor: &SkillDescriptor, typed: &[String]) -> anyhow::Result<Map<String, Value>> {
-    finish(written(typed)?, |name, text| {
-        typed_input(descriptor, name, text).map_err(|fault| WrongUsage(fault.to_string()))
-    })
+    Ok(finish(written(typed)?, |name, text| typed_input(descriptor, name, text).ok()))
 }
 
 /// An input as it was written.
@@ -54,20 +52,20 @@ pub(super) fn written(typed: &[String]) -> anyhow::Result<Vec<(String, Written)>
     Ok(inputs)
 }
 
-/// Gives every input its type.
+/// Gives every input its type. What cannot be read by it stays the text it is, so that it is told with everything
+/// else that does not fit, and not before it.
 pub(super) fn finish(
     written: Vec<(String, Written)>,
-    typed: impl Fn(&str, &str) -> Result<Value, WrongUsage>,
-) -> anyhow::Result<Map<String, Value>> {
-    let mut inputs = Map::new();
-    for (name, value) in written {
+    typed: impl Fn(&str, &str) -> Option<Value>,
+) -> Map<String, Value> {
+    let read = |(name, value): (String, Written)| {
         let value = match value {
             Written::Json(value) => value,
-            Written::Text(text) => typed(&name, &text)?,
+            Written::Text(text) => typed(&name, &text).unwrap_or_else(|| text.into()),
         };
-        inputs.insert(name, value);
-    }
-    Ok(inputs)
+        (name, value)
+    };
+    written.into_iter().map(read).collect()
 }
 
 fn object(text: &str) -> anyhow::Result<Map<String, Value>> {

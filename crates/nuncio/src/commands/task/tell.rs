@@ -21,13 +21,20 @@ pub(super) fn list(tasks: &[Task], now: Timestamp) {
     for task in tasks {
         println!("{}", task.id.bold());
         row("what", &format!("{} ({})", task.title, task.agent));
-        if let Some(line) = wrapped(&task.instructions, INDENT).into_iter().find(|line| !line.is_empty()) {
-            row("to do", &line);
-        }
+        beginning(&task.instructions).iter().for_each(|line| row("to do", line));
         row("due", &due(task.due, now));
         row("with", &holder(&task.state));
     }
     println!("{}", "more: nuncio task show ID".dimmed());
+}
+
+/// The first line of a text that has any, with a mark where more follows.
+fn beginning(text: &str) -> Option<String> {
+    let lines = |indent| wrapped(text, indent).into_iter().filter(|line| !line.is_empty());
+    if lines(INDENT).count() < 2 {
+        return lines(INDENT).next();
+    }
+    lines(INDENT + 2).next().map(|line| format!("{line} …"))
 }
 
 /// All of one task.
@@ -200,6 +207,17 @@ mod tests {
             assert_eq!(squeezed(&lines.join(" ")), squeezed(text), "nothing is lost");
         }
         assert_eq!(wrapped("a\n\nb", 2), ["a", "", "b"]);
+    }
+
+    #[test]
+    fn a_beginning_says_that_it_is_one() {
+        assert_eq!(beginning("").as_deref(), None);
+        assert_eq!(beginning("\nWeigh it.\n").as_deref(), Some("Weigh it."));
+        assert_eq!(beginning("Weigh it.\nPut it away.").as_deref(), Some("Weigh it. …"));
+        let whole = "x".repeat(WIDTH - INDENT);
+        assert_eq!(beginning(&whole).as_deref(), Some(whole.as_str()));
+        let long = beginning(&"word ".repeat(40)).unwrap();
+        assert!(long.ends_with("word …") && columns(&long) <= WIDTH - INDENT, "{long}");
     }
 
     #[test]

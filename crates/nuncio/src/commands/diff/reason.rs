@@ -1,0 +1,115 @@
+//! Why something of a manifest cannot be understood. The judge says where; those who check manifests say why.
+
+use nuncio_core::judge::{ChangeRule, Finding};
+use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
+use serde_json::Value;
+
+/// What the judge reads of a tool and of a scope; whatever else is wrong with them does not stop it.
+const READ: [&str; 5] = ["name", "permission_scope", "input_schema", "id", "sensitivity"];
+
+/// The faults that stop it.
+const STOPS: [ManifestRule; 6] = [
+    ManifestRule::WrongType,
+    ManifestRule::Missing,
+    ManifestRule::ToolDuplicate,
+    ManifestRule::ScopeDuplicate,
+    ManifestRule::Sensitivity,
+    ManifestRule::SchemaNotObject,
+];
+
+/// Why a finding says that something is unreadable; none for every other finding.
+pub(super) fn of(finding: &Finding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
+    if finding.rule != ChangeRule::Unreadable {
+        return None;
+    }
+    if let Some(found) = &finding.new {
+        return why(new, &place(new, &finding.pointer, found)?);
+    }
+    let found = finding.old.as_ref()?;
+    let mut earlier = [old].into_iter().chain(history.iter().rev());
+    earlier.find_map(|manifest| why(manifest, &place(manifest, &finding.pointer, found)?))
+}
+
+/// Where it stands. Of what an earlier manifest has, only the thing itself is told.
+fn place(manifest: &Value, pointer: &str, found: &Value) -> Option<String> {
+    if !pointer.is_empty() || manifest == found {
+        return Some(pointer.to_owned());
+    }
+    let lists = ["/tools", "/permission_scopes"].into_iter();
+    lists.filter_map(|list| Some((list, manifest.pointer(list)?))).find_map(|(list, value)| match value.as_array() {
+        _ if value == found => Some(list.to_owned()),
+        // The second of two is the one too many.
+        items => items?.iter().rposition(|item| item == found).map(|index| format!("{list}/{index}")),
+    })
+}
+
+fn why(manifest: &Value, place: &str) -> Option<String> {
+    let faults = Manifest::check(manifest.clone(), &Presets::default()).err()?;
+    let stops = |fault: &&ManifestFault| {
+        let field = fault.pointer.strip_prefix(place).map(|field| field.trim_start_matches('/'));
+        // Every schema can be compared, also one of something else than an object.
+        let is_schema = || manifest.pointer(&fault.pointer).is_some_and(|it| it.is_object() || it.is_boolean());
+        STOPS.contains(&fault.rule)
+            && field.is_some_and(|field| field.is_empty() || READ.contains(&field))
+            && (fault.rule != ManifestRule::SchemaNotObject || !is_schema())
+    };
+    let said: Vec<_> = faults.faults().iter().filter(stops).map(ToString::to_string).collect();
+    if said.is_empty() { None } else { Some(said.join("; ")) }
+}
+
+#[cfg(test)]
+mod tests {
+    use nuncio_core::judge::{ChangePolicy, manifests};
+    use serde_json::json;
+
+    use super::*;
+
+    fn good() -> Value {
+        json!({
+            "tools": [{"name": "do_it", "permission_scope": "a:b", "input_schema": {"type": "object"}}],
+            "permission_scopes": [{"id": "a:b", "sensitivity": "low"}],
+        })
+    }
+
+    fn told(old: &Value, new: &Value, history: &[Value]) -> Vec<Option<String>> {
+        let verdict = manifests(Some(old), Some(new), history, &ChangePolicy::default());
+        verdict.findings.iter().map(|finding| of(finding, old, new, history)).collect()
+    }
+
+    #[test]
+    fn whatever_cannot_be_read_says_why() {
+        let tool = good()["tools"][0].clone();
+        let scope = good()["permission_scopes"][0].clone();
+        for (place, value, said) in [
+            ("", json!([]), "the manifest must be an object"),
+            ("/tools", json!({}), "/tools: must be a list"),
+            ("/tools/0", json!(7), "/tools/0: "),
+            ("/tools/0/name", json!(7), "/tools/0/name: must be a text"),
+            ("/tools/0/permission_scope", Value::Null, "/tools/0/permission_scope: must be a text"),
+            ("/tools/0/input_schema", json!("x"), "/tools/0/input_schema: "),
+            ("/permission_scopes/0/sensitivity", json!("extreme"), "must be \"low\", \"medium\" or \"high\""),
+            ("/tools", json!([{"name": "do_it", "input_schema": {}}]), "/tools/0/permission_scope: must be there"),
+            ("/tools", json!([tool, tool]), "/tools/1/name: is the name of a tool above already"),
+            ("/permission_scopes", json!([scope, scope]), "/permission_scopes/1/id: is declared above already"),
+        ] {
+            let mut bad = good();
+            *bad.pointer_mut(place).unwrap() = value;
+            for why in told(&good(), &bad, &[]).into_iter().chain(told(&bad, &good(), &[])) {
+                let why = why.unwrap_or_else(|| panic!("{place}: no reason"));
+                assert!(why.contains(said) && !why.contains("; /"), "{place}: {why}");
+            }
+        }
+    }
+
+    #[test]
+    fn an_earlier_manifest_says_why_too_and_other_findings_need_no_reason() {
+        let (mut more, mut past) = (good(), good());
+        more["tools"][0]["input_schema"]["required"] = json!(["a"]);
+        more["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "c:d", "sensitivity": "low"}));
+        past["tools"][0].as_object_mut().unwrap().remove("name");
+        let reasons = told(&good(), &more, &[past]);
+        assert!(reasons.contains(&None), "{reasons:?}");
+        let said = Some("/tools/0/name: must be there".to_owned());
+        assert!(reasons.contains(&said), "{reasons:?}");
+    }
+}
