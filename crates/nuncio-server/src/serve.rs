@@ -43,7 +43,7 @@ use crate::listen::{Acceptor, raise_descriptor_limit};
 use crate::messages::{self, Messages};
 use crate::metrics::Metrics;
 use crate::registry;
-use crate::settings::Settings;
+use crate::settings::{RelaySetting, Settings};
 use crate::system::SystemEntropy;
 use crate::webhooks::{Signer, Webhooks, errands};
 
@@ -310,6 +310,11 @@ impl Server {
         let mut publisher =
             Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone());
         publisher.refresh().await?;
+        let served = engine.agents();
+        let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);
+        for RelaySetting { agent, .. } in settings.a2h.relay.iter().filter(unknown) {
+            tracing::warn!(%agent, "[[a2h.relay]] names an agent that is not served here");
+        }
         let owed = engine.resume_answers().await?;
         if owed > 0 {
             tracing::info!(answers = owed, "answers are still to be sent");

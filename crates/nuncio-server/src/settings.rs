@@ -2,6 +2,7 @@
 //!
 //! A key `limits.body_bytes` is the variable `NUNCIO_LIMITS_BODY_BYTES`. Variables win over the file.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::Path;
@@ -316,14 +317,22 @@ impl Settings {
             Err(error) if error.kind() == ErrorKind::NotFound && !required => Table::new(),
             Err(error) => return Err(wrong(format!("{} cannot be read: {error}", file.display()))),
         };
+        let mut variables = BTreeMap::new();
         for key in KEYS {
             let name = format!("NUNCIO_{}", key.to_uppercase().replace('.', "_"));
             if let Some(text) = variable(&name) {
                 put(&mut table, key, read_variable(key, &text));
+                variables.insert(*key, name);
             }
         }
-        let settings: Self = serde_path_to_error::deserialize(table)
-            .map_err(|error| wrong(format!("{}: {}: {}", file.display(), error.path(), error.inner().message())))?;
+        let settings: Self = serde_path_to_error::deserialize(table).map_err(|error| {
+            let (key, why) = (error.path().to_string(), error.inner().message());
+            let place = match variables.get(key.as_str()) {
+                Some(name) => name.clone(),
+                None => format!("{}: {key}", file.display()),
+            };
+            wrong(format!("{place}: {}", why.replace("expected usize", "expected a whole number")))
+        })?;
         settings.check().map_err(wrong)?;
         Ok(settings)
     }
@@ -425,9 +434,24 @@ mod tests {
     }
 
     #[test]
+    fn every_setting_stands_in_its_page() {
+        let page = include_str!("../../../docs/settings.md");
+        let said = |key: &&&str| {
+            let (table, name) = key.rsplit_once('.').unwrap_or(("", key));
+            let begin = if table.is_empty() { Some(0) } else { page.find(&format!("[{table}]")) };
+            let listed = |page: &str| page.lines().any(|line| line.trim_start_matches(['#', ' ']).starts_with(name));
+            begin.is_some_and(|begin| listed(&page[begin..])) || page.contains(&format!("[[{name}]]"))
+        };
+        let missing: Vec<_> = KEYS.iter().filter(|key| !said(key)).collect();
+        assert!(missing.is_empty(), "docs/settings.md does not say {missing:?}");
+    }
+
+    #[test]
     fn a_wrong_setting_is_named() {
         assert!(load("[limits]\nturn_step = 5", &[]).unwrap_err().contains("turn_step"));
-        assert!(load("", &[("NUNCIO_LIMITS_TURN_STEPS", "many")]).unwrap_err().contains("limits.turn_steps"));
+        let wrong = load("", &[("NUNCIO_LIMITS_BODY_BYTES", "many")]).unwrap_err();
+        assert_eq!(wrong, "NUNCIO_LIMITS_BODY_BYTES: invalid type: string \"many\", expected a whole number");
+        assert!(load("[limits]\nbody_bytes = []", &[]).unwrap_err().starts_with("nuncio.toml: limits.body_bytes: "));
         assert_eq!(load("[limits]\ncalls_per_tool = 0", &[]).unwrap_err(), "limits.calls_per_tool must be at least 1");
         assert!(load("[[grant]]\nprincipal = \"root\"", &[]).unwrap_err().contains("grant[0].principal"));
     }

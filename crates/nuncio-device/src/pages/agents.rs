@@ -242,7 +242,7 @@ fn unknown(visit: &Visit) -> Response {
 
 /// The page again, with what went wrong.
 async fn wrong(pages: &Pages, visit: &Visit, agent: &AgentId, error: &DeviceError) -> Response {
-    one(pages, visit, agent, None, Some(nuncio_core::text::plain(&error.message))).await
+    one(pages, visit, agent, None, Some(visit.text.trouble(error))).await
 }
 
 fn done(visit: &Visit, agent: &AgentId, what: &str) -> Response {

@@ -141,7 +141,7 @@ async fn page(
 /// What did not work, above the page.
 async fn wrong(pages: &Pages, visit: &Visit, error: &DeviceError) -> Response {
     tracing::warn!(code = %error.code, %error, "my devices");
-    page(pages, visit, None, Some((StatusCode::CONFLICT, plain(&error.message)))).await
+    page(pages, visit, None, Some((StatusCode::CONFLICT, visit.text.trouble(error)))).await
 }
 
 /// `POST /devices/invite`

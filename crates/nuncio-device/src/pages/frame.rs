@@ -151,8 +151,7 @@ impl Visit {
     /// What went wrong, as a page.
     pub(super) fn failed(&self, error: &DeviceError) -> Response {
         tracing::warn!(code = %error.code, %error, "a page of the device");
-        let why = nuncio_core::text::plain(&error.message);
-        self.message(StatusCode::BAD_GATEWAY, &self.text.frame.failed, &why)
+        self.message(StatusCode::BAD_GATEWAY, &self.text.frame.failed, &self.text.trouble(error))
     }
 
     /// The page for somebody who has left.

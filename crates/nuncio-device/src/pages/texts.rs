@@ -5,8 +5,11 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::text::plain;
 use nuncio_pages::texts;
 use serde::Deserialize;
+
+use crate::error::DeviceError;
 
 texts! {
     /// What is around every page.
@@ -135,10 +138,20 @@ pub(super) struct Texts {
     pub(super) welcome: WelcomeTexts,
     /// Why calls were refused or failed, by the words of the protocol.
     pub(super) reason: BTreeMap<String, String>,
+    /// What went wrong, by its code.
+    trouble: BTreeMap<String, String>,
     /// What each kind of change means.
     pub(super) rule: BTreeMap<String, String>,
     /// What the scripts say, by the names they ask for.
     pub(super) script: BTreeMap<String, String>,
+}
+
+impl Texts {
+    /// What went wrong, for people; what has no words of ours is told in its own.
+    pub(super) fn trouble(&self, error: &DeviceError) -> String {
+        let words = self.trouble.get(error.code.as_str());
+        words.map_or_else(|| plain(&error.message), |words| format!("{words} ({})", error.code))
+    }
 }
 
 nuncio_pages::catalogs!(Texts);
@@ -166,5 +179,19 @@ mod tests {
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
         let rules: BTreeSet<_> = changes.chain(schemas).chain(notices).map(str::to_owned).collect();
         assert_eq!(Texts::of(Language::English).rule.keys().cloned().collect::<BTreeSet<_>>(), rules);
+    }
+
+    #[test]
+    fn trouble_has_words_by_codes_that_exist() {
+        for code in Texts::of(Language::Chinese).trouble.keys() {
+            assert!(nuncio_core::Code::parse(code).is_some(), "{code}");
+        }
+        let far = DeviceError::new(nuncio_core::Code::EndpointUnreachable, "tcp connect error (os error 111)");
+        assert_eq!(
+            Texts::of(Language::Chinese).trouble(&far),
+            "无法连接中继。请检查地址和网络，然后重试。 (endpoint_unreachable)"
+        );
+        let odd = DeviceError::new(nuncio_core::Code::Internal, "odd\u{202e}");
+        assert_eq!(Texts::of(Language::English).trouble(&odd), "odd ");
     }
 }

@@ -215,7 +215,7 @@ impl Hall {
             Err(_) if self.done.is_cancelled() => {}
             Err(error) => {
                 tracing::warn!(code = %error.code, %error, "no device yet");
-                return page(visit, Filled::again(sent), Some((StatusCode::CONFLICT, plain(&error.message))));
+                return page(visit, Filled::again(sent), Some((StatusCode::CONFLICT, visit.text.trouble(&error))));
             }
         }
         see(&visit.to(DEVICES))

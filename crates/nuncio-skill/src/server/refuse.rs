@@ -135,7 +135,9 @@ impl SkillError {
             Full::Server => ("server", "this server has too many executions that are not over"),
         };
         let body = ErrorResponse::new(ErrorCode::EndpointUnreachable, message);
-        let body = body.with_details(json!({"reason": Code::QueueFull, "of": of})).with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
+        let body = body
+            .with_details(json!({"reason": Code::QueueFull, "of": of}))
+            .with_retry(error::RETRY_MS, error::RETRY_ATTEMPTS);
         Self::new(429, body).with_retry_after()
     }
 

@@ -134,11 +134,13 @@ fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: boo
 /// Who answers questions.
 fn prompt(tty: bool, policy: Option<&Path>, pages: Option<&Pages>) -> anyhow::Result<Arc<dyn Prompt>> {
     let Some(file) = policy else {
-        return Ok(match (tty.then(|| Arc::new(Terminal::new()) as Arc<dyn Prompt>), pages.map(Pages::prompt)) {
-            (Some(terminal), Some(pages)) => Arc::new(Either(terminal, pages)),
-            (Some(one), None) | (None, Some(one)) => one,
-            (None, None) => Arc::new(Nobody),
-        });
+        return Ok(
+            match (tty.then(|| Arc::new(Terminal::new(pages.is_none())) as Arc<dyn Prompt>), pages.map(Pages::prompt)) {
+                (Some(terminal), Some(pages)) => Arc::new(Either(terminal, pages)),
+                (Some(one), None) | (None, Some(one)) => one,
+                (None, None) => Arc::new(Nobody),
+            },
+        );
     };
     let unusable = |why: &dyn std::fmt::Display| WrongUsage(format!("{}: {why}", file.display()));
     let text = std::fs::read_to_string(file).map_err(|why| unusable(&why))?;

@@ -178,7 +178,9 @@ impl<'a> Message<'a> {
                 return;
             }
         }
-        let open = self.open(|form| matches!(form, Form::Integer));
+        // A bare number does not overrule what was said before: it may name something else.
+        let mut open = self.open(|form| matches!(form, Form::Integer));
+        open.retain(|gap| self.remembered(gap).is_none());
         numbers.retain(|number| number.is_free);
         if numbers.len() == open.len() {
             for (gap, number) in open.iter().zip(&numbers) {
@@ -198,9 +200,13 @@ impl<'a> Message<'a> {
         }
     }
 
+    /// What earlier intents said for a slot that remembers.
+    fn remembered(&self, gap: &Gap) -> Option<&'a String> {
+        self.search.memory?.get(gap.name()).filter(|value| gap.slot.remember && fits(gap, value))
+    }
+
     /// Fills slots that remember from what earlier intents were about, and tells which.
     fn recall(&mut self, form: fn(&Form) -> bool) -> BTreeSet<String> {
-        let Some(memory) = self.search.memory else { return BTreeSet::new() };
         let dated = self
             .search
             .wish
@@ -210,12 +216,8 @@ impl<'a> Message<'a> {
         let mut recalled = BTreeSet::new();
         for gap in self.open(form) {
             let is_late_date = dated && matches!(gap.form, Form::Date);
-            let Some(value) =
-                memory.get(gap.name()).filter(|value| gap.slot.remember && !is_late_date && fits(gap, value))
-            else {
-                continue;
-            };
-            self.set(gap, value.clone());
+            let Some(value) = self.remembered(gap).filter(|_| !is_late_date).cloned() else { continue };
+            self.set(gap, value);
             recalled.insert(gap.name().to_owned());
         }
         recalled

@@ -159,7 +159,7 @@ impl Answers {
         user: &mut Input,
     ) -> Option<Word> {
         let words = screen.words();
-        let question = format!("{} {tool}? {}: ", words.allow, words.choices);
+        let question = format!("{} {}: ", words.allow.replace("{tool}", tool.as_str()), words.choices);
         loop {
             let Heard::Line(line) = user.answer(screen, &question).await else { return None };
             let line = line.trim();

@@ -48,7 +48,7 @@ const ENGLISH: Words = Words {
     max_tokens: "The model's limit was reached.",
     refusal: "The agent refused.",
     failed: "The turn failed:",
-    allow: "Allow",
+    allow: "Allow {tool}?",
     choices: "[y]es once / [a]lways this session / [n]o (reason)",
     again: "Please answer y, a, or n with a reason if you like.",
     still_running: "The last turn still runs; this is what it says:",
@@ -68,29 +68,29 @@ const ENGLISH: Words = Words {
 
 const CHINESE: Words = Words {
     you: "你> ",
-    talking_to: "正在对话:",
-    help_hint: "输入 /help 查看说明;Ctrl-C 停止智能体,Ctrl-D 退出。",
-    help: "/help      本说明\n/tools     本次会话的工具\n/history   已有的对话\n/session   会话编号\n/new       重新开始\n/quit      退出,也可用 Ctrl-D\nCtrl-C 停止智能体,不退出程序。",
+    talking_to: "正在对话：",
+    help_hint: "输入 /help 查看说明；Ctrl-C 停止智能体，Ctrl-D 退出。",
+    help: "/help      本说明\n/tools     本次会话的工具\n/history   已有的对话\n/session   会话编号\n/new       重新开始\n/quit      退出，也可用 Ctrl-D\nCtrl-C 停止智能体，不退出程序。",
     again_to_leave: "再按一次 Ctrl-C 退出。",
     stopping: "正在停止。",
     stopped: "已停止。",
-    cannot_stop: "服务器不能停止本轮;我们不再接收。",
-    interrupted: "连接中断,正在继续。",
-    incomplete: "服务器没有说明本轮如何结束;以上是收到的内容。",
+    cannot_stop: "服务器不能停止本轮；我们不再接收。",
+    interrupted: "连接中断，正在继续。",
+    incomplete: "服务器没有说明本轮如何结束；以上是收到的内容。",
     max_tokens: "已达到模型的上限。",
     refusal: "智能体拒绝回答。",
-    failed: "本轮失败:",
-    allow: "允许",
-    choices: "[y] 允许一次 / [a] 本会话始终允许 / [n] 拒绝(理由)",
-    again: "请回答 y、a,或 n(可附理由)。",
-    still_running: "上一轮仍在进行,内容如下:",
-    left_unanswered: "调用尚未答复;您的下一条消息会放弃它们。",
-    key_in_clear: "警告:密钥将通过明文 http 发送,可能被他人看到。",
+    failed: "本轮失败：",
+    allow: "允许 {tool}？",
+    choices: "[y] 允许一次 / [a] 本会话始终允许 / [n] 拒绝（理由）",
+    again: "请回答 y、a，或 n（可附理由）。",
+    still_running: "上一轮仍在进行，内容如下：",
+    left_unanswered: "调用尚未答复；您的下一条消息会放弃它们。",
+    key_in_clear: "警告：密钥将通过明文 http 发送，可能被他人看到。",
     session: "会话",
-    go_on_with: "以后继续:",
-    unknown_command: "不是命令;/help 列出全部命令。",
-    their_tools: "智能体的工具:",
-    your_tools: "您的工具:",
+    go_on_with: "以后继续：",
+    unknown_command: "不是命令；/help 列出全部命令。",
+    their_tools: "智能体的工具：",
+    your_tools: "您的工具：",
     no_tools: "没有工具。",
     trusted: "无需询问",
     asked: "先询问",
@@ -116,9 +116,9 @@ mod tests {
 
     #[test]
     fn chinese_for_those_who_set_it() {
-        assert_eq!(Words::of(Some("zh_CN.UTF-8")).allow, "允许");
-        assert_eq!(Words::of(Some("C.UTF-8")).allow, "Allow");
-        assert_eq!(Words::of(None).allow, "Allow");
+        assert_eq!(Words::of(Some("zh_CN.UTF-8")).allow, "允许 {tool}？");
+        assert_eq!(Words::of(Some("C.UTF-8")).allow, "Allow {tool}?");
+        assert_eq!(Words::of(None).allow, "Allow {tool}?");
     }
 
     #[test]

@@ -7,6 +7,8 @@ use anstream::eprintln;
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
 use nuncio_device::prompt::{Prompt, Question, Said, Verified};
+use nuncio_engine::ports::Clock as _;
+use nuncio_server::SystemClock;
 use owo_colors::OwoColorize as _;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
@@ -17,12 +19,14 @@ const TOO_SOON: Duration = Duration::from_millis(500);
 /// Whoever sits at the terminal.
 #[derive(Debug)]
 pub(super) struct Terminal {
+    /// Whether nobody is asked anywhere else: then whoever leaves has said no.
+    alone: bool,
     /// What was typed, and when. Held while a question is open: the next one waits.
     lines: Mutex<mpsc::UnboundedReceiver<(Instant, String)>>,
 }
 
 impl Terminal {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(alone: bool) -> Self {
         let (tell, lines) = mpsc::unbounded_channel();
         // A thread of its own: a line that is being waited for must not keep the program from ending.
         std::thread::spawn(move || {
@@ -32,7 +36,18 @@ impl Terminal {
                 }
             }
         });
-        Self { lines: Mutex::new(lines) }
+        Self { alone, lines: Mutex::new(lines) }
+    }
+}
+
+/// Says that a question is gone, unless it was answered here.
+struct Open<'a>(Option<&'a Question>);
+
+impl Drop for Open<'_> {
+    fn drop(&mut self) {
+        if let Some(question) = self.0 {
+            eprintln!("{} {}: too late, or answered elsewhere.", question.agent_name, question.tool);
+        }
     }
 }
 
@@ -42,17 +57,21 @@ impl Prompt for Terminal {
         let mut lines = self.lines.lock().await;
         show(question);
         let shown = Instant::now();
-        loop {
+        let mut open = Open(Some(question));
+        let said = loop {
             match lines.recv().await {
-                Some((typed, _)) if typed < shown + TOO_SOON => {}
+                Some((typed, _)) if typed < shown + TOO_SOON => eprintln!("That was too soon to be meant for this."),
                 Some((_, line)) => {
                     let yes = matches!(line.trim().to_lowercase().as_str(), "y" | "yes");
-                    return if yes { Said::Yes } else { Said::No };
+                    break if yes { Said::Yes } else { Said::No };
                 }
                 // Nobody sits there any more.
-                None => return Said::No,
+                None if self.alone => break Said::No,
+                None => std::future::pending().await,
             }
-        }
+        };
+        open.0 = None;
+        said
     }
 }
 
@@ -81,7 +100,8 @@ fn show(question: &Question) {
         Sensitivity::Low | Sensitivity::High => "Allow this once?",
         Sensitivity::Medium => "Allow it, and more of it here within 24 hours of the last?",
     };
-    eprintln!("{allow} {} ", "[y/N, 30 seconds]".dimmed());
+    let left = SystemClock.now().until(question.until).as_secs();
+    eprintln!("{allow} {} ", format!("[y/N, {left} seconds]").dimmed());
 }
 
 #[cfg(test)]
@@ -113,7 +133,7 @@ mod tests {
             sensitivity: Sensitivity::Medium,
             until: Timestamp::from_millis(0),
         };
-        Terminal { lines: Mutex::new(lines) }.ask(&question).await
+        Terminal { alone: true, lines: Mutex::new(lines) }.ask(&question).await
     }
 
     #[tokio::test]

@@ -80,7 +80,8 @@ async fn the_second_of_two_clicks_answers_no_call_that_slid_under_the_pointer() 
     ada.allow(&["location:read"]).await;
     ada.go("/").await;
     let answer = ada.call_all(&[call("c1", "where_am_i", json!({})), call("c2", "where_am_i", json!({}))]);
-    let ready = "[...document.querySelectorAll('[data-part=allow]')].filter((it) => it.ariaDisabled === 'false').length";
+    let ready =
+        "[...document.querySelectorAll('[data-part=allow]')].filter((it) => it.ariaDisabled === 'false').length";
     ada.browser.until(&format!("{ready} === 2")).await;
     // The moment the first is gone the other is clicked.
     ada.browser
