@@ -35,8 +35,14 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     if file.exists() {
         return Err(failed(ErrorKind::AlreadyExists.into()));
     }
-    let draft = draft::make(options).await?;
+    let made = !folder.exists();
     std::fs::create_dir_all(folder).map_err(failed)?;
+    let draft = draft::make(options).await.inspect_err(|_| {
+        // What came to nothing leaves no folder behind.
+        if made {
+            let _ = std::fs::remove_dir(folder);
+        }
+    })?;
     let text = draft.as_ref().map_or(STARTER, |draft| &draft.text);
     let mut out = OpenOptions::new().write(true).create_new(true).open(&file).map_err(failed)?;
     out.write_all(text.as_bytes()).map_err(failed)?;

@@ -103,7 +103,7 @@ fn programs_get_one_event_a_line() {
     let ran = invoke(&home, &stub, &["--no-wait", "-i", "text=x"]);
     assert_eq!((ran.status, ran.stdout.as_str()), (Some(0), "e-1\n"));
     let prefer = |place: usize| stub.asked("POST /call")[place].header("prefer").map(str::to_owned);
-    assert_eq!((prefer(0).as_deref(), prefer(1).as_deref()), (Some("wait=10"), Some("respond-async")));
+    assert_eq!((prefer(0).as_deref(), prefer(1).as_deref()), (Some("wait=1"), Some("respond-async")));
     assert!(ran.stderr.contains(&format!("status: http://{}/status/e-1", stub.host)), "{ran:?}");
 }
 
