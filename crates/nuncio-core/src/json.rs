@@ -53,6 +53,22 @@ pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, Unreadable> {
     if repeated.is_empty() { Ok(value) } else { Err(Unreadable::Repeated(repeated)) }
 }
 
+/// A content type without what follows it, such as a character set.
+#[must_use]
+pub fn essence(content_type: &str) -> &str {
+    content_type.split(';').next().unwrap_or_default().trim()
+}
+
+/// Whether what is of that content type is JSON.
+#[must_use]
+pub fn is_json(content_type: &str) -> bool {
+    let (kind, subtype) = essence(content_type).split_once('/').unwrap_or_default();
+    let suffixed =
+        |subtype: &str| subtype.rsplit_once('+').is_some_and(|(name, suffix)| !name.is_empty() && suffix == "json");
+    kind.eq_ignore_ascii_case("application")
+        && (subtype.eq_ignore_ascii_case("json") || suffixed(&subtype.to_ascii_lowercase()))
+}
+
 /// A JSON pointer to `name` in what `path` points to.
 #[must_use]
 pub fn pointer(path: &str, name: &str) -> String {
@@ -60,15 +76,20 @@ pub fn pointer(path: &str, name: &str) -> String {
 }
 
 /// A place in a document, written as a pointer only when it is told.
-#[derive(Clone, Copy)]
-enum Place<'a> {
+#[derive(Debug, Clone, Copy)]
+pub enum Place<'a> {
+    /// The whole.
     Root,
+    /// A field of what is there.
     Field(&'a Place<'a>, &'a str),
+    /// An item of what is there.
     Item(&'a Place<'a>, usize),
 }
 
 impl Place<'_> {
-    fn pointer(&self) -> String {
+    /// As a JSON pointer.
+    #[must_use]
+    pub fn pointer(&self) -> String {
         match self {
             Self::Root => String::new(),
             Self::Field(above, name) => pointer(&above.pointer(), name),
@@ -209,5 +230,17 @@ mod tests {
         assert!(read(b"\"\xff\"", 1000).is_err());
         let big = read(b"[18446744073709551615, -9223372036854775808, 9007199254740993]", 1000).unwrap();
         assert_eq!(big.to_string(), "[18446744073709551615,-9223372036854775808,9007199254740993]");
+    }
+
+    #[test]
+    fn json_is_known_by_its_name() {
+        for good in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
+            assert!(is_json(good), "{good}");
+        }
+        for bad in
+            ["", "text/json", "application/jsonp", "application/+json", "json", "text/plain", "application/x-json"]
+        {
+            assert!(!is_json(bad), "{bad}");
+        }
     }
 }

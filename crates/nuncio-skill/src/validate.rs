@@ -19,8 +19,8 @@
 //! http(s) URL are errors too: ignored, they would do harm.
 
 mod lint;
-mod place;
 mod shape;
+mod shown;
 mod version;
 
 use std::sync::LazyLock;
@@ -34,9 +34,9 @@ use serde_json::Value;
 
 pub use nuncio_core::report::{Fault, MAX_FAULTS};
 #[cfg(feature = "server")]
-pub(crate) use place::shown;
+pub(crate) use shown::shown;
 #[cfg(feature = "client")]
-pub(crate) use place::type_name;
+pub(crate) use shown::type_name;
 pub use version::{Incompatible, VersionRule, compatibility, declared_protocol};
 
 use crate::schema::{self, Published, published};

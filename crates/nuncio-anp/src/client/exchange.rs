@@ -139,9 +139,9 @@ pub(super) fn good<'a>(url: &Url, answer: &'a Incoming, signed: bool) -> Result<
         return Err(turned_away(url, answer, signed));
     }
     let kind = answer.header("content-type").unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence != "application/json" && !(essence.starts_with("application/") && essence.ends_with("+json")) {
-        let said = if essence.is_empty() { "no type".to_owned() } else { plain(&essence) };
+    if !json::is_json(kind) {
+        let essence = json::essence(kind);
+        let said = if essence.is_empty() { "no type".to_owned() } else { plain(essence) };
         let message = format!("{} answered with {said}, where it must be application/json", shown(url));
         return Err(ClientError::new(Reason::WrongType, message).details(json!({"content_type": said})));
     }

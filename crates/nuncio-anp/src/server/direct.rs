@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
+use nuncio_core::json::{essence, is_json};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
@@ -99,9 +100,8 @@ impl Anp {
 /// What is said: exactly one of three shapes, the one its type asks for (P3 §6).
 fn text(request: &AnpRequest, content_type: &str) -> Result<String, RpcError> {
     let wrong = |message: &str| RpcError::new(ErrorCode::InvalidPayloadShape).saying(message);
-    let kind = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    let is_text = kind == "text/plain";
-    let is_json = kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"));
+    let is_text = essence(content_type).eq_ignore_ascii_case("text/plain");
+    let is_json = is_json(content_type);
     if !is_text && !is_json {
         return Err(RpcError::new(ErrorCode::UnsupportedContentType).saying("only text and JSON are read here"));
     }

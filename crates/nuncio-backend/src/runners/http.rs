@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nuncio_core::agent::{HttpMethod, HttpRun};
+use nuncio_core::json::{essence, is_json};
 use nuncio_core::template::Place;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
@@ -109,7 +110,7 @@ fn failure(pin: &Pin<'_>, error: FetchError) -> RunError {
 
 fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
     let kind = answer.header("content-type").unwrap_or_default();
-    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    let essence = essence(kind);
     if !(200..300).contains(&answer.status) {
         let status = http::StatusCode::from_u16(answer.status)
             .map_or_else(|_| answer.status.to_string(), |status| status.to_string());
@@ -126,7 +127,7 @@ fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
     if answer.status == 204 || answer.body.is_empty() {
         return Ok(ToolOutput::default());
     }
-    let says_json = essence == "application/json" || essence.ends_with("+json");
+    let says_json = is_json(kind);
     match serde_json::from_slice(&answer.body) {
         Ok(value) if says_json || essence.is_empty() => return Ok(ToolOutput::json(value)),
         Err(error) if says_json => return Err(format!("{pin} answered with JSON that cannot be read: {error}")),
@@ -137,7 +138,7 @@ fn outcome(pin: &Pin<'_>, answer: &Incoming) -> Result<ToolOutput, String> {
         Err(_) => Err(format!(
             "{pin} answered with {} bytes of {}, which is no text",
             answer.body.len(),
-            if essence.is_empty() { "something" } else { &essence }
+            if essence.is_empty() { "something" } else { essence }
         )),
     }
 }

@@ -31,7 +31,8 @@ impl Folders {
     /// One of them is no folder.
     pub fn new(folders: impl IntoIterator<Item = PathBuf>) -> Result<Self, std::io::Error> {
         let real = |folder: PathBuf| {
-            let real = folder.canonicalize()?;
+            let named = |why: std::io::Error| std::io::Error::new(why.kind(), format!("{}: {why}", folder.display()));
+            let real = folder.canonicalize().map_err(named)?;
             match real.is_dir() {
                 true => Ok(real),
                 false => Err(std::io::Error::other(format!("{} is no folder", folder.display()))),

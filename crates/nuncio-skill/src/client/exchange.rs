@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use bytes::Bytes;
+use nuncio_core::json::{essence, is_json, read};
 use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing};
 use serde_json::{Value, json};
 use url::Url;
@@ -99,14 +100,14 @@ impl Consumer {
             return Err(refusal(url, answer.status, &answer.body, retry_after(answer, self.clock.now())));
         }
         let kind = answer.header("content-type").unwrap_or_default();
-        let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-        if essence != "application/json" && !(essence.starts_with("application/") && essence.ends_with("+json")) {
-            let said = if essence.is_empty() { "no type".to_owned() } else { plain(&essence) };
+        if !is_json(kind) {
+            let essence = essence(kind);
+            let said = if essence.is_empty() { "no type".to_owned() } else { plain(essence) };
             let message =
                 format!("{} answered with {said}, where a {} is application/json", shown(url), T::KIND.name());
             return Err(ConsumerError::new(Reason::WrongType, message).details(json!({"content_type": said})));
         }
-        nuncio_core::json::read(&answer.body, T::KIND.max_bytes())
+        read(&answer.body, T::KIND.max_bytes())
             .map_err(|why| ConsumerError::invalid(url, &Report::unreadable(T::KIND, &why)))
     }
 }

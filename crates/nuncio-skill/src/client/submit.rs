@@ -243,8 +243,7 @@ fn context_headers(context: &InvocationContext) -> Vec<(String, String)> {
 /// The type of a request's body, which must be some JSON: we write no other.
 fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
     let kind = descriptor.endpoint.content_type();
-    let essence = kind.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    if essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json")) {
+    if nuncio_core::json::is_json(kind) {
         return Ok(kind.to_owned());
     }
     let message = format!("the skill takes requests as {:?}; only JSON is written here", plain(kind));

@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use nuncio_core::address;
 use nuncio_core::time::Timestamp;
+use nuncio_core::{address, json};
 use nuncio_engine::follow::Domain;
 use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
 use nuncio_engine::ports::{Clock, Fetch};
@@ -83,7 +83,7 @@ impl<'a> Reader<'a> {
             304 if etag.is_some() => return Ok(Got::Same),
             status => return Err(self.refusal(url, status, &answer)),
         }
-        if !is_json(answer.header("content-type").unwrap_or_default()) {
+        if !json::is_json(answer.header("content-type").unwrap_or_default()) {
             let kind = plain(answer.header("content-type").unwrap_or("no type"));
             return Err(Trouble::unusable(format!("{} is of type {kind}, not application/json", shown(url))));
         }
@@ -146,7 +146,7 @@ impl<'a> Reader<'a> {
 /// Reads a document of a version we know, or says what is wrong with it.
 fn parse<T: Document>(body: &[u8]) -> Result<T, String> {
     let told = |faults: &[Fault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let value = nuncio_core::json::read(body, T::KIND.max_bytes()).map_err(|why| told(&Fault::unreadable(&why)))?;
+    let value = json::read(body, T::KIND.max_bytes()).map_err(|why| told(&Fault::unreadable(&why)))?;
     if let Some(version) = declared_protocol(&value) {
         compatibility(version, PROTOCOL_VERSION).map_err(|error| error.to_string())?;
     }
@@ -167,11 +167,6 @@ fn trust(domain: &Domain, url: &Url) -> Option<Trust> {
         (followed, named) => followed == named,
     };
     below.then_some(Trust::Stranger)
-}
-
-fn is_json(content_type: &str) -> bool {
-    let essence = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
 }
 
 /// Whether a tag can be sent back.

@@ -10,7 +10,7 @@ use nuncio_core::json::pointer;
 use serde_json::Value;
 
 use super::Kind;
-use super::place::{shown, type_name};
+use super::shown::{shown, type_name};
 use super::{Fault, MAX_FAULTS};
 use crate::wire::{EXECUTION_ID, InvocationContext};
 

@@ -1,10 +1,11 @@
 //! Holds a document against the definitions and tells every fault in the words of the seed's sample
 //! (§8.3.1). Finds a fault exactly when `schema.json` refuses the document; stops at a bound.
 
+use nuncio_core::json::Place;
 use serde_json::{Map, Value};
 
 use super::Kind;
-use super::place::{Place, shown, type_name};
+use super::shown::{shown, type_name};
 use super::{Fault, MAX_FAULTS};
 use crate::schema::model::{Definition, Rule, Shape};
 use crate::schema::{Published, Words, published};

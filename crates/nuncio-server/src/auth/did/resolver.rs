@@ -9,6 +9,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::{BoxFuture, Shared};
 use nuncio_core::digest::Digest;
+use nuncio_core::json::is_json;
 use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
 use nuncio_engine::ports::{Clock, Fetch};
 use nuncio_identity::{AuthError, BoundDocument, Did, DidDocument, K1Proof};
@@ -205,11 +206,6 @@ impl Inner {
         let document = DidDocument::from_slice(&answer.body).map_err(|fault| failed(&fault.to_string()))?;
         Ok(Arc::new(document.bind(did, self.clock.now(), K1Proof::Optional)?))
     }
-}
-
-fn is_json(declared: &str) -> bool {
-    let kind = declared.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
-    kind == "application/json" || (kind.starts_with("application/") && kind.ends_with("+json"))
 }
 
 impl fmt::Debug for Resolver {

@@ -7,7 +7,7 @@ use nuncio_core::schema::Schema;
 use serde_json::Value;
 
 use super::{Lint, MAX_FAULTS};
-use crate::validate::place::type_name;
+use crate::validate::shown::type_name;
 
 /// The types JSON Schema has.
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];

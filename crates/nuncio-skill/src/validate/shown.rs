@@ -1,6 +1,5 @@
-//! Places in a document, and how what is there is told.
+//! How what is at a place in a document is told.
 
-use nuncio_core::json::pointer;
 use serde_json::Value;
 
 /// The JSON type of a value.
@@ -24,27 +23,5 @@ pub(crate) fn shown(value: &Value) -> Value {
         }
         Value::Array(_) | Value::Object(_) => type_name(value).into(),
         plain => plain.clone(),
-    }
-}
-
-/// A place in a document, written as a pointer only when it is told.
-#[derive(Clone, Copy)]
-pub(super) enum Place<'a> {
-    /// The whole.
-    Root,
-    /// A field of what is there.
-    Field(&'a Place<'a>, &'a str),
-    /// An item of what is there.
-    Item(&'a Place<'a>, usize),
-}
-
-impl Place<'_> {
-    /// As a JSON pointer.
-    pub(super) fn pointer(&self) -> String {
-        match self {
-            Self::Root => String::new(),
-            Self::Field(above, name) => pointer(&above.pointer(), name),
-            Self::Item(above, number) => format!("{}/{number}", above.pointer()),
-        }
     }
 }
