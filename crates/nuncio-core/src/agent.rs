@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use url::Url;
 
-use crate::ids::{AgentName, BackendName, OptionName, ScopeId, ToolName};
+use crate::ids::{AgentName, BackendName, OptionName, ScopeId, SkillId, ToolName};
 use crate::schema::Schema;
 use crate::text::LocalText;
 use crate::time::Timestamp;
@@ -89,6 +89,17 @@ impl Agent {
             Run::Device(run) => Some((tool, run)),
             _ => None,
         })
+    }
+
+    /// What it offers as skills: tools, and itself as a whole.
+    pub fn skills(&self) -> impl Iterator<Item = &Skill> {
+        self.tools.iter().filter_map(|tool| tool.skill.as_deref()).chain(self.skill.as_deref())
+    }
+
+    /// What is said where another agent has a skill of the same id: ids are unique across a host.
+    #[must_use]
+    pub fn skill_taken(&self, id: &SkillId, by: &AgentName) -> String {
+        format!("agent {}: the skill id {id} is already used by agent {by}; give one of them another `id`", self.name)
     }
 
     /// The scope of that id.

@@ -6,7 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::agent::Agent;
+use nuncio_core::agent::{Agent, Skill};
 use nuncio_core::ids::{AgentName, SkillId, ToolName};
 use tokio::sync::Semaphore;
 use tokio_util::task::TaskTracker;
@@ -165,14 +165,10 @@ impl Engine {
 
     /// Skill ids are unique across all agents here.
     fn check_skill_ids(&self, agent: &Agent) -> Result<(), EngineError> {
-        let tools = agent.tools.iter().filter_map(|tool| tool.skill.as_deref());
-        for skill in tools.chain(agent.skill.as_deref()) {
-            let taken = self.served().skill(skill.id.as_str()).filter(|other| other.served.agent.name != agent.name);
+        for Skill { id, .. } in agent.skills() {
+            let taken = self.served().skill(id.as_str()).filter(|other| other.served.agent.name != agent.name);
             if let Some(other) = taken {
-                let message = format!(
-                    "agent {}: the skill id {} is already used by agent {}; give one of them another `id`",
-                    agent.name, skill.id, other.served.agent.name
-                );
+                let message = agent.skill_taken(id, &other.served.agent.name);
                 return Err(EngineError::new(Code::AgentFileInvalid, message));
             }
         }

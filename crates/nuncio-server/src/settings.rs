@@ -327,11 +327,17 @@ impl Settings {
         }
         let settings: Self = serde_path_to_error::deserialize(table).map_err(|error| {
             let (key, why) = (error.path().to_string(), error.inner().message());
-            let place = match variables.get(key.as_str()) {
-                Some(name) => name.clone(),
+            // A variable may hold a whole list.
+            let holds =
+                |known: &str| key.strip_prefix(known).is_some_and(|rest| rest.is_empty() || rest.starts_with('['));
+            let place = match variables.iter().find(|(known, _)| holds(known)) {
+                Some((_, name)) => name.clone(),
                 None => format!("{}: {key}", file.display()),
             };
-            wrong(format!("{place}: {}", why.replace("expected usize", "expected a whole number")))
+            let why = ["usize", "u64", "u32"].iter().fold(why.to_owned(), |why, number| {
+                why.replace(&format!("expected {number}"), "expected a whole number")
+            });
+            wrong(format!("{place}: {why}"))
         })?;
         settings.check().map_err(wrong)?;
         Ok(settings)
@@ -451,6 +457,12 @@ mod tests {
         assert!(load("[limits]\nturn_step = 5", &[]).unwrap_err().contains("turn_step"));
         let wrong = load("", &[("NUNCIO_LIMITS_BODY_BYTES", "many")]).unwrap_err();
         assert_eq!(wrong, "NUNCIO_LIMITS_BODY_BYTES: invalid type: string \"many\", expected a whole number");
+        assert!(load("", &[("NUNCIO_GRANT", "[{ principal = \"root\" }]")]).unwrap_err().starts_with("NUNCIO_GRANT: "));
+        let steps = load("", &[("NUNCIO_LIMITS_TURN_STEPS", "many")]).unwrap_err();
+        assert!(
+            steps.starts_with("NUNCIO_LIMITS_TURN_STEPS: ") && steps.ends_with("expected a whole number"),
+            "{steps}"
+        );
         assert!(load("[limits]\nbody_bytes = []", &[]).unwrap_err().starts_with("nuncio.toml: limits.body_bytes: "));
         assert_eq!(load("[limits]\ncalls_per_tool = 0", &[]).unwrap_err(), "limits.calls_per_tool must be at least 1");
         assert!(load("[[grant]]\nprincipal = \"root\"", &[]).unwrap_err().contains("grant[0].principal"));

@@ -37,7 +37,7 @@ pub struct Failure {
     /// How long the provider wants to be left alone.
     pub(super) retry_after: Option<Duration>,
     /// The status it answered with.
-    pub(super) status: Option<u16>,
+    pub status: Option<u16>,
 }
 
 /// One of the protocol's seven codes, or that the skill itself failed.

@@ -3,7 +3,7 @@
 use anstream::println;
 use nuncio_anp::client::{ClientError, Listing, Reason as PeerReason, Target as Peer};
 use nuncio_core::address;
-use nuncio_skill::client::{ConsumerError, Discovery, FailureCode, Reason, Target};
+use nuncio_skill::client::{ConsumerError, Discovery, FailureCode, Target};
 use nuncio_skill::wire::ErrorCode;
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -88,10 +88,9 @@ fn sorted(
     Ok((Found { skills: skills.ok(), agents: agents.ok().flatten() }, odd))
 }
 
-/// Whether the host simply has no index of skills: 404, or 410, for which the protocol has no code.
+/// Whether the host simply has no index of skills.
 fn has_no_skills(error: &ConsumerError) -> bool {
-    let is_missing = error.code == FailureCode::Protocol(ErrorCode::SkillNotFound);
-    error.reason == Reason::Answered && (is_missing || error.message.ends_with(" answered 410"))
+    matches!(error.status, Some(404 | 410))
 }
 
 /// Whether the host simply has no list of agents.

@@ -116,12 +116,10 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
 fn one_agent_a_skill<'a>(agents: impl Iterator<Item = &'a Agent>) -> anyhow::Result<()> {
     let (mut taken, mut twice) = (HashMap::new(), Vec::new());
     for agent in agents {
-        let skills = agent.tools.iter().filter_map(|tool| tool.skill.as_deref()).chain(agent.skill.as_deref());
-        for id in skills.map(|skill| &skill.id) {
+        for id in agent.skills().map(|skill| &skill.id) {
             let first = *taken.entry(id).or_insert(&agent.name);
             if first != &agent.name {
-                let message = format!("agent {}: the skill id {id} is already used by agent {first}", agent.name);
-                twice.push(format!("{message}; give one of them another `id`"));
+                twice.push(agent.skill_taken(id, first));
             }
         }
     }
