@@ -1,5 +1,6 @@
 //! `cargo xtask`: one command for each job around the code.
 
+mod attack;
 mod bench;
 mod needs;
 mod schema;
@@ -33,6 +34,11 @@ enum Job {
         #[arg(long)]
         check: bool,
     },
+    /// Attack the release binary, and print what each attack achieved before and achieves now
+    Attack {
+        /// Only attacks whose names contain one of these
+        names: Vec<String>,
+    },
     /// Measure the release binary beside a bare limit, in one run
     Bench {
         /// What to measure: aap, skill, anp, a2h, a2h-judge
@@ -52,6 +58,7 @@ fn main() -> anyhow::Result<()> {
         Job::Test { rest } => test::run(&root, &rest),
         Job::Tidy => tidy::run(&root),
         Job::Schema { check } => schema::run(&root, check),
+        Job::Attack { names } => attack::run(&root, &names),
         Job::Bench { name, peer, quick } => bench::run(&root, &name, peer.as_deref(), quick),
     }
 }

@@ -61,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-demo",
         ],
     ),
+    ("nuncio-attacks", &["nuncio-core", "nuncio-identity"]),
     ("nuncio-bench", &["nuncio-core", "nuncio-identity", "nuncio-anp"]),
     ("xtask", &["nuncio-skill"]),
 ];
@@ -84,9 +85,9 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("rusqlite", &["nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
-    ("reqwest", &["nuncio-aap", "nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
+    ("reqwest", &["nuncio-aap", "nuncio-attacks", "nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
     ("rmcp", &["nuncio-backend", "nuncio-demo"]),
-    ("anyhow", &["nuncio", "nuncio-demo", "nuncio-bench", "xtask"]),
+    ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 
 /// The protocol crates, whose own rooms but these know nothing of HTTP: the room, and the library that
@@ -116,7 +117,7 @@ pub(crate) fn run(root: &Path) -> anyhow::Result<()> {
 }
 
 fn manifests(root: &Path) -> anyhow::Result<Vec<(PathBuf, Table)>> {
-    let mut folders = vec![root.join("xtask"), root.join("conformance"), root.join("benches")];
+    let mut folders = vec![root.join("xtask"), root.join("conformance"), root.join("benches"), root.join("attacks")];
     for entry in fs::read_dir(root.join("crates"))? {
         folders.push(entry?.path());
     }
