@@ -27,6 +27,7 @@ pub mod lineage;
 pub mod manifest;
 pub mod message;
 pub mod negotiation;
+pub mod network;
 pub mod person;
 pub mod policy;
 pub mod principal;

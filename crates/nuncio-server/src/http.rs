@@ -27,6 +27,7 @@ use crate::settings::Settings;
 use crate::webhooks::Signer;
 
 mod anp;
+pub(crate) mod client_address;
 mod door;
 mod identity;
 mod openapi;
@@ -36,6 +37,7 @@ mod rate;
 mod request_id;
 mod resource;
 
+use client_address::TrustedProxies;
 use door::{Door, Visit};
 use operators::Operators;
 use protocols::Refuse;
@@ -48,6 +50,7 @@ struct Shared {
     auth: Auth,
     exposure: Exposure,
     door: Door,
+    proxies: TrustedProxies,
     rates: RateLimits,
     /// How errors are worded below which path, the longest first.
     refusals: Vec<(&'static str, Refuse)>,
@@ -88,6 +91,7 @@ pub(crate) fn app(
         auth: auth.clone(),
         exposure,
         door: Door::new(&settings.cors.origins),
+        proxies: TrustedProxies::new(&settings.http.trusted_proxies),
         rates: RateLimits::new(settings.limits.requests_per_minute),
         refusals,
         metrics: Arc::clone(&metrics),
@@ -138,6 +142,7 @@ impl Service<Request> for Stack {
         let shared = Arc::clone(&self.shared);
         // Every request, also a refused one, can be found in the logs.
         let entry = Entry::open(&shared, &mut request);
+        client_address::insert(&shared, &mut request);
         // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
         let visit = Visit::of(&shared, &request);
         let outside = visit.refusal(&shared, &request);

@@ -1,10 +1,17 @@
 //! Accepting connections: bounded in number, their heads bounded in time and size, TLS where asked
 //! for, and a graceful end.
 
+use std::convert::Infallible;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use axum::body::Body;
+use axum::response::Response;
+use http::Request;
+use hyper::body::Incoming;
+use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
@@ -14,6 +21,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+
+use crate::http::client_address::PeerAddress;
 
 /// How many bytes a request's head may take.
 const MAX_HEAD: usize = 64 * 1024;
@@ -47,9 +56,9 @@ impl Acceptor {
                 place = Arc::clone(&self.places).acquire_owned() => place.expect("places are never closed"),
                 () = stop.cancelled() => break,
             };
-            let stream = tokio::select! {
+            let (stream, peer) = tokio::select! {
                 accepted = listener.accept() => match accepted {
-                    Ok((stream, _)) => stream,
+                    Ok(accepted) => accepted,
                     Err(error) => {
                         // Out of descriptors, mostly: wait for some to come free.
                         tracing::warn!(%error, "a connection could not be taken");
@@ -61,7 +70,7 @@ impl Acceptor {
             };
             let (this, watcher) = (self.clone(), graceful.watcher());
             tokio::spawn(async move {
-                this.serve(stream, watcher).await;
+                this.serve(stream, peer.ip(), watcher).await;
                 drop(place);
             });
         }
@@ -72,12 +81,12 @@ impl Acceptor {
         }
     }
 
-    async fn serve(self, stream: TcpStream, watcher: hyper_util::server::graceful::Watcher) {
+    async fn serve(self, stream: TcpStream, peer: IpAddr, watcher: hyper_util::server::graceful::Watcher) {
         let _ = stream.set_nodelay(true);
         match self.tls.clone() {
-            None => self.speak(stream, watcher).await,
+            None => self.speak(stream, peer, watcher).await,
             Some(tls) => match tokio::time::timeout(self.head_time, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.speak(stream, watcher).await,
+                Ok(Ok(stream)) => self.speak(stream, peer, watcher).await,
                 Ok(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
                 Err(_) => tracing::debug!("a TLS handshake took too long"),
             },
@@ -87,6 +96,7 @@ impl Acceptor {
     async fn speak(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
+        peer: IpAddr,
         watcher: hyper_util::server::graceful::Watcher,
     ) {
         let mut builder = Builder::new(TokioExecutor::new());
@@ -103,10 +113,28 @@ impl Acceptor {
             .max_concurrent_streams(MAX_STREAMS)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
-        let connection =
-            builder.serve_connection_with_upgrades(TokioIo::new(stream), TowerToHyperService::new(self.app));
+        let service =
+            ConnectionService { app: TowerToHyperService::new(self.app), peer: PeerAddress(peer.to_canonical()) };
+        let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
         if let Err(error) = watcher.watch(connection.into_owned()).await {
             tracing::debug!(%error, "a connection ended early");
         }
+    }
+}
+
+/// The server as one connection sees it: every request carries the address of the other end.
+struct ConnectionService {
+    app: TowerToHyperService<Router>,
+    peer: PeerAddress,
+}
+
+impl Service<Request<Incoming>> for ConnectionService {
+    type Response = Response<Body>;
+    type Error = Infallible;
+    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+
+    fn call(&self, mut request: Request<Incoming>) -> Self::Future {
+        request.extensions_mut().insert(self.peer);
+        self.app.call(request)
     }
 }

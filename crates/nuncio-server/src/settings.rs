@@ -11,6 +11,7 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{AgentName, ScopeId};
+use nuncio_core::network::Network;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::StandingGrant;
 use nuncio_engine::invoke::ExecutionLimits;
@@ -37,6 +38,8 @@ pub use registry::RegistrySettings;
 pub struct Settings {
     /// How much of everything.
     pub limits: LimitSettings,
+    /// Connections.
+    pub http: HttpSettings,
     /// Pages on other origins.
     pub cors: CorsSettings,
     /// Requests going out.
@@ -197,6 +200,14 @@ pub struct ProviderSettings {
     pub contact: Option<String>,
 }
 
+/// `[http]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpSettings {
+    /// Addresses and networks of the proxies whose `X-Forwarded-For` is believed.
+    pub trusted_proxies: Vec<Network>,
+}
+
 /// `[cors]`
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -284,6 +295,7 @@ const KEYS: &[&str] = &[
     "provider.name",
     "provider.url",
     "provider.contact",
+    "http.trusted_proxies",
     "cors.origins",
     "outbound.allow",
     "anp.drafting",
@@ -375,18 +387,20 @@ impl Settings {
     }
 }
 
+/// The keys that hold a list of texts; in a variable it may be written with commas.
+const TEXT_LISTS: &[&str] =
+    &["http.trusted_proxies", "cors.origins", "outbound.allow", "registry.follow", "registry.register"];
+
 /// A variable's text as TOML would have it: a list may be written with commas, a text bare.
 fn read_variable(key: &str, text: &str) -> Value {
     let parsed = format!("value = {text}").parse::<Table>().ok().and_then(|mut table| table.remove("value"));
-    match (key, parsed) {
-        ("cors.origins" | "outbound.allow" | "registry.follow" | "registry.register", Some(list @ Value::Array(_))) => {
-            list
-        }
-        ("cors.origins" | "outbound.allow" | "registry.follow" | "registry.register", _) => {
+    match parsed {
+        Some(list @ Value::Array(_)) => list,
+        _ if TEXT_LISTS.contains(&key) => {
             Value::Array(text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect())
         }
-        (_, Some(value)) => value,
-        (_, None) => Value::from(text),
+        Some(value) => value,
+        None => Value::from(text),
     }
 }
 
@@ -428,6 +442,7 @@ mod tests {
                 ("NUNCIO_CORS_ORIGINS", "https://b.example, https://c.example"),
                 ("NUNCIO_LOG_FORMAT", "json"),
                 ("NUNCIO_METRICS_OPEN", "true"),
+                ("NUNCIO_HTTP_TRUSTED_PROXIES", "127.0.0.1, 10.0.0.0/8"),
                 ("NUNCIO_GRANT", "[{ principal = \"anonymous\", scopes = [\"rooms:read\"] }]"),
             ],
         )
@@ -436,6 +451,8 @@ mod tests {
         assert_eq!(settings.cors.origins, ["https://b.example", "https://c.example"]);
         assert_eq!(settings.log.format, LogFormat::Json);
         assert!(settings.metrics.open);
+        let proxies = settings.http.trusted_proxies.iter().map(ToString::to_string);
+        assert_eq!(proxies.collect::<Vec<_>>(), ["127.0.0.1/32", "10.0.0.0/8"]);
         assert_eq!(settings.grant[0].principal, Principal::Anonymous);
     }
 
@@ -466,6 +483,8 @@ mod tests {
         assert!(load("[limits]\nbody_bytes = []", &[]).unwrap_err().starts_with("nuncio.toml: limits.body_bytes: "));
         assert_eq!(load("[limits]\ncalls_per_tool = 0", &[]).unwrap_err(), "limits.calls_per_tool must be at least 1");
         assert!(load("[[grant]]\nprincipal = \"root\"", &[]).unwrap_err().contains("grant[0].principal"));
+        let proxy = load("[http]\ntrusted_proxies = [\"proxy.internal\"]", &[]).unwrap_err();
+        assert!(proxy.contains("http.trusted_proxies[0]") && proxy.contains("proxy.internal"), "{proxy}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 
+use nuncio_core::network::Network;
 use url::{Host, Origin, Url};
 
 /// The exceptions to "strangers' addresses must be public", as the operator wrote them.
@@ -79,40 +80,6 @@ impl Allow {
 /// A host name for comparing: lower case, without the dot that says "absolute".
 pub(super) fn bare_name(name: &str) -> String {
     name.strip_suffix('.').unwrap_or(name).to_ascii_lowercase()
-}
-
-/// An address range in CIDR notation.
-#[derive(Debug, Clone, Copy)]
-struct Network {
-    base: IpAddr,
-    prefix: u32,
-}
-
-impl Network {
-    fn parse(text: &str) -> Option<Self> {
-        let (base, prefix) = match text.split_once('/') {
-            Some((base, prefix)) => (base.parse::<IpAddr>().ok()?, Some(prefix.parse::<u32>().ok()?)),
-            None => (text.parse::<IpAddr>().ok()?, None),
-        };
-        let width = if base.is_ipv4() { 32 } else { 128 };
-        let prefix = prefix.unwrap_or(width);
-        (prefix <= width).then_some(Self { base, prefix })
-    }
-
-    fn contains(&self, address: IpAddr) -> bool {
-        // An IPv4 address stays the same one when it is written as IPv6.
-        match (self.base, address.to_canonical()) {
-            (IpAddr::V4(base), IpAddr::V4(address)) => {
-                let shift = 32 - self.prefix;
-                base.to_bits().checked_shr(shift) == address.to_bits().checked_shr(shift)
-            }
-            (IpAddr::V6(base), IpAddr::V6(address)) => {
-                let shift = 128 - self.prefix;
-                base.to_bits().checked_shr(shift) == address.to_bits().checked_shr(shift)
-            }
-            _ => false,
-        }
-    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,146 @@
+//! The address a request comes from: the other end of its connection, or, where that is a trusted proxy, the address
+//! the proxy names in `X-Forwarded-For`.
+
+use std::collections::HashSet;
+use std::net::{IpAddr, SocketAddr};
+use std::sync::{Mutex, PoisonError};
+
+use ::http::{HeaderMap, HeaderName, header};
+use axum::extract::Request;
+use nuncio_core::network::Network;
+
+use super::Shared;
+
+const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
+/// How many unlisted proxies are reported; anyone can send the header, so the log must not grow with it.
+const MAX_REPORTED: usize = 32;
+
+/// The other end of a connection. The listener puts it into each request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PeerAddress(pub(crate) IpAddr);
+
+/// Where a request comes from. It is in every request that came over a listener.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct ClientAddress {
+    /// The other end of the connection.
+    pub(crate) peer: IpAddr,
+    /// The caller: as the trusted proxies name it, `peer` without them.
+    pub(crate) caller: IpAddr,
+    /// Whether `peer` is a trusted proxy.
+    pub(crate) is_proxied: bool,
+}
+
+/// The proxies the operator listed in `[http] trusted_proxies`.
+#[derive(Debug, Default)]
+pub(crate) struct TrustedProxies {
+    networks: Vec<Network>,
+    reported: Mutex<HashSet<IpAddr>>,
+}
+
+impl TrustedProxies {
+    pub(crate) fn new(networks: &[Network]) -> Self {
+        Self { networks: networks.to_vec(), reported: Mutex::default() }
+    }
+
+    pub(crate) fn contains(&self, address: IpAddr) -> bool {
+        self.networks.iter().any(|network| network.contains(address))
+    }
+
+    /// The caller's address. Each proxy appends the address it was reached from, so the list is read from its end: the
+    /// first entry that is no trusted proxy is the caller. What stands before it was written by the caller.
+    fn resolve(&self, peer: IpAddr, headers: &HeaderMap) -> ClientAddress {
+        if !self.contains(peer) {
+            self.report_unlisted(peer, headers);
+            return ClientAddress { peer, caller: peer, is_proxied: false };
+        }
+        let mut caller = peer;
+        let lines = headers.get_all(X_FORWARDED_FOR).iter().rev();
+        for entry in lines.flat_map(|line| line.to_str().unwrap_or("?").rsplit(',')) {
+            // An entry that names no address hides what stands before it.
+            let Some(address) = read_address(entry.trim()) else { break };
+            caller = address;
+            if !self.contains(address) {
+                break;
+            }
+        }
+        ClientAddress { peer, caller, is_proxied: true }
+    }
+
+    fn report_unlisted(&self, peer: IpAddr, headers: &HeaderMap) {
+        if ![X_FORWARDED_FOR, header::FORWARDED, header::VIA].iter().any(|name| headers.contains_key(name)) {
+            return;
+        }
+        let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
+        if reported.len() < MAX_REPORTED && reported.insert(peer) {
+            tracing::warn!(
+                %peer,
+                "requests come through a proxy that is not in [http] trusted_proxies: all its callers count as one \
+                 address; add the proxy to nuncio.toml"
+            );
+        }
+    }
+}
+
+/// Puts the client's address into a request that came over a listener.
+pub(super) fn insert(shared: &Shared, request: &mut Request) {
+    if let Some(&PeerAddress(peer)) = request.extensions().get() {
+        let address = shared.proxies.resolve(peer, request.headers());
+        request.extensions_mut().insert(address);
+    }
+}
+
+/// An address, with or without a port as some proxies add it.
+fn read_address(entry: &str) -> Option<IpAddr> {
+    let bare = entry.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(entry);
+    let address = bare.parse().ok().or_else(|| entry.parse::<SocketAddr>().ok().map(|address| address.ip()))?;
+    Some(IpAddr::to_canonical(&address))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn caller(peer: &str, lines: &[&str]) -> String {
+        let networks = ["10.0.0.0/8", "::1"].map(|text| Network::parse(text).unwrap());
+        let mut headers = HeaderMap::new();
+        for line in lines {
+            headers.append(X_FORWARDED_FOR, line.parse().unwrap());
+        }
+        TrustedProxies::new(&networks).resolve(peer.parse().unwrap(), &headers).caller.to_string()
+    }
+
+    #[test]
+    fn rightmost_untrusted_entry_is_the_caller() {
+        for (peer, lines, expected) in [
+            ("10.0.0.1", &["203.0.113.9"][..], "203.0.113.9"),
+            ("::1", &["203.0.113.9"], "203.0.113.9"),
+            ("10.0.0.1", &["1.1.1.1, 203.0.113.9, 10.0.0.2"], "203.0.113.9"),
+            ("10.0.0.1", &["1.1.1.1", "203.0.113.9", "10.0.0.2"], "203.0.113.9"),
+            ("10.0.0.1", &["203.0.113.9:4711"], "203.0.113.9"),
+            ("10.0.0.1", &["[2001:db8::1]:443"], "2001:db8::1"),
+            ("10.0.0.1", &["10.0.0.3, 10.0.0.2"], "10.0.0.3"),
+            ("10.0.0.1", &[], "10.0.0.1"),
+            ("10.0.0.1", &["203.0.113.9, unknown, 10.0.0.2"], "10.0.0.2"),
+            ("10.0.0.1", &["1.1.1.1, "], "10.0.0.1"),
+        ] {
+            assert_eq!(caller(peer, lines), expected, "{peer} {lines:?}");
+        }
+    }
+
+    #[test]
+    fn header_of_an_unlisted_peer_is_ignored() {
+        assert_eq!(caller("203.0.113.9", &["127.0.0.1"]), "203.0.113.9");
+        assert_eq!(caller("127.0.0.1", &["10.0.0.1"]), "127.0.0.1");
+    }
+
+    #[test]
+    fn reported_proxies_are_bounded() {
+        let proxies = TrustedProxies::default();
+        let mut headers = HeaderMap::new();
+        headers.insert(header::VIA, "1.1 proxy".parse().unwrap());
+        for last in 0..=255 {
+            proxies.resolve(IpAddr::from([203, 0, 113, last]), &headers);
+        }
+        assert_eq!(proxies.reported.lock().unwrap().len(), MAX_REPORTED);
+    }
+}
