@@ -38,7 +38,7 @@ pub enum Pace {
 }
 
 /// What an attack returns when it is over.
-pub type AttackFuture = Pin<Box<dyn Future<Output = anyhow::Result<String>> + Send>>;
+pub type AttackFuture = Pin<Box<dyn Future<Output = anyhow::Result<String>>>>;
 
 /// The binary under attack.
 #[derive(Debug, Clone)]

@@ -167,7 +167,10 @@ impl Server {
     /// It ends instead of listening; the error holds its standard error.
     pub fn start(&mut self) -> anyhow::Result<()> {
         let mut command = self.command(&["--json", "serve"]);
-        command.arg(self.home.path().join("agent")).args(["--listen", "localhost:0", "--data"]).arg(self.data());
+        command.arg(self.home.path().join("agent")).arg("--data").arg(self.data());
+        if !self.options.flags.iter().any(|flag| flag == "--listen") {
+            command.args(["--listen", "localhost:0"]);
+        }
         command.args(&self.options.flags);
         let mut child = command.spawn().context("the binary does not start")?;
         let stderr = collect(child.stderr.take());

@@ -96,20 +96,19 @@ fn table() -> Vec<(&'static str, MethodRouter<Aap>)> {
     ]
 }
 
-/// `GET /meta`: open to everyone, but a wrong key is told so.
-async fn meta(State(aap): State<Aap>, request: Request) -> Result<Response, AapError> {
-    if request.extensions().get() == Some(&Identity::Invalid) {
-        return Err(wrong_key().into());
-    }
+/// `GET /meta`: a public document, whatever key is sent with it.
+async fn meta(State(aap): State<Aap>) -> Response {
     let json = HeaderValue::from_static("application/json");
-    Ok(([(header::CONTENT_TYPE, json)], aap.meta.current(&aap.engine)).into_response())
+    ([(header::CONTENT_TYPE, json)], aap.meta.current(&aap.engine)).into_response()
 }
 
 /// `POST /sessions`
 async fn create_session(State(aap): State<Aap>, request: Request) -> Result<Response, AapError> {
-    let caller = caller(&request)?;
+    let caller = aap.caller(&request)?;
     let (body, idempotency) = body::read(&aap, request).await?;
-    let id = aap.engine.create_session(&caller, lift::new_session(body)?, idempotency).await?;
+    let new = lift::new_session(body)?;
+    aap.engine.admit_app(&caller, &aap.engine.agent(&new.agent)?.agent)?;
+    let id = aap.engine.create_session(&caller, new, idempotency).await?;
     Ok((StatusCode::CREATED, axum::Json(json!({"sessionId": id}))).into_response())
 }
 
@@ -124,7 +123,7 @@ async fn list_sessions(
     Asked(After { after }): Asked<After>,
     request: Request,
 ) -> Result<Response, AapError> {
-    let caller = caller(&request)?;
+    let caller = aap.caller(&request)?;
     let page = aap.engine.sessions(&caller, after.as_deref().filter(|after| !after.is_empty())).await?;
     let mut answer = json!({"sessions": page.items.iter().map(project::session_info).collect::<Vec<_>>()});
     if let Some(next) = page.next {
@@ -139,7 +138,9 @@ async fn show_session(
     SessionPath(id): SessionPath,
     request: Request,
 ) -> Result<Response, AapError> {
-    let session = aap.engine.session(&caller(&request)?, &id).await?;
+    let caller = aap.caller(&request)?;
+    aap.admit_in(&caller, &id).await?;
+    let session = aap.engine.session(&caller, &id).await?;
     Ok(axum::Json(project::session_info(&session)).into_response())
 }
 
@@ -149,7 +150,7 @@ async fn delete_session(
     SessionPath(id): SessionPath,
     request: Request,
 ) -> Result<Response, AapError> {
-    aap.engine.delete_session(&caller(&request)?, &id).await?;
+    aap.engine.delete_session(&aap.caller(&request)?, &id).await?;
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
@@ -166,7 +167,8 @@ async fn history(
     Asked(HistoryQuery { kind }): Asked<HistoryQuery>,
     request: Request,
 ) -> Result<Response, AapError> {
-    let caller = caller(&request)?;
+    let caller = aap.caller(&request)?;
+    aap.admit_in(&caller, &id).await?;
     let (name, kind) = match kind.as_deref() {
         Some("compacted") => ("compacted", HistoryKind::Compacted),
         Some("full") => ("full", HistoryKind::Full),
@@ -182,7 +184,8 @@ async fn begin_turn(
     SessionPath(id): SessionPath,
     request: Request,
 ) -> Result<Response, AapError> {
-    let caller = caller(&request)?;
+    let caller = aap.caller(&request)?;
+    aap.admit_in(&caller, &id).await?;
     let read =
         body::read(&aap, request).await.and_then(|(body, idempotency)| Ok((lift::turn_request(body)?, idempotency)));
     let (request, idempotency) = match read {
@@ -226,7 +229,8 @@ async fn continue_stream(
     Asked(query): Asked<StreamQuery>,
     request: Request,
 ) -> Result<Response, AapError> {
-    let caller = caller(&request)?;
+    let caller = aap.caller(&request)?;
+    aap.admit_in(&caller, &id).await?;
     let last = last_event_id(request.headers())?;
     let turn = aap.engine.turn(&caller, &id, last.map(|id| id.turn)).await?;
     if query.running && turn.read(nuncio_core::event::EventLog::stop).is_some() {
@@ -257,7 +261,7 @@ fn last_event_id(headers: &HeaderMap) -> Result<Option<EventId>, EngineError> {
 
 /// `POST /sessions/:id/cancel`: ours. Answers when the turn is over, with how it ended.
 async fn cancel(State(aap): State<Aap>, SessionPath(id): SessionPath, request: Request) -> Result<Response, AapError> {
-    let turn = aap.engine.cancel_turn(&caller(&request)?, &id).await?;
+    let turn = aap.engine.cancel_turn(&aap.caller(&request)?, &id).await?;
     let stop = turn.read(nuncio_core::event::EventLog::stop);
     Ok(axum::Json(stop).into_response())
 }
@@ -300,6 +304,24 @@ async fn not_found() -> AapError {
 
 async fn method_not_allowed() -> AapError {
     EngineError::new(Code::MethodNotAllowed, "this address does not take that method; see the Allow header").into()
+}
+
+impl Aap {
+    /// The caller, if AAP serves them for any agent here.
+    fn caller(&self, request: &Request) -> Result<Caller, EngineError> {
+        let caller = caller(request)?;
+        self.engine.admit_app_for_any_agent(&caller)?;
+        Ok(caller)
+    }
+
+    /// Checks that AAP serves the caller for the agent of that session. Those who need no scope cost no look-up.
+    async fn admit_in(&self, caller: &Caller, session: &str) -> Result<(), EngineError> {
+        if !Engine::needs_scope(caller) {
+            return Ok(());
+        }
+        let session = self.engine.session(caller, session).await?;
+        self.engine.admit_app(caller, &self.engine.agent(session.agent.as_str())?.agent)
+    }
 }
 
 fn caller(request: &Request) -> Result<Caller, EngineError> {

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use nuncio_core::agent::{Agent, ElsewhereInterface, InterfaceKind, Owner, Tool};
 use nuncio_core::ids::AgentName;
 use nuncio_core::negotiation::SecurityProfile;
+use nuncio_core::policy::asks_others;
 use serde_json::{Map, Value};
 
 pub use offers::{ConversationState, Moment, ToolState};
@@ -82,15 +83,22 @@ impl ToolSet {
 
     /// Whether a tool is in it.
     #[must_use]
-    pub fn has(self, tool: &Tool) -> bool {
-        tool.exposed && tool.human_authorization == self.asks_a_person()
+    pub fn has(self, agent: &Agent, tool: &Tool) -> bool {
+        tool.exposed && self == Self::of(agent, tool)
+    }
+
+    /// The set a tool belongs to. Over ANP nobody asks the caller's own person, so tools under a `high` scope wait for
+    /// an approver as those with `human_authorization` do.
+    #[must_use]
+    pub fn of(agent: &Agent, tool: &Tool) -> Self {
+        if asks_others(agent, tool) { Self::Authorized } else { Self::Tools }
     }
 
     /// Whether an agent has such a document. What runs by itself has one where there is anything to call.
     #[must_use]
     pub fn is_of(self, agent: &Agent) -> bool {
         let talks = self == Self::Tools && agent.presence.conversation;
-        talks || agent.tools.iter().any(|tool| self.has(tool))
+        talks || agent.tools.iter().any(|tool| self.has(agent, tool))
     }
 }
 
@@ -275,7 +283,7 @@ impl Host {
 
 /// What a set of tools can do.
 fn capabilities_of(agent: &Agent, set: ToolSet) -> Vec<nuncio_core::agent::Capability> {
-    let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(tool)).collect();
+    let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(agent, tool)).collect();
     let mut abilities = agent.abilities();
     abilities.retain(|ability| tools.iter().any(|tool| ability.is_of(&tool.name)));
     abilities

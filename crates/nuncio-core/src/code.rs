@@ -65,6 +65,10 @@ codes! {
     CrossOriginRefused = "cross_origin_refused",
     /// The `Host` is not a name of an open loopback server.
     HostRefused = "host_refused",
+    /// The request came through a proxy, so it does not count as coming from this machine.
+    ForwardedRefused = "forwarded_refused",
+    /// The caller is known, and has no permission to use this agent.
+    NotAdmitted = "not_admitted",
     /// There is nothing at that address.
     NotFound = "not_found",
     /// No such session belongs to the caller.
@@ -251,6 +255,8 @@ codes! {
     AgentNameTaken = "agent_name_taken",
     /// The operator's settings are wrong.
     ConfigInvalid = "config_invalid",
+    /// The data directory holds a database without its key, or a key without its database.
+    DataDirIncomplete = "data_dir_incomplete",
     /// Another process uses the data directory.
     DataDirInUse = "data_dir_in_use",
     /// The data directory or a file in it cannot be used.

@@ -41,8 +41,9 @@ impl Protocol {
 pub struct Facts<'a> {
     /// Who calls.
     pub caller: &'a Principal,
-    /// By which protocol.
-    pub protocol: Protocol,
+    /// Whether the operator let the caller in to speak for its own person: `local`, keys, and OAuth subjects of an
+    /// issuer with `people = true`. Its answer then counts as that person's.
+    pub speaks_for_person: bool,
     /// Whether the caller has the scope the tool needs; true when it needs none.
     pub granted: bool,
     /// What is at stake; none when the tool needs no scope.
@@ -92,7 +93,9 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     if facts.client == ClientConsent::Unasked {
         return Decision::Ask(Approver::Client);
     }
-    let asks = needs_someone_else(facts.protocol, facts.sensitivity, facts.human_authorization, facts.on_device);
+    // Someone who was asked answers for their own person; a caller that is not asked cannot.
+    let answered = facts.speaks_for_person && facts.client != ClientConsent::NotNeeded;
+    let asks = needs_approver(facts.sensitivity.filter(|_| !answered), facts.human_authorization, facts.on_device);
     if asks && facts.approved_by.is_none_or(|by| by == facts.caller) {
         return Decision::Ask(match facts.linked_person {
             // A person acting for themselves is the caller, so the operators are asked instead.
@@ -103,17 +106,16 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     Decision::Allow
 }
 
-fn needs_someone_else(protocol: Protocol, stake: Option<Sensitivity>, always: bool, on_device: bool) -> bool {
-    !on_device && (always || (stake == Some(Sensitivity::High) && protocol != Protocol::Aap))
+fn needs_approver(stake: Option<Sensitivity>, always: bool, on_device: bool) -> bool {
+    !on_device && (always || stake == Some(Sensitivity::High))
 }
 
-/// Whether a tool's calls over that protocol wait for the yes of somebody who is not the caller:
-/// `human_authorization`, and high sensitivity where no app asks its own person. What runs on a person's device is
-/// asked there, by the device itself.
+/// Whether calls of a tool wait for an approver who is not the caller, in protocols that do not ask the caller's own
+/// person: `human_authorization` and `high` sensitivity. A person's device asks that person itself.
 #[must_use]
-pub fn asks_others(agent: &Agent, tool: &Tool, protocol: Protocol) -> bool {
+pub fn asks_others(agent: &Agent, tool: &Tool) -> bool {
     let scope = tool.scope.as_ref().and_then(|id| agent.scope(id));
-    needs_someone_else(protocol, scope.map(|scope| scope.sensitivity), tool.human_authorization, tool.on_device())
+    needs_approver(scope.map(|scope| scope.sensitivity), tool.human_authorization, tool.on_device())
 }
 
 #[cfg(test)]
@@ -123,7 +125,7 @@ mod tests {
     fn facts(caller: &Principal) -> Facts<'_> {
         Facts {
             caller,
-            protocol: Protocol::Aap,
+            speaks_for_person: true,
             granted: true,
             sensitivity: None,
             human_authorization: false,
@@ -141,7 +143,7 @@ mod tests {
             on_device: true,
             human_authorization: true,
             sensitivity: Some(Sensitivity::High),
-            protocol: Protocol::Anp,
+            speaks_for_person: false,
             client: ClientConsent::NotNeeded,
             ..facts(&caller)
         };
@@ -162,19 +164,29 @@ mod tests {
     }
 
     #[test]
-    fn high_sensitivity_needs_another_person_outside_aap() {
+    fn high_call_needs_another_approver_unless_the_caller_answers_for_its_person() {
+        use ClientConsent::{Granted, NotNeeded, Trusted};
         let caller = Principal::Anonymous;
-        for protocol in [Protocol::Skill, Protocol::Anp, Protocol::A2h] {
-            let high = Facts {
-                protocol,
-                sensitivity: Some(Sensitivity::High),
-                client: ClientConsent::NotNeeded,
-                ..facts(&caller)
-            };
-            assert_eq!(decide(&high), Decision::Ask(Approver::Operators));
-            let medium = Facts { sensitivity: Some(Sensitivity::Medium), ..high };
-            assert_eq!(decide(&medium), Decision::Allow);
+        for (speaks_for_person, client, decision) in [
+            (true, Trusted, Decision::Allow),
+            (true, Granted, Decision::Allow),
+            (true, NotNeeded, Decision::Ask(Approver::Operators)),
+            (false, Trusted, Decision::Ask(Approver::Operators)),
+            (false, Granted, Decision::Ask(Approver::Operators)),
+            (false, NotNeeded, Decision::Ask(Approver::Operators)),
+        ] {
+            let high = Facts { speaks_for_person, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
+            assert_eq!(decide(&high), decision, "{speaks_for_person} {client:?}");
+            assert_eq!(decide(&Facts { sensitivity: Some(Sensitivity::Medium), ..high }), Decision::Allow);
         }
+    }
+
+    #[test]
+    fn caller_that_does_not_speak_for_a_person_is_still_asked() {
+        let caller = Principal::Anonymous;
+        let client = ClientConsent::Unasked;
+        let high = Facts { speaks_for_person: false, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
+        assert_eq!(decide(&high), Decision::Ask(Approver::Client));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::Standing;
 use nuncio_core::manifest::{Checked, ManifestTool, Presets};
-use nuncio_core::policy::{ClientConsent, Decision, Facts, Protocol, decide};
+use nuncio_core::policy::{ClientConsent, Decision, Facts, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
@@ -150,7 +150,8 @@ pub fn weigh(case: Case<'_>, admitted: &Admitted, word: Word) -> Decision {
     };
     decide(&Facts {
         caller: &caller,
-        protocol: Protocol::A2h,
+        // The caller is the agent; the person on this device is the approver.
+        speaks_for_person: false,
         granted: true,
         sensitivity: Some(admitted.stake),
         human_authorization: false,

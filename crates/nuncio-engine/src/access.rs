@@ -15,11 +15,13 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::bus::Notice;
 use crate::ports::entropy::random_name;
-use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, StoreError};
+use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, StoreError};
 use crate::vault::Vault;
 
+mod admission;
 mod consented;
 mod links;
+mod nonces;
 mod signing;
 
 use consented::Consents;
@@ -28,6 +30,9 @@ pub use signing::SigningKey;
 
 /// How many signing keys may be valid at once: a signature names no key, so each is tried.
 const MAX_SIGNING_KEYS: usize = 64;
+
+/// The scope that opens `/metrics` and nothing else.
+const METRICS_SCOPE: &str = "metrics:read";
 
 /// Who is asking, and what is known about the request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +58,8 @@ pub enum Credential {
     Token {
         /// What the issuer says they may do.
         scopes: Arc<[ScopeId]>,
+        /// Whether the operator says that the issuer's subjects are people (`people = true`).
+        people: bool,
     },
     /// By a signature over the request.
     Signature,
@@ -69,6 +76,17 @@ impl Caller {
     #[must_use]
     pub fn new(principal: Principal) -> Self {
         Self { principal, person: None, request: None, credential: Credential::None }
+    }
+
+    /// Whether the operator let this caller in to speak for its own person, so that its `trust` or granted permission
+    /// is that person's approval of a `high` call.
+    #[must_use]
+    pub fn speaks_for_person(&self) -> bool {
+        match (&self.principal, &self.credential) {
+            (Principal::Local | Principal::Key(_), _) => true,
+            (Principal::OAuth { .. }, Credential::Token { people, .. }) => *people,
+            _ => false,
+        }
     }
 }
 
@@ -167,7 +185,7 @@ impl AccessTable {
             (Principal::Local | Principal::Operator, _) => true,
             (Principal::Key(id), _) => snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)),
             // The operator trusts the issuer to say what its subjects may do.
-            (Principal::OAuth { .. }, Credential::Token { scopes }) => scopes.contains(scope),
+            (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => scopes.contains(scope),
             _ => false,
         };
         let standing = self.standing.iter().any(|grant| {
@@ -204,6 +222,8 @@ pub struct NewKey {
     pub person: Option<PersonName>,
     /// What it may do.
     pub scopes: KeyScopes,
+    /// Whom it is made for.
+    pub role: KeyRole,
 }
 
 impl Engine {
@@ -243,6 +263,28 @@ impl Engine {
     #[must_use]
     pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
         self.access_table().snapshot().keys_by_id.get(id).cloned()
+    }
+
+    /// Whether the caller may read the metrics: `local`, an operator's key, a key of before roles existed, or the scope
+    /// `metrics:read` given by name. All scopes of the agents do not include it.
+    #[must_use]
+    pub fn may_read_metrics(&self, caller: &Caller) -> bool {
+        let Ok(scope) = ScopeId::parse(METRICS_SCOPE) else { return false };
+        let snapshot = self.access_table().snapshot();
+        let is_named = |scopes: &KeyScopes| matches!(scopes, KeyScopes::Only(only) if only.contains(&scope));
+        let by_itself = match (&caller.principal, &caller.credential) {
+            (Principal::Local | Principal::Operator, _) => true,
+            (Principal::Key(id), _) => snapshot.keys_by_id.get(id).is_some_and(|key| {
+                matches!(key.role, KeyRole::Operator | KeyRole::AppWithMetrics) || is_named(&key.scopes)
+            }),
+            (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => scopes.contains(&scope),
+            _ => false,
+        };
+        let granted = snapshot.grants.get(&caller.principal).map_or(&[][..], Vec::as_slice);
+        let standing = self.access_table().standing.iter().filter(|grant| grant.principal == caller.principal);
+        by_itself
+            || granted.iter().any(|grant| grant.term != Term::Once && grant.gives(&scope, self.now()))
+            || standing.map(|grant| &grant.scopes).any(is_named)
     }
 
     /// The keys that sign requests and are valid.
@@ -291,6 +333,7 @@ impl Engine {
             name: new.name,
             digest: Digest::of_bytes(secret.as_bytes()),
             scopes: new.scopes,
+            role: new.role,
             person: new.person,
             created_at: self.now(),
             revoked_at: None,
@@ -449,7 +492,7 @@ mod tests {
             let caller = Caller { credential, ..Caller::new(principal.clone()) };
             table.hold(&caller, &AgentName::parse("hotel").unwrap(), &scope(scope_id), Timestamp::from_millis(0))
         };
-        let token = || Credential::Token { scopes: [scope("booking:write")].into() };
+        let token = || Credential::Token { scopes: [scope("booking:write")].into(), people: false };
         assert_eq!(hold(&ada, token(), "booking:write"), Hold::Lasting);
         assert_eq!(hold(&ada, token(), "rooms:read"), Hold::Lasting, "by the grant");
         assert_eq!(hold(&ada, token(), "rooms:write"), Hold::No);

@@ -163,7 +163,7 @@ impl<'a> Walk<'a> {
         let scope = tool.scope.as_ref().and_then(|id| self.call.served.agent.scope(id));
         Facts {
             caller: &self.call.caller.principal,
-            protocol: self.call.protocol,
+            speaks_for_person: self.call.caller.speaks_for_person(),
             granted: *hold != Hold::No,
             sensitivity: scope.map(|scope| scope.sensitivity),
             human_authorization: tool.human_authorization,

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Access, Run, Skill, SkillAuth, Tool};
+use nuncio_core::agent::{Access, Agent, Run, Skill, SkillAuth, Tool};
 use nuncio_core::execution::Target;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::policy::{Protocol, asks_others};
+use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
 
 use crate::Engine;
@@ -108,10 +108,19 @@ impl Engine {
     /// How long one execution of it may take: the tool's own time, and that of whoever must be asked first.
     #[must_use]
     pub fn execution_timeout(&self, offered: &Offered) -> Duration {
-        let Some(tool) = &offered.tool else { return self.queue().limits().timeout };
+        match &offered.tool {
+            Some(tool) => self.call_timeout(&offered.served.agent, tool),
+            None => self.queue().limits().timeout,
+        }
+    }
+
+    /// How long one call of a tool may take where the caller's own person is not asked: the tool's own time, and that
+    /// of the approver or the device.
+    #[must_use]
+    pub fn call_timeout(&self, agent: &Agent, tool: &Tool) -> Duration {
         let asking = match () {
             () if tool.on_device() => DEVICE_ASKS,
-            () if asks_others(&offered.served.agent, tool, Protocol::Skill) => self.limits().approval,
+            () if asks_others(agent, tool) => self.limits().approval,
             () => Duration::ZERO,
         };
         tool.timeout + asking

@@ -10,6 +10,8 @@ pub fn status(code: Code) -> StatusCode {
         Code::Unauthorized | Code::SkillAuthRequired | Code::DeviceRefused => StatusCode::UNAUTHORIZED,
         Code::CrossOriginRefused
         | Code::HostRefused
+        | Code::ForwardedRefused
+        | Code::NotAdmitted
         | Code::ScopeNotGranted
         | Code::Denied
         | Code::NotOwner

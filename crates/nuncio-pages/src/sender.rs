@@ -29,18 +29,38 @@ pub fn field<'a>(form: &'a Fields, name: &str) -> Option<&'a str> {
     form.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
+/// Who sent a request, as far as browsers say.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Sender {
+    /// A page of ours, or a person who typed the address.
+    OwnPage,
+    /// A page on another site or another port.
+    OtherSite,
+    /// Neither header was sent, so no current browser sent it.
+    NoBrowser,
+}
+
+/// Who sent a request to this host. `Sec-Fetch-Site` decides where it is sent, since no page can forge it; otherwise
+/// `Origin` is compared with the host.
+#[must_use]
+pub fn sender(headers: &HeaderMap, host: Option<&str>) -> Sender {
+    if let Some(site) = headers.get(HeaderName::from_static("sec-fetch-site")) {
+        return if site == "same-origin" || site == "none" { Sender::OwnPage } else { Sender::OtherSite };
+    }
+    let Some(origin) = headers.get(header::ORIGIN) else { return Sender::NoBrowser };
+    let place = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, place)| place);
+    match place.zip(host).is_some_and(|(place, host)| place.eq_ignore_ascii_case(host)) {
+        true => Sender::OwnPage,
+        false => Sender::OtherSite,
+    }
+}
+
 /// Whether a page of ours sent this. A browser says where a request comes from, and no page can make
 /// it say otherwise; what says nothing is not believed.
 #[must_use]
 pub fn is_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
-    match headers.get(HeaderName::from_static("sec-fetch-site")) {
-        Some(site) => site == "same-origin",
-        None => {
-            let origin = headers.get(header::ORIGIN).and_then(|origin| origin.to_str().ok());
-            let place = origin.and_then(|origin| origin.split_once("://")).map(|(_, place)| place);
-            place.zip(host(headers, uri)).is_some_and(|(place, host)| place.eq_ignore_ascii_case(host))
-        }
-    }
+    let typed = headers.get(HeaderName::from_static("sec-fetch-site")).is_some_and(|site| site == "none");
+    !typed && sender(headers, host(headers, uri)) == Sender::OwnPage
 }
 
 /// Whether somebody follows a link from elsewhere. Their browser then holds back the cookie.

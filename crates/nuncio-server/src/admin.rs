@@ -11,6 +11,7 @@ use nuncio_core::ids::{AgentName, ApprovalId, DeviceId, GrantId, PersonName, Sco
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
+use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
@@ -48,6 +49,9 @@ pub enum Order {
         /// Whether it signs requests rather than being sent with them.
         #[serde(default)]
         signing: bool,
+        /// Whether it opens the metrics and the operators' routes.
+        #[serde(default)]
+        operator: bool,
     },
     /// List the keys.
     KeyList,
@@ -316,9 +320,10 @@ impl Desk {
     pub async fn carry_out(&self, order: Order) -> Result<Value, StartError> {
         let engine = &self.engine;
         Ok(match order {
-            Order::KeyCreate { name, person, scopes, signing } => {
+            Order::KeyCreate { name, person, scopes, signing, operator } => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
-                let new = NewKey { name, person, scopes };
+                let role = if operator { KeyRole::Operator } else { KeyRole::App };
+                let new = NewKey { name, person, scopes, role };
                 let (key, secret) =
                     if signing { engine.create_signing_key(new).await? } else { engine.create_key(new).await? };
                 let mut made = json!(key);

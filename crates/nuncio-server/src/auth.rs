@@ -9,7 +9,6 @@ mod jwks;
 mod kept;
 mod metadata;
 pub(crate) mod person;
-mod replay;
 mod signature;
 mod token;
 

@@ -15,6 +15,10 @@ mod files;
 
 pub(crate) use files::PrivateFiles;
 
+const SECRET_KEY: &str = "secret.key";
+/// The name of a new directory's key until its database exists.
+const FIRST_SECRET_KEY: &str = "secret.key.first";
+
 /// An opened data directory. The lock is held until it is dropped, or the process dies.
 #[derive(Debug)]
 pub struct DataDir {
@@ -73,17 +77,57 @@ impl DataDir {
         self.path.join("nuncio.db")
     }
 
-    /// The key under which secrets are kept, made at first need.
+    /// The key under which secrets are stored. A new directory gets one, which [`DataDir::keep_secret_key`] completes
+    /// once there is a database. Either without the other means that something was lost: a server that went on would
+    /// forget its keys and be open to everyone on this machine.
     ///
     /// # Errors
-    /// The file cannot be used, or is open to others.
+    /// The file cannot be used or is open to others, or it or the database is missing.
     pub fn secret_key(&self, entropy: &dyn Entropy) -> Result<[u8; KEY_BYTES], StartError> {
-        let bytes = self.key_file("secret.key", || {
-            let mut key = [0; KEY_BYTES];
-            entropy.fill(&mut key);
-            key.to_vec()
-        })?;
-        bytes.try_into().map_err(|_| self.broken("secret.key", "it does not hold a key of 32 bytes"))
+        let files = self.private_files();
+        let has_database = fs::metadata(self.database()).is_ok_and(|file| file.len() > 0);
+        let bytes = match (files.read(SECRET_KEY)?, has_database) {
+            (Some(key), true) => key,
+            (Some(_), false) => {
+                let message = format!(
+                    "{} holds a secret.key but no database: put nuncio.db back from a backup, or remove secret.key too to begin anew without the keys and records of before",
+                    self.path.display()
+                );
+                return Err(StartError::new(Code::DataDirIncomplete, message));
+            }
+            // A first start that was interrupted left its key under the first name.
+            (None, has_database) => match files.read(FIRST_SECRET_KEY)? {
+                Some(key) => key,
+                None if has_database => {
+                    let message = format!(
+                        "{} holds a database but not its secret.key: put secret.key back from a backup; without it, what the database keeps sealed cannot be read",
+                        self.path.display()
+                    );
+                    return Err(StartError::new(Code::DataDirIncomplete, message));
+                }
+                None => {
+                    let mut key = [0; KEY_BYTES];
+                    entropy.fill(&mut key);
+                    files.write(FIRST_SECRET_KEY, &key)?;
+                    key.to_vec()
+                }
+            },
+        };
+        bytes.try_into().map_err(|_| self.broken(SECRET_KEY, "it does not hold a key of 32 bytes"))
+    }
+
+    /// Gives the key of a new directory its name, now that there is a database.
+    ///
+    /// # Errors
+    /// The file cannot be moved.
+    pub fn keep_secret_key(&self) -> Result<(), StartError> {
+        let first = self.path.join(FIRST_SECRET_KEY);
+        if !first.exists() {
+            return Ok(());
+        }
+        let failed = |error: std::io::Error| self.broken(SECRET_KEY, &error.to_string());
+        fs::rename(first, self.path.join(SECRET_KEY)).map_err(failed)?;
+        File::open(&self.path).and_then(|folder| folder.sync_all()).map_err(failed)
     }
 
     /// The key that signs the audit chain's checkpoints, made at first need.

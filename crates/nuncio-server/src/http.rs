@@ -15,6 +15,7 @@ use nuncio_a2h::server::Tokens as _;
 use nuncio_anp::server::Anp;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
+use nuncio_http::BodyLimits;
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
@@ -27,6 +28,7 @@ use crate::settings::Settings;
 use crate::webhooks::Signer;
 
 mod anp;
+mod area;
 pub(crate) mod client_address;
 mod door;
 mod identity;
@@ -52,6 +54,7 @@ struct Shared {
     door: Door,
     proxies: TrustedProxies,
     rates: RateLimits,
+    bodies: BodyLimits,
     /// How errors are worded below which path, the longest first.
     refusals: Vec<(&'static str, Refuse)>,
     metrics: Arc<Metrics>,
@@ -92,6 +95,7 @@ pub(crate) fn app(
         exposure,
         door: Door::new(&settings.cors.origins),
         proxies: TrustedProxies::new(&settings.http.trusted_proxies),
+        bodies: protocols::body_limits(settings),
         rates: RateLimits::new(settings.limits.requests_per_minute),
         refusals,
         metrics: Arc::clone(&metrics),
@@ -147,12 +151,15 @@ impl Service<Request> for Stack {
         let visit = Visit::of(&shared, &request);
         let outside = visit.refusal(&shared, &request);
         // Every request has exactly one identity.
-        if outside.is_none() && !identity::settle_at_once(&shared, &mut request) {
+        if outside.is_none() && !identity::identify_at_once(&shared, &mut request) {
             let route = self.route.clone();
             return Box::pin(ask_and_pass(shared, route, request, entry, visit));
         }
         // Nobody takes more than their share.
-        let answer = match outside.or_else(|| rate::refusal(&shared, &request)) {
+        let refusal = outside
+            .or_else(|| rate::refusal(&shared, &request))
+            .or_else(|| identity::forwarded_refusal(&shared, &request));
+        let answer = match refusal {
             Some(refusal) => Either::Left(ready(Ok(refusal))),
             None => Either::Right(self.route.call(request).instrument(entry.span().clone())),
         };
@@ -172,9 +179,8 @@ async fn ask_and_pass(
     entry: Entry,
     visit: Visit,
 ) -> Result<Response, Infallible> {
-    let settled = identity::settle(&shared, &mut request).await;
-    let refusal =
-        rate::refusal(&shared, &request).or_else(|| settled.err().map(|error| error.answer(&shared, &request)));
+    let identified = identity::identify(&shared, &mut request).await;
+    let refusal = rate::refusal(&shared, &request).or(identified.err());
     let mut response = match refusal {
         Some(refusal) => refusal,
         None => route.call(request).instrument(entry.span().clone()).await?,

@@ -209,13 +209,16 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
     let (relays, clock) = (settings.a2h.relay.clone(), Arc::clone(&with.clock));
     let devices = Devices::new(Arc::clone(&runners), data.path().join("seals"), relays, Arc::clone(&fetch), clock);
     let devices = Arc::new(devices);
+    let secret_key = data.secret_key(&*entropy)?;
+    let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
+    data.keep_secret_key()?;
     let ports = Ports {
-        store: Arc::new(SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?),
+        store: Arc::new(store),
         bus: Arc::new(LocalBus::default()),
         brains: Arc::new(LocalBrains::new(&runners)),
         runner: Arc::clone(&devices) as _,
         clock: Arc::clone(&with.clock),
-        vault: Vault::new(&data.secret_key(&*entropy)?),
+        vault: Vault::new(&secret_key),
         entropy,
         meter: Arc::clone(&with.meter),
     };
@@ -277,6 +280,12 @@ impl Server {
             .map_err(|error| listen_failed(&error))?;
         let issuers = Issuers::open(&settings.issuer, Arc::clone(&fetch) as _, Arc::clone(&with.clock))
             .map_err(|why| StartError::new(Code::ConfigInvalid, why))?;
+        for issuer in settings.issuer.iter().filter(|issuer| issuer.people.is_none()) {
+            tracing::warn!(
+                issuer = issuer.url.as_str(),
+                "[[issuer]] does not say whether its subjects are people who use this server themselves: they are admitted only with a scope of an agent, and approve nothing; write `people = true` or `people = false`"
+            );
+        }
         let exposure = exposure(&addresses, options.open, engine.has_keys() || !issuers.is_empty())?;
         let signatures = Arc::new(Signatures::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
@@ -292,7 +301,7 @@ impl Server {
             (false, None) => LocalPeers::Refused,
         };
         let resolver = Resolver::new(dids.clone(), Arc::clone(&fetch) as _, Arc::clone(&with.clock), local);
-        let did_auth = Arc::new(DidAuth::new(dids.clone(), resolver, Arc::clone(&with.clock), &base));
+        let did_auth = Arc::new(DidAuth::new(dids.clone(), resolver, engine.clone(), &base));
         let people = Arc::new(People::new(data.people_key()?, &base, Arc::clone(&with.clock)));
         let auth =
             Auth { issuers: Arc::new(issuers), signatures, dids: Arc::clone(&did_auth), people: Arc::clone(&people) };

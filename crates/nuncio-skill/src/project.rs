@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, Skill, SkillAuth, Tool};
+use nuncio_core::agent::{Agent, Skill, SkillAuth, SkillMethod, Tool};
 use nuncio_core::ids::SkillId;
 use serde_json::{Map, Value, json};
 
@@ -270,17 +270,35 @@ fn auth(agent: &Agent, tool: Option<&Tool>, skill: &Skill, oauth: Option<&OAuthE
             scopes: scopes(),
             extra: Map::new(),
         }),
-        custom: (kind == AuthType::Custom).then(signature),
+        custom: (kind == AuthType::Custom).then(|| signature(skill.method)),
         extra: Map::new(),
     }
 }
 
-/// The reference way to sign a request.
-fn signature() -> CustomAuth {
-    let instructions = "Choose a nonce of 8 to 128 characters. Compute HMAC-SHA256 with your secret key over \
-        TIMESTAMP \".\" NONCE \".\" BODY, where TIMESTAMP is the time in seconds since 1970 and BODY the exact bytes \
-        of the request's body (empty if there is none). Send `X-Signature: v1=` and the result in hex, \
-        `X-Signature-Timestamp` and `X-Signature-Nonce`. A request is accepted once, within five minutes.";
+/// The reference way to sign a request. Version 2 covers method and target, where the body does not say what is asked
+/// for.
+fn signature(method: SkillMethod) -> CustomAuth {
+    let (version, signed) = match method.has_query() {
+        true => ("v2", "TIMESTAMP LF NONCE LF METHOD LF TARGET LF BODY"),
+        false => ("v1", "TIMESTAMP \".\" NONCE \".\" BODY"),
+    };
+    let reading = match method.has_query() {
+        true => "",
+        false => {
+            " Requests by GET or DELETE, such as those for an execution's status, need version 2: `v2=` over TIMESTAMP LF \
+             NONCE LF METHOD LF TARGET LF BODY, where LF is a line feed and TARGET the path and query as sent."
+        }
+    };
+    let target = match method.has_query() {
+        true => ", LF a line feed, METHOD the method in capitals, TARGET the path and query as sent",
+        false => "",
+    };
+    let instructions = format!(
+        "Choose a nonce of 8 to 128 characters. Compute HMAC-SHA256 with your secret key over {signed}, where TIMESTAMP is \
+         the time in seconds since 1970{target} and BODY the exact bytes of the request's body (empty if there is none). \
+         Send `X-Signature: {version}=` and the result in hex, `X-Signature-Timestamp` and `X-Signature-Nonce`. A request \
+         is accepted once, within five minutes.{reading}"
+    );
     let secret = ParameterDefinition {
         name: "secret_key".to_owned(),
         r#type: "string".to_owned(),
@@ -290,6 +308,6 @@ fn signature() -> CustomAuth {
         schema: None,
         extra: Map::new(),
     };
-    let extra = Map::from_iter([(CustomAuth::SCHEME.to_owned(), json!("hmac-sha256-v1"))]);
-    CustomAuth { instructions: instructions.to_owned(), parameters: Some(vec![secret]), extra }
+    let extra = Map::from_iter([(CustomAuth::SCHEME.to_owned(), json!(format!("hmac-sha256-{version}")))]);
+    CustomAuth { instructions, parameters: Some(vec![secret]), extra }
 }

@@ -4,6 +4,7 @@ use std::convert::Infallible;
 use std::fmt;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use axum::Router;
 use axum::extract::{FromRequestParts, Path, Request, State};
 use axum::response::{IntoResponse, Response};
@@ -35,9 +36,10 @@ use refuse::SkillError;
 use registry::Registry;
 
 /// Checks a request by a scheme of its own: the reference one, or another in its place.
+#[async_trait]
 pub trait RequestAuth: fmt::Debug + Send + Sync {
     /// Whom the request speaks for.
-    fn check(&self, headers: &HeaderMap, body: &[u8]) -> Checked;
+    async fn check(&self, parts: &Parts, body: &[u8]) -> Checked;
 }
 
 /// What a check of a request came to.
@@ -126,7 +128,7 @@ async fn skill(State(skills): State<Skills>, Named(path): Named, request: Reques
         return invoke::invoke(&skills, id, request).await;
     }
     match path.strip_suffix(".json") {
-        Some(id) => discover::descriptor(&skills, id, &request),
+        Some(id) => discover::descriptor(&skills, id, request).await,
         None => Err(not_found(&path)),
     }
 }

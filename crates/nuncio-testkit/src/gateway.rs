@@ -12,6 +12,7 @@ use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::Clock;
+use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
 use nuncio_server::admin::{self, Order};
 use nuncio_server::settings::Settings;
@@ -121,7 +122,8 @@ impl Gateway {
             [] => KeyScopes::All,
             some => KeyScopes::Only(some.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect()),
         };
-        let (key, secret) = self.engine().create_key(NewKey { name: None, person: None, scopes }).await.unwrap();
+        let (key, secret) =
+            self.engine().create_key(NewKey { name: None, person: None, scopes, role: KeyRole::App }).await.unwrap();
         let caller = Caller::new(Principal::Key(key.id));
         KeyHolder { caller, aap: self.aap_with_key(&secret), secret }
     }

@@ -211,6 +211,9 @@ pub(crate) enum Key {
         /// Make a secret that signs requests and is never sent with them
         #[arg(long)]
         signing: bool,
+        /// Let it read the metrics and work in the console, as an operator does
+        #[arg(long, conflicts_with = "signing")]
+        operator: bool,
         #[command(flatten)]
         data: Data,
     },

@@ -18,6 +18,8 @@ pub struct ToolState {
     pub granted: bool,
     /// How long it took lately.
     pub latency_ms: Option<u64>,
+    /// How long a call may take, the time for an approver included.
+    pub timeout_ms: u64,
 }
 
 /// What is true of talking to the agent at this moment, for this caller.
@@ -67,7 +69,7 @@ impl Host {
         let tools: Vec<(&Tool, ToolState)> = agent
             .tools
             .iter()
-            .filter(|tool| set.has(tool))
+            .filter(|tool| set.has(agent, tool))
             .map(|tool| (&**tool, (moment.tool)(tool)))
             .filter(|(_, state)| state.available && state.granted == granted)
             .collect();
@@ -82,7 +84,7 @@ impl Host {
             // Of several tools the slowest is promised; and only one has one shape.
             let mut ability = Ability::from(capability.clone());
             ability.latency_ms = of.iter().filter_map(|(_, state)| state.latency_ms).max();
-            ability.timeout_ms = of.iter().map(|(tool, _)| millis(tool)).max();
+            ability.timeout_ms = of.iter().map(|(_, state)| state.timeout_ms).max();
             if of.len() == 1 {
                 ability.request_schema = Some(self.schema_url(agent, tool, "input"));
                 ability.response_schema = Some(self.schema_url(agent, tool, "output"));
@@ -100,7 +102,7 @@ impl Host {
             abilities: found.into_values().collect(),
             human_authorization: set.asks_a_person(),
             latency_ms: tools.iter().filter_map(|(_, state)| state.latency_ms).max(),
-            timeout_ms: tools.iter().map(|(tool, _)| millis(tool)).max(),
+            timeout_ms: tools.iter().map(|(_, state)| state.timeout_ms).max(),
             url: self.interface_url(&agent.name, set),
             description: format!("OpenRPC interface of {}.", name_of(agent)),
             granted,
@@ -143,8 +145,4 @@ impl Host {
             granted: state.granted,
         }
     }
-}
-
-fn millis(tool: &Tool) -> u64 {
-    u64::try_from(tool.timeout.as_millis()).unwrap_or(u64::MAX)
 }

@@ -27,7 +27,7 @@ impl Host {
     pub fn openrpc(&self, agent: &Agent, set: ToolSet) -> OpenRpc {
         let mut components = Components::default();
         let mut methods: Vec<_> =
-            agent.tools.iter().filter(|tool| set.has(tool)).map(|tool| method(tool, &mut components)).collect();
+            agent.tools.iter().filter(|tool| set.has(agent, tool)).map(|tool| method(tool, &mut components)).collect();
         if set == ToolSet::Tools
             && let Some(name) = chat_method(agent)
         {
@@ -62,7 +62,7 @@ impl Host {
 
     /// Where the whole schema of a tool's arguments, or of its answer, is.
     pub(super) fn schema_url(&self, agent: &Agent, tool: &Tool, part: &str) -> String {
-        let set = if tool.human_authorization { ToolSet::Authorized } else { ToolSet::Tools };
+        let set = ToolSet::of(agent, tool);
         format!("{}#/components/schemas/{}.{part}", self.interface_url(&agent.name, set), tool.name)
     }
 }

@@ -55,10 +55,12 @@ impl Anp {
         let agent = &served.agent;
         let tool = |tool: &nuncio_core::agent::Tool| {
             let standing = self.engine.standing(caller, served, tool);
+            let millis = |span: Duration| u64::try_from(span.as_millis()).unwrap_or(u64::MAX);
             ToolState {
                 available: standing.available,
                 granted: standing.granted,
-                latency_ms: standing.latency.map(|span| u64::try_from(span.as_millis()).unwrap_or(u64::MAX)),
+                latency_ms: standing.latency.map(millis),
+                timeout_ms: millis(self.engine.call_timeout(agent, tool)),
             }
         };
         let conversation = ConversationState {

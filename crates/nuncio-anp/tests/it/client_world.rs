@@ -338,7 +338,12 @@ pub(crate) fn capabilities() -> Value {
 /// What the hotel's service answers to a negotiation, judged as ours judges.
 pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
     let request = Request::read(request.body.as_bytes()).map_err(|refused| refused.1)?;
-    let open = |_: &nuncio_core::agent::Tool| ToolState { available: true, granted: true, latency_ms: None };
+    let open = |_: &nuncio_core::agent::Tool| ToolState {
+        available: true,
+        granted: true,
+        latency_ms: None,
+        timeout_ms: 30_000,
+    };
     let conversation = ConversationState {
         available: true,
         granted: true,
@@ -374,12 +379,13 @@ pub(crate) async fn grand_hotel(odd: impl Fn(&Received, usize) -> Option<Reply> 
     let published = Published::new(HOTEL);
     let (agent, did_line) = (hotel(), did_line());
     let page = json!(published.page([&agent].into_iter(), 1));
-    let tools = json!(published.openrpc(&agent, ToolSet::Tools));
+    let [tools, authorized] = ToolSet::ALL.map(|set| json!(published.openrpc(&agent, set)));
     Server::start(move |request, before| {
         odd(request, before).unwrap_or_else(|| match request.line() {
             "GET /.well-known/agent-descriptions" => Reply::json(&page),
             "GET /agents/hotel-assistant/ad.json" => Reply::json(&description(|_| {})),
             "GET /agents/hotel-assistant/interfaces/tools.json" => Reply::json(&tools),
+            "GET /agents/hotel-assistant/interfaces/authorized.json" => Reply::json(&authorized),
             "POST /agents/hotel-assistant/rpc" => {
                 let asked = request.json();
                 rpc(request, Ok(json!({"called": asked["method"], "with": asked["params"]})))

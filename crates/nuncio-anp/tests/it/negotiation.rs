@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 use crate::example_agent;
 
 const NOW: Timestamp = Timestamp::from_millis(1_794_740_400_000);
-const OPEN: ToolState = ToolState { available: true, granted: true, latency_ms: Some(40) };
+const OPEN: ToolState = ToolState { available: true, granted: true, latency_ms: Some(40), timeout_ms: 30_000 };
 
 fn hotel() -> Agent {
     example_agent("hotel")
@@ -55,25 +55,27 @@ fn negotiate(offers: &Offers, body: &Value) -> Result<NegotiationResult, RpcErro
 #[test]
 fn the_hotel_is_found_by_what_is_wanted() {
     let offers = offers(|_| OPEN);
-    for (intent, capability) in [
+    // Tools under a `high` scope wait for an approver.
+    for (intent, capability, set) in [
         (
             json!({"intentTags": ["hotel.booking"], "description": "Book a room"}),
             "cap.hotel-assistant.make_reservation",
+            ToolSet::Authorized,
         ),
-        (json!({"description": "Which rooms are free? Search"}), "cap.hotel-assistant.search_rooms"),
-        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation"),
+        (json!({"description": "Which rooms are free? Search"}), "cap.hotel-assistant.search_rooms", ToolSet::Tools),
+        (json!({"name": "cancel_reservation"}), "cap.hotel-assistant.cancel_reservation", ToolSet::Authorized),
     ] {
         let result = negotiate(&offers, &json!({"intent": intent})).unwrap();
         let selected = result.selected.unwrap();
-        assert_eq!(selected.interface.as_deref(), Some("interface.hotel-assistant.tools"), "{intent}");
+        let document = format!("https://grand-hotel.example/agents/hotel-assistant/interfaces/{}.json", set.as_str());
+        let interface = format!("interface.hotel-assistant.{}", set.as_str());
+        assert_eq!(selected.interface, Some(interface), "{intent}");
         assert_eq!(selected.capability.as_deref(), Some(capability), "{intent}");
-        assert_eq!(
-            selected.url.as_deref(),
-            Some("https://grand-hotel.example/agents/hotel-assistant/interfaces/tools.json")
-        );
+        assert_eq!(selected.url.as_ref(), Some(&document));
+        let execution = result.execution.unwrap();
+        assert_eq!(execution.requires_human_authorization, Some(set.asks_a_person()), "{intent}");
         let schemas = result.schemas.unwrap();
         let name = capability.rsplit('.').next().unwrap();
-        let document = "https://grand-hotel.example/agents/hotel-assistant/interfaces/tools.json";
         assert_eq!(schemas.request_schema, Some(json!(format!("{document}#/components/schemas/{name}.input"))));
     }
     // What nobody has a tool for can still be said.
@@ -94,7 +96,7 @@ fn a_result_carries_its_digest() {
     for (path, other) in [
         ("/selected/securityProfile", json!("direct-e2ee")),
         ("/selected/url", json!("https://evil.example")),
-        ("/execution/requiresHumanAuthorization", json!(true)),
+        ("/execution/requiresHumanAuthorization", json!(false)),
         ("/validUntil", json!("2099-01-01T00:00:00Z")),
         ("/alternatives/0/reason", json!("")),
     ] {

@@ -4,6 +4,7 @@ use url::Url;
 
 use super::Agent;
 use crate::ids::{CapabilityId, InformationPath, ToolName};
+use crate::policy::asks_others;
 
 /// Something an agent publishes to read.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -149,7 +150,12 @@ impl Agent {
     #[must_use]
     pub fn abilities(&self) -> Vec<Capability> {
         if !self.abilities.is_empty() {
-            return self.abilities.clone();
+            let mut abilities = self.abilities.clone();
+            for ability in &mut abilities {
+                ability.human_authorization |=
+                    self.tools.iter().any(|tool| ability.is_of(&tool.name) && asks_others(self, tool));
+            }
+            return abilities;
         }
         self.exposed_tools().filter_map(|tool| self.ability_of(tool)).collect()
     }
@@ -169,7 +175,7 @@ impl Agent {
             description: tool.description.clone(),
             intent_tags,
             tools: vec![tool.name.clone()],
-            human_authorization: tool.human_authorization,
+            human_authorization: asks_others(self, tool),
         })
     }
 }

@@ -237,7 +237,7 @@ impl Engine {
         let timeout = self.execution_timeout(offered);
         let timeout = submission.timeout.map_or(timeout, |asked| asked.min(timeout));
         let scopes = match &caller.credential {
-            Credential::Token { scopes } => scopes.to_vec(),
+            Credential::Token { scopes, .. } => scopes.to_vec(),
             _ => Vec::new(),
         };
         Ok(Order {

@@ -384,12 +384,26 @@ pub struct ApiKey {
     pub digest: Digest,
     /// What it may do.
     pub scopes: KeyScopes,
+    /// Whom it was made for.
+    pub role: KeyRole,
     /// The person it belongs to.
     pub person: Option<PersonName>,
     /// Since when.
     pub created_at: Timestamp,
     /// Until when, if it was taken back.
     pub revoked_at: Option<Timestamp>,
+}
+
+/// Whom a key was made for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum KeyRole {
+    /// An app.
+    App,
+    /// An app, by a version that let every key read the metrics.
+    AppWithMetrics,
+    /// An operator: the metrics and the operators' routes.
+    Operator,
 }
 
 /// How a key is used. One kind is never taken for the other.

@@ -5,21 +5,17 @@
 //! the nonce used up: nobody can burn another's.
 
 use std::fmt;
-use std::sync::{Arc, Mutex, PoisonError};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use http::uri::PathAndQuery;
 use http::{HeaderMap, Method, Uri};
 use nuncio_core::principal::Principal;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::access::Credential;
-use nuncio_engine::ports::Clock;
-use nuncio_engine::{Caller, Identity};
+use nuncio_engine::{Caller, Engine, Identity};
 use nuncio_identity::challenge::AccessGrant;
 use nuncio_identity::{
-    AuthError, Credentials, Did, Policy, ReplayMemory, Schemes, SignedRequest, TokenIssuer, Verified, http_signature,
-    moment,
+    AuthError, Credentials, Did, Policy, Schemes, SignedRequest, TokenIssuer, Verified, http_signature,
 };
 use serde::Deserialize;
 
@@ -30,21 +26,15 @@ mod resolver;
 
 pub use resolver::{LocalPeers, Resolver};
 
-/// How many nonces are remembered: more signed requests than that in five minutes are refused.
-const REMEMBERED: usize = 100_000;
-
 /// Finds out which DID a request comes from.
 pub struct DidAuth {
     dids: Dids,
     resolver: Resolver,
-    clock: Arc<dyn Clock>,
+    engine: Engine,
     /// What the addresses callers sign begin with.
     base: String,
     realm: String,
     policy: Policy,
-    /// What was signed before may have been used before, and nobody would remember.
-    since: Timestamp,
-    memory: Mutex<ReplayMemory>,
 }
 
 /// The head of a request.
@@ -70,27 +60,17 @@ pub enum Outcome {
 }
 
 impl DidAuth {
-    /// Checks requests to addresses that begin with `base`, from now on.
+    /// Checks requests to addresses that begin with `base`.
     #[must_use]
-    pub fn new(dids: Dids, resolver: Resolver, clock: Arc<dyn Clock>, base: &str) -> Self {
-        let since = moment::from_seconds(moment::seconds(clock.now()));
+    pub fn new(dids: Dids, resolver: Resolver, engine: Engine, base: &str) -> Self {
         Self {
             dids,
             resolver,
-            clock,
+            engine,
             base: base.trim_end_matches('/').to_owned(),
             realm: http_signature::host(base).unwrap_or_else(|| "nuncio".to_owned()),
             policy: Policy::default(),
-            since,
-            memory: Mutex::new(ReplayMemory::new(REMEMBERED)),
         }
-    }
-
-    /// The same with room for so many nonces.
-    #[must_use]
-    pub fn remembering(mut self, most: usize) -> Self {
-        self.memory = Mutex::new(ReplayMemory::new(most));
-        self
     }
 
     /// Who finds the documents of others, also for proofs that are not of requests.
@@ -129,7 +109,7 @@ impl DidAuth {
         let target = format!("{}{}", self.base, head.uri.path_and_query().map_or("/", PathAndQuery::as_str));
         let Head { method, headers, .. } = head;
         let request = || SignedRequest { method: method.as_str(), target_uri: &target, headers, body };
-        let now = self.clock.now();
+        let now = self.engine.now();
         let verified = match credentials {
             Credentials::Bearer(token) => return Ok((self.token_holder(&tokens, token)?, None)),
             Credentials::Signature(claim) => {
@@ -143,22 +123,28 @@ impl DidAuth {
                 claim.verify(&self.realm, &document)?
             }
         };
-        self.use_up(&verified)?;
+        self.use_nonce("request", &verified).await?;
         let grant = tokens.issue(&verified.did, now);
         Ok((verified.did, Some(grant)))
     }
 
-    /// Takes the nonce of what was verified.
-    fn use_up(&self, verified: &Verified) -> Result<(), AuthError> {
-        if verified.created < self.since {
-            return Err(AuthError::Timestamp("it was signed before this server started; sign again"));
+    /// Uses up the nonce of what was verified. `of` keeps the nonces of requests and of proofs in them apart: a client
+    /// may use one nonce in both.
+    pub(crate) async fn use_nonce(&self, of: &str, verified: &Verified) -> Result<(), AuthError> {
+        let Some(nonce) = &verified.nonce else { return Ok(()) };
+        let until = self.policy.remember_until(verified.created);
+        match self.engine.use_nonce(&format!("{of}\n{}", verified.key_id), nonce, until).await {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(AuthError::Nonce("the nonce was used before; sign again with a new one")),
+            Err(error) => {
+                tracing::error!(%error, "a nonce cannot be stored, so its request is refused");
+                Err(AuthError::Busy)
+            }
         }
-        let mut memory = self.memory.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(memory.remember_caller(verified, &self.policy, self.clock.now())?)
     }
 
     fn token_holder(&self, tokens: &TokenIssuer, token: &str) -> Result<Did, AuthError> {
-        let did = tokens.verify(token, self.clock.now())?.sub;
+        let did = tokens.verify(token, self.engine.now())?.sub;
         // Whoever stole a key of ours must not live on by the token it earned.
         match self.dids.successor(&did) {
             Some(current) => Err(AuthError::Superseded { requested: did, current }),

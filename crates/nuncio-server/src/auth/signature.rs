@@ -2,22 +2,24 @@
 //!
 //! ```text
 //! X-Signature: v1=hex(HMAC-SHA256(secret, timestamp "." nonce "." body))
+//!           or v2=hex(HMAC-SHA256(secret, timestamp LF nonce LF METHOD LF path-and-query LF body))
 //! X-Signature-Timestamp: seconds since 1970
 //! X-Signature-Nonce: 8 to 128 visible characters, new for each request
 //! ```
 //!
-//! Several `v1=` may stand there, with commas between, while a secret is being replaced. A bare hex
-//! digest over the body alone counts only where the operator allows it: it can be sent again.
+//! Version 1 covers neither method nor target, so it counts for POST and PUT only, whose bodies name the skill's inputs.
+//! Several signatures may stand there, with commas between, while a secret is being replaced. A bare hex digest over
+//! the body alone counts only where the operator allows it: it can be sent again.
 
 use std::fmt;
-use std::sync::{Mutex, PoisonError};
 
-use http::{HeaderMap, HeaderName};
+use http::uri::PathAndQuery;
+use http::{HeaderMap, HeaderName, Method};
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, Engine};
 
-use super::replay::{self, Nonces};
+use super::did::Head;
 use crate::settings::SignatureSettings;
 
 /// The header with the signature.
@@ -31,13 +33,10 @@ const WINDOW: i64 = 300;
 /// How many signatures one request may carry.
 const MAX_TAGS: usize = 4;
 
-/// Checks signatures, and remembers what must not come again.
+/// Checks signatures. Each nonce is used once, across restarts too.
 pub struct Signatures {
     engine: Engine,
     allow_bare: bool,
-    /// What was signed before may have been used before, and nobody would remember.
-    since: Timestamp,
-    nonces: Mutex<Nonces>,
 }
 
 /// What the signature of a request came to.
@@ -53,58 +52,72 @@ pub enum Signed {
 
 /// A signature as it was sent.
 enum Sent<'a> {
-    Full { tags: Vec<[u8; 32]>, timestamp: &'a str, nonce: &'a str },
+    Full { tags: Tags, timestamp: &'a str, nonce: &'a str },
     Bare([u8; 32]),
 }
 
+/// The signatures of one request by version.
+#[derive(Default)]
+struct Tags {
+    v1: Vec<[u8; 32]>,
+    v2: Vec<[u8; 32]>,
+}
+
 impl Signatures {
-    /// Checks with the engine's signing keys, from now on.
+    /// Checks with the engine's signing keys.
     #[must_use]
     pub fn new(engine: Engine, settings: &SignatureSettings) -> Self {
-        let since = engine.now();
-        Self { engine, allow_bare: settings.allow_bare, since, nonces: Mutex::default() }
+        Self { engine, allow_bare: settings.allow_bare }
     }
 
     /// Finds out who signed a request. A good signature is used up by this: the same is invalid when it
     /// comes again.
-    pub fn check(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Signed {
-        if !headers.contains_key(SIGNATURE) {
+    pub async fn check(&self, head: Head<'_>, body: &[u8]) -> Signed {
+        if !head.headers.contains_key(SIGNATURE) {
             return Signed::Absent;
         }
-        match self.signer(headers, body, now) {
+        match self.signer(head, body).await {
             Ok(caller) => Signed::Known(caller),
             Err(why) => Signed::Invalid(why),
         }
     }
 
-    fn signer(&self, headers: &HeaderMap, body: &[u8], now: Timestamp) -> Result<Caller, String> {
-        match Sent::read(headers)? {
+    async fn signer(&self, head: Head<'_>, body: &[u8]) -> Result<Caller, String> {
+        let covers_target = !matches!(*head.method, Method::POST | Method::PUT);
+        match Sent::read(head.headers)? {
+            Sent::Bare(_) if covers_target => Err(needs_version_2(head.method)),
             Sent::Bare(_) if !self.allow_bare => Err(format!(
                 "a signature over the body alone could be sent again, and is not taken here; send {SIGNATURE}: v1=… with {TIMESTAMP} and {NONCE}"
             )),
             Sent::Bare(tag) => self.made_by(&[tag], &[body]).map(|(_, caller)| caller),
             Sent::Full { tags, timestamp, nonce } => {
-                let end = self.still_good(timestamp, now)?;
+                let end = self.still_good(timestamp)?;
                 // The text as it was sent is what was signed.
-                let parts: [&[u8]; 5] = [timestamp.as_bytes(), b".", nonce.as_bytes(), b".", body];
-                let (key, caller) = self.made_by(&tags, &parts)?;
-                let mut nonces = self.nonces.lock().unwrap_or_else(PoisonError::into_inner);
-                nonces.take(&key, nonce, end, seconds(now)).map(|()| caller).map_err(|refused| match refused {
-                    replay::Refused::Used => format!("this {NONCE} was used before; take a new one for each request"),
-                    replay::Refused::Full => {
-                        format!(
-                            "this key signed more than {} requests in {} seconds; wait, or use several keys",
-                            replay::PER_KEY,
-                            2 * WINDOW
-                        )
+                let target = head.uri.path_and_query().map_or("/", PathAndQuery::as_str).as_bytes();
+                let (timestamp, method, nonce_bytes) = (timestamp.as_bytes(), head.method.as_str(), nonce.as_bytes());
+                let by_v2: [&[u8]; 9] =
+                    [timestamp, b"\n", nonce_bytes, b"\n", method.as_bytes(), b"\n", target, b"\n", body];
+                let by_v1: [&[u8]; 5] = [timestamp, b".", nonce_bytes, b".", body];
+                let (key, caller) = match (tags.v2.is_empty(), covers_target) {
+                    (false, _) => self.made_by(&tags.v2, &by_v2)?,
+                    (true, true) => return Err(needs_version_2(head.method)),
+                    (true, false) => self.made_by(&tags.v1, &by_v1)?,
+                };
+                match self.engine.use_nonce(&format!("signature\n{key}"), nonce, end).await {
+                    Ok(true) => Ok(caller),
+                    Ok(false) => Err(format!("this {NONCE} was used before; take a new one for each request")),
+                    Err(error) => {
+                        tracing::error!(%error, "a nonce cannot be stored, so its request is refused");
+                        Err("the nonce cannot be stored at the moment; try again later".to_owned())
                     }
-                })
+                }
             }
         }
     }
 
-    /// The last second in which a request signed at that time is taken.
-    fn still_good(&self, timestamp: &str, now: Timestamp) -> Result<i64, String> {
+    /// The last moment at which a request signed at that time is taken.
+    fn still_good(&self, timestamp: &str) -> Result<Timestamp, String> {
+        let now = self.engine.now();
         let canonical = timestamp.len() <= 12 && timestamp.bytes().all(|byte| byte.is_ascii_digit());
         let signed: i64 = canonical
             .then(|| timestamp.parse().ok())
@@ -116,13 +129,7 @@ impl Signatures {
                 seconds(now)
             ));
         }
-        if signed.saturating_mul(1000) < self.since.as_millis() {
-            return Err(
-                "it was signed before this server started, which cannot know whether it was used; sign it again"
-                    .to_owned(),
-            );
-        }
-        Ok(signed + WINDOW)
+        Ok(Timestamp::from_millis((signed + WINDOW).saturating_mul(1000)))
     }
 
     /// The key that made one of the signatures. A signature names no key, so each is tried.
@@ -151,10 +158,16 @@ impl<'a> Sent<'a> {
             return Err(format!("{SIGNATURE} holds more than {MAX_TAGS} signatures"));
         }
         // Versions that may come later are passed over.
-        let tags: Vec<_> =
-            values.iter().filter_map(|value| value.strip_prefix("v1=")).map(tag).collect::<Result<_, _>>()?;
-        if tags.is_empty() {
-            return Err(format!("{SIGNATURE} holds no v1= signature"));
+        let mut tags = Tags::default();
+        for value in &values {
+            if let Some(hex) = value.strip_prefix("v2=") {
+                tags.v2.push(tag(hex)?);
+            } else if let Some(hex) = value.strip_prefix("v1=") {
+                tags.v1.push(tag(hex)?);
+            }
+        }
+        if tags.v1.is_empty() && tags.v2.is_empty() {
+            return Err(format!("{SIGNATURE} holds no v1= or v2= signature"));
         }
         let timestamp = timestamp.ok_or_else(|| format!("{TIMESTAMP} is missing"))?;
         let nonce = nonce.ok_or_else(|| format!("{NONCE} is missing"))?;
@@ -166,6 +179,12 @@ impl<'a> Sent<'a> {
         }
         Ok(Self::Full { tags, timestamp, nonce })
     }
+}
+
+fn needs_version_2(method: &Method) -> String {
+    format!(
+        "a {method} request needs a signature that covers its method and target: send {SIGNATURE}: v2=hex(HMAC-SHA256(secret, timestamp LF nonce LF METHOD LF path-and-query LF body))"
+    )
 }
 
 /// The value of a header that may be sent once.

@@ -188,7 +188,7 @@ impl Claims {
             return Err("its subject is no name".to_owned());
         }
         let principal = Principal::OAuth { issuer: by.url.as_str().to_owned(), subject: subject.clone() };
-        let credential = Credential::Token { scopes: self.scopes() };
+        let credential = Credential::Token { scopes: self.scopes(), people: by.people == Some(true) };
         Ok(Vouched { caller: Caller { credential, ..Caller::new(principal) }, until })
     }
 

@@ -1,6 +1,6 @@
 //! Who is who, for ANP: our DIDs and proofs, and whom a request speaks for.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use ::http::request::Parts;
@@ -12,14 +12,13 @@ use nuncio_anp::server::{DirectMessage, Identities, NotSent, Passage};
 use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
 use nuncio_identity::http_signature::{Policy, SigningOptions};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{Encoding, ProofOptions, sign};
-use nuncio_identity::{AuthError, Did, ReplayMemory, moment};
+use nuncio_identity::{AuthError, Did};
 use serde_json::{Value, json};
 use url::Url;
 
@@ -28,9 +27,6 @@ use crate::auth::did::{Head, Outcome};
 use crate::dids::{OwnDid, Standing, Subject};
 use crate::hosting::{Files, Hosting};
 use crate::system::SystemEntropy;
-
-/// How many nonces of proofs are remembered. Apart from those of requests: one nonce may stand in both.
-const REMEMBERED: usize = 100_000;
 
 const AUTHENTICATION_INFO: HeaderName = HeaderName::from_static("authentication-info");
 
@@ -41,18 +37,13 @@ pub(super) struct Anp {
     /// The host our descriptions are served from, with its port.
     domain: String,
     files: Arc<Files>,
-    proofs: Mutex<ReplayMemory>,
-    /// What was signed before cannot be known not to have been used.
-    since: Timestamp,
 }
 
 impl Anp {
     pub(super) fn new(auth: &Auth, engine: &Engine, hosting: &Hosting) -> Self {
         let base = &hosting.host().base;
         let domain = base.split_once("://").map_or(base.as_str(), |(_, rest)| rest).to_owned();
-        let proofs = Mutex::new(ReplayMemory::new(REMEMBERED));
-        let since = moment::from_seconds(moment::seconds(engine.now()));
-        Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()), proofs, since }
+        Self { auth: auth.clone(), engine: engine.clone(), domain, files: Arc::clone(hosting.files()) }
     }
 
     fn own(&self, agent: &AgentName) -> Option<Arc<OwnDid>> {
@@ -83,11 +74,7 @@ impl Anp {
         claim.check(&signed, now, &policy)?;
         let document = self.auth.dids.resolver().resolve(claim.did()).await?;
         let verified = claim.verify(&signed, &document)?;
-        if verified.created < self.since {
-            return Err(AuthError::Timestamp("it was signed before this server started; sign again"));
-        }
-        let mut proofs = self.proofs.lock().unwrap_or_else(PoisonError::into_inner);
-        proofs.remember_caller(&verified, &policy, now)?;
+        self.auth.dids.use_nonce("origin", &verified).await?;
         Ok(verified.did.to_string())
     }
 }

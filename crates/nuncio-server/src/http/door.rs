@@ -2,13 +2,16 @@
 //! send a key by itself. A server that is open without keys is closed to them, or any page in the
 //! same browser could drive it; only origins the operator listed may.
 
-use ::http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode, header};
+use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::extract::Request;
 use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
+use nuncio_pages::sender::{Sender, sender};
 
 use super::Shared;
+use super::area::Area;
+use super::identity::is_forwarded;
 use crate::serve::Exposure;
 
 const METHODS: HeaderValue = HeaderValue::from_static("GET, POST, PATCH, PUT, DELETE, HEAD, OPTIONS");
@@ -72,22 +75,24 @@ impl Visit {
 /// if one has to be named.
 fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, EngineError> {
     let host = host(request);
-    // A page can make its own name point here; then the Host it sends is that name.
-    if shared.exposure == Exposure::Loopback && !host.is_some_and(is_loopback_name) {
+    // A page can make its own name point here; then the Host it sends is that name. What came through a proxy has the
+    // proxy's name, and never counts as local.
+    let is_forwarded = is_forwarded(request.headers());
+    if shared.exposure == Exposure::Loopback && !is_forwarded && !host.is_some_and(is_loopback_name) {
         let message =
             "this server is open to this machine only: use http://localhost, or make a key with `nuncio key create`";
         return Err(EngineError::new(Code::HostRefused, message));
     }
-    let Some(origin) = request.headers().get(header::ORIGIN) else {
-        return if from_another_site(request.headers()) { Err(cross_origin()) } else { Ok(None) };
-    };
-    let text = origin.to_str().unwrap_or_default();
-    if shared.door.lists(text) {
+    let origin = request.headers().get(header::ORIGIN);
+    if let Some(origin) = origin.filter(|origin| origin.to_str().is_ok_and(|text| shared.door.lists(text))) {
         return Ok(Some(origin.clone()));
     }
-    let own =
-        text.split_once("://").is_some_and(|(_, place)| host.is_some_and(|host| host.eq_ignore_ascii_case(place)));
-    if own { Ok(None) } else { Err(cross_origin()) }
+    match sender(request.headers(), host) {
+        Sender::OwnPage | Sender::NoBrowser => Ok(None),
+        // A page that only reads is told apart by the browser, which keeps the answer from it.
+        Sender::OtherSite if is_navigation(request) => Ok(None),
+        Sender::OtherSite => Err(cross_origin()),
+    }
 }
 
 fn cross_origin() -> EngineError {
@@ -95,13 +100,11 @@ fn cross_origin() -> EngineError {
     EngineError::new(Code::CrossOriginRefused, message)
 }
 
-/// What a browser says of a request without `Origin`: embedded in another site, and not a person
-/// following a link.
-fn from_another_site(headers: &HeaderMap) -> bool {
-    let says = |name: &'static str, words: &[&str]| {
-        headers.get(HeaderName::from_static(name)).is_some_and(|value| words.iter().any(|word| value == word))
-    };
-    says("sec-fetch-site", &["cross-site", "same-site"]) && !says("sec-fetch-mode", &["navigate"])
+/// Whether a person follows a link to something that does not act.
+fn is_navigation(request: &Request) -> bool {
+    let (method, path) = (request.method(), request.uri().path());
+    let mode = request.headers().get("sec-fetch-mode");
+    mode.is_some_and(|mode| mode == "navigate") && Area::of(path).may_be_navigated_to(method, path)
 }
 
 pub(super) fn host(request: &Request) -> Option<&str> {

@@ -1,100 +1,214 @@
-//! Who is asking: yields exactly one [`Identity`], which every protocol's routes read.
+//! Who is asking: puts exactly one [`Identity`] into each request, which every protocol's routes read. Which
+//! credentials count depends on the [`Area`] of the path; a credential that does not count is refused, it is never
+//! taken for a request without one.
 
-use ::http::{HeaderMap, HeaderValue, header};
+use ::http::{HeaderMap, HeaderName, HeaderValue, header};
+use axum::body::Body;
 use axum::extract::Request;
 use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, EngineError, Identity};
+use nuncio_http::BodyLimits;
 
 use super::Shared;
+use super::area::Area;
 use super::request_id::RequestId;
-use crate::auth::Checked;
+use crate::auth::did::{Head, Outcome};
+use crate::auth::{Checked, Signed};
 use crate::serve::Exposure;
 
 /// What our own keys begin with. They are never shown to an issuer.
 const OWN_KEYS: [&str; 2] = ["nk_", "nsk_"];
+/// What the tokens of agents' accounts begin with.
+const AGENT_TOKEN: &str = "hsk_";
+const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+const X_SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
+/// How large a body may be that is read to check a signature over it.
+const MAX_SIGNED_BODY: usize = 1024 * 1024;
 
-/// Nobody can tell at the moment who is asking.
-pub(super) struct Unverifiable;
-
-/// Puts the identity into the request if nobody has to be asked; says whether it did.
-pub(super) fn settle_at_once(shared: &Shared, request: &mut Request) -> bool {
-    let Known::At(identity) = identify(shared, bearer(request.headers())) else { return false };
-    put(identity, request);
+/// Puts the identity into the request if nothing has to be looked up; returns whether it did.
+pub(super) fn identify_at_once(shared: &Shared, request: &mut Request) -> bool {
+    let Found::Identity(identity) = find(shared, request) else { return false };
+    insert(identity, request);
     true
 }
 
-fn put(mut identity: Identity, request: &mut Request) {
+/// Puts the identity into the request, looking up what has to be.
+///
+/// # Errors
+/// The answer to a request whose caller cannot be determined.
+pub(super) async fn identify(shared: &Shared, request: &mut Request) -> Result<(), Response> {
+    let path = request.uri().path();
+    let is_public = Area::of(path).is_public_document(request.method(), path);
+    let identity = match find(shared, request) {
+        Found::Identity(identity) => Ok(identity),
+        Found::Signature => by_signature(shared, request).await?,
+        Found::PersonOrAgent(token) => {
+            let known = nuncio_a2h::server::identify(&shared.engine, &*shared.auth.people, token).await;
+            known.map(|known| known.map_or(Identity::Invalid, |shown| Identity::Known(shown.caller))).map_err(|error| {
+                tracing::error!(%error, "an access token cannot be checked");
+            })
+        }
+        Found::IssuerToken(token) => match shared.auth.issuers.check(token).await {
+            Checked::Known(caller) => Ok(Identity::Known(caller)),
+            Checked::Invalid(why) => {
+                tracing::debug!(why, "an access token was refused");
+                Ok(Identity::Invalid)
+            }
+            Checked::Unverifiable(why) => {
+                tracing::warn!(why, "an access token cannot be checked");
+                Err(())
+            }
+        },
+    };
+    match identity {
+        Ok(Identity::Invalid) | Err(()) if is_public => insert(unidentified(shared, request.headers()), request),
+        Ok(identity) => insert(identity, request),
+        Err(()) => {
+            insert(Identity::Invalid, request);
+            return Err(unverifiable(shared, request));
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a request that would count as `local` if it had not come through a proxy, and shows no credential that its
+/// route could still check.
+pub(super) fn forwarded_refusal(shared: &Shared, request: &Request) -> Option<Response> {
+    let (path, headers) = (request.uri().path(), request.headers());
+    let area = Area::of(path);
+    let is_exempt = matches!(area, Area::Probe | Area::A2h) || area.is_public_document(request.method(), path);
+    let is_unidentified = request.extensions().get() == Some(&Identity::Missing);
+    if is_exempt || !is_unidentified || !is_open_to_local(shared) || !is_forwarded(headers) || is_signed(headers) {
+        return None;
+    }
+    let message = "this request came through a proxy, so it does not count as one from this machine, and this server has no keys yet: make one with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
+    Some(shared.refuse(path, &EngineError::new(Code::ForwardedRefused, message)))
+}
+
+/// Whether the request passed through a proxy, by what proxies add to it.
+pub(super) fn is_forwarded(headers: &HeaderMap) -> bool {
+    headers.contains_key(header::FORWARDED)
+        || headers.contains_key(header::VIA)
+        || headers.keys().any(|name| name.as_str().starts_with("x-forwarded-"))
+}
+
+fn insert(mut identity: Identity, request: &mut Request) {
     if let Identity::Known(caller) = &mut identity {
         caller.request = request.extensions().get::<RequestId>().map(|id| id.0.clone());
     }
     request.extensions_mut().insert(identity);
 }
 
-/// Puts the identity into the request. Whoever cannot be told apart from a stranger counts as one.
-pub(super) async fn settle(shared: &Shared, request: &mut Request) -> Result<(), Unverifiable> {
-    let (identity, settled) = match identify(shared, bearer(request.headers())) {
-        Known::At(identity) => (identity, Ok(())),
-        Known::ToPeople(token) => match nuncio_a2h::server::identify(&shared.engine, &*shared.auth.people, token).await
-        {
-            Ok(Some(shown)) => (Identity::Known(shown.caller), Ok(())),
-            Ok(None) => (Identity::Invalid, Ok(())),
-            Err(error) => {
-                tracing::error!(%error, "an access token cannot be checked");
-                (Identity::Invalid, Err(Unverifiable))
-            }
-        },
-        Known::ToIssuers(token) => match shared.auth.issuers.check(token).await {
-            Checked::Known(caller) => (Identity::Known(caller), Ok(())),
-            Checked::Invalid(why) => {
-                tracing::debug!(why, "an access token was refused");
-                (Identity::Invalid, Ok(()))
-            }
-            Checked::Unverifiable(why) => {
-                tracing::warn!(why, "an access token cannot be checked");
-                (Identity::Invalid, Err(Unverifiable))
-            }
-        },
+/// What a request's credentials come to, or what has to be asked about them.
+enum Found<'a> {
+    Identity(Identity),
+    /// A token of a person's device or of an agent's account.
+    PersonOrAgent(&'a str),
+    IssuerToken(&'a str),
+    /// The body has to be read to check the signature over it.
+    Signature,
+}
+
+fn find<'a>(shared: &Shared, request: &'a Request) -> Found<'a> {
+    let (path, headers) = (request.uri().path(), request.headers());
+    let area = Area::of(path);
+    let is_public = area.is_public_document(request.method(), path);
+    // Only skills and A2H agents are listed differently for different callers.
+    if area == Area::Probe || is_public && !matches!(area, Area::Skill | Area::A2h) {
+        return Found::Identity(unidentified(shared, headers));
+    }
+    let token = bearer(headers).or_else(|| headers.get(API_KEY)?.to_str().ok()).filter(|token| !token.is_empty());
+    let found = match token {
+        Some(token) => find_by_token(shared, area, headers, token),
+        None if checks_signature(area, headers) => Found::Signature,
+        None => Found::Identity(unidentified(shared, headers)),
     };
-    put(identity, request);
-    settled
+    match found {
+        Found::Identity(Identity::Invalid) if is_public => Found::Identity(unidentified(shared, headers)),
+        found => found,
+    }
 }
 
-/// Who is known at once, and what has to be asked of others.
-enum Known<'a> {
-    At(Identity),
-    /// It is the token of a device or an agent: the store knows whose.
-    ToPeople(&'a str),
-    ToIssuers(&'a str),
-}
-
-fn identify<'a>(shared: &Shared, key: Option<&'a str>) -> Known<'a> {
-    if let Some(identity) = key.and_then(|key| shared.auth.dids.by_token(key)) {
-        return Known::At(match identity {
-            Identity::Known(caller) => Identity::Known(shared.engine.linked(caller)),
-            other => other,
+fn find_by_token<'a>(shared: &Shared, area: Area, headers: &HeaderMap, token: &'a str) -> Found<'a> {
+    if let Some(identity) = shared.auth.dids.by_token(token) {
+        return Found::Identity(match identity {
+            Identity::Known(caller) if area.takes_anp_tokens() => Identity::Known(shared.engine.linked(caller)),
+            _ => Identity::Invalid,
         });
     }
-    if let Some(token) = key.filter(|key| shared.auth.people.knows(key)) {
-        return Known::ToPeople(token);
+    if shared.auth.people.knows(token) {
+        let counts = match token.starts_with(AGENT_TOKEN) {
+            true => area.takes_agent_tokens(),
+            false => area.takes_person_tokens(),
+        };
+        return if counts { Found::PersonOrAgent(token) } else { Found::Identity(Identity::Invalid) };
     }
-    let open_to_local = shared.exposure == Exposure::Loopback && !shared.engine.has_keys();
-    Known::At(match key {
-        Some(key) if is_for_issuers(shared, key) => match shared.auth.issuers.recall(key) {
-            Some(caller) => Identity::Known(caller),
-            None => return Known::ToIssuers(key),
-        },
-        // Clients of open servers send any key, or an empty one; there it means nothing.
-        _ if open_to_local => Identity::Known(Caller::new(Principal::Local)),
-        Some(key) => shared.engine.caller_by_key(key).map_or(Identity::Invalid, Identity::Known),
-        None if shared.exposure == Exposure::Open => Identity::Known(Caller::new(Principal::Anonymous)),
-        None => Identity::Missing,
-    })
+    let is_own_key = OWN_KEYS.iter().any(|prefix| token.starts_with(prefix));
+    if !is_own_key && !shared.auth.issuers.is_empty() {
+        return match shared.auth.issuers.recall(token) {
+            Some(caller) => Found::Identity(Identity::Known(caller)),
+            None => Found::IssuerToken(token),
+        };
+    }
+    // AAP's clients must send some text as a key; on a server without keys it means nothing.
+    if is_open_to_local(shared) && !is_own_key && !is_jwt(token) {
+        return Found::Identity(unidentified(shared, headers));
+    }
+    Found::Identity(shared.engine.caller_by_key(token).map_or(Identity::Invalid, Identity::Known))
 }
 
-fn is_for_issuers(shared: &Shared, key: &str) -> bool {
-    !shared.auth.issuers.is_empty() && !OWN_KEYS.iter().any(|prefix| key.starts_with(prefix))
+/// Checks a signature by a DID, or a signing key's, over the whole request.
+async fn by_signature(shared: &Shared, request: &mut Request) -> Result<Result<Identity, ()>, Response> {
+    let refuse = |request: &Request, error: &EngineError| shared.refuse(request.uri().path(), error);
+    let limits = BodyLimits { bytes: MAX_SIGNED_BODY, ..shared.bodies };
+    let body = std::mem::take(request.body_mut());
+    let bytes = limits.read(&shared.engine, body).await.map_err(|error| refuse(request, &error))?;
+    let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
+    let identity = if is_signed(request.headers()) {
+        match shared.auth.dids.check(head, &bytes).await {
+            Outcome::Known(caller, _) => Identity::Known(shared.engine.linked(caller)),
+            Outcome::Refused(fault) => return Err(shared.auth.dids.answer(&fault)),
+            Outcome::Absent => Identity::Invalid,
+        }
+    } else {
+        match shared.auth.signatures.check(head, &bytes).await {
+            Signed::Known(caller) => Identity::Known(caller),
+            Signed::Invalid(why) => return Err(refuse(request, &EngineError::new(Code::Unauthorized, why))),
+            Signed::Absent => Identity::Invalid,
+        }
+    };
+    *request.body_mut() = Body::from(bytes);
+    Ok(Ok(identity))
+}
+
+/// A request without credentials, or with text that counts as none.
+fn unidentified(shared: &Shared, headers: &HeaderMap) -> Identity {
+    match shared.exposure {
+        _ if is_open_to_local(shared) && !is_forwarded(headers) => Identity::Known(Caller::new(Principal::Local)),
+        Exposure::Open => Identity::Known(Caller::new(Principal::Anonymous)),
+        Exposure::Loopback | Exposure::Network => Identity::Missing,
+    }
+}
+
+fn is_open_to_local(shared: &Shared) -> bool {
+    shared.exposure == Exposure::Loopback && !shared.engine.has_keys()
+}
+
+fn checks_signature(area: Area, headers: &HeaderMap) -> bool {
+    // Skill Sharing checks its own scheme where it knows which skill is meant.
+    area.takes_did_signatures() && is_signed(headers) || area == Area::Aap && headers.contains_key(X_SIGNATURE)
+}
+
+/// Whether a DID signs the request: by an HTTP signature (RFC 9421), or by the header of older clients.
+fn is_signed(headers: &HeaderMap) -> bool {
+    let scheme = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '));
+    headers.contains_key("signature-input") || scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("didwba"))
+}
+
+fn is_jwt(token: &str) -> bool {
+    token.starts_with("eyJ") && token.bytes().filter(|byte| *byte == b'.').count() == 2
 }
 
 /// The key of `Authorization: Bearer KEY`; none when it is empty or of another kind.
@@ -105,13 +219,9 @@ fn bearer(headers: &HeaderMap) -> Option<&str> {
     (scheme.eq_ignore_ascii_case("bearer") && !key.is_empty()).then_some(key)
 }
 
-impl Unverifiable {
-    /// What the client is told.
-    pub(super) fn answer(&self, shared: &Shared, request: &Request) -> Response {
-        let message = "the access token cannot be checked now; try again later";
-        let error = EngineError::new(Code::IssuerUnavailable, message);
-        let mut response = shared.refuse(request.uri().path(), &error);
-        response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
-        response
-    }
+fn unverifiable(shared: &Shared, request: &Request) -> Response {
+    let message = "the access token cannot be checked now; try again later";
+    let mut response = shared.refuse(request.uri().path(), &EngineError::new(Code::IssuerUnavailable, message));
+    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("5"));
+    response
 }

@@ -9,7 +9,6 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use nuncio_core::Code;
-use nuncio_core::principal::Principal;
 use nuncio_engine::{Engine, EngineError, Identity};
 
 use super::resource;
@@ -68,12 +67,10 @@ async fn readyz(State(operators): State<Operators>) -> Response {
 /// Numbers for Prometheus. They name agents and tools and tell how busy the server is, so strangers
 /// do not get them unless the operator says so.
 async fn metrics(State(operators): State<Operators>, request: Request) -> Response {
-    let known = match request.extensions().get::<Identity>() {
-        Some(Identity::Known(caller)) => caller.principal != Principal::Anonymous,
-        _ => false,
-    };
-    if !known && !operators.metrics_open {
-        let message = "a key is needed: send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
+    let identity = request.extensions().get::<Identity>();
+    let may_read = matches!(identity, Some(Identity::Known(caller)) if operators.engine.may_read_metrics(caller));
+    if !may_read && !operators.metrics_open {
+        let message = "an operator's key is needed: make one with `nuncio key create --operator` (or `--scope metrics:read`, for the metrics alone) and send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
         return nuncio_aap::refuse(&EngineError::new(Code::Unauthorized, message));
     }
     let pending = operators.engine.pending_approvals().await.ok().map(|pending| pending.len());

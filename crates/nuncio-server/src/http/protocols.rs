@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use ::http::HeaderMap;
+use ::http::request::Parts;
+use async_trait::async_trait;
 use axum::Router;
 use axum::response::Response;
 use nuncio_a2h::server::A2h;
@@ -14,6 +15,7 @@ use nuncio_http::BodyLimits;
 use nuncio_skill::server::{Checked, RequestAuth, Skills};
 
 use super::openapi::Part;
+use crate::auth::did::Head;
 use crate::auth::{Auth, Signed};
 use crate::console::documents::{self, DocumentsOf};
 use crate::dids;
@@ -35,6 +37,12 @@ pub(super) struct Mounted {
     pub(super) documents: DocumentsOf,
 }
 
+/// The operator's limits for bodies.
+pub(super) fn body_limits(settings: &Settings) -> BodyLimits {
+    let limits = &settings.limits;
+    BodyLimits { bytes: limits.body_bytes, time: Duration::from_secs(limits.body_seconds) }
+}
+
 /// The protocols, and the one of them whose messages also go out.
 pub(super) fn mounted(
     engine: &Engine,
@@ -44,9 +52,9 @@ pub(super) fn mounted(
     metrics: &Arc<Metrics>,
 ) -> (Vec<Mounted>, Anp) {
     let limits = &settings.limits;
-    let bodies = BodyLimits { bytes: limits.body_bytes, time: Duration::from_secs(limits.body_seconds) };
+    let bodies = body_limits(settings);
     let aap = Aap::new(engine.clone(), bodies);
-    let signed = Arc::new(SignedRequests { auth: auth.clone(), engine: engine.clone() });
+    let signed = Arc::new(SignedRequests { auth: auth.clone() });
     let skills = Skills::new(engine.clone(), hosting.host().clone(), bodies, signed, hosting.issuers())
         .with_catalogue(hosting.catalogue());
     let base = &hosting.host().base;
@@ -107,12 +115,13 @@ pub(super) fn parts() -> Vec<Part> {
 #[derive(Debug)]
 struct SignedRequests {
     auth: Auth,
-    engine: Engine,
 }
 
+#[async_trait]
 impl RequestAuth for SignedRequests {
-    fn check(&self, headers: &HeaderMap, body: &[u8]) -> Checked {
-        match self.auth.signatures.check(headers, body, self.engine.now()) {
+    async fn check(&self, parts: &Parts, body: &[u8]) -> Checked {
+        let head = Head { method: &parts.method, uri: &parts.uri, headers: &parts.headers };
+        match self.auth.signatures.check(head, body).await {
             Signed::Absent => Checked::Absent,
             Signed::Invalid(why) => Checked::Invalid(why),
             Signed::Known(caller) => Checked::Known(caller),

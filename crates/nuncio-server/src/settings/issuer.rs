@@ -26,6 +26,10 @@ pub struct IssuerSetting {
     /// How to ask about tokens that cannot be read here.
     #[serde(default)]
     pub introspection: Option<IntrospectionSetting>,
+    /// Whether its subjects are people who use this server themselves. Their `trust` and their granted permissions
+    /// then count as that person's approval, and they need no scope to talk to an agent. False if absent.
+    #[serde(default)]
+    pub people: Option<bool>,
     /// How far its clock and ours may differ.
     #[serde(default = "usual_leeway")]
     pub leeway_seconds: u32,

@@ -39,6 +39,12 @@ pub(crate) async fn get(gateway: &Gateway, path: &str, host: &str, headers: &str
     gateway.raw(request).await.unwrap()
 }
 
+/// The status of a call of the agent's interface with an access token. The call itself may fail.
+pub(crate) async fn rpc_status(gateway: &Gateway, token: &str) -> u16 {
+    let body = r#"{"jsonrpc":"2.0","id":1,"method":"no_such_method","params":{}}"#;
+    crate::anp::post(gateway, crate::anp::RPC, &crate::anp::bearer(token), body).await.status
+}
+
 /// The path a DID's document is at.
 pub(crate) fn path_of(did: &Did) -> String {
     did.resolution_url_at("")

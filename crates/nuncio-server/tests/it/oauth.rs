@@ -284,7 +284,7 @@ async fn what_the_issuer_would_not_give_is_refused_and_never_anonymous() {
         &"x".repeat(17_000),
     ] {
         assert_eq!(status(&gateway, garbage).await, unauthorized(), "{garbage}");
-        assert_eq!(gateway.aap_with_key(garbage).get("/meta").await.0, 401, "not anonymous either");
+        assert_eq!(gateway.aap_with_key(garbage).get("/sessions").await.0, 401, "not anonymous either");
     }
     assert!(issuer.asked("/jwks").await <= 2, "whatever strangers send");
     assert_eq!(runs(&gateway), 0);
@@ -509,8 +509,8 @@ async fn a_server_that_is_open_to_its_machine_believes_tokens_all_the_same() {
     assert_eq!(counted(&gateway, &reader).await, NOT_GRANTED, "whoever says who they are is that");
     assert_eq!(gateway.audit().await.pop().unwrap().caller, issuer.booker());
     assert_eq!(status(&gateway, "garbage").await, unauthorized());
-    // No token, and keys that mean nothing while there are none, are whoever is on this machine.
-    assert_eq!(counted(&gateway, "nk_any").await, "counted");
+    assert_eq!(status(&gateway, "nk_any").await, unauthorized(), "a key is refused while there are none");
+    assert_eq!(counted(&gateway, "").await, "counted", "no token is somebody on this machine");
     assert_eq!(gateway.aap().get("/sessions").await.0, 200);
     assert_eq!(gateway.audit().await.pop().unwrap().caller, Principal::Local);
 }

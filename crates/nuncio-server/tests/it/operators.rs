@@ -117,7 +117,7 @@ async fn requests_are_counted_by_route_and_never_by_path() {
 async fn numbers_are_for_those_with_a_key() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).start().await;
     assert_eq!(get(&gateway, "/metrics", None).await.status, 200, "open to its own machine");
-    let key = gateway.key(&[]).await;
+    let key = gateway.key(&["metrics:read"]).await;
     for wrong in [None, Some("wrong")] {
         let answer = get(&gateway, "/metrics", wrong).await;
         assert_eq!((answer.status, answer.code().as_str()), (401, "unauthorized"));
@@ -135,7 +135,7 @@ async fn numbers_are_for_those_with_a_key() {
 async fn a_server_open_to_anyone_keeps_its_numbers_unless_told_otherwise() {
     let gateway = Gateway::builder().agent(DESK, &desk(&[])).open_to_anyone().start().await;
     assert_eq!(get(&gateway, "/metrics", None).await.status, 401);
-    let key = gateway.key(&[]).await;
+    let key = gateway.key(&["metrics:read"]).await;
     assert_eq!(get(&gateway, "/metrics", Some(&key.secret)).await.status, 200);
 
     let told = Gateway::builder().agent(DESK, &desk(&[])).open_to_anyone().settings(|all| all.metrics.open = true);

@@ -210,7 +210,7 @@ async fn an_unfollowed_host_is_listed_no_more_and_unknown_ones_are_named() {
 }
 
 #[tokio::test]
-async fn anyone_may_read_it_but_a_wrong_key_is_refused() {
+async fn registry_is_public_whatever_key_is_sent() {
     let here = Gateway::builder().agent("inn", &agent("inn")).start().await;
     let key = here.key(&[]).await;
     for headers in ["", &format!("Authorization: Bearer {}\r\n", key.secret)] {
@@ -220,6 +220,6 @@ async fn anyone_may_read_it_but_a_wrong_key_is_refused() {
     }
     for headers in ["Authorization: Bearer nk_wrong\r\n", "X-API-Key: nk_wrong\r\n"] {
         let answer = get(&here, "/registry/skills", headers).await;
-        assert_eq!((answer.status, &answer.json()["error"]["code"]), (401, &json!("AUTH_REQUIRED")), "{headers}");
+        assert_eq!(ids(&answer.json()), ["inn/book", "inn/search"], "{headers}");
     }
 }

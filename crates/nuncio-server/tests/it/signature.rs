@@ -2,12 +2,13 @@
 
 use std::time::Duration;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_engine::{Caller, Credential};
 use nuncio_server::admin::Order;
+use nuncio_server::auth::did::Head;
 use nuncio_server::auth::{Signatures, Signed};
 use nuncio_server::settings::SignatureSettings;
 use nuncio_testkit::{Gateway, ManualClock};
@@ -29,6 +30,8 @@ struct Fixture {
 /// A signed request, before it is sent.
 #[derive(Clone)]
 struct Request {
+    method: Method,
+    uri: Uri,
     headers: HeaderMap,
     body: Vec<u8>,
 }
@@ -40,14 +43,34 @@ fn mac(secret: &str, message: &[u8]) -> String {
 
 fn sign(secret: &str, timestamp: &str, nonce: &str, body: &[u8]) -> Request {
     let message = [timestamp.as_bytes(), b".", nonce.as_bytes(), b".", body].concat();
-    let mut request = Request { headers: HeaderMap::new(), body: body.to_vec() };
+    let mut request = Request::unsigned(body);
     request.set("x-signature", &format!("v1={}", mac(secret, &message)));
     request.set("x-signature-timestamp", timestamp);
     request.set("x-signature-nonce", nonce);
     request
 }
 
+/// A request signed with version 2, which covers method and target.
+fn sign_v2(secret: &str, timestamp: &str, nonce: &str, method: Method, target: &'static str) -> Request {
+    let message = format!("{timestamp}\n{nonce}\n{method}\n{target}\n");
+    let mut request = Request { method, uri: Uri::from_static(target), ..Request::unsigned(b"") };
+    request.set("x-signature", &format!("v2={}", mac(secret, message.as_bytes())));
+    request.set("x-signature-timestamp", timestamp);
+    request.set("x-signature-nonce", nonce);
+    request
+}
+
 impl Request {
+    fn unsigned(body: &[u8]) -> Self {
+        let uri = Uri::from_static("/skills/desk/echo/invoke");
+        Self { method: Method::POST, uri, headers: HeaderMap::new(), body: body.to_vec() }
+    }
+
+    async fn check_by(&self, signatures: &Signatures) -> Signed {
+        let head = Head { method: &self.method, uri: &self.uri, headers: &self.headers };
+        signatures.check(head, &self.body).await
+    }
+
     fn set(&mut self, name: &'static str, value: &str) {
         self.headers.insert(HeaderName::from_static(name), HeaderValue::from_str(value).unwrap());
     }
@@ -66,7 +89,7 @@ impl Request {
 }
 
 async fn signing_key(gateway: &Gateway) -> (KeyId, String) {
-    let order = Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true };
+    let order = Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false };
     let made = gateway.order(order).await.unwrap();
     (serde_json::from_value(made["id"].clone()).unwrap(), made["key"].as_str().unwrap().to_owned())
 }
@@ -88,12 +111,12 @@ impl Fixture {
         sign(&self.secret, &self.now().to_string(), nonce, BODY)
     }
 
-    fn check(&self, request: &Request) -> Signed {
-        self.signatures.check(&request.headers, &request.body, self.clock.now())
+    async fn check(&self, request: &Request) -> Signed {
+        request.check_by(&self.signatures).await
     }
 
-    fn refusal(&self, request: &Request) -> String {
-        match self.check(request) {
+    async fn refusal(&self, request: &Request) -> String {
+        match self.check(request).await {
             Signed::Invalid(why) => why,
             other => panic!("{:?} came to {other:?}", request.headers),
         }
@@ -109,17 +132,17 @@ impl Fixture {
 async fn whoever_holds_the_secret_is_known_by_the_key() {
     let it = Fixture::start(false).await;
     assert!(it.secret.starts_with("nsk_"), "{}", it.secret);
-    assert_eq!(it.check(&it.signed("nonce-01")), it.caller());
-    let nothing = Request { headers: HeaderMap::new(), body: BODY.to_vec() };
-    assert_eq!(it.check(&nothing), Signed::Absent);
-    assert_eq!(it.check(&nothing.with("x-signature-nonce", "nonce-02")), Signed::Absent);
+    assert_eq!(it.check(&it.signed("nonce-01")).await, it.caller());
+    let nothing = Request::unsigned(BODY);
+    assert_eq!(it.check(&nothing).await, Signed::Absent);
+    assert_eq!(it.check(&nothing.with("x-signature-nonce", "nonce-02")).await, Signed::Absent);
     let upper = it.signed("nonce-03").headers["x-signature"].to_str().unwrap().to_uppercase().replace("V1=", "v1=");
-    assert_eq!(it.check(&it.signed("nonce-03").with("x-signature", &upper)), it.caller());
+    assert_eq!(it.check(&it.signed("nonce-03").with("x-signature", &upper)).await, it.caller());
     // While a secret is being replaced, a client signs with both.
     let (_, other) = signing_key(&it.gateway).await;
     let [old, new] = [&it.secret, &other].map(|secret| sign(secret, &it.now().to_string(), "nonce-04", BODY));
     let both = [&old, &new].map(|request| request.headers["x-signature"].to_str().unwrap()).join(", ");
-    assert!(matches!(it.check(&old.with("x-signature", &both)), Signed::Known(_)));
+    assert!(matches!(it.check(&old.with("x-signature", &both)).await, Signed::Known(_)));
 }
 
 #[tokio::test]
@@ -137,9 +160,9 @@ async fn what_was_altered_is_refused() {
         request.with("x-signature-nonce", "nonce-02"),
         request.with("x-signature", &format!("v1={}", "0".repeat(64))),
     ] {
-        assert!(it.refusal(&changed).contains("no valid signing key"));
+        assert!(it.refusal(&changed).await.contains("no valid signing key"));
     }
-    assert_eq!(it.check(&request), it.caller(), "what was refused did not use up the nonce");
+    assert_eq!(it.check(&request).await, it.caller(), "what was refused did not use up the nonce");
 }
 
 #[tokio::test]
@@ -148,39 +171,36 @@ async fn the_border_between_nonce_and_body_cannot_be_moved() {
     let timestamp = it.now().to_string();
     let request = sign(&it.secret, &timestamp, "nonce-01", b"first.second");
     let moved = Request { body: b"second".to_vec(), ..request.with("x-signature-nonce", "nonce-01.first") };
-    assert!(it.refusal(&moved).contains("full stop"));
+    assert!(it.refusal(&moved).await.contains("full stop"));
     let own = sign(&it.secret, &timestamp, "nonce.01", b"second");
-    assert!(it.refusal(&own).contains("full stop"), "nor by whoever signs");
+    assert!(it.refusal(&own).await.contains("full stop"), "nor by whoever signs");
 }
 
 #[tokio::test]
 async fn a_request_counts_once() {
     let it = Fixture::start(false).await;
     let request = it.signed("nonce-01");
-    assert_eq!(it.check(&request), it.caller());
-    assert!(it.refusal(&request).contains("used before"));
+    assert_eq!(it.check(&request).await, it.caller());
+    assert!(it.refusal(&request).await.contains("used before"));
     let other = sign(&it.secret, &it.now().to_string(), "nonce-01", b"another body");
-    assert!(it.refusal(&other).contains("used before"));
+    assert!(it.refusal(&other).await.contains("used before"));
     // As long as its timestamp counts, and then not by its timestamp.
     it.clock.advance(Duration::from_secs(300));
-    assert!(it.refusal(&request).contains("used before"));
+    assert!(it.refusal(&request).await.contains("used before"));
     it.clock.advance(Duration::from_secs(1));
-    assert!(it.refusal(&request).contains("may differ by 300 seconds"));
+    assert!(it.refusal(&request).await.contains("may differ by 300 seconds"));
     // Another key's nonces are its own.
     let (_, secret) = signing_key(&it.gateway).await;
-    assert!(matches!(it.check(&sign(&secret, &it.now().to_string(), "nonce-01", BODY)), Signed::Known(_)));
+    assert!(matches!(it.check(&sign(&secret, &it.now().to_string(), "nonce-01", BODY)).await, Signed::Known(_)));
 }
 
 #[tokio::test]
 async fn many_who_send_the_same_at_once_are_let_in_once() {
-    let it = std::sync::Arc::new(Fixture::start(false).await);
+    let it = Fixture::start(false).await;
     let request = it.signed("nonce-01");
-    let attempts = (0..16).map(|_| {
-        let (it, request) = (std::sync::Arc::clone(&it), request.clone());
-        std::thread::spawn(move || matches!(it.check(&request), Signed::Known(_)))
-    });
-    let attempts: Vec<_> = attempts.collect();
-    assert_eq!(attempts.into_iter().map(|attempt| attempt.join().unwrap()).filter(|let_in| *let_in).count(), 1);
+    let attempts = (0..16).map(|_| async { matches!(it.check(&request).await, Signed::Known(_)) });
+    let let_in = futures_util::future::join_all(attempts).await;
+    assert_eq!(let_in.into_iter().filter(|let_in| *let_in).count(), 1);
 }
 
 #[tokio::test]
@@ -188,47 +208,68 @@ async fn timestamps_count_within_five_minutes() {
     let it = Fixture::start(false).await;
     it.clock.advance(Duration::from_secs(1000));
     let at = |seconds: i64, nonce: &str| sign(&it.secret, &(it.now() + seconds).to_string(), nonce, BODY);
-    assert_eq!(it.check(&at(-300, "nonce-01")), it.caller());
-    assert_eq!(it.check(&at(300, "nonce-02")), it.caller());
-    assert!(it.refusal(&at(-301, "nonce-03")).contains("may differ by 300 seconds"));
-    assert!(it.refusal(&at(301, "nonce-04")).contains("may differ by 300 seconds"));
+    assert_eq!(it.check(&at(-300, "nonce-01")).await, it.caller());
+    assert_eq!(it.check(&at(300, "nonce-02")).await, it.caller());
+    assert!(it.refusal(&at(-301, "nonce-03")).await.contains("may differ by 300 seconds"));
+    assert!(it.refusal(&at(301, "nonce-04")).await.contains("may differ by 300 seconds"));
     let now = it.now();
     for wrong in ["", "yesterday", "-1", &format!("+{now}"), &format!("{now}.0"), &format!(" {now}"), "9999999999999"] {
         let request = sign(&it.secret, wrong, "nonce-05", BODY);
-        assert!(it.refusal(&request).contains("seconds since 1970"), "{wrong:?}");
+        assert!(it.refusal(&request).await.contains("seconds since 1970"), "{wrong:?}");
     }
 }
 
 #[tokio::test]
-async fn what_was_signed_before_the_server_started_may_have_been_used_then() {
+async fn request_used_before_a_restart_is_refused_after_it() {
     let it = Fixture::start(false).await;
-    it.clock.advance(Duration::from_secs(60));
-    let request = it.signed("nonce-01");
-    assert_eq!(it.check(&request), it.caller());
-    it.clock.advance(Duration::from_millis(1));
-    let restarted = Signatures::new(it.gateway.engine().clone(), &SignatureSettings::default());
-    let again = restarted.check(&request.headers, &request.body, it.clock.now());
-    assert!(matches!(&again, Signed::Invalid(why) if why.contains("before this server started")), "{again:?}");
+    // The signer's clock may run ahead: its time may be later than the restart.
+    let ahead = sign(&it.secret, &(it.now() + 200).to_string(), "nonce-02", BODY);
+    let (used, unused) = (it.signed("nonce-01"), it.signed("nonce-03"));
+    for request in [&used, &ahead] {
+        assert_eq!(it.check(request).await, it.caller());
+    }
+    let (secret, clock) = (it.secret.clone(), it.clock.clone());
+    let data = it.gateway.stop().await;
+    let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).data(data).start().await;
+    let restarted = Signatures::new(next.engine().clone(), &SignatureSettings::default());
+    for request in [&used, &ahead] {
+        let again = request.check_by(&restarted).await;
+        assert!(matches!(&again, Signed::Invalid(why) if why.contains("used before")), "{again:?}");
+    }
+    assert!(matches!(unused.check_by(&restarted).await, Signed::Known(_)), "{secret}");
 }
 
 #[tokio::test]
-async fn a_flood_of_nonces_is_refused_and_nothing_is_forgotten() {
+async fn version_2_covers_method_and_target() {
     let it = Fixture::start(false).await;
-    let first = it.signed("nonce-first");
-    assert_eq!(it.check(&first), it.caller());
-    let (mut taken, mut refused) = (1, None);
-    while refused.is_none() {
-        match it.check(&it.signed(&format!("nonce-{taken:08}"))) {
-            Signed::Known(_) => taken += 1,
-            Signed::Invalid(why) => refused = Some(why),
-            Signed::Absent => panic!("it was signed"),
-        }
-        assert!(taken <= 100_000, "the memory is bounded");
+    let now = it.now().to_string();
+    let target = "/skills/desk/echo/invoke?a=%201&b=2";
+    let request = sign_v2(&it.secret, &now, "nonce-01", Method::GET, target);
+    for changed in [
+        Request { method: Method::DELETE, ..request.clone() },
+        Request { uri: Uri::from_static("/skills/desk/echo/invoke?a=%201&b=3"), ..request.clone() },
+        Request { uri: Uri::from_static("/skills/desk/other/invoke?a=%201&b=2"), ..request.clone() },
+        Request { body: b" ".to_vec(), ..request.clone() },
+        request.with("x-signature-nonce", "nonce-02"),
+    ] {
+        assert!(it.refusal(&changed).await.contains("no valid signing key"));
     }
-    assert!(refused.unwrap().contains("wait, or use several keys"));
-    assert!(it.refusal(&first).contains("used before"));
-    it.clock.advance(Duration::from_secs(301));
-    assert_eq!(it.check(&it.signed("nonce-first")), it.caller(), "there is room again");
+    assert_eq!(it.check(&request).await, it.caller());
+    assert!(it.refusal(&request).await.contains("used before"));
+    let posted = sign_v2(&it.secret, &now, "nonce-03", Method::POST, "/skills/desk/echo/invoke");
+    assert_eq!(it.check(&posted).await, it.caller());
+}
+
+#[tokio::test]
+async fn version_1_is_refused_for_get_and_delete_with_the_way_to_sign() {
+    let it = Fixture::start(true).await;
+    for method in [Method::GET, Method::DELETE] {
+        let v1 = Request { method: method.clone(), ..sign(&it.secret, &it.now().to_string(), "nonce-01", b"") };
+        assert!(it.refusal(&v1).await.contains("v2="));
+        let mut bare = Request { method: method.clone(), ..Request::unsigned(b"") };
+        bare.set("x-signature", &mac(&it.secret, b""));
+        assert!(it.refusal(&bare).await.contains("v2="));
+    }
 }
 
 #[tokio::test]
@@ -237,7 +278,7 @@ async fn only_signing_keys_sign_and_only_other_keys_are_sent() {
     let sent = it.gateway.key(&[]).await;
     for secret in [sent.secret.as_str(), "nsk_guessed", "", &it.secret[1..]] {
         let request = sign(secret, &it.now().to_string(), "nonce-01", BODY);
-        assert!(it.refusal(&request).contains("no valid signing key"), "{secret}");
+        assert!(it.refusal(&request).await.contains("no valid signing key"), "{secret}");
     }
     assert_eq!(it.gateway.aap_with_key(&it.secret).get("/sessions").await.0, 401);
     assert_eq!(it.gateway.engine().caller_by_key(&it.secret), None);
@@ -257,7 +298,7 @@ async fn a_revoked_key_signs_nothing_and_the_list_tells_kinds_apart() {
 
     let request = it.signed("nonce-01");
     it.gateway.order(Order::KeyRevoke { which: it.id.to_string() }).await.unwrap();
-    assert!(it.refusal(&request).contains("no valid signing key"));
+    assert!(it.refusal(&request).await.contains("no valid signing key"));
 }
 
 #[tokio::test]
@@ -268,7 +309,7 @@ async fn headers_that_could_be_read_in_two_ways_are_refused() {
         let mut twice = request.clone();
         let value = twice.headers[name].clone();
         twice.headers.append(HeaderName::from_static(name), value);
-        assert!(it.refusal(&twice).contains("more than once"), "{name}");
+        assert!(it.refusal(&twice).await.contains("more than once"), "{name}");
     }
     let good = request.headers["x-signature"].to_str().unwrap().to_owned();
     let cases = [
@@ -279,35 +320,35 @@ async fn headers_that_could_be_read_in_two_ways_are_refused() {
         (request.with("x-signature", &good[..66]), "64 hex digits"),
         (request.with("x-signature", &format!("{good}0")), "64 hex digits"),
         (request.with("x-signature", &format!("v1=+{}", &good[4..])), "64 hex digits"),
-        (request.with("x-signature", "v0=00"), "no v1= signature"),
+        (request.with("x-signature", "v0=00"), "no v1= or v2= signature"),
         (request.with("x-signature", &[good.as_str(); 5].join(",")), "more than 4"),
         (it.signed("seven77"), "8 to 128"),
         (it.signed(&"n".repeat(129)), "8 to 128"),
         (it.signed("nonce 01"), "8 to 128"),
     ];
     for (request, expected) in cases {
-        let why = it.refusal(&request);
+        let why = it.refusal(&request).await;
         assert!(why.contains(expected), "{:?}: {why}", request.headers);
     }
-    assert_eq!(it.check(&request), it.caller());
+    assert_eq!(it.check(&request).await, it.caller());
 }
 
 #[tokio::test]
 async fn a_signature_over_the_body_alone_needs_the_operators_word() {
     for allowed in [false, true] {
         let it = Fixture::start(allowed).await;
-        let mut bare = Request { headers: HeaderMap::new(), body: BODY.to_vec() };
+        let mut bare = Request::unsigned(BODY);
         bare.set("x-signature", &mac(&it.secret, BODY));
         if !allowed {
-            assert!(it.refusal(&bare).contains("not taken here"));
+            assert!(it.refusal(&bare).await.contains("not taken here"));
             continue;
         }
-        assert_eq!(it.check(&bare), it.caller());
-        assert_eq!(it.check(&bare), it.caller(), "nothing keeps it from coming again");
-        assert!(it.refusal(&Request { body: Vec::new(), ..bare.clone() }).contains("no valid signing key"));
+        assert_eq!(it.check(&bare).await, it.caller());
+        assert_eq!(it.check(&bare).await, it.caller(), "nothing keeps it from coming again");
+        assert!(it.refusal(&Request { body: Vec::new(), ..bare.clone() }).await.contains("no valid signing key"));
         // What was signed with a nonce is not taken without it.
         let whole = it.signed("nonce-01");
-        assert!(matches!(it.check(&whole.without("x-signature-nonce")), Signed::Invalid(_)));
+        assert!(matches!(it.check(&whole.without("x-signature-nonce")).await, Signed::Invalid(_)));
     }
 }
 
@@ -317,7 +358,7 @@ async fn signing_keys_survive_a_restart_sealed_and_there_are_not_endlessly_many(
     for _ in 1..64 {
         signing_key(&it.gateway).await;
     }
-    let order = Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true };
+    let order = Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false };
     let refused = it.gateway.order(order).await.unwrap_err();
     assert!(refused.message.contains("64 valid signing keys"), "{refused}");
 
@@ -327,5 +368,5 @@ async fn signing_keys_survive_a_restart_sealed_and_there_are_not_endlessly_many(
     let next = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&it.clock).data(data).start().await;
     let signatures = Signatures::new(next.engine().clone(), &SignatureSettings::default());
     let request = sign(&it.secret, &(it.clock.now().as_millis() / 1000).to_string(), "nonce-01", BODY);
-    assert!(matches!(signatures.check(&request.headers, &request.body, it.clock.now()), Signed::Known(_)));
+    assert!(matches!(request.check_by(&signatures).await, Signed::Known(_)));
 }

@@ -159,6 +159,7 @@ impl Consumer {
         &self,
         auth: &Auth,
         endpoint: &Url,
+        method: &str,
         url: &Url,
         body: &[u8],
     ) -> Result<Vec<(String, String)>, ConsumerError> {
@@ -174,7 +175,7 @@ impl Consumer {
             }
             Auth::Signed(secret) => {
                 let seconds = self.clock.now().as_millis().div_euclid(1000);
-                signature(secret, seconds, &random_name(self.entropy.as_ref(), ""), body)
+                signature(secret, seconds, &random_name(self.entropy.as_ref(), ""), method, url, body)
             }
         })
     }
@@ -184,15 +185,29 @@ fn bearer(token: &Secret) -> Secret {
     Secret(format!("Bearer {}", token.reveal()))
 }
 
-/// The reference scheme for `custom`: HMAC-SHA256 over timestamp, nonce and body.
-fn signature(secret: &Secret, seconds: i64, nonce: &str, body: &[u8]) -> Vec<(String, String)> {
+/// The reference scheme for `custom`: HMAC-SHA256 over timestamp, nonce and body; where the body does not say what is
+/// asked for, over method and target too.
+fn signature(
+    secret: &Secret,
+    seconds: i64,
+    nonce: &str,
+    method: &str,
+    url: &Url,
+    body: &[u8],
+) -> Vec<(String, String)> {
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.reveal().as_bytes());
     let mut context = hmac::Context::with_key(&key);
-    context.update(format!("{seconds}.{nonce}.").as_bytes());
+    let version = if matches!(method, "POST" | "PUT") { "v1" } else { "v2" };
+    if version == "v1" {
+        context.update(format!("{seconds}.{nonce}.").as_bytes());
+    } else {
+        let query = url.query().map(|query| format!("?{query}")).unwrap_or_default();
+        context.update(format!("{seconds}\n{nonce}\n{method}\n{}{query}\n", url.path()).as_bytes());
+    }
     context.update(body);
     let tag: String = context.sign().as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
     vec![
-        ("x-signature".to_owned(), format!("v1={tag}")),
+        ("x-signature".to_owned(), format!("{version}={tag}")),
         ("x-signature-timestamp".to_owned(), seconds.to_string()),
         ("x-signature-nonce".to_owned(), nonce.to_owned()),
     ]
@@ -262,10 +277,15 @@ mod tests {
     #[test]
     fn the_reference_signature_covers_time_nonce_and_body() {
         // printf '1794740400.0123456789abcdef.{"a":1}' | openssl dgst -sha256 -hmac hunter22
-        let headers = signature(&Secret::new("hunter22"), 1_794_740_400, "0123456789abcdef", br#"{"a":1}"#);
+        let url = Url::parse("https://skills.example/skills/a/b/invoke?x=%201").unwrap();
+        let sign =
+            |method, body| signature(&Secret::new("hunter22"), 1_794_740_400, "0123456789abcdef", method, &url, body);
+        let headers = sign("POST", br#"{"a":1}"#);
         assert_eq!(headers[0].0, "x-signature");
         assert_eq!(headers[0].1, "v1=2fc917f678f3f29e4f8e81243d6b459f1fd0b876c384509cb6e51e26c595d20e");
         assert_eq!((headers[1].1.as_str(), headers[2].1.as_str()), ("1794740400", "0123456789abcdef"));
+        // printf '1794740400\n0123456789abcdef\nGET\n/skills/a/b/invoke?x=%%201\n' | openssl dgst -sha256 -hmac hunter22
+        assert_eq!(sign("GET", b"")[0].1, "v2=822c2082585527bcbac30ad78493f39a66d56e5b15a5ef7318c0481ee2caa6c2");
     }
 
     #[test]

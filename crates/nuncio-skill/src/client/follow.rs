@@ -121,7 +121,7 @@ impl Consumer {
             headers.push(("prefer".to_owned(), format!("wait={hold}")));
             timeout = timeout.max(self.options.hold);
         }
-        headers.extend(self.proof(&execution.auth, &execution.endpoint, url, &[]).await?);
+        headers.extend(self.proof(&execution.auth, &execution.endpoint, method, url, &[]).await?);
         let body: Option<Bytes> = None;
         let max_bytes = InvocationResponse::KIND.max_bytes();
         self.ask(Ask { method, url, named: &execution.named, headers, body, max_bytes, timeout }).await

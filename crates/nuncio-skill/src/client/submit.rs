@@ -215,7 +215,7 @@ impl Consumer {
     async fn send_once(&self, request: &Request<'_>, deadline: Option<Timestamp>) -> Result<Incoming, ConsumerError> {
         let Request { method, url, endpoint, named, auth, .. } = request;
         let mut headers = request.headers.clone();
-        headers.extend(self.proof(auth, endpoint, url, request.body.as_deref().unwrap_or_default()).await?);
+        headers.extend(self.proof(auth, endpoint, method, url, request.body.as_deref().unwrap_or_default()).await?);
         let left = deadline.map(|deadline| self.clock.now().until(deadline));
         self.ask(Ask {
             method,

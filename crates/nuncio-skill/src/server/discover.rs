@@ -2,6 +2,7 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use http::request::Parts;
 use http::{HeaderValue, Method, header};
 use nuncio_core::Code;
 use nuncio_core::agent::CapabilityType;
@@ -19,8 +20,9 @@ const VARY: &str = "authorization, x-api-key";
 
 /// `GET /.well-known/skill-sharing?type=&limit=&cursor=`
 pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
-    let asked = Asked::read(request.uri().query().unwrap_or_default())?;
-    let caller = skills.seeker(&request)?;
+    let (head, _) = request.into_parts();
+    let asked = Asked::read(head.uri.query().unwrap_or_default())?;
+    let caller = skills.seeker(&head).await;
     let visible =
         (caller.is_some() && skills.engine.has_private_skills()).then(|| skills.engine.skills(caller.as_ref()));
     // Only for those who see more than everyone: to others nothing says that there is more.
@@ -33,7 +35,7 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
             skills.page(&visible, asked.kind, cursor.as_deref(), limit.unwrap_or(PAGE), caching)
         }
     };
-    let mut response = page.document.answer(request.headers(), VARY);
+    let mut response = page.document.answer(&head.headers, VARY);
     if let Some(next) = page.next {
         let link = format!("<{}{}>; rel=\"next\"", skills.host.base, asked.next(&next));
         if let Ok(link) = HeaderValue::try_from(link) {
@@ -44,23 +46,28 @@ pub(super) async fn index(State(skills): State<Skills>, request: Request) -> Res
 }
 
 /// `GET /skills/{id}.json`
-pub(super) fn descriptor(skills: &Skills, id: &str, request: &Request) -> Result<Response, SkillError> {
-    let caller = skills.seeker(request)?;
+pub(super) async fn descriptor(skills: &Skills, id: &str, request: Request) -> Result<Response, SkillError> {
+    let (head, _) = request.into_parts();
+    let caller = skills.seeker(&head).await;
     let offered = skills.engine.skill(caller.as_ref(), id).ok_or_else(|| not_found(id))?;
-    if !matches!(*request.method(), Method::GET | Method::HEAD) {
+    if !matches!(head.method, Method::GET | Method::HEAD) {
         return Err(SkillError::method("GET, HEAD"));
     }
-    Ok(skills.descriptor_document(&offered).answer(request.headers(), VARY))
+    Ok(skills.descriptor_document(&offered).answer(&head.headers, VARY))
 }
 
 impl Skills {
-    /// Whoever looks for skills: by a key, a token or a signature, or nobody.
-    fn seeker(&self, request: &Request) -> Result<Option<Caller>, EngineError> {
-        let known = caller(request.headers(), request.extensions().get::<Identity>(), &self.engine)?;
-        Ok(known.or_else(|| match self.custom.check(request.headers(), b"") {
+    /// The caller who looks for skills, by a key, a token or a signature. These documents are public, so wrong
+    /// credentials show as much as none.
+    async fn seeker(&self, head: &Parts) -> Option<Caller> {
+        let known = caller(&head.headers, head.extensions.get::<Identity>(), &self.engine);
+        if let Ok(Some(known)) = known {
+            return Some(known);
+        }
+        match self.custom.check(head, b"").await {
             Checked::Known(signer) => Some(signer),
             Checked::Absent | Checked::Invalid(_) => None,
-        }))
+        }
     }
 }
 

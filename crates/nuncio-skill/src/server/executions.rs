@@ -53,13 +53,13 @@ pub(super) async fn cancel(
     Named(id): Named,
     request: Parts,
 ) -> Result<Response, SkillError> {
-    let caller = reader(&skills, &request)?;
+    let caller = reader(&skills, &request).await?;
     let execution = skills.engine.cancel_execution(&caller, &id).await.map_err(|error| missing(&id, error))?;
     Ok(answer(&skills, StatusCode::ACCEPTED, &execution, None))
 }
 
 async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, Option<Duration>), SkillError> {
-    let caller = reader(skills, request)?;
+    let caller = reader(skills, request).await?;
     let wait = asked_wait(&request.headers);
     let execution = match wait {
         Some(wait) => {
@@ -72,7 +72,7 @@ async fn read(skills: &Skills, id: &str, request: &Parts) -> Result<(Execution, 
 }
 
 /// Whoever may read: the one who asked for it, known by whatever the skill takes.
-fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> {
+async fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> {
     let identity = request.extensions.get::<Identity>();
     if let Some(known) = caller(&request.headers, identity, &skills.engine)? {
         return Ok(known);
@@ -80,9 +80,10 @@ fn reader(skills: &Skills, request: &Parts) -> Result<Caller, SkillError> {
     if let Some(known) = skills.by_any_key_header(&request.headers) {
         return Ok(known);
     }
-    match skills.custom.check(&request.headers, b"") {
+    match skills.custom.check(request, b"").await {
         super::Checked::Known(known) => Ok(known),
-        super::Checked::Absent | super::Checked::Invalid(_) => Ok(nobody(identity)),
+        super::Checked::Invalid(why) => Err(EngineError::new(Code::Unauthorized, why).into()),
+        super::Checked::Absent => Ok(nobody(identity)),
     }
 }
 

@@ -29,7 +29,7 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let mut read = lift::read(bytes.as_deref().unwrap_or_default());
     let credentials = read.as_mut().ok().and_then(InvocationRequest::take_credentials);
     let asks = Asks::of(caller(headers, identity, &skills.engine));
-    let signed = skills.custom.check(headers, bytes.as_deref().unwrap_or_default());
+    let signed = skills.custom.check(&parts, bytes.as_deref().unwrap_or_default()).await;
     // Looked up without regard to who asks, only to know how they may say who they are.
     let named = skills.engine.any_skill(id);
     let proof = Proof { headers, signed, credentials: credentials.as_ref() };
@@ -119,6 +119,11 @@ impl Asks {
         Self::of(caller.map(Some).ok_or_else(invalid))
     }
 
+    /// Whether the caller is known by a credential.
+    fn is_proven(&self) -> bool {
+        matches!(self, Self::Known(caller) if caller.credential != Credential::None)
+    }
+
     fn known(&self) -> Option<&Caller> {
         match self {
             Self::Known(caller) => Some(caller),
@@ -141,6 +146,8 @@ impl Proof<'_> {
         match (auth, &self.signed) {
             (SkillAuth::Custom, Checked::Known(signer)) => return Some(Asks::Known(signer.clone())),
             (SkillAuth::Custom, Checked::Invalid(why)) => return Some(Asks::Wrong(why.clone())),
+            // A wrong signature is refused even where nothing had to be shown.
+            (_, Checked::Invalid(why)) if !asks.is_proven() => return Some(Asks::Wrong(why.clone())),
             _ => {}
         }
         let SkillAuth::ApiKey { header } = auth else { return None };

@@ -7,10 +7,10 @@ use axum::response::Response;
 use http::header;
 use nuncio_core::Code;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::{EngineError, Identity};
+use nuncio_engine::EngineError;
 use nuncio_http::{Asked, Caching, Document, next_link};
 
-use super::{SkillError, Skills, caller};
+use super::{SkillError, Skills};
 use crate::registry::{Catalogue, ListedProvider, ListedSkill, Shelf, Wanted};
 
 /// Where it is.
@@ -38,7 +38,6 @@ impl Registry {
 
 /// `GET /registry/skills?type=&q=&tag=&provider=&limit=&cursor=`
 pub(super) async fn skills(State(skills): State<Skills>, request: Request) -> Result<Response, SkillError> {
-    caller(request.headers(), request.extensions().get::<Identity>(), &skills.engine)?;
     let asked = Asked::of(request.uri());
     let wanted = Wanted::read(asked.pairs()).map_err(|why| EngineError::new(Code::BadRequest, why))?;
     let found = skills.registry.catalogue.find(&skills.host.base, skills.own_shelf(), &wanted);

@@ -15,7 +15,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::session::{Awaits, ClientTool, OptionValue, PendingCall, Session, Settings, ToolRef};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StopReason, StreamMode, Usage, turn_id};
-use nuncio_engine::ports::store::{ApiKey, Change, KeyKind, Remembered};
+use nuncio_engine::ports::store::{ApiKey, Change, KeyKind, KeyRole, Remembered};
 use serde_json::{Map, json};
 
 /// When everything happens unless it matters.
@@ -175,6 +175,7 @@ pub fn record(call: &str) -> AuditRecord {
 #[must_use]
 pub fn key(id: &str, created_at: Timestamp) -> ApiKey {
     ApiKey {
+        role: KeyRole::Operator,
         id: KeyId::parse(id).unwrap(),
         kind: KeyKind::Bearer,
         name: Some(format!("the key {id}")),

@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind};
+use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind, KeyRole};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
@@ -12,8 +12,8 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO api_keys (id, name, digest, scopes, person, created_at, revoked_at, sealed)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO api_keys (id, name, digest, scopes, person, created_at, revoked_at, sealed, role)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING",
         params![
             key.id.as_str(),
             key.name,
@@ -25,6 +25,11 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
             match &key.kind {
                 KeyKind::Bearer => None,
                 KeyKind::Signing { sealed } => Some(sealed),
+            },
+            match key.role {
+                KeyRole::App => "app",
+                KeyRole::AppWithMetrics => "app_with_metrics",
+                KeyRole::Operator => "operator",
             },
         ],
     )
@@ -42,7 +47,7 @@ pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Resu
 pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, Problem> {
     rows::all(
         connection,
-        "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed
+        "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed, role
          FROM api_keys ORDER BY created_at, id",
         [],
         read,
@@ -59,5 +64,11 @@ fn read(row: &Row<'_>) -> Result<ApiKey, Problem> {
         created_at: rows::moment(row, 5)?,
         revoked_at: rows::optional(row, 6, rows::moment)?,
         kind: row.get::<_, Option<String>>(7)?.map_or(KeyKind::Bearer, |sealed| KeyKind::Signing { sealed }),
+        role: rows::parsed(row, 8, |text| match text {
+            "app" => Some(KeyRole::App),
+            "app_with_metrics" => Some(KeyRole::AppWithMetrics),
+            "operator" => Some(KeyRole::Operator),
+            _ => None,
+        })?,
     })
 }

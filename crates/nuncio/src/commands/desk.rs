@@ -56,9 +56,9 @@ fn rows(answer: &Value, list: &str, row: impl Fn(&Value) -> Vec<String>) -> Vec<
 
 pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
     match command {
-        Key::Create { name, person, scopes: wanted, signing, data } => {
+        Key::Create { name, person, scopes: wanted, signing, operator, data } => {
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
-            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)?, signing };
+            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)?, signing, operator };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 // The key alone on standard output, so that it can be piped.
@@ -79,6 +79,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                         cell(&key["id"]),
                         cell(&key["name"]),
                         cell(&key["kind"]),
+                        if key["role"] == "operator" { "operator".to_owned() } else { "app".to_owned() },
                         state,
                         scopes,
                         cell(&key["person"]),
@@ -89,7 +90,7 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                     println!("There are no keys: a server on this machine is open to this machine.");
                     return;
                 }
-                table(&["ID", "NAME", "KIND", "STATE", "SCOPES", "PERSON", "CREATED"], &rows);
+                table(&["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED"], &rows);
             });
         }
         Key::Revoke { key, data } => {

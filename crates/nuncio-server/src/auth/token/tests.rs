@@ -46,7 +46,7 @@ fn access() -> Value {
 }
 
 fn scopes(changes: Value) -> Vec<String> {
-    let Credential::Token { scopes } = vouched(&access(), changes, NOW).unwrap().caller.credential else {
+    let Credential::Token { scopes, .. } = vouched(&access(), changes, NOW).unwrap().caller.credential else {
         panic!("a token's caller is known by a token")
     };
     scopes.iter().map(ToString::to_string).collect()

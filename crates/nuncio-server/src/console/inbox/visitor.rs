@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use ::http::{HeaderMap, StatusCode};
+use ::http::{HeaderMap, StatusCode, header};
 use axum::body::Body;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_engine::ports::store::ApiKey;
-use nuncio_pages::sender::{self, Cookie, field};
+use nuncio_pages::sender::{Cookie, Sender, field, form, sender};
 use subtle::ConstantTimeEq as _;
 
 use super::Inbox;
@@ -59,7 +59,9 @@ impl Inbox {
         {
             return Some(Visitor { name: "local".to_owned(), token: self.token.clone(), signed_in: false });
         }
-        let cookie = COOKIE.of(headers)?;
+        // What no page of ours and no address bar sent does not count, even with the right cookie.
+        let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
+        let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == Sender::OwnPage)?;
         let session = self.sessions.find(cookie, look, self.engine.now())?;
         // A key that was taken back, or never gave as much, ends what it opened.
         let Some(key) = self.engine.valid_key(&session.key).filter(|key| may_work(key)) else {
@@ -74,7 +76,7 @@ impl Inbox {
         let deadline = self.engine.now().after(FORM_TIME);
         tokio::select! {
             biased;
-            sent = sender::form(headers, body) => sent,
+            sent = form(headers, body) => sent,
             () = self.engine.clock().sleep_until(deadline) => Err(StatusCode::REQUEST_TIMEOUT),
         }
     }

@@ -85,7 +85,8 @@ async fn an_agents_token_is_rotated_and_revoked() {
     let ada = world.person("ada").await;
     let (id, first) = ada.make_agent(&json!({"display_name": "Hidden"})).await;
     let path = format!("/agents/{id}");
-    let read = async |token: &str| world.server.send(Method::GET, &path, Some(token), None).await.status;
+    let own = format!("{path}/messages/poll?wait=0");
+    let read = async |token: &str| world.server.send(Method::GET, &own, Some(token), None).await.status;
     assert_eq!(read(&first).await, 200);
     let rotated = ada.send(Method::POST, &format!("{path}/token:rotate"), &json!({})).await;
     let second = rotated.data()["token"].as_str().unwrap().to_owned();
@@ -93,6 +94,8 @@ async fn an_agents_token_is_rotated_and_revoked() {
     let revoked = world.server.send(Method::DELETE, &format!("{path}/token"), Some(&ada.token), None).await;
     assert!(revoked.data().get("token_prefix").is_none());
     assert_eq!(read(&second).await, 401);
+    let shown = world.server.send(Method::GET, &path, Some(&second), None).await;
+    assert_eq!(shown.status, 200, "its description is public, whatever token is sent with it");
 }
 
 #[tokio::test]

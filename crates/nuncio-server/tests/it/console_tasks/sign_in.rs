@@ -57,7 +57,16 @@ async fn people_are_shown_by_their_persons_name_then_the_keys_then_its_id() {
     let make = async |name: Option<&str>, person: Option<&str>| {
         let scopes = KeyScopes::Only(vec![ScopeId::parse("console:tasks").unwrap()]);
         let person = person.map(|person| PersonName::parse(person).unwrap());
-        gateway.engine().create_key(NewKey { name: name.map(str::to_owned), person, scopes }).await.unwrap()
+        gateway
+            .engine()
+            .create_key(NewKey {
+                name: name.map(str::to_owned),
+                person,
+                scopes,
+                role: nuncio_engine::ports::store::KeyRole::App,
+            })
+            .await
+            .unwrap()
     };
     let (ada, bob, nobody) =
         (make(Some("laptop"), Some("ada")).await, make(Some("<b>bob"), None).await, make(None, None).await);
@@ -93,8 +102,10 @@ async fn a_wrong_key_opens_nothing_and_too_many_are_not_even_looked_at() {
 #[tokio::test]
 async fn a_key_that_may_do_other_things_may_not_work_in_the_inbox() {
     let gateway = start(&ManualClock::new()).await;
-    let (key, signing) =
-        (gateway.key(&["rooms:read"]).await, NewKey { name: None, person: None, scopes: KeyScopes::All });
+    let (key, signing) = (
+        gateway.key(&["rooms:read"]).await,
+        NewKey { name: None, person: None, scopes: KeyScopes::All, role: nuncio_engine::ports::store::KeyRole::App },
+    );
     let mut browser = Browser::of(&gateway);
     let answer = browser.post("/console/sign-in", &[("key", &key.secret)]).await;
     assert!(answer.status == 403 && answer.body.contains("<code>console:tasks</code>"), "{answer:?}");

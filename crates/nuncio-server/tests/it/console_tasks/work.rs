@@ -22,7 +22,12 @@ fn by(state: &TaskState) -> &str {
 /// Somebody with a key of their own, who is signed in.
 async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
     let person = Some(PersonName::parse(name).unwrap());
-    let new = NewKey { name: None, person, scopes: nuncio_core::grant::KeyScopes::All };
+    let new = NewKey {
+        name: None,
+        person,
+        scopes: nuncio_core::grant::KeyScopes::All,
+        role: nuncio_engine::ports::store::KeyRole::App,
+    };
     let (_, secret) = gateway.engine().create_key(new).await.unwrap();
     Browser::signed_in(gateway, &secret).await
 }

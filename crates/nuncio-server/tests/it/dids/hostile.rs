@@ -4,17 +4,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::join_all;
-use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
 use nuncio_identity::{AuthError, Did, NewDocument, SigningKey};
-use nuncio_server::auth::DidAuth;
-use nuncio_server::auth::did::{Head, LocalPeers, Outcome, Resolver};
+use nuncio_server::auth::did::{LocalPeers, Outcome, Resolver};
 use nuncio_server::fetch::{Allow, GuardedFetch};
 use nuncio_testkit::Gateway;
 use serde_json::json;
 
 use super::dids;
-use super::inbound::{Sent, Signing, let_in, refused, world};
+use super::inbound::{Signing, let_in, refused, world};
 use super::peer::{Peer, Reply, Someone};
 use crate::agents::{DESK, desk};
 
@@ -177,35 +175,4 @@ async fn over_https_this_machine_is_asked_only_with_an_authority_for_it() {
     let clock = Arc::clone(gateway.engine().clock());
     let resolver = Resolver::new(dids(&gateway).clone(), fetch, clock, LocalPeers::Either);
     assert_eq!(*resolver.resolve(&ada.did).await.unwrap().did(), ada.did);
-}
-
-#[tokio::test]
-async fn a_flood_of_nonces_is_bounded_and_passes() {
-    let (gateway, clock, peer) = world().await;
-    let ada = peer.someone("ada", clock.now());
-    let auth = gateway.server().did_auth();
-    let small = DidAuth::new(
-        dids(&gateway).clone(),
-        auth.resolver().clone(),
-        Arc::clone(gateway.engine().clock()),
-        &gateway.server().url(),
-    )
-    .remembering(20);
-    let check = async |sent: &Sent| {
-        small.check(Head { method: &sent.method, uri: &sent.uri, headers: &sent.headers }, &sent.body).await
-    };
-    let first = Signing::for_gateway(&gateway, &ada, "n0").by(&ada);
-    let_in(&check(&first).await, &ada);
-    for number in 1..20 {
-        let_in(&check(&Signing::for_gateway(&gateway, &ada, &format!("n{number}")).by(&ada)).await, &ada);
-    }
-    let more = Signing::for_gateway(&gateway, &ada, "more").by(&ada);
-    let fault = refused(check(&more).await);
-    assert_eq!(fault.status(), 503);
-    assert_eq!(small.answer(&fault).headers()["retry-after"], "60");
-    assert_eq!(refused(check(&first).await).word(), "invalid_nonce", "what was used is not forgotten for it");
-    clock.advance(Duration::from_secs(400));
-    let later: Timestamp = clock.now();
-    peer.publish(&ada.did, Reply::Document(ada.document(later)));
-    let_in(&check(&Signing::for_gateway(&gateway, &ada, "later").by(&ada)).await, &ada);
 }

@@ -13,7 +13,7 @@ use nuncio_testkit::{Gateway, GatewayBuilder};
 use tempfile::TempDir;
 
 use super::inbound::{Sent, outgoing};
-use super::{desk_did, desk_name, dids, document, get, path_of};
+use super::{desk_did, desk_name, dids, document, get, path_of, rpc_status};
 use crate::agents::{DESK, desk};
 
 fn at(url: &str, data: &Arc<TempDir>) -> GatewayBuilder {
@@ -86,15 +86,12 @@ async fn the_service_keeps_its_did_and_its_tokens_are_worthless() {
     gateway.key(&[]).await;
     let before = dids(&gateway).service().unwrap();
     let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
-    let status = async |gateway: &Gateway| {
-        get(gateway, "/aap/sessions", "localhost", &format!("Authorization: Bearer {token}\r\n")).await.status
-    };
-    assert_eq!(status(&gateway).await, 200);
+    assert_eq!(rpc_status(&gateway, &token).await, 200);
     gateway.order(Order::DidRotate { subject: Subject::Service }).await.unwrap();
     let after = dids(&gateway).service().unwrap();
     assert_eq!(before.did(), after.did());
     assert_ne!(before.key().public().thumbprint(), after.key().public().thumbprint());
-    assert_eq!(status(&gateway).await, 401);
+    assert_eq!(rpc_status(&gateway, &token).await, 401);
     let served = document(&gateway, after.did()).await;
     assert!(!served.document().deactivated());
     assert_eq!(served.document().whole(), after.document().document().whole());
@@ -105,10 +102,9 @@ async fn a_token_ends_with_the_key_that_earned_it() {
     let gateway = at("https://agents.example.com", &directory()).start().await;
     gateway.key(&[]).await;
     let token = dids(&gateway).tokens().unwrap().issue(&desk_did(&gateway), gateway.engine().now()).access_token;
-    let headers = format!("Authorization: Bearer {token}\r\n");
-    assert_eq!(get(&gateway, "/aap/sessions", "localhost", &headers).await.status, 200);
+    assert_eq!(rpc_status(&gateway, &token).await, 200);
     gateway.order(Order::DidRotate { subject: Subject::Agent(desk_name()) }).await.unwrap();
-    assert_eq!(get(&gateway, "/aap/sessions", "localhost", &headers).await.status, 401);
+    assert_eq!(rpc_status(&gateway, &token).await, 409, "its DID has a successor");
 }
 
 #[tokio::test]

@@ -25,6 +25,7 @@ fn store() -> (TempDir, PathBuf, Connection) {
 
 fn create(id: &str, name_bytes: usize) -> Vec<Change> {
     vec![Change::CreateKey(ApiKey {
+        role: nuncio_engine::ports::store::KeyRole::App,
         id: KeyId::parse(id).unwrap(),
         kind: KeyKind::Bearer,
         name: Some("n".repeat(name_bytes)),
