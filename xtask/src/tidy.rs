@@ -16,7 +16,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-a2h", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-anp", &["nuncio-core", "nuncio-engine", "nuncio-http", "nuncio-identity"]),
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
-    ("nuncio-pages", &[]),
+    ("nuncio-pages", &["nuncio-core"]),
     ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
     ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-anp"]),
     ("nuncio-store", &["nuncio-core", "nuncio-engine", "nuncio-identity"]),

@@ -49,6 +49,14 @@ pub fn is_unprintable(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
+/// A text of several lines, such as a page, with a replacement character for each unprintable one. Line breaks and
+/// tabs stay.
+#[must_use]
+pub fn printable(text: String) -> String {
+    let hidden = |c: char| is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
+    if text.contains(hidden) { text.replace(hidden, "\u{fffd}") } else { text }
+}
+
 /// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
 #[must_use]
 pub fn plain(text: &str) -> String {
@@ -78,4 +86,15 @@ pub fn is_language(tag: &str) -> bool {
     };
     let language = parts.next().unwrap_or_default();
     part(language, 2) && language.bytes().all(|byte| byte.is_ascii_alphabetic()) && parts.all(|rest| part(rest, 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn printable_replaces_what_hides_or_turns_text() {
+        let text = "a\u{9b}b\u{202e}c\u{2028}d\u{200b}e\r\n\tü 你好".to_owned();
+        assert_eq!(printable(text), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\r\n\tü 你好");
+    }
 }

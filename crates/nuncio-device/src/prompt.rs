@@ -109,7 +109,7 @@ impl Prompt for Either {
 #[must_use]
 pub fn readable(arguments: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
-    text.chars().map(|c| if c != '\n' && nuncio_core::text::is_unprintable(c) { '\u{fffd}' } else { c }).collect()
+    nuncio_core::text::printable(text)
 }
 
 #[cfg(test)]

@@ -1,5 +1,12 @@
 // Elements without markup: whatever comes from an agent or a peer only ever becomes text.
 
+// The characters of `is_unprintable` in nuncio-core/src/text.rs, but for line breaks and tabs.
+const UNPRINTABLE =
+  /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u061c\u200b\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}]/gu;
+
+/** A text with a replacement character for each one that hides or turns around what stands beside it. */
+export const printable = (text) => String(text ?? "").replace(UNPRINTABLE, "\ufffd");
+
 /** The element of that id. */
 export const byId = (id) => document.getElementById(id);
 
@@ -11,7 +18,7 @@ export function element(tag, { text, on, ...attributes } = {}, ...children) {
     else if (value !== false && value !== null && value !== undefined) made.setAttribute(name, value);
   }
   for (const [event, listener] of Object.entries(on ?? {})) made.addEventListener(event, listener);
-  if (text !== undefined) made.textContent = text;
+  if (text !== undefined) made.textContent = printable(text);
   made.append(...children.filter((child) => child !== null && child !== undefined));
   return made;
 }

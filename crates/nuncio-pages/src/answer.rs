@@ -3,11 +3,12 @@
 use askama::Template;
 use axum::response::{Html, IntoResponse as _, Redirect, Response};
 use http::StatusCode;
+use nuncio_core::text::printable;
 
-/// A page as an answer.
+/// A page as an answer. Whatever a peer's text in it would hide or turn around is replaced.
 pub fn written(status: StatusCode, page: &impl Template) -> Response {
     match page.render() {
-        Ok(html) => (status, Html(html)).into_response(),
+        Ok(html) => (status, Html(printable(html))).into_response(),
         Err(error) => {
             tracing::error!(%error, "a page could not be written");
             StatusCode::INTERNAL_SERVER_ERROR.into_response()

@@ -2,7 +2,7 @@
 
 import { blocksOf } from "./aap.js";
 import { announce, announcePiece, announceRest } from "./announce.js";
-import { element } from "./dom.js";
+import { element, printable } from "./dom.js";
 import { page, say } from "./page.js";
 import { ToolCard, picture } from "./tool-card.js";
 
@@ -153,12 +153,12 @@ export class Transcript {
       this.#writing = { voice, ...made };
       made.root.classList.add("writing");
     }
-    this.#writing.node.appendData(piece);
+    this.#writing.node.appendData(printable(piece));
     if (voice === "text") announcePiece(piece);
   }
 
   #paragraph(voice, text) {
-    const node = document.createTextNode(text);
+    const node = document.createTextNode(printable(text));
     if (voice === "text") return { root: element("p", { class: "text" }, node), node };
     const body = element("p", { class: "text" }, node);
     const summary = element("summary", { text: say("thinking") });

@@ -72,7 +72,7 @@ pub(crate) fn failed(json: bool, error: &anyhow::Error) -> ExitCode {
     if json {
         println!("{}", json!({"error": whole(error), "code": code}));
     } else {
-        eprintln!("{} {}", "error:".red().bold(), whole(error));
+        eprintln!("{} {}", "error:".red().bold(), clean(&whole(error)));
         if let Some(advice) = talk.and_then(talk_advice) {
             eprintln!("{} {advice}", "try:".dimmed());
         }
@@ -199,12 +199,12 @@ pub(crate) fn table(headings: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// A value of an answer as text; a dash when there is none.
+/// A value of an answer as one line of text for a terminal; a dash when there is none.
 pub(crate) fn cell(value: &Value) -> String {
     match value {
         Value::Null => "-".to_owned(),
-        Value::String(text) => text.clone(),
+        Value::String(text) => clean(text).replace(['\n', '\t'], " "),
         Value::Array(items) => items.iter().map(cell).collect::<Vec<_>>().join(" "),
-        other => other.to_string(),
+        other => clean(&other.to_string()).into_owned(),
     }
 }

@@ -146,7 +146,7 @@ impl Page {
     }
 
     pub(super) fn html(&self) -> Result<String, askama::Error> {
-        self.render()
+        self.render().map(nuncio_core::text::printable)
     }
 }
 

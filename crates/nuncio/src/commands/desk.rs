@@ -180,7 +180,7 @@ fn list_approvals(answer: &Value) {
             cell(&question["tool"]).bold(),
             cell(&question["agent"])
         );
-        println!("  with     {}", question["arguments"]);
+        println!("  with     {}", cell(&question["arguments"]));
         println!("  scope    {}", cell(&question["scope"]));
         println!("  expires  {}", cell(&approval["expires_at"]));
     }

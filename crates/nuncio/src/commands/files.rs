@@ -15,6 +15,7 @@ use owo_colors::OwoColorize as _;
 use serde_json::json;
 
 use crate::cli::Init;
+use crate::commands::chat::clean::clean;
 use crate::output::fault;
 
 mod draft;
@@ -52,7 +53,7 @@ pub(crate) async fn init(options: &Init, json: bool) -> anyhow::Result<()> {
     }
     println!("Wrote {}.", file.display().bold());
     for why in draft.iter().flat_map(|draft| &draft.skipped) {
-        println!("{} {why}", "left out:".yellow().bold());
+        println!("{} {}", "left out:".yellow().bold(), clean(why));
     }
     println!("\nNext:");
     if let Some(variable) = draft.as_ref().and_then(|draft| draft.key) {
@@ -96,17 +97,17 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
         let agent = &declared.agent;
         println!("{} {}: agent {}, {} tools", "ok".green().bold(), file.path.display(), agent.name, agent.tools.len());
         for note in &declared.notes {
-            println!("{} {note}", "note:".yellow().bold());
+            println!("{} {}", "note:".yellow().bold(), clean(&note.to_string()));
         }
         let unsaid = nuncio_aap::unsaid(agent);
         if !unsaid.is_empty() {
             println!("{}", "AAP cannot express:".dimmed());
-            unsaid.iter().for_each(|what| println!("  {}", what.dimmed()));
+            unsaid.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
         }
         let unsaid = nuncio_a2h::project::unsaid(agent);
         if !unsaid.is_empty() {
             println!("{}", "A2H cannot express:".dimmed());
-            unsaid.iter().for_each(|what| println!("  {}", what.dimmed()));
+            unsaid.iter().for_each(|what| println!("  {}", clean(what).dimmed()));
         }
     }
     Ok(())

@@ -7,6 +7,7 @@ use serde_json::Value;
 
 use super::desk::{carry_out, parsed, show};
 use crate::cli::Registry;
+use crate::commands::chat::clean::clean;
 use crate::output::{cell, table};
 
 /// Runs the command.
@@ -51,7 +52,7 @@ fn followed(answer: &Value) {
         _ => println!("Following {}. It is read while a server runs.", domain.bold()),
     }
     if let Some(problem) = followed["problem"].as_str() {
-        println!("{} {problem}", "note:".yellow().bold());
+        println!("{} {}", "note:".yellow().bold(), clean(problem));
     }
     if followed["failures"].as_u64() > Some(0) {
         println!("{}", format!("It is tried again at {}.", cell(&followed["next_visit"])).dimmed());

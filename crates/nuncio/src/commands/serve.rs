@@ -11,6 +11,7 @@ use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::cli::Serve;
+use crate::commands::chat::clean::clean;
 use crate::output::fault;
 
 /// The agent served when none is named.
@@ -80,7 +81,7 @@ fn greet(server: &Server, url: &str, json: bool) {
     }
     println!("{} serves", "Nuncio".bold());
     for agent in &agents {
-        println!("  {}  {}", agent.name.bold(), agent.title.as_deref().unwrap_or_default().dimmed());
+        println!("  {}  {}", agent.name.bold(), clean(agent.title.as_deref().unwrap_or_default()).dimmed());
     }
     println!();
     let has_skills = !server.engine().skills(None).is_empty();

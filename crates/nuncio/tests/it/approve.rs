@@ -148,3 +148,21 @@ async fn a_question_that_a_crash_left_open_is_closed_and_its_call_not_run() {
     assert!(runs(&home).is_empty());
     assert_eq!(server.aap().say(&session, "and now?").await["stopReason"], "end_turn");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hidden_characters_in_arguments_are_shown_escaped() {
+    let home = guarded();
+    let server = home.start();
+    let client = server.aap();
+    let session = client.session("script", &[("pay", true)]).await;
+    let to = "a\u{9b}b\u{202e}c\u{2028}d\u{200b}e";
+    let script = json!([[call("c1", "pay", json!({"to": to}))], [{"echo": "results"}]]);
+    let (path, body) = (turns(&session), json!({"messages": [play(&script)]}));
+    let turn = tokio::spawn(async move { client.post(&path, &body).await });
+    let asked = question(&home).await;
+    let shown = home.nuncio(&["approve", "list"]).run().stdout;
+    assert!(shown.contains(r"a\u{9b}b\u{202e}c\u{2028}d\u{200b}e"), "{shown:?}");
+    assert!(!shown.contains(['\u{9b}', '\u{202e}', '\u{2028}', '\u{200b}']), "{shown:?}");
+    home.desk(&["approve", "deny", asked["id"].as_str().unwrap()]).json();
+    turn.await.unwrap();
+}

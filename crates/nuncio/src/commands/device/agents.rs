@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::orders::{Order, carry_out};
 use super::passphrase::confirmed;
 use crate::cli::DeviceHome;
+use crate::commands::chat::clean::clean;
 use crate::commands::desk::{parsed, show};
 use crate::output::{WrongUsage, cell, table};
 
@@ -64,7 +65,7 @@ fn asked(ask: &Value) {
             (Value::Bool(true), _) => "allowed",
             _ => "-",
         };
-        let label = scope["label"]["en"].as_str().unwrap_or_default().to_owned();
+        let label = clean(scope["label"]["en"].as_str().unwrap_or_default()).into_owned();
         vec![cell(&scope["id"]), cell(&scope["sensitivity"]), state.to_owned(), label]
     };
     let rows: Vec<_> = ask["scopes"].as_array().into_iter().flatten().map(row).collect();

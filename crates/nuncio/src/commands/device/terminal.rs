@@ -13,6 +13,8 @@ use owo_colors::OwoColorize as _;
 use tokio::sync::{Mutex, mpsc};
 use tokio::time::Instant;
 
+use crate::commands::chat::clean::clean;
+
 /// What is typed so soon was not an answer to this question.
 const TOO_SOON: Duration = Duration::from_millis(500);
 
@@ -89,7 +91,7 @@ fn show(question: &Question) {
     eprintln!("{} ({}) wants to run {}", question.agent_name.bold(), question.agent, question.tool.bold());
     eprintln!("  {}  {verified}", "verified".dimmed());
     if let Some(description) = question.description.say("en") {
-        eprintln!("  {}  {description}", "it says ".dimmed());
+        eprintln!("  {}  {}", "it says ".dimmed(), clean(description));
     }
     eprintln!("  {}  {} ({stake} at stake)", "under   ".dimmed(), question.scope);
     eprintln!("  {}", "with".dimmed());
