@@ -242,6 +242,8 @@ codes! {
     ShuttingDown = "shutting_down",
     /// The store cannot be read or written.
     StoreUnavailable = "store_unavailable",
+    /// Too many long computations wait.
+    ComputationQueueFull = "computation_queue_full",
     /// An issuer of access tokens does not answer.
     IssuerUnavailable = "issuer_unavailable",
     /// A fault of ours.

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::access::{AccessTable, Links, StandingGrant};
+use crate::compute::ComputePool;
 use crate::consent::{AgentLocks, ConsentRules, Mailrooms};
 use crate::converse::{LiveTurns, Recent};
 use crate::invoke::{ExecutionLimits, Queue};
@@ -110,6 +111,7 @@ struct Inner {
     tool_calls: ToolCallRates,
     called: Called,
     streams: Streams,
+    compute: ComputePool,
     /// Told when someone is owed a callback.
     owed: Notify,
     /// Told when an agent has answered a message.
@@ -143,6 +145,7 @@ impl Engine {
             tool_calls: ToolCallRates::default(),
             called: Called::default(),
             streams: Streams::default(),
+            compute: ComputePool::default(),
             owed: Notify::new(),
             answers: Notify::new(),
             process: random_name(&*ports.entropy, "proc_"),
@@ -282,6 +285,10 @@ impl Engine {
 
     pub(crate) fn agent_locks(&self) -> &AgentLocks {
         &self.inner.agent_locks
+    }
+
+    pub(crate) fn compute(&self) -> &ComputePool {
+        &self.inner.compute
     }
 
     pub(crate) fn mailrooms(&self) -> &Mailrooms {

@@ -8,6 +8,7 @@ pub mod access;
 pub mod approve;
 pub mod call;
 pub mod callbacks;
+mod compute;
 pub mod consent;
 pub mod converse;
 pub mod directory;

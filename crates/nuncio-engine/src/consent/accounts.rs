@@ -99,7 +99,7 @@ impl Engine {
         if self.store().accounts_of(&owner, None, most).await?.len() >= most {
             return Err(ConsentError::limit("agents of this owner", most));
         }
-        let checked = new.manifest.as_deref().map(|bytes| self.read_manifest(bytes)).transpose()?;
+        let checked = self.read_manifest(new.manifest.as_deref()).await?;
         let now = self.now();
         let (token, mark) = new_token(self.entropy(), now);
         let account = Account {

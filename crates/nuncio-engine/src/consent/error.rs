@@ -7,6 +7,7 @@ use nuncio_core::ledger::Entry;
 use nuncio_core::manifest::ManifestFaults;
 use serde_json::{Value, json};
 
+use crate::compute::RETRY_AFTER_SECONDS;
 use crate::error::EngineError;
 use crate::ports::store::StoreError;
 
@@ -95,7 +96,11 @@ impl ConsentError {
 
 impl From<EngineError> for ConsentError {
     fn from(error: EngineError) -> Self {
-        Self::new(error.code, error.message)
+        let details = match error.code {
+            Code::ComputationQueueFull => Details::RetryAfter(RETRY_AFTER_SECONDS),
+            _ => Details::None,
+        };
+        Self::with(error.code, error.message, details)
     }
 }
 

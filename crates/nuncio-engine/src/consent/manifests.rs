@@ -10,6 +10,7 @@ use nuncio_core::ids::AgentId;
 use nuncio_core::judge::Verdict;
 use nuncio_core::lineage::{Lineage, MAX_NAMES};
 use nuncio_core::manifest::{Checked, Manifest, ManifestWarning};
+use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use serde_json::Value;
 
@@ -67,7 +68,7 @@ impl Engine {
         change_note: Option<&str>,
     ) -> Result<Publication, ConsentError> {
         self.owned(by, agent).await?;
-        let checked = manifest.map(|bytes| self.read_manifest(bytes)).transpose()?;
+        let checked = self.read_manifest(manifest).await?;
         let note = change_note.map(|note| words::line("change_note", note, MAX_CHANGE_NOTE)).transpose()?;
         self.publish_checked(by, agent, checked, if_match, note.as_deref()).await
     }
@@ -118,7 +119,7 @@ impl Engine {
         manifest: Option<&[u8]>,
     ) -> Result<Publication, ConsentError> {
         let account = self.owned(by, agent).await?;
-        let checked = manifest.map(|bytes| self.read_manifest(bytes)).transpose()?;
+        let checked = self.read_manifest(manifest).await?;
         Ok(self.plan(by, &account, checked.as_ref(), None).await?.publication)
     }
 
@@ -156,8 +157,12 @@ impl Engine {
         Ok(self.store().manifests(agent, before.unwrap_or(u64::MAX), limit.min(PAGE)).await?)
     }
 
-    pub(super) fn read_manifest(&self, bytes: &[u8]) -> Result<Checked, ConsentError> {
-        Ok(Manifest::parse(bytes, &self.limits().consent.presets)?)
+    /// Reads a manifest, which compiles every schema in it.
+    pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<Checked>, ConsentError> {
+        let Some(bytes) = bytes.map(<[u8]>::to_vec) else { return Ok(None) };
+        let presets = self.limits().consent.presets.clone();
+        let checked = self.compute().run(move || Manifest::parse(&bytes, &presets)).await?;
+        Ok(Some(checked?))
     }
 
     /// The manifest of an account as JSON.
@@ -195,7 +200,7 @@ impl Engine {
         if lineage.names() > MAX_NAMES {
             return Err(ConsentError::limit("different tools and scopes this agent ever had", MAX_NAMES));
         }
-        let impact = self.impact(account, new, before).await?;
+        let impact = self.impact(by, account, new, before).await?;
 
         let mut next = account.clone();
         next.manifest_version = version;
@@ -245,7 +250,13 @@ impl Engine {
     }
 
     /// The verdicts on a new manifest: against the one before, and against each version someone said yes to.
-    async fn impact(&self, account: &Account, new: Option<&Value>, before: Lineage) -> Result<Impact, ConsentError> {
+    async fn impact(
+        &self,
+        by: &Caller,
+        account: &Account,
+        new: Option<&Value>,
+        before: Lineage,
+    ) -> Result<Impact, ConsentError> {
         let relations = self.store().active_relations(Some(&account.id)).await?;
         let mut accepted: Vec<u64> = relations.iter().map(|relation| relation.accepted.version).collect();
         accepted.push(account.manifest_version);
@@ -259,11 +270,11 @@ impl Engine {
         let (new, policy) = (new.cloned(), self.limits().consent.policy);
         let current = account.manifest_version;
         let judge = move || Impact::judge(relations, manifests, current, new.as_ref(), &before, &policy);
-        // Large manifests take their time, which is not the time of those who wait on this thread.
-        tokio::task::spawn_blocking(judge).await.map_err(|error| {
-            tracing::error!(%error, "the judge of changes failed");
-            ConsentError::new(Code::Internal, "the change could not be judged; nothing was changed")
-        })
+        let judged = match by.principal {
+            Principal::Operator => self.compute().run_for_operator(judge).await,
+            _ => self.compute().run(judge).await,
+        };
+        Ok(judged?)
     }
 }
 

@@ -11,7 +11,6 @@ use nuncio_core::grant::Term;
 use nuncio_core::happening::{Happening, Recipient};
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId, ScopeId};
 use nuncio_core::ledger::{self, Entry, Standing};
-use nuncio_core::manifest::Manifest;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::{Manifested, Relation, RelationError, Wish};
@@ -315,7 +314,7 @@ impl Engine {
         let current = self.store().manifest(&account.id, account.manifest_version).await?;
         let text = current.and_then(|version| version.manifest);
         // Its rules may have changed since it was published; it is read as it is.
-        let manifest = text.map(|text| Manifest::parse(text.as_bytes(), &self.limits().consent.presets)).transpose()?;
+        let manifest = self.read_manifest(text.as_deref().map(str::as_bytes)).await?;
         let manifest = manifest.map(|checked| checked.manifest);
         let levels: BTreeMap<ScopeId, Sensitivity> =
             manifest.iter().flat_map(|it| &it.scopes).map(|scope| (scope.id.clone(), scope.sensitivity)).collect();

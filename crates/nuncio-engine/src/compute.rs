@@ -1,0 +1,158 @@
+//! Computations that take long, such as judging a change of a manifest: a few at a time and with a bounded queue, so
+//! that they never hold up other requests.
+
+use std::sync::Arc;
+
+use nuncio_core::Code;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::EngineError;
+
+/// How many computations may wait for their turn. Most take milliseconds, the largest one to two seconds.
+const MAX_WAITING: usize = 64;
+
+/// At most this many computations run at once, however many cores there are.
+const MAX_RUNNING: usize = 4;
+
+/// After how many seconds a refused caller may try again.
+pub(crate) const RETRY_AFTER_SECONDS: u64 = 5;
+
+/// Runs computations on threads of their own.
+#[derive(Debug)]
+pub(crate) struct ComputePool {
+    running: Arc<Semaphore>,
+    /// One permit for each computation that runs or waits.
+    admitted: Arc<Semaphore>,
+}
+
+impl Default for ComputePool {
+    /// Half of the cores compute; the others answer requests.
+    fn default() -> Self {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        Self::new((cores / 2).clamp(1, MAX_RUNNING), MAX_WAITING)
+    }
+}
+
+impl ComputePool {
+    fn new(running: usize, waiting: usize) -> Self {
+        Self { running: Arc::new(Semaphore::new(running)), admitted: Arc::new(Semaphore::new(running + waiting)) }
+    }
+
+    /// Computes for a caller.
+    ///
+    /// # Errors
+    /// The queue is full, or the computation panicked.
+    pub(crate) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let Ok(admitted) = Arc::clone(&self.admitted).try_acquire_owned() else {
+            let message = "too many long computations wait already; try again in a few seconds";
+            return Err(EngineError::new(Code::ComputationQueueFull, message));
+        };
+        self.when_free(Some(admitted), work).await
+    }
+
+    /// Computes for the operator, whom a full queue does not refuse.
+    ///
+    /// # Errors
+    /// The computation panicked.
+    pub(crate) async fn run_for_operator<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.when_free(None, work).await
+    }
+
+    async fn when_free<T: Send + 'static>(
+        &self,
+        admitted: Option<OwnedSemaphorePermit>,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let running = Arc::clone(&self.running).acquire_owned().await.expect("the semaphore is never closed");
+        // The permits travel with the work: a caller who stops waiting does not make room for more of it.
+        let work = move || {
+            let _permits = (admitted, running);
+            work()
+        };
+        tokio::task::spawn_blocking(work).await.map_err(|error| {
+            tracing::error!(%error, "a computation failed");
+            EngineError::new(Code::Internal, "a computation failed; nothing was changed")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn full_queue_refuses_callers_but_not_the_operator() {
+        let pool = Arc::new(ComputePool::new(1, 1));
+        let (release, released) = mpsc::channel::<()>();
+        let (started, has_started) = tokio::sync::oneshot::channel();
+        let first = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move {
+                pool.run(move || {
+                    let _ = started.send(());
+                    let _ = released.recv();
+                    1
+                })
+                .await
+            }
+        });
+        has_started.await.unwrap();
+        let waiting = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move { pool.run(|| 2).await }
+        });
+        while pool.admitted.available_permits() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(pool.run(|| 3).await.unwrap_err().code, Code::ComputationQueueFull);
+        let operator = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move { pool.run_for_operator(|| 4).await }
+        });
+        release.send(()).unwrap();
+        let results = [first.await, waiting.await, operator.await];
+        assert_eq!(results.map(|result| result.unwrap().unwrap()), [1, 2, 4]);
+        assert_eq!(pool.run(|| 5).await.unwrap(), 5, "there is room again");
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn no_more_run_at_once_than_the_pool_has_threads() {
+        let pool = Arc::new(ComputePool::new(2, 100));
+        let (now, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let tasks: Vec<_> = (0..50)
+            .map(|_| {
+                let (pool, now, most) = (Arc::clone(&pool), Arc::clone(&now), Arc::clone(&most));
+                tokio::spawn(async move {
+                    pool.run(move || {
+                        most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        std::thread::yield_now();
+                        now.fetch_sub(1, Ordering::SeqCst);
+                    })
+                    .await
+                    .unwrap();
+                })
+            })
+            .collect();
+        for task in tasks {
+            task.await.unwrap();
+        }
+        assert!(most.load(Ordering::SeqCst) <= 2);
+    }
+
+    #[tokio::test]
+    async fn panic_is_an_error_and_frees_its_place() {
+        let pool = ComputePool::new(1, 0);
+        let failed: Result<(), _> = pool.run(|| panic!("on purpose")).await;
+        assert_eq!(failed.unwrap_err().code, Code::Internal);
+        assert_eq!(pool.run(|| 2).await.unwrap(), 2);
+    }
+}
