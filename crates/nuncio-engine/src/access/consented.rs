@@ -9,7 +9,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use nuncio_core::time::Timestamp;
 
-use super::{AccessTable, Caller, Credential, Hold};
+use super::{AccessTable, Caller, Hold};
 use crate::Engine;
 use crate::error::EngineError;
 
@@ -92,7 +92,8 @@ impl Engine {
     /// yes elsewhere, their device knows.
     pub(crate) fn hold_on_device(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> Hold {
         let (table, now) = (self.access_table(), self.now());
-        let bounded = matches!(caller.credential, Credential::Key | Credential::Token { .. });
+        // By principal, not by credential: a call that waited in a queue still has its principal.
+        let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
         if bounded && table.hold(caller, agent, scope, now) == Hold::No {
             return Hold::No;
         }

@@ -319,6 +319,7 @@ fn began(live: &Live, at: Timestamp) {
 fn caller_of(execution: &Execution) -> Caller {
     let order = &execution.order;
     let credential = match &order.caller {
+        Principal::Key(_) => Credential::Key,
         Principal::OAuth { .. } => Credential::Token { scopes: order.scopes.clone().into(), people: false },
         Principal::Did(_) => Credential::Did,
         _ => Credential::None,

@@ -18,6 +18,8 @@ mod declared;
 mod manifests;
 #[path = "a2h/people.rs"]
 mod people;
+#[path = "a2h/queued.rs"]
+mod queued;
 #[path = "a2h/relay.rs"]
 mod relay;
 #[path = "a2h/relay_groups.rs"]

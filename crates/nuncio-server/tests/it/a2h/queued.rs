@@ -1,0 +1,44 @@
+//! Calls of tools on people's devices that wait before they run.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::grant::KeyScopes;
+use nuncio_core::ids::PersonName;
+use nuncio_engine::access::NewKey;
+use nuncio_testkit::eventually;
+use serde_json::json;
+
+use super::World;
+use crate::agents::{DESK, desk, scope};
+use crate::executions::{code, over, wish};
+
+const READ_FILE: &str = r#"
+[[tool]]
+name = "read_file"
+description = "Reads a file."
+scope = "filesystem:read"
+input = { type = "object", additionalProperties = false }
+run = { device = true }
+skill = { type = "task", auth = "api_key", retry = { max_attempts = 5, backoff_ms = 1000 } }
+"#;
+
+#[tokio::test]
+async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
+    let agent = desk(&[scope("filesystem:read", "medium"), READ_FILE.to_owned()]);
+    let world = World::with(|builder| builder.agent(DESK, &agent)).await;
+    let ada = world.person("ada").await;
+    ada.allow(DESK, json!(["filesystem:read"])).await;
+    let engine = world.gateway.engine();
+    let person = Some(PersonName::parse("ada").unwrap());
+    let (key, secret) = engine.create_key(NewKey { name: None, person, scopes: KeyScopes::All }).await.unwrap();
+    let caller = engine.caller_by_key(&secret).unwrap();
+
+    // Her device has no keys at the relay: the first attempt ends at once, the next waits for a second.
+    let execution = engine.submit(&caller, wish("read_file", json!({}))).await.unwrap().execution;
+    eventually("the first attempt is over", async || (world.gateway.audit().await.len() == 1).then_some(())).await;
+    engine.revoke_key(key.id.as_str()).await.unwrap();
+    world.clock.pass(Duration::from_secs(1)).await;
+    eventually("the next attempt is over", async || (world.gateway.audit().await.len() == 2).then_some(())).await;
+    assert_eq!(code(&over(&world.gateway, &execution).await), ("failed", Code::ScopeNotGranted));
+}
