@@ -34,6 +34,12 @@ impl Protocol {
             Self::A2h => "a2h",
         }
     }
+
+    /// Reads its short name.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        [Self::Aap, Self::Skill, Self::Anp, Self::A2h].into_iter().find(|protocol| protocol.as_str() == text)
+    }
 }
 
 /// What the decision rests on.

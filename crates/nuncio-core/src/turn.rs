@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use crate::code::Code;
 use crate::ids::{CallId, SessionId};
 use crate::message::{Content, Extra, Message};
+use crate::policy::Protocol;
 use crate::time::Timestamp;
 
 /// What a client sends to start a turn.
@@ -182,6 +183,8 @@ pub struct Turn {
     pub number: u64,
     /// How its client asked to receive it.
     pub mode: StreamMode,
+    /// The protocol it was begun by.
+    pub protocol: Protocol,
     /// Since when.
     pub started_at: Timestamp,
     /// How far it is.

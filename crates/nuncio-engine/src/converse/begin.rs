@@ -105,6 +105,7 @@ impl Engine {
             session: session.id.clone(),
             number,
             mode: request.mode,
+            protocol: request.protocol,
             at: self.now(),
             settings: changes_settings.then(|| session.settings.clone()),
         }];

@@ -10,7 +10,6 @@ use nuncio_core::event::{EventLog, Voice};
 use nuncio_core::execution::{Execution, Target, Warrant};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
-use nuncio_core::policy::Protocol;
 use nuncio_core::session::Session;
 use nuncio_core::turn::{Stop, StopReason, Turn, TurnError, turn_id};
 
@@ -107,7 +106,7 @@ impl Engine {
     fn never_ran(&self, session: &Session, turn: &Turn, call: &ToolCall) -> AuditRecord {
         AuditRecord {
             caller: session.owner.clone(),
-            protocol: Protocol::Aap,
+            protocol: turn.protocol,
             agent: session.agent.clone(),
             tool: call.name.clone(),
             scope: None,

@@ -12,6 +12,7 @@ use nuncio_core::execution::{Execution, Lease, State, Warrant};
 use nuncio_core::grant::{Grant, KeyScopes};
 use nuncio_core::ids::{AgentName, ApprovalId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId};
 use nuncio_core::message::Message;
+use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{PendingCall, Session, Settings, Summary};
 use nuncio_core::task::Task;
@@ -103,6 +104,8 @@ pub enum Change {
         number: u64,
         /// How its client wants it.
         mode: StreamMode,
+        /// The protocol it is begun by.
+        protocol: Protocol,
         /// When.
         at: Timestamp,
         /// The settings from now on, where they change.

@@ -6,7 +6,9 @@ use nuncio_core::Code;
 use nuncio_core::approval::{Answer, Approver};
 use nuncio_core::audit::{Outcome, Verdict};
 use nuncio_core::digest::Digest;
+use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
+use nuncio_engine::Caller;
 use nuncio_server::admin::Order;
 use nuncio_testkit::{AapClient, Gateway, ManualClock};
 use serde_json::{Value, json};
@@ -253,6 +255,21 @@ async fn a_call_that_waited_when_the_server_crashed_is_recorded() {
     let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
     let audit = next.audit().await;
     assert_eq!(audit.iter().map(|record| &record.outcome).collect::<Vec<_>>(), [&Outcome::NotRun]);
+}
+
+#[tokio::test]
+async fn recovered_call_is_recorded_with_the_protocol_of_its_turn() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let (engine, caller) = (gateway.engine(), Caller::new(Principal::Anonymous));
+    let session = engine.begin_unattended(&caller, &engine.agent(DESK).unwrap(), None).await.unwrap();
+    let script = json!({"script": call_once("c1", "sign", json!({}))}).to_string();
+    engine.say_unattended(&caller, session.as_str(), script, Protocol::Anp, None).await.unwrap();
+    gateway.question().await;
+    let data = gateway.data_as_after_a_crash();
+    let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
+    let audit = next.audit().await;
+    assert_eq!(audit.iter().map(|record| record.protocol).collect::<Vec<_>>(), [Protocol::Anp]);
 }
 
 #[tokio::test]

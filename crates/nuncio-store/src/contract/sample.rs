@@ -103,7 +103,14 @@ pub fn pending(call: &str) -> PendingCall {
 /// The change that begins a turn and leaves the settings as they are.
 #[must_use]
 pub fn begin(session: &str, number: u64) -> Change {
-    Change::BeginTurn { session: session_id(session), number, mode: StreamMode::Delta, at: NOW, settings: None }
+    Change::BeginTurn {
+        session: session_id(session),
+        number,
+        mode: StreamMode::Delta,
+        protocol: Protocol::Anp,
+        at: NOW,
+        settings: None,
+    }
 }
 
 /// The change that ends a turn.

@@ -1,5 +1,6 @@
 //! Turns.
 
+use nuncio_core::policy::Protocol;
 use nuncio_core::session::{Session, Settings};
 use nuncio_core::turn::{StreamMode, Turn, TurnState};
 use nuncio_engine::ports::store::{Change, Conflict};
@@ -9,7 +10,8 @@ use super::{Place, assert_one_winner, made, race, refusal};
 
 fn running(session: &str, number: u64) -> Turn {
     let session = session_id(session);
-    Turn { session, number, mode: StreamMode::Delta, started_at: NOW, state: TurnState::Running }
+    let (mode, protocol) = (StreamMode::Delta, Protocol::Anp);
+    Turn { session, number, mode, protocol, started_at: NOW, state: TurnState::Running }
 }
 
 /// A turn runs from its beginning to its end; its events are there from then on.
@@ -40,6 +42,7 @@ pub async fn settings_change_with_a_turn(place: &dyn Place) {
         session: session_id("s"),
         number,
         mode: StreamMode::None,
+        protocol: Protocol::Aap,
         at: NOW,
         settings: Some(settings),
     };

@@ -14,8 +14,8 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
     match change {
         Change::CreateSession { session, messages } => sessions::create(connection, session, messages),
         Change::DeleteSession(id) => sessions::delete(connection, id),
-        Change::BeginTurn { session, number, mode, at, settings } => {
-            turns::begin(connection, session, *number, *mode, *at, settings.as_ref())
+        Change::BeginTurn { session, number, mode, protocol, at, settings } => {
+            turns::begin(connection, session, *number, (*mode, *protocol), *at, settings.as_ref())
         }
         Change::AppendMessage { session, turn, number, message } => {
             messages::append(connection, session, *turn, *number, message)

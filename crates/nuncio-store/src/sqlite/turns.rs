@@ -1,6 +1,7 @@
 //! Turns and their event logs.
 
 use nuncio_core::ids::SessionId;
+use nuncio_core::policy::Protocol;
 use nuncio_core::session::Settings;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn, TurnState};
@@ -15,7 +16,7 @@ pub(super) fn begin(
     connection: &Connection,
     session: &SessionId,
     number: u64,
-    mode: StreamMode,
+    (mode, protocol): (StreamMode, Protocol),
     at: Timestamp,
     settings: Option<&Settings>,
 ) -> Result<(), Problem> {
@@ -31,8 +32,8 @@ pub(super) fn begin(
     }
     execute(
         connection,
-        "INSERT INTO turns (session, number, mode, started_at) VALUES (?1, ?2, ?3, ?4)",
-        params![session.as_str(), to_integer(number)?, mode.as_str(), at.as_millis()],
+        "INSERT INTO turns (session, number, mode, protocol, started_at) VALUES (?1, ?2, ?3, ?4, ?5)",
+        params![session.as_str(), to_integer(number)?, mode.as_str(), protocol.as_str(), at.as_millis()],
     )
     .map_err(Problem::of_no_session)?;
     settings.map_or(Ok(()), |settings| sessions::set_settings(connection, session, settings))
@@ -63,7 +64,7 @@ pub(super) fn one(connection: &Connection, session: &SessionId, number: u64) -> 
     let Ok(number) = i64::try_from(number) else { return Ok(None) };
     first(
         connection,
-        "SELECT session, number, mode, started_at, ended_at, stop FROM turns WHERE session = ?1 AND number = ?2",
+        "SELECT session, number, mode, protocol, started_at, ended_at, stop FROM turns WHERE session = ?1 AND number = ?2",
         params![session.as_str(), number],
         read,
     )
@@ -83,7 +84,7 @@ pub(super) fn events(connection: &Connection, session: &SessionId, number: u64) 
 pub(super) fn running(connection: &Connection) -> Result<Vec<Turn>, Problem> {
     all(
         connection,
-        "SELECT session, number, mode, started_at, ended_at, stop FROM turns WHERE ended_at IS NULL
+        "SELECT session, number, mode, protocol, started_at, ended_at, stop FROM turns WHERE ended_at IS NULL
          ORDER BY session, number",
         [],
         read,
@@ -95,10 +96,11 @@ fn read(row: &Row<'_>) -> Result<Turn, Problem> {
         session: rows::parsed(row, 0, |text| SessionId::parse(text).ok())?,
         number: rows::number(row, 1)?,
         mode: rows::parsed(row, 2, StreamMode::parse)?,
-        started_at: rows::moment(row, 3)?,
-        state: match rows::optional(row, 4, rows::moment)? {
+        protocol: rows::parsed(row, 3, Protocol::parse)?,
+        started_at: rows::moment(row, 4)?,
+        state: match rows::optional(row, 5, rows::moment)? {
             None => TurnState::Running,
-            Some(at) => TurnState::Stopped { at, stop: rows::json(row, 5)? },
+            Some(at) => TurnState::Stopped { at, stop: rows::json(row, 6)? },
         },
     })
 }
