@@ -144,6 +144,7 @@ impl Runners {
                 let secrets =
                     Secrets::read(&call.agent, &base_dir, run.templates()).await.map_err(RunError::Unavailable)?;
                 let left = self.clock.now().until(call.deadline) + OVERTIME;
+                call.program_start.report();
                 http::run(&self.fetch, &secrets, run, call, left).await
             }
         }

@@ -187,6 +187,8 @@ pub struct Execution {
     pub order: Arc<Order>,
     /// How often it was begun. More than once means that it may have run more than once.
     pub attempt: u32,
+    /// How many of these attempts were interrupted before their program started.
+    pub unstarted: u32,
     /// How far it has got.
     pub state: State,
     /// When that last changed.
@@ -216,7 +218,7 @@ impl Execution {
     pub fn accepted(id: ExecutionId, order: impl Into<Arc<Order>>) -> Self {
         let order = order.into();
         let updated_at = order.created_at;
-        Self { id, order, attempt: 0, state: State::Accepted, updated_at }
+        Self { id, order, attempt: 0, unstarted: 0, state: State::Accepted, updated_at }
     }
 
     /// It begins, or begins again.
@@ -280,6 +282,13 @@ pub struct Warrant {
     /// The permission it needed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scope: Option<ScopeId>,
+    /// Whether its program has started. Calls stored before this was recorded count as started.
+    #[serde(default = "started")]
+    pub started: bool,
+}
+
+const fn started() -> bool {
+    true
 }
 
 /// Who runs an execution, until when nobody else may.

@@ -3,6 +3,7 @@
 //! with a deadline → valid output → audit record.
 
 use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +28,7 @@ use crate::approve::{Permit, Reply};
 use crate::error::EngineError;
 use crate::invoke::ending;
 use crate::ports::entropy::random_name;
-use crate::ports::runner::{RunCall, ToolOutput};
+use crate::ports::runner::{ProgramStart, RunCall, ToolOutput};
 use crate::ports::store::{Change, Conflict, Place, StoreError};
 use crate::tasks::Work;
 
@@ -67,6 +68,7 @@ struct Walk<'a> {
     arguments: Value,
     digest: Digest,
     asked_at: Timestamp,
+    program_start: ProgramStart,
 }
 
 enum Admission {
@@ -97,7 +99,11 @@ impl<'a> Walk<'a> {
     fn new(engine: &'a Engine, mut call: Call<'a>) -> Self {
         let arguments = Value::Object(std::mem::take(&mut call.arguments));
         let digest = Digest::of_json(&arguments);
-        Self { engine, call, arguments, digest, asked_at: engine.now() }
+        let program_start = match &call.place {
+            Some(Place::Execution(_)) => ProgramStart::observed(),
+            Some(Place::Message(_)) | None => ProgramStart::default(),
+        };
+        Self { engine, call, arguments, digest, asked_at: engine.now(), program_start }
     }
 
     /// Everything that comes before running, in the chain's order.
@@ -261,7 +267,9 @@ impl<'a> Walk<'a> {
     /// key of its own.
     fn start(&self, tool: &Tool, allowed_by: &[String], at: Timestamp) -> (Option<String>, Change) {
         if let Some(Place::Execution(place)) = &self.call.place {
-            let warrant = Warrant { at: self.asked_at, by: allowed_by.to_vec(), scope: tool.scope.clone() };
+            // People's work waits in their inbox from here on.
+            let started = matches!(tool.run, Run::Human(_));
+            let warrant = Warrant { at: self.asked_at, by: allowed_by.to_vec(), scope: tool.scope.clone(), started };
             let (id, owner) = (place.execution.clone(), self.engine.process().to_owned());
             let start = Change::StartExecution { id, owner, attempt: place.attempt, at, call: Some(warrant) };
             return (None, start);
@@ -388,6 +396,7 @@ impl<'a> Walk<'a> {
             person: call.caller.person.clone(),
             deadline,
             trace,
+            program_start: self.program_start.clone(),
         });
         if call.cancel.is_cancelled() {
             return Err(cancelled());
@@ -404,8 +413,17 @@ impl<'a> Walk<'a> {
                 let message = "Tool execution failed: it took longer than its time limit".to_owned();
                 return Err(Failure { code: Code::ToolTimeout, message });
             }
+            never = self.record_program_start() => match never {},
         };
         Ok(output)
+    }
+
+    /// Records in the execution that its program has started, beside the run and without holding it up.
+    async fn record_program_start(&self) -> Infallible {
+        let Some(Place::Execution(place)) = &self.call.place else { return std::future::pending().await };
+        self.program_start.reported().await;
+        self.engine.mark_started(&place.execution, place.attempt).await;
+        std::future::pending().await
     }
 
     /// What travels along to where the tool runs.
@@ -459,7 +477,12 @@ impl<'a> Walk<'a> {
                 let attempt = if ran.is_some() { place.attempt } else { place.attempt - 1 };
                 match ending(place, &ended.result, late, stops) {
                     Some(state) => changes.extend(self.engine.end_of_execution(place, attempt, state, ended.at)),
-                    None => changes.push(Change::FinishAttempt(place.execution.clone())),
+                    None => {
+                        // A tool that could not be reached used an attempt; one that a stop cut off before it
+                        // started did not.
+                        let started = !stops || self.program_start.is_reported();
+                        changes.push(Change::FinishAttempt { id: place.execution.clone(), started });
+                    }
                 }
             }
             None => {}

@@ -122,6 +122,8 @@ macro_rules! store_contract {
                 an_id_is_taken_once,
                 a_key_is_used_once,
                 a_call_that_has_begun_is_known,
+                program_start_is_marked_by_the_holder,
+                unstarted_attempts_are_counted,
                 begun_as_it_is_accepted,
                 keys_of_others_and_for_other_skills_differ,
                 claimed_only_from_the_named_holder,

@@ -42,6 +42,7 @@ impl Peers {
             arguments: call.arguments.clone(),
             timeout: Some(self.clock.now().until(call.deadline)),
         };
+        call.program_start.report();
         let outcome = self.client.clone().signed_by(signer).invoke(&invocation).await;
         outcome.map(ToolOutput::json).map_err(|error| failure(&error))
     }

@@ -34,6 +34,7 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
 
     let program = run.argv.first().map_or("", String::as_str);
     let mut running = programs.start(&base_dir, &run.argv, env).map_err(RunError::Unavailable)?;
+    call.program_start.report();
     let (Some(stdin), Some(stdout), Some(stderr)) = running.pipes() else {
         return Err(RunError::Unavailable(format!("`{program}` was started without its pipes")));
     };

@@ -77,6 +77,7 @@ impl Servers {
         };
         let slot = self.slot(&call.agent, declared);
         let connection = slot.connection().await.map_err(RunError::Unavailable)?;
+        call.program_start.report();
         let answer = connection.call(tool.as_str(), call.arguments.clone(), &call.trace).await;
         let outcome = match answer {
             Ok(result) => {

@@ -39,6 +39,7 @@ impl Skills {
         let described = self.consumer.describe(&target, &credential).await.map_err(failed)?;
         let request = self.request(credential, call);
         let mut watch = Watch { execution: None, consumer: &self.consumer };
+        call.program_start.report();
         let submitted = self.consumer.submit(&described, &request).await.map_err(failed)?;
         let outcome = self.consumer.follow(watch.execution.insert(submitted)).await;
         if outcome.as_ref().err().is_none_or(|error| error.reason != Reason::GaveUp) {

@@ -78,10 +78,11 @@ impl Engine {
         changes
     }
 
-    /// The record of an attempt that was cut short. The execution itself is begun again.
+    /// The record of an attempt that was interrupted. The execution itself is begun again.
     fn close_attempt(&self, execution: &Execution, warrant: &Warrant) -> Vec<Change> {
         let order = &execution.order;
-        let Target::Tool(tool) = &order.target else { return vec![Change::FinishAttempt(execution.id.clone())] };
+        let finish = Change::FinishAttempt { id: execution.id.clone(), started: warrant.started };
+        let Target::Tool(tool) = &order.target else { return vec![finish] };
         let record = AuditRecord {
             agent: order.agent.clone(),
             arguments_digest: Digest::of_json(&Value::Object(order.inputs.clone())),
@@ -90,16 +91,16 @@ impl Engine {
             caller: order.caller.clone(),
             decision: Verdict::Allowed { by: warrant.by.clone() },
             ended_at: self.now(),
-            outcome: Outcome::Failed { code: Code::Interrupted },
+            outcome: if warrant.started { Outcome::Failed { code: Code::Interrupted } } else { Outcome::NotRun },
             protocol: order.protocol,
             request: order.request.clone(),
             scope: warrant.scope.clone(),
             session: None,
-            started_at: Some(execution.updated_at),
+            started_at: warrant.started.then_some(execution.updated_at),
             tool: tool.clone(),
             turn: None,
         };
-        vec![Change::Audit(record), Change::FinishAttempt(execution.id.clone())]
+        vec![Change::Audit(record), finish]
     }
 
     /// The record of a call that was announced and never began.

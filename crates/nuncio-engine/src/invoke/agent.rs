@@ -59,6 +59,7 @@ impl Engine {
         let session = self.begin_unattended(caller, &offered.served, Some(idempotency)).await?;
         let answer = async {
             let turn = self.say_unattended(caller, session.as_str(), text, Protocol::Skill, None).await?;
+            self.mark_started(&execution.id, execution.attempt + 1).await;
             tokio::select! {
                 () = turn.finished() => {}
                 () = live.cancel.cancelled() => {

@@ -62,8 +62,9 @@ impl Engine {
         // What its author has tried again was not cut short.
         let retry = offered.as_ref().and_then(|offered| offered.skill().retry);
         let most = retry.map_or(MAX_ATTEMPTS, |retry| retry.max_attempts.max(MAX_ATTEMPTS));
-        if execution.attempt >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
-            let message = format!("it was begun {most} times, the last time cut short, and is not tried again");
+        let started = execution.attempt.saturating_sub(execution.unstarted);
+        if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
+            let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
             let live = Live::new(execution, offered, self.closed());
             return self.end_unbegun(&live, Failure { code: Code::Interrupted, message }).await;
         }

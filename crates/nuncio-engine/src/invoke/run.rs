@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, Failure, State, Target};
-use nuncio_core::ids::ToolName;
+use nuncio_core::execution::{Execution, Failure, State, Target, Warrant};
+use nuncio_core::ids::{ExecutionId, ToolName};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use tracing::Instrument as _;
@@ -22,7 +22,8 @@ use crate::ports::runner::ToolOutput;
 use crate::ports::store::{Callback, Change, Conflict, ExecutionPlace, Place, StoreError};
 use crate::skills::Offered;
 
-/// How often an execution is begun at most when its process dies under it.
+/// How often the program of an execution is started at most when the server dies under it. Attempts that
+/// were interrupted before their program started do not count; the execution's deadline bounds them.
 pub(super) const MAX_ATTEMPTS: u32 = 3;
 
 /// How an attempt came out.
@@ -223,7 +224,8 @@ impl Engine {
         let attempt = execution.attempt + 1;
         let at = self.now();
         let (id, owner) = (execution.id.clone(), self.process().to_owned());
-        let start = Change::StartExecution { id, owner, attempt, at, call: None };
+        let warrant = Warrant { at, by: Vec::new(), scope: None, started: false };
+        let start = Change::StartExecution { id, owner, attempt, at, call: Some(warrant) };
         match self.store().commit(vec![start]).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(Attempt::Left),
             other => other?,
@@ -240,6 +242,15 @@ impl Engine {
             Err(error) => State::of_failure(Failure { code: error.code, message: error.message }),
         };
         self.end_execution(&live.now(), state).await
+    }
+
+    /// Records that the program of an attempt has started. A failure is logged: the attempt then does not
+    /// count towards the limit.
+    pub(crate) async fn mark_started(&self, execution: &ExecutionId, attempt: u32) {
+        let mark = Change::MarkStarted { id: execution.clone(), owner: self.process().to_owned(), attempt };
+        if let Err(error) = self.store().commit(vec![mark]).await {
+            tracing::warn!(%error, %execution, attempt, "the start of a program could not be recorded");
+        }
     }
 
     /// Ends an execution without another attempt.

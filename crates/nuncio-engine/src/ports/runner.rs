@@ -12,6 +12,7 @@ use nuncio_core::message::{Block, Content};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
+use tokio::sync::SetOnce;
 
 /// A call that the chain has let through: the caller is allowed, the arguments fit.
 #[derive(Debug, Clone)]
@@ -33,6 +34,44 @@ pub struct RunCall {
     pub deadline: Timestamp,
     /// Identifiers to pass on, such as a trace id.
     pub trace: BTreeMap<&'static str, String>,
+    /// Where the runner reports that the program has started.
+    pub program_start: ProgramStart,
+}
+
+/// Whether the program of a call has started. A runner reports it once the program runs, or once the
+/// request that makes it run is about to be sent; an execution that is interrupted before that has not
+/// used an attempt.
+#[derive(Debug, Clone, Default)]
+pub struct ProgramStart(Option<Arc<SetOnce<()>>>);
+
+impl ProgramStart {
+    /// For a call whose start somebody waits for.
+    #[must_use]
+    pub(crate) fn observed() -> Self {
+        Self(Some(Arc::new(SetOnce::new())))
+    }
+
+    /// The program has started. Reporting it again changes nothing.
+    pub fn report(&self) {
+        if let Some(start) = &self.0 {
+            let _ = start.set(());
+        }
+    }
+
+    /// Whether the program has started.
+    pub(crate) fn is_reported(&self) -> bool {
+        self.0.as_ref().is_some_and(|start| start.initialized())
+    }
+
+    /// Waits until the program has started.
+    pub(crate) async fn reported(&self) {
+        match &self.0 {
+            Some(start) => {
+                start.wait().await;
+            }
+            None => std::future::pending().await,
+        }
+    }
 }
 
 /// What a tool answered.

@@ -230,8 +230,23 @@ pub enum Change {
         /// [`Change::StartCall`].
         call: Option<Warrant>,
     },
+    /// The program of an attempt has started. Nothing happens unless `owner` holds the execution at that
+    /// attempt and its call runs.
+    MarkStarted {
+        /// Which.
+        id: ExecutionId,
+        /// Who.
+        owner: String,
+        /// The attempt.
+        attempt: u32,
+    },
     /// The call of an attempt has ended, and the execution has not.
-    FinishAttempt(ExecutionId),
+    FinishAttempt {
+        /// Which.
+        id: ExecutionId,
+        /// Whether its program had started: only then it counts towards the limit of attempts.
+        started: bool,
+    },
     /// It is over: `LeaseLost` unless `owner` holds it, unfinished, at that attempt.
     EndExecution {
         /// Which.

@@ -120,6 +120,7 @@ impl Runner for Counting {
     async fn run(&self, call: RunCall) -> Result<ToolOutput, RunError> {
         let attempt: u32 = call.trace["attempt"].parse().unwrap();
         let _run = Run::begin(&self.0, &call.trace["execution_id"], attempt);
+        call.program_start.report();
         for _ in 0..Digest::of_bytes(call.id.as_str().as_bytes()).to_string().len() / 2 {
             tokio::task::yield_now().await;
         }

@@ -7,6 +7,8 @@ use nuncio_core::Code;
 use nuncio_core::audit::Outcome;
 use nuncio_core::execution::{Execution, State};
 use nuncio_engine::invoke::{Refusal, Submission};
+use nuncio_engine::ports::store::Executions as _;
+use nuncio_store::SqliteStore;
 use nuncio_testkit::{Gateway, GatewayBuilder, ManualClock};
 use serde_json::json;
 use tempfile::TempDir;
@@ -109,6 +111,7 @@ async fn after_a_crash_what_ran_is_begun_again() {
     let done = over(&gateway, &done).await;
     let running = submit(&gateway, wish("held", json!({}))).await;
     held_pid(&gateway).await;
+    program_start_recorded(&gateway, &running).await;
     let gateway = crash(&gateway, &clock, &tools).await;
     assert_eq!(look(&gateway, &done).await, done, "what was over is as it was");
     release(&gateway, "held.gate", "again").await;
@@ -117,6 +120,41 @@ async fn after_a_crash_what_ran_is_begun_again() {
     let interrupted = Outcome::Failed { code: Code::Interrupted };
     assert_eq!(outcomes(&gateway, &running).await, [interrupted, Outcome::Completed]);
     assert_eq!(runs(&gateway), 0, "and not run again");
+}
+
+/// Waits until it is on disk that the program of an execution has started.
+async fn program_start_recorded(gateway: &Gateway, execution: &Execution) {
+    nuncio_testkit::eventually("the start of the program is recorded", async || {
+        let data = gateway.data_as_after_a_crash();
+        let store = SqliteStore::open(&data.path().join("nuncio.db")).unwrap();
+        let begun = store.begun_calls().await.unwrap();
+        begun.iter().any(|(begun, call)| begun.id == execution.id && call.started).then_some(())
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn attempts_interrupted_before_the_program_starts_do_not_count() {
+    let clock = ManualClock::new();
+    // An MCP server that never answers: the call waits for its connection.
+    let late = tool("late", "", OPEN).replace("command = [\"sh\", \"-c\", '''''']", "mcp = \"silent\"");
+    let tools = [late, "[[mcp]]\nname = \"silent\"\ncommand = [\"sleep\", \"600\"]\n".to_owned()];
+    let mut gateway = builder(&clock, &tools).start().await;
+    let execution = submit(&gateway, wish("late", json!({}))).await;
+    for attempt in 1..=5 {
+        nuncio_testkit::eventually("it is begun", async || {
+            (look(&gateway, &execution).await.attempt == attempt).then_some(())
+        })
+        .await;
+        gateway = crash(&gateway, &clock, &tools).await;
+    }
+    let again = nuncio_testkit::eventually("it is begun again", async || {
+        let execution = look(&gateway, &execution).await;
+        (execution.attempt == 6 || execution.state.is_over()).then_some(execution)
+    })
+    .await;
+    assert_eq!((again.state, again.attempt, again.unstarted), (State::Running, 6, 5));
+    assert_eq!(outcomes(&gateway, &execution).await, vec![Outcome::NotRun; 5]);
 }
 
 /// Something that takes the server down with it each time is not tried for ever.
@@ -129,6 +167,7 @@ async fn what_was_cut_short_too_often_is_given_up() {
     for attempt in 1..=3 {
         held_pid(&gateway).await;
         assert_eq!(look(&gateway, &poison).await.attempt, attempt);
+        program_start_recorded(&gateway, &poison).await;
         gateway = crash(&gateway, &clock, &tools).await;
     }
     let given_up = over(&gateway, &poison).await;

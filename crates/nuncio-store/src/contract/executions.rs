@@ -411,7 +411,7 @@ pub async fn kept_across_reopening(place: &dyn Place) {
 }
 
 fn begun(name: &str, attempt: u32, by: &str) -> (Change, Warrant) {
-    let warrant = Warrant { at: later(2), by: vec![by.to_owned()], scope: order().scopes.pop() };
+    let warrant = Warrant { at: later(2), by: vec![by.to_owned()], scope: order().scopes.pop(), started: false };
     let (id, owner, call) = (id(name), "here".to_owned(), Some(warrant.clone()));
     (Change::StartExecution { id, owner, attempt, at: later(5), call }, warrant)
 }
@@ -429,13 +429,43 @@ pub async fn a_call_that_has_begun_is_known(place: &dyn Place) {
     made(&*store, [create("a"), create("b"), start("b", "here", 1), first]).await;
     assert_eq!(warrants(&*store).await, [(id("a"), 1, ada)]);
     for _ in 0..2 {
-        made(&*store, [Change::FinishAttempt(id("a")), Change::FinishAttempt(id("b"))]).await;
+        made(&*store, [finish("a", true), finish("b", true)]).await;
         assert_eq!(warrants(&*store).await, []);
     }
     made(&*store, [second]).await;
     assert_eq!(warrants(&*store).await, [(id("a"), 2, bob)]);
     made(&*store, [end("a", "here", 2)]).await;
     assert_eq!(warrants(&*store).await, []);
+}
+
+fn finish(name: &str, started: bool) -> Change {
+    Change::FinishAttempt { id: id(name), started }
+}
+
+/// Only the holder marks the start of a program, and only of the attempt that runs.
+pub async fn program_start_is_marked_by_the_holder(place: &dyn Place) {
+    let store = place.open().await;
+    let mark = |owner: &str, attempt| Change::MarkStarted { id: id("a"), owner: owner.to_owned(), attempt };
+    let (first, ada) = begun("a", 1, "ada");
+    made(&*store, [create("a"), mark("here", 0), first]).await;
+    made(&*store, [mark("elsewhere", 1), mark("here", 2)]).await;
+    assert_eq!(warrants(&*store).await, [(id("a"), 1, ada.clone())]);
+    made(&*store, [mark("here", 1)]).await;
+    assert_eq!(warrants(&*store).await, [(id("a"), 1, Warrant { started: true, ..ada })]);
+    made(&*store, [finish("a", true), mark("here", 1)]).await;
+    assert_eq!(warrants(&*store).await, []);
+    made(&*store, [begun("a", 2, "bob").0]).await;
+    assert!(!warrants(&*store).await[0].2.started, "the next attempt begins unmarked");
+}
+
+/// Attempts whose program had not started are counted apart.
+pub async fn unstarted_attempts_are_counted(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [create("a")]).await;
+    for (attempt, started, unstarted) in [(1, false, 1), (2, true, 1), (3, false, 2)] {
+        made(&*store, [begun("a", attempt, "ada").0, finish("a", started)]).await;
+        assert_eq!((read(&*store, "a").await.attempt, read(&*store, "a").await.unstarted), (attempt, unstarted));
+    }
 }
 
 /// One may begin in the moment it is accepted.

@@ -43,7 +43,8 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::StartExecution { id, owner, attempt, at, call } => {
             executions::start(connection, id, (owner, *attempt), *at, call.as_ref())
         }
-        Change::FinishAttempt(id) => executions::finish_attempt(connection, id),
+        Change::MarkStarted { id, owner, attempt } => executions::mark_started(connection, id, owner, *attempt),
+        Change::FinishAttempt { id, started } => executions::finish_attempt(connection, id, *started),
         Change::EndExecution { id, owner, attempt, state, at, kept_until } => {
             executions::end(connection, id, (owner, *attempt), state, *at, *kept_until)
         }

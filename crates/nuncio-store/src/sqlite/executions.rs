@@ -101,15 +101,31 @@ pub(super) fn end(
     )
 }
 
-pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId) -> Result<(), Problem> {
-    execute(connection, "UPDATE executions SET call = NULL WHERE id = ?1", [id.as_str()])?;
+pub(super) fn mark_started(
+    connection: &Connection,
+    id: &ExecutionId,
+    owner: &str,
+    attempt: u32,
+) -> Result<(), Problem> {
+    execute(
+        connection,
+        "UPDATE executions SET call = json_set(call, '$.started', json('true'))
+         WHERE id = ?1 AND owner = ?2 AND attempt = ?3 AND call IS NOT NULL",
+        params![id.as_str(), owner, attempt],
+    )?;
+    Ok(())
+}
+
+pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId, started: bool) -> Result<(), Problem> {
+    let sql = "UPDATE executions SET call = NULL, unstarted = unstarted + ?2 WHERE id = ?1";
+    execute(connection, sql, params![id.as_str(), i64::from(!started)])?;
     Ok(())
 }
 
 pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, Warrant)>, Problem> {
-    let sql = "SELECT id, state, attempt, updated_at, outcome, content, call FROM executions
+    let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, call FROM executions
                WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
-    all(connection, sql, [], |row| Ok((read(row)?, rows::json(row, 6)?)))
+    all(connection, sql, [], |row| Ok((read(row)?, rows::json(row, 7)?)))
 }
 
 pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<(), Problem> {
@@ -138,7 +154,7 @@ pub(super) fn is_any_to_forget(connection: &Connection, at: Timestamp) -> Result
 }
 
 pub(super) fn one(connection: &Connection, id: &ExecutionId) -> Result<Option<Execution>, Problem> {
-    let sql = "SELECT id, state, attempt, updated_at, outcome, content FROM executions WHERE id = ?1";
+    let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content FROM executions WHERE id = ?1";
     first(connection, sql, [id.as_str()], read)
 }
 
@@ -157,13 +173,13 @@ pub(super) fn by_key(
 }
 
 pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, Lease)>, Problem> {
-    let sql = "SELECT id, state, attempt, updated_at, outcome, content, owner, lease_until FROM executions
+    let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until FROM executions
                WHERE owner IS NOT NULL ORDER BY id";
-    all(connection, sql, [], |row| Ok((read(row)?, Lease { owner: row.get(6)?, until: rows::moment(row, 7)? })))
+    all(connection, sql, [], |row| Ok((read(row)?, Lease { owner: row.get(7)?, until: rows::moment(row, 8)? })))
 }
 
 fn read(row: &Row<'_>) -> Result<Execution, Problem> {
-    let state = match rows::optional(row, 4, rows::json)? {
+    let state = match rows::optional(row, 5, rows::json)? {
         Some(over) => over,
         None => rows::parsed(row, 1, |word| match word {
             "accepted" => Some(State::Accepted),
@@ -174,8 +190,9 @@ fn read(row: &Row<'_>) -> Result<Execution, Problem> {
     Ok(Execution {
         id: execution_id(row, 0)?,
         attempt: row.get(2)?,
-        updated_at: rows::moment(row, 3)?,
-        order: Arc::new(rows::json(row, 5)?),
+        unstarted: row.get(3)?,
+        updated_at: rows::moment(row, 4)?,
+        order: Arc::new(rows::json(row, 6)?),
         state,
     })
 }

@@ -21,6 +21,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0011_relay.sql"),
     include_str!("migrations/0012_key_roles.sql"),
     include_str!("migrations/0013_turn_protocol.sql"),
+    include_str!("migrations/0014_unstarted.sql"),
 ];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.

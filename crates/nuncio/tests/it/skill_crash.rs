@@ -100,7 +100,8 @@ async fn what_was_accepted_survives_twenty_kills_and_runs_one_at_a_time() {
                 assert!(last, "{id} is completed by attempt {attempt}, which was not done: {mine:?}");
             }
             "failed" => {
-                assert_eq!((attempt, &end["error"]["details"]["reason"]), (3, &json!("interrupted")), "{end}");
+                assert_eq!(end["error"]["details"]["reason"], "interrupted", "{end}");
+                assert!(attempts >= 3, "{id} failed after {attempts} starts of its program: {end}");
             }
             other => panic!("{other}: {end}"),
         }
