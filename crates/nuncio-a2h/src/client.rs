@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 use nuncio_core::Code;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, Post, Posted};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, RelationId};
@@ -101,7 +101,7 @@ pub trait Relay: fmt::Debug + Send + Sync + 'static {
     /// Somebody's keys.
     async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError>;
     /// A one-time key of a device, for us alone.
-    async fn one_time_key(&self, device: &DeviceId) -> Result<OneTimeKey, RelayError>;
+    async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError>;
     /// A conversation of ours.
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
     /// The conversation with someone alone, begun if there is none.

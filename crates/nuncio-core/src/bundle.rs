@@ -94,6 +94,15 @@ pub struct KeyBundle {
     pub endorsement: Option<Endorsement>,
 }
 
+/// Names a bundle. Device ids are unique per owner only.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct BundleId {
+    /// The person or agent that published it.
+    pub owner: Recipient,
+    /// The owner's device.
+    pub device: DeviceId,
+}
+
 /// What a bundle signs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleKeys {
@@ -150,6 +159,12 @@ pub enum BundleRefused {
 }
 
 impl BundleKeys {
+    /// The owner and device these keys belong to.
+    #[must_use]
+    pub fn id(&self) -> BundleId {
+        BundleId { owner: self.owner.clone(), device: self.device_id.clone() }
+    }
+
     /// The bytes its own key signs.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {

@@ -246,7 +246,7 @@ macro_rules! store_contract {
             seal_keys {
                 read_back_whole,
                 an_older_bundle_does_not_come_back,
-                a_device_is_one_owners,
+                a_device_id_is_per_owner,
                 an_agent_has_one_bundle,
                 one_time_keys_are_handed_out_oldest_first,
                 of_many_who_take_one_key_one_wins,

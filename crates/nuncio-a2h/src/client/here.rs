@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::Code;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, MessagePlace, Post, StreamId};
 use nuncio_core::happening::{Happening, MailedEvent, Recipient};
-use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId};
+use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, Streamer};
@@ -105,8 +105,8 @@ impl Relay for LocalRelay {
         Ok(self.engine.keys_of(&self.caller, owner).await?)
     }
 
-    async fn one_time_key(&self, device: &DeviceId) -> Result<OneTimeKey, RelayError> {
-        Ok(self.engine.take_one_time_key(&self.caller, device).await?)
+    async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError> {
+        Ok(self.engine.take_one_time_key(&self.caller, Some(id.owner.clone()), &id.device).await?)
     }
 
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError> {

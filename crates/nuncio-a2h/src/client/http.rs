@@ -8,10 +8,10 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nuncio_core::Code;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, Post};
 use nuncio_core::happening::Recipient;
-use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId};
+use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
 use nuncio_engine::ports::{Dial, Fetch};
 use serde_json::{Value, json};
@@ -197,8 +197,8 @@ impl Relay for HttpRelay {
         read::read(self.ask("GET", &path, None).await?)
     }
 
-    async fn one_time_key(&self, device: &DeviceId) -> Result<OneTimeKey, RelayError> {
-        let path = format!("/keys/devices/{device}/one-time-key");
+    async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError> {
+        let path = format!("/keys/devices/{}/one-time-key?owner={}", id.device, id.owner);
         read::read(self.ask("POST", &path, Some(json!({}))).await?)
     }
 

@@ -264,7 +264,7 @@ impl Peer {
                 let (kind, asked) = (conversation.kind, bundle.clone());
                 let wants = self.with_party(move |party| party.wants_key(kind, &asked)).await??;
                 let one_time_key = match wants {
-                    true => Some(self.inner.relay.one_time_key(&bundle.keys.device_id).await?),
+                    true => Some(self.inner.relay.one_time_key(&bundle.keys.id()).await?),
                     false => None,
                 };
                 all.push((bundle, one_time_key));

@@ -7,12 +7,13 @@ use nuncio_core::Code;
 use nuncio_core::bundle::{Backup, KeyBundle};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::principal::Principal;
 use nuncio_engine::relay::KeysHeld;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::agents::agent_id;
 use super::conversations::conversation_id;
-use super::{A2h, Named, answer, data, party, person};
+use super::{A2h, Named, Wanted, answer, data, party, person};
 use crate::error::Refused;
 use crate::lift;
 use crate::wire::Page;
@@ -85,14 +86,15 @@ pub(super) async fn of_conversation(
     Ok(all(a2h.engine.keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
-/// `POST /a2h/keys/devices/{device_id}/one-time-key`: each to one only.
+/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each to one only. `owner` is `person:NAME` or `agent:ID`.
 pub(super) async fn take_one(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
     request: Request,
 ) -> Result<Response, Refused> {
     let (_, by) = party(&request)?;
-    Ok(data(StatusCode::OK, a2h.engine.take_one_time_key(&by, &device_id(&id)?).await?))
+    let owner = Wanted::of(&request)?.text("owner").map(recipient).transpose()?;
+    Ok(data(StatusCode::OK, a2h.engine.take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
 /// `POST` and `PUT /a2h/keys/backup`: replaces the one before.
@@ -133,6 +135,11 @@ pub(super) fn itself(request: &Request, id: &str) -> Result<(Recipient, Caller),
 fn device_id(text: &str) -> Result<DeviceId, EngineError> {
     let missing = |_| EngineError::new(Code::KeysNotFound, "there is no such device with keys for you");
     DeviceId::parse(text).map_err(missing)
+}
+
+fn recipient(text: &str) -> Result<Recipient, EngineError> {
+    let parsed = Principal::parse(text).and_then(|principal| Recipient::try_from(principal).ok());
+    parsed.ok_or_else(|| EngineError::new(Code::BadRequest, "owner must be person:NAME or agent:ID"))
 }
 
 fn all(bundles: Vec<KeyBundle>) -> Response {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::bundle::BundleId;
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::{Happening, Recipient};
 use nuncio_core::ids::{DeviceId, PersonName};
@@ -177,8 +178,9 @@ impl Engine {
             ConsentChange::Record(record),
         ];
         let mut changes: Vec<Change> = changes.map(Into::into).into();
-        changes.push(RelayChange::RemoveBundle(id.clone()).into());
-        changes.extend(self.tell_of_keys(&Recipient::Person(person.clone())).await?);
+        let owner = Recipient::Person(person.clone());
+        changes.extend(self.tell_of_keys(&owner).await?);
+        changes.push(RelayChange::RemoveBundle(BundleId { owner, device: id.clone() }).into());
         match self.commit_telling(changes).await {
             Err(StoreError::Conflict(Conflict::Missing)) => return Err(missing()),
             other => other?,

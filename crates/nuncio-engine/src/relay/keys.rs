@@ -1,7 +1,7 @@
 //! The public keys of devices and agents: taken from their owners, handed to those they talk with.
 
 use nuncio_core::Code;
-use nuncio_core::bundle::{Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
+use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
 use nuncio_core::happening::{Happening, Recipient};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::signature::{CheckSignature as _, Signature};
@@ -46,8 +46,13 @@ impl Engine {
     pub async fn register_keys(&self, by: &Caller, mut upload: KeyUpload) -> Result<KeysHeld, ConsentError> {
         let me = member(by)?;
         let known = match (&upload.bundle, &by.credential) {
-            (Some(bundle), _) => self.store().bundle(&bundle.keys.device_id).await?,
-            (None, Credential::Device(device)) => self.store().bundle(device).await?,
+            (Some(bundle), _) => {
+                let id = BundleId { owner: me.clone(), device: bundle.keys.device_id.clone() };
+                self.store().bundle(&id).await?
+            }
+            (None, Credential::Device(device)) => {
+                self.store().bundle(&BundleId { owner: me.clone(), device: device.clone() }).await?
+            }
             (None, _) => self.store().bundles(&me).await?.into_iter().next(),
         };
         // Whoever vouched for a device vouched for its signing key, not for its keys of today.
@@ -61,11 +66,11 @@ impl Engine {
             return Err(ConsentError::new(Code::KeysNotFound, "send the bundle first, then one-time keys for it"));
         };
         self.check_bundle(by, &me, bundle).await?;
-        let (device, signer) = (&bundle.keys.device_id, &bundle.keys.signing_key);
+        let (id, signer) = (bundle.keys.id(), &bundle.keys.signing_key);
         if upload.one_time_keys.len() > MAX_ONE_TIME_KEYS {
             return Err(refused(&format!("at most {MAX_ONE_TIME_KEYS} one-time keys come at once")));
         }
-        if let Some(wrong) = upload.one_time_keys.iter().find(|key| !key.holds(device, signer, &Ed25519)) {
+        if let Some(wrong) = upload.one_time_keys.iter().find(|key| !key.holds(&id.device, signer, &Ed25519)) {
             return Err(refused(&format!("one-time key {:?} is not signed by its device", wrong.key_id)));
         }
         let mut changes: Vec<Change> = Vec::new();
@@ -75,18 +80,17 @@ impl Engine {
         }
         if !upload.one_time_keys.is_empty() {
             let keys = upload.one_time_keys;
-            changes.push(RelayChange::PutOneTimeKeys { device: device.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
+            changes.push(RelayChange::PutOneTimeKeys { id: id.clone(), keys, most: MAX_ONE_TIME_KEYS }.into());
         }
         if !changes.is_empty() {
             match self.commit_telling(changes).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => {
                     return Err(refused("its seq is not greater than that of the keys before"));
                 }
-                Err(StoreError::Conflict(Conflict::Exists)) => return Err(refused("the device is somebody else's")),
                 other => other?,
             }
         }
-        let one_time_keys = self.store().one_time_keys_left(device).await?;
+        let one_time_keys = self.store().one_time_keys_left(&id).await?;
         Ok(KeysHeld { seq: bundle.keys.seq, one_time_keys })
     }
 
@@ -102,6 +106,8 @@ impl Engine {
             if enrolled.is_none_or(|enrolled| enrolled.key != bundle.keys.signing_key) {
                 return Err(refused("its signing key is not the one the device enrolled with"));
             }
+        } else if self.store().device(&bundle.keys.device_id).await?.is_some() {
+            return Err(refused("its device_id is that of a person's device; choose another"));
         }
         bundle.check(&Ed25519).map_err(|why| refused(&why.to_string()))
     }
@@ -121,14 +127,15 @@ impl Engine {
             return Err(ConsentError::new(Code::Unauthorized, "a person's device vouches for another"));
         };
         let missing = || ConsentError::new(Code::KeysNotFound, format!("{device} is no device of yours with keys"));
-        let bundle = self.store().bundle(device).await?.filter(|found| found.keys.owner == me).ok_or_else(missing)?;
+        let id = BundleId { owner: me.clone(), device: device.clone() };
+        let bundle = self.store().bundle(&id).await?.ok_or_else(missing)?;
         let signer = self.store().device(own).await?.ok_or_else(missing)?;
         if own == device || !Ed25519.holds(&signer.key, &bundle.keys.endorsed(), &signature) {
             return Err(refused("the endorsement is not signed by another device of yours"));
         }
         let endorsement = Endorsement { by: own.clone(), signature };
         let endorsed = KeyBundle { endorsement: Some(endorsement.clone()), ..bundle };
-        let mut changes: Vec<Change> = vec![RelayChange::EndorseBundle { device: device.clone(), endorsement }.into()];
+        let mut changes: Vec<Change> = vec![RelayChange::EndorseBundle { id, endorsement }.into()];
         changes.extend(self.tell_of_keys(&me).await?);
         self.commit_telling(changes).await?;
         Ok(endorsed)
@@ -170,17 +177,28 @@ impl Engine {
     /// Hands out a one-time key of a device: each to one only, and the fallback key when there is no other.
     ///
     /// # Errors
-    /// There is no such device for the caller, or it has no such keys.
-    pub async fn take_one_time_key(&self, by: &Caller, device: &DeviceId) -> Result<OneTimeKey, ConsentError> {
+    /// There is no such device for the caller, it has no such keys, or `owner` is none and several agents have a
+    /// device of that id.
+    pub async fn take_one_time_key(
+        &self,
+        by: &Caller,
+        owner: Option<Recipient>,
+        device: &DeviceId,
+    ) -> Result<OneTimeKey, ConsentError> {
         let missing = || ConsentError::new(Code::KeysNotFound, format!("device {device} has no one-time keys here"));
-        let bundle = self.store().bundle(device).await?.ok_or_else(missing)?;
-        self.may_see_keys(by, &bundle.keys.owner).await.map_err(|_| missing())?;
+        let owner = match owner {
+            Some(owner) => owner,
+            None => self.only_owner_of(device).await?.ok_or_else(missing)?,
+        };
+        let id = BundleId { owner, device: device.clone() };
+        self.store().bundle(&id).await?.ok_or_else(missing)?;
+        self.may_see_keys(by, &id.owner).await.map_err(|_| missing())?;
         loop {
-            let key = self.store().one_time_key(device).await?.ok_or_else(missing)?;
+            let key = self.store().one_time_key(&id).await?.ok_or_else(missing)?;
             if key.fallback {
                 return Ok(key);
             }
-            let take = RelayChange::TakeOneTimeKey { device: device.clone(), key_id: key.key_id.clone() };
+            let take = RelayChange::TakeOneTimeKey { id: id.clone(), key_id: key.key_id.clone() };
             match self.store().commit(vec![take.into()]).await {
                 // Somebody else has it.
                 Err(StoreError::Conflict(Conflict::Missing)) => {}
@@ -189,6 +207,21 @@ impl Engine {
                     return Ok(key);
                 }
             }
+        }
+    }
+
+    /// The person whose device it is, or else the one agent with a device of that id.
+    async fn only_owner_of(&self, device: &DeviceId) -> Result<Option<Recipient>, ConsentError> {
+        if let Some(enrolled) = self.store().device(device).await? {
+            return Ok(Some(Recipient::Person(enrolled.person)));
+        }
+        let mut owners = self.store().bundle_owners(device, 2).await?;
+        match owners.len() {
+            0 | 1 => Ok(owners.pop()),
+            _ => Err(ConsentError::new(
+                Code::BadRequest,
+                format!("several agents have a device {device}; name one with ?owner=agent:ID"),
+            )),
         }
     }
 

@@ -1,6 +1,6 @@
 //! The public keys of devices and agents, and people's backups.
 
-use nuncio_core::bundle::{AgreementKey, Endorsement, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{AgreementKey, BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::happening::Recipient;
 use nuncio_core::signature::Signature;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
@@ -13,8 +13,13 @@ use super::{Place, assert_one_winner, made, race, refusal};
 /// As many as most checks allow a device.
 const MOST: usize = 10;
 
+/// A device of ada.
+fn id(device: &str) -> BundleId {
+    BundleId { owner: recipient("ada"), device: device_id(device) }
+}
+
 fn put_keys(device: &str, keys: impl Into<Vec<OneTimeKey>>, most: usize) -> Change {
-    RelayChange::PutOneTimeKeys { device: device_id(device), keys: keys.into(), most }.into()
+    RelayChange::PutOneTimeKeys { id: id(device), keys: keys.into(), most }.into()
 }
 
 /// One-time keys of those names, and no fallback key.
@@ -23,19 +28,19 @@ fn put_ids<const N: usize>(device: &str, ids: [&str; N]) -> Change {
 }
 
 fn take(device: &str, key_id: &str) -> Change {
-    RelayChange::TakeOneTimeKey { device: device_id(device), key_id: key_id.to_owned() }.into()
+    RelayChange::TakeOneTimeKey { id: id(device), key_id: key_id.to_owned() }.into()
 }
 
 fn remove(device: &str) -> Change {
-    RelayChange::RemoveBundle(device_id(device)).into()
+    RelayChange::RemoveBundle(id(device)).into()
 }
 
 fn endorse(device: &str, endorsement: &Endorsement) -> Change {
-    RelayChange::EndorseBundle { device: device_id(device), endorsement: endorsement.clone() }.into()
+    RelayChange::EndorseBundle { id: id(device), endorsement: endorsement.clone() }.into()
 }
 
 async fn one(store: &dyn Store, device: &str) -> Option<KeyBundle> {
-    store.bundle(&device_id(device)).await.unwrap()
+    store.bundle(&id(device)).await.unwrap()
 }
 
 async fn devices(store: &dyn Store, owner: &Recipient) -> Vec<String> {
@@ -44,9 +49,12 @@ async fn devices(store: &dyn Store, owner: &Recipient) -> Vec<String> {
 
 /// The name of the next one-time key, and how many are left.
 async fn next(store: &dyn Store, device: &str) -> (Option<String>, usize) {
-    let device = device_id(device);
-    let key = store.one_time_key(&device).await.unwrap();
-    (key.map(|key| key.key_id), store.one_time_keys_left(&device).await.unwrap())
+    next_of(store, &id(device)).await
+}
+
+async fn next_of(store: &dyn Store, id: &BundleId) -> (Option<String>, usize) {
+    let key = store.one_time_key(id).await.unwrap();
+    (key.map(|key| key.key_id), store.one_time_keys_left(id).await.unwrap())
 }
 
 fn is(key: &str, left: usize) -> (Option<String>, usize) {
@@ -87,34 +95,47 @@ pub async fn an_older_bundle_does_not_come_back(place: &dyn Place) {
     assert_one_winner(&outcomes, Conflict::Moved);
 }
 
-/// A device is one owner's, however young the keys are that another brings for it.
-pub async fn a_device_is_one_owners(place: &dyn Place) {
+/// An id that several owners use names a device of each.
+pub async fn a_device_id_is_per_owner(place: &dyn Place) {
     let store = place.open().await;
-    let (ada, bob) = (recipient("ada"), recipient("bob"));
-    let hers = bundle("dev_1", &ada, 3);
-    made(&*store, [put_bundle(&hers), put_ids("dev_1", ["k1"])]).await;
-    made(&*store, [put_bundle(&bundle("dev_2", &agent("agt_1"), 1))]).await;
-    for (owner, seq) in [(&bob, 9), (&bob, 3), (&bob, 1), (&agent("ada"), 9), (&agent("agt_1"), 9)] {
-        let mut theirs = bundle("dev_1", owner, seq);
-        theirs.keys.olm_key = None;
-        assert_eq!(refusal(&*store, [put_bundle(&theirs)]).await, Conflict::Exists, "{owner} {seq}");
+    let (ada, bob, hotel) = (recipient("ada"), recipient("bob"), agent("agt_1"));
+    let of = |owner: &Recipient| BundleId { owner: owner.clone(), device: device_id("dev_1") };
+    let mut expected = Vec::new();
+    for (owner, seq) in [(&hotel, 9), (&bob, 1), (&ada, 3)] {
+        let bundle = bundle("dev_1", owner, seq);
+        let keys = vec![one_time_key(&format!("k{seq}"), false)];
+        made(&*store, [put_bundle(&bundle)]).await;
+        made(&*store, [RelayChange::PutOneTimeKeys { id: of(owner), keys, most: MOST }.into()]).await;
+        expected.push((of(owner), bundle, is(&format!("k{seq}"), 1)));
     }
-    assert_eq!(one(&*store, "dev_1").await, Some(hers));
-    assert_eq!(devices(&*store, &bob).await, [""; 0]);
-    assert_eq!(devices(&*store, &agent("agt_1")).await, ["dev_2"], "its own keys are still there");
-    assert_eq!(next(&*store, "dev_1").await, is("k1", 1));
+    for (id, bundle, keys) in &expected {
+        assert_eq!(store.bundle(id).await.unwrap().as_ref(), Some(bundle));
+        assert_eq!(next_of(&*store, id).await, *keys);
+    }
+    assert_eq!(store.bundle_owners(&device_id("dev_1"), 9).await.unwrap(), [hotel.clone(), ada, bob.clone()]);
+    assert_eq!(store.bundle_owners(&device_id("dev_1"), 2).await.unwrap().len(), 2);
+    assert_eq!(store.bundle_owners(&device_id("dev_2"), 2).await.unwrap(), []);
+    made(&*store, [remove("dev_1")]).await;
+    assert_eq!((one(&*store, "dev_1").await, next(&*store, "dev_1").await), (None, NONE));
+    for (id, bundle, keys) in &expected[..2] {
+        assert_eq!(store.bundle(id).await.unwrap().as_ref(), Some(bundle), "after another owner's was removed");
+        assert_eq!(next_of(&*store, id).await, *keys);
+    }
 }
 
 /// An agent has the keys of one device, a person of many.
 pub async fn an_agent_has_one_bundle(place: &dyn Place) {
     let store = place.open().await;
     let (ada, hotel, other) = (recipient("ada"), agent("agt_1"), agent("agt_2"));
-    made(&*store, [put_bundle(&bundle("dev_1", &hotel, 5)), put_ids("dev_1", ["k1"])]).await;
+    let first = BundleId { owner: hotel.clone(), device: device_id("dev_1") };
+    let keys = vec![one_time_key("k1", false)];
+    let put = RelayChange::PutOneTimeKeys { id: first.clone(), keys, most: MOST };
+    made(&*store, [put_bundle(&bundle("dev_1", &hotel, 5)), put.into()]).await;
     let others = [("dev_0", &agent("agt_0")), ("dev_2", &other), ("dev_3", &ada), ("dev_4", &hotel), ("dev_5", &ada)];
     made(&*store, others.map(|(device, owner)| put_bundle(&bundle(device, owner, 1)))).await;
     assert_eq!(devices(&*store, &hotel).await, ["dev_4"]);
-    assert_eq!(one(&*store, "dev_1").await, None);
-    assert_eq!(next(&*store, "dev_1").await, NONE);
+    assert_eq!(store.bundle(&first).await.unwrap(), None);
+    assert_eq!(next_of(&*store, &first).await, NONE);
     assert_eq!(devices(&*store, &agent("agt_0")).await, ["dev_0"]);
     assert_eq!(devices(&*store, &other).await, ["dev_2"]);
     assert_eq!(devices(&*store, &ada).await, ["dev_3", "dev_5"]);
@@ -128,14 +149,14 @@ pub async fn one_time_keys_are_handed_out_oldest_first(place: &dyn Place) {
     assert_eq!(next(&*store, "dev_1").await, NONE);
     let keys = [one_time_key("f", true), one_time_key("b", false)];
     made(&*store, [put_keys("dev_1", keys, MOST), put_ids("dev_1", ["a", "c"]), put_ids("dev_2", ["b"])]).await;
-    assert_eq!(store.one_time_key(&device_id("dev_1")).await.unwrap(), Some(one_time_key("b", false)));
+    assert_eq!(store.one_time_key(&id("dev_1")).await.unwrap(), Some(one_time_key("b", false)));
     for (key, then) in [("b", is("a", 2)), ("c", is("a", 1)), ("a", is("f", 0))] {
         made(&*store, [take("dev_1", key)]).await;
         assert_eq!(next(&*store, "dev_1").await, then);
         assert_eq!(refusal(&*store, [take("dev_1", key)]).await, Conflict::Missing, "{key} again");
     }
     made(&*store, [take("dev_1", "f")]).await;
-    assert_eq!(store.one_time_key(&device_id("dev_1")).await.unwrap(), Some(one_time_key("f", true)));
+    assert_eq!(store.one_time_key(&id("dev_1")).await.unwrap(), Some(one_time_key("f", true)));
     assert_eq!(refusal(&*store, [take("dev_1", "z")]).await, Conflict::Missing);
     assert_eq!(refusal(&*store, [take("dev_9", "b")]).await, Conflict::Missing);
     assert_eq!(next(&*store, "dev_2").await, is("b", 1), "keys of another device");
@@ -156,7 +177,7 @@ pub async fn one_time_keys_stay_and_a_fallback_key_is_replaced(place: &dyn Place
     made(&*store, [put_bundle(&bundle("dev_1", &recipient("ada"), 1)), put_ids("dev_1", ["a", "b"])]).await;
     let other = OneTimeKey { key: AgreementKey::new([9; 32]), ..one_time_key("a", false) };
     made(&*store, [put_keys("dev_1", [one_time_key("b", false), other, one_time_key("f", true)], MOST)]).await;
-    assert_eq!(store.one_time_key(&device_id("dev_1")).await.unwrap(), Some(one_time_key("a", false)));
+    assert_eq!(store.one_time_key(&id("dev_1")).await.unwrap(), Some(one_time_key("a", false)));
     assert_eq!(next(&*store, "dev_1").await, is("a", 2));
     // A key of that name is there, so this is no other fallback key.
     made(&*store, [put_keys("dev_1", [one_time_key("b", true)], MOST)]).await;

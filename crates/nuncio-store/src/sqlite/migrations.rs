@@ -22,6 +22,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0012_key_roles.sql"),
     include_str!("migrations/0013_turn_protocol.sql"),
     include_str!("migrations/0014_unstarted.sql"),
+    include_str!("migrations/0015_bundles_by_owner.sql"),
 ];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.
@@ -50,4 +51,43 @@ fn climb(connection: &Connection) -> Result<(), Problem> {
     }
     connection.pragma_update(None, "user_version", STEPS.len() as i64)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
+    use super::*;
+
+    #[test]
+    fn bundles_by_owner_keeps_keys_and_drops_those_under_a_persons_device() {
+        let connection = Connection::open_in_memory().unwrap();
+        connection.pragma_update(None, "foreign_keys", true).unwrap();
+        let before = STEPS.iter().position(|step| step.contains("owned_key_bundles")).unwrap();
+        STEPS[..before].iter().for_each(|step| connection.execute_batch(step).unwrap());
+        connection.pragma_update(None, "user_version", before as i64).unwrap();
+        connection
+            .execute_batch(
+                "INSERT INTO people (name, created_at) VALUES ('ada', 1);
+                 INSERT INTO devices (id, person, name, key, enrolled_at) VALUES
+                   ('dev_a', 'ada', 'a', 'a', 1), ('dev_b', 'ada', 'b', 'b', 1);
+                 INSERT INTO key_bundles (device, owner, seq, content) VALUES
+                   ('dev_a', 'person:ada', 7, 'hers'), ('dev_b', 'agent:eve', 1, 'squatted'),
+                   ('main', 'agent:hotel', 2, 'its');
+                 INSERT INTO one_time_keys (place, device, key_id, fallback, content) VALUES
+                   (3, 'dev_a', 'k', 0, 'hers'), (5, 'dev_b', 'k', 0, 'squatted'), (4, 'main', 'f', 1, 'its');",
+            )
+            .unwrap();
+        run(&connection).unwrap();
+        let rows = |sql: &str| -> Vec<String> {
+            let mut statement = connection.prepare(sql).unwrap();
+            statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        let bundles = "SELECT owner || ' ' || device || ' ' || seq || ' ' || content FROM key_bundles ORDER BY owner";
+        assert_eq!(rows(bundles), ["agent:hotel main 2 its", "person:ada dev_a 7 hers"]);
+        let keys = "SELECT place || ' ' || owner || ' ' || device || ' ' || key_id || ' ' || fallback || ' ' || content
+                    FROM one_time_keys ORDER BY place";
+        assert_eq!(rows(keys), ["3 person:ada dev_a k 0 hers", "4 agent:hotel main f 1 its"]);
+        connection.execute_batch("DELETE FROM key_bundles WHERE owner = 'person:ada'").unwrap();
+        assert_eq!(rows(keys), ["4 agent:hotel main f 1 its"], "one-time keys go with their bundle");
+    }
 }

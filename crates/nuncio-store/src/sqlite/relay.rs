@@ -1,7 +1,7 @@
 //! Which change of what is relayed is made where, and which read goes where.
 
 use async_trait::async_trait;
-use nuncio_core::bundle::{KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Posted};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
@@ -30,10 +30,10 @@ pub(super) fn apply(connection: &Connection, change: &RelayChange) -> Result<(),
         RelayChange::ClaimMessage { place, claim } => relayed::claim(connection, place, claim),
         RelayChange::ForgetMessages { before, limit } => relayed::forget(connection, *before, *limit),
         RelayChange::PutBundle(bundle) => bundles::put(connection, bundle),
-        RelayChange::EndorseBundle { device, endorsement } => bundles::endorse(connection, device, endorsement),
-        RelayChange::PutOneTimeKeys { device, keys, most } => bundles::put_one_time(connection, device, keys, *most),
-        RelayChange::TakeOneTimeKey { device, key_id } => bundles::take_one_time(connection, device, key_id),
-        RelayChange::RemoveBundle(device) => bundles::remove(connection, device),
+        RelayChange::EndorseBundle { id, endorsement } => bundles::endorse(connection, id, endorsement),
+        RelayChange::PutOneTimeKeys { id, keys, most } => bundles::put_one_time(connection, id, keys, *most),
+        RelayChange::TakeOneTimeKey { id, key_id } => bundles::take_one_time(connection, id, key_id),
+        RelayChange::RemoveBundle(id) => bundles::remove(connection, id),
         RelayChange::PutBackup { person, content, at } => bundles::put_backup(connection, person, content, *at),
         RelayChange::RemoveBackup(person) => bundles::remove_backup(connection, person),
         RelayChange::PutWebhook(webhook) => webhooks::put(connection, webhook),
@@ -106,8 +106,8 @@ impl Relayed for SqliteStore {
 
 #[async_trait]
 impl SealKeys for SqliteStore {
-    async fn bundle(&self, device: &DeviceId) -> Result<Option<KeyBundle>, StoreError> {
-        self.readers.point(|connection| bundles::one(connection, device))
+    async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError> {
+        self.readers.point(|connection| bundles::one(connection, id))
     }
 
     async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError> {
@@ -115,12 +115,16 @@ impl SealKeys for SqliteStore {
         self.readers.list(move |connection| bundles::of(connection, &owner)).await
     }
 
-    async fn one_time_key(&self, device: &DeviceId) -> Result<Option<OneTimeKey>, StoreError> {
-        self.readers.point(|connection| bundles::one_time(connection, device))
+    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, StoreError> {
+        self.readers.point(|connection| bundles::owners(connection, device, limit))
     }
 
-    async fn one_time_keys_left(&self, device: &DeviceId) -> Result<usize, StoreError> {
-        self.readers.point(|connection| bundles::one_time_left(connection, device))
+    async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError> {
+        self.readers.point(|connection| bundles::one_time(connection, id))
+    }
+
+    async fn one_time_keys_left(&self, id: &BundleId) -> Result<usize, StoreError> {
+        self.readers.point(|connection| bundles::one_time_left(connection, id))
     }
 
     async fn backup(&self, person: &PersonName) -> Result<Option<(String, Timestamp)>, StoreError> {

@@ -2,7 +2,7 @@
 //! something happens.
 
 use async_trait::async_trait;
-use nuncio_core::bundle::{Endorsement, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Post, Posted};
 use nuncio_core::happening::{MailedEvent, Recipient, WebhookState};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
@@ -58,13 +58,13 @@ pub enum RelayChange {
         limit: usize,
     },
     /// A device or agent seals with these keys from now on. `Moved` unless their `seq` is greater than the
-    /// stored one's, `Exists` if the device is somebody else's. When the Olm key is another, what one-time
-    /// keys there were are gone. An agent has one bundle: those of its other devices are gone.
+    /// stored one's. Other owners' devices of the same id are not touched. When the Olm key is another, what
+    /// one-time keys there were are gone. An agent has one bundle: those of its other devices are gone.
     PutBundle(Box<KeyBundle>),
     /// Another device of the same person vouches for one. `Missing` if it has no keys.
     EndorseBundle {
-        /// Which device.
-        device: DeviceId,
+        /// Owner and device.
+        id: BundleId,
         /// What the other one signed.
         endorsement: Endorsement,
     },
@@ -72,8 +72,8 @@ pub enum RelayChange {
     /// they are. Beyond `most`, the fallback key not counted, the oldest are gone. `Missing` if the device
     /// has no bundle.
     PutOneTimeKeys {
-        /// Which device.
-        device: DeviceId,
+        /// Owner and device.
+        id: BundleId,
         /// The keys.
         keys: Vec<OneTimeKey>,
         /// How many there may be.
@@ -81,13 +81,13 @@ pub enum RelayChange {
     },
     /// A one-time key is handed out; a fallback key stays. `Missing` if it was.
     TakeOneTimeKey {
-        /// Which device.
-        device: DeviceId,
+        /// Owner and device.
+        id: BundleId,
         /// Which of its keys.
         key_id: String,
     },
     /// The keys of a device that was taken away are gone; no fault when it had none.
-    RemoveBundle(DeviceId),
+    RemoveBundle(BundleId),
     /// A person's keys, sealed by themselves, replacing those before.
     PutBackup {
         /// Whose.
@@ -245,13 +245,15 @@ pub trait Relayed {
 #[async_trait]
 pub trait SealKeys {
     /// A device's keys.
-    async fn bundle(&self, device: &DeviceId) -> Result<Option<KeyBundle>, StoreError>;
+    async fn bundle(&self, id: &BundleId) -> Result<Option<KeyBundle>, StoreError>;
     /// The keys of someone's devices, by device.
     async fn bundles(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, StoreError>;
+    /// Owners with a bundle for a device of that id, at most `limit`.
+    async fn bundle_owners(&self, device: &DeviceId, limit: usize) -> Result<Vec<Recipient>, StoreError>;
     /// The next one-time key of a device: the oldest, or the fallback key when there is no other.
-    async fn one_time_key(&self, device: &DeviceId) -> Result<Option<OneTimeKey>, StoreError>;
+    async fn one_time_key(&self, id: &BundleId) -> Result<Option<OneTimeKey>, StoreError>;
     /// How many one-time keys a device has left, the fallback key not counted.
-    async fn one_time_keys_left(&self, device: &DeviceId) -> Result<usize, StoreError>;
+    async fn one_time_keys_left(&self, id: &BundleId) -> Result<usize, StoreError>;
     /// A person's backup and since when.
     async fn backup(&self, person: &PersonName) -> Result<Option<(String, Timestamp)>, StoreError>;
 }

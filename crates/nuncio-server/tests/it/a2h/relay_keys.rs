@@ -122,6 +122,38 @@ async fn keys_that_are_not_theirs_are_refused_and_nothing_changes() {
     assert_eq!(bob.get(ADAS).await.data(), &json!([ada.bundle("ada", 5)]));
 }
 
+#[tokio::test]
+async fn agent_cannot_use_the_id_of_a_device_that_has_no_keys_yet() {
+    let scene = Scene::start().await;
+    let (ada, agent) = (&scene.ada, &scene.agent);
+    let register = format!("/agents/{}/keys/register", agent.id);
+    let squatted = json!({"bundle": agent.key().bundle(agent.recipient(), &ada.id, 9, SealMode::Stateless)});
+    assert_eq!(agent.send(Method::POST, &register, &squatted).await.refusal(), (422, "BUNDLE_REFUSED"));
+    let keys = one_time_keys(ada, &["a"]);
+    ada.bring(&json!({"bundle": ada.bundle("ada", 1), "one_time_keys": keys})).await.data();
+    // Nor one of a device that was removed.
+    let phone = scene.phone().await;
+    ada.send(Method::DELETE, &format!("/users/me/devices/{}", phone.id), &json!({})).await.data();
+    let squatted = json!({"bundle": agent.key().bundle(agent.recipient(), &phone.id, 9, SealMode::Stateless)});
+    assert_eq!(agent.send(Method::POST, &register, &squatted).await.refusal(), (422, "BUNDLE_REFUSED"));
+
+    let own = json!({"bundle": agent.key().bundle(agent.recipient(), "main", 1, SealMode::Stateless)});
+    assert_eq!(agent.send(Method::POST, &register, &own).await.data(), &json!({"seq": 1, "one_time_keys": 0}));
+    let take = format!("/keys/devices/{}/one-time-key", ada.id);
+    for (owner, answer) in [
+        ("?owner=agent:agt_none", Some((404, "KEYS_NOT_FOUND"))),
+        ("?owner=local", Some((400, "BAD_REQUEST"))),
+        ("?owner=person:ada", None),
+        ("", None),
+    ] {
+        let taken = agent.send(Method::POST, &format!("{take}{owner}"), &json!({})).await;
+        match answer {
+            Some(refusal) => assert_eq!(taken.refusal(), refusal, "{owner}"),
+            None => assert!(keys.contains(taken.data()), "{owner}"),
+        }
+    }
+}
+
 fn changed_key(device: &Handset, seq: u64) -> Value {
     let owner = device.bundle("ada", seq).keys.owner;
     json!({"bundle": device.key().bundle(owner, &device.id, seq, SealMode::Stateless)})

@@ -64,7 +64,7 @@ async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device
     let conversation = at.conversation_with(&ada).await.unwrap();
     let bundles = at.keys_of(&ada).await.unwrap();
     party.meet(&ada, &bundles, None).unwrap();
-    let one_time_key = at.one_time_key(&bundles[0].keys.device_id).await.unwrap();
+    let one_time_key = at.one_time_key(&bundles[0].keys.id()).await.unwrap();
     let client_id = ClientMessageId::parse("m_1").unwrap();
     let letter = Letter {
         conversation: conversation.id.clone(),
