@@ -122,5 +122,6 @@ fn read(root: &Table<'_>) -> Option<Agent> {
         flags,
     };
     notes::unused(&agent, root);
+    notes::low_mutating_scopes(&agent, root);
     Some(agent)
 }

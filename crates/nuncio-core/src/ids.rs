@@ -127,6 +127,26 @@ name!(
     |text| all(text, |b| word(b) || b == b'.' || b == b':')
 );
 
+impl ScopeId {
+    /// Whether its verb is `write`, `delete`, `exec` or `execute`.
+    #[must_use]
+    pub fn is_mutating(&self) -> bool {
+        self.has_verb(&["write", "delete", "exec", "execute"])
+    }
+
+    /// Whether its verb only reads: `read`, `list`, `get`, `search` or `view`.
+    #[must_use]
+    pub fn is_read_only(&self) -> bool {
+        self.has_verb(&["read", "list", "get", "search", "view"])
+    }
+
+    /// The verb is what follows the last colon, in any case.
+    fn has_verb(&self, verbs: &[&str]) -> bool {
+        let verb = self.0.rsplit_once(':').map(|(_, verb)| verb.to_ascii_lowercase());
+        verb.is_some_and(|verb| verbs.contains(&verb.as_str()))
+    }
+}
+
 name!(
     /// The name under which an agent file declares a backend, such as an MCP server.
     BackendName, "a backend name",

@@ -112,7 +112,7 @@ impl Device {
             .iter()
             .map(|scope| {
                 let tools: Vec<_> = checked.manifest.tools.iter().filter(|tool| tool.scope == scope.id).collect();
-                let floors = [self.presets().floor(scope.id.as_str()), self.floors().of(&scope.id)];
+                let floors = [self.presets().device_floor(&scope.id), self.floors().of(&scope.id)];
                 let granted = standing.is_some_and(|standing| known.allows(standing, &scope.id, now));
                 let term = standing.and_then(|standing| standing.granted.get(&scope.id).copied());
                 AskedScope {

@@ -129,7 +129,7 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
     }
     let declared = about.manifest.and_then(|checked| checked.manifest.scope(tool.scope.as_str()));
     let published = declared.map_or(Sensitivity::High, |scope| scope.sensitivity);
-    let floors = [about.presets.floor(tool.scope.as_str()), about.floors.of(&tool.scope)];
+    let floors = [about.presets.device_floor(&tool.scope), about.floors.of(&tool.scope)];
     Ok(Admitted {
         stake: about.known.stake(&tool.scope, published, floors),
         time,

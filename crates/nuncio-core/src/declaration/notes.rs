@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::reader::Table;
 use super::templates::secrets_in;
-use crate::agent::{Agent, BrainSpec, McpTransport, Run};
+use crate::agent::{Agent, BrainSpec, McpTransport, Run, Sensitivity};
 use crate::ids::{BackendName, ScopeId};
 use crate::template::Template;
 
@@ -58,6 +58,23 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
             .is_some_and(|tool| !tool.exposed && !called.contains(&tool.name) && !matches!(tool.run, Run::Device(_)))
         {
             table.spot.note("nobody can call it", "it is hidden, and no intent names it");
+        }
+    }
+}
+
+/// Warns about server tools that change something under a `low` scope, which runs without asking. On devices such scopes
+/// count as `medium`.
+pub(super) fn low_mutating_scopes(agent: &Agent, root: &Table<'_>) {
+    let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, Run::Device(_)));
+    let imports = agent.mcp.iter().filter_map(|server| server.import.as_ref()?.scope.as_ref());
+    let used: BTreeSet<_> = server_tools.filter_map(|tool| tool.scope.as_ref()).chain(imports).collect();
+    for (id, table) in root.peek_named("scope", "id") {
+        let Some(scope) = agent.scopes.iter().find(|scope| scope.id.as_str() == id) else { continue };
+        if scope.sensitivity == Sensitivity::Low && scope.id.is_mutating() && used.contains(&scope.id) {
+            table.spot.here("sensitivity").note(
+                "is \"low\", though the scope lets tools change something",
+                "calls under a low scope are not asked about; use \"medium\" or \"high\"",
+            );
         }
     }
 }

@@ -104,6 +104,13 @@ impl Presets {
         families.chain(self.scope(id).map(|scope| scope.sensitivity)).max()
     }
 
+    /// How sensitive a scope is at least on a device: its floor, and `medium` for scopes that change something. A
+    /// manifest may declare these lower.
+    #[must_use]
+    pub fn device_floor(&self, id: &ScopeId) -> Option<Sensitivity> {
+        self.floor(id.as_str()).max(id.is_mutating().then_some(Sensitivity::Medium))
+    }
+
     /// The words behind an i18n key, in `language` or the nearest there is.
     #[must_use]
     pub fn text(&self, key: &str, language: &str) -> Option<&str> {

@@ -446,6 +446,31 @@ fn the_presets_have_words_in_both_languages() {
 }
 
 #[test]
+fn device_floor_of_scopes_that_change_something_is_at_least_medium() {
+    let mut presets = Presets::default();
+    for (id, floor) in [
+        ("notes:write", Some("medium")),
+        ("notes:delete", Some("medium")),
+        ("job:exec", Some("medium")),
+        ("job:execute", Some("medium")),
+        ("notes.shared:item:WRITE", Some("medium")),
+        ("filesystem:write", Some("high")),
+        ("shell:exec", Some("high")),
+        ("notification:send", Some("low")),
+        ("notes:read", None),
+        ("notes:rewrite", None),
+        ("write", None),
+    ] {
+        let found = presets.device_floor(&ScopeId::parse(id).unwrap()).map(Sensitivity::as_str);
+        assert_eq!(found, floor, "{id}");
+    }
+    presets.extend_json(r#"{"floor": [{"family": "notes:*", "sensitivity": "low"}]}"#).unwrap();
+    assert_eq!(presets.device_floor(&ScopeId::parse("notes:write").unwrap()), Some(Sensitivity::Medium));
+    // Still valid in a manifest.
+    assert_eq!(presets.floor("notes:write"), Some(Sensitivity::Low));
+}
+
+#[test]
 fn operators_add_scopes_languages_and_floors() {
     let mut presets = Presets::default();
     presets

@@ -258,3 +258,21 @@ fn nothing_known_is_nothing_allowed() {
     assert!(nobody.manifest(&Presets::default()).is_none());
     assert_eq!(nobody.accepted, BTreeMap::new());
 }
+
+#[test]
+fn low_scope_that_writes_counts_as_medium_and_is_asked() {
+    let mut declared = manifest();
+    declared["permission_scopes"][1] = json!({
+        "id": "notes:write", "sensitivity": "low",
+        "label_i18n_key": "x.label", "description_i18n_key": "x.description",
+        "label_fallback": {"en": "Write notes"}, "description_fallback": {"en": "Writes notes."},
+    });
+    declared["tools"][1]["permission_scope"] = json!("notes:write");
+    let scene = Scene::with(|scene| {
+        scene.manifest = Some(declared);
+        scene.call = call("tell", "notes:write", json!({}));
+        scene.standing.as_mut().unwrap().granted.insert(scope("notes:write"), Term::UntilRevoked);
+    });
+    assert_eq!(scene.stake(), Sensitivity::Medium);
+    assert!(matches!(scene.weigh(Word::None), Decision::Ask(_)), "{:?}", scene.weigh(Word::None));
+}

@@ -93,6 +93,35 @@ agent.toml:11:1: scope "a".description: not given in "zh-CN"
   the label has these languages; give the description in them too
 "#;
 
+low_scope_of_a_server_tool_that_writes:
+r#"
+[[scope]]
+id = "notes:write"
+label = "A"
+sensitivity = "low"
+[[scope]]
+id = "garden:delete"
+label = "B"
+sensitivity = "low"
+[[tool]]
+name = "find"
+description = "Finds."
+input = { type = "object", properties = { q = {} } }
+run = { command = ["true"] }
+scope = "notes:write"
+[[tool]]
+name = "weed"
+description = "Weeds."
+input = { type = "object", properties = { q = {} } }
+run = { device = true }
+scope = "garden:delete"
+"#
+=>
+r#"
+agent.toml:8:1: scope "notes:write".sensitivity: is "low", though the scope lets tools change something
+  calls under a low scope are not asked about; use "medium" or "high"
+"#;
+
 an_argument_without_a_slot:
 r#"
 [[intent]]

@@ -41,7 +41,7 @@ pub(super) struct ScopeView {
     pub(super) icon: &'static str,
     pub(super) tools: Vec<String>,
     pub(super) required: bool,
-    /// Whether it is switched on when the page opens.
+    /// Whether it is switched on when the page opens: granted before, or low and only reading.
     pub(super) on: bool,
     pub(super) granted: bool,
     pub(super) suspended: bool,
@@ -94,8 +94,7 @@ fn view(visit: &Visit, scope: &AskedScope, again: bool) -> ScopeView {
         icon: wording::icon(&scope.id),
         tools: scope.tools.clone(),
         required: scope.required,
-        // Nothing above low is switched on but what the person switched on themselves.
-        on: scope.granted || (!again && scope.sensitivity == Sensitivity::Low),
+        on: scope.granted || (!again && scope.sensitivity == Sensitivity::Low && scope.id.is_read_only()),
         granted: scope.granted,
         suspended: scope.suspended,
         terms: terms(text, scope),

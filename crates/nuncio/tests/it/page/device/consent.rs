@@ -15,15 +15,15 @@ async fn a_person_sees_who_asks_and_allows_exactly_what_they_switch_on() {
     for said in ["asks you for permission", "How we know it is this agent", "Much at stake", "If you say no"] {
         assert!(text.contains(said), "{said}: {text}");
     }
-    // The most sensitive first; nothing above low is switched on; the agent's own words are marked.
+    // The most sensitive first; nothing that can change anything is switched on; the agent's own words are marked.
     let order = browser.eval("[...document.querySelectorAll('.scope input')].map(it => [it.value, it.checked])").await;
     assert_eq!(
         order,
         json!([
             ["location:read", false],
             ["filesystem:read", false],
-            ["garden:water", true],
-            ["notification:send", true],
+            ["garden:water", false],
+            ["notification:send", false],
         ])
     );
     let theirs = "document.querySelector('#scope-garden-water').innerText.includes('the agent’s own')";
@@ -32,7 +32,7 @@ async fn a_person_sees_who_asks_and_allows_exactly_what_they_switch_on() {
 
     ada.go("/agents/script").await;
     ada.browser.click("#on-filesystem-read").await;
-    ada.browser.click("#on-garden-water").await;
+    ada.browser.click("#on-notification-send").await;
     ada.browser.run("document.querySelector('#term-filesystem-read').value = 'day'", &[]).await;
     ada.browser.click("#consent button[type=submit]").await;
     ada.browser.until("document.querySelector('.news')").await;
@@ -81,7 +81,7 @@ async fn an_agent_that_changed_asks_again_and_what_did_not_change_goes_on() {
     ada.allow(&["filesystem:read"]).await;
     assert_eq!(ada.browser.eval("document.querySelector('.change')").await, json!(null));
     let on = ada.browser.eval("[...document.querySelectorAll('.scope input:checked')].map(it => it.value)").await;
-    assert_eq!(on, json!(["location:read", "filesystem:read", "garden:water", "notification:send"]));
+    assert_eq!(on, json!(["location:read", "filesystem:read", "notification:send"]));
     ada.no_complaints().await;
 }
 
