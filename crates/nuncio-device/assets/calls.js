@@ -3,7 +3,7 @@
 
 import { announce } from "./announce.js";
 import { byId, freshId } from "./dom.js";
-import { say, send } from "./words.js";
+import { base, say, send } from "./words.js";
 
 /** What is said so soon was meant for something else. */
 const TOO_SOON = 500;
@@ -81,7 +81,7 @@ class Card {
     this.wait(false);
     let status;
     try {
-      status = (await send(`/calls/${encodeURIComponent(this.call.id)}`, { answer })).status;
+      status = (await send(`${base}/calls/${encodeURIComponent(this.call.id)}`, { answer })).status;
     } catch {
       status = 0;
     }

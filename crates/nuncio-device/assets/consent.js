@@ -3,7 +3,7 @@
 import { byId } from "./dom.js";
 
 const form = byId("consent");
-const agent = new URL(form.action).pathname.split("/")[2];
+const { agent } = form.dataset;
 
 document.addEventListener("news", (event) => {
   if (event.detail.kind !== "agent" || event.detail.agent !== agent) return;

@@ -4,7 +4,7 @@ import { calls } from "./calls.js";
 import { byId, element } from "./dom.js";
 import { localTimes, sendOnce } from "./forms.js";
 import { switches } from "./switches.js";
-import { say } from "./words.js";
+import { base, say } from "./words.js";
 
 switches();
 localTimes();
@@ -27,7 +27,7 @@ const inside = document.body.dataset.token !== "";
 if (inside) {
   const show = calls();
   let opened = false;
-  const events = new EventSource(`/events?lang=${document.documentElement.lang}`);
+  const events = new EventSource(`${base}/events?lang=${document.documentElement.lang}`);
   events.addEventListener("calls", (event) => show(JSON.parse(event.data)));
   events.addEventListener("news", (event) => {
     document.dispatchEvent(new CustomEvent("news", { detail: JSON.parse(event.data) }));

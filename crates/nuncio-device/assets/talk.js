@@ -3,11 +3,11 @@
 import { announce, announcePiece, announceRest } from "./announce.js";
 import { byId, element } from "./dom.js";
 import { localTimes } from "./forms.js";
-import { say, send } from "./words.js";
+import { base, say, send } from "./words.js";
 
 const list = byId("talk");
 const { agent, name, live } = list.dataset;
-const path = `/talk/${encodeURIComponent(agent)}`;
+const path = `${base}/talk/${encodeURIComponent(agent)}`;
 const asked = `lang=${document.documentElement.lang}`;
 
 /** The line with that key, if it is shown. */

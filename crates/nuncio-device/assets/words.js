@@ -7,6 +7,9 @@ export function say(key, values = {}) {
   return (words[key] ?? key).replace(/\{(\w+)\}/g, (_, name) => String(values[name] ?? ""));
 }
 
+/** The path below which the pages are. */
+export const base = document.body.dataset.base;
+
 /** Sends a form to our own device. */
 export function send(path, fields) {
   const body = new URLSearchParams({ csrf: document.body.dataset.token, ...fields });

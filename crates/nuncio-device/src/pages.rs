@@ -15,8 +15,8 @@
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::extract::{Path, State};
-use axum::response::{IntoResponse as _, Response};
+use axum::extract::{Path, RawQuery, State};
+use axum::response::{IntoResponse as _, Redirect, Response};
 use axum::routing::{get, post};
 use axum::{Router, middleware};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
@@ -36,6 +36,7 @@ mod files;
 mod frame;
 mod happened;
 mod notices;
+mod path;
 mod talk;
 mod texts;
 mod welcome;
@@ -44,8 +45,10 @@ mod wording;
 pub use desk::Desk;
 pub use door::Door;
 pub use notices::{Board, Notices};
+pub use path::PagesPath;
 pub use welcome::welcome;
 
+use door::Doorway;
 use frame::Visit;
 
 /// What there is before the pages are served: where questions wait, who may come in, and where notices hang.
@@ -60,10 +63,10 @@ pub struct Rooms {
 }
 
 impl Rooms {
-    /// Rooms with nothing in them.
+    /// Nothing waits and nobody is signed in; the pages are below `path`.
     #[must_use]
-    pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self { desk: Arc::new(Desk::new(clock)), door: Arc::default(), board: Arc::default() }
+    pub fn new(clock: Arc<dyn Clock>, path: PagesPath) -> Self {
+        Self { desk: Arc::new(Desk::new(clock)), door: Arc::new(Door::new(path)), board: Arc::default() }
     }
 }
 
@@ -125,13 +128,29 @@ fn routes(pages: Pages, at: SocketAddr) -> Router {
         .route("/leave", post(door::leave))
         .fallback(nothing)
         .layer(middleware::from_fn_with_state(pages.clone(), door::inside::<Pages>));
-    Router::new()
-        .route("/open", get(door::open::<Pages>))
+    below_path(pages, inside, at)
+}
+
+/// Adds what needs no session, and moves all pages below the path that cannot be guessed.
+fn below_path<D: Doorway>(state: D, inside: Router<D>, at: SocketAddr) -> Router {
+    let path = state.door().path().clone();
+    let pages = Router::new()
+        .route("/open", get(door::show_link::<D>).post(door::use_link::<D>))
         .route("/assets/{version}/{file}", get(file))
-        .merge(inside)
+        .merge(inside);
+    let first_page = path.as_str().to_owned();
+    Router::new()
+        .route(&format!("{first_page}/"), get(async move |RawQuery(query): RawQuery| first_page_at(&first_page, query)))
+        .nest(path.as_str(), pages)
+        .fallback(door::outside)
         .layer(middleware::map_response(guarded))
         .layer(middleware::from_fn_with_state(at, door::is_this_machine))
-        .with_state(pages)
+        .with_state(state)
+}
+
+/// The address of the first page has no slash at its end.
+fn first_page_at(path: &str, query: Option<String>) -> Redirect {
+    Redirect::to(&query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }
 
 async fn guarded(mut response: Response) -> Response {

@@ -81,15 +81,15 @@ pub fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
 
 /// A cookie that is for some of our pages alone.
 #[derive(Debug, Clone, Copy)]
-pub struct Cookie {
+pub struct Cookie<'a> {
     /// How its name begins. The port follows: cookies do not tell ports apart, and servers beside each other must not
     /// take each other's.
-    pub name: &'static str,
+    pub name: &'a str,
     /// Below which path it is sent.
-    pub path: &'static str,
+    pub path: &'a str,
 }
 
-impl Cookie {
+impl Cookie<'_> {
     fn full_name(self, headers: &HeaderMap) -> String {
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let port = host.and_then(|host| host.rsplit_once(':')).and_then(|(_, port)| port.parse::<u16>().ok());
@@ -123,7 +123,7 @@ impl Cookie {
 mod tests {
     use super::*;
 
-    const CONSOLE: Cookie = Cookie { name: "nuncio-console", path: "/console" };
+    const CONSOLE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
 
     fn headers(pairs: &[(&'static str, &'static str)]) -> HeaderMap {
         pairs.iter().map(|(name, value)| (HeaderName::from_static(name), value.parse().unwrap())).collect()

@@ -1,6 +1,10 @@
 //! Who may come in. A link that works once opens a session; a session is a cookie that no other site's page can make a
 //! browser send, and whatever changes something carries, beside that, a token that only our own pages know.
 //!
+//! All pages are below a path that cannot be guessed, and the cookie is limited to it: browsers send cookies to every
+//! port of a host, and so to other web servers on this machine. A link is used up by the form on its page: programs that
+//! fetch links for a preview change nothing.
+//!
 //! Other sites in the same browser are kept out three times: a request must name this machine as its host (so no name
 //! that was turned to this address gets in), must come from our own origin by the browser's word, and must carry the
 //! token.
@@ -19,11 +23,12 @@ use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Entropy;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_pages::see;
-use nuncio_pages::sender::{Cookie, host, is_from_elsewhere, is_from_here};
+use nuncio_pages::sender::{Cookie, field, host, is_from_elsewhere, is_from_here};
 use serde::Deserialize;
 use subtle::ConstantTimeEq as _;
 
-use super::frame::{Form, Stranger};
+use super::frame::{Form, Stranger, read_form};
+use super::path::PagesPath;
 use super::{Pages, with_cookie};
 
 /// How long a link works.
@@ -32,8 +37,6 @@ const LINK: Duration = Duration::from_secs(10 * 60);
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
 /// How many links and sessions there are at once; the oldest goes.
 const MOST: usize = 16;
-
-const COOKIE: Cookie = Cookie { name: "nuncio-device", path: "/" };
 
 /// Somebody who came in.
 #[derive(Clone)]
@@ -44,8 +47,9 @@ pub(super) struct Session {
 }
 
 /// The door. What opens it is known by digests alone, so that looking one up tells nothing about others.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Door {
+    path: PagesPath,
     links: Mutex<HashMap<Digest, Timestamp>>,
     sessions: Mutex<HashMap<Digest, Session>>,
 }
@@ -57,6 +61,21 @@ impl std::fmt::Debug for Session {
 }
 
 impl Door {
+    /// A door to pages below that path.
+    #[must_use]
+    pub fn new(path: PagesPath) -> Self {
+        Self { path, links: Mutex::default(), sessions: Mutex::default() }
+    }
+
+    /// The path below which the pages are.
+    pub(super) const fn path(&self) -> &PagesPath {
+        &self.path
+    }
+
+    fn cookie(&self) -> Cookie<'_> {
+        Cookie { name: "nuncio-device", path: self.path.as_str() }
+    }
+
     /// A link that opens the pages once, within ten minutes.
     pub fn link(&self, at: SocketAddr, entropy: &dyn Entropy, now: Timestamp) -> String {
         let token = random_name(entropy, "");
@@ -64,7 +83,12 @@ impl Door {
         links.retain(|_, until| *until > now);
         room(&mut links, |until| *until);
         links.insert(Digest::of_bytes(token.as_bytes()), now.after(LINK));
-        format!("http://{at}/open?token={token}")
+        format!("http://{at}{}/open?token={token}", self.path.as_str())
+    }
+
+    /// Whether a link can still be used.
+    fn is_usable(&self, token: &str, now: Timestamp) -> bool {
+        lock(&self.links).get(&Digest::of_bytes(token.as_bytes())).is_some_and(|until| *until > now)
     }
 
     /// Uses a link up; whether it was good.
@@ -85,7 +109,7 @@ impl Door {
     }
 
     fn session(&self, headers: &HeaderMap, now: Timestamp) -> Option<Session> {
-        let cookie = Digest::of_bytes(COOKIE.of(headers)?.as_bytes());
+        let cookie = Digest::of_bytes(self.cookie().of(headers)?.as_bytes());
         let mut sessions = lock(&self.sessions);
         let session = sessions.get_mut(&cookie).filter(|session| session.seen.after(IDLE) > now)?;
         session.seen = now;
@@ -93,7 +117,7 @@ impl Door {
     }
 
     fn end(&self, headers: &HeaderMap) {
-        if let Some(cookie) = COOKIE.of(headers) {
+        if let Some(cookie) = self.cookie().of(headers) {
             lock(&self.sessions).remove(&Digest::of_bytes(cookie.as_bytes()));
         }
     }
@@ -157,19 +181,44 @@ pub(super) struct Link {
     token: String,
 }
 
-/// `GET /open?token=…`: uses the link up and opens a session.
-pub(super) async fn open<D: Doorway>(State(pages): State<D>, Query(link): Query<Link>, stranger: Stranger) -> Response {
+/// `GET /open?token=…`: a page with a button. The link stays usable, since previews and prefetching fetch it too.
+pub(super) async fn show_link<D: Doorway>(
+    State(pages): State<D>,
+    Query(link): Query<Link>,
+    stranger: Stranger,
+) -> Response {
     let (door, now) = (pages.door(), pages.now());
-    if !door.enter(&link.token, now) {
-        // Somebody who is in already, and uses an old link, is simply in.
-        if door.session(&stranger.headers, now).is_some() {
-            return see(&stranger.to("/"));
-        }
+    if door.session(&stranger.headers, now).is_some() {
+        return see(&stranger.to("/"));
+    }
+    match door.is_usable(&link.token, now) {
+        true => stranger.confirm_link(link.token),
+        false => stranger.turned_away(StatusCode::FORBIDDEN),
+    }
+}
+
+/// `POST /open`: uses the link up and opens a session.
+pub(super) async fn use_link<D: Doorway>(State(pages): State<D>, stranger: Stranger, request: Request) -> Response {
+    if !is_from_here(request.headers(), request.uri()) {
+        return stranger.turned_away(StatusCode::FORBIDDEN);
+    }
+    let (parts, body) = request.into_parts();
+    let sent = match read_form(&parts.headers, body).await {
+        Ok(sent) => sent,
+        Err(status) => return status.into_response(),
+    };
+    let (door, now) = (pages.door(), pages.now());
+    if !door.enter(field(&sent, "token").unwrap_or_default(), now) {
         return stranger.turned_away(StatusCode::FORBIDDEN);
     }
     door.end(&stranger.headers);
     let cookie = door.begin(pages.entropy(), now);
-    with_cookie(see(&stranger.to("/")), &COOKIE.set(&stranger.headers, &cookie))
+    with_cookie(see(&stranger.to("/")), &door.cookie().set(&stranger.headers, &cookie))
+}
+
+/// Answers everything that is not below the path of the pages.
+pub(super) async fn outside(stranger: Stranger) -> Response {
+    stranger.outside()
 }
 
 /// Lets through who has a session. What changes something must come from a page of ours.
@@ -197,7 +246,7 @@ pub(super) async fn inside<D: Doorway>(
 /// `POST /leave`
 pub(super) async fn leave(State(pages): State<Pages>, Form { visit, .. }: Form) -> Response {
     pages.door.end(&visit.headers);
-    with_cookie(visit.gone(), &COOKIE.set(&visit.headers, ""))
+    with_cookie(visit.gone(), &pages.door.cookie().set(&visit.headers, ""))
 }
 
 #[cfg(test)]
@@ -215,16 +264,21 @@ mod tests {
 
     #[test]
     fn a_link_opens_once_and_not_for_ever() {
-        let (door, chance) = (Door::default(), Count(0.into()));
+        let chance = Count(0.into());
+        let path = PagesPath::random(&chance);
+        let door = Door::new(path.clone());
         let at: SocketAddr = "127.0.0.1:7480".parse().unwrap();
         let now = Timestamp::from_millis(0);
         let token = |link: String| link.split_once("token=").unwrap().1.to_owned();
         let link = door.link(at, &chance, now);
-        assert!(link.starts_with("http://127.0.0.1:7480/open?token="), "{link}");
+        assert!(link.starts_with(&format!("http://127.0.0.1:7480{}/open?token=", path.as_str())), "{link}");
         let first = token(link);
         assert!(!door.enter("", now) && !door.enter("wrong", now));
+        assert!(door.is_usable(&first, now) && door.is_usable(&first, now), "looking does not use it up");
         assert!(door.enter(&first, now) && !door.enter(&first, now), "it works once");
+        assert!(!door.is_usable(&first, now));
         let late = token(door.link(at, &chance, now));
+        assert!(!door.is_usable(&late, now.after(LINK)));
         assert!(!door.enter(&late, now.after(LINK)), "it works for ten minutes");
         let links: Vec<_> = (0..=MOST)
             .map(|at_second| token(door.link(at, &chance, now.after(Duration::from_secs(at_second as u64)))))

@@ -1,7 +1,5 @@
 //! The static files of these pages, compiled in.
 
-use std::sync::LazyLock;
-
 use nuncio_pages::assets::{Asset, Assets, version};
 
 const OWN: &[Asset] = nuncio_pages::assets![
@@ -21,10 +19,9 @@ const OWN: &[Asset] = nuncio_pages::assets![
 
 pub(super) static FILES: Assets = Assets::new(OWN, || version(OWN));
 
-/// The path of the folder they are in.
-pub(super) fn folder() -> &'static str {
-    static FOLDER: LazyLock<String> = LazyLock::new(|| format!("/assets/{}", FILES.version()));
-    &FOLDER
+/// The folder they are in, below the path of the pages.
+pub(super) fn folder(base: &str) -> String {
+    format!("{base}/assets/{}", FILES.version())
 }
 
 #[cfg(test)]

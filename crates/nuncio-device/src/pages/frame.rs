@@ -4,8 +4,9 @@ use std::convert::Infallible;
 use std::time::Duration;
 
 use askama::Template;
-use axum::extract::{FromRequest, FromRequestParts, Request};
-use axum::response::{IntoResponse as _, Response};
+use axum::body::Body;
+use axum::extract::{FromRequest, FromRequestParts, NestedPath, Request};
+use axum::response::{IntoResponse, Response};
 use http::request::Parts;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_pages::sender::{self, field};
@@ -24,7 +25,9 @@ pub(super) struct Stranger {
     language: Language,
     /// Whether the address says so, so that links go on saying it.
     chosen: bool,
-    /// The path and the query.
+    /// The path below which all pages are.
+    base: String,
+    /// The path below `base`, and the query.
     page: String,
     pub(super) headers: HeaderMap,
 }
@@ -37,15 +40,34 @@ impl Stranger {
         Self {
             language: asked.unwrap_or_else(|| Language::accepted(&parts.headers)),
             chosen: asked.is_some(),
+            base: parts.extensions.get::<NestedPath>().map_or("", NestedPath::as_str).to_owned(),
             page: parts.uri.path_and_query().map_or_else(|| "/".to_owned(), ToString::to_string),
             headers: parts.headers.clone(),
         }
     }
 
-    /// `path`, in the language the reader chose.
+    /// The address of a page, in the language the reader chose.
     pub(super) fn to(&self, path: &str) -> String {
+        let path = self.below_base(path);
         let joint = if path.contains('?') { '&' } else { '?' };
-        if self.chosen { format!("{path}{joint}lang={}", self.language.tag()) } else { path.to_owned() }
+        if self.chosen { format!("{path}{joint}lang={}", self.language.tag()) } else { path }
+    }
+
+    /// The first page has the base itself as its path, without a slash at the end.
+    fn below_base(&self, path: &str) -> String {
+        let rest = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?'));
+        format!("{}{}", self.base, rest.unwrap_or(path))
+    }
+
+    /// Asks to confirm with a button that the link is to be used.
+    pub(super) fn confirm_link(&self, link: String) -> Response {
+        written(StatusCode::OK, &OpenPage { frame: Frame::new(self, None, Place::Outside), link })
+    }
+
+    /// For requests outside the base: no page, and nothing that names the base.
+    pub(super) fn outside(&self) -> Response {
+        let texts = &Texts::of(self.language).door;
+        (StatusCode::NOT_FOUND, format!("{}\n\n{}\n", texts.closed, texts.closed_why)).into_response()
     }
 
     /// Says that they are not let in, and how they would be. Programs are told by the status.
@@ -112,17 +134,19 @@ impl<S: Send + Sync> FromRequest<S> for Form {
     async fn from_request(request: Request, state: &S) -> Result<Self, Response> {
         let (mut parts, body) = request.into_parts();
         let visit = Visit::from_request_parts(&mut parts, state).await?;
-        let sent = match tokio::time::timeout(FORM_TIME, sender::form(&parts.headers, body)).await {
-            Ok(Ok(sent)) => sent,
-            Ok(Err(status)) => return Err(status.into_response()),
-            Err(_) => return Err(StatusCode::REQUEST_TIMEOUT.into_response()),
-        };
+        let sent = read_form(&parts.headers, body).await.map_err(IntoResponse::into_response)?;
         if !visit.session.sent(field(&sent, "csrf")) {
             let texts = &visit.text.door;
             return Err(visit.message(StatusCode::FORBIDDEN, &texts.stale, &texts.stale_why));
         }
         Ok(Self { visit, sent })
     }
+}
+
+/// What a form sends, within [`FORM_TIME`].
+pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
+    let read = tokio::time::timeout(FORM_TIME, sender::form(headers, body)).await;
+    read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
 }
 
 impl Visit {
@@ -190,7 +214,9 @@ pub(super) struct Frame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
     pub(super) switches: Switches,
-    pub(super) assets: &'static str,
+    /// The path below which all pages are.
+    pub(super) base: String,
+    pub(super) assets: String,
     pub(super) ways: Vec<Way>,
     /// Whose device it is, and which.
     pub(super) owner: Option<(String, String)>,
@@ -216,8 +242,9 @@ impl Frame {
         Self {
             text,
             language: stranger.language,
-            switches: Switches::new(&stranger.page, stranger.language),
-            assets: files::folder(),
+            switches: Switches::new(&stranger.below_base(&stranger.page), stranger.language),
+            base: stranger.base.clone(),
+            assets: files::folder(&stranger.base),
             ways: if inside { names.into_iter().map(way).collect() } else { Vec::new() },
             owner: None,
             lang: if stranger.chosen { format!("?lang={}", stranger.language.tag()) } else { String::new() },
@@ -225,6 +252,14 @@ impl Frame {
             words: serde_json::to_string(&text.script).unwrap_or_default().replace('<', "\\u003c"),
         }
     }
+}
+
+/// `GET /open?token=`
+#[derive(Template)]
+#[template(path = "open.html")]
+struct OpenPage {
+    frame: Frame,
+    link: String,
 }
 
 /// Words instead of a page.

@@ -18,7 +18,7 @@ texts! {
         lost, back,
     }
     /// Coming in.
-    DoorTexts { closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
+    DoorTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
     /// What waits.
     HomeTexts {
         agent_says, arguments, known, silence, deny, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one, without_script }

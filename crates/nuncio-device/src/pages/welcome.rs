@@ -21,9 +21,9 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::Url;
 
+use super::below_path;
 use super::door::{self, Door, Doorway};
 use super::frame::{Form, Frame, Visit};
-use super::{file, guarded};
 use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig, reaches_safely};
 use crate::error::DeviceError;
@@ -84,14 +84,8 @@ pub async fn welcome(
         .route("/restore", get(elsewhere).post(restore))
         .fallback(elsewhere)
         .layer(middleware::from_fn_with_state(hall.clone(), door::inside::<Hall>));
-    let routes = Router::new()
-        .route("/open", get(door::open::<Hall>))
-        .route("/assets/{version}/{file}", get(file))
-        .merge(inside)
-        .layer(middleware::map_response(guarded))
-        .layer(middleware::from_fn_with_state(at, door::is_this_machine))
-        .with_state(hall);
-    let served = axum::serve(listener, routes).with_graceful_shutdown(done.clone().cancelled_owned());
+    let served =
+        axum::serve(listener, below_path(hall, inside, at)).with_graceful_shutdown(done.clone().cancelled_owned());
     let enough = async {
         done.cancelled().await;
         tokio::time::sleep(LAST).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_device::guard::Floors;
-use nuncio_device::pages::{Rooms, serve};
+use nuncio_device::pages::{PagesPath, Rooms, serve};
 use nuncio_device::prompt::Said;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
@@ -17,9 +17,22 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::scene::{Running, Scene};
 
-/// Somebody who came in to the pages of a device.
+/// The path of a page: the first page is at the base itself.
+pub(crate) fn below_base(base: &str, path: &str) -> String {
+    let rest = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?'));
+    format!("{base}{}", rest.unwrap_or(path))
+}
+
+/// The reverse of [`below_base`].
+pub(crate) fn without_base(base: &str, path: &str) -> String {
+    let rest = path.strip_prefix(base).unwrap_or(path);
+    if rest.is_empty() || rest.starts_with('?') { format!("/{rest}") } else { rest.to_owned() }
+}
+
+/// Somebody who came in to the pages of a device. Paths are given and answered without the base of the pages.
 pub(crate) struct Reader {
     at: SocketAddr,
+    base: String,
     cookie: String,
     /// What the forms carry.
     token: String,
@@ -30,7 +43,7 @@ impl Reader {
     pub(crate) async fn at(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let at = listener.local_addr().unwrap();
-        let rooms = Rooms::new(Arc::new(scene.clock.clone()));
+        let rooms = Rooms::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
         let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
         let stop = CancellationToken::new();
         tokio::spawn(serve(running.device.clone(), rooms, listener, stop.clone()));
@@ -39,8 +52,14 @@ impl Reader {
 
     /// Somebody who follows a link.
     pub(crate) async fn by(link: &str, at: SocketAddr, stop: CancellationToken) -> Self {
-        let mut reader = Self { at, cookie: String::new(), token: String::new(), _stop: stop.drop_guard() };
-        let opened = reader.get(link.split_once(&at.to_string()).unwrap().1).await;
+        let (base, link) = link.split_once(&at.to_string()).unwrap().1.split_once("/open").unwrap();
+        let (base, _stop) = (base.to_owned(), stop.drop_guard());
+        let mut reader = Self { at, base, cookie: String::new(), token: String::new(), _stop };
+        let shown = reader.get(&format!("/open{link}")).await;
+        let token = shown.body.split("name=\"token\" value=\"").nth(1).unwrap().split('"').next().unwrap();
+        let opened = reader.post("/open", &[("token", token)]).await;
+        let limit = format!("; Path={};", reader.base);
+        assert!(opened.header("set-cookie").unwrap().contains(&limit), "{opened:?}");
         reader.cookie = opened.header("set-cookie").unwrap().split(';').next().unwrap().to_owned();
         let page = reader.get("/").await;
         reader.token = page.body.split("name=\"csrf\" value=\"").nth(1).unwrap().split('"').next().unwrap().to_owned();
@@ -48,11 +67,23 @@ impl Reader {
     }
 
     pub(crate) async fn send(&self, head: &str, body: &str) -> RawAnswer {
+        let (method, rest) = head.split_once(' ').unwrap();
+        let (path, rest) = rest.split_once(' ').unwrap();
+        let head = format!("{method} {} {rest}", below_base(&self.base, path));
         let mut stream = TcpStream::connect(self.at).await.unwrap();
         let request =
             format!("{head}\r\nHost: {}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", self.at, body.len());
         let _ = stream.write_all(request.as_bytes()).await;
-        RawAnswer::read(stream).await.unwrap()
+        self.answer(stream).await
+    }
+
+    pub(crate) async fn answer(&self, stream: TcpStream) -> RawAnswer {
+        let mut answer = RawAnswer::read(stream).await.unwrap();
+        for (_, value) in answer.headers.iter_mut().filter(|(name, _)| name == "location") {
+            *value = without_base(&self.base, value);
+        }
+        answer.body = answer.body.replace(&format!("\"{}/", self.base), "\"/");
+        answer
     }
 
     pub(crate) async fn get(&self, path: &str) -> RawAnswer {
@@ -62,6 +93,7 @@ impl Reader {
     /// Begins to ask for a page: the empty line at the end is not sent yet.
     pub(crate) async fn begin(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.at).await.unwrap();
+        let path = below_base(&self.base, path);
         let head = format!("GET {path} HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n", self.at, self.cookie);
         stream.write_all(head.as_bytes()).await.unwrap();
         stream
@@ -252,6 +284,57 @@ async fn a_record_that_was_touched_is_told_in_red_and_taken_away_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn get_and_head_leave_a_link_usable_and_a_post_from_its_page_uses_it_up() {
+    let scene = Scene::start().await;
+    let ada = scene.device("ada").await;
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let at = listener.local_addr().unwrap();
+    let rooms = Rooms::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
+    let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
+    let (_, path) = link.split_once(&at.to_string()).unwrap();
+    let (base, token) = path.split_once("/open?token=").unwrap();
+    let stop = CancellationToken::new();
+    tokio::spawn(serve(ada.device.clone(), rooms, listener, stop.clone()));
+    let (cookie, csrf) = (String::new(), String::new());
+    let reader = Reader { at, base: base.to_owned(), cookie, token: csrf, _stop: stop.drop_guard() };
+
+    let open = format!("/open?token={token}");
+    for method in ["GET", "HEAD", "GET"] {
+        let shown = reader.send(&format!("{method} {open} HTTP/1.1"), "").await;
+        assert_eq!((shown.status, shown.header("set-cookie")), (200, None), "{method}");
+    }
+    let form = [("token", token)];
+    for (site, fields, status) in [
+        ("cross-site", &form[..], 403),
+        ("same-site", &form, 403),
+        ("none", &form, 403),
+        ("same-origin", &[("token", "wrong")], 403),
+        ("same-origin", &[], 403),
+        ("same-origin", &form, 303),
+        ("same-origin", &form, 403),
+    ] {
+        let answer = reader.post_as("/open", site, "", "", fields).await;
+        assert_eq!(answer.status, status, "{site} {fields:?}");
+        assert_eq!(answer.header("set-cookie").is_some(), status == 303, "{site} {fields:?}");
+    }
+    assert_eq!(reader.get(&open).await.status, 403, "it was used");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outside_its_path_nothing_is_served_even_with_the_cookie() {
+    let scene = Scene::start().await;
+    let ada = scene.ada(&["notification:send"]).await;
+    let reader = Reader::at(&scene, &ada).await;
+    assert_eq!(reader.get("/").await.status, 200);
+    let outside = Reader { base: String::new(), _stop: CancellationToken::new().drop_guard(), ..reader };
+    for path in ["/", "/agents", "/calls", "/events", "/open", "/assets/x/device.js", "/favicon.ico", "//x"] {
+        let answer = outside.get(path).await;
+        assert_eq!((answer.status, answer.header("location")), (404, None), "{path}");
+        assert!(!answer.body.contains('<') && answer.body.contains("nuncio device open"), "{}", answer.body);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn strangers_see_nothing_and_wrong_addresses_do_no_harm() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
@@ -402,7 +485,8 @@ async fn an_open_page_hears_that_something_happened() {
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
     let mut stream = TcpStream::connect(reader.at).await.unwrap();
-    let request = format!("GET /events HTTP/1.1\r\nHost: {}\r\nCookie: {}\r\n\r\n", reader.at, reader.cookie);
+    let (base, at, cookie) = (&reader.base, reader.at, &reader.cookie);
+    let request = format!("GET {base}/events HTTP/1.1\r\nHost: {at}\r\nCookie: {cookie}\r\n\r\n");
     stream.write_all(request.as_bytes()).await.unwrap();
     let mut heard = String::new();
     let mut hears = async |what: &str| {

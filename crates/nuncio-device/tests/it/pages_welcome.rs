@@ -5,10 +5,9 @@ use std::sync::Arc;
 
 use nuncio_core::happening::Recipient;
 use nuncio_device::Device;
-use nuncio_device::pages::{Door, Rooms, serve, welcome};
+use nuncio_device::pages::{Door, PagesPath, Rooms, serve, welcome};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemEntropy;
-use nuncio_testkit::RawAnswer;
 use serde_json::json;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpListener;
@@ -34,7 +33,7 @@ impl Newcomer {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap().into_std().unwrap();
         let at = listener.local_addr().unwrap();
         let next = TcpListener::from_std(listener.try_clone().unwrap()).unwrap();
-        let (door, stop) = (Arc::new(Door::default()), CancellationToken::new());
+        let (door, stop) = (Arc::new(Door::new(PagesPath::random(&SystemEntropy))), CancellationToken::new());
         let link = door.link(at, &SystemEntropy, scene.clock.now());
         let listener = TcpListener::from_std(listener).unwrap();
         let becomes = tokio::spawn(welcome(machine.config(), Arc::clone(&door), listener, stop.clone()));
@@ -46,7 +45,8 @@ impl Newcomer {
     async fn goes_on(self, scene: &Scene) -> (Reader, Device) {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
-        let rooms = Rooms { door: self.door, ..Rooms::new(Arc::new(scene.clock.clone())) };
+        let unused = PagesPath::random(&SystemEntropy);
+        let rooms = Rooms { door: self.door, ..Rooms::new(Arc::new(scene.clock.clone()), unused) };
         tokio::spawn(serve(device.clone(), rooms, self.next, self.stop.clone()));
         (self.reader, device)
     }
@@ -99,7 +99,7 @@ async fn a_machine_joins_by_an_invite_and_shows_its_pages_then() {
     let joined = reader.post("/join", &fields).await;
     assert_eq!((joined.status, joined.header("location")), (303, Some("/devices")), "{}", joined.body);
     early.write_all(b"\r\n").await.unwrap();
-    let again = RawAnswer::read(early).await.unwrap();
+    let again = reader.answer(early).await;
     assert_eq!((again.status, again.header("location")), (303, Some("/devices")), "a moment too early: {again:?}");
     assert_eq!(again.header("connection"), Some("close"), "the next time it meets the device's own pages");
     let (reader, device) = newcomer.goes_on(&scene).await;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_device::News;
-use nuncio_device::pages::{Rooms, serve};
+use nuncio_device::pages::{PagesPath, Rooms, serve};
 use nuncio_device::talk::{MAX_TEXT, Said};
 use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
 use nuncio_engine::ports::{Clock as _, Fetch};
@@ -17,11 +17,13 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 use url::form_urlencoded::Serializer;
 
+use super::pages_happened::{below_base, without_base};
 use super::scene::{Running, Scene};
 
 /// Somebody at the pages of a device.
 struct Visitor {
     at: SocketAddr,
+    base: String,
     fetch: Arc<dyn Fetch>,
     cookie: String,
     token: String,
@@ -38,13 +40,14 @@ impl Visitor {
     async fn of(scene: &Scene, running: &Running) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let (at, stop) = (listener.local_addr().unwrap(), CancellationToken::new());
-        let rooms = Rooms::new(Arc::new(scene.clock.clone()));
+        let rooms = Rooms::new(Arc::new(scene.clock.clone()), PagesPath::random(&SystemEntropy));
         let link = rooms.door.link(at, &SystemEntropy, scene.clock.now());
         let pages = serve(running.device.clone(), rooms, listener, stop.clone());
         tokio::spawn(async move { pages.await.unwrap() });
         let fetch = Way::straight().fetch;
-        let mut visitor = Self { at, fetch, cookie: String::new(), token: String::new(), stop };
-        let opened = visitor.ask("GET", link.split_once(&at.to_string()).unwrap().1, &[], None).await;
+        let (base, token) = link.split_once(&at.to_string()).unwrap().1.split_once("/open?token=").unwrap();
+        let mut visitor = Self { at, base: base.to_owned(), fetch, cookie: String::new(), token: String::new(), stop };
+        let opened = visitor.send("/open", &[("token", token)]).await;
         let cookie = header(&opened, "set-cookie");
         visitor.cookie = cookie.split(';').next().unwrap().to_owned();
         let home = visitor.get("/agents").await;
@@ -64,14 +67,18 @@ impl Visitor {
         let kind = body.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
         let asked = Outgoing {
             method,
-            url: format!("http://{}{path}", self.at).parse().unwrap(),
+            url: format!("http://{}{}", self.at, below_base(&self.base, path)).parse().unwrap(),
             headers: given.chain(kind.map(|kind| ("content-type".to_owned(), kind))).collect(),
             body,
             trust: Trust::Configured,
             timeout: Duration::from_secs(30),
             max_bytes: 4 * 1024 * 1024,
         };
-        self.fetch.fetch(asked).await.unwrap()
+        let mut answer = self.fetch.fetch(asked).await.unwrap();
+        for (_, value) in answer.headers.iter_mut().filter(|(name, _)| name == "location") {
+            *value = without_base(&self.base, value);
+        }
+        answer
     }
 
     async fn get(&self, path: &str) -> String {
@@ -221,7 +228,7 @@ async fn older_lines_are_a_page_away_and_marks_stand_where_they_belong() {
     let page = ada_reads.get(&path).await;
     assert!(!page.contains("line 10;") && page.contains("line 11;") && page.contains("line 60;"));
     let older = between(&page, "id=\"older\" href=\"", "\"");
-    let page = ada_reads.get(&older).await;
+    let page = ada_reads.get(&without_base(&ada_reads.base, &older)).await;
     assert!(page.contains("line 1;") && page.contains("line 10;") && !page.contains("line 11;"));
     assert!(page.contains("To the latest") && !page.contains("id=\"say\"") && !page.contains("id=\"older\""));
     let last = ada.device.lines(&scene.id, None, 1).unwrap().lines.remove(0);

@@ -35,7 +35,7 @@ mod passphrase;
 mod socket;
 mod terminal;
 
-use home::{folder_of, opened, tools_of};
+use home::{folder_of, opened, prepare_folder, tools_of};
 use orders::{Desk, Order, carry_out, take_alone};
 use pages::{Opener, Pages};
 use terminal::Terminal;
@@ -51,7 +51,7 @@ pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
         Command::Run { tty, policy, folders, port, no_pages, home } => {
             let _logs = telemetry::start("warn", LogFormat::Text);
             let mut tools = tools_of(&folder_of(&home)?, folders)?;
-            let pages = if no_pages { None } else { Some(Pages::at(port).await?) };
+            let pages = if no_pages { None } else { Some(Pages::at(port, &prepare_folder(&home)?).await?) };
             if let Some(pages) = &pages {
                 tools = pages.noticing(tools)?;
             }

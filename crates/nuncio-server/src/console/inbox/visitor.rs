@@ -17,7 +17,7 @@ use super::sessions::Look;
 /// What a key must be allowed to do, to work in the inbox.
 const SCOPE: &str = "console:tasks";
 /// What the browser of somebody who signed in keeps.
-pub(super) const COOKIE: Cookie = Cookie { name: "nuncio-console", path: "/console" };
+pub(super) const COOKIE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
 /// How long a form may take.
 const FORM_TIME: Duration = Duration::from_secs(30);
 

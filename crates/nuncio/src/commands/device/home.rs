@@ -31,13 +31,19 @@ pub(super) fn folder_of(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     }
 }
 
-/// What a device there stands on. The folder is made where there is none, and is its owner's alone.
-pub(super) fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
-    install_crypto();
+/// Makes the folder where there is none; only its owner may read it.
+pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
     let folder = folder_of(home)?;
     let unusable = |why: &dyn std::fmt::Display| fault(Code::DataDirUnusable, format!("{}: {why}", folder.display()));
     std::fs::DirBuilder::new().recursive(true).mode(0o700).create(&folder).map_err(|why| unusable(&why))?;
     std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(0o700)).map_err(|why| unusable(&why))?;
+    Ok(folder)
+}
+
+/// What a device there stands on.
+pub(super) fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
+    install_crypto();
+    let folder = prepare_folder(home)?;
     let keep = Cabinet::open(&folder.join("keys.db")).map_err(|why| match why.0.contains("locked") {
         true => {
             let message = "another process uses this device: stop `nuncio device run` first";
@@ -145,7 +151,7 @@ pub(super) fn files(folder: &Path) -> anyhow::Result<Vec<(PathBuf, String)>> {
     paths.into_iter().filter_map(|path| read(path).transpose()).collect()
 }
 
-fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
+pub(super) fn text_of(path: &Path) -> anyhow::Result<Option<String>> {
     match std::fs::read_to_string(path) {
         Ok(text) => Ok(Some(text)),
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),

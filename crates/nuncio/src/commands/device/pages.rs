@@ -1,12 +1,13 @@
 //! The pages of a running device: where they are, and the link that opens them.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::Path;
 use std::sync::Arc;
 
 use anstream::eprintln;
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_device::pages::{Door, Notices, Rooms, serve, welcome};
+use nuncio_device::pages::{Door, Notices, PagesPath, Rooms, serve, welcome};
 use nuncio_device::prompt::Prompt;
 use nuncio_device::tools::{Desktop, Notify, Tools};
 use nuncio_device::{Device, DeviceConfig};
@@ -16,6 +17,8 @@ use owo_colors::OwoColorize as _;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
+use super::home::{text_of, wrong};
+use super::written;
 use crate::output::fault;
 
 /// Where the pages are when nobody says otherwise.
@@ -44,7 +47,7 @@ impl Opener {
 
 impl Pages {
     /// At that port of this machine; at the usual one, or any that is free, when none is named.
-    pub(super) async fn at(port: Option<u16>) -> anyhow::Result<Self> {
+    pub(super) async fn at(port: Option<u16>, home: &Path) -> anyhow::Result<Self> {
         let here = |port| TcpListener::bind((Ipv4Addr::LOCALHOST, port));
         let listener = match port {
             Some(port) => here(port).await.map_err(|why| {
@@ -56,7 +59,7 @@ impl Pages {
             },
         };
         let at = listener.local_addr()?;
-        let rooms = Rooms::new(Arc::new(SystemClock));
+        let rooms = Rooms::new(Arc::new(SystemClock), pages_path(home)?);
         let opener = Opener { at, door: Arc::clone(&rooms.door) };
         Ok(Self { listener: listener.into_std()?, rooms, opener })
     }
@@ -90,4 +93,16 @@ impl Pages {
             eprintln!("{} {error}", "The pages of the device ended:".red());
         }
     }
+}
+
+/// The path of the pages, made at the first start: bookmarks still work after a restart.
+fn pages_path(home: &Path) -> anyhow::Result<PagesPath> {
+    let file = home.join("pages.path");
+    if let Some(text) = text_of(&file)? {
+        let invalid = || wrong(&file, &"this is not a path of the pages; delete the file, and a new one is made");
+        return PagesPath::parse(text.trim()).ok_or_else(invalid);
+    }
+    let path = PagesPath::random(&SystemEntropy);
+    written(&file, path.as_str()).map_err(|why| wrong(&file, &why))?;
+    Ok(path)
 }

@@ -85,7 +85,7 @@ impl Person {
         let device = run(&home);
         let link = device.greeting["pages"].as_str().unwrap().to_owned();
         let browser = Browser::open(reader).await;
-        browser.go(&link).await;
+        open_pages(&browser, &link).await;
         Self { browser, device: Some(device), link, client, session, _server: server, home }
     }
 
@@ -134,6 +134,13 @@ impl Person {
     async fn no_complaints(&self) {
         assert_eq!(self.browser.complaints().await, Vec::<String>::new());
     }
+}
+
+/// Opens a one-time link and confirms it.
+async fn open_pages(browser: &Browser, link: &str) {
+    browser.go(link).await;
+    browser.click("#open button").await;
+    browser.until("!document.getElementById('open') && document.getElementById('main')").await;
 }
 
 /// `nuncio device run`, asking on its pages.

@@ -7,7 +7,7 @@ async fn a_person_sees_who_asks_and_allows_exactly_what_they_switch_on() {
     let mut ada = Person::ada().await;
     ada.go("/agents").await;
     ada.browser.write("#agent", "script").await;
-    ada.browser.click("[action='/agents/find'] button").await;
+    ada.browser.click("[action$='/agents/find'] button").await;
     ada.browser.until("document.getElementById('consent')").await;
     let browser = &ada.browser;
     let text = browser.eval("document.querySelector('main').innerText").await;
@@ -93,7 +93,7 @@ async fn what_changes_while_a_person_looks_is_not_allowed_by_mistake() {
     ada.home.write_agent(&agent("").replacen("sensitivity = \"low\"", "sensitivity = \"medium\"", 1));
     until("the relay has the new one", async || {
         let version = ada.browser.run_async(
-            "const done = arguments[0]; fetch('/agents/script').then(it => it.text()).then(it => done(it.includes('version 2')))",
+            "const done = arguments[0]; fetch(document.body.dataset.base + '/agents/script').then(it => it.text()).then(it => done(it.includes('version 2')))",
         );
         (version.await == true).then_some(())
     })

@@ -2,18 +2,27 @@
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpListener;
+use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::client::builder;
 
 /// Another site in the same browser: whatever is asked of it, it answers with that page.
 fn site(page: String) -> String {
+    format!("http://localhost:{}/", recording_site(page).0)
+}
+
+/// The same at a port, with the heads of all requests it got.
+fn recording_site(page: String) -> (u16, Arc<Mutex<String>>) {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let at = listener.local_addr().unwrap();
+    let heads = Arc::new(Mutex::new(String::new()));
+    let recorded = Arc::clone(&heads);
     std::thread::spawn(move || {
         for mut visitor in listener.incoming().map_while(Result::ok) {
             let mut asked = [0; 4096];
-            let _ = visitor.read(&mut asked);
+            let read = visitor.read(&mut asked).unwrap_or(0);
+            recorded.lock().unwrap().push_str(&String::from_utf8_lossy(&asked[..read]));
             let answer = format!(
                 "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {}\r\nconnection: close\r\n\r\n{page}",
                 page.len()
@@ -21,7 +30,25 @@ fn site(page: String) -> String {
             let _ = visitor.write_all(answer.as_bytes());
         }
     });
-    format!("http://localhost:{}/", at.port())
+    (at.port(), heads)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_web_server_on_the_same_host_is_not_sent_the_cookie() {
+    let ada = Person::ada().await;
+    let (port, heads) = recording_site("<!doctype html><title>evil</title>".to_owned());
+    for path in ["", "agents", "open", "calls/x"] {
+        ada.browser.go(&format!("http://127.0.0.1:{port}/{path}")).await;
+    }
+    let heads = heads.lock().unwrap().clone();
+    assert!(heads.contains("GET /calls/x"), "{heads}");
+    assert!(!heads.to_ascii_lowercase().contains("cookie:"), "{heads}");
+    // Nor does it learn the path: from where the person came, or by trying.
+    let base = ada.page("");
+    let (_, path) = base.rsplit_once('/').unwrap();
+    assert!(!heads.contains(path), "{heads}");
+    ada.go("/agents").await;
+    assert_eq!(ada.browser.eval("document.body.dataset.token !== ''").await, true, "the person is still in");
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -29,7 +56,24 @@ async fn a_link_opens_once_and_without_it_nobody_sees_anything() {
     let ada = Person::ada().await;
     let http = builder().redirect(reqwest::redirect::Policy::none()).build().unwrap();
     assert_eq!(http.get(&ada.link).send().await.unwrap().status(), 403, "the browser used it up");
-    for path in ["/", "/calls", "/events", "/agents", "/agents/script", "/nothing"] {
+    // Link previews fetch it, and the person can still use it.
+    let fresh = ada.home.nuncio(&["--json", "device", "open"]).arg("--home").arg(ada.home.path("laptop")).run().json();
+    let fresh = fresh["url"].as_str().unwrap().to_owned();
+    for request in [http.get(&fresh), http.head(&fresh), http.get(&fresh)] {
+        let shown = request.send().await.unwrap();
+        assert_eq!((shown.status().as_u16(), shown.headers().contains_key("set-cookie")), (200, false));
+    }
+    let other = Browser::open(Reader::default()).await;
+    for (language, width, dark) in [("en", 1280, false), ("zh-CN", 1280, true), ("zh-CN", 360, false)] {
+        other.go(&format!("{fresh}&lang={language}")).await;
+        other.look(Reader { width, dark, ..Reader::default() }).await;
+        let what = format!("open-{language}-{width}");
+        accessible(&other, &what).await;
+        picture(&other, &what).await;
+    }
+    open_pages(&other, &fresh).await;
+    assert_eq!(other.eval("document.body.dataset.token !== ''").await, true);
+    for path in ["", "/calls", "/events", "/agents", "/agents/script", "/nothing"] {
         let answer = http.get(ada.page(path)).send().await.unwrap();
         assert_eq!(answer.status(), 401, "{path}");
         assert!(answer.headers()["content-security-policy"].to_str().unwrap().contains("default-src 'none'"));
@@ -37,11 +81,11 @@ async fn a_link_opens_once_and_without_it_nobody_sees_anything() {
         assert!(!answer.text().await.unwrap().contains("ada"), "{path} says whose it is");
     }
     // A name that somebody turned to this address is not this machine.
-    let port = ada.page("").rsplit(':').next().unwrap().to_owned();
+    let port = ada.page("").rsplit(':').next().unwrap().split('/').next().unwrap().to_owned();
     for host in
         ["evil.example".to_owned(), format!("evil.example:{port}"), "localhost:1".to_owned(), "127.0.0.1".to_owned()]
     {
-        let answer = http.get(ada.page("/")).header("host", &host).send().await.unwrap();
+        let answer = http.get(ada.page("")).header("host", &host).send().await.unwrap();
         assert_eq!(answer.status(), 421, "{host}");
     }
     // Whoever locks the pages has to ask for a new link.
@@ -70,7 +114,7 @@ async fn a_page_of_another_site_cannot_approve_a_call() {
     let page = format!(
         "<!doctype html><title>evil</title><form id=f method=post action='{call}' target=hidden>\
          <input name=answer value=allow><input name=csrf value=x></form><iframe name=hidden></iframe>\
-         <iframe src='{device}/'></iframe><script>\
+         <iframe src='{device}'></iframe><script>\
          window.done = [];\
          const tell = name => it => window.done.push(name + ' ' + (it.status ?? it));\
          const body = new URLSearchParams({{answer: 'allow', csrf: 'x'}});\
@@ -111,7 +155,7 @@ async fn what_a_form_sends_is_looked_at() {
     let token = ada.browser.eval("document.body.dataset.token").await;
     let status = async |path: &str, body: &str, kind: &str| {
         let script = format!(
-            "const done = arguments[0]; fetch({path:?}, {{method: 'POST', body: {body:?}, headers: {{'content-type': {kind:?}}}}})\
+            "const done = arguments[0]; fetch(document.body.dataset.base + {path:?}, {{method: 'POST', body: {body:?}, headers: {{'content-type': {kind:?}}}}})\
              .then(it => done(it.status), it => done(String(it)))"
         );
         ada.browser.run_async(&script).await

@@ -20,7 +20,7 @@ async fn what_is_said_is_answered_and_still_there_when_everything_is_begun_anew(
     let mut ada = Person::ada().await;
     ada.allow(&["filesystem:read"]).await;
     ada.go("/agents").await;
-    ada.browser.click("a[href^='/talk/']").await;
+    ada.browser.click("a[href*='/talk/']").await;
     ada.browser.until("document.querySelector('h1')?.innerText === 'script'").await;
     assert_eq!(ada.browser.eval("document.querySelector('#nothing').hidden").await, false);
     // Shift and Enter begin a line, Enter sends.
@@ -50,7 +50,7 @@ async fn what_is_said_is_answered_and_still_there_when_everything_is_begun_anew(
     ada.device.take().into_iter().for_each(Server::stop);
     ada.device = Some(run(&ada.home));
     ada.link = ada.device.as_ref().unwrap().greeting["pages"].as_str().unwrap().to_owned();
-    ada.browser.go(&ada.link).await;
+    open_pages(&ada.browser, &ada.link).await;
     ada.go("/talk/script").await;
     let all = format!("{LINES}.length === 4 && {LINES}[1] === {:?}", first[1]);
     ada.browser.until(&all).await;

@@ -14,7 +14,7 @@ async fn a_machine_becomes_a_device_by_its_page() {
         home.nuncio(&["--json", "device", "run", "--port", "0"]).arg("--home").arg(home.path("laptop")).start();
     let link = device.greeting["pages"].as_str().unwrap();
     let browser = Browser::open(Reader::default()).await;
-    browser.go(link).await;
+    open_pages(&browser, link).await;
     browser.until("document.getElementById('fingerprint')").await;
     for (width, dark) in [(1280, false), (360, true)] {
         browser.look(Reader { width, dark, ..Reader::default() }).await;

@@ -1,0 +1,39 @@
+//! The path below which the pages are.
+
+use std::fmt;
+
+use nuncio_engine::ports::Entropy;
+use nuncio_engine::ports::entropy::random_name;
+
+/// A path that cannot be guessed, such as `/7k2m…`. Browsers send cookies to every port of a host, so the cookie of the
+/// pages is limited to this path: another web server on the same host is never sent it.
+#[derive(Clone, PartialEq, Eq)]
+pub struct PagesPath(String);
+
+impl PagesPath {
+    /// A new random path.
+    #[must_use]
+    pub fn random(entropy: &dyn Entropy) -> Self {
+        Self(format!("/{}", random_name(entropy, "")))
+    }
+
+    /// Reads a path that [`PagesPath::random`] made.
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        let name = text.strip_prefix('/')?;
+        let valid = name.len() == 26 && name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
+        valid.then(|| Self(text.to_owned()))
+    }
+
+    /// The path, beginning with a slash and without one at its end.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl fmt::Debug for PagesPath {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("PagesPath")
+    }
+}
