@@ -38,8 +38,9 @@ const ANP: (&str, &str) = ("anp", "1.0.7");
 /// Another D-Bus library, which ours is tried against.
 const DBUS_FAST: (&str, &str) = ("dbus-fast", "5.2.0");
 
-/// The parts of a desktop that a device is tried on: a bus, a screen, a clipboard, and somebody who shows notices.
-const DESKTOP: [&str; 4] = ["dbus-daemon", "Xvfb", "xclip", "dunst"];
+/// The parts of a desktop that a device is tried on: a bus, a screen, a clipboard, a keyring, and a
+/// program that shows notices.
+const DESKTOP: [&str; 5] = ["dbus-daemon", "Xvfb", "xclip", "dunst", "gnome-keyring-daemon"];
 
 /// The reference server's program below `tools`, installed when it is not there.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
@@ -138,7 +139,7 @@ pub(crate) fn dbus_python(tools: &Path) -> anyhow::Result<PathBuf> {
 /// Finds the parts of a desktop, or installs them.
 pub(crate) fn desktop() -> anyhow::Result<()> {
     if !DESKTOP.iter().all(|program| found(program).is_some()) {
-        apt_install(&["dbus", "xvfb", "xclip", "dunst"])?;
+        apt_install(&["dbus", "xvfb", "xclip", "dunst", "gnome-keyring"])?;
     }
     Ok(())
 }

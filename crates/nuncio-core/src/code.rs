@@ -263,6 +263,8 @@ codes! {
     DataDirInUse = "data_dir_in_use",
     /// The data directory or a file in it cannot be used.
     DataDirUnusable = "data_dir_unusable",
+    /// The key that opens a device's stored data is missing or wrong.
+    StorageLocked = "storage_locked",
     /// The address to listen on cannot be used.
     ListenFailed = "listen_failed",
     /// Keys are needed to listen beyond loopback.

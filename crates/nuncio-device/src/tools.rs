@@ -11,7 +11,7 @@ use nuncio_core::ids::{AgentId, ScopeId, ToolName};
 use serde_json::Value;
 
 mod confine;
-mod dbus;
+pub(crate) mod dbus;
 mod desktop;
 mod files;
 mod own;

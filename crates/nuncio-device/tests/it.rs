@@ -10,6 +10,8 @@ mod devices;
 mod disk;
 #[path = "it/holes.rs"]
 mod holes;
+#[path = "it/keyring.rs"]
+mod keyring;
 #[path = "it/once.rs"]
 mod once;
 #[path = "it/pages_agents.rs"]

@@ -9,12 +9,26 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use nuncio_identity::seal::{Change, Keep, KeepError};
+use nuncio_identity::seal::{Change, Keep, KeepError, StorageKey};
 use rusqlite::{Connection, OptionalExtension as _, params};
+
+/// The file's `user_version` while its values are stored as they are.
+const PLAIN: i64 = 0;
+/// All values are sealed, and free pages or the write-ahead file may still hold values from before.
+const SEALED_UNCLEANED: i64 = 1;
+/// All values are sealed, and nothing is left from before.
+const SEALED: i64 = 2;
+
+/// The record by which a wrong key is noticed.
+const CHECK: &str = "storage-check";
 
 /// A file of records.
 pub struct Cabinet {
     connection: Mutex<Connection>,
+    /// The file's `user_version`.
+    version: i64,
+    /// Seals values; names are stored as they are.
+    key: Option<StorageKey>,
 }
 
 impl Cabinet {
@@ -44,7 +58,65 @@ impl Cabinet {
             )?;
             Ok(connection)
         };
-        Ok(Self { connection: Mutex::new(open().map_err(|why| unusable(&why))?) })
+        let connection = open().map_err(|why| unusable(&why))?;
+        let version = version(&connection)?;
+        Ok(Self { connection: Mutex::new(connection), version, key: None })
+    }
+
+    /// Whether its values are sealed.
+    #[must_use]
+    pub const fn is_sealed(&self) -> bool {
+        self.version != PLAIN
+    }
+
+    /// Seals and opens values with this key from now on. Values that are not sealed yet are sealed now, and what was
+    /// there before is removed from the file and from its write-ahead file.
+    ///
+    /// # Errors
+    /// The file was sealed with another key, or cannot be written.
+    pub fn seal_with(mut self, key: StorageKey) -> Result<Self, KeepError> {
+        let mut connection = self.connection()?;
+        match self.version {
+            PLAIN => seal_values(&mut connection, &key)?,
+            SEALED_UNCLEANED | SEALED => {
+                let sql = "SELECT value FROM storage_check";
+                let check: Vec<u8> = connection.query_row(sql, [], |row| row.get(0)).map_err(failed)?;
+                if key.open(CHECK, check).is_none() {
+                    return Err(KeepError("the records are sealed with another key".to_owned()));
+                }
+            }
+            newer => return Err(KeepError(format!("its format {newer} is of a newer version of Nuncio"))),
+        }
+        if self.version != SEALED {
+            clean(&connection)?;
+        }
+        drop(connection);
+        (self.version, self.key) = (SEALED, Some(key));
+        Ok(self)
+    }
+
+    fn sealed(&self, name: &str, value: Vec<u8>) -> Vec<u8> {
+        match &self.key {
+            Some(key) => key.seal(name, &value),
+            None => value,
+        }
+    }
+
+    fn opened(&self, name: &str, value: Vec<u8>) -> Result<Vec<u8>, KeepError> {
+        let damaged = || KeepError(format!("the record {name:?} is damaged"));
+        match &self.key {
+            Some(key) => key.open(name, value).ok_or_else(damaged),
+            None => Ok(value),
+        }
+    }
+
+    /// The connection, to read and write records with.
+    fn records(&self) -> Result<MutexGuard<'_, Connection>, KeepError> {
+        let connection = self.connection()?;
+        if self.key.is_none() && self.is_sealed() {
+            return Err(KeepError("the records are sealed, and no key was given".to_owned()));
+        }
+        Ok(connection)
     }
 
     fn connection(&self) -> Result<MutexGuard<'_, Connection>, KeepError> {
@@ -63,21 +135,66 @@ fn failed(error: rusqlite::Error) -> KeepError {
     KeepError(error.to_string())
 }
 
+fn version(connection: &Connection) -> Result<i64, KeepError> {
+    connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(failed)
+}
+
+/// Seals every value, all or none.
+fn seal_values(connection: &mut Connection, key: &StorageKey) -> Result<(), KeepError> {
+    let transaction = connection.transaction().map_err(failed)?;
+    let names: Vec<String> = {
+        let mut query = transaction.prepare("SELECT name FROM records").map_err(failed)?;
+        let names = query.query_map([], |row| row.get(0)).map_err(failed)?;
+        names.collect::<rusqlite::Result<_>>().map_err(failed)?
+    };
+    for name in names {
+        let sql = "SELECT value FROM records WHERE name = ?1";
+        let value: Vec<u8> = transaction.query_row(sql, [&name], |row| row.get(0)).map_err(failed)?;
+        let sql = "UPDATE records SET value = ?2 WHERE name = ?1";
+        transaction.execute(sql, params![name, key.seal(&name, &value)]).map_err(failed)?;
+    }
+    transaction
+        .execute_batch(
+            "CREATE TABLE storage_check (id INTEGER PRIMARY KEY CHECK (id = 1), value BLOB NOT NULL) STRICT;",
+        )
+        .map_err(failed)?;
+    let sql = "INSERT INTO storage_check (id, value) VALUES (1, ?1)";
+    transaction.execute(sql, [key.seal(CHECK, b"")]).map_err(failed)?;
+    transaction.pragma_update(None, "user_version", SEALED_UNCLEANED).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+/// Rewrites the file without its free pages, and empties the write-ahead file.
+fn clean(connection: &Connection) -> Result<(), KeepError> {
+    connection.execute_batch("VACUUM").map_err(failed)?;
+    checkpoint(connection)?;
+    connection.pragma_update(None, "user_version", SEALED).map_err(failed)
+}
+
+fn checkpoint(connection: &Connection) -> Result<(), KeepError> {
+    let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0)).map_err(failed)?;
+    match busy {
+        0 => Ok(()),
+        _ => Err(KeepError("the write-ahead file cannot be emptied: another process reads it".to_owned())),
+    }
+}
+
 impl Keep for Cabinet {
     fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError> {
-        let connection = self.connection()?;
+        let connection = self.records()?;
         let mut query = connection.prepare_cached("SELECT value FROM records WHERE name = ?1").map_err(failed)?;
-        query.query_row([name], |row| row.get(0)).optional().map_err(failed)
+        let value = query.query_row([name], |row| row.get(0)).optional().map_err(failed)?;
+        value.map(|value| self.opened(name, value)).transpose()
     }
 
     fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
-        let mut connection = self.connection()?;
+        let mut connection = self.records()?;
         let transaction = connection.transaction().map_err(failed)?;
         for (name, value) in changes {
             let done = match value {
                 Some(value) => transaction
                     .prepare_cached("INSERT OR REPLACE INTO records (name, value) VALUES (?1, ?2)")
-                    .and_then(|mut insert| insert.execute(params![name, value])),
+                    .and_then(|mut insert| insert.execute(params![name, self.sealed(&name, value)])),
                 None => transaction
                     .prepare_cached("DELETE FROM records WHERE name = ?1")
                     .and_then(|mut delete| delete.execute([name])),
@@ -88,7 +205,7 @@ impl Keep for Cabinet {
     }
 
     fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
-        let connection = self.connection()?;
+        let connection = self.records()?;
         let sql = "SELECT name FROM records WHERE name >= ?1 ORDER BY name";
         let mut query = connection.prepare_cached(sql).map_err(failed)?;
         let names = query.query_map([prefix], |row| row.get::<_, String>(0)).map_err(failed)?;
@@ -104,7 +221,7 @@ impl Keep for Cabinet {
     }
 
     fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError> {
-        let connection = self.connection()?;
+        let connection = self.records()?;
         let sql = "SELECT name, value FROM records WHERE name >= ?1 ORDER BY name";
         let mut query = connection.prepare_cached(sql).map_err(failed)?;
         let mut rows = query.query([prefix]).map_err(failed)?;
@@ -114,7 +231,8 @@ impl Keep for Cabinet {
             if !name.starts_with(prefix) {
                 break;
             }
-            found.push((name, row.get(1).map_err(failed)?));
+            let value = self.opened(&name, row.get(1).map_err(failed)?)?;
+            found.push((name, value));
         }
         Ok(found)
     }
@@ -122,6 +240,8 @@ impl Keep for Cabinet {
 
 #[cfg(test)]
 mod tests {
+    use nuncio_identity::seal::{KeySource, WrappedStorageKey, WrappingKey};
+
     use super::*;
 
     #[test]
@@ -146,5 +266,75 @@ mod tests {
         let all = cabinet.all("a/").unwrap();
         assert_eq!(all, [("a/1".to_owned(), b"three".to_vec()), ("a/2".to_owned(), b"two".to_vec())]);
         assert_eq!(cabinet.all("c").unwrap(), []);
+    }
+
+    /// The bytes of all files in a folder.
+    fn bytes_in(folder: &Path) -> Vec<u8> {
+        let files = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        files.flat_map(|file| std::fs::read(file).unwrap()).collect()
+    }
+
+    fn holds(folder: &Path, text: &str) -> bool {
+        bytes_in(folder).windows(text.len()).any(|window| window == text.as_bytes())
+    }
+
+    fn save(cabinet: &Cabinet, name: &str, value: &str) {
+        cabinet.save(vec![(name.to_owned(), Some(value.as_bytes().to_vec()))]).unwrap();
+    }
+
+    #[test]
+    fn plain_file_is_sealed_and_no_plain_value_stays_on_disk() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.db");
+        // Enough that some values are in the file and some in the write-ahead file, and that pages were freed.
+        let plain = Cabinet::open(&path).unwrap();
+        for number in 0..400 {
+            save(&plain, &format!("talk/{number:03}"), &format!("plain {number} {}", "x".repeat(5000)));
+        }
+        for number in 0..100 {
+            plain.save(vec![(format!("talk/{number:03}"), None)]).unwrap();
+        }
+        assert!(holds(folder.path(), "plain 399") && !plain.is_sealed());
+        let (key, again) = (StorageKey::random(), StorageKey::random());
+        let sealed = plain.seal_with(key).unwrap();
+        assert!(!holds(folder.path(), "plain "), "while it is open");
+        assert!(sealed.is_sealed());
+        assert_eq!(sealed.names("talk/").unwrap().len(), 300);
+        assert!(sealed.load("talk/399").unwrap().unwrap().starts_with(b"plain 399 "));
+        save(&sealed, "talk/400", "plain 400");
+        assert_eq!(sealed.all("talk/400").unwrap(), [("talk/400".to_owned(), b"plain 400".to_vec())]);
+        assert!(!holds(folder.path(), "plain "), "in the write-ahead file");
+        drop(sealed);
+        assert!(!holds(folder.path(), "plain "), "after it was closed");
+
+        let unopened = Cabinet::open(&path).unwrap();
+        assert!(unopened.load("talk/400").is_err() && unopened.names("").is_err(), "without the key");
+        assert!(unopened.save(vec![("talk/400".to_owned(), None)]).is_err());
+        assert!(unopened.seal_with(again).unwrap_err().0.contains("another key"));
+    }
+
+    #[test]
+    fn sealing_that_was_interrupted_before_cleaning_is_finished_at_the_next_start() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("keys.db");
+        let by = WrappingKey::random();
+        let key = StorageKey::random();
+        let wrapped = WrappedStorageKey::new(&key, &by, KeySource::File { path: "/a".into() });
+        {
+            let plain = Cabinet::open(&path).unwrap();
+            save(&plain, "talk/1", "plain words");
+            seal_values(&mut plain.connection().unwrap(), &key).unwrap();
+        }
+        let cabinet = Cabinet::open(&path).unwrap();
+        assert_eq!(cabinet.version, SEALED_UNCLEANED);
+        let cabinet = cabinet.seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap();
+        assert_eq!(version(&cabinet.connection().unwrap()).unwrap(), SEALED);
+        assert_eq!(cabinet.load("talk/1").unwrap().unwrap(), b"plain words");
+        assert!(!holds(folder.path(), "plain words"));
+        let newer = SEALED + 1;
+        cabinet.connection().unwrap().pragma_update(None, "user_version", newer).unwrap();
+        drop(cabinet);
+        let newer = Cabinet::open(&path).unwrap().seal_with(wrapped.unwrap_with(&by).unwrap()).unwrap_err();
+        assert!(newer.0.contains("newer version"), "{newer}");
     }
 }

@@ -10,7 +10,7 @@ mod device;
 mod diff;
 mod skills;
 
-pub(crate) use device::{Device, DeviceHome};
+pub(crate) use device::{Device, DeviceHome, PassphraseFrom, StorageSource};
 pub(crate) use diff::Diff;
 pub(crate) use skills::{Discover, DocumentKind, Invoke, Negotiate, Proof, Reach, Show, Validate, Who};
 

@@ -1,5 +1,5 @@
 //! A small client of D-Bus: calls a service, and hears what it says. A library for that would bring nineteen crates
-//! for three calls.
+//! for a few calls.
 //!
 //! Protocol: <https://dbus.freedesktop.org/doc/dbus-specification.html>
 
@@ -11,7 +11,7 @@ use tokio::net::UnixStream;
 
 mod wire;
 
-pub(super) use wire::Arg;
+pub(crate) use wire::{Arg, Secret};
 use wire::{Kind, Message};
 
 /// How large a message may be.
@@ -23,7 +23,7 @@ const MAX_LINE: u64 = 512;
 
 /// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(super) enum BusError {
+pub(crate) enum BusError {
     /// Nobody can be spoken to there.
     #[error("the bus cannot be used: {0}")]
     Closed(String),
@@ -51,15 +51,15 @@ impl From<io::Error> for BusError {
 
 /// Somebody on the bus: a service, an object of it, and the interface that is spoken there.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Object<'a> {
-    pub(super) service: &'static str,
-    pub(super) path: &'a str,
-    pub(super) interface: &'static str,
+pub(crate) struct Object<'a> {
+    pub(crate) service: &'static str,
+    pub(crate) path: &'a str,
+    pub(crate) interface: &'static str,
 }
 
 /// A connection to a bus.
 #[derive(Debug)]
-pub(super) struct Bus {
+pub(crate) struct Bus {
     stream: BufReader<UnixStream>,
     serial: u32,
     signals: VecDeque<Message>,
@@ -67,7 +67,7 @@ pub(super) struct Bus {
 
 impl Bus {
     /// Connects to the first place of an address that answers.
-    pub(super) async fn open(address: &str) -> Result<Self, BusError> {
+    pub(crate) async fn open(address: &str) -> Result<Self, BusError> {
         let mut last = BusError::Closed(format!("{address:?} names no socket of this machine"));
         for place in address.split(';').filter_map(socket) {
             match UnixStream::connect(&place).await {
@@ -95,7 +95,7 @@ impl Bus {
     }
 
     /// Calls a method and waits for the answer.
-    pub(super) async fn call(
+    pub(crate) async fn call(
         &mut self,
         object: Object<'_>,
         method: &str,
@@ -124,7 +124,7 @@ impl Bus {
     }
 
     /// Reads one property.
-    pub(super) async fn property(&mut self, object: Object<'_>, name: &str) -> Result<Arg, BusError> {
+    pub(crate) async fn property(&mut self, object: Object<'_>, name: &str) -> Result<Arg, BusError> {
         let body = vec![Arg::text(object.interface), Arg::text(name)];
         match self.call(Object { interface: PROPERTIES, ..object }, "Get", body).await?.pop() {
             Some(Arg::Variant(value)) => Ok(*value),
@@ -133,20 +133,20 @@ impl Bus {
     }
 
     /// Sets one property.
-    pub(super) async fn set(&mut self, object: Object<'_>, name: &str, value: Arg) -> Result<(), BusError> {
+    pub(crate) async fn set(&mut self, object: Object<'_>, name: &str, value: Arg) -> Result<(), BusError> {
         let body = vec![Arg::text(object.interface), Arg::text(name), Arg::variant(value)];
         self.call(Object { interface: PROPERTIES, ..object }, "Set", body).await.map(drop)
     }
 
     /// Asks to hear what an object says.
-    pub(super) async fn listen(&mut self, object: Object<'_>) -> Result<(), BusError> {
+    pub(crate) async fn listen(&mut self, object: Object<'_>) -> Result<(), BusError> {
         let Object { service, path, interface } = object;
         let rule = format!("type='signal',sender='{service}',path='{path}',interface='{interface}'");
         self.call(DAEMON, "AddMatch", vec![Arg::Text(rule)]).await.map(drop)
     }
 
     /// Waits until an object says that.
-    pub(super) async fn hear(&mut self, object: Object<'_>, member: &str) -> Result<Vec<Arg>, BusError> {
+    pub(crate) async fn hear(&mut self, object: Object<'_>, member: &str) -> Result<Vec<Arg>, BusError> {
         loop {
             let message = match self.signals.pop_front() {
                 Some(kept) => kept,

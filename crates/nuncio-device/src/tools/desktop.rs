@@ -52,7 +52,7 @@ impl Desktop {
     }
 
     /// The address of the person's own bus.
-    fn session_bus(&self) -> Option<String> {
+    pub(crate) fn session_bus(&self) -> Option<String> {
         let beside = || {
             let socket = Path::new(self.0.get("XDG_RUNTIME_DIR")?).join("bus");
             Some(format!("unix:path={}", socket.to_str().filter(|_| socket.exists())?))

@@ -25,7 +25,7 @@ const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus C
 </busconfig>"#;
 
 /// A process that ends with the test.
-struct Running(Child);
+pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
     /// Starts it, and waits for the first line it says.
@@ -47,14 +47,14 @@ impl Drop for Running {
 }
 
 /// A bus of its own.
-struct Bus {
+pub(crate) struct Bus {
     _process: Running,
-    address: String,
-    folder: tempfile::TempDir,
+    pub(crate) address: String,
+    pub(crate) folder: tempfile::TempDir,
 }
 
 impl Bus {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("bus.conf");
         std::fs::write(&file, BUS.replace("FOLDER", folder.path().to_str().unwrap())).unwrap();
@@ -64,7 +64,7 @@ impl Bus {
         Self { _process: process, address, folder }
     }
 
-    fn desktop(&self, more: &[(&str, &str)]) -> Desktop {
+    pub(crate) fn desktop(&self, more: &[(&str, &str)]) -> Desktop {
         let variables = [("DBUS_SESSION_BUS_ADDRESS", self.address.as_str())];
         let variables = variables.iter().chain(more);
         Desktop::new(variables.map(|(name, value)| ((*name).to_owned(), OsString::from(value))))

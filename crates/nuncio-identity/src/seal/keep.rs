@@ -6,8 +6,8 @@ use std::sync::Mutex;
 
 /// What a party keeps, durable. One party uses it at a time.
 ///
-/// The first record is the key that seals the others, so whoever reads everything here reads everything the party
-/// reads: a file must be of mode 0600. An older copy must never be put back, since keys of a ratchet would be used
+/// The first record is the key that seals the party's others, so whoever reads everything here reads everything the
+/// party reads: a file must be of mode 0600, and a device's is sealed under a [`StorageKey`](super::StorageKey). An older copy must never be put back, since keys of a ratchet would be used
 /// twice; what survives a lost disk is a [`backup`](super::backup).
 pub trait Keep: fmt::Debug + Send + Sync {
     /// What was last saved under a name.

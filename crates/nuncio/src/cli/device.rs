@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, ValueEnum};
 use url::Url;
 
 /// Where a device lives.
@@ -14,6 +14,23 @@ pub(crate) struct DeviceHome {
     /// Believe these certificate authorities too (PEM)
     #[arg(long, value_name = "FILE", env = "NUNCIO_EXTRA_CA")]
     pub(crate) extra_ca: Option<PathBuf>,
+    /// The file with the key of the stored data, if it was moved
+    #[arg(long, value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_KEY")]
+    pub(crate) storage_key: Option<PathBuf>,
+    /// Read the passphrase of the stored data from a file's first line, rather than here
+    #[arg(long = "storage-passphrase-file", value_name = "FILE", env = "NUNCIO_DEVICE_STORAGE_PASSPHRASE_FILE")]
+    pub(crate) storage_passphrase: Option<PathBuf>,
+}
+
+/// Where the key comes from that seals the stored data of a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum StorageSource {
+    /// The system's keyring (Secret Service)
+    Keyring,
+    /// A passphrase, asked for whenever the device is opened
+    Passphrase,
+    /// A file of its own
+    File,
 }
 
 /// Where a passphrase comes from.
@@ -173,6 +190,19 @@ pub(crate) enum Device {
     },
     /// Say a fresh link to the pages of the device that runs
     Open {
+        #[command(flatten)]
+        home: DeviceHome,
+    },
+    /// Show or change where the key comes from that seals the stored data
+    Storage {
+        /// The new source; without it nothing is changed
+        #[arg(value_enum)]
+        source: Option<StorageSource>,
+        /// With `file`: where to write the new key [default: beside the device's folder]
+        #[arg(long, value_name = "FILE")]
+        key_file: Option<PathBuf>,
+        #[command(flatten)]
+        passphrase: PassphraseFrom,
         #[command(flatten)]
         home: DeviceHome,
     },

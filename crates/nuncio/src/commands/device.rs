@@ -33,6 +33,7 @@ mod own;
 mod pages;
 mod passphrase;
 mod socket;
+mod storage;
 mod terminal;
 
 use home::{folder_of, opened, prepare_folder, tools_of};
@@ -82,6 +83,9 @@ pub(crate) async fn run(command: Command, json: bool) -> anyhow::Result<()> {
             show(json, &answer, |answer| println!("{}", cell(&answer["url"])));
             Ok(())
         }
+        Command::Storage { source, key_file, passphrase, home } => {
+            storage::storage(&home, source, key_file, &passphrase, json).await
+        }
         Command::Status { home } => log::status(&home, json).await,
     }
 }
@@ -118,12 +122,15 @@ fn came_in(home: &DeviceHome, device: &Device, number: Option<String>, json: boo
     let mut answer = json!({
         "person": identity.person, "device": identity.device, "url": identity.url, "home": folder,
     });
+    let (sealed_by, value) = storage::describe(&folder_of(home)?);
+    answer["sealed_by"] = value;
     if let Some(number) = &number {
         answer["number"] = number.as_str().into();
     }
     show(json, &answer, |answer| {
         println!("This is {}, a device of {}.", cell(&answer["device"]).bold(), cell(&answer["person"]).bold());
         eprintln!("{} {folder}", "Its keys are in".dimmed());
+        eprintln!("{} {sealed_by}.", "They are sealed with".dimmed());
         if let Some(number) = number {
             eprintln!("{} {}", "Compare on the device that invited it:".dimmed(), number.bold());
         }
@@ -179,8 +186,9 @@ async fn serve(
     let orders = socket::listen(&folder_of(home)?, Desk { device: device.clone(), opener: opener.clone() })?;
     let identity = device.identity();
     let link = opener.as_ref().map(Opener::link);
+    let (sealed_by, value) = storage::describe(&folder_of(home)?);
     let answer = json!({
-        "url": identity.url, "person": identity.person, "device": identity.device, "pages": link,
+        "url": identity.url, "person": identity.person, "device": identity.device, "pages": link, "sealed_by": value,
     });
     show(json, &answer, |answer| {
         let of = cell(&answer["person"]);
@@ -188,6 +196,7 @@ async fn serve(
         if let Some(link) = &link {
             println!("Its pages open here, once: {}", link.cyan());
         }
+        println!("Its stored data is sealed with {sealed_by}.");
     });
     let stop = CancellationToken::new();
     let watching = tokio::spawn(asked_again(device.clone()));

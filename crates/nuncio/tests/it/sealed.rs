@@ -26,6 +26,8 @@ mod consent;
 mod device;
 #[path = "device_beside.rs"]
 mod device_beside;
+#[path = "device_storage.rs"]
+mod device_storage;
 #[path = "device_tools.rs"]
 mod device_tools;
 #[path = "sealed/devices.rs"]

@@ -4,12 +4,14 @@
 
 /// The byte order of this machine, as a message names it.
 const ORDER: u8 = if cfg!(target_endian = "little") { b'l' } else { b'B' };
+/// The signature of [`Arg::Secret`].
+const SECRET: &str = "(oayays)";
 /// How deep variants may lie in each other.
 const MAX_DEPTH: usize = 8;
 
 /// A value.
 #[derive(Debug, Clone, PartialEq)]
-pub(in crate::tools) enum Arg {
+pub(crate) enum Arg {
     /// `b`
     Bool(bool),
     /// `i`
@@ -26,18 +28,39 @@ pub(in crate::tools) enum Arg {
     Signature(String),
     /// `as`
     Texts(Vec<String>),
+    /// `ao`
+    Paths(Vec<String>),
+    /// `a{ss}`
+    TextMap(Vec<(String, String)>),
+    /// `(oayays)`
+    Secret(Secret),
     /// `a{sv}`
     Map(Vec<(String, Arg)>),
     /// `v`
     Variant(Box<Arg>),
 }
 
+/// A secret of the Secret Service, as a plain session carries it.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Secret {
+    /// The session.
+    pub(crate) session: String,
+    /// The secret itself.
+    pub(crate) value: Vec<u8>,
+}
+
+impl std::fmt::Debug for Secret {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Secret")
+    }
+}
+
 impl Arg {
-    pub(in crate::tools) fn text(text: impl Into<String>) -> Self {
+    pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    pub(in crate::tools) fn variant(inner: Self) -> Self {
+    pub(crate) fn variant(inner: Self) -> Self {
         Self::Variant(Box::new(inner))
     }
 
@@ -51,6 +74,9 @@ impl Arg {
             Self::Path(_) => "o",
             Self::Signature(_) => "g",
             Self::Texts(_) => "as",
+            Self::Paths(_) => "ao",
+            Self::TextMap(_) => "a{ss}",
+            Self::Secret(_) => SECRET,
             Self::Map(_) => "a{sv}",
             Self::Variant(_) => "v",
         }
@@ -225,7 +251,23 @@ impl Writer {
             }
             Arg::Text(text) | Arg::Path(text) => self.text(text),
             Arg::Signature(text) => self.signature(text),
-            Arg::Texts(texts) => self.array(4, |inner| texts.iter().for_each(|text| inner.text(text))),
+            Arg::Texts(texts) | Arg::Paths(texts) => {
+                self.array(4, |inner| texts.iter().for_each(|text| inner.text(text)));
+            }
+            Arg::TextMap(entries) => self.array(8, |inner| {
+                for (name, value) in entries {
+                    inner.pad(8);
+                    inner.text(name);
+                    inner.text(value);
+                }
+            }),
+            Arg::Secret(secret) => {
+                self.pad(8);
+                self.text(&secret.session);
+                self.array(1, |_| ());
+                self.array(1, |inner| inner.0.extend(&secret.value));
+                self.text("application/octet-stream");
+            }
             Arg::Map(entries) => self.array(8, |inner| {
                 for (name, value) in entries {
                     inner.pad(8);
@@ -302,12 +344,28 @@ impl Reader<'_> {
     /// The value that a signature begins with, and the rest of the signature.
     fn arg<'s>(&mut self, signature: &'s str, depth: usize) -> Option<(Arg, &'s str)> {
         if let Some(rest) = signature.strip_prefix("as") {
-            let end = self.array_end(4)?;
-            let mut texts = Vec::new();
+            return Some((Arg::Texts(self.texts()?), rest));
+        }
+        if let Some(rest) = signature.strip_prefix("ao") {
+            return Some((Arg::Paths(self.texts()?), rest));
+        }
+        if let Some(rest) = signature.strip_prefix("a{ss}") {
+            let end = self.array_end(8)?;
+            let mut entries = Vec::new();
             while self.at < end {
-                texts.push(self.text()?);
+                self.pad(8)?;
+                entries.push((self.text()?, self.text()?));
             }
-            return Some((Arg::Texts(texts), rest));
+            return Some((Arg::TextMap(entries), rest));
+        }
+        if let Some(rest) = signature.strip_prefix(SECRET) {
+            self.pad(8)?;
+            let session = self.text()?;
+            self.bytes()?;
+            let value = self.bytes()?;
+            // The content type; items of other applications may have any.
+            self.text()?;
+            return Some((Arg::Secret(Secret { session, value }), rest));
         }
         if let Some(rest) = signature.strip_prefix("a{sv}") {
             let end = self.array_end(8)?;
@@ -337,6 +395,20 @@ impl Reader<'_> {
             _ => return None,
         };
         Some((arg, rest))
+    }
+
+    fn texts(&mut self) -> Option<Vec<String>> {
+        let end = self.array_end(4)?;
+        let mut texts = Vec::new();
+        while self.at < end {
+            texts.push(self.text()?);
+        }
+        Some(texts)
+    }
+
+    fn bytes(&mut self) -> Option<Vec<u8>> {
+        let length = usize::try_from(self.u32()?).ok()?;
+        self.take(length).map(<[u8]>::to_vec)
     }
 
     fn inner(&mut self, depth: usize) -> Option<Arg> {
@@ -370,6 +442,11 @@ mod tests {
                 Arg::Texts(Vec::new()),
                 Arg::Map(Vec::new()),
                 Arg::Signature("a{sv}".to_owned()),
+                Arg::Paths(vec!["/a".to_owned(), "/b/c".to_owned()]),
+                Arg::TextMap(vec![("a".to_owned(), "b".to_owned()), (String::new(), "c".to_owned())]),
+                Arg::Bool(false),
+                Arg::Secret(Secret { session: "/s".to_owned(), value: vec![0, 1, 255] }),
+                Arg::variant(Arg::TextMap(Vec::new())),
             ],
             ..Message::call(7)
         }

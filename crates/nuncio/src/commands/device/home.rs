@@ -14,9 +14,8 @@ use nuncio_device::tools::{Clipboard, Desktop, Folders, GeoClue, Notify, Place, 
 use nuncio_device::{Device, DeviceConfig};
 use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
-use nuncio_store::Cabinet;
 
-use super::{mcp, told};
+use super::{mcp, storage, told};
 use crate::cli::DeviceHome;
 use crate::output::{WrongUsage, fault, word};
 
@@ -41,16 +40,10 @@ pub(super) fn prepare_folder(home: &DeviceHome) -> anyhow::Result<PathBuf> {
 }
 
 /// What a device there stands on.
-pub(super) fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
+pub(super) async fn config(home: &DeviceHome, tools: Tools, prompt: Arc<dyn Prompt>) -> anyhow::Result<DeviceConfig> {
     install_crypto();
     let folder = prepare_folder(home)?;
-    let keep = Cabinet::open(&folder.join("keys.db")).map_err(|why| match why.0.contains("locked") {
-        true => {
-            let message = "another process uses this device: stop `nuncio device run` first";
-            fault(Code::DataDirInUse, format!("{}: {message}", folder.display()))
-        }
-        false => fault(Code::DataDirUnusable, why.0),
-    })?;
+    let keep = storage::open_records(home, &folder).await?;
     let roots = home.extra_ca.as_ref();
     let roots = roots.map(|file| std::fs::read(file).with_context(|| format!("{} cannot be read", file.display())));
     let fetch =
@@ -127,8 +120,10 @@ pub(super) fn tools_of(home: &Path, folders: Vec<PathBuf>) -> anyhow::Result<Too
 
 /// Refuses to open a folder that has the device's keys in it, or is the device's own.
 fn apart(folder: &Path, home: &Path) -> anyhow::Result<()> {
+    let key_file = storage::key_file(home).and_then(|file| file.canonicalize().ok());
     let (Ok(real), Ok(home)) = (folder.canonicalize(), home.canonicalize()) else { return Ok(()) };
-    match home.starts_with(&real) || real.starts_with(&home) {
+    let holds_key = key_file.is_some_and(|file| file.starts_with(&real));
+    match holds_key || home.starts_with(&real) || real.starts_with(&home) {
         true => {
             let message = "holds this device's own keys: open folders beside them, or move the device with --home";
             Err(WrongUsage(format!("--folder: {} {message}", folder.display())).into())

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use super::home::folder_of;
 use super::orders::{Order, carry_out};
+use super::storage::describe;
 use super::written;
 use crate::cli::DeviceHome;
 use crate::commands::desk::show;
@@ -46,11 +47,14 @@ pub(super) async fn status(home: &DeviceHome, json: bool) -> anyhow::Result<()> 
     let mut answer = carry_out(home, Order::Status).await?;
     answer["home"] = folder_of(home)?.display().to_string().into();
     answer["programs"] = json!(confinement());
+    let (sealed_by, value) = describe(&folder_of(home)?);
+    answer["sealed_by"] = value;
     show(json, &answer, |answer| {
         for name in ["person", "device", "url", "home", "agents", "audit"] {
             println!("{:<10}{}", name.dimmed(), cell(&answer[name]));
         }
         println!("{:<10}{}", "programs".dimmed(), confinement());
+        println!("{:<10}{sealed_by}", "sealed by".dimmed());
     });
     Ok(())
 }

@@ -113,7 +113,7 @@ pub(super) async fn take<F: Future<Output = anyhow::Result<Option<Taken>>>>(
         let in_use = |error: &anyhow::Error| {
             error.downcast_ref::<StartError>().is_some_and(|error| error.code == Code::DataDirInUse)
         };
-        match config(home, tools.clone(), Arc::clone(&prompt)) {
+        match config(home, tools.clone(), Arc::clone(&prompt)).await {
             Err(error) if in_use(&error) => {
                 if let Some(taken) = or().await? {
                     return Ok(taken);

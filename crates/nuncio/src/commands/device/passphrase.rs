@@ -26,7 +26,7 @@ pub(super) enum Asked {
 /// Reads one: from the file that was named, from who types, or from what is piped in.
 pub(super) async fn read(file: Option<&Path>, asked: Asked) -> anyhow::Result<Passphrase> {
     if let Some(file) = file {
-        let unusable = |why| WrongUsage(format!("--passphrase-file {}: {why}", file.display()));
+        let unusable = |why| WrongUsage(format!("the passphrase file {}: {why}", file.display()));
         let mut text = String::new();
         let opened = std::fs::File::open(file).map_err(unusable)?;
         opened.take(MOST).read_to_string(&mut text).map_err(unusable)?;

@@ -1,0 +1,55 @@
+//! The system's keyring: a real GNOME Keyring on a bus of its own.
+
+use std::io::Write as _;
+use std::process::{Command, Stdio};
+
+use nuncio_device::tools::Desktop;
+use nuncio_device::{Keyring, KeyringError};
+use nuncio_testkit::eventually;
+
+use crate::tools_desktop::{Bus, Running};
+
+/// A keyring on that bus, unlocked.
+fn start_keyring(bus: &Bus) -> Running {
+    let mut daemon = Command::new("gnome-keyring-daemon");
+    daemon.args(["--foreground", "--components=secrets", "--unlock"]).env("DBUS_SESSION_BUS_ADDRESS", &bus.address);
+    daemon.env("HOME", bus.folder.path()).env("XDG_RUNTIME_DIR", bus.folder.path()).env_remove("XDG_DATA_HOME");
+    daemon.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = daemon.spawn().expect("gnome-keyring-daemon starts: run `cargo xtask test`, which installs it");
+    // It reads its password to the end of the input.
+    child.stdin.take().unwrap().write_all(b"a password").unwrap();
+    Running(child)
+}
+
+#[tokio::test]
+async fn secret_is_stored_found_again_and_deleted() {
+    let bus = Bus::start();
+    let desktop = bus.desktop(&[]);
+    let absent = Keyring::open(&desktop).await.unwrap_err();
+    assert!(matches!(absent, KeyringError::Absent(_)), "{absent:?}");
+
+    let _daemon = start_keyring(&bus);
+    let ready = async || {
+        let mut keyring = Keyring::open(&desktop).await.ok()?;
+        keyring.store("one", "A device", b"first").await.ok().map(|()| keyring)
+    };
+    let mut keyring = eventually("the keyring answers", ready).await;
+    keyring.store("two", "Another device", &[0, 255, 7]).await.unwrap();
+    keyring.store("one", "A device", b"second").await.unwrap();
+    drop(keyring);
+    // Another session, as after a restart.
+    let mut keyring = Keyring::open(&desktop).await.unwrap();
+    assert_eq!(keyring.load("one").await.unwrap().as_deref(), Some(&b"second"[..]));
+    assert_eq!(keyring.load("two").await.unwrap().as_deref(), Some(&[0, 255, 7][..]));
+    assert_eq!(keyring.load("three").await.unwrap(), None);
+    keyring.delete("one").await.unwrap();
+    keyring.delete("one").await.unwrap();
+    assert_eq!(keyring.load("one").await.unwrap(), None);
+    assert_eq!(keyring.load("two").await.unwrap().as_deref(), Some(&[0, 255, 7][..]));
+}
+
+#[tokio::test]
+async fn keyring_is_absent_without_a_session_bus() {
+    let absent = Keyring::open(&Desktop::default()).await.unwrap_err();
+    assert!(matches!(absent, KeyringError::Absent(_)), "{absent:?}");
+}

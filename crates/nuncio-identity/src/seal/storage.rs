@@ -1,0 +1,219 @@
+//! The key under which a device seals what it stores, and the file in which that key lies wrapped.
+//!
+//! Records are sealed under a [`StorageKey`]. It is random, and stored only wrapped under a [`WrappingKey`], which comes
+//! from one of the [`KeySource`]s: changing the source re-wraps one key and no record.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+use zeroize::Zeroizing;
+
+use super::backup::{Argon2Params, BackupError, SHORTEST, derive};
+use super::cipher::{self, NONCE, TAG};
+use crate::encoding::{base64url, base64url_exact};
+
+/// What a wrapped storage key is bound to.
+const WRAP_LABEL: &[u8] = b"nuncio/storage-key/v1";
+/// The length of a wrapped storage key, in bytes.
+const WRAPPED: usize = 32 + TAG + NONCE;
+/// The length of a salt, in bytes.
+const SALT: usize = 32;
+
+/// Seals records, each bound to its name.
+pub struct StorageKey(Zeroizing<[u8; 32]>);
+
+impl StorageKey {
+    /// A new random key.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(Zeroizing::new(cipher::random()))
+    }
+
+    /// Seals the record of that name.
+    #[must_use]
+    pub fn seal(&self, name: &str, value: &[u8]) -> Vec<u8> {
+        seal(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), value)
+    }
+
+    /// Opens the record of that name; none when the key is another, or the record was changed or moved.
+    #[must_use]
+    pub fn open(&self, name: &str, sealed: Vec<u8>) -> Option<Vec<u8>> {
+        open(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), sealed)
+    }
+}
+
+impl fmt::Debug for StorageKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("StorageKey")
+    }
+}
+
+/// Wraps a [`StorageKey`]; it is kept apart from the records.
+pub struct WrappingKey(Zeroizing<[u8; 32]>);
+
+impl WrappingKey {
+    /// A new random key, for a keyring or a file.
+    #[must_use]
+    pub fn random() -> Self {
+        Self(Zeroizing::new(cipher::random()))
+    }
+
+    /// As text, for a keyring or a file.
+    #[must_use]
+    pub fn to_text(&self) -> Zeroizing<String> {
+        Zeroizing::new(base64url(self.0.as_slice()))
+    }
+
+    /// Reads [`WrappingKey::to_text`].
+    #[must_use]
+    pub fn parse(text: &str) -> Option<Self> {
+        base64url_exact(text).map(|key| Self(Zeroizing::new(key)))
+    }
+
+    /// Derives a key from a new passphrase, with a new salt.
+    ///
+    /// # Errors
+    /// The passphrase is too short.
+    pub fn from_new_passphrase(passphrase: &str) -> Result<(Self, KeySource), BackupError> {
+        if passphrase.chars().count() < SHORTEST {
+            return Err(BackupError::Short);
+        }
+        let (salt, argon2) = (cipher::random::<SALT>(), Argon2Params::RECOMMENDED);
+        let key = derive(argon2, passphrase, &salt)?;
+        Ok((Self(key), KeySource::Passphrase { salt: base64url(&salt), argon2 }))
+    }
+
+    /// Derives the key of a passphrase that was set before.
+    ///
+    /// # Errors
+    /// The salt or the parameters are not valid.
+    pub fn from_passphrase(passphrase: &str, salt: &str, argon2: Argon2Params) -> Result<Self, BackupError> {
+        let salt = base64url_exact(salt).ok_or(BackupError::Damaged)?;
+        derive(argon2, passphrase, &salt).map(Self)
+    }
+}
+
+impl fmt::Debug for WrappingKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("WrappingKey")
+    }
+}
+
+/// Where the wrapping key comes from.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+pub enum KeySource {
+    /// The system's keyring.
+    Keyring {
+        /// The attribute by which the item is found.
+        id: String,
+    },
+    /// A passphrase, by Argon2id.
+    Passphrase {
+        /// 32 bytes, base64url.
+        salt: String,
+        /// Its cost.
+        argon2: Argon2Params,
+    },
+    /// A file of its own.
+    File {
+        /// Where it is.
+        path: PathBuf,
+    },
+}
+
+/// A storage key as it lies on disk, beside the records.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WrappedStorageKey {
+    /// The format, 1.
+    version: u32,
+    /// Where the key comes from that opens it.
+    pub source: KeySource,
+    /// The storage key, sealed; base64url.
+    wrapped: String,
+}
+
+impl WrappedStorageKey {
+    /// Wraps a storage key.
+    #[must_use]
+    pub fn new(key: &StorageKey, by: &WrappingKey, source: KeySource) -> Self {
+        Self { version: 1, source, wrapped: base64url(&seal(&by.0, WRAP_LABEL, key.0.as_slice())) }
+    }
+
+    /// The storage key; none when the wrapping key is another, or this was changed.
+    #[must_use]
+    pub fn unwrap_with(&self, by: &WrappingKey) -> Option<StorageKey> {
+        let wrapped: [u8; WRAPPED] = base64url_exact(&self.wrapped).filter(|_| self.version == 1)?;
+        let key = Zeroizing::new(open(&by.0, WRAP_LABEL, wrapped.to_vec())?);
+        <[u8; 32]>::try_from(key.as_slice()).ok().map(|key| StorageKey(Zeroizing::new(key)))
+    }
+}
+
+/// The ciphertext, its tag and the nonce, in this order.
+fn seal(key: &[u8; 32], aad: &[u8], value: &[u8]) -> Vec<u8> {
+    let nonce = cipher::random::<NONCE>();
+    let mut sealed = Vec::with_capacity(value.len() + TAG + NONCE);
+    sealed.extend_from_slice(value);
+    cipher::encrypt(key, nonce, aad, &mut sealed);
+    sealed.extend_from_slice(&nonce);
+    sealed
+}
+
+fn open(key: &[u8; 32], aad: &[u8], mut sealed: Vec<u8>) -> Option<Vec<u8>> {
+    let (text, nonce) = sealed.split_last_chunk_mut::<NONCE>()?;
+    let length = cipher::decrypt(key, *nonce, aad, text)?.len();
+    sealed.truncate(length);
+    Some(sealed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn record_opens_only_under_its_name_and_key() {
+        let (key, other) = (StorageKey::random(), StorageKey::random());
+        for value in [&b""[..], b"a secret"] {
+            let sealed = key.seal("talk/1", value);
+            assert_eq!(key.open("talk/1", sealed.clone()).as_deref(), Some(value));
+            assert_eq!(key.open("talk/2", sealed.clone()), None);
+            assert_eq!(other.open("talk/1", sealed.clone()), None);
+            for place in 0..sealed.len() {
+                let mut changed = sealed.clone();
+                changed[place] ^= 1;
+                assert_eq!(key.open("talk/1", changed), None);
+            }
+            assert_eq!(key.open("talk/1", sealed[..sealed.len().min(11)].to_vec()), None);
+        }
+        assert_ne!(key.seal("a", b"x"), key.seal("a", b"x"));
+    }
+
+    #[test]
+    fn storage_key_unwraps_with_the_same_passphrase_only() {
+        assert_eq!(WrappingKey::from_new_passphrase("too short").unwrap_err(), BackupError::Short);
+        let (by, source) = WrappingKey::from_new_passphrase("correct horse battery").unwrap();
+        let key = StorageKey::random();
+        let file = serde_json::to_string(&WrappedStorageKey::new(&key, &by, source)).unwrap();
+        let wrapped: WrappedStorageKey = serde_json::from_str(&file).unwrap();
+        let KeySource::Passphrase { salt, argon2 } = &wrapped.source else { panic!("{file}") };
+        let right = WrappingKey::from_passphrase("correct horse battery", salt, *argon2).unwrap();
+        let sealed = key.seal("a", b"x");
+        assert_eq!(wrapped.unwrap_with(&right).unwrap().open("a", sealed).unwrap(), b"x");
+        let wrong = WrappingKey::from_passphrase("another horse battery", salt, *argon2).unwrap();
+        assert!(wrapped.unwrap_with(&wrong).is_none());
+        assert_eq!(WrappingKey::from_passphrase("x", "no salt", *argon2).unwrap_err(), BackupError::Damaged);
+    }
+
+    #[test]
+    fn wrapping_key_is_read_from_its_text() {
+        let (by, key) = (WrappingKey::random(), StorageKey::random());
+        let read = WrappingKey::parse(&by.to_text()).unwrap();
+        let wrapped = WrappedStorageKey::new(&key, &by, KeySource::File { path: "/a".into() });
+        assert!(wrapped.unwrap_with(&read).is_some());
+        for wrong in ["", "AAAA", "not base64!"] {
+            assert!(WrappingKey::parse(wrong).is_none(), "{wrong}");
+        }
+    }
+}

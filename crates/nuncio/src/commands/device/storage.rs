@@ -1,0 +1,257 @@
+//! The key that seals what a device stores: where it comes from, and how that is changed.
+//!
+//! `storage-key.json` in the device's folder holds the key, wrapped under another one that is kept elsewhere: in the
+//! system's keyring, derived from a passphrase, or in a file of its own.
+
+use std::fs::{File, OpenOptions};
+use std::io::{IsTerminal as _, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+
+use anstream::{eprintln, println};
+use nuncio_core::Code;
+use nuncio_device::tools::Desktop;
+use nuncio_device::{Keyring, KeyringError};
+use nuncio_engine::ports::entropy::random_name;
+use nuncio_identity::seal::{KeySource, StorageKey, WrappedStorageKey, WrappingKey};
+use nuncio_server::SystemEntropy;
+use nuncio_store::Cabinet;
+use owo_colors::OwoColorize as _;
+use serde_json::{Value, json};
+
+use super::home::{prepare_folder, text_of, wrong};
+use super::orders::Passphrase;
+use super::passphrase::{self, Asked};
+use super::written;
+use crate::cli::{DeviceHome, PassphraseFrom, StorageSource};
+use crate::commands::desk::show;
+use crate::output::{WrongUsage, fault};
+
+/// The wrapped key, in the device's folder.
+const WRAPPED: &str = "storage-key.json";
+
+/// Opens the records of the device in a folder. Records that are not sealed yet are sealed now.
+pub(super) async fn open_records(home: &DeviceHome, folder: &Path) -> anyhow::Result<Cabinet> {
+    let (records, key, _) = open_with_key(home, folder).await?;
+    records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))
+}
+
+/// The records, which this process has for itself then, and their key.
+async fn open_with_key(home: &DeviceHome, folder: &Path) -> anyhow::Result<(Cabinet, StorageKey, WrappedStorageKey)> {
+    let file = folder.join("keys.db");
+    let records = Cabinet::open(&file).map_err(|why| match why.0.contains("locked") {
+        true => {
+            let message = "another process uses this device: stop `nuncio device run` first";
+            fault(Code::DataDirInUse, format!("{}: {message}", folder.display()))
+        }
+        false => fault(Code::DataDirUnusable, why.0),
+    })?;
+    let (key, wrapped) = match read_wrapped(folder)? {
+        Some(wrapped) => (unwrap(home, folder, &wrapped).await?, wrapped),
+        None if records.is_sealed() => {
+            let message = "is missing, and without it the stored data cannot be opened; put it back, or restore the \
+                           device from its backup in another folder";
+            return Err(locked(&folder.join(WRAPPED), message));
+        }
+        None => {
+            let key = StorageKey::random();
+            let (by, source) = default_source(folder).await?;
+            let wrapped = store_wrapped(folder, &key, &by, source)?;
+            (key, wrapped)
+        }
+    };
+    Ok((records, key, wrapped))
+}
+
+fn read_wrapped(folder: &Path) -> anyhow::Result<Option<WrappedStorageKey>> {
+    let file = folder.join(WRAPPED);
+    let Some(text) = text_of(&file)? else { return Ok(None) };
+    serde_json::from_str(&text).map(Some).map_err(|why| locked(&file, &format!("cannot be read: {why}")))
+}
+
+fn store_wrapped(
+    folder: &Path,
+    key: &StorageKey,
+    by: &WrappingKey,
+    source: KeySource,
+) -> anyhow::Result<WrappedStorageKey> {
+    let wrapped = WrappedStorageKey::new(key, by, source);
+    let file = folder.join(WRAPPED);
+    let write = || written(&file, &serde_json::to_string_pretty(&wrapped)?).and_then(|()| sync_folder(folder));
+    write().map_err(|why| wrong(&file, &why))?;
+    Ok(wrapped)
+}
+
+/// Where the key comes from when nobody chose: the keyring, where there is one, or else a file beside the folder.
+async fn default_source(folder: &Path) -> anyhow::Result<(WrappingKey, KeySource)> {
+    match store_in_keyring(folder).await {
+        Ok(stored) => return Ok(stored),
+        Err(KeyringError::Absent(_)) => {}
+        Err(error) => eprintln!("{} {error}; a key file is used instead", "The keyring is not used:".yellow()),
+    }
+    let folder = std::path::absolute(folder)?;
+    // The folder above may be another account's.
+    let stored = store_in_file(&key_file_beside(&folder)).or_else(|_| store_in_file(&folder.join("storage.key")));
+    stored.map_err(|why| wrong(&folder, &why))
+}
+
+async fn store_in_keyring(folder: &Path) -> Result<(WrappingKey, KeySource), KeyringError> {
+    let (by, id) = (WrappingKey::random(), random_name(&SystemEntropy, ""));
+    let label = format!("Nuncio device in {}", folder.display());
+    Keyring::open(&Desktop::here()).await?.store(&id, &label, by.to_text().as_bytes()).await?;
+    Ok((by, KeySource::Keyring { id }))
+}
+
+/// Writes a new key to a new file; one that exists is never replaced, since it may be the key of other data.
+fn store_in_file(path: &Path) -> std::io::Result<(WrappingKey, KeySource)> {
+    let by = WrappingKey::random();
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(by.to_text().as_bytes())?;
+    file.sync_all()?;
+    sync_folder(path.parent().unwrap_or(Path::new("/")))?;
+    Ok((by, KeySource::File { path: path.to_owned() }))
+}
+
+/// `~/.nuncio-device.key` for `~/.nuncio-device`; with a random part where that file exists.
+fn key_file_beside(folder: &Path) -> PathBuf {
+    let name = folder.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let beside = |name: String| folder.with_file_name(name);
+    let plain = beside(format!("{name}.key"));
+    match plain.exists() {
+        true => beside(format!("{name}-{}.key", &random_name(&SystemEntropy, "")[..6])),
+        false => plain,
+    }
+}
+
+fn sync_folder(folder: &Path) -> std::io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// Gets the wrapping key from where it is, and unwraps the storage key.
+async fn unwrap(home: &DeviceHome, folder: &Path, wrapped: &WrappedStorageKey) -> anyhow::Result<StorageKey> {
+    let file = folder.join(WRAPPED);
+    let (by, what) = match &wrapped.source {
+        KeySource::Keyring { id } => {
+            let failed = |error: KeyringError| locked(&file, &format!("the key is in the keyring: {error}"));
+            let mut keyring = Keyring::open(&Desktop::here()).await.map_err(failed)?;
+            let found = keyring.load(id).await.map_err(failed)?;
+            let text = found.and_then(|bytes| String::from_utf8(bytes).ok());
+            (text.and_then(|text| WrappingKey::parse(text.trim())), "the keyring has no valid key for it".to_owned())
+        }
+        KeySource::Passphrase { salt, argon2 } => {
+            let passphrase = read_passphrase(home, &file).await?;
+            let by = WrappingKey::from_passphrase(&passphrase.0, salt, *argon2);
+            (Some(by.map_err(|why| locked(&file, &why.to_string()))?), String::new())
+        }
+        KeySource::File { path } => {
+            let path = home.storage_key.as_ref().unwrap_or(path);
+            let missing =
+                format!("the key file {} is missing; put it back, or name it with --storage-key", path.display());
+            let text = text_of(path)?.ok_or_else(|| locked(&file, &missing))?;
+            (WrappingKey::parse(text.trim()), format!("{} is not a key file", path.display()))
+        }
+    };
+    let by = by.ok_or_else(|| locked(&file, &what))?;
+    let wrong_key = match &wrapped.source {
+        KeySource::Keyring { .. } => "the key in the keyring does not open it",
+        KeySource::Passphrase { .. } => "the passphrase does not open it",
+        KeySource::File { .. } => "the key file does not open it",
+    };
+    wrapped.unwrap_with(&by).ok_or_else(|| locked(&file, wrong_key))
+}
+
+/// Never from a pipe: commands read other passphrases there.
+async fn read_passphrase(home: &DeviceHome, file: &Path) -> anyhow::Result<Passphrase> {
+    if home.storage_passphrase.is_none() && !std::io::stdin().is_terminal() {
+        let message = "a passphrase opens the stored data: run this in a terminal, or name a file with \
+                       --storage-passphrase-file";
+        return Err(locked(file, message));
+    }
+    passphrase::read(home.storage_passphrase.as_deref(), Asked::Known).await
+}
+
+fn locked(file: &Path, why: &str) -> anyhow::Error {
+    fault(Code::StorageLocked, format!("{}: {why}", file.display()))
+}
+
+/// The key file of the device in a folder, if it has one.
+pub(super) fn key_file(folder: &Path) -> Option<PathBuf> {
+    match read_wrapped(folder).ok()??.source {
+        KeySource::File { path } => Some(path),
+        KeySource::Keyring { .. } | KeySource::Passphrase { .. } => None,
+    }
+}
+
+/// Where the key of the device in a folder comes from, for people and for programs.
+pub(super) fn describe(folder: &Path) -> (String, Value) {
+    match read_wrapped(folder).ok().flatten().map(|wrapped| wrapped.source) {
+        None => ("nothing yet".to_owned(), Value::Null),
+        Some(KeySource::Keyring { .. }) => ("a key in the system's keyring".to_owned(), json!({"source": "keyring"})),
+        Some(KeySource::Passphrase { .. }) => ("a passphrase".to_owned(), json!({"source": "passphrase"})),
+        Some(KeySource::File { path }) => {
+            let inside = std::path::absolute(folder).is_ok_and(|folder| path.starts_with(folder));
+            let note = if inside { ", in the same folder: whoever copies the folder can read it" } else { "" };
+            let text = format!("the key file {}{note}", path.display());
+            (text, json!({"source": "file", "path": path}))
+        }
+    }
+}
+
+/// `nuncio device storage [SOURCE]`
+pub(super) async fn storage(
+    home: &DeviceHome,
+    wanted: Option<StorageSource>,
+    key_file: Option<PathBuf>,
+    new_passphrase: &PassphraseFrom,
+    json: bool,
+) -> anyhow::Result<()> {
+    if let Some(wanted) = wanted {
+        change(home, wanted, key_file, new_passphrase).await?;
+    }
+    let (text, value) = describe(&super::folder_of(home)?);
+    show(json, &json!({"sealed_by": value}), |_| println!("The stored data is sealed with {}.", text.bold()));
+    Ok(())
+}
+
+/// Wraps the key under one from another source, and removes the one from before.
+async fn change(
+    home: &DeviceHome,
+    wanted: StorageSource,
+    key_file: Option<PathBuf>,
+    new_passphrase: &PassphraseFrom,
+) -> anyhow::Result<()> {
+    let folder = prepare_folder(home)?;
+    let (records, key, before) = open_with_key(home, &folder).await?;
+    let (by, source) = match wanted {
+        StorageSource::Keyring => {
+            store_in_keyring(&folder).await.map_err(|why| fault(Code::StorageLocked, why.to_string()))?
+        }
+        StorageSource::Passphrase => {
+            let passphrase = passphrase::read(new_passphrase.passphrase_file.as_deref(), Asked::New).await?;
+            WrappingKey::from_new_passphrase(&passphrase.0).map_err(|why| WrongUsage(why.to_string()))?
+        }
+        StorageSource::File => {
+            let folder = std::path::absolute(&folder)?;
+            let path = key_file.map_or_else(|| Ok(key_file_beside(&folder)), std::path::absolute)?;
+            store_in_file(&path).map_err(|why| wrong(&path, &why))?
+        }
+    };
+    store_wrapped(&folder, &key, &by, source)?;
+    records.seal_with(key).map_err(|why| fault(Code::DataDirUnusable, why.0))?;
+    let removed = match before.source {
+        KeySource::Passphrase { .. } => Ok(()),
+        KeySource::File { path } => match std::fs::remove_file(path) {
+            // It was moved, and named with --storage-key.
+            Err(why) if why.kind() == std::io::ErrorKind::NotFound => Ok(()),
+            removed => removed.map_err(|why| why.to_string()),
+        },
+        KeySource::Keyring { id } => match Keyring::open(&Desktop::here()).await {
+            Ok(mut keyring) => keyring.delete(&id).await.map_err(|why| why.to_string()),
+            Err(why) => Err(why.to_string()),
+        },
+    };
+    if let Err(why) = removed {
+        eprintln!("{} {why}", "The key from before could not be removed:".yellow());
+    }
+    Ok(())
+}
