@@ -103,7 +103,7 @@ impl DidPeer {
 }
 
 #[expect(clippy::disallowed_methods, reason = "an attacker has no Clock port")]
-fn now() -> Timestamp {
+pub(crate) fn now() -> Timestamp {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     Timestamp::from_millis(i64::try_from(since.as_millis()).unwrap_or(i64::MAX))
 }

@@ -5,6 +5,7 @@
 pub mod did_peer;
 pub mod server;
 
+mod device;
 mod identity;
 
 use std::path::PathBuf;
@@ -65,7 +66,7 @@ impl Target {
 /// All attacks, section by section.
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    let sections: &[&[Attack]] = &[identity::ATTACKS];
+    let sections: &[&[Attack]] = &[identity::ATTACKS, device::ATTACKS];
     sections.concat()
 }
 

@@ -202,6 +202,12 @@ impl Server {
         self.url().replace("http://localhost", "127.0.0.1")
     }
 
+    /// The home folder of its account.
+    #[must_use]
+    pub fn home(&self) -> &Path {
+        self.home.path()
+    }
+
     /// The data directory.
     #[must_use]
     pub fn data(&self) -> PathBuf {
@@ -296,7 +302,7 @@ impl Server {
         Ok(())
     }
 
-    fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
+    pub(crate) fn command<S: AsRef<OsStr>>(&self, arguments: &[S]) -> Command {
         let mut command = Command::new(&*self.options.binary);
         command.args(arguments).env_clear().current_dir(self.home.path()).env("HOME", self.home.path());
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
