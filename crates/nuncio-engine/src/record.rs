@@ -7,6 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 use serde::{Deserialize, Serialize};
+use tokio::sync::watch;
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -72,6 +73,12 @@ impl Engine {
     /// The store cannot be read.
     pub async fn audit_head(&self) -> Result<Head, EngineError> {
         Ok(self.store().audit_head().await?)
+    }
+
+    /// The number of the last record that this process has put on disk, as it grows.
+    #[must_use]
+    pub fn audit_growth(&self) -> watch::Receiver<u64> {
+        self.store().audit_growth()
     }
 
     /// The records after `seq`, at most `limit`.

@@ -12,6 +12,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::store::KeyRole;
+use nuncio_engine::record::AuditProof;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError};
 use nuncio_identity::Did;
@@ -412,9 +413,15 @@ impl Desk {
     async fn verify(&self) -> Result<Value, StartError> {
         let checkpoints = self.checkpoints.read()?;
         match self.engine.verify_audit(&checkpoints, self.checkpoints.public_key()).await? {
-            Ok(proof) => Ok(
-                json!({"records": proof.head.seq, "hash": proof.head.hash, "checkpoints": proof.checkpoints, "intact": true}),
-            ),
+            Ok(proof) => {
+                let AuditProof { head, checkpoints } = proof;
+                let mut answer =
+                    json!({"records": head.seq, "hash": head.hash, "checkpoints": checkpoints, "intact": true});
+                if checkpoints == 0 && head.seq > 0 {
+                    answer["warning"] = "there is no signed checkpoint, so records cut off the end cannot be noticed; the server writes one when it starts".into();
+                }
+                Ok(answer)
+            }
             Err(broken) => Err(StartError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}"))),
         }
     }

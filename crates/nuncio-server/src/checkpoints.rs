@@ -1,88 +1,137 @@
-//! Signed checkpoints of the audit chain, one a line in a file beside the store.
+//! Signed checkpoints of the audit chain, in a file beside the store: at start, by count, by time and at stop.
 
-use std::fs;
-use std::io::{ErrorKind, Write as _};
-use std::path::PathBuf;
 use std::time::Duration;
 
-use nuncio_core::Code;
 use nuncio_engine::Engine;
 use nuncio_engine::record::Checkpoint;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
+use tokio::sync::Mutex;
 use tokio_util::sync::CancellationToken;
 
-use crate::data::{DataDir, private};
+use crate::data::DataDir;
 use crate::error::StartError;
 
+mod file;
+
+use file::CheckpointFile;
+
 const FILE: &str = "audit-checkpoints.jsonl";
-const EVERY: Duration = Duration::from_secs(60);
+
+/// The longest time that a record is without a checkpoint behind it while the server runs.
+const EVERY: Duration = Duration::from_secs(10);
+
+/// The number of records after which one is written sooner.
+const EVERY_RECORDS: u64 = 1000;
+
+/// The number of lines at which old ones are dropped.
+const MAX_LINES: usize = 1024;
+
+/// The number of lines that are left then.
+const KEPT_LINES: usize = 512;
 
 /// The checkpoints of a data directory, and the key that signs them.
 #[derive(Debug)]
 pub(crate) struct Checkpoints {
-    path: PathBuf,
+    file: CheckpointFile,
     key: Ed25519KeyPair,
+    /// Held while the file is changed.
+    writing: Mutex<()>,
 }
 
 impl Checkpoints {
     pub(crate) fn open(data: &DataDir) -> Result<Self, StartError> {
-        Ok(Self { path: data.path().join(FILE), key: data.audit_key()? })
+        let file = CheckpointFile::new(data.path().join(FILE));
+        Ok(Self { file, key: data.audit_key()?, writing: Mutex::new(()) })
     }
 
     pub(crate) fn public_key(&self) -> &[u8] {
         self.key.public_key().as_ref()
     }
 
-    /// Every checkpoint there is. A line cut short by a crash is passed over if it is the last.
+    /// Every checkpoint in the file.
     pub(crate) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
-        let text = match fs::read_to_string(&self.path) {
-            Ok(text) => text,
-            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(self.failed(&error)),
-        };
-        let whole = text.rfind('\n').map_or("", |end| &text[..end]);
-        whole
-            .lines()
-            .enumerate()
-            .map(|(index, line)| {
-                serde_json::from_str(line).map_err(|error| {
-                    let message = format!("{}, line {}: {error}", self.path.display(), index + 1);
-                    StartError::new(Code::AuditBroken, message)
-                })
-            })
-            .collect()
+        self.file.read()
     }
 
-    /// Adds a checkpoint if the chain has grown since the last.
-    pub(crate) async fn write(&self, engine: &Engine) -> Result<(), StartError> {
+    /// Writes the checkpoint of a start, behind what recovery recorded, and warns of what makes it weak. A server with
+    /// a damaged record starts all the same: `nuncio audit verify` names the place.
+    pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StartError> {
         let head = engine.audit_head().await?;
-        let last = self.read()?.last().map_or(0, |last| last.seq);
-        if head.seq <= last {
-            return Ok(());
+        match self.read() {
+            Ok(checkpoints) => match checkpoints.last() {
+                None if head.seq > 0 => tracing::warn!(
+                    records = head.seq,
+                    "the audit record has no checkpoint: records cut off its end before this start cannot be noticed"
+                ),
+                Some(last) if last.seq > head.seq => tracing::error!(
+                    records = head.seq,
+                    seen = last.seq,
+                    "records are missing at the end of the audit record; see `nuncio audit verify`"
+                ),
+                _ => {}
+            },
+            Err(error) => tracing::error!(%error, "the audit checkpoints cannot be read; see `nuncio audit verify`"),
+        }
+        if let Err(error) = self.write(engine).await {
+            tracing::error!(%error, "no audit checkpoint could be written");
+        }
+        Ok(())
+    }
+
+    /// Adds a checkpoint if the chain has grown since the last one, and drops old lines of a long file.
+    async fn write(&self, engine: &Engine) -> Result<u64, StartError> {
+        let _writing = self.writing.lock().await;
+        let head = engine.audit_head().await?;
+        // What cannot be read is for `audit verify` to report; it must not keep new checkpoints from being written.
+        let mut checkpoints = self.read().unwrap_or_default();
+        if head.seq <= checkpoints.last().map_or(0, |last| last.seq) {
+            return Ok(head.seq);
         }
         let checkpoint = Checkpoint::sign(head, engine.now(), &self.key);
-        let line = serde_json::to_string(&checkpoint).expect("a checkpoint is JSON") + "\n";
-        let mut file = private().append(true).create(true).open(&self.path).map_err(|error| self.failed(&error))?;
-        file.write_all(line.as_bytes()).and_then(|()| file.sync_all()).map_err(|error| self.failed(&error))
+        self.file.append(&checkpoint)?;
+        checkpoints.push(checkpoint);
+        if checkpoints.len() >= MAX_LINES {
+            self.drop_old(engine, &checkpoints).await?;
+        }
+        Ok(head.seq)
     }
 
-    /// Writes one a minute until told to stop, and a last one then.
+    /// Drops the oldest lines. The later ones cover the same records, so nothing is lost, unless an old line is at
+    /// odds with the chain: then all stay, since that line is the evidence.
+    async fn drop_old(&self, engine: &Engine, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
+        let (old, kept) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
+        for checkpoint in old {
+            let link = engine.audit_links(checkpoint.seq - 1, 1).await?.pop();
+            let agrees = link.is_some_and(|link| link.seq == checkpoint.seq && link.hash == checkpoint.hash);
+            if !agrees || !checkpoint.is_signed_by(self.public_key()) {
+                tracing::error!(record = checkpoint.seq, "a checkpoint is at odds with the audit record");
+                return Ok(());
+            }
+        }
+        self.file.replace(kept)
+    }
+
+    /// Writes checkpoints by count and by time until `stop`, and a last one then.
     pub(crate) async fn keep(&self, engine: Engine, stop: CancellationToken) {
+        let mut growth = engine.audit_growth();
+        let mut next = growth.borrow().saturating_add(EVERY_RECORDS);
         loop {
             let stopped = tokio::select! {
                 () = engine.clock().sleep_until(engine.now().after(EVERY)) => false,
+                Ok(_) = growth.wait_for(|seq| *seq >= next) => false,
                 () = stop.cancelled() => true,
             };
-            if let Err(error) = self.write(&engine).await {
-                tracing::error!(%error, "no audit checkpoint could be written");
+            match self.write(&engine).await {
+                Ok(seq) => next = seq.saturating_add(EVERY_RECORDS),
+                Err(error) => {
+                    tracing::error!(%error, "no audit checkpoint could be written");
+                    // On a full disk the next try is after the time, not after the next record.
+                    next = u64::MAX;
+                }
             }
             if stopped {
                 return;
             }
         }
-    }
-
-    fn failed(&self, error: &std::io::Error) -> StartError {
-        StartError::new(Code::DataDirUnusable, format!("{}: {error}", self.path.display()))
     }
 }

@@ -336,6 +336,7 @@ impl Server {
 
         let signer = Arc::new(Signer::new(data.webhook_key()?, settings.webhooks.secret()?.as_deref()));
         let checkpoints = Checkpoints::open(&data)?;
+        checkpoints.begin(&engine).await?;
         let tasks = TaskTracker::new();
         let (app, anp) = http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics);
         let acceptor = Acceptor {

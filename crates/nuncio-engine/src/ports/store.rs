@@ -18,6 +18,7 @@ use nuncio_core::session::{PendingCall, Session, Settings, Summary};
 use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn};
+use tokio::sync::watch;
 
 use super::peers::{Letter, LetterAnswer, Link as PersonLink, OwedAnswer, Peers};
 use crate::directory::{Entry, EntryId};
@@ -500,6 +501,8 @@ pub trait Records {
     async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError>;
     /// Where the chain has got to.
     async fn audit_head(&self) -> Result<Head, StoreError>;
+    /// The number of the last link that this store has put on disk, as it grows; zero before the first.
+    fn audit_growth(&self) -> watch::Receiver<u64>;
     /// The calls that were started and have not ended.
     async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError>;
 }

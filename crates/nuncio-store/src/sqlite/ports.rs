@@ -20,6 +20,7 @@ use nuncio_engine::ports::store::{
     Access, ApiKey, Callback, Change, Conversations, Executions, Following, Listings, Records, Remembered,
     SessionCursor, StartedCall, Store, StoreError, StoredMessage,
 };
+use tokio::sync::watch;
 
 use super::{
     SqliteStore, approvals, audit, callbacks, calls, directory, drafts, executions, followed, grants, keys, letters,
@@ -99,6 +100,10 @@ impl Records for SqliteStore {
 
     async fn audit_head(&self) -> Result<Head, StoreError> {
         self.readers.point(audit::head)
+    }
+
+    fn audit_growth(&self) -> watch::Receiver<u64> {
+        self.writer.audit_growth()
     }
 
     async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {

@@ -11,9 +11,9 @@ use std::time::Instant;
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::store::{Change, StoreError};
 use rusqlite::Connection;
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot, watch};
 
-use super::audit::Tip;
+use super::audit::{self, Tip};
 use super::changes;
 use super::problem::Problem;
 use super::rows::execute;
@@ -37,17 +37,20 @@ pub(super) struct Writer {
     /// Empty once the store is being closed.
     queue: Option<mpsc::Sender<Unit>>,
     thread: Option<JoinHandle<()>>,
+    /// The number of the last audit link on disk.
+    audit_growth: watch::Receiver<u64>,
 }
 
 impl Writer {
     /// Gives the connection to a thread of its own.
     pub(super) fn start(connection: Connection, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let (queue, units) = mpsc::channel(QUEUE);
+        let (grown, audit_growth) = watch::channel(audit::head(&connection)?.seq);
         let thread = thread::Builder::new()
             .name("nuncio-store".to_owned())
-            .spawn(move || run(&connection, units, &*meter))
+            .spawn(move || run(&connection, units, &*meter, &grown))
             .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread) })
+        Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth })
     }
 
     /// Makes the changes, all or none; on disk when it returns. Once queued they are made even if
@@ -58,6 +61,10 @@ impl Writer {
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
         queue.send(Unit { changes, answer }).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
+    }
+
+    pub(super) fn audit_growth(&self) -> watch::Receiver<u64> {
+        self.audit_growth.clone()
     }
 
     /// How many wait for the thread.
@@ -75,13 +82,16 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>, meter: &dyn Meter) {
+fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>, meter: &dyn Meter, grown: &watch::Sender<u64>) {
     let mut units = Vec::with_capacity(GROUP);
     while queue.blocking_recv_many(&mut units, GROUP) > 0 {
         let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
         let began = Instant::now();
         let outcomes = commit_group(connection, &group);
         meter.committed(group.len(), began.elapsed());
+        if let Ok(head) = audit::head(connection) {
+            grown.send_if_modified(|seq| std::mem::replace(seq, head.seq) != head.seq);
+        }
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
             // Whoever no longer waits is not told.
             let _ = answer.send(outcome);

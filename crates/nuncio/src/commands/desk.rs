@@ -229,6 +229,9 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
                     answer["records"],
                     answer["checkpoints"]
                 );
+                if let Some(warning) = answer["warning"].as_str() {
+                    eprintln!("{} {warning}", "warning:".yellow().bold());
+                }
             });
         }
     }

@@ -1,0 +1,171 @@
+//! The file of checkpoints: one JSON object per line, only ever appended to or replaced as a whole.
+
+use std::fs::{self, File};
+use std::io::{self, ErrorKind, Seek as _, SeekFrom, Write as _};
+use std::path::PathBuf;
+
+use nuncio_core::Code;
+use nuncio_engine::record::Checkpoint;
+
+use crate::data::private;
+use crate::error::StartError;
+
+/// How every line begins.
+const LINE_START: &[u8] = b"{\"seq\":";
+
+#[derive(Debug)]
+pub(super) struct CheckpointFile {
+    path: PathBuf,
+}
+
+impl CheckpointFile {
+    pub(super) const fn new(path: PathBuf) -> Self {
+        Self { path }
+    }
+
+    /// Every checkpoint in the file. A last line without its end was torn by a crash or a full disk and is left out.
+    pub(super) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
+        let bytes = self.bytes().map_err(|error| self.failed(&error))?;
+        let whole = &bytes[..whole_lines(&bytes)];
+        let lines = whole.split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        lines
+            .enumerate()
+            .map(|(index, line)| {
+                parse(line).map_err(|error| {
+                    let message = format!(
+                        "{}, line {}: {error}; remove this line if nobody changed the file on purpose",
+                        self.path.display(),
+                        index + 1
+                    );
+                    StartError::new(Code::AuditBroken, message)
+                })
+            })
+            .collect()
+    }
+
+    /// Puts a line behind the last whole one, in place of a torn one if there is such a tail. A line that cannot be
+    /// written whole leaves nothing behind.
+    pub(super) fn append(&self, checkpoint: &Checkpoint) -> Result<(), StartError> {
+        self.try_append(&line(checkpoint)).map_err(|error| self.failed(&error))
+    }
+
+    fn try_append(&self, line: &[u8]) -> io::Result<()> {
+        let bytes = self.bytes()?;
+        let end = whole_lines(&bytes);
+        let mut file = private().create(true).truncate(false).open(&self.path)?;
+        if end < bytes.len() {
+            let torn = bytes.len() - end;
+            tracing::warn!(file = %self.path.display(), bytes = torn, "a torn checkpoint line was cut off");
+            file.set_len(end as u64)?;
+        }
+        file.seek(SeekFrom::Start(end as u64))?;
+        let written = file.write_all(line).and_then(|()| file.sync_all());
+        if written.is_err() {
+            file.set_len(end as u64)?;
+        }
+        written
+    }
+
+    /// Replaces the file by these lines: after a crash it holds the old lines or the new ones.
+    pub(super) fn replace(&self, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
+        self.try_replace(checkpoints).map_err(|error| self.failed(&error))
+    }
+
+    fn try_replace(&self, checkpoints: &[Checkpoint]) -> io::Result<()> {
+        let new = self.path.with_extension("new");
+        let mut file = private().create(true).truncate(true).open(&new)?;
+        file.write_all(&checkpoints.iter().flat_map(line).collect::<Vec<_>>())?;
+        file.sync_all()?;
+        fs::rename(&new, &self.path)?;
+        let folder = self.path.parent().ok_or(ErrorKind::NotFound)?;
+        File::open(folder)?.sync_all()
+    }
+
+    fn bytes(&self) -> io::Result<Vec<u8>> {
+        match fs::read(&self.path) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Vec::new()),
+            other => other,
+        }
+    }
+
+    fn failed(&self, error: &io::Error) -> StartError {
+        StartError::new(Code::DataDirUnusable, format!("{}: {error}", self.path.display()))
+    }
+}
+
+fn line(checkpoint: &Checkpoint) -> Vec<u8> {
+    let mut line = serde_json::to_vec(checkpoint).expect("a checkpoint is JSON");
+    line.push(b'\n');
+    line
+}
+
+/// The length of the file up to the end of its last whole line.
+fn whole_lines(bytes: &[u8]) -> usize {
+    bytes.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1)
+}
+
+/// Reads a line. Earlier versions appended behind a torn line without cutting it off, so a whole checkpoint at the
+/// end of a line counts; its signature is checked like any other.
+fn parse(line: &[u8]) -> Result<Checkpoint, serde_json::Error> {
+    serde_json::from_slice(line).or_else(|error| {
+        let starts = line.windows(LINE_START.len()).enumerate().filter(|(_, window)| *window == LINE_START);
+        starts.last().map_or(Err(error), |(start, _)| serde_json::from_slice(&line[start..]))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nuncio_core::audit::Head;
+    use nuncio_core::digest::Digest;
+    use nuncio_core::time::Timestamp;
+    use ring::signature::Ed25519KeyPair;
+
+    fn checkpoint(seq: u64) -> Checkpoint {
+        let key = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
+        Checkpoint::sign(Head { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
+    }
+
+    fn numbers(file: &CheckpointFile) -> Vec<u64> {
+        file.read().unwrap().iter().map(|checkpoint| checkpoint.seq).collect()
+    }
+
+    #[test]
+    fn torn_tail_is_not_read_and_is_cut_off_by_the_next_line() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
+        file.append(&checkpoint(1)).unwrap();
+        let whole = fs::read(&file.path).unwrap();
+        for cut in 1..whole.len() {
+            fs::write(&file.path, [&whole[..], &whole[..cut]].concat()).unwrap();
+            assert_eq!(numbers(&file), [1], "{cut} bytes of a second line");
+            file.append(&checkpoint(2)).unwrap();
+            assert_eq!(numbers(&file), [1, 2], "{cut} bytes of a second line");
+        }
+    }
+
+    #[test]
+    fn line_behind_a_torn_one_is_read_and_other_text_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
+        let (torn, whole) = (line(&checkpoint(1)), line(&checkpoint(2)));
+        for cut in 1..torn.len() - 1 {
+            fs::write(&file.path, [&torn[..cut], &whole[..]].concat()).unwrap();
+            assert_eq!(numbers(&file), [2], "{cut} bytes of the first line");
+        }
+        fs::write(&file.path, [&whole[..], b"nonsense\n"].concat()).unwrap();
+        let error = file.read().unwrap_err();
+        assert_eq!(error.code, Code::AuditBroken);
+        assert!(error.message.contains("line 2"), "{}", error.message);
+    }
+
+    #[test]
+    fn replaced_file_holds_the_given_lines_and_grows_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = CheckpointFile::new(folder.path().join("checkpoints.jsonl"));
+        (1..=5).for_each(|seq| file.append(&checkpoint(seq)).unwrap());
+        file.replace(&[checkpoint(4), checkpoint(5)]).unwrap();
+        file.append(&checkpoint(6)).unwrap();
+        assert_eq!(numbers(&file), [4, 5, 6]);
+    }
+}
