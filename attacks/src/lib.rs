@@ -7,6 +7,7 @@ pub mod server;
 
 mod device;
 mod identity;
+mod record;
 
 use std::path::PathBuf;
 use std::pin::Pin;
@@ -66,7 +67,7 @@ impl Target {
 /// All attacks, section by section.
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    let sections: &[&[Attack]] = &[identity::ATTACKS, device::ATTACKS];
+    let sections: &[&[Attack]] = &[identity::ATTACKS, device::ATTACKS, record::ATTACKS];
     sections.concat()
 }
 

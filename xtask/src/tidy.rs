@@ -82,7 +82,7 @@ const RESERVED: &[(&str, &[&str])] = &[
             "nuncio-bench",
         ],
     ),
-    ("rusqlite", &["nuncio-store", "nuncio-demo", "nuncio-bench"]),
+    ("rusqlite", &["nuncio-attacks", "nuncio-store", "nuncio-demo", "nuncio-bench"]),
     ("async-nats", &["nuncio-bus"]),
     ("tokio-postgres", &["nuncio-store"]),
     ("reqwest", &["nuncio-aap", "nuncio-attacks", "nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),

@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use async_trait::async_trait;
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::conversation::{ContentType, Conversation, ConversationType, StreamId};
+use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::time::Timestamp;
@@ -130,6 +131,8 @@ pub struct Inbound {
     pub content_type: ContentType,
     /// What it says.
     pub payload: Value,
+    /// The digest of the sealed envelope; none for a message that an earlier version received.
+    pub envelope: Option<Digest>,
     /// Whether its keys give forward secrecy.
     pub mode: SealMode,
     /// When its sender sealed it, as they signed it.

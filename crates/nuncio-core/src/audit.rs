@@ -14,8 +14,10 @@ use crate::principal::Principal;
 use crate::time::Timestamp;
 
 mod happened;
+pub mod references;
 
 pub use happened::{Happened, HappenedRecord};
+pub use references::References;
 
 /// What may stand in the chain.
 pub trait Recorded {
@@ -58,6 +60,9 @@ pub struct AuditRecord {
     pub outcome: Outcome,
     /// By which protocol.
     pub protocol: Protocol,
+    /// What it refers to in other records; none in records of earlier versions.
+    #[serde(skip_serializing_if = "References::is_empty", default)]
+    pub references: References,
     /// The request that brought it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
@@ -281,6 +286,7 @@ pub(crate) mod tests {
         AuditRecord {
             caller: Principal::Local,
             protocol: Protocol::Aap,
+            references: References::default(),
             agent: AgentName::parse("hotel").unwrap(),
             tool: ToolName::parse("book").unwrap(),
             scope: None,
@@ -306,6 +312,7 @@ pub(crate) mod tests {
             turn: Some(7),
             request: Some("r\n\u{7f}客".to_owned()),
             started_at: None,
+            references: References { rule: Some(references::Rule::Key), ..References::default() },
             ..record(2)
         };
         let outcomes = [Outcome::Completed, Outcome::NotRun, Outcome::Failed { code: Code::Interrupted }];

@@ -12,6 +12,7 @@ use serde_json::{Map, Value};
 use url::Url;
 
 use crate::agent::SkillVersion;
+use crate::audit::References;
 use crate::code::Code;
 use crate::ids::{AgentName, CallId, ExecutionId, PersonName, ScopeId, SkillId, ToolName};
 use crate::policy::Protocol;
@@ -285,6 +286,9 @@ pub struct Warrant {
     /// Whether its program has started. Calls stored before this was recorded count as started.
     #[serde(default = "started")]
     pub started: bool,
+    /// What its record refers to.
+    #[serde(skip_serializing_if = "References::is_empty", default)]
+    pub references: References,
 }
 
 const fn started() -> bool {

@@ -4,8 +4,9 @@
 use std::time::Duration;
 
 use nuncio_core::audit::Head;
+use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::digest::{Digest, canonical};
-use nuncio_core::ids::{AgentId, CallId, ScopeId, ToolName};
+use nuncio_core::ids::{AgentId, CallId, MessageId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{Change, KeepError};
 use ring::hmac;
@@ -47,6 +48,15 @@ pub struct AuditEntry {
     pub asked: bool,
     /// When.
     pub timestamp: Timestamp,
+    /// The message that brought the call.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message_id: Option<MessageId>,
+    /// The digest of that message's sealed envelope.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub envelope_digest: Option<Digest>,
+    /// The ledger entry up to which the person's consent was proved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<LedgerReference>,
 }
 
 /// An entry in the chain.
@@ -218,6 +228,9 @@ mod tests {
             reason: None,
             asked: false,
             timestamp: Timestamp::from_millis(at),
+            message_id: None,
+            envelope_digest: None,
+            ledger: None,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Each call runs once. What becomes of it is on disk before it begins, and when it is over.
 
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, ToolCall};
+use nuncio_core::conversation::MessagePlace;
 use nuncio_core::digest::Digest;
-use nuncio_core::ids::{AgentId, ConversationId};
+use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::seal::{Change, KeepError};
 use serde::{Deserialize, Serialize};
@@ -21,6 +22,9 @@ pub(crate) struct CallRecord {
     pub(crate) conversation: ConversationId,
     /// Its number there.
     pub(crate) seq: u64,
+    /// The digest of the sealed message that brought it; none for one that an earlier version received.
+    #[serde(default)]
+    pub(crate) envelope: Option<Digest>,
     /// The digest of tool and arguments, by which a repetition is told from another call of the same name.
     pub(crate) digest: Digest,
     /// How far it has got.
@@ -35,6 +39,21 @@ pub(crate) struct Origin<'a> {
     pub(crate) agent: &'a AgentId,
     pub(crate) conversation: &'a ConversationId,
     pub(crate) seq: u64,
+    /// The digest of the sealed message.
+    pub(crate) envelope: Option<Digest>,
+}
+
+impl Origin<'_> {
+    /// The id of the message that brought the call.
+    pub(crate) fn message_id(&self) -> Option<MessageId> {
+        MessagePlace { conversation: self.conversation.clone(), seq: self.seq }.id().ok()
+    }
+}
+
+impl CallRecord {
+    pub(crate) fn origin(&self) -> Origin<'_> {
+        Origin { agent: &self.agent, conversation: &self.conversation, seq: self.seq, envelope: self.envelope }
+    }
 }
 
 /// How far a call has got.
@@ -100,7 +119,7 @@ pub(crate) fn take(records: &Records, origin: Origin<'_>, call: &ToolCall, now: 
 
 /// The change by which a call gets further.
 pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> Change {
-    let Origin { agent, conversation, seq } = origin;
+    let Origin { agent, conversation, seq, envelope } = origin;
     let digest = digest(call);
     let mut call = call.clone();
     // What was asked for is needed no more once it is over; the digest stays.
@@ -108,7 +127,8 @@ pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: T
         call.arguments = serde_json::Value::Null;
     }
     let name = name(agent, &call);
-    let record = CallRecord { agent: agent.clone(), call, conversation: conversation.clone(), seq, digest, state, at };
+    let (agent, conversation) = (agent.clone(), conversation.clone());
+    let record = CallRecord { agent, call, conversation, seq, envelope, digest, state, at };
     Records::put(&name, &record)
 }
 

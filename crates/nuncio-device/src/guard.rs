@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall};
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::ledger::Standing;
@@ -82,8 +83,8 @@ pub struct Admitted {
     pub stake: Sensitivity,
     /// How long it may run.
     pub time: Duration,
-    /// The number of the ledger's last entry.
-    pub ledger: u64,
+    /// The ledger's last entry.
+    pub ledger: LedgerReference,
 }
 
 /// What the person has said so far.
@@ -134,7 +135,11 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
         stake: about.known.stake(&tool.scope, published, floors),
         time,
         tool: tool.clone(),
-        ledger: standing.head.seq,
+        ledger: LedgerReference {
+            hash: standing.head.hash,
+            relation: standing.relation.clone(),
+            seq: standing.head.seq,
+        },
     })
 }
 

@@ -5,7 +5,8 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_core::Code;
-use nuncio_core::digest::Digest;
+use nuncio_core::audit::references::Rule;
+use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::grant::{Grant, KeyScopes, Term};
 use nuncio_core::ids::{AgentName, DeviceId, GrantId, KeyId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
@@ -179,38 +180,57 @@ impl AccessTable {
 
     /// Whether the caller has `scope` of `agent` at that moment.
     pub(crate) fn hold(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId, now: Timestamp) -> Hold {
+        self.hold_by_rule(caller, agent, scope, now).0
+    }
+
+    /// The same, with the rule that gives it, for the record.
+    pub(crate) fn hold_by_rule(
+        &self,
+        caller: &Caller,
+        agent: &AgentName,
+        scope: &ScopeId,
+        now: Timestamp,
+    ) -> (Hold, Option<Rule>) {
         let snapshot = self.snapshot();
         let principal = &caller.principal;
         let by_itself = match (principal, &caller.credential) {
-            (Principal::Local | Principal::Operator, _) => true,
-            (Principal::Key(id), _) => snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)),
+            (Principal::Local | Principal::Operator, _) => Some(Rule::Local),
+            (Principal::Key(id), _) => {
+                snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)).then_some(Rule::Key)
+            }
             // The operator trusts the issuer to say what its subjects may do.
-            (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => scopes.contains(scope),
-            _ => false,
+            (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => {
+                scopes.contains(scope).then_some(Rule::Token)
+            }
+            _ => None,
         };
         let standing = self.standing.iter().any(|grant| {
             grant.principal == *principal
                 && grant.agent.as_ref().is_none_or(|name| name == agent)
                 && grant.scopes.gives(scope)
         });
-        if by_itself || standing {
-            return Hold::Lasting;
+        if let Some(rule) = by_itself.or(standing.then_some(Rule::Settings)) {
+            return (Hold::Lasting, Some(rule));
         }
         let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
-        let once = giving.peek().map(|grant| grant.id.clone());
-        let given = match (giving.any(|grant| grant.term != Term::Once), once) {
-            (true, _) => return Hold::Lasting,
-            (false, Some(id)) => Hold::Once(id),
-            (false, None) => Hold::No,
+        let once = giving.peek().copied();
+        let given = match (giving.find(|grant| grant.term != Term::Once), once) {
+            (Some(lasting), _) => return (Hold::Lasting, Some(rule(lasting))),
+            (None, Some(once)) => (Hold::Once(once.id.clone()), Some(rule(once))),
+            (None, None) => (Hold::No, None),
         };
         // A person's own word counts beside the operator's; what lasts is not spent.
-        match (self.consents.hold(principal, agent, scope, now), given) {
-            (Hold::Lasting, _) => Hold::Lasting,
-            (consent, Hold::No) => consent,
+        match (self.consents.hold_by_rule(principal, agent, scope, now), given) {
+            (lasting @ (Hold::Lasting, _), _) => lasting,
+            (consent, (Hold::No, _)) => consent,
             (_, given) => given,
         }
     }
+}
+
+fn rule(grant: &Grant) -> Rule {
+    Rule::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) }
 }
 
 /// What a new key may do and whose it is.

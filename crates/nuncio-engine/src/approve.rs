@@ -3,6 +3,8 @@
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::approval::{Answer, Approval, ApprovalError, ApprovalState, Approver, Question};
+use nuncio_core::audit::references::ApprovalReference;
+use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::ApprovalId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -22,6 +24,8 @@ pub(crate) struct Permit {
     pub(crate) by: Principal,
     /// Committed together with the start of the call.
     pub(crate) redeemed: Change,
+    /// For the record of the call.
+    pub(crate) approval: ApprovalReference,
 }
 
 /// What came of asking.
@@ -35,6 +39,8 @@ pub(crate) enum Reply {
         by: String,
         /// What the caller is told.
         failure: Failure,
+        /// For the record of the call.
+        approval: Option<ApprovalReference>,
     },
 }
 
@@ -73,20 +79,26 @@ impl Engine {
                 () = self.clock().sleep_until(expires_at) => self.close(current).await?,
                 () = cancel.cancelled() => {
                     self.close(current).await?;
-                    return Ok(Reply::No { by: "policy".to_owned(), failure: cancelled() });
+                    return Ok(Reply::No { by: "policy".to_owned(), failure: cancelled(), approval: None });
                 }
             }
         }
     }
 
     fn reply(&self, approval: Approval) -> Reply {
-        let no = |by: String, code: Code, message: String| Reply::No { by, failure: Failure { code, message } };
+        let approval_reference = reference(&approval);
+        let no = |by: String, code: Code, message: String| Reply::No {
+            by,
+            failure: Failure { code, message },
+            approval: Some(approval_reference),
+        };
         match approval.state.clone() {
             ApprovalState::Allowed { by, .. } => {
                 let question = approval.question.clone();
                 match approval.redeem(&question.call, &question.arguments_digest, self.now()) {
                     Ok(used) => Reply::Yes(Box::new(Permit {
                         by,
+                        approval: reference(&used),
                         redeemed: Change::MoveApproval { approval: used, from: "allowed" },
                     })),
                     Err(error) => no("policy".into(), Code::ApprovalExpired, denial(Some(&error.to_string()))),
@@ -165,4 +177,8 @@ impl Engine {
             EngineError::new(Code::ApprovalNotFound, message)
         })
     }
+}
+
+fn reference(approval: &Approval) -> ApprovalReference {
+    ApprovalReference { hash: Digest::of_bytes(&canonical(approval)), id: approval.id.clone() }
 }

@@ -10,7 +10,8 @@ use std::time::Duration;
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Run, Tool};
 use nuncio_core::approval::{Approver, Question};
-use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::audit::references::{ApprovalReference, Rule};
+use nuncio_core::audit::{AuditRecord, Outcome, References, Verdict};
 use nuncio_core::digest::Digest;
 pub use nuncio_core::execution::Failure;
 use nuncio_core::execution::Warrant;
@@ -28,7 +29,7 @@ use crate::approve::{Permit, Reply};
 use crate::error::EngineError;
 use crate::invoke::ending;
 use crate::ports::entropy::random_name;
-use crate::ports::runner::{ProgramStart, RunCall, ToolOutput};
+use crate::ports::runner::{ProgramStart, RunCall, SentMessages, ToolOutput};
 use crate::ports::store::{Change, Conflict, Place, StoreError};
 use crate::tasks::Work;
 
@@ -69,6 +70,10 @@ struct Walk<'a> {
     digest: Digest,
     asked_at: Timestamp,
     program_start: ProgramStart,
+    /// What its record refers to, as far as it is known.
+    references: References,
+    /// The messages that carried it to a person's device.
+    sent: SentMessages,
 }
 
 enum Admission {
@@ -80,6 +85,7 @@ enum Admission {
 struct Refusal {
     by: String,
     failure: Failure,
+    approval: Option<ApprovalReference>,
 }
 
 /// A call that may run, and what it spends by running.
@@ -87,11 +93,16 @@ struct Admitted {
     tool: Arc<Tool>,
     allowed_by: Vec<String>,
     spends: Vec<Change>,
+    references: References,
 }
 
 impl Refusal {
+    fn new(by: impl Into<String>, failure: Failure) -> Self {
+        Self { by: by.into(), failure, approval: None }
+    }
+
     fn by_policy(code: Code, message: impl Into<String>) -> Admission {
-        Admission::Refused(Self { by: "policy".to_owned(), failure: Failure { code, message: message.into() } })
+        Admission::Refused(Self::new("policy", Failure { code, message: message.into() }))
     }
 }
 
@@ -103,7 +114,8 @@ impl<'a> Walk<'a> {
             Some(Place::Execution(_)) => ProgramStart::observed(),
             Some(Place::Message(_)) | None => ProgramStart::default(),
         };
-        Self { engine, call, arguments, digest, asked_at: engine.now(), program_start }
+        let (references, sent) = Default::default();
+        Self { engine, call, arguments, digest, asked_at: engine.now(), program_start, references, sent }
     }
 
     /// Everything that comes before running, in the chain's order.
@@ -115,7 +127,7 @@ impl<'a> Walk<'a> {
         let Some(tool) = agent.tool(call.tool.as_str()).filter(reaches) else {
             return Ok(Refusal::by_policy(Code::ToolNotFound, format!("Tool not found: {}", call.tool)));
         };
-        if let Decision::Deny(_) = decide(&self.facts(tool, &self.hold(tool), None)) {
+        if let Decision::Deny(_) = decide(&self.facts(tool, &self.hold(tool).0, None)) {
             return Ok(Admission::Refused(ungranted(tool)));
         }
         if let Err(faults) = tool.input.check(&self.arguments) {
@@ -124,16 +136,16 @@ impl<'a> Walk<'a> {
         }
         if let ClientSays::No { reason } = &call.client {
             let failure = Failure { code: Code::Denied, message: denial(reason.as_deref()) };
-            return Ok(Admission::Refused(Refusal { by: "client".to_owned(), failure }));
+            return Ok(Admission::Refused(Refusal::new("client", failure)));
         }
 
         let mut permit: Option<Box<Permit>> = None;
-        let hold = loop {
+        let (hold, rule) = loop {
             // Looked at again after each wait: what was granted may have been taken back meanwhile.
-            let hold = self.hold(tool);
+            let (hold, rule) = self.hold(tool);
             let approved_by = permit.as_ref().map(|permit| &permit.by);
             match decide(&self.facts(tool, &hold, approved_by)) {
-                Decision::Allow => break hold,
+                Decision::Allow => break (hold, rule),
                 Decision::Deny(_) => return Ok(Admission::Refused(ungranted(tool))),
                 Decision::Ask(Approver::Client) => return Ok(Admission::AskClient),
                 Decision::Ask(_) if permit.is_some() => {
@@ -142,7 +154,9 @@ impl<'a> Walk<'a> {
                 // Apart, or every call would carry the room that a question takes.
                 Decision::Ask(approver) => match Box::pin(self.ask(tool, approver)).await? {
                     Reply::Yes(given) => permit = Some(given),
-                    Reply::No { by, failure } => return Ok(Admission::Refused(Refusal { by, failure })),
+                    Reply::No { by, failure, approval } => {
+                        return Ok(Admission::Refused(Refusal { by, failure, approval }));
+                    }
                 },
             }
         };
@@ -155,6 +169,8 @@ impl<'a> Walk<'a> {
         if allowed_by.is_empty() {
             allowed_by.push("policy".to_owned());
         }
+        let approval = permit.as_ref().map(|permit| permit.approval.clone());
+        let references = References { approval, messages: Vec::new(), rule };
         let mut spends = Vec::new();
         if let Hold::Once(grant) = hold {
             spends.push(Change::UseGrant(grant));
@@ -162,7 +178,7 @@ impl<'a> Walk<'a> {
         if let Some(permit) = permit {
             spends.push(permit.redeemed);
         }
-        Ok(Admission::Admitted(Admitted { tool: Arc::clone(tool), allowed_by, spends }))
+        Ok(Admission::Admitted(Admitted { tool: Arc::clone(tool), allowed_by, spends, references }))
     }
 
     fn facts<'b>(&'b self, tool: &Tool, hold: &Hold, approved_by: Option<&'b Principal>) -> Facts<'b> {
@@ -208,7 +224,8 @@ impl<'a> Walk<'a> {
 
     /// Runs what was admitted: its start is on disk before it begins, its end before it is told.
     async fn run(mut self, admitted: Admitted) -> Result<Ended, EngineError> {
-        let Admitted { tool, allowed_by, spends } = admitted;
+        let Admitted { tool, allowed_by, spends, references } = admitted;
+        self.references = references;
         let pass = match self.pass(&tool).await? {
             Ok(pass) => pass,
             Err(failure) => {
@@ -217,10 +234,10 @@ impl<'a> Walk<'a> {
         };
 
         let started_at = self.engine.now();
-        let (key, start) = self.start(&tool, &allowed_by, started_at);
-        if let Err(refusal) = self.begin(&tool, spends, start).await? {
-            return self.refuse(refusal).await;
-        }
+        let key = match self.begin(&tool, &allowed_by, spends, started_at).await? {
+            Ok(key) => key,
+            Err(refusal) => return self.refuse(refusal).await,
+        };
         if let Some(began) = self.call.began {
             began(started_at);
         }
@@ -267,9 +284,14 @@ impl<'a> Walk<'a> {
     /// key of its own.
     fn start(&self, tool: &Tool, allowed_by: &[String], at: Timestamp) -> (Option<String>, Change) {
         if let Some(Place::Execution(place)) = &self.call.place {
-            // People's work waits in their inbox from here on.
-            let started = matches!(tool.run, Run::Human(_));
-            let warrant = Warrant { at: self.asked_at, by: allowed_by.to_vec(), scope: tool.scope.clone(), started };
+            let warrant = Warrant {
+                at: self.asked_at,
+                by: allowed_by.to_vec(),
+                scope: tool.scope.clone(),
+                // People's work waits in their inbox from here on.
+                started: matches!(tool.run, Run::Human(_)),
+                references: self.references.clone(),
+            };
             let (id, owner) = (place.execution.clone(), self.engine.process().to_owned());
             let start = Change::StartExecution { id, owner, attempt: place.attempt, at, call: Some(warrant) };
             return (None, start);
@@ -284,24 +306,29 @@ impl<'a> Walk<'a> {
     /// Puts the start on disk together with what it spends. A permission that someone else has spent
     /// in the meantime is looked for again, or missed.
     async fn begin(
-        &self,
+        &mut self,
         tool: &Tool,
+        allowed_by: &[String],
         mut spends: Vec<Change>,
-        start: Change,
-    ) -> Result<Result<(), Refusal>, EngineError> {
+        at: Timestamp,
+    ) -> Result<Result<Option<String>, Refusal>, EngineError> {
         // Most calls spend nothing, and are not tried again.
         if spends.is_empty() {
+            let (key, start) = self.start(tool, allowed_by, at);
             self.engine.enter_with(self.call.entry, vec![start]).await?;
-            return Ok(Ok(()));
+            return Ok(Ok(key));
         }
         loop {
             let spends_grant = spends.iter().any(|change| matches!(change, Change::UseGrant(_)));
-            let changes = spends.iter().chain([&start]).cloned().collect();
+            let (key, start) = self.start(tool, allowed_by, at);
+            let changes = spends.iter().cloned().chain([start]).collect();
             match self.engine.enter_with(self.call.entry, changes).await {
                 Err(StoreError::Conflict(Conflict::GrantUsed)) => {
                     self.engine.access_changed().await?;
                     spends.retain(|change| !matches!(change, Change::UseGrant(_)));
-                    match self.hold(tool) {
+                    let (hold, rule) = self.hold(tool);
+                    self.references.rule = rule;
+                    match hold {
                         Hold::Lasting => {}
                         Hold::Once(grant) => spends.push(Change::UseGrant(grant)),
                         Hold::No => return Ok(Err(ungranted(tool))),
@@ -310,26 +337,26 @@ impl<'a> Walk<'a> {
                 Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
                     let failure =
                         Failure { code: Code::ApprovalClosed, message: denial(Some("the approval was already used")) };
-                    return Ok(Err(Refusal { by: "policy".to_owned(), failure }));
+                    return Ok(Err(Refusal::new("policy", failure)));
                 }
                 other => {
                     other?;
                     if spends_grant {
                         self.engine.access_changed().await?;
                     }
-                    return Ok(Ok(()));
+                    return Ok(Ok(key));
                 }
             }
         }
     }
 
-    /// Whether the caller has what the tool needs, now.
-    fn hold(&self, tool: &Tool) -> Hold {
-        tool.scope.as_ref().map_or(Hold::Lasting, |scope| match tool.on_device() {
+    /// Whether the caller has what the tool needs, now, and by which rule.
+    fn hold(&self, tool: &Tool) -> (Hold, Option<Rule>) {
+        tool.scope.as_ref().map_or((Hold::Lasting, Some(Rule::NoScope)), |scope| match tool.on_device() {
             true => self.engine.hold_on_device(self.call.caller, &self.call.served.agent.name, scope),
             false => {
                 let agent = &self.call.served.agent.name;
-                self.engine.access_table().hold(self.call.caller, agent, scope, self.engine.now())
+                self.engine.access_table().hold_by_rule(self.call.caller, agent, scope, self.engine.now())
             }
         })
     }
@@ -397,6 +424,7 @@ impl<'a> Walk<'a> {
             deadline,
             trace,
             program_start: self.program_start.clone(),
+            sent: self.sent.clone(),
         });
         if call.cancel.is_cancelled() {
             return Err(cancelled());
@@ -440,7 +468,8 @@ impl<'a> Walk<'a> {
         trace
     }
 
-    async fn refuse(&self, refusal: Refusal) -> Result<Ended, EngineError> {
+    async fn refuse(mut self, refusal: Refusal) -> Result<Ended, EngineError> {
+        self.references = References { approval: refusal.approval, ..References::default() };
         let decision = Verdict::Refused { by: refusal.by, code: refusal.failure.code };
         self.finish(None, decision, None, Err(refusal.failure)).await
     }
@@ -506,6 +535,7 @@ impl<'a> Walk<'a> {
         AuditRecord {
             caller: call.caller.principal.clone(),
             protocol: call.protocol,
+            references: References { messages: self.sent.list(), ..self.references.clone() },
             agent: call.served.agent.name.clone(),
             tool: call.tool.clone(),
             scope: tool.and_then(|tool| tool.scope.clone()),
@@ -526,7 +556,7 @@ impl<'a> Walk<'a> {
 fn ungranted(tool: &Tool) -> Refusal {
     let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
     let message = denial(Some(&format!("the scope {scope} has not been granted")));
-    Refusal { by: "policy".to_owned(), failure: Failure { code: Code::ScopeNotGranted, message } }
+    Refusal::new("policy", Failure { code: Code::ScopeNotGranted, message })
 }
 
 pub(crate) fn cancelled() -> Failure {

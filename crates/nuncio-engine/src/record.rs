@@ -13,6 +13,10 @@ use crate::Engine;
 use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
 
+mod explain;
+
+pub use explain::{Evidence, EvidenceState, ExplainedRecord, Explanation};
+
 /// How many links are read at a time.
 const PAGE: usize = 1000;
 

@@ -7,7 +7,7 @@ use nuncio_anp::directory::{Herald, Keeper};
 use nuncio_core::Code;
 use nuncio_core::approval::Answer;
 use nuncio_core::grant::{KeyScopes, Term};
-use nuncio_core::ids::{AgentName, ApprovalId, DeviceId, GrantId, PersonName, ScopeId, TaskId};
+use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonName, ScopeId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
@@ -236,6 +236,11 @@ pub enum Order {
     },
     /// Prove the audit chain.
     AuditVerify,
+    /// Show what all records say about a call.
+    AuditExplain {
+        /// The call.
+        call: CallId,
+    },
 }
 
 /// Where orders are carried out.
@@ -403,6 +408,11 @@ impl Desk {
                 json!({"records": records.collect::<Vec<_>>()})
             }
             Order::AuditVerify => self.verify().await?,
+            Order::AuditExplain { call } => {
+                let explained =
+                    engine.explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key()).await?;
+                json!(explained)
+            }
         })
     }
 

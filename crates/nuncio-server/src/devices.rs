@@ -185,7 +185,7 @@ async fn call_on(agent: &Peer, person: PersonName, call: RunCall) -> Result<Valu
     let conversation = agent.conversation_with(&Recipient::Person(person)).await?;
     let arguments = Value::Object(call.arguments);
     call.program_start.report();
-    agent.call_tool_with(&conversation.id, call.tool.name.as_str(), arguments, options).await
+    agent.call_tool_noting(&conversation.id, call.tool.name.as_str(), arguments, options, &call.sent).await
 }
 
 #[async_trait]

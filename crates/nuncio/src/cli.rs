@@ -512,6 +512,16 @@ pub(crate) enum Audit {
         #[command(flatten)]
         data: Data,
     },
+    /// Show what all records say about a call, prove that they agree, and name those that were changed
+    Explain {
+        /// The call's id
+        call: String,
+        /// Also hold them against a device's record, from `nuncio device audit --json`
+        #[arg(long, value_name = "FILE")]
+        with: Option<PathBuf>,
+        #[command(flatten)]
+        data: Data,
+    },
 }
 
 #[derive(Debug, Subcommand)]

@@ -1,5 +1,6 @@
 //! One file a command.
 
+mod audit_explain;
 pub(crate) mod chat;
 mod consumer;
 mod desk;

@@ -9,6 +9,7 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, ConversationId, ScopeId, ToolName};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::random_name;
+use nuncio_engine::ports::runner::SentMessages;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
 
@@ -60,6 +61,21 @@ impl Peer {
         arguments: Value,
         options: CallOptions,
     ) -> Result<Value, ToolError> {
+        self.call_tool_noting(conversation, name, arguments, options, &SentMessages::default()).await
+    }
+
+    /// The same, with the messages that carry the call noted in `sent`, for its record.
+    ///
+    /// # Errors
+    /// The person or their device refused, it failed, or nobody answered.
+    pub async fn call_tool_noting(
+        &self,
+        conversation: &ConversationId,
+        name: &str,
+        arguments: Value,
+        options: CallOptions,
+        sent: &SentMessages,
+    ) -> Result<Value, ToolError> {
         let call = self.tool_call(name, arguments, options).await?;
         let time = Duration::from_millis(call.timeout_ms) + ASKING;
         let until = self.now().after(time);
@@ -71,10 +87,10 @@ impl Peer {
         lock(&self.inner.waiting).insert(id.clone(), waiting);
         // Whoever gives up waiting is not waited for either.
         let _left = Left { peer: self, id: &id };
-        self.send_call(conversation, payload.clone(), until).await?;
+        self.send_call(conversation, payload.clone(), until, sent).await?;
         let outcome = tokio::select! {
             outcome = answered => outcome.map_err(|_| ToolError::NoAnswer)?,
-            never = self.send_again(conversation, payload, until, &again) => match never {},
+            never = self.send_again(conversation, payload, until, &again, sent) => match never {},
             () = self.inner.clock.sleep_until(until) => return Err(ToolError::NoAnswer),
         };
         match outcome {
@@ -91,10 +107,11 @@ impl Peer {
         payload: Value,
         until: Timestamp,
         again: &Notify,
+        sent: &SentMessages,
     ) -> Infallible {
         loop {
             again.notified().await;
-            if let Err(error) = self.send_call(conversation, payload.clone(), until).await {
+            if let Err(error) = self.send_call(conversation, payload.clone(), until, sent).await {
                 tracing::warn!(%conversation, %error, "a call was not sent again");
             }
         }
@@ -106,15 +123,17 @@ impl Peer {
         conversation: &ConversationId,
         payload: Value,
         until: Timestamp,
+        sent: &SentMessages,
     ) -> Result<(), SendError> {
         loop {
             let turn = self.turn_until(conversation, until).await?;
-            let subtype = Some(MsgSubtype::ArtifactToolCall);
-            let sent = self.deliver(turn, ContentType::Artifact, subtype, payload.clone()).await;
-            let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = sent else { return sent.map(drop) };
+            let delivered = self.deliver_call(turn, payload.clone()).await;
+            let Err(SendError::Relay(RelayError::TooMany { seconds, .. })) = delivered else {
+                return delivered.map(|message| message.into_iter().for_each(|message| sent.add(message)));
+            };
             let free = self.now().after(Duration::from_secs(seconds.max(1)));
             if free >= until {
-                return sent.map(drop);
+                return delivered.map(drop);
             }
             self.inner.clock.sleep_until(free).await;
         }

@@ -1,6 +1,7 @@
 //! Receiving: opened once, kept until it is dealt with, in the order of its conversation.
 
 use nuncio_core::conversation::{ContentType, ConversationType, Post, Posted};
+use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId};
 use nuncio_identity::seal::{Letter, OpenError, Told};
@@ -34,6 +35,9 @@ struct Arrived {
     device: DeviceId,
     content_type: ContentType,
     payload: Value,
+    /// None in what an earlier version left.
+    #[serde(default)]
+    envelope: Option<Digest>,
     mode: nuncio_core::bundle::SealMode,
     sealed_at: nuncio_core::time::Timestamp,
     at: nuncio_core::time::Timestamp,
@@ -149,6 +153,7 @@ impl Peer {
                         device: opened.header.sender_device_id.clone(),
                         content_type: opened.header.content_type,
                         payload: opened.payload.clone(),
+                        envelope: Some(Digest::of_bytes(&posted.post.envelope)),
                         mode: opened.mode,
                         sealed_at: opened.header.created_at,
                         at: posted.at,
@@ -239,8 +244,20 @@ impl Peer {
 impl From<Arrived> for Inbound {
     fn from(arrived: Arrived) -> Self {
         let Arrived { conversation, conversation_type, seq, sender, device, content_type, payload, .. } = arrived;
-        let Arrived { mode, sealed_at, at, .. } = arrived;
-        Self { conversation, conversation_type, seq, sender, device, content_type, payload, mode, sealed_at, at }
+        let Arrived { envelope, mode, sealed_at, at, .. } = arrived;
+        Self {
+            conversation,
+            conversation_type,
+            seq,
+            sender,
+            device,
+            content_type,
+            payload,
+            envelope,
+            mode,
+            sealed_at,
+            at,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use std::time::Duration;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use nuncio_core::Code;
+use nuncio_core::audit::references::MessageReference;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{ContentType, Conversation, MessagePlace, MsgSubtype, Post};
 use nuncio_core::digest::Digest;
@@ -121,6 +122,17 @@ impl Peer {
         let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
         let leaving = self.prepare(&turn, new, content_type, subtype, payload).await?;
         self.send_off(&turn, &leaving).await
+    }
+
+    /// The same for a call of a tool. The reference is none where the relay's names are too long for a message id.
+    pub(super) async fn deliver_call(&self, turn: Turn, payload: Value) -> Result<Option<MessageReference>, SendError> {
+        let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
+        let subtype = Some(MsgSubtype::ArtifactToolCall);
+        let leaving = self.prepare(&turn, new, ContentType::Artifact, subtype, payload).await?;
+        let seq = self.send_off(&turn, &leaving).await?;
+        let id = MessagePlace { conversation: leaving.conversation.clone(), seq }.id().ok();
+        let envelope = STANDARD.decode(&leaving.envelope).ok().map(|bytes| Digest::of_bytes(&bytes));
+        Ok(id.zip(envelope).map(|(id, envelope)| MessageReference { envelope, id }))
     }
 
     /// Seals a message for everyone in a conversation, and keeps it: it will be sent, until it is too late.

@@ -38,7 +38,7 @@ impl Scene {
     }
 
     fn origin<'a>(&'a self, agent: &'a AgentId) -> Origin<'a> {
-        Origin { agent, conversation: &self.conversation, seq: 7 }
+        Origin { agent, conversation: &self.conversation, seq: 7, envelope: None }
     }
 
     fn take(&self, call: &ToolCall) -> Came {

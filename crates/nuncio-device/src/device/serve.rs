@@ -7,6 +7,7 @@ use nuncio_a2h::peer::Inbound;
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall, ToolResponse};
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
+use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::conversation::{ConversationType, MessagePlace};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId};
@@ -56,7 +57,8 @@ impl Arrived {
     }
 
     pub(super) fn origin(&self) -> Origin<'_> {
-        Origin { agent: &self.agent, conversation: &self.message.conversation, seq: self.message.seq }
+        let Inbound { conversation, seq, envelope, .. } = &self.message;
+        Origin { agent: &self.agent, conversation, seq: *seq, envelope: *envelope }
     }
 }
 
@@ -67,11 +69,17 @@ struct End {
     asked: bool,
     /// What the relay said, where it was told that this device takes it.
     claim: Option<Claim>,
+    /// The ledger entry up to which the consent was proved.
+    ledger: Option<LedgerReference>,
 }
 
 impl End {
     const fn now(outcome: Outcome, asked: bool) -> Self {
-        Self { outcome, asked, claim: None }
+        Self { outcome, asked, claim: None, ledger: None }
+    }
+
+    fn under(self, admitted: &Admitted) -> Self {
+        Self { ledger: Some(admitted.ledger.clone()), ..self }
     }
 }
 
@@ -139,7 +147,7 @@ impl Device {
         let state = CallState::Over { outcome: outcome.clone(), sent: true };
         {
             let _turn = self.turn();
-            self.records().save(self.written(arrived.origin(), &arrived.call, &state, false)?)?;
+            self.records().save(self.written(arrived.origin(), &arrived.call, &state, (false, None))?)?;
         }
         self.answer(&arrived.message.conversation, &arrived.call, outcome).await;
         Ok(())
@@ -157,7 +165,7 @@ impl Device {
 
     /// Answers what a process before this one left open.
     pub(super) async fn finish_leftover(&self, record: calls::CallRecord, outcome: Outcome) {
-        let origin = Origin { agent: &record.agent, conversation: &record.conversation, seq: record.seq };
+        let origin = record.origin();
         if let Err(error) = self.finish(origin, &record.call, End::now(outcome, false)).await {
             tracing::error!(%error, call = %record.call.call_id, "a call could not be ended");
         }
@@ -171,10 +179,11 @@ impl Device {
             // Until the relay says so, another device may have the answer.
             Some(Claim::Unknown) | None => self.claim(&place, self.now().after(PATIENCE)).await?,
         };
+        let decided = (end.asked, end.ledger);
         if claim == Claim::Elsewhere {
-            return self.close(origin, call, CallState::Elsewhere, end.asked);
+            return self.close(origin, call, CallState::Elsewhere, decided);
         }
-        self.close(origin, call, CallState::Over { outcome: end.outcome.clone(), sent: false }, end.asked)?;
+        self.close(origin, call, CallState::Over { outcome: end.outcome.clone(), sent: false }, decided)?;
         self.send(origin, call, end.outcome).await
     }
 
@@ -189,7 +198,7 @@ impl Device {
 
     /// Sends the answer to a call that was over when the process before this one ended.
     pub(super) async fn send_leftover(&self, record: calls::CallRecord, outcome: Outcome) {
-        let origin = Origin { agent: &record.agent, conversation: &record.conversation, seq: record.seq };
+        let origin = record.origin();
         if let Err(error) = self.send(origin, &record.call, outcome).await {
             tracing::error!(%error, call = %record.call.call_id, "an answer could not be sent");
         }
@@ -235,9 +244,15 @@ impl Device {
     }
 
     /// Writes down how a call ended, and that it did.
-    fn close(&self, origin: Origin<'_>, call: &ToolCall, state: CallState, asked: bool) -> Result<(), DeviceError> {
+    fn close(
+        &self,
+        origin: Origin<'_>,
+        call: &ToolCall,
+        state: CallState,
+        decided: (bool, Option<LedgerReference>),
+    ) -> Result<(), DeviceError> {
         let _turn = self.turn();
-        let mut changes = self.written(origin, call, &state, asked)?;
+        let mut changes = self.written(origin, call, &state, decided)?;
         if state == CallState::Elsewhere
             && let Some(mut known) = standing::load(self.records(), origin.agent)?
         {
@@ -251,13 +266,13 @@ impl Device {
         Ok(())
     }
 
-    /// The changes by which the log says how a call ended.
+    /// The changes by which the log says how a call ended, whether the person was asked, and under which ledger entry.
     fn written(
         &self,
         origin: Origin<'_>,
         call: &ToolCall,
         state: &CallState,
-        asked: bool,
+        (asked, ledger): (bool, Option<LedgerReference>),
     ) -> Result<Vec<Change>, DeviceError> {
         let (status, reason) = words(state);
         let log = self.audit_log();
@@ -271,6 +286,9 @@ impl Device {
             reason,
             asked,
             timestamp: self.now(),
+            message_id: origin.message_id(),
+            envelope_digest: origin.envelope,
+            ledger,
         })?)
     }
 
@@ -290,9 +308,10 @@ impl Device {
             if known.has_other_devices() {
                 self.others_first().await;
             }
-            return Ok(End::now(failed(ErrorCode::Unavailable, "this device has no such tool"), false));
+            let outcome = failed(ErrorCode::Unavailable, "this device has no such tool");
+            return Ok(End::now(outcome, false).under(&admitted));
         }
-        let lately = windows::is_open(self.records(), arrived.pane(&admitted), admitted.ledger, self.now())?;
+        let lately = windows::is_open(self.records(), arrived.pane(&admitted), admitted.ledger.seq, self.now())?;
         let mut word = if lately { Word::Lately } else { Word::None };
         let case = self.case(arrived);
         let attended = self.inner.config.prompt.is_attended();
@@ -304,21 +323,24 @@ impl Device {
                     if !attended && known.has_other_devices() {
                         self.others_first().await;
                     }
-                    return Ok(End::now(denied(Reason::UserRefused), attended));
+                    return Ok(End::now(denied(Reason::UserRefused), attended).under(&admitted));
                 }
-                Heard::Nothing => return Ok(End::now(denied(Reason::UserTimeout), attended)),
+                Heard::Nothing => return Ok(End::now(denied(Reason::UserTimeout), attended).under(&admitted)),
                 Heard::Taken => {
                     let outcome = failed(ErrorCode::Unavailable, "another device was faster");
-                    return Ok(End { outcome, asked: attended, claim: Some(Claim::Elsewhere) });
+                    let end = End { claim: Some(Claim::Elsewhere), ..End::now(outcome, attended) };
+                    return Ok(end.under(&admitted));
                 }
-                Heard::TakenBack(outcome) => return Ok(End::now(outcome, attended)),
+                Heard::TakenBack(outcome) => return Ok(End::now(outcome, attended).under(&admitted)),
             }
         }
         let asked = word == Word::Yes && attended;
         let claim = self.claim(&arrived.place(), self.now()).await?;
+        let mut ledger = admitted.ledger;
         let outcome = match claim {
             Claim::Mine => match self.begin(arrived, word)? {
                 Ok(admitted) => {
+                    ledger.clone_from(&admitted.ledger);
                     let caller = Caller { agent: arrived.agent.clone(), name: known.name };
                     self.perform(&caller, &arrived.call, &admitted).await
                 }
@@ -328,7 +350,7 @@ impl Device {
                 failed(ErrorCode::Unavailable, "the device cannot reach its relay, or another one was faster")
             }
         };
-        Ok(End { outcome, asked, claim: Some(claim) })
+        Ok(End { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
     }
 
     /// Whether another device of the person's may know better than to refuse this.
@@ -355,7 +377,7 @@ impl Device {
             Err(outcome) => return Ok(Err(outcome)),
         };
         let pane = arrived.pane(&admitted);
-        if word == Word::Lately && !windows::is_open(self.records(), pane, admitted.ledger, self.now())? {
+        if word == Word::Lately && !windows::is_open(self.records(), pane, admitted.ledger.seq, self.now())? {
             word = Word::None;
         }
         if guard::weigh(self.case(arrived), &admitted, word) != Decision::Allow {
@@ -363,7 +385,7 @@ impl Device {
         }
         let mut changes = vec![calls::moved(arrived.origin(), &arrived.call, CallState::Running, self.now())];
         if admitted.stake == Sensitivity::Medium {
-            changes.push(windows::used(pane, admitted.ledger, self.now()));
+            changes.push(windows::used(pane, admitted.ledger.seq, self.now()));
         }
         known.spend(&admitted.tool.scope);
         changes.push(standing::put(&known));

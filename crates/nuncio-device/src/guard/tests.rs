@@ -122,7 +122,7 @@ fn call(tool: &str, permission: &str, arguments: Value) -> ToolCall {
 #[test]
 fn a_call_that_nothing_forbids_is_admitted_with_the_shorter_of_two_times() {
     let admitted = Scene::new().admit().unwrap();
-    assert_eq!((admitted.tool.name.as_str(), admitted.ledger), ("read_file", 3));
+    assert_eq!((admitted.tool.name.as_str(), admitted.ledger.seq), ("read_file", 3));
     assert_eq!((admitted.stake, admitted.time), (Sensitivity::Medium, Duration::from_secs(5)));
     for (asked, given) in [(1000, 1), (60_000, 5)] {
         let time = Scene::with(|scene| scene.call.timeout_ms = asked).admit().unwrap().time;

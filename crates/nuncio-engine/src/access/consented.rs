@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
+use nuncio_core::audit::Head;
+use nuncio_core::audit::references::{LedgerReference, Rule};
 use nuncio_core::grant::Term;
 use nuncio_core::ids::{AgentId, AgentName, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
@@ -28,15 +30,24 @@ struct Table {
 
 impl Consents {
     /// Whether the person allows it at that moment.
-    pub(super) fn hold(&self, principal: &Principal, agent: &AgentName, scope: &ScopeId, now: Timestamp) -> Hold {
-        let Principal::Person(person) = principal else { return Hold::No };
+    pub(super) fn hold_by_rule(
+        &self,
+        principal: &Principal,
+        agent: &AgentName,
+        scope: &ScopeId,
+        now: Timestamp,
+    ) -> (Hold, Option<Rule>) {
+        let no = (Hold::No, None);
+        let Principal::Person(person) = principal else { return no };
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
-        let Some(relation) = table.relations.get(person).and_then(|of| of.get(agent.as_str())) else { return Hold::No };
-        match relation.effective(now).find(|grant| grant.scope == *scope) {
-            None => Hold::No,
+        let Some(relation) = table.relations.get(person).and_then(|of| of.get(agent.as_str())) else { return no };
+        let hold = match relation.effective(now).find(|grant| grant.scope == *scope) {
+            None => return no,
             Some(grant) if grant.term == Term::Once => Hold::Once(grant.id.clone()),
             Some(_) => Hold::Lasting,
-        }
+        };
+        let Head { seq, hash } = relation.ledger;
+        (hold, Some(Rule::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
     }
 
     fn edition(&self) -> u64 {
@@ -90,17 +101,17 @@ impl Engine {
     /// Whether a caller has a scope of an agent's that is used on their person's device: the person's word
     /// counts, and a key or token that has less than it has no more by it. Of an agent whose people say
     /// yes elsewhere, their device knows.
-    pub(crate) fn hold_on_device(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> Hold {
+    pub(crate) fn hold_on_device(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> (Hold, Option<Rule>) {
         let (table, now) = (self.access_table(), self.now());
         // By principal, not by credential: a call that waited in a queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
         if bounded && table.hold(caller, agent, scope, now) == Hold::No {
-            return Hold::No;
+            return (Hold::No, None);
         }
         match &caller.person {
-            None => Hold::No,
-            Some(_) if self.limits().relay.elsewhere.contains(agent) => Hold::Lasting,
-            Some(person) => table.consents.hold(&Principal::Person(person.clone()), agent, scope, now),
+            None => (Hold::No, None),
+            Some(_) if self.limits().relay.elsewhere.contains(agent) => (Hold::Lasting, Some(Rule::OtherRelay)),
+            Some(person) => table.consents.hold_by_rule(&Principal::Person(person.clone()), agent, scope, now),
         }
     }
 

@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::audit::{AuditRecord, Outcome, References, Verdict};
 use nuncio_core::digest::Digest;
 use nuncio_core::event::{EventLog, Voice};
 use nuncio_core::execution::{Execution, Target, Warrant};
@@ -93,6 +93,7 @@ impl Engine {
             ended_at: self.now(),
             outcome: if warrant.started { Outcome::Failed { code: Code::Interrupted } } else { Outcome::NotRun },
             protocol: order.protocol,
+            references: warrant.references.clone(),
             request: order.request.clone(),
             scope: warrant.scope.clone(),
             session: None,
@@ -108,6 +109,7 @@ impl Engine {
         AuditRecord {
             caller: session.owner.clone(),
             protocol: turn.protocol,
+            references: References::default(),
             agent: session.agent.clone(),
             tool: call.name.clone(),
             scope: None,

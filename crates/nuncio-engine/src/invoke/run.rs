@@ -224,7 +224,8 @@ impl Engine {
         let attempt = execution.attempt + 1;
         let at = self.now();
         let (id, owner) = (execution.id.clone(), self.process().to_owned());
-        let warrant = Warrant { at, by: Vec::new(), scope: None, started: false };
+        let references = nuncio_core::audit::References::default();
+        let warrant = Warrant { at, by: Vec::new(), scope: None, started: false, references };
         let start = Change::StartExecution { id, owner, attempt, at, call: Some(warrant) };
         match self.store().commit(vec![start]).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(Attempt::Left),

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::agent::{Agent, Tool};
+use nuncio_core::audit::references::MessageReference;
 use nuncio_core::ids::{CallId, ExecutionId, PersonName};
 use nuncio_core::message::{Block, Content};
 use nuncio_core::principal::Principal;
@@ -36,6 +37,8 @@ pub struct RunCall {
     pub trace: BTreeMap<&'static str, String>,
     /// Where the runner reports that the program has started.
     pub program_start: ProgramStart,
+    /// Where the runner notes the messages that carry the call to a person's device.
+    pub sent: SentMessages,
 }
 
 /// Whether the program of a call has started. A runner reports it once the program runs, or once the
@@ -71,6 +74,30 @@ impl ProgramStart {
             }
             None => std::future::pending().await,
         }
+    }
+}
+
+/// The messages that carried a call to a person's device. Clones share one list.
+#[derive(Debug, Clone, Default)]
+pub struct SentMessages(Arc<Mutex<Vec<MessageReference>>>);
+
+/// The number of messages of one call that its record names: a call that is sent again more often than this has
+/// failed in another way.
+const MAX_SENT: usize = 8;
+
+impl SentMessages {
+    /// Notes a message that the relay took.
+    pub fn add(&self, message: MessageReference) {
+        let mut list = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if list.len() < MAX_SENT {
+            list.push(message);
+        }
+    }
+
+    /// The messages so far, in the order in which they were sent.
+    #[must_use]
+    pub fn list(&self) -> Vec<MessageReference> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 

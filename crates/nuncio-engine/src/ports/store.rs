@@ -10,7 +10,9 @@ use nuncio_core::digest::Digest;
 use nuncio_core::drafting::Draft;
 use nuncio_core::execution::{Execution, Lease, State, Warrant};
 use nuncio_core::grant::{Grant, KeyScopes};
-use nuncio_core::ids::{AgentName, ApprovalId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId};
+use nuncio_core::ids::{
+    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId,
+};
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -499,6 +501,8 @@ pub trait Access {
 pub trait Records {
     /// The links after `seq`, at most `limit`.
     async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError>;
+    /// The links whose record is of that call, oldest first, at most `limit`.
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<Link>, StoreError>;
     /// Where the chain has got to.
     async fn audit_head(&self) -> Result<Head, StoreError>;
     /// The number of the last link that this store has put on disk, as it grows; zero before the first.

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::SkillVersion;
+use nuncio_core::audit::References;
 use nuncio_core::digest::Digest;
 use nuncio_core::execution::{Execution, Failure, Lease, Order, Priority, State, Target, Trace, Warrant};
 use nuncio_core::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, TaskId, ToolName};
@@ -411,7 +412,13 @@ pub async fn kept_across_reopening(place: &dyn Place) {
 }
 
 fn begun(name: &str, attempt: u32, by: &str) -> (Change, Warrant) {
-    let warrant = Warrant { at: later(2), by: vec![by.to_owned()], scope: order().scopes.pop(), started: false };
+    let warrant = Warrant {
+        at: later(2),
+        by: vec![by.to_owned()],
+        scope: order().scopes.pop(),
+        started: false,
+        references: References::default(),
+    };
     let (id, owner, call) = (id(name), "here".to_owned(), Some(warrant.clone()));
     (Change::StartExecution { id, owner, attempt, at: later(5), call }, warrant)
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::approval::{Approval, ApprovalState, Approver, Question};
-use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::audit::{AuditRecord, Outcome, References, Verdict};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, KeyScopes, Term};
 use nuncio_core::ids::{
@@ -162,6 +162,7 @@ pub fn record(call: &str) -> AuditRecord {
     AuditRecord {
         caller: owner(),
         protocol: Protocol::Aap,
+        references: References::default(),
         agent: AgentName::parse("hotel").unwrap(),
         tool: ToolName::parse("book").unwrap(),
         scope: Some(ScopeId::parse("booking:write").unwrap()),

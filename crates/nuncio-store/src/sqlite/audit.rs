@@ -3,10 +3,11 @@
 use std::cell::Cell;
 
 use nuncio_core::audit::{Head, Link, Recorded};
+use nuncio_core::ids::CallId;
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
-use super::rows::{self, all, execute, first, to_integer, to_limit};
+use super::rows::{self, all, execute, first, to_integer, to_json, to_limit};
 
 /// Where the chain has got to in a transaction. Looked up once in each and forgotten with it, so that it is
 /// right after a rollback, or when another process has written.
@@ -43,6 +44,13 @@ pub(super) fn links(connection: &Connection, after: u64, limit: usize) -> Result
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = "SELECT seq, previous, hash, record FROM audit_links WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     all(connection, sql, params![after, to_limit(limit)], read)
+}
+
+/// Found by the text of the record, since a record that was changed may be no JSON any more.
+pub(super) fn links_of(connection: &Connection, call: &CallId, limit: usize) -> Result<Vec<Link>, Problem> {
+    let named = format!("\"call\":{}", to_json(call)?);
+    let sql = "SELECT seq, previous, hash, record FROM audit_links WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2";
+    all(connection, sql, params![named, to_limit(limit)], read)
 }
 
 fn read(row: &Row<'_>) -> Result<Link, Problem> {

@@ -7,7 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::drafting::Draft;
 use nuncio_core::execution::{Execution, Lease, Warrant};
 use nuncio_core::grant::Grant;
-use nuncio_core::ids::{AgentName, ApprovalId, DraftId, ExecutionId, SessionId, SkillId, TaskId};
+use nuncio_core::ids::{AgentName, ApprovalId, CallId, DraftId, ExecutionId, SessionId, SkillId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
 use nuncio_core::task::Task;
@@ -96,6 +96,11 @@ impl Access for SqliteStore {
 impl Records for SqliteStore {
     async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError> {
         self.readers.list(move |connection| audit::links(connection, after, limit)).await
+    }
+
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<Link>, StoreError> {
+        let call = call.clone();
+        self.readers.list(move |connection| audit::links_of(connection, &call, limit)).await
     }
 
     async fn audit_head(&self) -> Result<Head, StoreError> {

@@ -220,6 +220,9 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
                 table(&["#", "WHEN", "CALLER", "AGENT", "TOOL OR PERSON", "OUTCOME"], &rows);
             });
         }
+        Audit::Explain { call, with, data } => {
+            super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await?
+        }
         Audit::Verify { data } => {
             let answer = carry_out(&data.path, Order::AuditVerify).await?;
             show(json, &answer, |answer| {

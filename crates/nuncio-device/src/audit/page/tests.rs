@@ -26,6 +26,9 @@ fn log() -> (Arc<MemoryKeep>, AuditLog) {
             reason: None,
             asked: false,
             timestamp: Timestamp::from_millis(i64::from(number) * 3_600_000),
+            message_id: None,
+            envelope_digest: None,
+            ledger: None,
         };
         records.save(log.append(entry).unwrap()).unwrap();
     }

@@ -31,7 +31,15 @@ async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
     ada.allow(DESK, json!(["filesystem:read"])).await;
     let engine = world.gateway.engine();
     let person = Some(PersonName::parse("ada").unwrap());
-    let (key, secret) = engine.create_key(NewKey { name: None, person, scopes: KeyScopes::All }).await.unwrap();
+    let (key, secret) = engine
+        .create_key(NewKey {
+            name: None,
+            person,
+            scopes: KeyScopes::All,
+            role: nuncio_engine::ports::store::KeyRole::App,
+        })
+        .await
+        .unwrap();
     let caller = engine.caller_by_key(&secret).unwrap();
 
     // Her device has no keys at the relay: the first attempt ends at once, the next waits for a second.

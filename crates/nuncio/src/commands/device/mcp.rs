@@ -15,7 +15,7 @@ use nuncio_core::ids::{BackendName, CallId, ScopeId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::principal::Principal;
 use nuncio_device::tools::{Family, LocalTool, ToolFailure, Tools};
-use nuncio_engine::ports::runner::{ProgramStart, RunCall, RunError, ToolOutput};
+use nuncio_engine::ports::runner::{ProgramStart, RunCall, RunError, SentMessages, ToolOutput};
 use nuncio_engine::ports::{Clock as _, Runner as _};
 use nuncio_server::fetch::{Allow, GuardedFetch, install_crypto};
 use nuncio_server::{SystemClock, SystemEntropy};
@@ -165,6 +165,7 @@ impl Server {
             deadline: SystemClock.now().after(time),
             trace: BTreeMap::new(),
             program_start: ProgramStart::default(),
+            sent: SentMessages::default(),
         };
         match self.runners.run(call).await {
             Ok(output) => Ok(result(&output)),

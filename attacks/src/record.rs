@@ -1,0 +1,145 @@
+//! Section "The record".
+
+use std::fs;
+use std::path::Path;
+
+use anyhow::{Context as _, ensure};
+use rusqlite::Connection;
+use serde_json::{Value, json};
+
+use crate::server::copy_folder;
+use crate::{Attack, CommandOutput, Pace, Server, Target, http_client, poll};
+
+mod explain;
+
+pub(crate) const ATTACKS: &[Attack] = &[
+    Attack {
+        name: "records_deleted_after_a_kill_are_noticed",
+        before: "intact: no checkpoint after 44 restarts, and 1,795 deleted records went unnoticed",
+        pace: Pace::Quick,
+        run: |target| Box::pin(records_deleted_after_a_kill_are_noticed(target)),
+    },
+    Attack {
+        name: "torn_checkpoint_line_does_not_break_verify",
+        before: "audit_broken, for good",
+        pace: Pace::Quick,
+        run: |target| Box::pin(torn_checkpoint_line_does_not_break_verify(target)),
+    },
+    Attack {
+        name: "checkpoint_is_written_after_a_thousand_records",
+        before: "none within a minute, whatever the number of records",
+        pace: Pace::Slow,
+        run: |target| Box::pin(checkpoint_is_written_after_a_thousand_records(target)),
+    },
+    Attack {
+        name: "changed_record_of_a_call_is_named_by_explain",
+        before: "no command compares the records of server, ledger and device",
+        pace: Pace::Quick,
+        run: |target| Box::pin(explain::changed_record_of_a_call_is_named_by_explain(target)),
+    },
+];
+
+async fn records_deleted_after_a_kill_are_noticed(target: Target) -> anyhow::Result<String> {
+    let mut server = target.server().start()?;
+    call_search(&server, None, 3).await?;
+    server.kill();
+    server.start()?;
+    server.kill();
+    let intact = verify(&server)?.json()?;
+    ensure!(intact["checkpoints"].as_u64() >= Some(1), "no checkpoint after a kill and a start: {intact}");
+    change(&server.data(), "DELETE FROM audit_links WHERE seq >= 2")?;
+    let verified = verify(&server)?;
+    ensure!(verified.status == Some(1) && verified.stdout.contains("audit_broken"), "{verified:?}");
+    server.start()?;
+    let noticed = async || server.stderr().contains("records are missing at the end").then_some(());
+    poll("the server reports the missing records when it starts", noticed).await?;
+    Ok("audit_broken, and the next start reports it".to_owned())
+}
+
+async fn torn_checkpoint_line_does_not_break_verify(target: Target) -> anyhow::Result<String> {
+    let mut server = target.server().start()?;
+    call_search(&server, None, 1).await?;
+    server.stop()?;
+    let file = server.data().join("audit-checkpoints.jsonl");
+    let whole = fs::read_to_string(&file)?;
+    let torn = whole.lines().last().context("no checkpoint")?;
+    fs::write(&file, format!("{whole}{}", &torn[..torn.len() / 2]))?;
+    server.start()?;
+    call_search(&server, None, 1).await?;
+    server.stop()?;
+    let intact = verify(&server)?.json()?;
+    ensure!(intact["intact"] == true && intact["checkpoints"].as_u64() >= Some(2), "{intact}");
+    // What the version before wrote behind a torn line.
+    let whole = fs::read_to_string(&file)?;
+    let last = whole.lines().last().context("no checkpoint")?;
+    fs::write(&file, format!("{}{last}\n", &torn[..torn.len() / 2]))?;
+    let intact = verify(&server)?.json()?;
+    ensure!(intact["intact"] == true && intact["checkpoints"] == 1, "{intact}");
+    Ok(format!("intact, {} checkpoints", intact["checkpoints"]))
+}
+
+async fn checkpoint_is_written_after_a_thousand_records(target: Target) -> anyhow::Result<String> {
+    let server = target.server().start()?;
+    let before = checkpoints(&server);
+    for _ in 0..11 {
+        call_search(&server, None, 100).await?;
+    }
+    poll("a checkpoint of more than 1000 records", async || {
+        checkpoints(&server).iter().skip(before.len()).any(|seq| *seq >= 1000).then_some(())
+    })
+    .await?;
+    Ok("written".to_owned())
+}
+
+/// The numbers of the records that checkpoints have seen.
+fn checkpoints(server: &Server) -> Vec<u64> {
+    let text = fs::read_to_string(server.data().join("audit-checkpoints.jsonl")).unwrap_or_default();
+    let seq = |line: &str| serde_json::from_str::<Value>(line).ok()?["seq"].as_u64();
+    text.lines().filter_map(seq).collect()
+}
+
+fn verify(server: &Server) -> anyhow::Result<CommandOutput> {
+    server.run(&["--json", "audit", "verify"])
+}
+
+/// Changes the database of a data directory behind the server's back.
+fn change(data: &Path, statement: &str) -> anyhow::Result<()> {
+    let changed = Connection::open(data.join("nuncio.db"))?.execute(statement, [])?;
+    ensure!(changed > 0, "nothing was changed by: {statement}");
+    Ok(())
+}
+
+/// A turn over AAP that calls `search` so often.
+async fn call_search(server: &Server, key: Option<&str>, times: usize) -> anyhow::Result<()> {
+    let calls: Vec<_> =
+        (0..times).map(|n| json!({"tool": {"id": format!("c{n}"), "name": "search", "input": {}}})).collect();
+    play(server, key, "desk", &["search"], json!([calls, [{"text": "done"}]])).await.map(drop)
+}
+
+/// Has the brain `script` play a script in a new session, and returns the turn.
+async fn play(server: &Server, key: Option<&str>, agent: &str, tools: &[&str], script: Value) -> anyhow::Result<Value> {
+    let tools: Vec<_> = tools.iter().map(|name| json!({"name": name, "trust": true})).collect();
+    let post = async |path: String, body: Value| {
+        let mut request = http_client().post(format!("{}/aap{path}", server.url())).json(&body);
+        if let Some(key) = key {
+            request = request.bearer_auth(key);
+        }
+        let answer = request.send().await?;
+        let status = answer.status();
+        let body: Value = answer.json().await?;
+        ensure!(status.is_success(), "{status}: {body}");
+        Ok(body)
+    };
+    let session = post("/sessions".to_owned(), json!({"agent": {"name": agent, "tools": tools}})).await?;
+    let id = session["sessionId"].as_str().context("no session")?;
+    let message = json!({"role": "user", "content": json!({"script": script}).to_string()});
+    post(format!("/sessions/{id}/turns"), json!({"messages": [message]})).await
+}
+
+/// A copy of a stopped server's data directory, changed by an SQL statement.
+fn changed_copy(server: &Server, statement: &str) -> anyhow::Result<tempfile::TempDir> {
+    let copy = tempfile::tempdir()?;
+    copy_folder(&server.data(), copy.path())?;
+    change(copy.path(), statement)?;
+    Ok(copy)
+}

@@ -1,0 +1,163 @@
+//! A call that runs on a person's device leaves records at the server, in the ledger, at the relay and on the device.
+//! Each is changed in turn.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Child;
+
+use anyhow::{Context as _, ensure};
+use serde_json::{Value, json};
+
+use super::{changed_copy, play};
+use crate::{Server, Target, poll};
+
+const AGENT: &str = r#"
+[agent]
+name = "desk"
+version = "1.0.0"
+description = "Reads notes."
+
+[brain]
+kind = "script"
+
+[[scope]]
+id = "filesystem:read"
+label = "Read local files"
+sensitivity = "medium"
+
+[[tool]]
+name = "read_file"
+description = "Reads a file of the person's."
+scope = "filesystem:read"
+input = { type = "object", properties = { path = { type = "string" } }, required = ["path"] }
+timeout_ms = 5000
+run = { device = true }
+"#;
+
+/// `nuncio device run`, killed when dropped.
+pub(super) struct Device {
+    home: PathBuf,
+    process: Option<Child>,
+}
+
+impl Device {
+    /// A device of that person that lets the agent read the files of a folder.
+    pub(super) async fn start(server: &Server, person: &str) -> anyhow::Result<Self> {
+        let folder = server.data().with_file_name(format!("device-{person}"));
+        let (home, notes, policy) = (folder.join("home"), folder.join("notes"), folder.join("policy.toml"));
+        fs::create_dir_all(&notes)?;
+        fs::write(notes.join("note.md"), format!("the note of {person}"))?;
+        fs::write(&policy, "[[rule]]\nscope = \"filesystem:read\"\nanswer = \"allow\"\n")?;
+        let invite = server.run(&["--json", "user", "invite", person])?.json()?;
+        let code = invite["code"].as_str().context("no code")?;
+        let mut device = Self { home, process: None };
+        device.run(server, &["enrol", server.url(), code])?;
+        device.run(server, &["allow", "desk", "filesystem:read"])?;
+        let mut command = server.command(&["device", "run", "--policy"]);
+        command.arg(&policy).arg("--folder").arg(&notes).arg("--home").arg(&device.home);
+        device.process = Some(command.spawn()?);
+        let socket = device.home.join("run.sock");
+        poll("the device runs", async || socket.exists().then_some(())).await?;
+        Ok(device)
+    }
+
+    /// `nuncio --json device ARGUMENTS`.
+    pub(super) fn run(&self, server: &Server, arguments: &[&str]) -> anyhow::Result<Value> {
+        let home = self.home.to_str().context("a folder with an odd name")?;
+        let ran = server.run_plain(&[&["--json", "device"], arguments, &["--home", home]].concat())?;
+        ensure!(ran.status == Some(0), "{arguments:?}: {ran:?}");
+        ran.json()
+    }
+}
+
+impl Drop for Device {
+    fn drop(&mut self) {
+        if let Some(mut process) = self.process.take() {
+            // It may have ended already.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+pub(super) fn agent_with_device_tool() -> &'static str {
+    AGENT
+}
+
+/// The script that reads the note on the caller's device.
+pub(super) fn read_note(call: &str) -> Value {
+    json!([[{"tool": {"id": call, "name": "read_file", "input": {"path": "note.md"}}}], [{"echo": "results"}]])
+}
+
+pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Target) -> anyhow::Result<String> {
+    let mut server = target.server().agent(AGENT).start()?;
+    let key = server.create_key(&["--person", "ada"])?;
+    let device = Device::start(&server, "ada").await?;
+    let turn = play(&server, Some(&key), "desk", &[], read_note("c_note")).await?;
+    ensure!(turn.to_string().contains("the note of ada"), "the device did not answer: {turn}");
+    let written = poll("the device has written its record", async || {
+        let audit = device.run(&server, &["audit"]).ok()?;
+        (audit["verified"].as_u64() >= Some(1)).then_some(audit)
+    })
+    .await?;
+    drop(device);
+    server.stop()?;
+    let file = server.data().with_file_name("device-audit.json");
+    fs::write(&file, written.to_string())?;
+
+    let intact = explain(&server, &server.data(), &file)?;
+    let evidence = intact["records"][0]["evidence"].as_array().context("no evidence")?;
+    let kept_by: Vec<_> = evidence.iter().filter_map(|one| one["kept_by"].as_str()).collect();
+    ensure!(kept_by == ["audit", "ledger", "relay", "device"], "{intact}");
+    ensure!(evidence.iter().all(|one| one["state"] == "holds") && intact["changed"] == json!([]), "{intact}");
+
+    let seq = intact["records"][0]["seq"].as_u64().context("no number")?;
+    for (statement, named) in [
+        (
+            format!("UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq = {seq}"),
+            format!("audit record {seq}"),
+        ),
+        (
+            "UPDATE ledger SET entry = replace(entry, 'filesystem:read', 'filesystem:all') WHERE seq = 1".to_owned(),
+            "ledger entry 1 of ".to_owned(),
+        ),
+        ("DELETE FROM ledger WHERE seq = 1".to_owned(), "ledger entry 1 of ".to_owned()),
+        ("UPDATE relay_messages SET envelope = CAST(envelope || X'00' AS BLOB)".to_owned(), "relay msg_".to_owned()),
+    ] {
+        let copy = changed_copy(&server, &statement)?;
+        only_named(&explain(&server, copy.path(), &file)?, &named).with_context(|| statement)?;
+    }
+    for (from, to) in [("\"status\":\"ok\"", "\"status\":\"denied\""), ("\"asked\":false", "\"asked\":true")] {
+        let text = written.to_string();
+        ensure!(text.contains(from), "{text}");
+        fs::write(&file, text.replacen(from, to, 1))?;
+        only_named(&explain(&server, &server.data(), &file)?, "device entry 1").context(to)?;
+    }
+    Ok("each changed record is named, and no other".to_owned())
+}
+
+fn explain(server: &Server, data: &Path, file: &Path) -> anyhow::Result<Value> {
+    let text = |path: &Path| path.to_str().map(str::to_owned).context("a folder with an odd name");
+    let (data, file) = (text(data)?, text(file)?);
+    let ran = server.run_plain(&[
+        "--json",
+        "audit",
+        "explain",
+        "c_note",
+        "--with",
+        file.as_str(),
+        "--data",
+        data.as_str(),
+    ])?;
+    let answer = ran.json()?;
+    let expected = if answer["changed"] == json!([]) { Some(0) } else { Some(1) };
+    ensure!(ran.status == expected, "{ran:?}");
+    Ok(answer)
+}
+
+fn only_named(answer: &Value, named: &str) -> anyhow::Result<()> {
+    let changed = answer["changed"].as_array().context("no list of what was changed")?;
+    let is_it = |one: &Value| one.as_str().is_some_and(|one| one.starts_with(named));
+    ensure!(changed.len() == 1 && changed.iter().all(is_it), "expected {named}: {answer}");
+    Ok(())
+}

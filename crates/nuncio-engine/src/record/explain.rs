@@ -1,0 +1,220 @@
+//! One call in all records of this server: its audit record, and what that refers to, each held against its hash.
+
+use nuncio_core::audit::references::{ApprovalReference, LedgerReference, MessageReference, Rule};
+use nuncio_core::audit::{AuditRecord, Broken, Link};
+use nuncio_core::conversation::MessagePlace;
+use nuncio_core::digest::{Digest, canonical};
+use nuncio_core::ids::{CallId, GrantId};
+use nuncio_core::ledger::{self, Entry};
+use serde::Serialize;
+use serde_json::{Value, json};
+
+use super::Checkpoint;
+use crate::Engine;
+use crate::consent::Ed25519;
+use crate::error::EngineError;
+
+/// How many records of calls with one id are explained; ids that callers choose can repeat.
+const MOST_RECORDS: usize = 20;
+
+/// How many ledger entries are read at a time.
+const LEDGER_PAGE: usize = 1000;
+
+/// What the records say about a call.
+#[derive(Debug, Clone, Serialize)]
+pub struct Explanation {
+    /// The call.
+    pub call: CallId,
+    /// Its audit records, oldest first.
+    pub records: Vec<ExplainedRecord>,
+    /// The first place where the audit chain does not hold.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub chain_broken: Option<String>,
+}
+
+/// An audit record, and the evidence for it.
+#[derive(Debug, Clone, Serialize)]
+pub struct ExplainedRecord {
+    /// Its number in the chain.
+    pub seq: u64,
+    /// The record.
+    pub record: Value,
+    /// Itself first, then each record it refers to.
+    pub evidence: Vec<Evidence>,
+}
+
+/// One record, held against the hash by which another refers to it.
+#[derive(Debug, Clone, Serialize)]
+pub struct Evidence {
+    /// Where it is kept: `audit`, `grant`, `ledger`, `approval` or `relay`.
+    pub kept_by: &'static str,
+    /// Which one.
+    pub name: String,
+    /// Whether it is what it was.
+    pub state: EvidenceState,
+    /// What it says, or what is wrong with it.
+    pub says: String,
+    /// The hashes of a ledger's entries, from the first on.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub hashes: Vec<Digest>,
+}
+
+/// Whether a record is what it was when another referred to it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum EvidenceState {
+    /// It is.
+    Holds,
+    /// It was changed.
+    Changed,
+    /// It was removed, and is never removed by the server itself.
+    Missing,
+    /// It is not kept here any more, or never was, as is usual for such records.
+    NotKept,
+}
+
+impl Engine {
+    /// Finds the audit records of a call and holds every record they refer to against its hash.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn explain_call(
+        &self,
+        call: &CallId,
+        checkpoints: &[Checkpoint],
+        public_key: &[u8],
+    ) -> Result<Explanation, EngineError> {
+        let broken = self.verify_audit(checkpoints, public_key).await?.err();
+        let links = self.store().audit_links_of(call, MOST_RECORDS).await?;
+        let mut records = Vec::with_capacity(links.len());
+        for link in links {
+            records.push(self.explain_link(&link, broken.as_ref()).await?);
+        }
+        Ok(Explanation { call: call.clone(), records, chain_broken: broken.map(|broken| broken.to_string()) })
+    }
+
+    async fn explain_link(&self, link: &Link, broken: Option<&Broken>) -> Result<ExplainedRecord, EngineError> {
+        let mut evidence = vec![own_evidence(link, broken)];
+        if let Ok(record) = serde_json::from_str::<AuditRecord>(&link.record) {
+            match &record.references.rule {
+                Some(Rule::Grant { grant, hash }) => evidence.push(self.grant_evidence(grant, *hash).await?),
+                Some(Rule::Ledger(reference)) => evidence.push(self.ledger_evidence(reference).await?),
+                _ => {}
+            }
+            if let Some(approval) = &record.references.approval {
+                evidence.push(self.approval_evidence(approval).await?);
+            }
+            for message in &record.references.messages {
+                evidence.push(self.message_evidence(message).await?);
+            }
+        }
+        let record = serde_json::from_str(&link.record).unwrap_or_else(|_| Value::String(link.record.clone()));
+        Ok(ExplainedRecord { seq: link.seq, record, evidence })
+    }
+
+    async fn grant_evidence(&self, id: &GrantId, hash: Digest) -> Result<Evidence, EngineError> {
+        let grants = self.store().grants().await?;
+        let found = grants.iter().find(|grant| grant.id == *id);
+        let (state, says) = match found {
+            Some(grant) if Digest::of_bytes(&canonical(grant)) == hash => {
+                (EvidenceState::Holds, format!("given by {} at {}", grant.given_by, grant.given_at))
+            }
+            Some(_) => (EvidenceState::Changed, "it is not the grant that the call used".to_owned()),
+            None => (EvidenceState::NotKept, "it was used up or revoked".to_owned()),
+        };
+        Ok(Evidence { kept_by: "grant", name: id.to_string(), state, says, hashes: Vec::new() })
+    }
+
+    async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
+        let (state, says) = match self.store().approval(&reference.id).await? {
+            Some(approval) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
+                (EvidenceState::Holds, approval.state.word().to_owned())
+            }
+            Some(_) => (EvidenceState::Changed, "it is not the approval that the call used".to_owned()),
+            None => (EvidenceState::Missing, "it was removed".to_owned()),
+        };
+        Ok(Evidence { kept_by: "approval", name: reference.id.to_string(), state, says, hashes: Vec::new() })
+    }
+
+    async fn message_evidence(&self, reference: &MessageReference) -> Result<Evidence, EngineError> {
+        let posted = match MessagePlace::of(&reference.id) {
+            Some(place) => self.store().relayed(&place).await?,
+            None => None,
+        };
+        let (state, says) = match posted.map(|posted| Digest::of_bytes(&posted.post.envelope)) {
+            Some(digest) if digest == reference.envelope => (EvidenceState::Holds, format!("envelope {digest}")),
+            Some(digest) => (EvidenceState::Changed, format!("envelope {digest}, but {} was sent", reference.envelope)),
+            None => (EvidenceState::NotKept, "another relay has it, or its time is over".to_owned()),
+        };
+        Ok(Evidence { kept_by: "relay", name: reference.id.to_string(), state, says, hashes: Vec::new() })
+    }
+
+    async fn ledger_evidence(&self, reference: &LedgerReference) -> Result<Evidence, EngineError> {
+        let LedgerReference { hash, relation, seq } = reference;
+        let name = |seq: u64| format!("entry {seq} of {relation}");
+        let evidence =
+            |state, seq, says: String, hashes| Evidence { kept_by: "ledger", name: name(seq), state, says, hashes };
+        let mut entries: Vec<Entry> = Vec::new();
+        loop {
+            let last = entries.last().map_or(0, |entry| entry.seq);
+            match self.store().ledger(relation, last, LEDGER_PAGE).await {
+                Ok(page) if page.is_empty() => break,
+                Ok(page) => entries.extend(page),
+                Err(error) => {
+                    return Ok(evidence(
+                        EvidenceState::Changed,
+                        last + 1,
+                        format!("it cannot be read: {error}"),
+                        Vec::new(),
+                    ));
+                }
+            }
+        }
+        let hashes: Vec<_> = entries.iter().map(Entry::hash).collect();
+        if let Some((state, changed, says)) = first_change(&entries, &hashes, *seq, *hash) {
+            return Ok(evidence(state, changed, says, hashes));
+        }
+        let used = entries.iter().find(|entry| entry.seq == *seq);
+        let says = used.map(|entry| json!({"action": entry.action, "actor": entry.actor, "scopes": entry.scopes}));
+        let says = says.map(|says| says.to_string()).unwrap_or_default();
+        let person = self.store().relation(relation).await?.map(|relation| relation.person);
+        let devices = match &person {
+            Some(person) => self.store().devices(person).await?,
+            None => Vec::new(),
+        };
+        Ok(match ledger::verify(&entries, &devices, &Ed25519) {
+            Ok(_) => evidence(EvidenceState::Holds, *seq, says, hashes),
+            Err(refused) => {
+                evidence(EvidenceState::Changed, *seq, format!("the ledger is not proved: {refused}"), hashes)
+            }
+        })
+    }
+}
+
+/// The audit record itself. A record that was given a new hash shows at the record behind it, or at a checkpoint.
+fn own_evidence(link: &Link, broken: Option<&Broken>) -> Evidence {
+    let says = match broken {
+        Some(Broken::Altered { seq } | Broken::Replaced { seq }) if *seq == link.seq => broken.map(ToString::to_string),
+        Some(Broken::Detached { seq }) if *seq == link.seq || *seq == link.seq + 1 => broken.map(ToString::to_string),
+        _ => None,
+    };
+    let state = if says.is_some() { EvidenceState::Changed } else { EvidenceState::Holds };
+    let says = says.unwrap_or_else(|| format!("hash {}", link.hash));
+    Evidence { kept_by: "audit", name: format!("record {}", link.seq), state, says, hashes: Vec::new() }
+}
+
+/// The entry that is not what it was, going back from the one that the call's record names: each entry holds the hash
+/// of the one before it.
+fn first_change(entries: &[Entry], hashes: &[Digest], seq: u64, hash: Digest) -> Option<(EvidenceState, u64, String)> {
+    let mut expected = hash;
+    for number in (1..=seq).rev() {
+        let Some(at) = entries.iter().position(|entry| entry.seq == number) else {
+            return Some((EvidenceState::Missing, number, "it was removed".to_owned()));
+        };
+        if hashes[at] != expected {
+            return Some((EvidenceState::Changed, number, format!("its hash is {}, and was {expected}", hashes[at])));
+        }
+        expected = entries[at].prev_hash;
+    }
+    None
+}
