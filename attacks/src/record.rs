@@ -32,6 +32,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |target| Box::pin(checkpoint_is_written_after_a_thousand_records(target)),
     },
     Attack {
+        name: "records_are_removed_by_prune_alone",
+        before: "no way to remove old records that leaves the rest provable",
+        pace: Pace::Quick,
+        run: |target| Box::pin(records_are_removed_by_prune_alone(target)),
+    },
+    Attack {
         name: "changed_record_of_a_call_is_named_by_explain",
         before: "no command compares the records of server, ledger and device",
         pace: Pace::Quick,
@@ -89,6 +95,47 @@ async fn checkpoint_is_written_after_a_thousand_records(target: Target) -> anyho
     })
     .await?;
     Ok("written".to_owned())
+}
+
+async fn records_are_removed_by_prune_alone(target: Target) -> anyhow::Result<String> {
+    let mut server = target.server().start()?;
+    call_search(&server, None, 5).await?;
+    let none = server.run(&["--json", "audit", "prune", "--before", "2020-01-01"])?.json()?;
+    ensure!(none["pruned"] == 0, "{none}");
+    server.kill();
+    server.start()?;
+    server.kill();
+    // A checkpoint of the server's own does not stand for records that somebody else removed.
+    let copy = changed_copy(&server, "DELETE FROM audit_links WHERE seq <= 3")?;
+    let copied = copy.path().to_str().context("a folder with an odd name")?;
+    let verified = server.run_plain(&["--json", "audit", "verify", "--data", copied])?;
+    ensure!(verified.stdout.contains("audit_broken"), "{verified:?}");
+    let file = copy.path().join("audit-checkpoints.jsonl");
+    fs::write(&file, fs::read_to_string(&file)?.replace("\"signature\"", "\"pruned\":true,\"signature\""))?;
+    let verified = server.run_plain(&["--json", "audit", "verify", "--data", copied])?;
+    ensure!(verified.stdout.contains("audit_broken"), "{verified:?}");
+
+    let before = intact_records(&server)?;
+    let pruned = server.run(&["--json", "audit", "prune", "--before", "2100-01-01"])?.json()?;
+    ensure!(pruned["pruned"] == before, "{pruned}");
+    let proof = verify(&server)?.json()?;
+    ensure!(proof["intact"] == true && proof["pruned"] == before, "{proof}");
+    let listed = server.run(&["--json", "audit", "list"])?;
+    ensure!(listed.stdout.contains("audit_pruned"), "the pruning is not recorded: {listed:?}");
+    server.start()?;
+    call_search(&server, None, 1).await?;
+    server.stop()?;
+    intact_records(&server)?;
+    change(&server.data(), "DELETE FROM audit_links WHERE seq = (SELECT min(seq) FROM audit_links)")?;
+    let verified = verify(&server)?;
+    ensure!(verified.stdout.contains("audit_broken"), "{verified:?}");
+    Ok("pruned and intact; removed otherwise: audit_broken".to_owned())
+}
+
+fn intact_records(server: &Server) -> anyhow::Result<u64> {
+    let proof = verify(server)?.json()?;
+    ensure!(proof["intact"] == true, "{proof}");
+    proof["records"].as_u64().context("no number of records")
 }
 
 /// The numbers of the records that checkpoints have seen.

@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::{changed_copy, play};
 use crate::{Server, Target, poll};
 
-const AGENT: &str = r#"
+pub(super) const AGENT: &str = r#"
 [agent]
 name = "desk"
 version = "1.0.0"
@@ -78,10 +78,6 @@ impl Drop for Device {
             let _ = process.wait();
         }
     }
-}
-
-pub(super) fn agent_with_device_tool() -> &'static str {
-    AGENT
 }
 
 /// The script that reads the note on the caller's device.

@@ -14,6 +14,7 @@ use crate::error::EngineError;
 use crate::ports::store::{Change, Conflict, StoreError};
 
 mod explain;
+mod prune;
 
 pub use explain::{Evidence, EvidenceState, ExplainedRecord, Explanation};
 
@@ -30,7 +31,10 @@ pub struct Checkpoint {
     pub hash: Digest,
     /// When.
     pub at: Timestamp,
-    /// Ed25519 over the three above, in hex.
+    /// Whether the records up to this one were pruned: the chain begins behind it.
+    #[serde(skip_serializing_if = "std::ops::Not::not", default)]
+    pub pruned: bool,
+    /// Ed25519 over the four above, in hex.
     pub signature: String,
 }
 
@@ -38,21 +42,33 @@ impl Checkpoint {
     /// Signs a head.
     #[must_use]
     pub fn sign(head: Head, at: Timestamp, key: &Ed25519KeyPair) -> Self {
-        let signature = key.sign(&Self::message(head, at));
+        Self::signed(head, at, false, key)
+    }
+
+    /// Signs that the records up to that head were pruned. The signature is of another kind than that of a checkpoint,
+    /// so that no checkpoint can stand for records that somebody else removed.
+    #[must_use]
+    pub fn sign_pruned(head: Head, at: Timestamp, key: &Ed25519KeyPair) -> Self {
+        Self::signed(head, at, true, key)
+    }
+
+    fn signed(head: Head, at: Timestamp, pruned: bool, key: &Ed25519KeyPair) -> Self {
+        let signature = key.sign(&Self::message(head, at, pruned));
         let signature = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { seq: head.seq, hash: head.hash, at, signature }
+        Self { seq: head.seq, hash: head.hash, at, pruned, signature }
     }
 
     /// Whether that key signed it.
     #[must_use]
     pub fn is_signed_by(&self, public_key: &[u8]) -> bool {
         let Some(signature) = unhex(&self.signature) else { return false };
-        let message = Self::message(Head { seq: self.seq, hash: self.hash }, self.at);
+        let message = Self::message(Head { seq: self.seq, hash: self.hash }, self.at, self.pruned);
         UnparsedPublicKey::new(&ED25519, public_key).verify(&message, &signature).is_ok()
     }
 
-    fn message(head: Head, at: Timestamp) -> Vec<u8> {
-        format!("nuncio audit checkpoint\n{}\n{}\n{at}\n", head.seq, head.hash).into_bytes()
+    fn message(head: Head, at: Timestamp, pruned: bool) -> Vec<u8> {
+        let kind = if pruned { "pruned" } else { "checkpoint" };
+        format!("nuncio audit {kind}\n{}\n{}\n{at}\n", head.seq, head.hash).into_bytes()
     }
 }
 
@@ -66,6 +82,8 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 pub struct AuditProof {
     /// Where the chain has got to.
     pub head: Head,
+    /// The number of records that were pruned.
+    pub pruned: u64,
     /// How many checkpoints it was held against.
     pub checkpoints: usize,
 }
@@ -108,7 +126,12 @@ impl Engine {
         }
         let seen: HashMap<u64, Digest> =
             checkpoints.iter().map(|checkpoint| (checkpoint.seq, checkpoint.hash)).collect();
-        let mut verifier = Verifier::after(Head::START);
+        let first = self.store().audit_links(0, 1).await?.pop();
+        let start = match chain_start(first.as_ref(), checkpoints) {
+            Ok(start) => start,
+            Err(broken) => return Ok(Err(broken)),
+        };
+        let mut verifier = Verifier::after(start);
         loop {
             let links = self.store().audit_links(verifier.head().seq, PAGE).await?;
             if links.is_empty() {
@@ -127,7 +150,7 @@ impl Engine {
         if let Some(seen) = seen.into_keys().max().filter(|seen| *seen > head.seq) {
             return Ok(Err(Broken::Cut { found: head.seq, seen }));
         }
-        Ok(Ok(AuditProof { head, checkpoints: checkpoints.len() }))
+        Ok(Ok(AuditProof { head, pruned: start.seq, checkpoints: checkpoints.len() }))
     }
 
     /// Commits the end of a call. Where its conversation was deleted meanwhile, or its execution is
@@ -143,5 +166,19 @@ impl Engine {
             }
             other => Ok(other?),
         }
+    }
+}
+
+/// The head behind which the chain begins: nothing, or what was pruned. A pruning that was cut short leaves some of the
+/// records that may go; the last of them must then be the one that was signed.
+fn chain_start(first: Option<&Link>, checkpoints: &[Checkpoint]) -> Result<Head, Broken> {
+    let Some(first) = first.filter(|first| first.seq > 1) else { return Ok(Head::START) };
+    let pruned = checkpoints.iter().filter(|checkpoint| checkpoint.pruned).max_by_key(|checkpoint| checkpoint.seq);
+    match pruned {
+        Some(pruned) if first.seq == pruned.seq + 1 && first.previous != pruned.hash => {
+            Err(Broken::Detached { seq: first.seq })
+        }
+        Some(pruned) if first.seq <= pruned.seq + 1 => Ok(Head { seq: first.seq - 1, hash: first.previous }),
+        _ => Err(Broken::Gap { expected: pruned.map_or(1, |pruned| pruned.seq + 1), found: first.seq }),
     }
 }

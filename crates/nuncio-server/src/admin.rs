@@ -236,6 +236,11 @@ pub enum Order {
     },
     /// Prove the audit chain.
     AuditVerify,
+    /// Delete old audit records.
+    AuditPrune {
+        /// Those that ended before then.
+        before: Timestamp,
+    },
     /// Show what all records say about a call.
     AuditExplain {
         /// The call.
@@ -315,8 +320,8 @@ impl Desk {
         &self.engine
     }
 
-    pub(crate) fn checkpoints(&self) -> &Checkpoints {
-        &self.checkpoints
+    pub(crate) fn checkpoints(&self) -> Arc<Checkpoints> {
+        Arc::clone(&self.checkpoints)
     }
 
     /// Carries out an order.
@@ -408,6 +413,10 @@ impl Desk {
                 json!({"records": records.collect::<Vec<_>>()})
             }
             Order::AuditVerify => self.verify().await?,
+            Order::AuditPrune { before } => {
+                let pruned = self.checkpoints.prune(engine, before, Principal::Operator).await?;
+                json!({"pruned": pruned, "before": before})
+            }
             Order::AuditExplain { call } => {
                 let explained =
                     engine.explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key()).await?;
@@ -424,9 +433,13 @@ impl Desk {
         let checkpoints = self.checkpoints.read()?;
         match self.engine.verify_audit(&checkpoints, self.checkpoints.public_key()).await? {
             Ok(proof) => {
-                let AuditProof { head, checkpoints } = proof;
+                let AuditProof { head, pruned, checkpoints } = proof;
+                let records = head.seq - pruned;
                 let mut answer =
-                    json!({"records": head.seq, "hash": head.hash, "checkpoints": checkpoints, "intact": true});
+                    json!({"records": records, "hash": head.hash, "checkpoints": checkpoints, "intact": true});
+                if pruned > 0 {
+                    answer["pruned"] = pruned.into();
+                }
                 if checkpoints == 0 && head.seq > 0 {
                     answer["warning"] = "there is no signed checkpoint, so records cut off the end cannot be noticed; the server writes one when it starts".into();
                 }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use nuncio_core::Code;
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
 use nuncio_engine::Engine;
 use nuncio_engine::record::Checkpoint;
 use ring::signature::{Ed25519KeyPair, KeyPair as _};
@@ -58,7 +61,7 @@ impl Checkpoints {
     pub(crate) async fn begin(&self, engine: &Engine) -> Result<(), StartError> {
         let head = engine.audit_head().await?;
         match self.read() {
-            Ok(checkpoints) => match checkpoints.last() {
+            Ok(checkpoints) => match checkpoints.iter().max_by_key(|checkpoint| checkpoint.seq) {
                 None if head.seq > 0 => tracing::warn!(
                     records = head.seq,
                     "the audit record has no checkpoint: records cut off its end before this start cannot be noticed"
@@ -84,7 +87,7 @@ impl Checkpoints {
         let head = engine.audit_head().await?;
         // What cannot be read is for `audit verify` to report; it must not keep new checkpoints from being written.
         let mut checkpoints = self.read().unwrap_or_default();
-        if head.seq <= checkpoints.last().map_or(0, |last| last.seq) {
+        if head.seq <= checkpoints.iter().map(|checkpoint| checkpoint.seq).max().unwrap_or(0) {
             return Ok(head.seq);
         }
         let checkpoint = Checkpoint::sign(head, engine.now(), &self.key);
@@ -100,7 +103,9 @@ impl Checkpoints {
     /// odds with the chain: then all stay, since that line is the evidence.
     async fn drop_old(&self, engine: &Engine, checkpoints: &[Checkpoint]) -> Result<(), StartError> {
         let (old, kept) = checkpoints.split_at(checkpoints.len() - KEPT_LINES);
-        for checkpoint in old {
+        let pruned = checkpoints.iter().rfind(|checkpoint| checkpoint.pruned);
+        let is_kept = |checkpoint: &&Checkpoint| pruned.is_none_or(|pruned| checkpoint.seq > pruned.seq);
+        for checkpoint in old.iter().filter(is_kept) {
             let link = engine.audit_links(checkpoint.seq - 1, 1).await?.pop();
             let agrees = link.is_some_and(|link| link.seq == checkpoint.seq && link.hash == checkpoint.hash);
             if !agrees || !checkpoint.is_signed_by(self.public_key()) {
@@ -108,7 +113,28 @@ impl Checkpoints {
                 return Ok(());
             }
         }
-        self.file.replace(kept)
+        let old_pruned = pruned.filter(|pruned| !kept.contains(pruned));
+        self.file.replace(&old_pruned.into_iter().chain(kept).cloned().collect::<Vec<_>>())
+    }
+
+    /// Deletes the audit records that ended before a time, as far as they are the oldest ones. What is left is proved
+    /// by a signed line that says up to which record was deleted.
+    pub(crate) async fn prune(&self, engine: &Engine, before: Timestamp, by: Principal) -> Result<u64, StartError> {
+        let _writing = self.writing.lock().await;
+        let checkpoints = self.read()?;
+        if let Err(broken) = engine.verify_audit(&checkpoints, self.public_key()).await? {
+            let message = format!("the audit chain is broken, so nothing was pruned: {broken}");
+            return Err(StartError::new(Code::AuditBroken, message));
+        }
+        let Some(through) = engine.last_audit_before(before).await? else { return Ok(0) };
+        let pruned = Checkpoint::sign_pruned(through, engine.now(), &self.key);
+        self.file.append(&pruned)?;
+        let count = engine.prune_audit(through.seq, before, by).await?;
+        let mut kept = vec![pruned];
+        kept.extend(checkpoints.into_iter().filter(|checkpoint| checkpoint.seq > through.seq && !checkpoint.pruned));
+        kept.push(Checkpoint::sign(engine.audit_head().await?, engine.now(), &self.key));
+        self.file.replace(&kept)?;
+        Ok(count)
     }
 
     /// Writes checkpoints by count and by time until `stop`, and a last one then.

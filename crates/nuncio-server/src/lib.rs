@@ -19,6 +19,7 @@ mod messages;
 mod metrics;
 mod offers;
 mod registry;
+mod retention;
 mod serve;
 pub mod settings;
 mod system;

@@ -43,6 +43,7 @@ use crate::listen::{Acceptor, raise_descriptor_limit};
 use crate::messages::{self, Messages};
 use crate::metrics::Metrics;
 use crate::registry;
+use crate::retention;
 use crate::settings::{RelaySetting, Settings};
 use crate::system::SystemEntropy;
 use crate::webhooks::{Signer, Webhooks, errands};
@@ -357,6 +358,8 @@ impl Server {
         let options = Options { local: local_dids, ..Options::default() };
         let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);
         let desk = desk.with_messages(Messages { engine: engine.clone(), anp: anp.clone(), client, dids: sender });
+        let retention = settings.retention.clone();
+        tasks.spawn(retention::run(engine.clone(), desk.checkpoints(), retention, stop.clone()));
         tasks.spawn(admin::listen(data.path(), desk, done.clone())?);
         tasks.spawn(person::forget_old_mail(engine.clone(), stop.clone()));
         tasks.spawn(messages::deliver(anp, stop.clone(), closed.clone()));

@@ -25,12 +25,15 @@ mod a2h;
 mod anp;
 mod issuer;
 mod registry;
+mod retention;
 
 pub use a2h::{A2hSettings, RelaySetting};
 pub use anp::AnpSettings;
 pub(crate) use issuer::check_url;
 pub use issuer::{Algorithm, Audiences, IntrospectionSetting, IssuerSetting, IssuerUrl, SignatureSettings};
 pub use registry::RegistrySettings;
+pub use retention::RetentionSettings;
+pub(crate) use retention::days;
 
 /// Everything an operator may set.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -64,6 +67,8 @@ pub struct Settings {
     pub anp: AnpSettings,
     /// What agents may ask of people's devices.
     pub a2h: A2hSettings,
+    /// How long things are kept.
+    pub retention: RetentionSettings,
 }
 
 /// `[limits]`
@@ -312,6 +317,8 @@ const KEYS: &[&str] = &[
     "log.level",
     "log.format",
     "metrics.open",
+    "retention.sessions_days",
+    "retention.audit_days",
     "grant",
     "issuer",
     "signatures.allow_bare",

@@ -52,6 +52,8 @@ mod registry;
 mod restarts;
 #[path = "it/resume.rs"]
 mod resume;
+#[path = "it/retention.rs"]
+mod retention;
 #[path = "it/signature.rs"]
 mod signature;
 #[path = "it/summary.rs"]

@@ -512,6 +512,14 @@ pub(crate) enum Audit {
         #[command(flatten)]
         data: Data,
     },
+    /// Delete old records; what is left can still be proved
+    Prune {
+        /// Those that ended before this day (2026-01-31) or moment (2026-01-31T12:00:00Z)
+        #[arg(long, value_name = "TIME")]
+        before: String,
+        #[command(flatten)]
+        data: Data,
+    },
     /// Show what all records say about a call, prove that they agree, and name those that were changed
     Explain {
         /// The call's id

@@ -35,6 +35,12 @@ pub struct HappenedRecord {
     /// Its hash.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manifest_hash: Option<Digest>,
+    /// The number of records or sessions that were deleted or redacted.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub count: Option<u64>,
+    /// The time before which they ended.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub before: Option<Timestamp>,
     /// The request that brought it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
@@ -56,6 +62,8 @@ impl HappenedRecord {
             scopes: Vec::new(),
             manifest_version: None,
             manifest_hash: None,
+            count: None,
+            before: None,
             request: None,
             at,
         }
@@ -94,4 +102,8 @@ pub enum Happened {
     ConsentRestored,
     /// What was allowed is gone, since the agent no longer asks for it.
     ConsentPruned,
+    /// Old audit records were deleted; a signed line beside the store says up to which one.
+    AuditPruned,
+    /// Sessions that nobody used any more were deleted.
+    SessionsPruned,
 }

@@ -169,6 +169,20 @@ pub enum Change {
     FinishCall(String),
     /// A record goes to the end of the audit chain.
     Audit(AuditRecord),
+    /// At most `limit` of the oldest audit links are deleted, none behind `through`.
+    PruneAudit {
+        /// The last link that may go.
+        through: u64,
+        /// How many at most.
+        limit: usize,
+    },
+    /// Of these conversations, those without a turn since `before` are deleted.
+    PruneSessions {
+        /// Which.
+        ids: Vec<SessionId>,
+        /// Since when they must have been idle.
+        before: Timestamp,
+    },
     /// A new API key. `Exists`.
     CreateKey(ApiKey),
     /// A key is taken back. `Missing` if it is not there or already taken back.
@@ -477,6 +491,8 @@ pub trait Conversations {
     async fn turn(&self, session: &SessionId, number: u64) -> Result<Option<Turn>, StoreError>;
     /// The stored event log of a turn that is over.
     async fn turn_events(&self, session: &SessionId, number: u64) -> Result<Option<Vec<u8>>, StoreError>;
+    /// Conversations that began before then and have had no turn since, at most `limit`.
+    async fn idle_sessions(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError>;
     /// Every turn that has not ended.
     async fn running_turns(&self) -> Result<Vec<Turn>, StoreError>;
     /// What a principal's request with that idempotency key made.

@@ -45,7 +45,8 @@ pub(crate) fn listen(
     let listener = UnixListener::bind(short(&path)).map_err(failed)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(async move {
-        let checkpoints = desk.checkpoints().keep(desk.engine().clone(), stop.clone());
+        let checkpoints = desk.checkpoints();
+        let checkpoints = checkpoints.keep(desk.engine().clone(), stop.clone());
         let orders = async {
             loop {
                 tokio::select! {

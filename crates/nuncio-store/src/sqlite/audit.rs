@@ -34,6 +34,14 @@ pub(super) fn append(connection: &Connection, tip: &Tip, record: &impl Recorded)
     Ok(())
 }
 
+/// Deletes the oldest links, none behind `through`.
+pub(super) fn prune(connection: &Connection, through: u64, limit: usize) -> Result<(), Problem> {
+    let sql =
+        "DELETE FROM audit_links WHERE seq IN (SELECT seq FROM audit_links WHERE seq <= ?1 ORDER BY seq LIMIT ?2)";
+    execute(connection, sql, params![to_integer(through)?, to_limit(limit)])?;
+    Ok(())
+}
+
 pub(super) fn head(connection: &Connection) -> Result<Head, Problem> {
     let sql = "SELECT seq, hash FROM audit_links ORDER BY seq DESC LIMIT 1";
     let last = first(connection, sql, [], |row| Ok(Head { seq: rows::number(row, 0)?, hash: rows::digest(row, 1)? }))?;

@@ -29,6 +29,8 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::StartCall { key, record, place } => calls::start(connection, key, record, place.as_ref()),
         Change::FinishCall(key) => calls::finish(connection, key),
         Change::Audit(record) => audit::append(connection, tip, record),
+        Change::PruneAudit { through, limit } => audit::prune(connection, *through, *limit),
+        Change::PruneSessions { ids, before } => sessions::prune(connection, ids, *before),
         Change::CreateKey(key) => keys::create(connection, key),
         Change::RevokeKey { id, at } => keys::revoke(connection, id, *at),
         Change::CreateGrant(grant) => grants::create(connection, grant),

@@ -64,6 +64,10 @@ impl Conversations for SqliteStore {
         self.readers.list(move |connection| turns::events(connection, &session, number)).await
     }
 
+    async fn idle_sessions(&self, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, StoreError> {
+        self.readers.list(move |connection| sessions::idle(connection, before, limit)).await
+    }
+
     async fn running_turns(&self) -> Result<Vec<Turn>, StoreError> {
         self.readers.list(turns::running).await
     }

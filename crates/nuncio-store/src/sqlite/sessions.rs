@@ -4,6 +4,7 @@ use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{PendingCall, Session, Settings, Summary};
+use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Conflict, SessionCursor};
 use rusqlite::{Connection, Row, params};
 
@@ -33,6 +34,22 @@ pub(super) fn create(connection: &Connection, session: &Session, messages: &[Mes
 /// Its messages, turns and remembered requests go with it, by their foreign keys.
 pub(super) fn delete(connection: &Connection, id: &SessionId) -> Result<(), Problem> {
     execute_or(Conflict::NoSession, connection, "DELETE FROM sessions WHERE id = ?1", [id.as_str()])
+}
+
+/// The condition of a session without a turn since a time.
+const IDLE: &str = "created_at < ?1 AND NOT EXISTS
+    (SELECT 1 FROM turns WHERE session = sessions.id AND (ended_at IS NULL OR ended_at >= ?1))";
+
+pub(super) fn idle(connection: &Connection, before: Timestamp, limit: usize) -> Result<Vec<SessionId>, Problem> {
+    let sql = format!("SELECT id FROM sessions WHERE {IDLE} ORDER BY created_at, id LIMIT ?2");
+    let read = |row: &Row<'_>| rows::parsed(row, 0, |text| SessionId::parse(text).ok());
+    all(connection, &sql, params![before.as_millis(), to_limit(limit)], read)
+}
+
+/// Deletes those that are still idle.
+pub(super) fn prune(connection: &Connection, ids: &[SessionId], before: Timestamp) -> Result<(), Problem> {
+    let sql = format!("DELETE FROM sessions WHERE {IDLE} AND id = ?2");
+    ids.iter().try_for_each(|id| execute(connection, &sql, params![before.as_millis(), id.as_str()]).map(drop))
 }
 
 pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[PendingCall]) -> Result<(), Problem> {

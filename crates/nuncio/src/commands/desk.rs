@@ -223,6 +223,12 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
         Audit::Explain { call, with, data } => {
             super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await?
         }
+        Audit::Prune { before, data } => {
+            let moment = if before.contains('T') { before } else { format!("{before}T00:00:00Z") };
+            let before = parsed(Timestamp::try_from(moment))?;
+            let answer = carry_out(&data.path, Order::AuditPrune { before }).await?;
+            show(json, &answer, |answer| println!("Deleted {} records; the others can be proved.", answer["pruned"]));
+        }
         Audit::Verify { data } => {
             let answer = carry_out(&data.path, Order::AuditVerify).await?;
             show(json, &answer, |answer| {
@@ -232,6 +238,9 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
                     answer["records"],
                     answer["checkpoints"]
                 );
+                if let Some(pruned) = answer["pruned"].as_u64() {
+                    println!("{pruned} older records were pruned.");
+                }
                 if let Some(warning) = answer["warning"].as_str() {
                     eprintln!("{} {warning}", "warning:".yellow().bold());
                 }

@@ -1,0 +1,83 @@
+//! `[retention]`: old sessions and audit records are deleted, the deletion is recorded, and the rest is proved.
+
+use std::num::NonZeroU32;
+use std::time::Duration;
+
+use nuncio_core::audit::Happened;
+use nuncio_server::admin::Order;
+use nuncio_server::settings::Settings;
+use nuncio_testkit::{Gateway, ManualClock, Method};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, desk, echo};
+
+const DAY: Duration = Duration::from_secs(24 * 3600);
+
+async fn session_with_a_call(gateway: &Gateway) -> String {
+    let session = gateway.aap().session(DESK, &[("echo", true)]).await;
+    let call = json!({"tool": {"id": "c1", "name": "echo", "input": {}}});
+    gateway.aap().play(&session, json!([[call], [{"text": "done"}]])).await;
+    session
+}
+
+async fn exists(gateway: &Gateway, session: &str) -> bool {
+    let answer = gateway.aap().request(Method::GET, &format!("/sessions/{session}")).send().await.unwrap();
+    answer.status() == 200
+}
+
+/// Lets an hour pass in minutes, since the task that prunes may not sleep yet.
+async fn wait_for(gateway: &Gateway, clock: &ManualClock, happened: Happened) {
+    for _ in 0..60 {
+        if gateway.happened().await.iter().any(|record| record.happened == happened) {
+            return;
+        }
+        clock.advance(Duration::from_secs(61));
+        tokio::task::yield_now().await;
+    }
+    nuncio_testkit::eventually("it is recorded", async || {
+        gateway.happened().await.iter().any(|record| record.happened == happened).then_some(())
+    })
+    .await;
+}
+
+async fn verify(gateway: &Gateway) -> Value {
+    gateway.order(Order::AuditVerify).await.unwrap()
+}
+
+#[tokio::test]
+async fn sessions_and_audit_records_older_than_the_setting_are_deleted() {
+    let clock = ManualClock::new();
+    let settings = |settings: &mut Settings| {
+        settings.retention.sessions_days = NonZeroU32::new(2);
+        settings.retention.audit_days = NonZeroU32::new(4);
+    };
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).settings(settings).start().await;
+    let old = session_with_a_call(&gateway).await;
+    clock.advance(DAY);
+    let young = session_with_a_call(&gateway).await;
+    clock.advance(DAY + Duration::from_secs(1));
+    wait_for(&gateway, &clock, Happened::SessionsPruned).await;
+    assert_eq!((exists(&gateway, &old).await, exists(&gateway, &young).await), (false, true));
+    assert_eq!(verify(&gateway).await["pruned"], Value::Null);
+
+    clock.advance(2 * DAY);
+    wait_for(&gateway, &clock, Happened::AuditPruned).await;
+    let proved = async || (verify(&gateway).await["pruned"] == 1).then_some(());
+    nuncio_testkit::eventually("one record is pruned and the rest is proved", proved).await;
+    let pruned = gateway.happened().await.into_iter().find(|record| record.happened == Happened::AuditPruned).unwrap();
+    assert_eq!(pruned.count, Some(1));
+    session_with_a_call(&gateway).await;
+    assert_eq!(verify(&gateway).await["intact"], json!(true));
+}
+
+#[tokio::test]
+async fn without_the_setting_nothing_is_deleted() {
+    let clock = ManualClock::new();
+    let gateway = Gateway::builder().agent(DESK, &desk(&[echo()])).clock(&clock).start().await;
+    let old = session_with_a_call(&gateway).await;
+    clock.advance(4000 * DAY);
+    session_with_a_call(&gateway).await;
+    assert!(exists(&gateway, &old).await);
+    assert_eq!(verify(&gateway).await["records"], json!(2));
+    assert!(gateway.happened().await.is_empty());
+}
