@@ -244,6 +244,8 @@ codes! {
     StoreUnavailable = "store_unavailable",
     /// Too many long computations wait.
     ComputationQueueFull = "computation_queue_full",
+    /// The server holds as much for callers as it can.
+    ServerBusy = "server_busy",
     /// An issuer of access tokens does not answer.
     IssuerUnavailable = "issuer_unavailable",
     /// A fault of ours.

@@ -8,6 +8,10 @@ use serde_json::{Map, Number, Value};
 
 use crate::schema::MAX_DEPTH;
 
+/// How many values a document may hold. A value takes up to 360 bytes once it is parsed, however few it is written
+/// with.
+pub const MAX_VALUES: usize = 250_000;
+
 /// How many repeated names of one document are told.
 const MAX_REPEATED: usize = 200;
 
@@ -25,6 +29,9 @@ pub enum Unreadable {
     /// It nests deeper than [`MAX_DEPTH`].
     #[error("must not nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
+    /// It holds more than [`MAX_VALUES`] values.
+    #[error("must not hold more than {MAX_VALUES} values")]
+    TooManyValues,
     /// It is not JSON at all.
     #[error("must be JSON: {0}")]
     NotJson(String),
@@ -43,6 +50,9 @@ pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, Unreadable> {
     }
     if is_too_deep(document) {
         return Err(Unreadable::TooDeep);
+    }
+    if count_values(document) > MAX_VALUES {
+        return Err(Unreadable::TooManyValues);
     }
     let repeated = RefCell::new(Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(document);
@@ -120,6 +130,23 @@ pub fn is_too_deep(document: &[u8]) -> bool {
         }
     }
     false
+}
+
+/// At least as many as a document holds values, counted without parsing: each but the first is the
+/// first inside a bracket or follows a comma.
+#[must_use]
+pub fn count_values(document: &[u8]) -> usize {
+    let (mut count, mut in_string, mut escaped) = (1_usize, false, false);
+    for byte in document {
+        match byte {
+            _ if escaped => escaped = false,
+            b'\\' if in_string => escaped = true,
+            b'"' => in_string = !in_string,
+            b'{' | b'[' | b',' if !in_string => count += 1,
+            _ => {}
+        }
+    }
+    count
 }
 
 /// Builds a value and notes every repeated name with its place.
@@ -218,8 +245,26 @@ mod tests {
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         assert!(read(deep(MAX_DEPTH - 1).as_bytes(), 1000).is_ok());
         assert!(read(deep(MAX_DEPTH).as_bytes(), 1000).is_err());
+        let many = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
+        assert!(read(many(MAX_VALUES).as_bytes(), usize::MAX).is_ok());
+        assert_eq!(read(many(MAX_VALUES + 1).as_bytes(), usize::MAX), Err(Unreadable::TooManyValues));
         let brackets_in_text = format!(r#"["\"{}"]"#, "[".repeat(100));
         assert!(read(brackets_in_text.as_bytes(), 1000).is_ok());
+    }
+
+    #[test]
+    fn counted_values_are_never_fewer_than_there_are() {
+        fn values(value: &Value) -> usize {
+            1 + match value {
+                Value::Array(items) => items.iter().map(values).sum(),
+                Value::Object(members) => members.values().map(values).sum(),
+                _ => 0,
+            }
+        }
+        for text in ["1", "\"a,[{\\\",\"", "[]", "{}", "[1,2,3]", r#"{"a":[{"":0},{"b":{}}],"c":"x,y"}"#, "[[],[[]]]"] {
+            let counted = count_values(text.as_bytes());
+            assert!(counted >= values(&serde_json::from_str(text).unwrap()), "{text}: {counted}");
+        }
     }
 
     #[test]

@@ -177,6 +177,7 @@ fn unreadable(why: &Unreadable) -> ManifestFaults {
             let message = format!("the manifest has {found} bytes, no more than {most} are read; {MAX_BYTES} count");
             whole(ManifestRule::TooLarge, message)
         }
+        Unreadable::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
         Unreadable::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
         Unreadable::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
         Unreadable::Repeated(places) => {

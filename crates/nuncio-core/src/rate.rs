@@ -13,15 +13,16 @@ pub struct Rate {
     pub burst: u32,
 }
 
-/// How much of a rate is used up: the moment at which all of it is there again.
+/// How much of a rate is used up: the moment at which all of it is there again, in microseconds, so that more than one
+/// a millisecond can be counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used(Timestamp);
+pub struct Used(i64);
 
 impl Used {
     /// Whether nothing of it is left in use.
     #[must_use]
     pub fn is_over(self, now: Timestamp) -> bool {
-        self.0 <= now
+        self.0 <= micros(now)
     }
 }
 
@@ -29,7 +30,7 @@ impl Rate {
     /// So many a minute, all of them at once if need be.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
-        Self { each: Duration::from_millis(60_000 / count as u64), burst: count }
+        Self { each: Duration::from_micros(60_000_000 / count as u64), burst: count }
     }
 
     /// Takes one: how much is used then, or how long to wait.
@@ -37,11 +38,12 @@ impl Rate {
     /// # Errors
     /// It is used up; how long to wait until there is one.
     pub fn take(self, used: Option<Used>, now: Timestamp) -> Result<Used, Duration> {
-        let begin = used.map_or(now, |Used(full)| full.max(now));
-        let full = begin.after(self.each);
-        let earliest = self.each * self.burst;
-        match now.until(full).checked_sub(earliest) {
-            Some(wait) if !wait.is_zero() => Err(wait),
+        let now = micros(now);
+        let each = whole_micros(self.each);
+        let full = used.map_or(now, |Used(full)| full.max(now)).saturating_add(each);
+        let most = each.saturating_mul(i64::from(self.burst));
+        match full - now - most {
+            wait @ 1.. => Err(Duration::from_micros(wait.unsigned_abs())),
             _ => Ok(Used(full)),
         }
     }
@@ -49,8 +51,16 @@ impl Rate {
     /// Gives one back.
     #[must_use]
     pub fn give_back(self, Used(full): Used) -> Used {
-        Used(full.before(self.each))
+        Used(full.saturating_sub(whole_micros(self.each)))
     }
+}
+
+fn micros(moment: Timestamp) -> i64 {
+    moment.as_millis().saturating_mul(1000)
+}
+
+fn whole_micros(span: Duration) -> i64 {
+    i64::try_from(span.as_micros()).unwrap_or(i64::MAX)
 }
 
 #[cfg(test)]
@@ -78,5 +88,20 @@ mod tests {
         }
         assert!(rate.take(used, at(120_000)).is_err());
         assert!(used.unwrap().is_over(at(180_000)));
+    }
+
+    #[test]
+    fn more_than_one_a_millisecond_is_counted() {
+        let rate = Rate::per_minute(600_000);
+        let mut used = None;
+        for _ in 0..600_000 {
+            used = Some(rate.take(used, Timestamp::from_millis(0)).unwrap());
+        }
+        assert!(rate.take(used, Timestamp::from_millis(0)).is_err());
+        let taken = (0..20).map_while(|_| {
+            used = rate.take(used, Timestamp::from_millis(1)).ok();
+            used
+        });
+        assert_eq!(taken.count(), 10);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::json::Unreadable;
+use crate::json::{MAX_VALUES, Unreadable};
 use crate::schema::MAX_DEPTH;
 
 /// How many errors, and how many warnings, of one document are told.
@@ -91,6 +91,7 @@ impl Fault {
         match why {
             Unreadable::TooLarge { most, found } => vec![Self::new("", message, *most, *found)],
             Unreadable::TooDeep => vec![Self::new("", message, MAX_DEPTH, format!("more than {MAX_DEPTH}"))],
+            Unreadable::TooManyValues => vec![Self::new("", message, MAX_VALUES, format!("more than {MAX_VALUES}"))],
             Unreadable::NotJson(_) => vec![Self::new("", message, "JSON", Value::Null)],
             Unreadable::Repeated(paths) => {
                 paths.iter().map(|path| Self::new(path, "must not be repeated", 1, "more than one")).collect()
