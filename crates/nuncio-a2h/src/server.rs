@@ -20,7 +20,7 @@ use nuncio_core::principal::Principal;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, Credential, Engine, EngineError, Identity};
-use nuncio_http::{Asked, BodyLimits};
+use nuncio_http::{Asked, BodyLimits, CredentialPlace};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -142,23 +142,23 @@ impl A2h {
 
     /// Reads a body that may hold a manifest.
     async fn manifest_body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_WRITTEN_BYTES + BESIDE_A_MANIFEST).await
+        self.read(request, MAX_WRITTEN_BYTES + BESIDE_A_MANIFEST, CredentialPlace::Header).await
     }
 
     /// Reads a body that holds a sealed message.
     async fn message_body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_MESSAGE_BODY).await
+        self.read(request, MAX_MESSAGE_BODY, CredentialPlace::Header).await
     }
 
     /// Reads any other body.
     async fn body(&self, request: Request) -> Result<Bytes, EngineError> {
-        self.read(request, MAX_BODY).await
+        self.read(request, MAX_BODY, CredentialPlace::Header).await
     }
 
-    async fn read(&self, request: Request, most: usize) -> Result<Bytes, EngineError> {
+    async fn read(&self, request: Request, most: usize, credential: CredentialPlace) -> Result<Bytes, EngineError> {
         nuncio_http::is_json(request.headers())?;
-        let limits = BodyLimits { bytes: self.bodies.bytes.min(most), ..self.bodies };
-        limits.read(&self.engine, request.into_body()).await
+        let (parts, body) = request.into_parts();
+        self.bodies.at_most(most).read(&self.engine, &parts.extensions, body, credential).await
     }
 }
 

@@ -15,7 +15,7 @@ use nuncio_core::ids::AgentName;
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::Credential;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
-use nuncio_http::BodyLimits;
+use nuncio_http::{BodyLimits, CredentialPlace, report_caller};
 use serde_json::{Value, json};
 
 use crate::directory::{self as registry, Keeper};
@@ -179,7 +179,8 @@ impl Anp {
     /// Reads a request, and finds out who sent it: by a key or token of this server, or by a signature.
     async fn ask(&self, request: Request) -> Result<Asked, Response> {
         let (parts, body) = request.into_parts();
-        let body = self.bodies.read(&self.engine, body).await.map_err(|error| refuse(&error))?;
+        let read = self.bodies.read(&self.engine, &parts.extensions, body, CredentialPlace::Body).await;
+        let body = read.map_err(|error| refuse(&error))?;
         let known = match parts.extensions.get::<Identity>() {
             Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
             _ => None,
@@ -191,6 +192,7 @@ impl Anp {
         match self.identities.check(&parts, &body).await {
             Passage::Refused(response) => Err(response),
             Passage::Known(caller, header) => {
+                report_caller(&parts.extensions, &caller.principal).map_err(|error| refuse(&error))?;
                 let request = known.and_then(|known| known.request);
                 let caller = Caller { request: caller.request.clone().or(request), ..*caller };
                 Ok(Asked { body, caller: Some(caller), header, challenge: None })

@@ -58,7 +58,11 @@ pub fn status(code: Code) -> StatusCode {
         | Code::BundleRefused => StatusCode::UNPROCESSABLE_ENTITY,
         Code::ConsentUnsigned => StatusCode::PRECONDITION_REQUIRED,
         Code::RateLimited | Code::QueueFull => StatusCode::TOO_MANY_REQUESTS,
-        Code::ShuttingDown | Code::StoreUnavailable | Code::ComputationQueueFull | Code::IssuerUnavailable => {
+        Code::ShuttingDown
+        | Code::StoreUnavailable
+        | Code::ServerBusy
+        | Code::ComputationQueueFull
+        | Code::IssuerUnavailable => {
             StatusCode::SERVICE_UNAVAILABLE
         }
         Code::Internal | Code::LedgerBroken => StatusCode::INTERNAL_SERVER_ERROR,

@@ -14,13 +14,28 @@ pub type Fields = [(String, String)];
 /// # Errors
 /// It is no form, or too large.
 pub async fn form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
+    is_form(headers)?;
+    let bytes = to_bytes(body, MAX_FORM).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
+    Ok(form_fields(&bytes))
+}
+
+/// Checks that a request says it sends a form.
+///
+/// # Errors
+/// It says something else.
+pub fn is_form(headers: &HeaderMap) -> Result<(), StatusCode> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
     if !kind.eq_ignore_ascii_case("application/x-www-form-urlencoded") {
         return Err(StatusCode::UNSUPPORTED_MEDIA_TYPE);
     }
-    let bytes = to_bytes(body, MAX_FORM).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
-    Ok(url::form_urlencoded::parse(&bytes).into_owned().collect())
+    Ok(())
+}
+
+/// The fields of a form's body.
+#[must_use]
+pub fn form_fields(body: &[u8]) -> Vec<(String, String)> {
+    url::form_urlencoded::parse(body).into_owned().collect()
 }
 
 /// What a form says under a name.

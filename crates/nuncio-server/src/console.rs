@@ -26,6 +26,7 @@ use axum::{Extension, Router};
 use nuncio_core::agent::Run;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Engine, Identity};
+use nuncio_http::BodyLimits;
 use serde::Deserialize;
 
 use crate::serve::Exposure;
@@ -49,6 +50,8 @@ pub(crate) struct Console {
     pub(crate) exposure: Exposure,
     /// What each protocol publishes about an agent, in the order it is shown.
     pub(crate) documents: Arc<[DocumentsOf]>,
+    /// How large what forms send may be.
+    pub(crate) bodies: BodyLimits,
 }
 
 /// The routes: `/`, and everything else below `/console/`.
@@ -58,7 +61,7 @@ pub(crate) fn routes(console: Console) -> Router {
         .route(assets::ROUTE, get(assets::serve))
         .layer(middleware::map_response(guarded))
         .with_state(console.clone())
-        .merge(inbox::routes(console.engine))
+        .merge(inbox::routes(console.engine, console.bodies))
 }
 
 #[derive(Default, Deserialize)]

@@ -3,8 +3,9 @@
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::task::{Context, Poll};
+use std::time::Duration;
 
-use ::http::Uri;
+use ::http::{HeaderValue, StatusCode, Uri, header};
 use axum::Router;
 use axum::extract::Request;
 use axum::response::Response;
@@ -15,7 +16,7 @@ use nuncio_a2h::server::Tokens as _;
 use nuncio_anp::server::Anp;
 use nuncio_core::Code;
 use nuncio_engine::{Engine, EngineError};
-use nuncio_http::BodyLimits;
+use nuncio_http::{BodyBudget, BodyLimits};
 use tower::{Service, layer::layer_fn};
 use tracing::Instrument as _;
 
@@ -30,6 +31,7 @@ use crate::webhooks::Signer;
 mod anp;
 mod area;
 pub(crate) mod client_address;
+mod connection;
 mod door;
 mod identity;
 mod openapi;
@@ -52,8 +54,8 @@ struct Shared {
     auth: Auth,
     exposure: Exposure,
     door: Door,
-    proxies: TrustedProxies,
-    rates: RateLimits,
+    proxies: Arc<TrustedProxies>,
+    rates: Arc<RateLimits>,
     bodies: BodyLimits,
     /// How errors are worded below which path, the longest first.
     refusals: Vec<(&'static str, Refuse)>,
@@ -72,6 +74,7 @@ impl Shared {
 }
 
 /// Everything this server answers, layer by layer; and whoever sends messages for its agents.
+#[expect(clippy::too_many_arguments, reason = "the parts are put together in one place")]
 pub(crate) fn app(
     engine: &Engine,
     auth: &Auth,
@@ -80,8 +83,15 @@ pub(crate) fn app(
     settings: &Settings,
     exposure: Exposure,
     metrics: Arc<Metrics>,
+    proxies: Arc<TrustedProxies>,
 ) -> (Router, Anp) {
-    let (protocols, anp) = protocols::mounted(engine, auth, hosting, settings, &metrics);
+    let limits = &settings.limits;
+    let bodies = BodyLimits {
+        bytes: limits.body_bytes,
+        time: Duration::from_secs(limits.body_seconds),
+        budget: BodyBudget::new(limits.body_bytes_in_flight),
+    };
+    let (protocols, anp) = protocols::mounted(engine, auth, hosting, settings, &bodies, &metrics);
     let prefixes = |protocol: &protocols::Mounted| {
         let refuse = protocol.refuse;
         protocol.prefixes.iter().map(move |prefix| (*prefix, refuse))
@@ -94,9 +104,9 @@ pub(crate) fn app(
         auth: auth.clone(),
         exposure,
         door: Door::new(&settings.cors.origins),
-        proxies: TrustedProxies::new(&settings.http.trusted_proxies),
-        bodies: protocols::body_limits(settings),
-        rates: RateLimits::new(settings.limits.requests_per_minute),
+        proxies,
+        bodies: bodies.clone(),
+        rates: Arc::new(RateLimits::new(settings.limits.requests_per_minute, Arc::clone(engine.clock()))),
         refusals,
         metrics: Arc::clone(&metrics),
     };
@@ -115,7 +125,7 @@ pub(crate) fn app(
     let (owners, owners_of_methods) = (Arc::clone(&shared), Arc::clone(&shared));
     let app = own
         .with_state(operators)
-        .merge(console::routes(Console { engine: engine.clone(), exposure, documents }))
+        .merge(console::routes(Console { engine: engine.clone(), exposure, documents, bodies }))
         .fallback(move |uri: Uri| async move { not_found(&owners, &uri) });
     // Behind the routes it is for: it says nothing of those that come later.
     let app = protocols
@@ -157,7 +167,7 @@ impl Service<Request> for Stack {
         }
         // Nobody takes more than their share.
         let refusal = outside
-            .or_else(|| rate::refusal(&shared, &request))
+            .or_else(|| over_a_limit(&shared, &mut request))
             .or_else(|| identity::forwarded_refusal(&shared, &request));
         let answer = match refusal {
             Some(refusal) => Either::Left(ready(Ok(refusal))),
@@ -165,6 +175,7 @@ impl Service<Request> for Stack {
         };
         Box::pin(async move {
             let mut response = answer.await?;
+            add_retry_after(&mut response);
             visit.mark(&mut response);
             Ok(entry.close(&shared, response))
         })
@@ -180,13 +191,27 @@ async fn ask_and_pass(
     visit: Visit,
 ) -> Result<Response, Infallible> {
     let identified = identity::identify(&shared, &mut request).await;
-    let refusal = rate::refusal(&shared, &request).or(identified.err());
+    let refusal = over_a_limit(&shared, &mut request).or(identified.err());
     let mut response = match refusal {
         Some(refusal) => refusal,
         None => route.call(request).instrument(entry.span().clone()).await?,
     };
+    add_retry_after(&mut response);
     visit.mark(&mut response);
     Ok(entry.close(&shared, response))
+}
+
+/// The answer where the caller, its address or its connection has used up what it may.
+fn over_a_limit(shared: &Shared, request: &mut Request) -> Option<Response> {
+    rate::recognise_key(shared, request);
+    connection::refusal(shared, request).or_else(|| rate::refusal(shared, request))
+}
+
+/// Says when to try again where the route did not.
+fn add_retry_after(response: &mut Response) {
+    if matches!(response.status(), StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE) {
+        response.headers_mut().entry(header::RETRY_AFTER).or_insert(HeaderValue::from_static("5"));
+    }
 }
 
 fn not_found(shared: &Shared, uri: &Uri) -> Response {

@@ -7,35 +7,58 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
-use axum::body::Body;
 use axum::response::Response;
-use http::Request;
+use futures_util::future::BoxFuture;
+use http::{HeaderValue, Request, Version, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::GracefulShutdown;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
 
-use crate::http::client_address::PeerAddress;
+use crate::http::client_address::{PeerAddress, TrustedProxies};
+
+mod activity;
+mod connections;
+mod stream;
+
+use activity::{IdleLimits, WatchedBody};
+pub(crate) use connections::{ConnectionLimits, Connections, OpenConnection};
+use stream::ConnectionStream;
 
 /// How many bytes a request's head may take.
 const MAX_HEAD: usize = 64 * 1024;
 /// How many requests one HTTP/2 connection carries at once.
 const MAX_STREAMS: u32 = 256;
+/// How many bytes of bodies an HTTP/2 connection may send before somebody reads them.
+const CONNECTION_WINDOW: u32 = 256 * 1024;
+/// The same for one of its requests.
+const STREAM_WINDOW: u32 = 128 * 1024;
+/// How long a connection of a known caller may be idle. Proxies keep theirs for up to two minutes and would see a
+/// broken connection if we closed it first.
+const IDLE_TIME: Duration = Duration::from_secs(180);
+/// How long a connection in the reserve may be without a request.
+const RESERVED_IDLE_TIME: Duration = Duration::from_secs(2);
+/// How long the other end has to close its connection once it was told to.
+const CLOSING_TIME: Duration = Duration::from_secs(1);
+/// How many descriptors are left for the store, the admin socket, programs and calls to others.
+const OTHER_DESCRIPTORS: u64 = 512;
 
-/// Lets this process hold as many connections as the system allows it at all.
-pub(crate) fn raise_descriptor_limit() {
+/// Raises the limit on open files to what the system allows, and says how many connections fit below it.
+pub(crate) fn raise_descriptor_limit() -> usize {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
     if let Err(error) = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum }) {
         tracing::debug!(%error, "the limit on open files stays");
     }
+    let limit = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let left = limit.saturating_sub(OTHER_DESCRIPTORS).max(limit / 2).max(1);
+    usize::try_from(left).unwrap_or(usize::MAX)
 }
 
 /// How connections are taken.
@@ -43,19 +66,25 @@ pub(crate) fn raise_descriptor_limit() {
 pub(crate) struct Acceptor {
     pub(crate) app: Router,
     pub(crate) tls: Option<TlsAcceptor>,
-    pub(crate) head_time: Duration,
-    pub(crate) places: Arc<Semaphore>,
+    pub(crate) times: ConnectionTimes,
+    pub(crate) connections: Arc<Connections>,
+    pub(crate) proxies: Arc<TrustedProxies>,
+}
+
+/// How long things on a connection may take.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ConnectionTimes {
+    /// Until the head of a request has arrived.
+    pub(crate) head: Duration,
+    /// Until the other end reads what waits to be written.
+    pub(crate) write: Duration,
 }
 
 impl Acceptor {
     /// Takes connections until told to stop, then lets those that are open finish until `closed`.
     pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken, closed: CancellationToken) {
-        let graceful = GracefulShutdown::new();
+        let open = TaskTracker::new();
         loop {
-            let place = tokio::select! {
-                place = Arc::clone(&self.places).acquire_owned() => place.expect("places are never closed"),
-                () = stop.cancelled() => break,
-            };
             let (stream, peer) = tokio::select! {
                 accepted = listener.accept() => match accepted {
                     Ok(accepted) => accepted,
@@ -68,73 +97,114 @@ impl Acceptor {
                 },
                 () = stop.cancelled() => break,
             };
-            let (this, watcher) = (self.clone(), graceful.watcher());
-            tokio::spawn(async move {
-                this.serve(stream, peer.ip(), watcher).await;
-                drop(place);
-            });
+            open.spawn(self.clone().serve(stream, peer.ip().to_canonical(), stop.clone()));
         }
         drop(listener);
+        open.close();
         tokio::select! {
-            () = graceful.shutdown() => {}
+            () = open.wait() => {}
             () = closed.cancelled() => {}
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: IpAddr, watcher: hyper_util::server::graceful::Watcher) {
+    async fn serve(self, stream: TcpStream, peer: IpAddr, stop: CancellationToken) {
         let _ = stream.set_nodelay(true);
-        match self.tls.clone() {
-            None => self.speak(stream, peer, watcher).await,
-            Some(tls) => match tokio::time::timeout(self.head_time, tls.accept(stream)).await {
-                Ok(Ok(stream)) => self.speak(stream, peer, watcher).await,
-                Ok(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
-                Err(_) => tracing::debug!("a TLS handshake took too long"),
-            },
+        let open = self.connections.open(peer, self.proxies.contains(peer));
+        let stream = ConnectionStream::new(stream, Arc::clone(&open), self.times.write);
+        let Some(tls) = self.tls.clone() else { return self.serve_http(stream, open, stop).await };
+        let handshake = tokio::select! {
+            handshake = tokio::time::timeout(self.times.head, tls.accept(stream)) => handshake,
+            () = open.closed.cancelled() => return,
+        };
+        match handshake {
+            Ok(Ok(stream)) => self.serve_http(stream, open, stop).await,
+            Ok(Err(error)) => tracing::debug!(%error, "no TLS handshake"),
+            Err(_) => tracing::debug!("a TLS handshake took too long"),
         }
     }
 
-    async fn speak(
+    async fn serve_http(
         self,
         stream: impl AsyncRead + AsyncWrite + Unpin + Send + 'static,
-        peer: IpAddr,
-        watcher: hyper_util::server::graceful::Watcher,
+        open: Arc<OpenConnection>,
+        stop: CancellationToken,
     ) {
         let mut builder = Builder::new(TokioExecutor::new());
-        builder
-            .http1()
-            .timer(TokioTimer::new())
-            .header_read_timeout(self.head_time)
-            .max_buf_size(MAX_HEAD)
-            .max_headers(100);
+        // HTTP/1 also counts the time between two requests as time for the head.
+        let head_time = if open.is_proxy { IDLE_TIME } else { self.times.head };
+        builder.http1().timer(TokioTimer::new()).header_read_timeout(head_time).max_buf_size(MAX_HEAD).max_headers(100);
         builder
             .http2()
             .timer(TokioTimer::new())
             .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX))
             .max_concurrent_streams(MAX_STREAMS)
+            .initial_connection_window_size(CONNECTION_WINDOW)
+            .initial_stream_window_size(STREAM_WINDOW)
             .keep_alive_interval(Duration::from_secs(30))
             .keep_alive_timeout(Duration::from_secs(20));
-        let service =
-            ConnectionService { app: TowerToHyperService::new(self.app), peer: PeerAddress(peer.to_canonical()) };
+        let limits = self.times.idle_limits(&open);
+        let service = ConnectionService { app: TowerToHyperService::new(self.app), open: Arc::clone(&open) };
         let connection = builder.serve_connection_with_upgrades(TokioIo::new(stream), service);
-        if let Err(error) = watcher.watch(connection.into_owned()).await {
-            tracing::debug!(%error, "a connection ended early");
+        tokio::pin!(connection);
+        let mut stopping = false;
+        loop {
+            tokio::select! {
+                ended = connection.as_mut() => {
+                    if let Err(error) = ended {
+                        tracing::debug!(%error, "a connection ended early");
+                    }
+                    return;
+                }
+                () = open.closed.cancelled() => return,
+                () = stop.cancelled(), if !stopping => {
+                    connection.as_mut().graceful_shutdown();
+                    stopping = true;
+                }
+                // The protocol's own timers do not cover what comes before it is known which protocol is spoken, nor
+                // an HTTP/2 connection that only answers pings.
+                () = open.exceeds(&limits) => {
+                    connection.as_mut().graceful_shutdown();
+                    let _ = tokio::time::timeout(CLOSING_TIME, connection).await;
+                    return;
+                }
+            }
         }
     }
 }
 
-/// The server as one connection sees it: every request carries the address of the other end.
+impl ConnectionTimes {
+    fn idle_limits(self, open: &OpenConnection) -> IdleLimits {
+        if open.is_reserved {
+            let short = RESERVED_IDLE_TIME.min(self.head);
+            return IdleLimits { unidentified: short, identified: short, unread: self.write };
+        }
+        IdleLimits { unidentified: self.head, identified: IDLE_TIME, unread: self.write }
+    }
+}
+
+/// The server as one connection sees it: every request carries the connection and the address of its other end.
 struct ConnectionService {
     app: TowerToHyperService<Router>,
-    peer: PeerAddress,
+    open: Arc<OpenConnection>,
 }
 
 impl Service<Request<Incoming>> for ConnectionService {
-    type Response = Response<Body>;
+    type Response = Response<WatchedBody>;
     type Error = Infallible;
-    type Future = <TowerToHyperService<Router> as Service<Request<Incoming>>>::Future;
+    type Future = BoxFuture<'static, Result<Self::Response, Infallible>>;
 
     fn call(&self, mut request: Request<Incoming>) -> Self::Future {
-        request.extensions_mut().insert(self.peer);
-        self.app.call(request)
+        let in_progress = self.open.begin_request(request.version());
+        let closes = self.open.is_reserved && request.version() < Version::HTTP_2;
+        request.extensions_mut().insert(PeerAddress(self.open.peer));
+        request.extensions_mut().insert(Arc::clone(&self.open));
+        let answer = self.app.call(request);
+        Box::pin(async move {
+            let mut response = answer.await?;
+            if closes {
+                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            }
+            Ok(response.map(|body| WatchedBody { body, request: in_progress }))
+        })
     }
 }

@@ -21,7 +21,6 @@ use nuncio_store::SqliteStore;
 use rustls_pki_types::pem::PemObject as _;
 use rustls_pki_types::{CertificateDer, PrivateKeyDer};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_rustls::TlsAcceptor;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -38,8 +37,8 @@ use crate::devices::Devices;
 use crate::dids::{Chosen, Dids};
 use crate::error::StartError;
 use crate::hosting::Hosting;
-use crate::http;
-use crate::listen::{Acceptor, raise_descriptor_limit};
+use crate::http::{self, client_address::TrustedProxies};
+use crate::listen::{Acceptor, ConnectionLimits, ConnectionTimes, Connections, raise_descriptor_limit};
 use crate::messages::{self, Messages};
 use crate::metrics::Metrics;
 use crate::registry;
@@ -250,7 +249,7 @@ impl Server {
     /// # Errors
     /// Something cannot be used; nothing is served then.
     pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
-        raise_descriptor_limit();
+        let most_connections = raise_descriptor_limit();
         let data = DataDir::open(&options.data)?;
         let settings = &options.settings;
         let metrics = Arc::new(Metrics::new());
@@ -339,12 +338,21 @@ impl Server {
         let checkpoints = Checkpoints::open(&data)?;
         checkpoints.begin(&engine).await?;
         let tasks = TaskTracker::new();
-        let (app, anp) = http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics);
+        let proxies = Arc::new(TrustedProxies::new(&settings.http.trusted_proxies));
+        let (app, anp) =
+            http::app(&engine, &auth, &hosting, &signer, settings, exposure, metrics, Arc::clone(&proxies));
         let acceptor = Acceptor {
             app,
             tls,
-            head_time: Duration::from_secs(settings.limits.header_seconds),
-            places: Arc::new(Semaphore::new(settings.limits.connections)),
+            times: ConnectionTimes {
+                head: Duration::from_secs(settings.limits.header_seconds),
+                write: Duration::from_secs(settings.limits.write_seconds),
+            },
+            connections: Connections::new(ConnectionLimits {
+                total: settings.limits.connections.min(most_connections),
+                per_address: settings.limits.connections_per_address,
+            }),
+            proxies,
         };
         let tls = acceptor.tls.is_some();
         for listener in listeners {

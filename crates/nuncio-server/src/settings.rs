@@ -77,12 +77,18 @@ pub struct Settings {
 pub struct LimitSettings {
     /// How large a request's body may be.
     pub body_bytes: usize,
+    /// How many bytes of bodies the process holds at once.
+    pub body_bytes_in_flight: usize,
     /// How long it may take to arrive.
     pub body_seconds: u64,
     /// How long a request's head may take to arrive.
     pub header_seconds: u64,
+    /// How long the other end of a connection may leave what is written to it unread.
+    pub write_seconds: u64,
     /// How many connections are held at once.
     pub connections: usize,
+    /// How many connections of one address may be open on which no caller was identified yet.
+    pub connections_per_address: usize,
     /// How many requests a minute one key may send.
     pub requests_per_minute: u32,
     /// How long one turn may take.
@@ -113,9 +119,12 @@ impl Default for LimitSettings {
     fn default() -> Self {
         Self {
             body_bytes: 8 * 1024 * 1024,
+            body_bytes_in_flight: 256 * 1024 * 1024,
             body_seconds: 30,
             header_seconds: 10,
+            write_seconds: 30,
             connections: 16_384,
+            connections_per_address: 1024,
             requests_per_minute: 12_000,
             turn_seconds: 600,
             turn_steps: 32,
@@ -280,9 +289,12 @@ impl GrantSetting {
 /// Every key that can be set, and so every variable that is read.
 const KEYS: &[&str] = &[
     "limits.body_bytes",
+    "limits.body_bytes_in_flight",
     "limits.body_seconds",
     "limits.header_seconds",
+    "limits.write_seconds",
     "limits.connections",
+    "limits.connections_per_address",
     "limits.requests_per_minute",
     "limits.turn_seconds",
     "limits.turn_steps",
@@ -364,7 +376,7 @@ impl Settings {
 
     fn check(&self) -> Result<(), String> {
         let limits = &self.limits;
-        let positive: [(&str, u64); 11] = [
+        let positive: [(&str, u64); 14] = [
             ("limits.executions", limits.executions as u64),
             ("limits.executions_per_skill", limits.executions_per_skill as u64),
             ("limits.executions_per_caller", limits.executions_per_caller as u64),
@@ -372,7 +384,10 @@ impl Settings {
             ("limits.execution_seconds", limits.execution_seconds),
             ("limits.keep_hours", limits.keep_hours),
             ("limits.body_bytes", limits.body_bytes as u64),
+            ("limits.header_seconds", limits.header_seconds),
+            ("limits.write_seconds", limits.write_seconds),
             ("limits.connections", limits.connections as u64),
+            ("limits.connections_per_address", limits.connections_per_address as u64),
             ("limits.requests_per_minute", u64::from(limits.requests_per_minute)),
             ("limits.turn_steps", u64::from(limits.turn_steps)),
             ("limits.calls_per_tool", limits.calls_per_tool as u64),

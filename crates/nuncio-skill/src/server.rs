@@ -78,7 +78,7 @@ impl Skills {
         custom: Arc<dyn RequestAuth>,
         issuers: Arc<FindIssuer>,
     ) -> Self {
-        let bodies = BodyLimits { bytes: bodies.bytes.min(Kind::InvocationRequest.max_bytes()), ..bodies };
+        let bodies = bodies.at_most(Kind::InvocationRequest.max_bytes());
         let (documents, registry) = Default::default();
         Self { engine, host: Arc::new(host), bodies, custom, issuers, documents, registry }
     }

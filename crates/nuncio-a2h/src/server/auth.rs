@@ -2,20 +2,26 @@
 
 use axum::extract::{Request, State};
 use axum::response::Response;
+use bytes::Bytes;
 use http::StatusCode;
 use nuncio_core::person::Device;
+use nuncio_core::principal::Principal;
+use nuncio_engine::EngineError;
 use nuncio_engine::consent::NewDevice;
+use nuncio_http::{CallerReport, CredentialPlace};
 
-use super::{A2h, data};
+use super::{A2h, MAX_BODY, data};
 use crate::error::Refused;
 use crate::lift;
 use crate::wire::auth::{EnrollRequest, EnrolledView, KeysView, ServerView, TokenRequest, TokenView};
 
 /// `POST /a2h/auth/enroll`
 pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
-    let body: EnrollRequest = lift::strict(&a2h.body(request).await?)?;
+    let report = request.extensions().get::<CallerReport>().cloned();
+    let body: EnrollRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let new = NewDevice { code: body.code, name: body.device_name, key: body.public_key, signature: body.signature };
     let device = a2h.engine.enrol_device(new).await?;
+    identified(report, &device)?;
     let token = a2h.token_for(&device);
     let view = EnrolledView { device: device.into(), token, server: a2h.server_view() };
     Ok(data(StatusCode::CREATED, view))
@@ -23,8 +29,10 @@ pub(super) async fn enroll(State(a2h): State<A2h>, request: Request) -> Result<R
 
 /// `POST /a2h/auth/token`
 pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
-    let body: TokenRequest = lift::strict(&a2h.body(request).await?)?;
+    let report = request.extensions().get::<CallerReport>().cloned();
+    let body: TokenRequest = lift::strict(&a2h.signed_body(request).await?)?;
     let device = a2h.engine.assert_device(&body.assertion(), &body.signature, a2h.tokens.audience()).await?;
+    identified(report, &device)?;
     Ok(data(StatusCode::OK, a2h.token_for(&device)))
 }
 
@@ -33,7 +41,17 @@ pub(super) async fn keys(State(a2h): State<A2h>) -> Response {
     data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
 }
 
+/// The request is counted as this person's.
+fn identified(report: Option<CallerReport>, device: &Device) -> Result<(), EngineError> {
+    report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&Principal::Person(device.person.clone())))
+}
+
 impl A2h {
+    /// Reads a body that holds its own credential.
+    async fn signed_body(&self, request: Request) -> Result<Bytes, EngineError> {
+        self.read(request, MAX_BODY, CredentialPlace::Body).await
+    }
+
     fn token_for(&self, device: &Device) -> TokenView {
         let made = self.tokens.issue(device);
         TokenView {

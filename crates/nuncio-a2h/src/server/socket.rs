@@ -8,12 +8,14 @@ use axum::extract::{Request, State};
 use axum::response::{IntoResponse, Response};
 use nuncio_core::Code;
 use nuncio_core::ids::AgentId;
-use nuncio_http::Asked;
+use nuncio_core::principal::Principal;
+use nuncio_http::{Asked, CallerReport};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::A2h;
 use super::agents::agent_id;
 use crate::error::Refused;
+use crate::wire::frame::close;
 
 mod entry;
 mod line;
@@ -23,7 +25,7 @@ mod session;
 mod streams;
 mod upgrade;
 
-use line::Line;
+use line::{End, Line};
 use seats::{Seats, Sitter};
 pub(super) use session::AGENT;
 use upgrade::{Upgrade, WebSocket};
@@ -105,7 +107,8 @@ fn open(a2h: A2h, door: Door, mut request: Request) -> Result<Response, Refused>
         Refused::new(Code::BadRequest, message)
     })?;
     let Some(place) = a2h.sockets.open() else { return Ok(full()) };
-    Ok(upgrade.accept(move |socket| serve(a2h, door, socket, place)))
+    let report = request.extensions().get::<CallerReport>().cloned();
+    Ok(upgrade.accept(move |socket| serve(a2h, door, socket, place, report)))
 }
 
 /// All places are taken.
@@ -115,10 +118,15 @@ pub(super) fn full() -> Response {
 }
 
 /// From the first frame to the last.
-async fn serve(a2h: A2h, door: Door, socket: WebSocket, place: Place) {
+async fn serve(a2h: A2h, door: Door, socket: WebSocket, place: Place, report: Option<CallerReport>) {
     let mut line = Line::new(socket, Arc::clone(a2h.engine.clock()));
     // Boxed, so that a connection that waits takes no room for what it does while it does not.
     let admitted = Box::pin(entry::admit(&a2h, &door, &mut line)).await;
+    let admitted = admitted.and_then(|admitted| {
+        let caller = Principal::from(admitted.recipient.clone());
+        let counted = report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&caller));
+        counted.map(|()| admitted).map_err(|_| End::closed(close::TOO_MANY, "too many requests"))
+    });
     match admitted {
         Ok(admitted) => {
             let end = session::Session::run(&a2h, admitted, &mut line).await;

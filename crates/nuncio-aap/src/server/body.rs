@@ -5,7 +5,7 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::Idempotency;
-use nuncio_http::{idempotency_key, is_json};
+use nuncio_http::{CredentialPlace, idempotency_key, is_json};
 use serde_json::Value;
 
 use super::Aap;
@@ -15,7 +15,7 @@ pub(super) async fn read(aap: &Aap, request: Request) -> Result<(Value, Option<I
     let (parts, body) = request.into_parts();
     is_json(&parts.headers)?;
     let key = idempotency_key(&parts.headers)?;
-    let bytes = aap.bodies.read(&aap.engine, body).await?;
+    let bytes = aap.bodies.read(&aap.engine, &parts.extensions, body, CredentialPlace::Header).await?;
     // The parser itself stops at 128 levels.
     let value = serde_json::from_slice(&bytes)
         .map_err(|error| EngineError::new(Code::BadJson, format!("the body is not JSON: {error}")))?;

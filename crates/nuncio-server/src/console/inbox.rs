@@ -18,6 +18,7 @@ use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError, Identity};
+use nuncio_http::{BodyLimits, CredentialPlace};
 use nuncio_pages::sender::{field, is_from_elsewhere, is_from_here};
 use nuncio_pages::{Language, see, written};
 use serde::Deserialize;
@@ -43,14 +44,15 @@ const MAX_REASON: usize = 2000;
 /// What the inbox needs.
 pub(super) struct Inbox {
     engine: Engine,
+    bodies: BodyLimits,
     sessions: Sessions,
     /// The token of whoever needs no key.
     token: String,
 }
 
 /// The routes.
-pub(super) fn routes(engine: Engine) -> Router {
-    let inbox = Inbox { engine, sessions: Sessions::default(), token: sessions::random() };
+pub(super) fn routes(engine: Engine, bodies: BodyLimits) -> Router {
+    let inbox = Inbox { engine, bodies, sessions: Sessions::default(), token: sessions::random() };
     Router::new()
         .route("/console", get(entrance))
         .route("/console/", get(entrance))
@@ -236,7 +238,8 @@ async fn step(
     let Some(visitor) = reader.visitor(&inbox) else {
         return see(&reader.to(&format!("/console/sign-in?next={path}")));
     };
-    let sent = match inbox.form(&reader.headers, body).await {
+    // The cookie was looked at, and counts as a credential.
+    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialPlace::Body).await {
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, Some(visitor), status),
     };

@@ -8,6 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use ::http::{HeaderMap, HeaderName, header};
 use axum::extract::Request;
 use nuncio_core::network::Network;
+pub(crate) use nuncio_http::ClientAddress;
 
 use super::Shared;
 
@@ -18,17 +19,6 @@ const MAX_REPORTED: usize = 32;
 /// The other end of a connection. The listener puts it into each request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PeerAddress(pub(crate) IpAddr);
-
-/// Where a request comes from. It is in every request that came over a listener.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct ClientAddress {
-    /// The other end of the connection.
-    pub(crate) peer: IpAddr,
-    /// The caller: as the trusted proxies name it, `peer` without them.
-    pub(crate) caller: IpAddr,
-    /// Whether `peer` is a trusted proxy.
-    pub(crate) is_proxied: bool,
-}
 
 /// The proxies the operator listed in `[http] trusted_proxies`.
 #[derive(Debug, Default)]

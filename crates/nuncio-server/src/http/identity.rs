@@ -9,7 +9,7 @@ use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, EngineError, Identity};
-use nuncio_http::BodyLimits;
+use nuncio_http::CredentialPlace;
 
 use super::Shared;
 use super::area::Area;
@@ -162,9 +162,10 @@ fn find_by_token<'a>(shared: &Shared, area: Area, headers: &HeaderMap, token: &'
 /// Checks a signature by a DID, or a signing key's, over the whole request.
 async fn by_signature(shared: &Shared, request: &mut Request) -> Result<Result<Identity, ()>, Response> {
     let refuse = |request: &Request, error: &EngineError| shared.refuse(request.uri().path(), error);
-    let limits = BodyLimits { bytes: MAX_SIGNED_BODY, ..shared.bodies };
+    let limits = shared.bodies.at_most(MAX_SIGNED_BODY);
     let body = std::mem::take(request.body_mut());
-    let bytes = limits.read(&shared.engine, body).await.map_err(|error| refuse(request, &error))?;
+    let read = limits.read(&shared.engine, request.extensions(), body, CredentialPlace::Body).await;
+    let bytes = read.map_err(|error| refuse(request, &error))?;
     let head = Head { method: request.method(), uri: request.uri(), headers: request.headers() };
     let identity = if is_signed(request.headers()) {
         match shared.auth.dids.check(head, &bytes).await {

@@ -1,7 +1,6 @@
 //! The protocols served here. Adding one is one crate and one entry.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use ::http::request::Parts;
 use async_trait::async_trait;
@@ -37,36 +36,30 @@ pub(super) struct Mounted {
     pub(super) documents: DocumentsOf,
 }
 
-/// The operator's limits for bodies.
-pub(super) fn body_limits(settings: &Settings) -> BodyLimits {
-    let limits = &settings.limits;
-    BodyLimits { bytes: limits.body_bytes, time: Duration::from_secs(limits.body_seconds) }
-}
-
 /// The protocols, and the one of them whose messages also go out.
 pub(super) fn mounted(
     engine: &Engine,
     auth: &Auth,
     hosting: &Hosting,
     settings: &Settings,
+    bodies: &BodyLimits,
     metrics: &Arc<Metrics>,
 ) -> (Vec<Mounted>, Anp) {
     let limits = &settings.limits;
-    let bodies = body_limits(settings);
-    let aap = Aap::new(engine.clone(), bodies);
+    let aap = Aap::new(engine.clone(), bodies.clone());
     let signed = Arc::new(SignedRequests { auth: auth.clone() });
-    let skills = Skills::new(engine.clone(), hosting.host().clone(), bodies, signed, hosting.issuers())
+    let skills = Skills::new(engine.clone(), hosting.host().clone(), bodies.clone(), signed, hosting.issuers())
         .with_catalogue(hosting.catalogue());
     let base = &hosting.host().base;
     let known = Arc::new(super::anp::Anp::new(auth, engine, hosting));
     let host = nuncio_anp::project::Host { drafts: engine.drafts(), ..nuncio_anp::project::Host::new(base) };
-    let anp = Anp::new(engine.clone(), host, bodies, known);
+    let anp = Anp::new(engine.clone(), host, bodies.clone(), known);
     let anp = match hosting.keeper() {
         Some(keeper) => anp.with_directory(keeper.clone()),
         None => anp,
     };
     let (people, watch) = (Arc::clone(&auth.people), Arc::clone(metrics));
-    let a2h = A2h::new(engine.clone(), bodies, people, hosting.presets(), watch, limits.connections);
+    let a2h = A2h::new(engine.clone(), bodies.clone(), people, hosting.presets(), watch, limits.connections);
     let mounted = vec![
         Mounted {
             prefixes: &["/aap"],

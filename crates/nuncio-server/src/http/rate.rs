@@ -1,53 +1,214 @@
-//! How many requests one principal may send. Someone on this machine is not counted; whoever has no
-//! valid key shares one allowance with all others like them.
+//! How many requests a caller may send. Known callers are counted one by one; of the others each address is (IPv6: each
+//! /64), so that what strangers send uses up nobody's allowance but their own. Someone on this machine is not counted.
 
-use std::num::NonZeroU32;
+use std::collections::HashMap;
+use std::hash::Hash;
+use std::net::IpAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use ::http::{HeaderValue, header};
 use axum::extract::Request;
 use axum::response::Response;
-use governor::clock::{Clock as _, DefaultClock};
-use governor::{DefaultKeyedRateLimiter, Quota, RateLimiter};
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
+use nuncio_core::rate::{Rate, Used};
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock;
 use nuncio_engine::{EngineError, Identity};
+use nuncio_http::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller};
 
 use super::Shared;
+use super::connection::is_probe;
+use crate::listen::OpenConnection;
+
+/// How many allowances of one kind are remembered. Those beyond share one.
+const MAX_REMEMBERED: usize = 65_536;
+/// How often allowances that are whole again are looked for, at most.
+const CLEAN_UP_EVERY: Duration = Duration::from_secs(1);
 
 /// The allowances in use.
-pub(super) struct RateLimits {
-    limiter: DefaultKeyedRateLimiter<Principal>,
-    clock: DefaultClock,
-    per_minute: NonZeroU32,
+pub(crate) struct RateLimits {
+    rate: Rate,
+    per_minute: u32,
+    clock: Arc<dyn Clock>,
+    callers: Mutex<Allowances<Principal>>,
+    /// Anyone can make DIDs; they must not crowd out the callers the operator let in.
+    dids: Mutex<Allowances<Principal>>,
+    /// Requests without an address, which no listener brings, share the one of `None`.
+    addresses: Mutex<Allowances<Option<IpAddr>>>,
 }
 
 impl RateLimits {
-    pub(super) fn new(per_minute: u32) -> Self {
-        let per_minute = NonZeroU32::new(per_minute).unwrap_or(NonZeroU32::MIN);
-        Self { limiter: RateLimiter::keyed(Quota::per_minute(per_minute)), clock: DefaultClock::default(), per_minute }
+    pub(super) fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
+        let per_minute = per_minute.max(1);
+        let (callers, dids, addresses) = Default::default();
+        Self { rate: Rate::per_minute(per_minute), per_minute, clock, callers, dids, addresses }
     }
 
-    /// Counts a request; an error says after how many seconds to try again.
-    fn take(&self, principal: &Principal) -> Result<(), u64> {
-        let now = self.clock.now();
-        self.limiter.check_key(principal).map_err(|until| until.wait_time_from(now).as_secs() + 1)
+    fn count_caller(&self, caller: &Principal) -> Result<(), RateExceeded> {
+        match caller {
+            Principal::Local | Principal::Operator => Ok(()),
+            Principal::Did(_) => self.take(&self.dids, caller),
+            _ => self.take(&self.callers, caller),
+        }
+    }
+
+    fn take<K: Hash + Eq + Clone>(&self, allowances: &Mutex<Allowances<K>>, key: &K) -> Result<(), RateExceeded> {
+        let taken = allowances.lock().unwrap_or_else(PoisonError::into_inner).take(self.rate, key, self.clock.now());
+        taken.map_err(|wait| RateExceeded { seconds: wait.as_secs() + 1, per_minute: self.per_minute })
+    }
+
+    /// Gives back what a request took from its address, because its caller turned out to be known.
+    fn give_back(&self, address: Option<IpAddr>) {
+        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.rate, &address);
     }
 }
 
-/// The answer to a request that is one too many.
-pub(super) fn refusal(shared: &Shared, request: &Request) -> Option<Response> {
-    let principal = match request.extensions().get::<Identity>() {
-        Some(Identity::Known(caller)) => &caller.principal,
-        _ => &Principal::Anonymous,
-    };
+/// There were too many requests.
+#[derive(Debug)]
+struct RateExceeded {
+    seconds: u64,
+    per_minute: u32,
+}
+
+impl From<RateExceeded> for EngineError {
+    fn from(RateExceeded { seconds, per_minute }: RateExceeded) -> Self {
+        let message = format!("more than {per_minute} requests a minute; try again in {seconds} seconds");
+        Self::new(Code::RateLimited, message)
+    }
+}
+
+/// How much is used up by whom. An allowance that is whole again is forgotten.
+#[derive(Debug)]
+struct Allowances<K> {
+    used: HashMap<K, Used>,
+    shared: Option<Used>,
+    cleaned_up: Timestamp,
+}
+
+impl<K> Default for Allowances<K> {
+    fn default() -> Self {
+        Self { used: HashMap::new(), shared: None, cleaned_up: Timestamp::from_millis(0) }
+    }
+}
+
+impl<K: Hash + Eq + Clone> Allowances<K> {
+    fn take(&mut self, rate: Rate, key: &K, now: Timestamp) -> Result<(), Duration> {
+        if let Some(used) = self.used.get_mut(key) {
+            *used = rate.take(Some(*used), now)?;
+            return Ok(());
+        }
+        if self.used.len() >= MAX_REMEMBERED && self.cleaned_up.after(CLEAN_UP_EVERY) <= now {
+            self.cleaned_up = now;
+            self.used.retain(|_, used| !used.is_over(now));
+        }
+        if self.used.len() >= MAX_REMEMBERED {
+            self.shared = Some(rate.take(self.shared, now)?);
+            return Ok(());
+        }
+        self.used.insert(key.clone(), rate.take(None, now)?);
+        Ok(())
+    }
+
+    fn give_back(&mut self, rate: Rate, key: &K) {
+        if let Some(used) = self.used.get_mut(key) {
+            *used = rate.give_back(*used);
+        }
+    }
+}
+
+/// Counts a request, and answers one that is one too many.
+pub(super) fn refusal(shared: &Shared, request: &mut Request) -> Option<Response> {
     // Whether the server lives must not depend on how much strangers ask of it.
-    let is_probe = matches!(request.uri().path(), "/healthz" | "/readyz");
-    if is_probe || *principal == Principal::Local {
+    if is_probe(request) {
         return None;
     }
-    let seconds = shared.rates.take(principal).err()?;
-    let message = format!("more than {} requests a minute; try again in {seconds} seconds", shared.rates.per_minute);
-    let mut response = shared.refuse(request.uri().path(), &EngineError::new(Code::RateLimited, message));
+    let counted = match known_caller(request.extensions()) {
+        Some(caller) => shared.rates.count_caller(caller),
+        None => {
+            let address = request.extensions().get().map(ClientAddress::counted);
+            let counted = shared.rates.take(&shared.rates.addresses, &address);
+            if counted.is_ok() {
+                let rates = Arc::clone(&shared.rates);
+                let connection = request.extensions().get().cloned();
+                let request_of_address = RequestOfAddress { rates, address, connection, is_reported: false.into() };
+                request.extensions_mut().insert(CallerReport(Arc::new(request_of_address)));
+            }
+            counted
+        }
+    };
+    let exceeded = counted.err()?;
+    let seconds = exceeded.seconds;
+    let mut response = shared.refuse(request.uri().path(), &exceeded.into());
     response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     Some(response)
+}
+
+/// A request that was counted for its address, until a route identifies the caller.
+struct RequestOfAddress {
+    rates: Arc<RateLimits>,
+    address: Option<IpAddr>,
+    connection: Option<Arc<OpenConnection>>,
+    is_reported: AtomicBool,
+}
+
+impl CallerObserver for RequestOfAddress {
+    fn identified(&self, caller: &Principal) -> Result<(), EngineError> {
+        if let Some(connection) = &self.connection {
+            connection.mark_identified();
+        }
+        if self.is_reported.swap(true, Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.rates.give_back(self.address);
+        Ok(self.rates.count_caller(caller)?)
+    }
+}
+
+/// Recognises a key of ours in whichever header a skill takes it, so that its holder's limits apply and not those of the
+/// address. Whether the key opens anything is for the route.
+pub(super) fn recognise_key(shared: &Shared, request: &mut Request) {
+    let identity = request.extensions().get::<Identity>();
+    if !matches!(identity, Some(Identity::Missing)) || !shared.engine.has_keys() {
+        return;
+    }
+    let values = request.headers().values().filter_map(|value| value.to_str().ok());
+    let caller = values.filter(|value| value.starts_with("nk_")).find_map(|key| shared.engine.caller_by_key(key));
+    if let Some(caller) = caller {
+        request.extensions_mut().insert(KnownCaller(caller.principal));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn allowances_are_bounded_and_forgotten_when_whole() {
+        let (rate, at) = (Rate::per_minute(2), Timestamp::from_millis);
+        let mut allowances = Allowances::default();
+        for key in 0..MAX_REMEMBERED {
+            assert!(allowances.take(rate, &key, at(0)).is_ok());
+        }
+        // Those beyond share one allowance.
+        assert!(allowances.take(rate, &(MAX_REMEMBERED + 1), at(0)).is_ok());
+        assert!(allowances.take(rate, &(MAX_REMEMBERED + 2), at(0)).is_ok());
+        assert!(allowances.take(rate, &(MAX_REMEMBERED + 3), at(0)).is_err());
+        assert!(allowances.take(rate, &0, at(0)).is_ok(), "one that is remembered has its own");
+        assert_eq!(allowances.used.len(), MAX_REMEMBERED);
+        assert!(allowances.take(rate, &(MAX_REMEMBERED + 3), at(60_000)).is_ok());
+        assert_eq!(allowances.used.len(), 1);
+    }
+
+    #[test]
+    fn what_is_given_back_can_be_taken_again() {
+        let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
+        let mut allowances = Allowances::default();
+        assert!(allowances.take(rate, &(), now).is_ok());
+        assert!(allowances.take(rate, &(), now).is_err());
+        allowances.give_back(rate, &());
+        assert!(allowances.take(rate, &(), now).is_ok());
+    }
 }

@@ -7,7 +7,7 @@ use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_engine::invoke::{Refusal, Submitted};
 use nuncio_engine::skills::Barred;
 use nuncio_engine::{Caller, Credential, Engine, EngineError, Identity};
-use nuncio_http::{idempotency_key, is_json};
+use nuncio_http::{CredentialPlace, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
 use super::executions::{answer, asked_wait};
@@ -25,7 +25,7 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let identity = parts.extensions.get::<Identity>();
     // What is wrong with a request is not told before it is known that the skill exists for whoever asks;
     // and as much is done for one that does not exist, so that nobody can tell the two apart.
-    let bytes = skills.bodies.read(&skills.engine, body).await;
+    let bytes = skills.bodies.read(&skills.engine, &parts.extensions, body, CredentialPlace::Body).await;
     let mut read = lift::read(bytes.as_deref().unwrap_or_default());
     let credentials = read.as_mut().ok().and_then(InvocationRequest::take_credentials);
     let asks = Asks::of(caller(headers, identity, &skills.engine));
@@ -50,6 +50,7 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
         Asks::Wrong(_) if skill.auth == SkillAuth::None => return Err(invalid().into()),
         Asks::Wrong(why) => return Err(unknown(skills, skill, Some(&why))),
     };
+    report_caller(&parts.extensions, &caller.principal)?;
     if let Some(request) = request_of(identity).filter(|request| caller.request.as_deref() != Some(request)) {
         caller.request = Some(request.to_owned());
     }

@@ -1,6 +1,7 @@
 //! Who is signed in, in memory: it ends with the process, and needs no cleaning up on disk.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,16 +16,43 @@ use crate::system::SystemEntropy;
 const MAX_SESSIONS: usize = 1000;
 /// How long somebody may be away.
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
-/// How many wrong keys may be tried in [`SPAN`], by all together.
-const MAX_WRONG: u32 = 20;
-const SPAN: Duration = Duration::from_secs(60);
+/// How many wrong keys an address may try before it has to wait.
+const FREE_TRIES: u32 = 10;
+/// How long the first wait is. Each further wrong key doubles it.
+const FIRST_WAIT: Duration = Duration::from_secs(2);
+const LONGEST_WAIT: Duration = Duration::from_secs(900);
+/// How many addresses are remembered. One more, and the one that tried longest ago is forgotten.
+const MAX_ADDRESSES: usize = 10_000;
 
 /// Everyone who is signed in. Known by the digests of their cookies, so that looking one up tells
 /// nothing about others.
 #[derive(Default)]
 pub(super) struct Sessions {
     open: Mutex<HashMap<Digest, Session>>,
-    wrong: Mutex<Option<(Timestamp, u32)>>,
+    wrong: Mutex<HashMap<Option<IpAddr>, WrongKeys>>,
+}
+
+/// The wrong keys that came from one address.
+#[derive(Clone, Copy)]
+struct WrongKeys {
+    count: u32,
+    last: Timestamp,
+}
+
+impl WrongKeys {
+    /// When the address may try another.
+    fn next_try(self) -> Timestamp {
+        let doublings = self.count.saturating_sub(FREE_TRIES);
+        if doublings == 0 {
+            return self.last;
+        }
+        let wait = FIRST_WAIT.saturating_mul(2_u32.saturating_pow(doublings - 1));
+        self.last.after(wait.min(LONGEST_WAIT))
+    }
+
+    fn is_over(self, now: Timestamp) -> bool {
+        now >= self.last.after(LONGEST_WAIT * 2)
+    }
 }
 
 /// Somebody who is signed in.
@@ -85,23 +113,31 @@ impl Sessions {
         self.lock().remove(&Digest::of_bytes(cookie.as_bytes()));
     }
 
-    /// Whether another key may be tried; if not, after how many seconds.
-    pub(super) fn may_try(&self, now: Timestamp) -> Result<(), u64> {
-        match *self.wrong.lock().unwrap_or_else(PoisonError::into_inner) {
-            Some((since, count)) if count >= MAX_WRONG && now < since.after(SPAN) => {
-                Err(now.until(since.after(SPAN)).as_secs() + 1)
-            }
+    /// Whether an address may try another key; if not, after how many seconds. An address does not keep others out.
+    pub(super) fn may_try(&self, address: Option<IpAddr>, now: Timestamp) -> Result<(), u64> {
+        let wrong = self.lock_wrong();
+        match wrong.get(&address).filter(|wrong| !wrong.is_over(now)).map(|wrong| wrong.next_try()) {
+            Some(next) if now < next => Err(now.until(next).as_secs() + 1),
             _ => Ok(()),
         }
     }
 
     /// A wrong key was tried.
-    pub(super) fn tried(&self, now: Timestamp) {
-        let mut wrong = self.wrong.lock().unwrap_or_else(PoisonError::into_inner);
-        *wrong = match *wrong {
-            Some((since, count)) if now < since.after(SPAN) => Some((since, count + 1)),
-            _ => Some((now, 1)),
-        };
+    pub(super) fn tried(&self, address: Option<IpAddr>, now: Timestamp) {
+        let mut wrong = self.lock_wrong();
+        if !wrong.contains_key(&address) && wrong.len() >= MAX_ADDRESSES {
+            wrong.retain(|_, wrong| !wrong.is_over(now));
+            if wrong.len() >= MAX_ADDRESSES {
+                let oldest = wrong.iter().min_by_key(|(_, wrong)| wrong.last).map(|(address, _)| *address);
+                oldest.map(|address| wrong.remove(&address));
+            }
+        }
+        let before = wrong.get(&address).filter(|wrong| !wrong.is_over(now)).map_or(0, |wrong| wrong.count);
+        wrong.insert(address, WrongKeys { count: before.saturating_add(1), last: now });
+    }
+
+    fn lock_wrong(&self) -> MutexGuard<'_, HashMap<Option<IpAddr>, WrongKeys>> {
+        self.wrong.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn lock(&self) -> MutexGuard<'_, HashMap<Digest, Session>> {
@@ -148,15 +184,31 @@ mod tests {
     }
 
     #[test]
-    fn wrong_keys_are_counted_for_a_minute() {
+    fn wrong_keys_slow_down_their_own_address_alone() {
         let sessions = Sessions::default();
-        for _ in 0..MAX_WRONG {
-            assert_eq!(sessions.may_try(at(10)), Ok(()));
-            sessions.tried(at(10));
+        let [one, other] = [1, 2].map(|last| Some(IpAddr::from([192, 0, 2, last])));
+        for _ in 0..FREE_TRIES {
+            sessions.tried(one, at(0));
+            assert_eq!(sessions.may_try(one, at(0)), Ok(()));
         }
-        assert_eq!(sessions.may_try(at(30)), Err(41));
-        assert_eq!(sessions.may_try(at(70)), Ok(()));
-        sessions.tried(at(70));
-        assert_eq!(sessions.may_try(at(71)), Ok(()));
+        let mut now = 0;
+        for wait in [2, 4, 8, 16, 32, 64, 128, 256, 512, 900, 900] {
+            sessions.tried(one, at(now));
+            assert_eq!(sessions.may_try(one, at(now)), Err(wait + 1));
+            assert_eq!(sessions.may_try(other, at(now)), Ok(()));
+            now += wait;
+            assert_eq!(sessions.may_try(one, at(now)), Ok(()));
+        }
+        sessions.tried(one, at(now + 1800));
+        assert_eq!(sessions.may_try(one, at(now + 1800)), Ok(()), "the count begins anew");
+    }
+
+    #[test]
+    fn remembered_addresses_are_bounded() {
+        let sessions = Sessions::default();
+        for number in 0..=u32::try_from(MAX_ADDRESSES).unwrap() {
+            sessions.tried(Some(IpAddr::from(number.to_be_bytes())), at(u64::from(number / 100)));
+        }
+        assert_eq!(sessions.lock_wrong().len(), MAX_ADDRESSES);
     }
 }

@@ -9,6 +9,7 @@ use axum::extract::{Query, Request, State};
 use axum::response::Response;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
+use nuncio_http::{ClientAddress, CredentialPlace, report_caller};
 use nuncio_pages::sender::field;
 use nuncio_pages::{see, written};
 
@@ -44,7 +45,7 @@ pub(super) async fn enter(
     if let Some(refusal) = stranger(&reader, &parts.uri) {
         return refusal;
     }
-    let sent = match inbox.form(&reader.headers, body).await {
+    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialPlace::Header).await {
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, None, status),
     };
@@ -55,7 +56,8 @@ pub(super) async fn enter(
         return page(&reader, StatusCode::UNPROCESSABLE_ENTITY, next, Some(texts.empty.clone()));
     }
     let now = inbox.engine.now();
-    if let Err(seconds) = inbox.sessions.may_try(now) {
+    let address = parts.extensions.get().map(ClientAddress::counted);
+    if let Err(seconds) = inbox.sessions.may_try(address, now) {
         let wrong = texts.too_many.replace("{seconds}", &seconds.to_string());
         let mut response = page(&reader, StatusCode::TOO_MANY_REQUESTS, next, Some(wrong));
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -66,7 +68,7 @@ pub(super) async fn enter(
         _ => None,
     });
     let Some(holder) = holder else {
-        inbox.sessions.tried(now);
+        inbox.sessions.tried(address, now);
         tracing::info!("somebody tried to sign in to the console with a key that is not valid");
         return page(&reader, StatusCode::UNAUTHORIZED, next, Some(texts.wrong.clone()));
     };
@@ -76,6 +78,9 @@ pub(super) async fn enter(
         let (heading, why) = (texts.not_allowed.clone(), texts.not_allowed_why.clone());
         let message = MessagePage { frame, heading, why, link: Some(link), at_once: false };
         return written(StatusCode::FORBIDDEN, &message);
+    }
+    if let Err(error) = report_caller(&parts.extensions, &Principal::Key(holder.id.clone())) {
+        return reader.failed(None, &error);
     }
     // Whoever signs in begins anew: nothing a browser brought along is kept.
     forget(&inbox, &reader.headers);
@@ -96,7 +101,7 @@ pub(super) async fn leave(
     if let Some(refusal) = stranger(&reader, &parts.uri) {
         return refusal;
     }
-    let sent = match inbox.form(&reader.headers, body).await {
+    let sent = match inbox.form(&reader.headers, &parts.extensions, body, CredentialPlace::Header).await {
         Ok(sent) => sent,
         Err(status) => return unreadable(&reader, None, status),
     };

@@ -1,14 +1,13 @@
 //! Who is at the page, whether a request was sent from it, and what it sends.
 
-use std::time::Duration;
-
-use ::http::{HeaderMap, StatusCode, header};
+use ::http::{Extensions, HeaderMap, StatusCode, header};
 use axum::body::Body;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_engine::ports::store::ApiKey;
-use nuncio_pages::sender::{Cookie, Sender, field, form, sender};
+use nuncio_http::CredentialPlace;
+use nuncio_pages::sender::{Cookie, Sender, field, form_fields, is_form, sender};
 use subtle::ConstantTimeEq as _;
 
 use super::Inbox;
@@ -18,8 +17,8 @@ use super::sessions::Look;
 const SCOPE: &str = "console:tasks";
 /// What the browser of somebody who signed in keeps.
 pub(super) const COOKIE: Cookie<'static> = Cookie { name: "nuncio-console", path: "/console" };
-/// How long a form may take.
-const FORM_TIME: Duration = Duration::from_secs(30);
+/// How large a form may be.
+const MAX_FORM: usize = 1024 * 1024;
 
 /// Somebody who may work in the inbox.
 #[derive(Clone)]
@@ -72,13 +71,17 @@ impl Inbox {
     }
 
     /// What a form sends.
-    pub(super) async fn form(&self, headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
-        let deadline = self.engine.now().after(FORM_TIME);
-        tokio::select! {
-            biased;
-            sent = form(headers, body) => sent,
-            () = self.engine.clock().sleep_until(deadline) => Err(StatusCode::REQUEST_TIMEOUT),
-        }
+    pub(super) async fn form(
+        &self,
+        headers: &HeaderMap,
+        extensions: &Extensions,
+        body: Body,
+        credential: CredentialPlace,
+    ) -> Result<Vec<(String, String)>, StatusCode> {
+        is_form(headers)?;
+        let read = self.bodies.at_most(MAX_FORM).read(&self.engine, extensions, body, credential).await;
+        let bytes = read.map_err(|error| nuncio_http::status(error.code))?;
+        Ok(form_fields(&bytes))
     }
 }
 

@@ -1,0 +1,144 @@
+//! How many bytes of bodies the process holds at once. Callers that are not identified share a quarter of it, and one
+//! address has at most a quarter of that, so that half-sent bodies of one stranger keep nobody else out.
+
+use std::collections::HashMap;
+use std::net::IpAddr;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+/// The bytes of all bodies in flight.
+#[derive(Debug)]
+pub struct BodyBudget {
+    total: usize,
+    used: Mutex<UsedBytes>,
+}
+
+#[derive(Debug, Default)]
+struct UsedBytes {
+    all: usize,
+    unidentified: usize,
+    by_address: HashMap<IpAddr, usize>,
+}
+
+/// On whose account bytes are held.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Account {
+    /// A known caller's.
+    Identified,
+    /// That of an address; none where the address is not known.
+    Unidentified(Option<IpAddr>),
+}
+
+/// Bytes held, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldBytes {
+    budget: Arc<BodyBudget>,
+    account: Account,
+    bytes: usize,
+}
+
+/// There is no room for more.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct BudgetExceeded;
+
+impl BodyBudget {
+    /// So many bytes.
+    #[must_use]
+    pub fn new(bytes: usize) -> Arc<Self> {
+        Arc::new(Self { total: bytes, used: Mutex::default() })
+    }
+
+    pub(crate) fn open(self: &Arc<Self>, account: Account) -> HeldBytes {
+        HeldBytes { budget: Arc::clone(self), account, bytes: 0 }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, UsedBytes> {
+        self.used.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl HeldBytes {
+    /// Holds so many more.
+    pub(crate) fn add(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
+        let total = self.budget.total;
+        let mut used = self.budget.lock();
+        if used.all.saturating_add(bytes) > total {
+            return Err(BudgetExceeded);
+        }
+        if let Account::Unidentified(address) = self.account {
+            if used.unidentified.saturating_add(bytes) > total / 4 {
+                return Err(BudgetExceeded);
+            }
+            if let Some(address) = address {
+                let of_address = used.by_address.get(&address).copied().unwrap_or_default().saturating_add(bytes);
+                if of_address > total / 16 {
+                    return Err(BudgetExceeded);
+                }
+                used.by_address.insert(address, of_address);
+            }
+            used.unidentified += bytes;
+        }
+        used.all += bytes;
+        self.bytes += bytes;
+        Ok(())
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        if self.bytes == 0 {
+            return;
+        }
+        let mut used = self.budget.lock();
+        used.all -= self.bytes;
+        if let Account::Unidentified(address) = self.account {
+            used.unidentified -= self.bytes;
+            let left = address.and_then(|address| used.by_address.get_mut(&address)).map(|of_address| {
+                *of_address -= self.bytes;
+                *of_address
+            });
+            if let (Some(address), Some(0)) = (address, left) {
+                used.by_address.remove(&address);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn address(last: u8) -> Account {
+        Account::Unidentified(Some(IpAddr::from([192, 0, 2, last])))
+    }
+
+    #[test]
+    fn unidentified_callers_share_a_quarter_and_one_address_a_quarter_of_that() {
+        let budget = BodyBudget::new(1600);
+        let mut held: Vec<_> = (0..5).map(|last| budget.open(address(last))).collect();
+        for of_address in &mut held[..4] {
+            assert_eq!(of_address.add(101), Err(BudgetExceeded));
+            assert_eq!(of_address.add(100), Ok(()));
+            assert_eq!(of_address.add(1), Err(BudgetExceeded));
+        }
+        assert_eq!(held[4].add(1), Err(BudgetExceeded), "the quarter is used up");
+        let mut known = budget.open(Account::Identified);
+        assert_eq!(known.add(1200), Ok(()));
+        assert_eq!(known.add(1), Err(BudgetExceeded));
+        drop(known);
+        held.remove(0);
+        assert_eq!(held[3].add(100), Ok(()));
+    }
+
+    #[test]
+    fn what_is_dropped_is_given_back() {
+        let budget = BodyBudget::new(1600);
+        for account in [Account::Identified, Account::Unidentified(None), address(1)] {
+            let mut held = budget.open(account);
+            assert_eq!(held.add(50), Ok(()));
+            assert_eq!(held.add(50), Ok(()));
+            assert_eq!(held.add(2000), Err(BudgetExceeded));
+        }
+        let used = budget.lock();
+        assert_eq!((used.all, used.unidentified, used.by_address.len()), (0, 0, 0));
+    }
+}

@@ -1,0 +1,50 @@
+//! What a request means for its connection: a known caller ends the limits for unidentified ones, and a connection
+//! beyond the limit serves probes and operators alone.
+
+use std::sync::Arc;
+
+use ::http::{HeaderValue, header};
+use axum::extract::Request;
+use axum::response::Response;
+use nuncio_core::Code;
+use nuncio_engine::EngineError;
+use nuncio_http::known_caller;
+
+use super::Shared;
+use crate::listen::OpenConnection;
+
+/// How many requests one connection may have in progress before a caller was identified on it. Only HTTP/2 can have
+/// more than one.
+const MAX_UNIDENTIFIED_REQUESTS: usize = 16;
+/// How many seconds a refused caller waits.
+const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
+
+/// Whether the request asks if the server lives or works. Such a request is never limited.
+pub(super) fn is_probe(request: &Request) -> bool {
+    matches!(request.uri().path(), "/healthz" | "/readyz")
+}
+
+/// Marks the connection of a known caller; the answer where the connection may not carry the request.
+pub(super) fn refusal(shared: &Shared, request: &Request) -> Option<Response> {
+    let open = request.extensions().get::<Arc<OpenConnection>>()?;
+    let is_known = known_caller(request.extensions()).is_some();
+    let message = if open.is_reserved {
+        let path = request.uri().path();
+        let for_operators = path == "/metrics" || path == "/console" || path.starts_with("/console/");
+        if is_probe(request) || for_operators && is_known {
+            return None;
+        }
+        "all connections are taken; try again later"
+    } else {
+        if is_known {
+            open.mark_identified();
+        }
+        if open.is_proxy || open.is_identified() || open.requests_in_progress() <= MAX_UNIDENTIFIED_REQUESTS {
+            return None;
+        }
+        "too many requests at once on a connection without a known caller; send a credential, or fewer at once"
+    };
+    let mut response = shared.refuse(request.uri().path(), &EngineError::new(Code::ServerBusy, message));
+    response.headers_mut().insert(header::RETRY_AFTER, RETRY_AFTER);
+    Some(response)
+}

@@ -1,0 +1,81 @@
+//! A connection's bytes: it counts as open until they are dropped, also after a WebSocket took it over, and ends when
+//! the other end does not read.
+
+use std::io::{Error, ErrorKind, IoSlice, Result};
+use std::pin::Pin;
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::net::TcpStream;
+use tokio::time::Sleep;
+use tokio_util::sync::WaitForCancellationFutureOwned;
+
+use super::connections::OpenConnection;
+
+/// The bytes of an open connection.
+pub(super) struct ConnectionStream {
+    stream: TcpStream,
+    closed: Pin<Box<WaitForCancellationFutureOwned>>,
+    /// How long the other end may leave a write waiting.
+    write_time: Duration,
+    /// Runs while a write waits.
+    deadline: Option<Pin<Box<Sleep>>>,
+    /// Counts the connection for as long as the stream exists.
+    _connection: Arc<OpenConnection>,
+}
+
+impl ConnectionStream {
+    pub(super) fn new(stream: TcpStream, connection: Arc<OpenConnection>, write_time: Duration) -> Self {
+        let closed = Box::pin(connection.closed.clone().cancelled_owned());
+        Self { stream, closed, write_time, deadline: None, _connection: connection }
+    }
+
+    fn within_time<T>(&mut self, context: &mut Context<'_>, polled: Poll<Result<T>>) -> Poll<Result<T>> {
+        if polled.is_ready() {
+            self.deadline = None;
+            return polled;
+        }
+        let write_time = self.write_time;
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(tokio::time::sleep(write_time)));
+        deadline.as_mut().poll(context).map(|()| Err(Error::new(ErrorKind::TimedOut, "the other end does not read")))
+    }
+}
+
+impl AsyncRead for ConnectionStream {
+    fn poll_read(mut self: Pin<&mut Self>, context: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<Result<()>> {
+        if self.closed.as_mut().poll(context).is_ready() {
+            return Poll::Ready(Err(Error::new(ErrorKind::ConnectionAborted, "closed for another connection")));
+        }
+        Pin::new(&mut self.stream).poll_read(context, buffer)
+    }
+}
+
+impl AsyncWrite for ConnectionStream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        self.within_time(context, polled)
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        pieces: &[IoSlice<'_>],
+    ) -> Poll<Result<usize>> {
+        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        self.within_time(context, polled)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.stream.is_write_vectored()
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
+        Pin::new(&mut self.stream).poll_shutdown(context)
+    }
+}
