@@ -267,6 +267,8 @@ codes! {
     DataDirUnusable = "data_dir_unusable",
     /// The key that opens a device's stored data is missing or wrong.
     StorageLocked = "storage_locked",
+    /// The disk of the data directory is full.
+    DiskFull = "disk_full",
     /// The address to listen on cannot be used.
     ListenFailed = "listen_failed",
     /// Keys are needed to listen beyond loopback.

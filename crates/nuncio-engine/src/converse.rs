@@ -19,6 +19,7 @@ mod settings;
 mod step;
 mod turn;
 mod unattended;
+mod unstored;
 
 pub use begin::TurnRequest;
 pub use history::HistoryKind;

@@ -15,6 +15,7 @@ use crate::access::{AccessTable, Links, StandingGrant};
 use crate::compute::ComputePool;
 use crate::consent::{AgentLocks, ConsentRules, Mailrooms};
 use crate::converse::{LiveTurns, Recent};
+use crate::error::EngineError;
 use crate::invoke::{ExecutionLimits, Queue};
 use crate::ports::brain::Brains;
 use crate::ports::entropy::random_name;
@@ -194,6 +195,14 @@ impl Engine {
             queued_commits: self.store().queued(),
             open_executions: self.queue().open(),
         }
+    }
+
+    /// Whether what callers send can be stored.
+    ///
+    /// # Errors
+    /// Commits fail.
+    pub async fn check_writable(&self) -> Result<(), EngineError> {
+        Ok(self.store().check_writable().await?)
     }
 
     /// Counts a stream as open until the guard is dropped.

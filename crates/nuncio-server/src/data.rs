@@ -1,11 +1,13 @@
 //! The data directory: one process at a time, files that only their owner may read.
 
 use std::fs::{self, File, OpenOptions, Permissions};
+use std::io::{ErrorKind, Write as _};
 use std::os::unix::fs::{OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_engine::ports::Entropy;
+use nuncio_engine::ports::{Clock, Entropy};
 use nuncio_engine::vault::KEY_BYTES;
 use ring::signature::Ed25519KeyPair;
 
@@ -18,6 +20,15 @@ pub(crate) use files::PrivateFiles;
 const SECRET_KEY: &str = "secret.key";
 /// The name of a new directory's key until its database exists.
 const FIRST_SECRET_KEY: &str = "secret.key.first";
+
+/// How many bytes must fit on the disk before a server starts.
+const SPACE: usize = 256 * 1024;
+
+/// How long a start waits before it looks again whether there is space.
+const RETRY: Duration = Duration::from_secs(1);
+
+/// A start that waits says so once in this many tries.
+const TRIES_PER_WARNING: u64 = 30;
 
 /// An opened data directory. The lock is held until it is dropped, or the process dies.
 #[derive(Debug)]
@@ -40,6 +51,9 @@ impl DataDir {
     /// It cannot be used, or another process uses it.
     pub fn open(path: &Path) -> Result<Self, StartError> {
         let unusable = |what: &str, error: &std::io::Error| {
+            if is_full(error) {
+                return full(path);
+            }
             let message = format!("the data directory {} cannot be used: {what}: {error}", path.display());
             StartError::new(Code::DataDirUnusable, message)
         };
@@ -62,6 +76,38 @@ impl DataDir {
                 Err(StartError::new(Code::DataDirInUse, message))
             }
             Err(fs::TryLockError::Error(error)) => Err(unusable("locking it", &error)),
+        }
+    }
+
+    /// Opens the directory for a server. While its disk is full, this waits and says so.
+    ///
+    /// # Errors
+    /// It cannot be used, or another process uses it.
+    pub(crate) async fn open_when_writable(path: &Path, clock: &dyn Clock) -> Result<Self, StartError> {
+        for tries in 0_u64.. {
+            match Self::open(path).and_then(|data| data.check_space().map(|()| data)) {
+                Err(error) if error.code == Code::DiskFull => {
+                    if tries % TRIES_PER_WARNING == 0 {
+                        tracing::warn!(code = %error.code, "{error}");
+                    }
+                    clock.sleep_until(clock.now().after(RETRY)).await;
+                }
+                other => return other,
+            }
+        }
+        unreachable!("there are more numbers than tries");
+    }
+
+    /// Writes a file of some size and removes it.
+    fn check_space(&self) -> Result<(), StartError> {
+        let file = self.path.join("space-check");
+        let written =
+            private().create(true).truncate(true).open(&file).and_then(|mut file| file.write_all(&vec![0; SPACE]));
+        let _ = fs::remove_file(&file);
+        match written {
+            Err(error) if is_full(&error) => Err(full(&self.path)),
+            // Whatever else is wrong is found by whoever needs the file in question.
+            _ => Ok(()),
         }
     }
 
@@ -192,6 +238,18 @@ impl DataDir {
     fn broken(&self, name: &str, why: &str) -> StartError {
         self.private_files().broken(name, why)
     }
+}
+
+fn is_full(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded)
+}
+
+fn full(path: &Path) -> StartError {
+    let message = format!(
+        "the disk of the data directory {0} is full; the server starts once there is space (see `df -h {0}`)",
+        path.display()
+    );
+    StartError::new(Code::DiskFull, message)
 }
 
 /// Options for a file that only its owner may read and write.

@@ -250,7 +250,7 @@ impl Server {
     /// Something cannot be used; nothing is served then.
     pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
         let most_connections = raise_descriptor_limit();
-        let data = DataDir::open(&options.data)?;
+        let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
         let settings = &options.settings;
         let metrics = Arc::new(Metrics::new());
         let with = Assembly {

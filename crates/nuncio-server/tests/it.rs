@@ -24,6 +24,8 @@ mod deadlines;
 mod dids;
 #[path = "it/directory.rs"]
 mod directory;
+#[path = "it/disk.rs"]
+mod disk;
 #[path = "it/door.rs"]
 mod door;
 #[path = "it/executions.rs"]

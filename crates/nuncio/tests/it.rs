@@ -48,6 +48,8 @@ mod crash;
 mod did;
 #[path = "it/diff.rs"]
 mod diff;
+#[path = "it/disk.rs"]
+mod disk;
 #[path = "it/hotel.rs"]
 mod hotel;
 #[path = "it/init.rs"]

@@ -43,10 +43,8 @@ impl Engine {
         let turns = self.store().running_turns().await?;
         let calls = self.store().started_calls().await?;
         for turn in &turns {
-            let mine = |call: &&StartedCall| {
-                call.record.session.as_ref() == Some(&turn.session) && call.record.turn == Some(turn.number)
-            };
-            self.close_turn(turn, calls.iter().filter(mine).collect()).await?;
+            let stop = interrupted(turn);
+            self.close_turn(turn, calls.iter().filter(|call| call.belongs_to(turn)).collect(), stop, None).await?;
         }
         // Calls without a turn, or whose turn was closed by other means.
         for call in self.store().started_calls().await? {
@@ -126,7 +124,15 @@ impl Engine {
         }
     }
 
-    async fn close_turn(&self, turn: &Turn, started: Vec<&StartedCall>) -> Result<(), EngineError> {
+    /// Ends a turn in the store: the calls it had started, those it had only announced, and itself. Without
+    /// `events`, its event log is made from the history.
+    pub(super) async fn close_turn(
+        &self,
+        turn: &Turn,
+        started: Vec<&StartedCall>,
+        stop: Stop,
+        events: Option<Vec<u8>>,
+    ) -> Result<(), EngineError> {
         let Some(session) = self.store().session(&turn.session).await? else { return Ok(()) };
         let mut messages = self.store().messages(&turn.session, 0).await?;
         let mut changes: Vec<Change> = started.iter().flat_map(|call| self.close_call(call)).collect();
@@ -152,19 +158,9 @@ impl Engine {
             messages.push(StoredMessage { number: next, turn: turn.number, message });
             next += 1;
         }
-        let stop = Stop {
-            stop_reason: StopReason::Error,
-            turn_id: turn_id(&turn.session, turn.number),
-            cancelled: false,
-            usage: None,
-            error: Some(TurnError {
-                code: Code::Interrupted,
-                message: "the server stopped while the turn was running; what was done is in the history".to_owned(),
-            }),
-        };
         let said = messages.iter().filter(|stored| stored.turn == turn.number).map(|stored| &stored.message);
         let ran = started.iter().map(|call| &call.record.call).collect();
-        let events = retold(said, &ran, &stop).to_bytes();
+        let events = events.unwrap_or_else(|| retold(said, &ran, &stop).to_bytes());
         changes.push(Change::EndTurn {
             session: turn.session.clone(),
             number: turn.number,
@@ -173,6 +169,18 @@ impl Engine {
             events,
         });
         Ok(self.store().commit(changes).await?)
+    }
+}
+
+/// How a turn stops that was running when the server did.
+fn interrupted(turn: &Turn) -> Stop {
+    let message = "the server stopped while the turn was running; what was done is in the history".to_owned();
+    Stop {
+        stop_reason: StopReason::Error,
+        turn_id: turn_id(&turn.session, turn.number),
+        cancelled: false,
+        usage: None,
+        error: Some(TurnError { code: Code::Interrupted, message }),
     }
 }
 

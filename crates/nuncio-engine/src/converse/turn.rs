@@ -2,7 +2,6 @@
 //! before the next begins.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::policy::Protocol;
@@ -16,6 +15,7 @@ use tracing::Instrument as _;
 use super::live::LiveTurn;
 use super::recent::{Conversation, History};
 use super::step::{Answered, StepEnd};
+use super::unstored::UnstoredEnd;
 use crate::Engine;
 use crate::access::Caller;
 use crate::call::ClientSays;
@@ -102,29 +102,35 @@ impl RunningTurn {
         // Whoever has hung up is not told.
         match (begun, told) {
             (Ok(()), Told::WhenOver) => {
-                self.run().await;
+                let unstored = self.run().await;
                 let _ = answer.send(Ok(()));
+                UnstoredEnd::store_later(unstored).await;
             }
             (Ok(()), Told::WhenBegun) => {
                 let _ = answer.send(Ok(()));
-                self.run().await;
+                UnstoredEnd::store_later(self.run().await).await;
             }
             (refused, _) => drop(answer.send(refused)),
         }
     }
 
-    /// Runs the turn to its end, whatever that is.
-    async fn run(mut self) {
+    /// Runs the turn to its end, whatever that is. Returns what is left to do when the end cannot be stored.
+    async fn run(mut self) -> Option<UnstoredEnd> {
         let mut usage = None;
         let ending = match self.steps(&mut usage).await {
             Ok(ending) => ending,
             // Its session was deleted under it, which is a way of cancelling it.
             Err(error) if error.code == Code::SessionNotFound => Ending::cancelled(),
+            // Calls may have started whose results are not in the history; they are closed with the turn.
+            Err(error) if error.code == Code::StoreUnavailable => return Some(self.end_unstored(usage)),
             Err(error) => Ending::error(error.code, error.message),
         };
         let (engine, turn) = (self.engine.clone(), Arc::clone(&self.turn));
-        self.end(ending, usage).await;
-        engine.live().remove(&turn);
+        let unstored = self.end(ending, usage).await;
+        if unstored.is_none() {
+            engine.live().remove(&turn);
+        }
+        unstored
     }
 
     async fn steps(&mut self, usage: &mut Option<Usage>) -> Result<Ending, EngineError> {
@@ -193,7 +199,7 @@ impl RunningTurn {
     }
 
     /// Puts the end on disk, then tells everyone who reads.
-    async fn end(self, ending: Ending, usage: Option<Usage>) {
+    async fn end(self, ending: Ending, usage: Option<Usage>) -> Option<UnstoredEnd> {
         let stop = Stop {
             stop_reason: ending.reason,
             turn_id: turn_id(&self.turn.session, self.turn.number),
@@ -205,8 +211,15 @@ impl RunningTurn {
             let request = self.caller.request.as_deref();
             tracing::warn!(request, session = %self.turn.session, turn = self.turn.number, code = %error.code, error = %error.message, "turn failed");
         }
-        let at = self.engine.now();
-        let on_disk = self.commit_end(|| self.end_changes(ending.last.as_ref(), &ending.pending, &stop, at)).await;
+        let changes = self.end_changes(ending.last.as_ref(), &ending.pending, &stop, self.engine.now());
+        let on_disk = match self.engine.store().commit(changes).await {
+            Ok(()) => true,
+            Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => false,
+            Err(error) => {
+                tracing::error!(%error, "store");
+                return Some(self.end_unstored(stop.usage));
+            }
+        };
         let Self { engine, turn, served, session, history, began, .. } = self;
         if let (true, Some(mut history)) = (on_disk, history) {
             history.extend(ending.last);
@@ -220,6 +233,18 @@ impl RunningTurn {
         }
         engine.meter().turn_ended(&served.agent.name, &stop, began.until(engine.now()));
         turn.write(|log| log.stopped(&stop));
+        None
+    }
+
+    /// Tells everyone who reads that the turn failed because it could not be stored. They do not wait for the
+    /// store: it may be full for hours.
+    fn end_unstored(self, usage: Option<Usage>) -> UnstoredEnd {
+        let Self { engine, turn, served, began, .. } = self;
+        let stop = UnstoredEnd::stop(&turn, usage);
+        tracing::warn!(session = %turn.session, turn = turn.number, "turn failed: it could not be stored");
+        engine.meter().turn_ended(&served.agent.name, &stop, began.until(engine.now()));
+        turn.write(|log| log.stopped(&stop));
+        UnstoredEnd::new(engine, turn, stop)
     }
 
     /// What puts the end on disk: the last message, the calls that wait, why it stopped and all that was told.
@@ -239,26 +264,6 @@ impl RunningTurn {
         let events = self.turn.read(|log| log.to_bytes_stopped(stop));
         changes.push(Change::EndTurn { session, number, at, stop: stop.clone(), events });
         changes
-    }
-
-    /// Tries until it is on disk: a turn that never ends would lock its session. A crash ends it too.
-    /// Says whether it is.
-    async fn commit_end(&self, changes: impl Fn() -> Vec<Change>) -> bool {
-        let mut pause = Duration::from_millis(100);
-        loop {
-            match self.engine.store().commit(changes()).await {
-                Ok(()) => return true,
-                Err(StoreError::Conflict(Conflict::NoSession | Conflict::TurnOver)) => return false,
-                Err(error) => {
-                    tracing::error!(%error, session = %self.turn.session, "the end of a turn is not on disk yet");
-                }
-            }
-            tokio::select! {
-                () = self.engine.clock().sleep_until(self.engine.now().after(pause)) => {}
-                () = self.engine.closed().cancelled() => return false,
-            }
-            pause = (pause * 2).min(Duration::from_secs(30));
-        }
     }
 }
 

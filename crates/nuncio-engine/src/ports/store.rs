@@ -594,6 +594,9 @@ pub trait Store:
     /// Makes the changes, in order, all or none; on disk when it returns.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;
 
+    /// Whether commits succeed. While the last one did, this answers at once; otherwise it tries a write.
+    async fn check_writable(&self) -> Result<(), StoreError>;
+
     /// How many commits wait for their turn.
     fn queued(&self) -> usize {
         0

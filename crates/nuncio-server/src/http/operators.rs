@@ -53,14 +53,17 @@ async fn healthz() -> &'static str {
     "ok\n"
 }
 
-/// The process can do its work: the store answers and it is not stopping.
+/// The process can do its work: the store can be read and written, and the process is not stopping.
 async fn readyz(State(operators): State<Operators>) -> Response {
     if operators.engine.is_closing() {
         return (StatusCode::SERVICE_UNAVAILABLE, "stopping\n").into_response();
     }
-    match operators.engine.audit_head().await {
-        Ok(_) => "ready\n".into_response(),
-        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response(),
+    if operators.engine.audit_head().await.is_err() {
+        return (StatusCode::SERVICE_UNAVAILABLE, "the store does not answer\n").into_response();
+    }
+    match operators.engine.check_writable().await {
+        Ok(()) => "ready\n".into_response(),
+        Err(_) => (StatusCode::SERVICE_UNAVAILABLE, "the store takes no writes\n").into_response(),
     }
 }
 

@@ -215,6 +215,10 @@ impl Store for SqliteStore {
         self.writer.commit(changes).await
     }
 
+    async fn check_writable(&self) -> Result<(), StoreError> {
+        self.writer.check().await
+    }
+
     fn queued(&self) -> usize {
         self.writer.queued()
     }

@@ -5,6 +5,7 @@
 //! undoes the changes of its caller and nobody else's: the group is made again, behind savepoints.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Instant;
 
@@ -39,18 +40,24 @@ pub(super) struct Writer {
     thread: Option<JoinHandle<()>>,
     /// The number of the last audit link on disk.
     audit_growth: watch::Receiver<u64>,
+    /// Whether the last transaction failed.
+    is_failing: Arc<AtomicBool>,
 }
 
 impl Writer {
     /// Gives the connection to a thread of its own.
     pub(super) fn start(connection: Connection, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
         let (queue, units) = mpsc::channel(QUEUE);
+        let is_failing = Arc::new(AtomicBool::new(false));
         let (grown, audit_growth) = watch::channel(audit::head(&connection)?.seq);
         let thread = thread::Builder::new()
             .name("nuncio-store".to_owned())
-            .spawn(move || run(&connection, units, &*meter, &grown))
+            .spawn({
+                let is_failing = Arc::clone(&is_failing);
+                move || run(&connection, units, &*meter, &grown, &is_failing)
+            })
             .map_err(|error| StoreError::Unavailable(format!("no thread for it: {error}")))?;
-        Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth })
+        Ok(Self { queue: Some(queue), thread: Some(thread), audit_growth, is_failing })
     }
 
     /// Makes the changes, all or none; on disk when it returns. Once queued they are made even if
@@ -65,6 +72,14 @@ impl Writer {
 
     pub(super) fn audit_growth(&self) -> watch::Receiver<u64> {
         self.audit_growth.clone()
+    }
+
+    /// Fails while transactions fail: a write is tried if the last one failed.
+    pub(super) async fn check(&self) -> Outcome {
+        match self.is_failing.load(Ordering::Relaxed) {
+            true => self.commit(Vec::new()).await,
+            false => Ok(()),
+        }
     }
 
     /// How many wait for the thread.
@@ -82,7 +97,13 @@ impl Drop for Writer {
     }
 }
 
-fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>, meter: &dyn Meter, grown: &watch::Sender<u64>) {
+fn run(
+    connection: &Connection,
+    mut queue: mpsc::Receiver<Unit>,
+    meter: &dyn Meter,
+    grown: &watch::Sender<u64>,
+    is_failing: &AtomicBool,
+) {
     let mut units = Vec::with_capacity(GROUP);
     while queue.blocking_recv_many(&mut units, GROUP) > 0 {
         let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
@@ -92,6 +113,8 @@ fn run(connection: &Connection, mut queue: mpsc::Receiver<Unit>, meter: &dyn Met
         if let Ok(head) = audit::head(connection) {
             grown.send_if_modified(|seq| std::mem::replace(seq, head.seq) != head.seq);
         }
+        let failed = |outcome: &Outcome| !matches!(outcome, Ok(()) | Err(StoreError::Conflict(_)));
+        is_failing.store(outcomes.iter().any(failed), Ordering::Relaxed);
         for (answer, outcome) in answers.into_iter().zip(outcomes) {
             // Whoever no longer waits is not told.
             let _ = answer.send(outcome);
@@ -149,7 +172,16 @@ fn apply_apart(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<Ou
 }
 
 fn apply(connection: &Connection, tip: &Tip, unit: &[Change]) -> Result<(), Problem> {
+    if unit.is_empty() {
+        return write_nothing(connection);
+    }
     unit.iter().try_for_each(|change| changes::apply(connection, tip, change))
+}
+
+/// Writes a page without changing anything, to see whether the disk takes it.
+fn write_nothing(connection: &Connection) -> Result<(), Problem> {
+    let version: i64 = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    Ok(connection.pragma_update(None, "user_version", version)?)
 }
 
 fn rollback(connection: &Connection) {

@@ -30,7 +30,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let executable = std::env::current_exe()
         .map_err(|error| fault(Code::Internal, format!("this program cannot be found: {error}")))?;
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
-    let server = Server::start(ServeOptions {
+    let starting = Server::start(ServeOptions {
         agents,
         data: flags.data.path,
         listen: flags.listen,
@@ -42,8 +42,13 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         public_url: flags.public_url.clone(),
         clock: Arc::new(SystemClock),
         executable,
-    })
-    .await?;
+    });
+    // A start may wait, for space on the disk.
+    let server = tokio::select! {
+        server = starting => server?,
+        _ = interrupt.recv() => std::process::exit(130),
+        _ = terminate.recv() => std::process::exit(143),
+    };
     let url = flags.public_url.map_or_else(|| server.url(), |url| url.as_str().trim_end_matches('/').to_owned());
     greet(&server, &url, json);
 

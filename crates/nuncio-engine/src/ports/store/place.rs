@@ -2,6 +2,7 @@
 
 use nuncio_core::audit::AuditRecord;
 use nuncio_core::ids::{CallId, ExecutionId, SessionId};
+use nuncio_core::turn::Turn;
 
 /// Where the result of a call belongs.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -62,4 +63,12 @@ pub struct StartedCall {
     pub record: AuditRecord,
     /// Where its result belongs.
     pub place: Option<Place>,
+}
+
+impl StartedCall {
+    /// Whether a turn made the call.
+    #[must_use]
+    pub fn belongs_to(&self, turn: &Turn) -> bool {
+        self.record.session.as_ref() == Some(&turn.session) && self.record.turn == Some(turn.number)
+    }
 }

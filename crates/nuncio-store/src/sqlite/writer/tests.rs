@@ -108,3 +108,21 @@ fn if_the_commit_fails_nobody_is_told_success() {
     connection.execute_batch("DROP TRIGGER set_trap").unwrap();
     assert_eq!(commit_group(&connection, &[create("a", 1)]), [Ok(())]);
 }
+
+#[tokio::test]
+async fn check_fails_while_commits_fail() {
+    let (_folder, file, connection) = store();
+    connection.busy_timeout(Duration::ZERO).unwrap();
+    let writer = Writer::start(connection, Arc::new(nuncio_engine::ports::meter::Uncounted)).unwrap();
+    writer.check().await.unwrap();
+    let other = connection::writing(&file).unwrap();
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    assert_eq!(writer.check().await, Ok(()), "nothing has failed yet");
+    writer.commit(create("a", 1)).await.unwrap_err();
+    writer.check().await.unwrap_err();
+    other.execute_batch("ROLLBACK").unwrap();
+    writer.check().await.unwrap();
+    let taken = writer.commit(create("a", 1)).await.and(writer.commit(create("a", 1)).await);
+    assert_eq!(taken, Err(StoreError::Conflict(Conflict::Exists)));
+    assert_eq!(writer.check().await, Ok(()), "a conflict is no failure");
+}

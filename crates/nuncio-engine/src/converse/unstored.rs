@@ -1,0 +1,74 @@
+//! Turns whose end could not be stored. Their readers were told; the store learns of it when it works again.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::event::EventLog;
+use nuncio_core::turn::{Stop, StopReason, TurnError, TurnState, Usage, turn_id};
+
+use super::live::LiveTurn;
+use crate::Engine;
+use crate::error::EngineError;
+
+/// The longest pause between two tries.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+
+/// A turn that ended for its readers and not in the store, where its session is still busy with it.
+pub(super) struct UnstoredEnd {
+    engine: Engine,
+    turn: Arc<LiveTurn>,
+    stop: Stop,
+}
+
+impl UnstoredEnd {
+    pub(super) fn new(engine: Engine, turn: Arc<LiveTurn>, stop: Stop) -> Self {
+        Self { engine, turn, stop }
+    }
+
+    /// How a turn stops whose end cannot be stored.
+    pub(super) fn stop(turn: &LiveTurn, usage: Option<Usage>) -> Stop {
+        let message = "the server cannot use its store now and could not store the end of the turn; \
+                       what was stored before is in the history";
+        Stop {
+            stop_reason: StopReason::Error,
+            turn_id: turn_id(&turn.session, turn.number),
+            cancelled: false,
+            usage,
+            error: Some(TurnError { code: Code::StoreUnavailable, message: message.to_owned() }),
+        }
+    }
+
+    /// Stores the end that the readers were told, as soon as that works: until then the session takes no other
+    /// turn. When the server stops before, the next start closes the turn.
+    pub(super) async fn store_later(unstored: Option<Self>) {
+        let Some(Self { engine, turn, stop }) = unstored else { return };
+        let mut pause = Duration::from_millis(100);
+        loop {
+            tokio::select! {
+                () = engine.clock().sleep_until(engine.now().after(pause)) => {}
+                () = engine.closing().cancelled() => return,
+            }
+            match engine.close_unstored(&turn, &stop).await {
+                Ok(()) => break,
+                Err(error) => tracing::debug!(%error, session = %turn.session, "the end of a turn is not stored yet"),
+            }
+            pause = (pause * 2).min(MAX_PAUSE);
+        }
+        engine.live().remove(&turn);
+    }
+}
+
+impl Engine {
+    /// Ends a turn in the store as its readers saw it, and closes the calls it left open.
+    async fn close_unstored(&self, live: &LiveTurn, stop: &Stop) -> Result<(), EngineError> {
+        let Some(turn) = self.store().turn(&live.session, live.number).await? else { return Ok(()) };
+        if turn.state != TurnState::Running {
+            return Ok(());
+        }
+        let calls = self.store().started_calls().await?;
+        let events = live.read(EventLog::to_bytes);
+        self.close_turn(&turn, calls.iter().filter(|call| call.belongs_to(&turn)).collect(), stop.clone(), Some(events))
+            .await
+    }
+}
