@@ -269,6 +269,8 @@ codes! {
     StorageLocked = "storage_locked",
     /// The disk of the data directory is full.
     DiskFull = "disk_full",
+    /// The database or its write-ahead file is damaged.
+    StoreDamaged = "store_damaged",
     /// The address to listen on cannot be used.
     ListenFailed = "listen_failed",
     /// Keys are needed to listen beyond loopback.

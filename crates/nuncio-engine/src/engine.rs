@@ -20,6 +20,7 @@ use crate::invoke::{ExecutionLimits, Queue};
 use crate::ports::brain::Brains;
 use crate::ports::entropy::random_name;
 use crate::ports::meter::OpenStream;
+use crate::ports::store::StoreCheck;
 use crate::ports::{Bus, Clock, Entropy, Meter, Runner, Store};
 use crate::publish::ServedAgents;
 use crate::relay::{Called, RelayRules, Streams, ToolCallRates};
@@ -203,6 +204,14 @@ impl Engine {
     /// Commits fail.
     pub async fn check_writable(&self) -> Result<(), EngineError> {
         Ok(self.store().check_writable().await?)
+    }
+
+    /// Looks for damage in the whole store.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn check_store(&self) -> Result<StoreCheck, EngineError> {
+        Ok(self.store().check().await?)
     }
 
     /// Counts a stream as open until the guard is dropped.

@@ -246,6 +246,8 @@ pub enum Order {
         /// The call.
         call: CallId,
     },
+    /// Look for damage in the store.
+    StoreCheck,
 }
 
 /// Where orders are carried out.
@@ -422,6 +424,7 @@ impl Desk {
                     engine.explain_call(&call, &self.checkpoints.read()?, self.checkpoints.public_key()).await?;
                 json!(explained)
             }
+            Order::StoreCheck => json!(engine.check_store().await?),
         })
     }
 

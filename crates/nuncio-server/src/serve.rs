@@ -251,6 +251,7 @@ impl Server {
     pub async fn start(options: ServeOptions) -> Result<Self, StartError> {
         let most_connections = raise_descriptor_limit();
         let data = DataDir::open_when_writable(&options.data, &*options.clock).await?;
+        refuse_damage(&data).await?;
         let settings = &options.settings;
         let metrics = Arc::new(Metrics::new());
         let with = Assembly {
@@ -435,6 +436,25 @@ impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("addresses", &self.addresses).finish_non_exhaustive()
     }
+}
+
+/// Refuses to serve a store that is damaged.
+async fn refuse_damage(data: &DataDir) -> Result<(), StartError> {
+    let database = data.database();
+    let checked = tokio::task::spawn_blocking(move || nuncio_store::quick_check(&database)).await;
+    let found =
+        checked.map_err(|error| StartError::new(Code::Internal, format!("the store check failed: {error}")))??;
+    if !found.complete {
+        tracing::info!(
+            "the database is large, so only a part of it was checked; `nuncio store check` checks all of it"
+        );
+    }
+    let Some(problem) = found.problems.first() else { return Ok(()) };
+    let path = data.path().display();
+    let message = format!(
+        "the store in {path} is damaged: {problem}. Copy the whole directory first; `nuncio store check --data {path}` lists all damage; then restore a backup"
+    );
+    Err(StartError::new(Code::StoreDamaged, message))
 }
 
 /// The address to give to people: by name where it is this machine's own.

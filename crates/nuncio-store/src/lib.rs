@@ -9,4 +9,4 @@ pub mod contract;
 mod sqlite;
 
 pub use cabinet::Cabinet;
-pub use sqlite::SqliteStore;
+pub use sqlite::{SqliteStore, full_check, quick_check};

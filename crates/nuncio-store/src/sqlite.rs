@@ -11,6 +11,7 @@ mod bundles;
 mod callbacks;
 mod calls;
 mod changes;
+mod check;
 mod connection;
 mod consent;
 mod directory;
@@ -35,6 +36,7 @@ mod rows;
 mod sessions;
 mod tasks;
 mod turns;
+mod wal;
 mod webhooks;
 mod writer;
 
@@ -44,7 +46,7 @@ use std::sync::Arc;
 
 use nuncio_engine::ports::Meter;
 use nuncio_engine::ports::meter::Uncounted;
-use nuncio_engine::ports::store::StoreError;
+use nuncio_engine::ports::store::{StoreCheck, StoreError};
 
 use readers::Readers;
 use writer::Writer;
@@ -72,12 +74,32 @@ impl SqliteStore {
     /// # Errors
     /// As [`SqliteStore::open`].
     pub fn open_counted(path: &Path, meter: Arc<dyn Meter>) -> Result<Self, StoreError> {
+        // SQLite would drop the commits behind a damaged frame, and the next checkpoint would make that final.
+        if let Some(damage) = wal::damage(path).map_err(|error| wal::unreadable(path, &error))? {
+            return Err(StoreError::Damaged(damage));
+        }
         let writing = connection::writing(path)?;
         migrations::run(&writing)?;
         let readers = Readers::open(path)?;
         let writer = Writer::start(writing, meter)?;
         Ok(Self { path: path.to_owned(), readers, writer })
     }
+}
+
+/// Looks for damage in a store that nobody has opened yet: quickly, and in part where it is large.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn quick_check(path: &Path) -> Result<StoreCheck, StoreError> {
+    check::quick(path, check::QUICK)
+}
+
+/// Looks for damage in everything a store holds, however long that takes.
+///
+/// # Errors
+/// The file cannot be read.
+pub fn full_check(path: &Path) -> Result<StoreCheck, StoreError> {
+    check::full(path)
 }
 
 impl fmt::Debug for SqliteStore {

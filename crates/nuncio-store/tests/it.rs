@@ -4,6 +4,8 @@
 
 #[path = "it/crash.rs"]
 mod crash;
+#[path = "it/damage.rs"]
+mod damage;
 #[path = "it/file.rs"]
 mod file;
 

@@ -67,6 +67,9 @@ pub(crate) enum Command {
     /// Read and prove the record of every tool call
     #[command(subcommand)]
     Audit(Audit),
+    /// Check the stored data
+    #[command(subcommand)]
+    Store(Store),
     /// Talk to an agent on any AAP server
     Chat(Chat),
     /// List the skills and the agents that a host offers
@@ -527,6 +530,15 @@ pub(crate) enum Audit {
         /// Also hold them against a device's record, from `nuncio device audit --json`
         #[arg(long, value_name = "FILE")]
         with: Option<PathBuf>,
+        #[command(flatten)]
+        data: Data,
+    },
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Store {
+    /// Look for damage in the database and its write-ahead file, however long that takes
+    Check {
         #[command(flatten)]
         data: Data,
     },

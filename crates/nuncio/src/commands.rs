@@ -17,6 +17,7 @@ mod registry;
 mod serve;
 mod shell;
 mod show;
+mod store;
 mod task;
 mod user;
 mod validate;
@@ -41,6 +42,7 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Registry(registry) => registry::run(registry, json).await,
         Command::Did(did) => did::run(did, json).await,
         Command::Audit(audit) => desk::audit(audit, json).await,
+        Command::Store(command) => store::run(command, json).await,
         Command::Chat(options) => chat::run(options, json).await,
         Command::Discover(options) => discover::run(&options, json).await,
         Command::Show(options) => show::run(&options, json).await,

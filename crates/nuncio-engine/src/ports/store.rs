@@ -48,6 +48,15 @@ pub enum StoreError {
     Damaged(String),
 }
 
+/// What a search for damage found.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct StoreCheck {
+    /// Whether everything was looked at; a quick check of a large store ends early.
+    pub complete: bool,
+    /// What is damaged; empty if nothing is.
+    pub problems: Vec<String>,
+}
+
 /// The condition that did not hold.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum Conflict {
@@ -596,6 +605,9 @@ pub trait Store:
 
     /// Whether commits succeed. While the last one did, this answers at once; otherwise it tries a write.
     async fn check_writable(&self) -> Result<(), StoreError>;
+
+    /// Looks for damage in everything that is kept.
+    async fn check(&self) -> Result<StoreCheck, StoreError>;
 
     /// How many commits wait for their turn.
     fn queued(&self) -> usize {

@@ -33,7 +33,12 @@ pub(super) fn writing(path: &Path) -> Result<Connection, StoreError> {
 
 /// A connection that only reads; there must have been a writing one.
 pub(super) fn reading(path: &Path) -> Result<Connection, StoreError> {
-    Ok(open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)?)
+    Ok(checking(path)?)
+}
+
+/// The same for a check, which tells damage from other problems.
+pub(super) fn checking(path: &Path) -> Result<Connection, Problem> {
+    open(path, OpenFlags::SQLITE_OPEN_READ_ONLY)
 }
 
 fn open(path: &Path, flags: OpenFlags) -> Result<Connection, Problem> {

@@ -18,13 +18,13 @@ use nuncio_engine::follow::{Domain, Followed};
 use nuncio_engine::ports::peers::{Letter, Link as PersonLink, OwedAnswer, Peers};
 use nuncio_engine::ports::store::{
     Access, ApiKey, Callback, Change, Conversations, Executions, Following, Listings, Records, Remembered,
-    SessionCursor, StartedCall, Store, StoreError, StoredMessage,
+    SessionCursor, StartedCall, Store, StoreCheck, StoreError, StoredMessage,
 };
 use tokio::sync::watch;
 
 use super::{
-    SqliteStore, approvals, audit, callbacks, calls, directory, drafts, executions, followed, grants, keys, letters,
-    messages, remembered, sessions, tasks, turns,
+    SqliteStore, approvals, audit, callbacks, calls, check, directory, drafts, executions, followed, grants, keys,
+    letters, messages, remembered, sessions, tasks, turns,
 };
 
 /// How many messages are read where they are asked for: most conversations, most of the time.
@@ -217,6 +217,12 @@ impl Store for SqliteStore {
 
     async fn check_writable(&self) -> Result<(), StoreError> {
         self.writer.check().await
+    }
+
+    async fn check(&self) -> Result<StoreCheck, StoreError> {
+        let path = self.path.clone();
+        let checked = tokio::task::spawn_blocking(move || check::full(&path)).await;
+        checked.map_err(|error| StoreError::Unavailable(format!("the check was given up: {error}")))?
     }
 
     fn queued(&self) -> usize {

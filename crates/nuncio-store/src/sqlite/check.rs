@@ -1,0 +1,135 @@
+//! Whether a database is damaged.
+
+use std::path::Path;
+use std::sync::mpsc::{RecvTimeoutError, channel};
+use std::thread;
+use std::time::Duration;
+
+use nuncio_engine::ports::store::{StoreCheck, StoreError};
+use rusqlite::{Connection, ErrorCode};
+
+use super::problem::Problem;
+use super::rows::all;
+use super::{connection, wal};
+
+/// How long the check at the start of a server may take. What it reads grows with the database, about a gigabyte in
+/// this time on a fast disk; a larger one is checked in part, since a server that does not start for minutes costs
+/// more than damage that `nuncio store check` finds.
+pub(super) const QUICK: Duration = Duration::from_secs(3);
+
+/// How many problems are named at most.
+const MOST: u32 = 100;
+
+/// The columns that hold JSON.
+const JSON: &[(&str, &str)] = &[
+    ("approvals", "content"),
+    ("audit_links", "record"),
+    ("executions", "content"),
+    ("executions", "outcome"),
+    ("grants", "content"),
+    ("messages", "message"),
+    ("sessions", "pending"),
+    ("sessions", "settings"),
+    ("tasks", "content"),
+    ("turns", "stop"),
+];
+
+/// Looks at the write-ahead file and at the structure of the pages, for at most that long.
+pub(super) fn quick(path: &Path, time: Duration) -> Result<StoreCheck, StoreError> {
+    let mut found = StoreCheck { complete: true, problems: Vec::new() };
+    if look_at_log(path, &mut found)? || !path.exists() {
+        return Ok(found);
+    }
+    found.complete = tolerant(&mut found, || {
+        let connection = connection::checking(path)?;
+        within(&connection, time, || lines(&connection, "PRAGMA quick_check(1)"))
+    })?;
+    Ok(found)
+}
+
+/// Looks at everything: the write-ahead file, pages, indexes, references, and whether what should be JSON is.
+pub(super) fn full(path: &Path) -> Result<StoreCheck, StoreError> {
+    let mut found = StoreCheck { complete: true, problems: Vec::new() };
+    // What the commits in a damaged log changed cannot be seen, so that the rest would look damaged too.
+    if look_at_log(path, &mut found)? {
+        return Ok(StoreCheck { complete: false, ..found });
+    }
+    tolerant(&mut found, || {
+        let connection = connection::checking(path)?;
+        let mut problems = lines(&connection, &format!("PRAGMA integrity_check({MOST})"))?;
+        let dangling = "SELECT \"table\" || ' refers to something in ' || parent || ' that is not there'
+                        FROM pragma_foreign_key_check LIMIT 100";
+        problems.extend(all(&connection, dangling, [], |row| Ok(row.get(0)?))?);
+        for (table, column) in JSON {
+            let sql = format!("SELECT count(*) FROM {table} WHERE {column} IS NOT NULL AND NOT json_valid({column})");
+            let wrong: Vec<i64> = all(&connection, &sql, [], |row| Ok(row.get(0)?))?;
+            let wrong = wrong.first().copied().unwrap_or_default();
+            if wrong > 0 {
+                problems.push(format!("{wrong} values of {table}.{column} are not JSON"));
+            }
+        }
+        Ok((problems, true))
+    })?;
+    Ok(found)
+}
+
+/// Adds what is wrong with the write-ahead file; true if anything is.
+fn look_at_log(path: &Path, found: &mut StoreCheck) -> Result<bool, StoreError> {
+    let damage = wal::damage(path).map_err(|error| wal::unreadable(path, &error))?;
+    let is_damaged = damage.is_some();
+    found.problems.extend(damage);
+    Ok(is_damaged)
+}
+
+/// Adds what the check found. Damage that keeps SQLite from checking at all is found as well.
+fn tolerant(
+    found: &mut StoreCheck,
+    check: impl FnOnce() -> Result<(Vec<String>, bool), Problem>,
+) -> Result<bool, StoreError> {
+    match check().map_err(StoreError::from) {
+        Ok((problems, complete)) => {
+            found.problems.extend(problems);
+            Ok(complete)
+        }
+        Err(StoreError::Damaged(why)) => {
+            found.problems.push(why);
+            Ok(true)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// What a check says, but for its "ok".
+fn lines(connection: &Connection, sql: &str) -> Result<Vec<String>, Problem> {
+    let mut lines: Vec<String> = all(connection, sql, [], |row| Ok(row.get(0)?))?;
+    lines.retain(|line| line != "ok");
+    Ok(lines)
+}
+
+/// Interrupts the check when its time is up; then it is not complete.
+fn within(
+    connection: &Connection,
+    time: Duration,
+    check: impl FnOnce() -> Result<Vec<String>, Problem>,
+) -> Result<(Vec<String>, bool), Problem> {
+    let interrupt = connection.get_interrupt_handle();
+    let (done, is_done) = channel::<()>();
+    let checked = thread::scope(|scope| {
+        scope.spawn(move || {
+            if is_done.recv_timeout(time) == Err(RecvTimeoutError::Timeout) {
+                interrupt.interrupt();
+            }
+        });
+        let checked = check();
+        drop(done);
+        checked
+    });
+    match checked {
+        Err(Problem::Sqlite(rusqlite::Error::SqliteFailure(error, _)))
+            if error.code == ErrorCode::OperationInterrupted =>
+        {
+            Ok((Vec::new(), false))
+        }
+        other => Ok((other?, true)),
+    }
+}

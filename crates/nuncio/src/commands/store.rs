@@ -1,0 +1,47 @@
+//! `nuncio store`: checks what is stored.
+
+use std::path::Path;
+
+use anstream::println;
+use anyhow::Context as _;
+use nuncio_core::Code;
+use nuncio_engine::ports::store::StoreCheck;
+use nuncio_server::DataDir;
+use nuncio_server::admin::{self, Order};
+use owo_colors::OwoColorize as _;
+
+use crate::cli::Store;
+use crate::commands::chat::clean::clean;
+use crate::output::{Told, fault};
+
+pub(crate) async fn run(command: Store, json: bool) -> anyhow::Result<()> {
+    let Store::Check { data } = command;
+    let found = check(&data.path).await?;
+    if json {
+        println!("{}", serde_json::json!({"intact": found.problems.is_empty(), "problems": found.problems}));
+    } else if found.problems.is_empty() {
+        println!("{} no damage was found.", "intact:".green().bold());
+    } else {
+        for problem in &found.problems {
+            println!("{} {}", "damaged:".red().bold(), clean(problem));
+        }
+        println!("{}", "more: nuncio explain store_damaged".dimmed());
+    }
+    if found.problems.is_empty() { Ok(()) } else { Err(Told.into()) }
+}
+
+/// Checked by the server that runs, or here when none does. Here the store is not opened for writing: that could
+/// make damage worse.
+async fn check(data: &Path) -> anyhow::Result<StoreCheck> {
+    if let Some(answer) = admin::ask(data, &Order::StoreCheck).await? {
+        return serde_json::from_value(answer).context("the server answered with something else than a check");
+    }
+    if !data.join("nuncio.db").exists() {
+        let message = format!("there is no database in {}; name a data directory with --data", data.display());
+        return Err(fault(Code::DataDirUnusable, message));
+    }
+    let data = DataDir::open(data)?;
+    let database = data.database();
+    let found = tokio::task::spawn_blocking(move || nuncio_store::full_check(&database)).await?;
+    Ok(found.map_err(nuncio_server::StartError::from)?)
+}
