@@ -242,6 +242,8 @@ codes! {
     ShuttingDown = "shutting_down",
     /// The store cannot be read or written.
     StoreUnavailable = "store_unavailable",
+    /// The caller has stored as much as one caller may.
+    QuotaExceeded = "quota_exceeded",
     /// Too many long computations wait.
     ComputationQueueFull = "computation_queue_full",
     /// The server holds as much for callers as it can.

@@ -57,6 +57,8 @@ pub struct Limits {
     pub approval: Duration,
     /// How many calls of one tool run at once.
     pub calls_per_tool: usize,
+    /// How many bytes one caller may store.
+    pub bytes_per_caller: u64,
     /// How many executions.
     pub executions: ExecutionLimits,
     /// What people, their agents and what is between them follow.
@@ -74,6 +76,7 @@ impl Default for Limits {
             steps: 32,
             approval: Duration::from_secs(300),
             calls_per_tool: 32,
+            bytes_per_caller: 1 << 30,
             executions: ExecutionLimits::default(),
             consent: ConsentRules::default(),
             relay: RelayRules::default(),

@@ -21,6 +21,7 @@ pub mod letters;
 pub mod perform;
 pub mod ports;
 pub mod publish;
+mod quota;
 pub mod record;
 pub mod relay;
 pub mod skills;

@@ -65,6 +65,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::IssuerUnavailable => {
             StatusCode::SERVICE_UNAVAILABLE
         }
+        Code::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
         Code::Internal | Code::LedgerBroken => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,
     }

@@ -99,6 +99,8 @@ pub struct LimitSettings {
     pub approval_seconds: u64,
     /// How many calls of one tool run at once.
     pub calls_per_tool: usize,
+    /// How many bytes one caller may store; `local` may store any number.
+    pub bytes_per_caller: u64,
     /// How many executions may be unfinished on the whole server.
     pub executions: usize,
     /// How many of one skill.
@@ -130,6 +132,7 @@ impl Default for LimitSettings {
             turn_steps: 32,
             approval_seconds: 300,
             calls_per_tool: 32,
+            bytes_per_caller: 1 << 30,
             executions: 100_000,
             executions_per_skill: 20_000,
             executions_per_caller: 10_000,
@@ -150,6 +153,7 @@ impl LimitSettings {
             steps: self.turn_steps,
             approval: Duration::from_secs(self.approval_seconds),
             calls_per_tool: self.calls_per_tool,
+            bytes_per_caller: self.bytes_per_caller,
             executions: ExecutionLimits {
                 open: self.executions,
                 open_per_skill: self.executions_per_skill,
@@ -300,6 +304,7 @@ const KEYS: &[&str] = &[
     "limits.turn_steps",
     "limits.approval_seconds",
     "limits.calls_per_tool",
+    "limits.bytes_per_caller",
     "limits.executions",
     "limits.executions_per_skill",
     "limits.executions_per_caller",
@@ -376,7 +381,7 @@ impl Settings {
 
     fn check(&self) -> Result<(), String> {
         let limits = &self.limits;
-        let positive: [(&str, u64); 14] = [
+        let positive: [(&str, u64); 15] = [
             ("limits.executions", limits.executions as u64),
             ("limits.executions_per_skill", limits.executions_per_skill as u64),
             ("limits.executions_per_caller", limits.executions_per_caller as u64),
@@ -391,6 +396,7 @@ impl Settings {
             ("limits.requests_per_minute", u64::from(limits.requests_per_minute)),
             ("limits.turn_steps", u64::from(limits.turn_steps)),
             ("limits.calls_per_tool", limits.calls_per_tool as u64),
+            ("limits.bytes_per_caller", limits.bytes_per_caller),
         ];
         match positive.iter().find(|(_, value)| *value == 0) {
             Some((key, _)) => Err(format!("{key} must be at least 1")),

@@ -17,7 +17,11 @@ pub(crate) const EXECUTION_FAILED: &str = "EXECUTION_FAILED";
 
 /// An error of the engine as the protocol says it, with its status.
 pub(crate) fn of_engine(error: &EngineError) -> (u16, ErrorResponse) {
-    let status = nuncio_http::status(error.code).as_u16();
+    let status = match error.code {
+        // The protocol knows no 507.
+        Code::QuotaExceeded => 503,
+        code => nuncio_http::status(code).as_u16(),
+    };
     let code = of_status(status);
     let response = ErrorResponse::new(code, error.message.clone()).with_details(json!({"reason": error.code}));
     let response = match code {

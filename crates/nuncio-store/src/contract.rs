@@ -31,6 +31,7 @@ pub mod remembered;
 pub mod sample;
 pub mod seal_keys;
 pub mod sessions;
+pub mod stored_bytes;
 pub mod tasks;
 pub mod turns;
 pub mod webhooks;
@@ -115,6 +116,12 @@ macro_rules! store_contract {
                 read_in_pages,
                 failed_units_leave_no_link,
                 holds_under_many_at_once,
+            }
+            stored_bytes {
+                conversations_count_until_they_are_deleted,
+                finished_executions_count_until_they_are_forgotten,
+                local_is_not_counted,
+                failed_commits_count_nothing,
             }
             executions {
                 read_back_whole,

@@ -156,7 +156,11 @@ fn of_failure(failure: &Failure) -> RpcError {
 /// Why the engine did not even try.
 pub(super) fn of_engine(error: &EngineError) -> RpcError {
     let code = match error.code {
-        Code::ShuttingDown | Code::StoreUnavailable | Code::TurnRunning => ErrorCode::TemporarilyUnavailable,
+        Code::ShuttingDown
+        | Code::StoreUnavailable
+        | Code::ComputationQueueFull
+        | Code::QuotaExceeded
+        | Code::TurnRunning => ErrorCode::TemporarilyUnavailable,
         Code::Internal => ErrorCode::InternalError,
         Code::Unauthorized => ErrorCode::Unauthorized,
         Code::ScopeNotGranted | Code::Denied => ErrorCode::Forbidden,

@@ -81,6 +81,7 @@ impl Engine {
         if_match: Option<Digest>,
         note: Option<&str>,
     ) -> Result<Publication, ConsentError> {
+        self.check_quota(by).await?;
         let _turn = self.agent_locks().enter(agent).await;
         loop {
             let account = self.owned(by, agent).await?;

@@ -90,6 +90,7 @@ impl Engine {
         if let Some(before) = self.recall(caller, &route, idempotency.as_ref()).await? {
             return self.turn_of(&session, before.turn).await;
         }
+        self.check_quota(caller).await?;
         if session.running {
             return Err(StoreError::Conflict(Conflict::TurnRunning).into());
         }

@@ -65,6 +65,7 @@ impl Engine {
         if let Some(before) = self.recall(caller, CREATE, idempotency.as_ref()).await? {
             return Ok(before.session);
         }
+        self.check_quota(caller).await?;
         let served = self.agent(&new.agent)?;
         images::check(&served.agent, &new.messages)?;
         let id = SessionId::parse(&timed_name(self.entropy(), "ses_", self.now()))?;

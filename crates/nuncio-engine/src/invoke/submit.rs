@@ -114,6 +114,7 @@ impl Engine {
         if let Some(before) = self.submitted_before(caller, &offered, submission.idempotency.as_ref()).await? {
             return Ok(before);
         }
+        self.check_quota(caller).await?;
         let idempotency = submission.idempotency.clone();
         let order = self.order(caller, &offered, submission)?;
         let id = ExecutionId::parse(&timed_name(self.entropy(), "exe_", self.now())).map_err(EngineError::from)?;

@@ -603,6 +603,10 @@ pub trait Store:
     /// Makes the changes, in order, all or none; on disk when it returns.
     async fn commit(&self, changes: Vec<Change>) -> Result<(), StoreError>;
 
+    /// How many bytes a caller has stored: conversations, executions, sealed messages and manifests. What `local` and
+    /// the operator store is not counted.
+    async fn bytes_stored(&self, owner: &Principal) -> Result<u64, StoreError>;
+
     /// Whether commits succeed. While the last one did, this answers at once; otherwise it tries a write.
     async fn check_writable(&self) -> Result<(), StoreError>;
 

@@ -57,6 +57,7 @@ impl Engine {
         let NewPost { client_id, content_type, subtype, envelope } = new;
         let post = Post { client_id, sender, device, content_type, subtype, envelope };
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
+        self.check_quota(by).await?;
         loop {
             let held = self.store().held(id, &post.sender).await?.ok_or_else(|| unknown(id))?;
             let taken = self.take_call(&post);

@@ -23,8 +23,8 @@ pub(super) fn create(
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO executions (id, state, attempt, updated_at, owner, lease_until, content, call)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO executions (id, state, attempt, updated_at, owner, lease_until, content, call, caller)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING",
         params![
             execution.id.as_str(),
             execution.state.as_str(),
@@ -34,6 +34,7 @@ pub(super) fn create(
             lease.until.as_millis(),
             to_json(&*execution.order)?,
             call.map(to_json).transpose()?,
+            execution.order.caller.to_string(),
         ],
     )?;
     let Some((key, body)) = idempotency else { return Ok(()) };
@@ -156,6 +157,11 @@ pub(super) fn is_any_to_forget(connection: &Connection, at: Timestamp) -> Result
 pub(super) fn one(connection: &Connection, id: &ExecutionId) -> Result<Option<Execution>, Problem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content FROM executions WHERE id = ?1";
     first(connection, sql, [id.as_str()], read)
+}
+
+pub(super) fn bytes_stored(connection: &Connection, owner: &Principal) -> Result<u64, Problem> {
+    let sql = "SELECT bytes FROM stored_bytes WHERE owner = ?1";
+    Ok(first(connection, sql, [owner.to_string()], |row| rows::number(row, 0))?.unwrap_or_default())
 }
 
 pub(super) fn by_key(

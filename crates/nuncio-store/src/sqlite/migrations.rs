@@ -23,6 +23,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0013_turn_protocol.sql"),
     include_str!("migrations/0014_unstarted.sql"),
     include_str!("migrations/0015_bundles_by_owner.sql"),
+    include_str!("migrations/0016_stored_bytes.sql"),
 ];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.

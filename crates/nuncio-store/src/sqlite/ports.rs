@@ -215,6 +215,10 @@ impl Store for SqliteStore {
         self.writer.commit(changes).await
     }
 
+    async fn bytes_stored(&self, owner: &Principal) -> Result<u64, StoreError> {
+        self.readers.point(|connection| executions::bytes_stored(connection, owner))
+    }
+
     async fn check_writable(&self) -> Result<(), StoreError> {
         self.writer.check().await
     }

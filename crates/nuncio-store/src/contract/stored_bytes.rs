@@ -1,0 +1,72 @@
+//! How many bytes each caller has stored.
+
+use nuncio_core::message::Message;
+use nuncio_core::principal::Principal;
+use nuncio_core::session::Session;
+use nuncio_engine::ports::store::{Change, Store};
+
+use super::executions::{self, KEPT};
+use super::sample::{self, later, owner, session_id, stranger};
+use super::{Place, made};
+
+async fn stored(store: &dyn Store, owner: &Principal) -> u64 {
+    store.bytes_stored(owner).await.unwrap()
+}
+
+fn say(session: &str, number: u64, bytes: usize) -> Change {
+    let message = Message::user("x".repeat(bytes));
+    Change::AppendMessage { session: session_id(session), turn: 1, number, message }
+}
+
+/// A conversation counts for its owner until it is deleted.
+pub async fn conversations_count_until_they_are_deleted(place: &dyn Place) {
+    let store = place.open().await;
+    assert_eq!(stored(&*store, &owner()).await, 0);
+    made(&*store, [sample::create("s"), sample::create("t")]).await;
+    let empty = stored(&*store, &owner()).await;
+    assert!(empty > 0);
+    made(&*store, [sample::begin("s", 1), say("s", 0, 10_000)]).await;
+    let said = stored(&*store, &owner()).await;
+    assert!((10_000..11_000).contains(&(said - empty)), "{said} {empty}");
+    made(&*store, [sample::end("s", 1)]).await;
+    assert!(stored(&*store, &owner()).await > said);
+    assert_eq!(stored(&*store, &stranger()).await, 0);
+
+    drop(store);
+    let store = place.open().await;
+    assert!(stored(&*store, &owner()).await > said, "it is known after a restart");
+    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+    assert_eq!(stored(&*store, &owner()).await, empty / 2);
+    made(&*store, [Change::DeleteSession(session_id("t"))]).await;
+    assert_eq!(stored(&*store, &owner()).await, 0);
+}
+
+/// A finished execution counts with its outcome until it is forgotten.
+pub async fn finished_executions_count_until_they_are_forgotten(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [executions::create("a")]).await;
+    let accepted = stored(&*store, &owner()).await;
+    assert!(accepted > 0);
+    made(&*store, [executions::end("a", "here", 0)]).await;
+    assert!(stored(&*store, &owner()).await > accepted);
+    made(&*store, [Change::ForgetExecutions { at: later(9 + KEPT), limit: 10 }]).await;
+    assert_eq!(stored(&*store, &owner()).await, 0);
+}
+
+/// What `local` stores is not counted.
+pub async fn local_is_not_counted(place: &dyn Place) {
+    let store = place.open().await;
+    let session = Session { owner: Principal::Local, ..sample::session("s") };
+    made(&*store, [Change::CreateSession { session, messages: vec![Message::user("hello")] }]).await;
+    made(&*store, [sample::begin("s", 1), sample::end("s", 1)]).await;
+    assert_eq!(stored(&*store, &Principal::Local).await, 0);
+    made(&*store, [Change::DeleteSession(session_id("s"))]).await;
+}
+
+/// A commit that fails counts nothing.
+pub async fn failed_commits_count_nothing(place: &dyn Place) {
+    let store = place.open().await;
+    let twice = vec![sample::create("s"), sample::create("s")];
+    store.commit(twice).await.unwrap_err();
+    assert_eq!(stored(&*store, &owner()).await, 0);
+}
