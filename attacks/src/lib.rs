@@ -5,6 +5,7 @@
 pub mod did_peer;
 pub mod server;
 
+mod capacity;
 mod device;
 mod identity;
 mod record;
@@ -67,7 +68,7 @@ impl Target {
 /// All attacks, section by section.
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    let sections: &[&[Attack]] = &[identity::ATTACKS, device::ATTACKS, record::ATTACKS];
+    let sections: &[&[Attack]] = &[identity::ATTACKS, capacity::ATTACKS, device::ATTACKS, record::ATTACKS];
     sections.concat()
 }
 
