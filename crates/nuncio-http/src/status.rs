@@ -62,9 +62,7 @@ pub fn status(code: Code) -> StatusCode {
         | Code::StoreUnavailable
         | Code::ServerBusy
         | Code::ComputationQueueFull
-        | Code::IssuerUnavailable => {
-            StatusCode::SERVICE_UNAVAILABLE
-        }
+        | Code::IssuerUnavailable => StatusCode::SERVICE_UNAVAILABLE,
         Code::QuotaExceeded => StatusCode::INSUFFICIENT_STORAGE,
         Code::Internal | Code::LedgerBroken => StatusCode::INTERNAL_SERVER_ERROR,
         _ => StatusCode::BAD_REQUEST,

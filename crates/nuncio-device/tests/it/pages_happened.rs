@@ -19,7 +19,7 @@ use crate::scene::{Running, Scene};
 
 /// The path of a page: the first page is at the base itself.
 pub(crate) fn below_base(base: &str, path: &str) -> String {
-    let rest = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?'));
+    let rest = path.strip_prefix('/').filter(|rest| !base.is_empty() && (rest.is_empty() || rest.starts_with('?')));
     format!("{base}{}", rest.unwrap_or(path))
 }
 
