@@ -132,17 +132,27 @@ pub fn is_too_deep(document: &[u8]) -> bool {
     false
 }
 
-/// At least as many as a document holds values, counted without parsing: each but the first is the
-/// first inside a bracket or follows a comma.
+/// The depth at which `serde_json` gives up.
+const PARSER_DEPTH: u32 = 128;
+
+/// At least as many as a parser makes values of a document, counted without parsing: each but the first is the first
+/// inside a bracket or follows a comma. What is nested deeper than a parser goes is not counted: it makes no values of it.
 #[must_use]
 pub fn count_values(document: &[u8]) -> usize {
-    let (mut count, mut in_string, mut escaped) = (1_usize, false, false);
+    let (mut count, mut depth, mut in_string, mut escaped) = (1_usize, 0_u32, false, false);
     for byte in document {
         match byte {
             _ if escaped => escaped = false,
             b'\\' if in_string => escaped = true,
             b'"' => in_string = !in_string,
-            b'{' | b'[' | b',' if !in_string => count += 1,
+            b'{' | b'[' if !in_string => {
+                (count, depth) = (count + 1, depth + 1);
+                if depth > PARSER_DEPTH {
+                    break;
+                }
+            }
+            b'}' | b']' if !in_string => depth = depth.saturating_sub(1),
+            b',' if !in_string => count += 1,
             _ => {}
         }
     }
@@ -265,6 +275,13 @@ mod tests {
             let counted = count_values(text.as_bytes());
             assert!(counted >= values(&serde_json::from_str(text).unwrap()), "{text}: {counted}");
         }
+    }
+
+    #[test]
+    fn values_beyond_the_parsers_depth_are_not_counted() {
+        let deep = "[".repeat(100_000);
+        assert!(serde_json::from_str::<Value>(&deep).is_err());
+        assert_eq!(count_values(deep.as_bytes()), 130);
     }
 
     #[test]

@@ -340,12 +340,11 @@ fn a_server_of_our_own_is_asked_in_every_way() {
     assert_eq!(ids(&["--api-key", &key]), ["script/keyed", "script/open", "script/signed"]);
     assert_eq!(ids(&["--type", "task"]), ["script/signed"]);
 
-    let closed = nuncio(&home, &["discover", host, "--api-key", "bad"]).run();
-    assert!(closed.status == Some(1) && closed.stdout.contains(": 1 agent\n"), "{closed:?}");
-    assert!(closed.stderr.contains("answered 401") && closed.stderr.contains("check the credential"), "{closed:?}");
-    let closed = nuncio(&home, &["--json", "discover", host, "--api-key", "bad"]).run();
-    let told: Value = serde_json::from_str(&closed.stdout).unwrap();
-    assert!(closed.status == Some(1) && told["odd"][0].as_str().unwrap().contains("answered 401"), "{closed:?}");
+    assert_eq!(
+        ids(&["--api-key", "bad"]),
+        ["script/open", "script/signed"],
+        "the index is public, whatever key is sent"
+    );
 
     let ask = |skill: &str, arguments: &[&str]| {
         let target = format!("script/{skill}@{host}");
@@ -361,9 +360,7 @@ fn a_server_of_our_own_is_asked_in_every_way() {
     assert_eq!(ask("keyed", &["--api-key", &key]).1, Some(json!({"text": "a&b"})));
     let (status, _, said) = ask("keyed", &[]);
     assert!(status == Some(1) && said.contains("lists no skill"), "{said}");
-    // What is signed in the very second in which the server started is refused; a moment later it is not.
-    let signed = (0..20).find_map(|_| ask("signed", &["--signing-key", &signing]).1);
-    assert_eq!(signed, Some(json!({"text": "a&b"})));
+    assert_eq!(ask("signed", &["--signing-key", &signing]).1, Some(json!({"text": "a&b"})));
     let (status, _, said) = ask("signed", &["--signing-key", "wrong"]);
     assert!(status == Some(1) && said.contains("401") && said.contains("explain auth_required"), "{said}");
 }
