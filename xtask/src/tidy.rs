@@ -18,12 +18,16 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("nuncio-http", &["nuncio-core", "nuncio-engine"]),
     ("nuncio-pages", &["nuncio-core"]),
     ("nuncio-skill", &["nuncio-core", "nuncio-engine", "nuncio-http"]),
-    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-anp"]),
+    ("nuncio-backend", &["nuncio-core", "nuncio-engine", "nuncio-aap", "nuncio-skill", "nuncio-anp", "nuncio-confine"]),
     ("nuncio-store", &["nuncio-core", "nuncio-engine", "nuncio-identity"]),
     ("nuncio-bus", &["nuncio-engine"]),
+    ("nuncio-confine", &[]),
     ("nuncio-identity", &["nuncio-core"]),
     ("nuncio-demo", &[]),
-    ("nuncio-device", &["nuncio-a2h", "nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-pages"]),
+    (
+        "nuncio-device",
+        &["nuncio-a2h", "nuncio-confine", "nuncio-core", "nuncio-engine", "nuncio-identity", "nuncio-pages"],
+    ),
     (
         "nuncio-server",
         &[
@@ -36,6 +40,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-anp",
             "nuncio-a2h",
             "nuncio-backend",
+            "nuncio-confine",
             "nuncio-pages",
             "nuncio-store",
             "nuncio-bus",
@@ -56,6 +61,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "nuncio-http",
             "nuncio-skill",
             "nuncio-backend",
+            "nuncio-confine",
             "nuncio-device",
             "nuncio-store",
             "nuncio-demo",
@@ -87,6 +93,8 @@ const RESERVED: &[(&str, &[&str])] = &[
     ("tokio-postgres", &["nuncio-store"]),
     ("reqwest", &["nuncio-aap", "nuncio-attacks", "nuncio-backend", "nuncio-testkit", "nuncio-conformance"]),
     ("rmcp", &["nuncio-backend", "nuncio-demo"]),
+    ("landlock", &["nuncio-confine"]),
+    ("seccompiler", &["nuncio-attacks", "nuncio-confine"]),
     ("anyhow", &["nuncio", "nuncio-attacks", "nuncio-demo", "nuncio-bench", "xtask"]),
 ];
 

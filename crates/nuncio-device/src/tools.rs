@@ -10,7 +10,6 @@ use async_trait::async_trait;
 use nuncio_core::ids::{AgentId, ScopeId, ToolName};
 use serde_json::Value;
 
-mod confine;
 pub(crate) mod dbus;
 mod desktop;
 mod files;
@@ -18,9 +17,9 @@ mod own;
 mod place;
 mod programs;
 
-pub use confine::{Confinement, Reach, confinement};
 pub use desktop::{Clipboard, Desktop, Notify};
 pub use files::Folders;
+pub use nuncio_confine::{Confinement, Reach, confinement};
 pub use own::{OwnTool, Shelf};
 pub use place::{GeoClue, Place};
 pub use programs::ProgramTool;

@@ -75,6 +75,7 @@ impl Shelf {
             read: self.paths("read", &written.read)?,
             write: self.paths("write", &written.write)?,
             network: written.network,
+            ..Reach::default()
         };
         let program = ProgramTool { command: written.command, folder: self.folder.clone(), input, time, reach };
         Ok(OwnTool { name: written.name, scope: written.scope, description: written.description, program })
@@ -131,7 +132,7 @@ mod tests {
                     [input]\ntype = \"object\"\nrequired = [\"for\"]\n";
         let most = shelf.read(&format!("{head}{most}")).unwrap();
         let read = vec![place.join("notes"), home.join("tools/data")];
-        assert_eq!(most.program.reach, Reach { read, write: Vec::new(), network: true });
+        assert_eq!(most.program.reach, Reach { read, network: true, ..Reach::default() });
         assert_eq!(most.program.time, Some(Duration::from_millis(1500)));
         assert!(most.program.input.unwrap().check(&serde_json::json!({})).is_err());
 

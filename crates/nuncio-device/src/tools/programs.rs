@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::Once;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nuncio_confine::{Running, confinement};
 use nuncio_core::schema::Schema;
-use rustix::process::{Pid, Signal, kill_process_group};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::process::{Child, Command};
+use tokio::process::Command;
 
-use super::confine::{self, Reach};
-use super::{LocalTool, ToolFailure};
+use super::{LocalTool, Reach, ToolFailure};
 
 /// How much a program may say.
 const MAX_OUTPUT: usize = 48 * 1024;
@@ -46,17 +46,23 @@ pub(super) struct Program<'a> {
 impl Program<'_> {
     /// Runs it, and everything it starts, to its end or to the end of the time.
     pub(super) async fn run(self, time: Duration) -> Result<Vec<u8>, ToolFailure> {
+        static WARNED: Once = Once::new();
         let failed = |why: &dyn std::fmt::Display| ToolFailure::Failed(format!("the program cannot be run: {why}"));
         let mut command = Command::new(self.path);
         command.args(self.arguments).env_clear().env("PATH", PATHS.join(":")).env("LANG", "C.UTF-8");
-        command.envs(self.environment).current_dir(self.folder).process_group(0).kill_on_drop(true);
+        command.envs(self.environment).current_dir(self.folder);
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let started = match self.reach {
-            Some(reach) => confine::start(command, reach).await,
-            None => Group::start(&mut command),
+            Some(reach) => {
+                if !confinement().files {
+                    WARNED.call_once(|| tracing::warn!("programs in `tools` are {}", confinement()));
+                }
+                nuncio_confine::spawn(command, reach).await
+            }
+            None => Running::start(&mut command),
         };
-        let mut group = started.map_err(|why| failed(&why))?;
-        let (stdin, stdout) = (group.leader.stdin.take(), group.leader.stdout.take());
+        let mut running = started.map_err(|why| failed(&why))?;
+        let (stdin, stdout, _) = running.pipes();
         let work = async {
             let write = async {
                 if let Some(mut stdin) = stdin {
@@ -76,7 +82,7 @@ impl Program<'_> {
             if output.len() > MAX_OUTPUT {
                 return Err(ToolFailure::Failed(format!("the program says more than {MAX_OUTPUT} bytes")));
             }
-            let status = group.leader.wait().await.map_err(|why| failed(&why))?;
+            let status = running.child.wait().await.map_err(|why| failed(&why))?;
             match status.success() {
                 true => Ok(output),
                 false => Err(ToolFailure::Failed(format!("the program failed: {status}"))),
@@ -85,30 +91,6 @@ impl Program<'_> {
         match tokio::time::timeout(time, work).await {
             Ok(done) => done,
             Err(_) => Err(ToolFailure::Failed("the program took longer than its time".to_owned())),
-        }
-    }
-}
-
-/// A program with all it started; none of it outlives this.
-pub(super) struct Group {
-    leader: Child,
-    /// Kept, since a leader that has ended no longer says it, while what it started may go on.
-    id: Option<Pid>,
-}
-
-impl Group {
-    pub(super) fn start(command: &mut Command) -> std::io::Result<Self> {
-        let leader = command.spawn()?;
-        let id = leader.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw);
-        Ok(Self { leader, id })
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        if let Some(group) = self.id {
-            // It fails only when nobody is left.
-            let _ = kill_process_group(group, Signal::KILL);
         }
     }
 }
