@@ -8,6 +8,10 @@ use anyhow::{Context as _, bail};
 /// The MCP project's own reference server, which the MCP runner is tried on.
 const EVERYTHING: (&str, &str) = ("@modelcontextprotocol/server-everything", "2026.8.31");
 
+/// What starts MCP servers from PyPI, and a small one of them.
+const UV: (&str, &str) = ("uv", "0.13.7");
+const TIME: (&str, &str) = ("mcp-server-time", "2026.10.19");
+
 /// What finds barriers on a page, which the pages are tried with.
 const AXE: (&str, &str) = ("axe-core", "4.14.0");
 
@@ -45,6 +49,54 @@ const DESKTOP: [&str; 5] = ["dbus-daemon", "Xvfb", "xclip", "dunst", "gnome-keyr
 /// The reference server's program below `tools`, installed when it is not there.
 pub(crate) fn mcp_everything(tools: &Path) -> anyhow::Result<PathBuf> {
     npm(tools, "everything", EVERYTHING, "dist/index.js")
+}
+
+/// A cache of npm below `tools` from which `npx` starts the reference server, filled when it is not there.
+pub(crate) fn npx_cache(tools: &Path) -> anyhow::Result<PathBuf> {
+    let (package, version) = EVERYTHING;
+    let cache = tools.join(format!("npx-everything-{version}"));
+    fill(&cache, &format!("{package}@{version}"), |cache, package| {
+        node()?;
+        let mut npx = Command::new("npx");
+        npx.args(["-y", "-p", package, "node", "-e", "0"]).env("npm_config_cache", cache);
+        Ok(npx)
+    })?;
+    Ok(cache)
+}
+
+/// `uvx` below `tools`, installed when it is not there.
+pub(crate) fn uvx(tools: &Path) -> anyhow::Result<PathBuf> {
+    Ok(pip(tools, UV, "", "import uv")?.with_file_name("uvx"))
+}
+
+/// A cache of uv below `tools` from which `uvx` starts a small MCP server, filled when it is not there.
+pub(crate) fn uv_cache(tools: &Path) -> anyhow::Result<PathBuf> {
+    let (package, version) = TIME;
+    let cache = tools.join(format!("uvx-{package}-{version}"));
+    let uvx = uvx(tools)?;
+    fill(&cache, &format!("{package}=={version}"), |cache, package| {
+        let mut command = Command::new(&uvx);
+        command.args([package, "--help"]).env("UV_CACHE_DIR", cache);
+        Ok(command)
+    })?;
+    Ok(cache)
+}
+
+/// Fills a cache by a command, unless that was done before.
+fn fill(
+    cache: &Path,
+    package: &str,
+    command: impl FnOnce(&Path, &str) -> anyhow::Result<Command>,
+) -> anyhow::Result<()> {
+    let done = cache.join(".filled");
+    if !done.exists() {
+        println!("installing {package}");
+        if !succeeds(&mut command(cache, package)?) {
+            bail!("{package} could not be downloaded: the tests need it");
+        }
+        std::fs::write(done, "")?;
+    }
+    Ok(())
 }
 
 /// The script that looks for barriers, below `tools`, installed when it is not there.

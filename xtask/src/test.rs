@@ -11,6 +11,7 @@ use crate::{needs, schema, tidy};
 pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     let tools = root.join("target/tools");
     let everything = needs::mcp_everything(&tools)?;
+    let (npx_cache, uvx, uv_cache) = (needs::npx_cache(&tools)?, needs::uvx(&tools)?, needs::uv_cache(&tools)?);
     let oidc = needs::oidc_provider(&tools)?;
     let anp = needs::anp_python(&tools)?;
     let dbus = needs::dbus_python(&tools)?;
@@ -28,6 +29,9 @@ pub(crate) fn run(root: &Path, rest: &[String]) -> anyhow::Result<()> {
     let seed = std::env::var_os("PROPTEST_RNG_SEED").unwrap_or_else(|| "7400".into());
     let tools = [
         ("NUNCIO_TEST_MCP_EVERYTHING", everything.as_path()),
+        ("NUNCIO_TEST_NPX_CACHE", npx_cache.as_path()),
+        ("NUNCIO_TEST_UVX", uvx.as_path()),
+        ("NUNCIO_TEST_UV_CACHE", uv_cache.as_path()),
         ("NUNCIO_TEST_OIDC_PROVIDER", oidc.as_path()),
         ("NUNCIO_TEST_ANP_PYTHON", anp.as_path()),
         ("NUNCIO_TEST_DBUS_PYTHON", dbus.as_path()),

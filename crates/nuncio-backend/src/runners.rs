@@ -19,8 +19,11 @@ mod http;
 mod leftovers;
 mod mcp;
 pub(crate) mod process;
+mod profile;
 pub(crate) mod secrets;
 mod skill;
+
+pub use profile::resolve_allowed;
 
 use crate::brains::Means;
 use anp::Peers;
@@ -48,8 +51,12 @@ pub struct RunnersConfig {
     pub local_dids: LocalDids,
     /// The program that a command named `nuncio` means.
     pub executable: PathBuf,
-    /// Where relative paths of agents begin that have no folder of their own.
+    /// The data directory. Where programs are not confined, relative paths begin here of agents that have no folder of
+    /// their own.
     pub working_dir: PathBuf,
+    /// Whether programs reach only what their agent's file allows, and nothing of the data directory but a folder of
+    /// their agent's.
+    pub confined: bool,
 }
 
 /// What an MCP server offers.
@@ -76,10 +83,10 @@ impl Runners {
     /// Runners with nothing running.
     #[must_use]
     pub fn new(config: RunnersConfig) -> Self {
-        let RunnersConfig { fetch, http, clock, entropy, local_dids, executable, working_dir } = config;
+        let RunnersConfig { fetch, http, clock, entropy, local_dids, executable, working_dir, confined } = config;
         let skills = Skills::new(Arc::clone(&fetch), Arc::clone(&clock), Arc::clone(&entropy));
         let peers = Peers::new(Arc::clone(&fetch), Arc::clone(&clock), entropy, local_dids);
-        let programs = Arc::new(Programs::new(executable, working_dir));
+        let programs = Arc::new(Programs::new(executable, working_dir, confined));
         let world = mcp::World { clock: Arc::clone(&clock), programs: Arc::clone(&programs), http: http.clone() };
         Self { fetch, clock, programs, http, servers: mcp::Servers::new(world), skills, peers }
     }
@@ -93,6 +100,12 @@ impl Runners {
     /// programs and of secrets, begin there. Say it before the agent is resolved.
     pub fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
         self.programs.set_base_dir(agent, folder);
+    }
+
+    /// The folder that an agent's programs may write to.
+    #[must_use]
+    pub fn state_folder(&self, agent: &AgentName) -> PathBuf {
+        self.programs.state_folder(agent)
     }
 
     /// Says who signs for which agent what it asks of others. Until then, agents call others as nobody. Only
@@ -153,6 +166,7 @@ impl Runners {
     /// Checks what can be known about an agent's tools without running them.
     async fn check(&self, agent: &Agent) -> Result<(), String> {
         let base_dir = self.programs.base_dir(&agent.name);
+        self.programs.check(agent)?;
         secrets::check(agent, &base_dir).await?;
         if let BrainSpec::Process(program) = &agent.brain {
             let secrets = Secrets::read(agent, &base_dir, program.env.iter().map(|(_, template)| template)).await?;

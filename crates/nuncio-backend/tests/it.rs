@@ -7,6 +7,8 @@
 mod anp;
 #[path = "it/command.rs"]
 mod command;
+#[path = "it/confined.rs"]
+mod confined;
 #[path = "it/everything.rs"]
 mod everything;
 #[path = "it/examples.rs"]
@@ -21,6 +23,8 @@ mod http;
 mod mcp;
 #[path = "it/model.rs"]
 mod model;
+#[path = "it/package_runners.rs"]
+mod package_runners;
 #[path = "it/process_brain.rs"]
 mod process_brain;
 #[path = "it/processes.rs"]

@@ -22,8 +22,8 @@ pub use published::{
     Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, OwnerKind, Presence,
 };
 pub use run::{
-    AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, Run, SecretSource,
-    SkillCredential, SkillRun,
+    AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, ProgramAccess, Run,
+    SecretSource, SkillCredential, SkillRun,
 };
 pub use skill::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod, SkillVersion};
 
@@ -55,6 +55,8 @@ pub struct Agent {
     pub mcp: Vec<McpServer>,
     /// The secrets its templates may name.
     pub secrets: Vec<(BackendName, SecretSource)>,
+    /// What its programs may reach beside what every program may.
+    pub allow: ProgramAccess,
     /// The agent as a whole as a skill: one text in, one answer out.
     pub skill: Option<Box<Skill>>,
     /// Since when it exists.
@@ -112,6 +114,30 @@ impl Agent {
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&AgentOption> {
         self.options.iter().find(|option| option.name.as_str() == name)
+    }
+
+    /// The command lines of the programs that are started for it: command tools, MCP servers, and its brain.
+    pub fn programs(&self) -> impl Iterator<Item = &[String]> {
+        let tools = self.tools.iter().filter_map(|tool| match &tool.run {
+            Run::Command(run) => Some(run.argv.as_slice()),
+            _ => None,
+        });
+        let servers = self.mcp.iter().filter_map(|server| match &server.transport {
+            McpTransport::Stdio { argv, .. } => Some(argv.as_slice()),
+            McpTransport::Http { .. } => None,
+        });
+        let brain = match &self.brain {
+            BrainSpec::Process(run) => Some(run.argv.as_slice()),
+            _ => None,
+        };
+        tools.chain(servers).chain(brain)
+    }
+
+    /// Whether a person other than the caller must approve calls of some of its tools.
+    #[must_use]
+    pub fn needs_approvers(&self) -> bool {
+        let imports = || self.mcp.iter().filter_map(|server| server.import.as_ref());
+        self.tools.iter().any(|tool| tool.human_authorization) || imports().any(|import| import.human_authorization)
     }
 
     /// The MCP server of that name.

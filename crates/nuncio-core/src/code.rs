@@ -277,6 +277,8 @@ codes! {
     ListenFailed = "listen_failed",
     /// Keys are needed to listen beyond loopback.
     KeysRequired = "keys_required",
+    /// Programs that cannot be confined beside tools that need another person's approval.
+    ProgramsUnconfined = "programs_unconfined",
     /// The certificate or key cannot be used.
     TlsInvalid = "tls_invalid",
     /// No such key.

@@ -4,6 +4,7 @@
 //! found and what is allowed. One room per section; `reader` is the desk they share.
 
 mod agent;
+mod allow;
 mod brain;
 mod capabilities;
 mod fault;
@@ -93,6 +94,7 @@ fn read(root: &Table<'_>) -> Option<Agent> {
     let tools = tools::read(root, &names, &publisher);
     let mcp = mcp::read(root, &names);
     let secrets = secrets::read(root);
+    let allow = allow::read(root);
     let information = published::information(root);
     let abilities = published::abilities(root, &names, &tools);
     let interfaces = published::interfaces(root);
@@ -113,6 +115,7 @@ fn read(root: &Table<'_>) -> Option<Agent> {
         tools,
         mcp,
         secrets,
+        allow,
         skill: identity.skill.map(Box::new),
         created: identity.created,
         presence: identity.presence,

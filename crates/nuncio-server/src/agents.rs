@@ -13,9 +13,11 @@ use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
 use tokio_util::sync::CancellationToken;
 
+use crate::data::move_hotel;
 use crate::devices::Devices;
 use crate::error::StartError;
 use crate::hosting::Hosting;
+use crate::programs::ProgramRules;
 
 const FILE: &str = "agent.toml";
 const EVERY: Duration = Duration::from_millis(500);
@@ -139,6 +141,8 @@ pub(crate) struct Publisher {
     pub(crate) source: AgentSource,
     /// Says whether what an agent offers can be described.
     pub(crate) hosting: Hosting,
+    /// What concerns the programs of agents.
+    pub(crate) programs: ProgramRules,
     /// What is served now: each file's agent and the digest of its text.
     served: BTreeMap<PathBuf, (AgentName, Digest)>,
     /// What the files said when they were last looked at, so that each state is judged once.
@@ -154,8 +158,10 @@ impl Publisher {
         devices: Arc<Devices>,
         source: AgentSource,
         hosting: Hosting,
+        programs: ProgramRules,
     ) -> Self {
-        Self { engine, runners, devices, source, hosting, served: BTreeMap::new(), seen: None, missing: None }
+        let (served, seen, missing) = (BTreeMap::new(), None, None);
+        Self { engine, runners, devices, source, hosting, programs, served, seen, missing }
     }
 
     /// Publishes what changed since last time. When something is wrong, what is served stays.
@@ -166,6 +172,7 @@ impl Publisher {
             return Ok(0);
         }
         let declared = parse(files)?;
+        self.programs.check(declared.iter().map(|(_, declared)| &declared.agent))?;
         let mut next = BTreeMap::new();
         let mut changed = 0;
         for (file, declared) in declared {
@@ -180,6 +187,8 @@ impl Publisher {
                 for note in &declared.notes {
                     tracing::info!("{note}");
                 }
+                let state = self.runners.state_folder(&name);
+                move_hotel(&self.programs.data, &state, &declared.agent)?;
                 self.hosting.admit(&declared.agent, place.as_deref().and_then(Path::parent)).await?;
                 let manifest = nuncio_a2h::project::manifest(&declared.agent);
                 let announced = self.engine.announce(&declared.agent, manifest).await;

@@ -14,8 +14,10 @@ use ring::signature::Ed25519KeyPair;
 use crate::error::StartError;
 
 mod files;
+mod hotel;
 
 pub(crate) use files::PrivateFiles;
+pub(crate) use hotel::move_hotel;
 
 const SECRET_KEY: &str = "secret.key";
 /// The name of a new directory's key until its database exists.

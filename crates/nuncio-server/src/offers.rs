@@ -37,6 +37,7 @@ pub async fn mcp_offers(agent: &Agent, folder: PathBuf, executable: PathBuf) -> 
         local_dids: LocalDids::default(),
         executable,
         working_dir: scratch.clone(),
+        confined: true,
     });
     runners.set_base_dir(agent.name.clone(), folder);
     let offers = runners.offers(agent).await;

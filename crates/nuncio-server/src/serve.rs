@@ -41,6 +41,7 @@ use crate::http::{self, client_address::TrustedProxies};
 use crate::listen::{Acceptor, ConnectionLimits, ConnectionTimes, Connections, raise_descriptor_limit};
 use crate::messages::{self, Messages};
 use crate::metrics::Metrics;
+use crate::programs::ProgramRules;
 use crate::registry;
 use crate::retention;
 use crate::settings::{RelaySetting, Settings};
@@ -60,6 +61,8 @@ pub struct ServeOptions {
     pub settings: Settings,
     /// Serve beyond loopback without keys, on purpose.
     pub open: bool,
+    /// Serve tools that need another person's approval although programs cannot be confined here.
+    pub unconfined: bool,
     /// Certificate and key for TLS.
     pub tls: Option<Tls>,
     /// More certificate authorities to believe, as PEM.
@@ -204,6 +207,7 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
         local_dids: if with.dev { LocalDids::Http } else { LocalDids::Https },
         executable: with.executable.clone(),
         working_dir: data.path().to_owned(),
+        confined: true,
     }));
     let entropy = Arc::new(SystemEntropy);
     let (relays, clock) = (settings.a2h.relay.clone(), Arc::clone(&with.clock));
@@ -317,8 +321,9 @@ impl Server {
             .with_presets(settings.a2h.rules()?.presets);
         let [stop, done, closed] = std::array::from_fn(|_| CancellationToken::new());
         devices.until(stop.clone());
+        let programs = ProgramRules { data: data.path().to_owned(), unconfined: options.unconfined };
         let mut publisher =
-            Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone());
+            Publisher::new(engine.clone(), runners, Arc::clone(&devices), options.agents, hosting.clone(), programs);
         publisher.refresh().await?;
         let served = engine.agents();
         let unknown = |relay: &&RelaySetting| served.iter().all(|agent| agent.name != relay.agent);

@@ -302,6 +302,7 @@ impl GatewayBuilder {
             listen: ListenOn { host: host.to_owned(), port: self.port },
             settings: self.settings,
             open: self.open,
+            unconfined: false,
             tls: None,
             extra_ca: None,
             dev: self.dev,

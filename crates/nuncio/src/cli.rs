@@ -157,6 +157,9 @@ pub(crate) struct Serve {
     /// Serve beyond this machine without keys
     #[arg(long)]
     pub(crate) open: bool,
+    /// Serve tools that need another person's approval although this system cannot confine programs
+    #[arg(long)]
+    pub(crate) unconfined: bool,
 }
 
 fn listen(text: &str) -> Result<ListenOn, String> {
@@ -548,7 +551,7 @@ pub(crate) enum Store {
 pub(crate) enum Demo {
     /// The Grand Hotel's rooms and reservations
     Hotel {
-        /// The file they are kept in [default: hotel.db in the data directory, or here]
+        /// The file they are kept in [default: hotel.db in the folder named by NUNCIO_STATE, or here]
         #[arg(long, value_name = "FILE")]
         db: Option<PathBuf>,
     },

@@ -54,7 +54,8 @@ pub(crate) async fn run(cli: Cli) -> anyhow::Result<()> {
         Command::Completions { shell } => shell::completions(shell),
         Command::Man { dir } => shell::man(dir.as_deref(), json),
         Command::Demo(Demo::Hotel { db }) => {
-            let beside = || PathBuf::from(std::env::var_os("NUNCIO_DATA").unwrap_or_default()).join("hotel.db");
+            let folder = || ["NUNCIO_STATE", "NUNCIO_DATA"].into_iter().find_map(std::env::var_os).unwrap_or_default();
+            let beside = || PathBuf::from(folder()).join("hotel.db");
             nuncio_demo::hotel(&db.unwrap_or_else(beside)).await
         }
         Command::Demo(Demo::Script) => nuncio_demo::script().await,

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use nuncio_confine::Running;
 use nuncio_core::agent::{CommandRun, OptionKind};
 use nuncio_core::turn::{StopReason, Usage};
 use nuncio_engine::ports::brain::{Brain, BrainError, Prompt, Speaker, Thought};
@@ -15,7 +16,7 @@ use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
 use super::Means;
-use crate::runners::process::{Running, Tail};
+use crate::runners::process::{Program, Tail};
 use crate::runners::secrets::Secrets;
 use line::{Call, Line};
 
@@ -43,11 +44,11 @@ impl ProcessBrain {
     }
 
     /// A failure with what the program said about it, without secrets.
-    fn failed(&self, why: &str, complaint: &Tail, secrets: &Secrets) -> BrainError {
+    fn failed(&self, started: &Program, why: &str, complaint: &Tail, secrets: &Secrets) -> BrainError {
         let program = self.program.argv.first().map_or("", String::as_str);
         let said = complaint.text();
         let said = if said.is_empty() { String::new() } else { format!("; it said: {said}") };
-        BrainError::Failed(secrets.redact(&format!("`{program}` {why}{said}")))
+        BrainError::Failed(started.explain(secrets.redact(&format!("`{program}` {why}{said}"))))
     }
 }
 
@@ -62,14 +63,15 @@ impl Brain for ProcessBrain {
             let value = prompt.options.get(&option.name).map(String::as_str).unwrap_or_default();
             secrets.add(&format!("option {}", option.name), value);
         }
-        let mut running = self.means.programs.start(&base_dir, &self.program.argv, env).map_err(BrainError::Failed)?;
+        let started = self.means.programs.start(&prompt.agent, &base_dir, &self.program.argv, env).await;
+        let mut started = started.map_err(BrainError::Failed)?;
         let mut complaint = Tail::default();
-        let (Some(stdin), Some(stdout), Some(mut stderr)) = running.pipes() else {
-            return Err(self.failed("was started without its pipes", &complaint, &secrets));
+        let (Some(stdin), Some(stdout), Some(mut stderr)) = started.running.pipes() else {
+            return Err(self.failed(&started, "was started without its pipes", &complaint, &secrets));
         };
         let mut hearing = Hearing::new(stdout, voice);
         let outcome = tokio::select! {
-            outcome = follow(&mut running, &mut hearing) => outcome,
+            outcome = follow(&mut started.running, &mut hearing) => outcome,
             never = feed(stdin, question(&prompt)) => match never {},
             never = async {
                 listen(&mut stderr, &mut complaint).await;
@@ -82,10 +84,10 @@ impl Brain for ProcessBrain {
         }
         match outcome {
             Ok(Some(status)) if !status.success() => {
-                Err(self.failed(&format!("ended with {status}"), &complaint, &secrets))
+                Err(self.failed(&started, &format!("ended with {status}"), &complaint, &secrets))
             }
             Ok(_) => Ok(hearing.thought()),
-            Err(Trouble::Said(why)) => Err(self.failed(&why, &complaint, &secrets)),
+            Err(Trouble::Said(why)) => Err(self.failed(&started, &why, &complaint, &secrets)),
             Err(Trouble::Brain(error)) => Err(error),
         }
     }

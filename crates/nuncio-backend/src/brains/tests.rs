@@ -47,6 +47,7 @@ fn brains() -> LocalBrains {
         local_dids: nuncio_anp::client::LocalDids::default(),
         executable: "/bin/true".into(),
         working_dir: "/".into(),
+        confined: false,
     }))
 }
 

@@ -5,13 +5,14 @@ use std::convert::Infallible;
 use std::process::ExitStatus;
 use std::time::Duration;
 
+use nuncio_confine::Running;
 use nuncio_core::agent::CommandRun;
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::Value;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use super::process::{Programs, Running, Tail};
+use super::process::{Programs, Tail};
 use super::secrets::Secrets;
 
 /// How much a program may answer.
@@ -33,15 +34,15 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
     let input = Value::Object(arguments.clone()).to_string();
 
     let program = run.argv.first().map_or("", String::as_str);
-    let mut running = programs.start(&base_dir, &run.argv, env).map_err(RunError::Unavailable)?;
+    let mut started = programs.start(agent, &base_dir, &run.argv, env).await.map_err(RunError::Unavailable)?;
     call.program_start.report();
-    let (Some(stdin), Some(stdout), Some(stderr)) = running.pipes() else {
+    let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
         return Err(RunError::Unavailable(format!("`{program}` was started without its pipes")));
     };
     let mut streams =
         Streams { stdout: Some(stdout), stderr: Some(stderr), answer: Vec::new(), complaint: Tail::default() };
     let status = tokio::select! {
-        status = finish(&mut running, &mut streams) => status,
+        status = finish(&mut started.running, &mut streams) => status,
         never = feed(stdin, input.as_bytes()) => match never {},
     };
     match status {
@@ -49,7 +50,7 @@ pub(super) async fn run(programs: &Programs, run: &CommandRun, call: &RunCall) -
         Ok(status) => {
             let said = secrets.redact(&streams.complaint.text());
             let said = if said.is_empty() { String::new() } else { format!(": {said}") };
-            Err(RunError::Failed(format!("`{program}` ended with {status}{said}")))
+            Err(RunError::Failed(started.explain(format!("`{program}` ended with {status}{said}"))))
         }
         Err(Trouble::TooMuch) => {
             Err(RunError::Failed(format!("`{program}` answered with more than {MAX_OUTPUT} bytes")))

@@ -25,6 +25,10 @@ mod trouble;
 
 /// How long a server may take to say hello, and to list its tools.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// How long a server may take to say hello that may first have to be downloaded.
+const INSTALL_PATIENCE: Duration = Duration::from_secs(120);
+/// Programs that download the server they start.
+const INSTALLERS: [&str; 9] = ["npx", "npm", "pnpm", "yarn", "bunx", "uvx", "uv", "pipx", "deno"];
 
 /// What connections need from the rest.
 #[derive(Debug)]
@@ -37,7 +41,12 @@ pub(super) struct World {
 impl World {
     /// The outcome of a future, unless it takes longer than a server may.
     async fn patiently<T>(&self, future: impl Future<Output = T>) -> Option<T> {
-        let late = self.clock.sleep_until(self.clock.now().after(PATIENCE));
+        self.within(PATIENCE, future).await
+    }
+
+    /// The outcome of a future, unless it takes longer than that.
+    async fn within<T>(&self, span: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let late = self.clock.sleep_until(self.clock.now().after(span));
         tokio::select! {
             outcome = future => Some(outcome),
             () = late => None,
@@ -107,11 +116,12 @@ impl Servers {
             // Servers say in many ways that a tool is not there; the list says it in one.
             Err(refusal) if refusal.suspicious || refusal.text.contains(tool.as_str()) => {
                 let gone = self.is_gone(&connection, tool).await;
-                Err(RunError::Failed(gone.map_or(refusal.text, |there_are| {
-                    format!("the MCP server `{server}` has no tool `{tool}` any more; it has {there_are}")
-                })))
+                Err(RunError::Failed(gone.map_or_else(
+                    || connection.explain(refusal.text),
+                    |there_are| format!("the MCP server `{server}` has no tool `{tool}` any more; it has {there_are}"),
+                )))
             }
-            Err(refusal) => Err(RunError::Failed(refusal.text)),
+            Err(refusal) => Err(RunError::Failed(connection.explain(refusal.text))),
         }
     }
 

@@ -4,11 +4,14 @@ use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
+use nuncio_confine::Running;
+use nuncio_core::agent::Agent;
 use nuncio_core::ids::AgentName;
-use rustix::process::{Pid, Signal, kill_process_group};
-use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
+use tokio::process::Command;
+
+use super::profile::{Profile, StateFolders};
 
 /// What of our own environment a child gets.
 const INHERITED: [&str; 3] = ["PATH", "HOME", "LANG"];
@@ -22,12 +25,15 @@ const TAIL_BYTES: usize = 4 * 1024;
 pub(crate) struct Programs {
     executable: PathBuf,
     working_dir: PathBuf,
+    /// The folders of confined programs; none where programs are not confined.
+    folders: Option<StateFolders>,
     base_dirs: RwLock<HashMap<AgentName, PathBuf>>,
 }
 
 impl Programs {
-    pub(crate) fn new(executable: PathBuf, working_dir: PathBuf) -> Self {
-        Self { executable, working_dir, base_dirs: RwLock::default() }
+    pub(crate) fn new(executable: PathBuf, working_dir: PathBuf, confined: bool) -> Self {
+        let folders = confined.then(|| StateFolders::new(working_dir.clone()));
+        Self { executable, working_dir, folders, base_dirs: RwLock::default() }
     }
 
     pub(crate) fn set_base_dir(&self, agent: AgentName, folder: PathBuf) {
@@ -37,39 +43,72 @@ impl Programs {
     /// The folder an agent's relative paths begin in.
     pub(crate) fn base_dir(&self, agent: &AgentName) -> PathBuf {
         let folders = self.base_dirs.read().unwrap_or_else(PoisonError::into_inner);
-        folders.get(agent).unwrap_or(&self.working_dir).clone()
+        match (folders.get(agent), &self.folders) {
+            (Some(folder), _) => folder.clone(),
+            (None, Some(folders)) => folders.of(agent),
+            (None, None) => self.working_dir.clone(),
+        }
+    }
+
+    /// The folder that an agent's programs may write to.
+    pub(crate) fn state_folder(&self, agent: &AgentName) -> PathBuf {
+        self.folders.as_ref().map_or_else(|| self.working_dir.clone(), |folders| folders.of(agent))
+    }
+
+    /// Checks what an agent's file allows its programs.
+    pub(crate) fn check(&self, agent: &Agent) -> Result<(), String> {
+        match &self.folders {
+            Some(folders) => folders.check(agent, &self.base_dir(&agent.name)),
+            None => Ok(()),
+        }
     }
 
     /// Starts a program of an agent: no shell, a clean environment, pipes on all three streams, a
-    /// process group of its own.
-    pub(crate) fn start(
+    /// process group of its own, and confined to what the agent file allows.
+    pub(crate) async fn start(
         &self,
+        agent: &Agent,
         base_dir: &Path,
         argv: &[String],
-        mut env: Vec<(String, String)>,
-    ) -> Result<Running, String> {
+        env: Vec<(String, String)>,
+    ) -> Result<Program, String> {
         let Some((program, arguments)) = argv.split_first() else {
             return Err("the agent file names no program".into());
         };
-        let mut command = Command::new(self.locate(base_dir, program));
-        if program == OURSELVES {
-            // So that its files are with ours, wherever the agent file is.
-            env.push(("NUNCIO_DATA".to_owned(), self.working_dir.display().to_string()));
-        }
+        let failed = |error: std::io::Error| format!("`{program}` cannot be started: {error}");
+        let path = self.locate(base_dir, program);
+        let profile = match &self.folders {
+            Some(folders) => Some(folders.profile(agent, base_dir, &path).map_err(failed)?),
+            None => None,
+        };
+        let mut command = Command::new(&path);
         command
             .args(arguments)
             .env_clear()
             .envs(INHERITED.iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
-            .envs(env)
             .current_dir(base_dir)
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            // So that a child we let go of is also reaped.
-            .kill_on_drop(true);
-        let child = command.spawn().map_err(|error| format!("`{program}` cannot be started: {error}"))?;
-        Ok(Running { group: Group::of(&child), child })
+            .stderr(Stdio::piped());
+        let started = match &profile {
+            Some(profile) => {
+                command.envs(profile.environment()).envs(env);
+                nuncio_confine::spawn(command, profile.reach()).await
+            }
+            None => {
+                if program == OURSELVES {
+                    // So that its files are with ours, wherever the agent file is.
+                    command.env("NUNCIO_DATA", &self.working_dir);
+                }
+                Running::start(command.envs(env))
+            }
+        };
+        let explain = |failure: String| match &profile {
+            Some(profile) => profile.explain(failure),
+            None => failure,
+        };
+        let running = started.map_err(|error| explain(failed(error)))?;
+        Ok(Program { running, profile: profile.map(Arc::new) })
     }
 
     fn locate(&self, base_dir: &Path, program: &str) -> PathBuf {
@@ -83,44 +122,21 @@ impl Programs {
     }
 }
 
-/// A child and what it may start. In this order, so that the group is killed before its leader is
-/// let go of.
+/// A program that was started, and what it may reach. In this order, so that its temporary folder is removed last.
 #[derive(Debug)]
-pub(crate) struct Running {
-    pub(crate) group: Group,
-    pub(crate) child: Child,
+pub(crate) struct Program {
+    pub(crate) running: Running,
+    /// None where programs are not confined.
+    pub(crate) profile: Option<Arc<Profile>>,
 }
 
-impl Running {
-    /// Its standard input, output and error, taken once.
-    pub(crate) fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
-        (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
-    }
-}
-
-/// A child's process group, killed as a whole when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Group(Option<Pid>);
-
-impl Group {
-    fn of(child: &Child) -> Self {
-        // A child started in a group of its own gives the group its number.
-        Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
-    }
-
-    /// Ends everything that is still in the group. A second time does nothing: by then the number
-    /// may belong to someone else.
-    pub(crate) fn kill(&mut self) {
-        if let Some(leader) = self.0.take() {
-            // It fails only when nobody is left.
-            let _ = kill_process_group(leader, Signal::KILL);
+impl Program {
+    /// A failure with the missing permission it shows, if it shows one.
+    pub(crate) fn explain(&self, failure: String) -> String {
+        match &self.profile {
+            Some(profile) => profile.explain(failure),
+            None => failure,
         }
-    }
-}
-
-impl Drop for Group {
-    fn drop(&mut self) {
-        self.kill();
     }
 }
 

@@ -24,7 +24,10 @@ fn script() -> PathBuf {
 /// An agent that imports the server's tools; the server writes its number into `pid` first.
 async fn over_a_pipe(workshop: &Workshop) -> Arc<Agent> {
     let command = json!(["sh", "-c", "echo $$ > pid; exec node \"$@\"", "sh", script()]);
-    workshop.resolve(&format!("[[mcp]]\nname = \"everything\"\ncommand = {command}\nimport = true\n")).await.unwrap()
+    let installed = script().ancestors().find(|folder| folder.ends_with("node_modules")).unwrap().to_owned();
+    let allow = format!("[allow]\nwrite = [\".\"]\nread = [{:?}]\n", installed.display().to_string());
+    let server = format!("[[mcp]]\nname = \"everything\"\ncommand = {command}\nimport = true\n");
+    workshop.resolve(&(allow + &server)).await.unwrap()
 }
 
 fn pid(workshop: &Workshop) -> u32 {

@@ -227,7 +227,8 @@ async fn with_grandchild(workshop: &Workshop) -> (Arc<Agent>, u32) {
     let wrapper = ["sh", "-c", "sleep 1000 & echo $! > grandchild; exec \"$@\"", "sh"];
     command.splice(0..0, wrapper.map(str::to_owned));
     let file = format!(
-        "[[mcp]]\nname = \"fake\"\ncommand = {}\nenv = {{ FAKE = \"plain\" }}\nimport = true\n",
+        "[allow]\nwrite = [\".\"]\nread = [{}]\n[[mcp]]\nname = \"fake\"\ncommand = {}\nenv = {{ FAKE = \"plain\" }}\nimport = true\n",
+        json!(std::env::current_exe().unwrap()),
         json!(command)
     );
     let agent = workshop.resolve(&file).await.unwrap();

@@ -14,7 +14,7 @@ use crate::workshop::Workshop;
 /// A brain that is a shell script, with the key in its environment.
 fn sh(script: &str) -> Thinker {
     Thinker::new(&format!(
-        "[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{script}''']\nenv = {{ KEY = \"{{{{ secrets.KEY }}}}\" }}\n\
+        "[allow]\nwrite = [\".\"]\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{script}''']\nenv = {{ KEY = \"{{{{ secrets.KEY }}}}\" }}\n\
          [[option]]\nname = \"pin\"\ntype = \"secret\"\n\
          [[tool]]\nname = \"add\"\ndescription = \"Adds.\"\ninput = {{ type = \"object\" }}\nrun = {{ command = [\"true\"] }}\n"
     ))

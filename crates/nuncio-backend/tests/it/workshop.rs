@@ -60,13 +60,14 @@ pub(crate) struct Workshop {
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) runners: Runners,
     pub(crate) folder: TempDir,
+    pub(crate) data: TempDir,
 }
 
 impl Workshop {
     pub(crate) fn new() -> Self {
         let clock = Arc::new(ManualClock(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000))));
         let fetch = GuardedFetch::new(Allow::none(), false, None).unwrap();
-        let folder = tempfile::tempdir().unwrap();
+        let [folder, data] = std::array::from_fn(|_| tempfile::tempdir().unwrap());
         let runners = Runners::new(RunnersConfig {
             http: fetch.client_for_configured(),
             fetch: Arc::new(fetch),
@@ -74,10 +75,11 @@ impl Workshop {
             entropy: Arc::new(Zeros),
             local_dids: LocalDids::Http,
             executable: PathBuf::from("/bin/echo"),
-            working_dir: PathBuf::from("/"),
+            working_dir: data.path().to_owned(),
+            confined: true,
         });
         runners.set_base_dir(AgentName::parse("hotel").unwrap(), folder.path().to_owned());
-        Self { clock, runners, folder }
+        Self { clock, runners, folder, data }
     }
 
     /// An agent named `hotel` with what is written besides; checked, and with what it imports.
@@ -106,9 +108,11 @@ impl Workshop {
     }
 }
 
+/// An agent whose programs may write to its folder, unless `rest` says what they may.
 pub(crate) fn agent(rest: &str) -> Agent {
+    let allow = if rest.contains("[allow]") { "" } else { "[allow]\nwrite = [\".\"]\n" };
     let text = format!(
-        "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\ndescription = \"A hotel.\"\n[brain]\nkind = \"script\"\n{rest}"
+        "[agent]\nname = \"hotel\"\nversion = \"1.0.0\"\ndescription = \"A hotel.\"\n[brain]\nkind = \"script\"\n{allow}{rest}"
     );
     nuncio_core::declaration::parse("agent.toml", &text).unwrap_or_else(|faults| panic!("{faults}")).agent
 }

@@ -206,6 +206,19 @@ impl SkillRun {
     }
 }
 
+/// What an agent's programs may reach beside what every program may. Paths begin in the agent file's folder, at `/` or
+/// at `~/`.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct ProgramAccess {
+    /// Files and folders they may read.
+    pub read: Vec<String>,
+    /// Files and folders they may read and change.
+    pub write: Vec<String>,
+    /// Whether they may use Unix sockets. Other services act for whoever reaches their socket, so this lifts the
+    /// confinement.
+    pub unix: bool,
+}
+
 /// Where a secret comes from. Templates name it as `{{ secrets.NAME }}`; it is read when needed and
 /// never written anywhere.
 #[derive(Debug, Clone, PartialEq, Eq)]

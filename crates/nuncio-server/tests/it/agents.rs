@@ -11,7 +11,10 @@ pub(crate) const DESK: &str = "desk";
 
 /// An agent named `desk` on the script brain, with what is written besides.
 pub(crate) fn desk(rest: &[String]) -> String {
-    let head = format!("[agent]\nname = \"{DESK}\"\nversion = \"1.0.0\"\n[brain]\nkind = \"script\"\n");
+    // The tools write down in the agent's folder that they ran.
+    let head = format!(
+        "[agent]\nname = \"{DESK}\"\nversion = \"1.0.0\"\n[allow]\nwrite = [\".\"]\n[brain]\nkind = \"script\"\n"
+    );
     head + &rest.concat()
 }
 

@@ -6,11 +6,12 @@ use std::io::{ErrorKind, Write as _};
 use std::path::PathBuf;
 
 use anstream::println;
+use nuncio_confine::confinement;
 use nuncio_core::Code;
 use nuncio_core::agent::Agent;
 use nuncio_core::declaration::STARTER;
 use nuncio_core::manifest::Presets;
-use nuncio_server::{AgentSource, load_agents};
+use nuncio_server::{AgentSource, describe_confinement, load_agents, program_notes};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 
@@ -18,6 +19,7 @@ use crate::cli::Init;
 use crate::commands::chat::clean::clean;
 use crate::output::fault;
 
+mod access;
 mod draft;
 mod toml;
 
@@ -79,10 +81,15 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
             .iter()
             .map(|(file, declared)| {
                 let notes: Vec<_> = declared.notes.iter().map(ToString::to_string).collect();
+                let programs = declared.agent.programs().next().map(|_| {
+                    let notes = program_notes(&declared.agent, &file.path);
+                    json!({"confined": confinement(), "says": describe_confinement(confinement()), "notes": notes})
+                });
                 json!({
                     "file": file.path,
                     "agent": declared.agent.name,
                     "notes": notes,
+                    "programs": programs,
                     "unsaid": {
                         "aap": nuncio_aap::unsaid(&declared.agent),
                         "a2h": nuncio_a2h::project::unsaid(&declared.agent),
@@ -98,6 +105,12 @@ pub(crate) fn lint(path: PathBuf, json: bool) -> anyhow::Result<()> {
         println!("{} {}: agent {}, {} tools", "ok".green().bold(), file.path.display(), agent.name, agent.tools.len());
         for note in &declared.notes {
             println!("{} {}", "note:".yellow().bold(), clean(&note.to_string()));
+        }
+        if agent.programs().next().is_some() {
+            println!("{} {}", "programs:".dimmed(), describe_confinement(confinement()));
+        }
+        for note in program_notes(agent, &file.path) {
+            println!("{} {note}", "note:".yellow().bold());
         }
         let unsaid = nuncio_aap::unsaid(agent);
         if !unsaid.is_empty() {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use anstream::{eprintln, println};
+use nuncio_confine::confinement;
 use nuncio_core::Code;
 use nuncio_server::settings::Settings;
-use nuncio_server::{AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, telemetry};
+use nuncio_server::{AgentSource, Exposure, ServeOptions, Server, SystemClock, Tls, describe_confinement, telemetry};
 use owo_colors::OwoColorize as _;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
@@ -29,6 +30,10 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
     let tls = flags.tls_cert.zip(flags.tls_key).map(|(certificate, key)| Tls { certificate, key });
     let executable = std::env::current_exe()
         .map_err(|error| fault(Code::Internal, format!("this program cannot be found: {error}")))?;
+    // Before anything secret is in memory.
+    if let Err(error) = nuncio_confine::protect_this_process() {
+        tracing::warn!(%error, "other programs of this account can read this process's memory");
+    }
     let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
     let starting = Server::start(ServeOptions {
         agents,
@@ -36,6 +41,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
         listen: flags.listen,
         settings,
         open: flags.open,
+        unconfined: flags.unconfined,
         tls,
         extra_ca: flags.extra_ca,
         dev: flags.dev,
@@ -69,6 +75,7 @@ pub(crate) async fn run(flags: Serve, json: bool) -> anyhow::Result<()> {
 /// Every address worth opening.
 fn greet(server: &Server, url: &str, json: bool) {
     let agents = server.engine().agents();
+    let has_programs = agents.iter().any(|agent| agent.programs().next().is_some());
     if json {
         let names: Vec<_> = agents.iter().map(|agent| agent.name.as_str()).collect();
         println!(
@@ -80,6 +87,10 @@ fn greet(server: &Server, url: &str, json: bool) {
                 "anp": format!("{url}/.well-known/agent-descriptions"),
                 "a2h": format!("{url}/a2h"),
                 "agents": names,
+                "programs": has_programs.then(|| json!({
+                    "confined": confinement(),
+                    "says": describe_confinement(confinement()),
+                })),
             })
         );
         return;
@@ -96,6 +107,12 @@ fn greet(server: &Server, url: &str, json: bool) {
         println!("  {name:<7}  {}", format!("{url}{path}").cyan());
     }
     println!();
+    if has_programs {
+        println!("Confinement: {}.", describe_confinement(confinement()));
+        for agent in agents.iter().filter(|agent| agent.allow.unix && agent.programs().next().is_some()) {
+            println!("{} agent {} allows Unix sockets.", "Unconfined:".yellow(), agent.name);
+        }
+    }
     let needs_key = server.exposure().asks_for_keys(server.engine().has_keys());
     match server.exposure() {
         _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),

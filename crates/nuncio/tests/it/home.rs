@@ -12,9 +12,8 @@ use crate::process::{Nuncio, Ran, Server, nuncio};
 /// The script example, as it is in the repository.
 pub(crate) const SCRIPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../examples/script");
 
-/// The head of an agent file on the script brain; tools are put behind it.
-pub(crate) const SCRIPTED: &str =
-    "[agent]\nname = \"script\"\nversion = \"1.0.0\"\ndescription = \"Plays scripts.\"\n\n[brain]\nkind = \"script\"\n";
+/// The head of an agent file on the script brain, whose tools may write to its folder; tools are put behind it.
+pub(crate) const SCRIPTED: &str = "[agent]\nname = \"script\"\nversion = \"1.0.0\"\ndescription = \"Plays scripts.\"\n\n[allow]\nwrite = [\".\"]\n\n[brain]\nkind = \"script\"\n";
 
 /// A tool of an agent file that runs a shell line in the agent's folder.
 pub(crate) fn shell_tool(name: &str, line: &str) -> String {
@@ -32,7 +31,9 @@ pub(crate) struct Home {
 impl Home {
     /// With the Grand Hotel, which is served when no agent is named.
     pub(crate) fn hotel() -> Self {
-        Self { folder: tempfile::tempdir().unwrap(), agents: None }
+        let folder = tempfile::tempdir().unwrap();
+        fs::create_dir(folder.path().join("here")).unwrap();
+        Self { folder, agents: None }
     }
 
     /// With the script example.
@@ -56,17 +57,17 @@ impl Home {
 
     /// A path in the folder.
     pub(crate) fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
+        self.folder.path().join("here").join(name)
     }
 
-    /// The data directory: where it is when nothing is said.
+    /// The data directory, beside the folder: programs that write to a folder cannot reach a data directory in it.
     pub(crate) fn data(&self) -> PathBuf {
-        self.path("nuncio-data")
+        self.folder.path().join("nuncio-data")
     }
 
     /// `nuncio ARGUMENTS` in the folder.
     pub(crate) fn nuncio(&self, arguments: &[&str]) -> Nuncio {
-        nuncio(arguments).in_folder(self.folder.path())
+        nuncio(arguments).in_folder(&self.path(".")).env("NUNCIO_DATA", self.data().to_str().unwrap())
     }
 
     /// `nuncio --json serve` on a free port.

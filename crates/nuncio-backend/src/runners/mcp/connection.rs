@@ -4,10 +4,11 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
+use nuncio_confine::Running;
 use nuncio_core::agent::{Agent, McpServer, McpTransport};
 use rmcp::model::{
     CallToolRequest, CallToolRequestParams, ClientCapabilities, ClientConfig, ClientRequest, Implementation,
@@ -26,8 +27,9 @@ use tokio_util::task::AbortOnDropHandle;
 
 use super::slot::Slot;
 use super::trouble::{self, Refused, refused};
-use super::{PATIENCE, World};
-use crate::runners::process::{Running, Tail, printable};
+use super::{INSTALL_PATIENCE, INSTALLERS, PATIENCE, World};
+use crate::runners::process::{Program, Tail, printable};
+use crate::runners::profile::Profile;
 use crate::runners::secrets::Secrets;
 
 /// How long a server may take to end by itself once it is told to.
@@ -56,6 +58,8 @@ pub(super) struct Connection {
 struct Words {
     tail: Mutex<Tail>,
     secrets: Secrets,
+    /// What the server may reach, if it is a program of ours.
+    profile: OnceLock<Arc<Profile>>,
 }
 
 impl Words {
@@ -63,7 +67,15 @@ impl Words {
     fn with(&self, failure: &str) -> String {
         let said = self.tail.lock().unwrap_or_else(PoisonError::into_inner).text();
         let whole = if said.is_empty() { failure.to_owned() } else { format!("{failure}; it said {said:?}") };
-        self.secrets.redact(&whole)
+        self.explain(self.secrets.redact(&whole))
+    }
+
+    /// A failure with the missing permission it shows, if it shows one.
+    fn explain(&self, failure: String) -> String {
+        match self.profile.get() {
+            Some(profile) => profile.explain(failure),
+            None => failure,
+        }
     }
 
     fn on(&self, refused: Refused) -> Refused {
@@ -84,26 +96,34 @@ pub(super) async fn open(
 ) -> Result<Arc<Connection>, String> {
     // Most servers of today say hello by `initialize`; those of the revision that dropped it refuse.
     let newer = ClientLifecycleMode::Discover { preferred_versions: vec![ProtocolVersion::V_2026_07_28] };
+    let patience = patience(server);
     let mut refusal = None;
     for lifecycle in [ClientLifecycleMode::Initialize, newer] {
         let attempt = Attempt::start(world, agent, server, base_dir, lifecycle);
-        match world.patiently(attempt).await {
+        match world.within(patience, attempt).await {
             Some(Ok(attempt)) => return Ok(attempt.watched(slot)),
             Some(Err(Refused::Hello(why))) => {
                 refusal.get_or_insert(why);
             }
             Some(Err(Refused::Other(why))) => return Err(why),
-            None => return Err(format!("it did not say hello within {PATIENCE:?}")),
+            None => return Err(format!("it did not say hello within {patience:?}")),
         }
     }
     Err(refusal.unwrap_or_default())
+}
+
+/// How long a server may take to say hello.
+fn patience(server: &McpServer) -> Duration {
+    let McpTransport::Stdio { argv, .. } = &server.transport else { return PATIENCE };
+    let program = argv.first().and_then(|program| Path::new(program).file_name()?.to_str());
+    if program.is_some_and(|program| INSTALLERS.contains(&program)) { INSTALL_PATIENCE } else { PATIENCE }
 }
 
 /// A connection that said hello, not yet looked after.
 struct Attempt {
     client: Client,
     stop: CancellationToken,
-    child: Option<Running>,
+    child: Option<Program>,
     words: Arc<Words>,
     listening: Option<AbortOnDropHandle<()>>,
 }
@@ -120,7 +140,7 @@ impl Attempt {
         let secrets =
             Secrets::read(agent, base_dir, lines.iter().map(|(_, template)| template)).await.map_err(Refused::Other)?;
         let lines = secrets.lines(lines).map_err(Refused::Other)?;
-        let words = Arc::new(Words { tail: Mutex::default(), secrets });
+        let words = Arc::new(Words { tail: Mutex::default(), secrets, profile: OnceLock::new() });
         let stop = CancellationToken::new();
         let hello =
             ClientConfig::new(ClientCapabilities::default(), Implementation::new("nuncio", env!("CARGO_PKG_VERSION")));
@@ -136,8 +156,11 @@ impl Attempt {
                 Ok(Self { client, stop, child: None, words, listening: None })
             }
             McpTransport::Stdio { argv, .. } => {
-                let mut running = world.programs.start(base_dir, argv, lines).map_err(Refused::Other)?;
-                let (Some(stdin), Some(stdout), Some(stderr)) = running.pipes() else {
+                let mut started = world.programs.start(agent, base_dir, argv, lines).await.map_err(Refused::Other)?;
+                if let Some(profile) = &started.profile {
+                    let _ = words.profile.set(Arc::clone(profile));
+                }
+                let (Some(stdin), Some(stdout), Some(stderr)) = started.running.pipes() else {
                     return Err(Refused::Other("it was started without its pipes".into()));
                 };
                 let name = format!("{}/{}", agent.name, server.name);
@@ -147,12 +170,12 @@ impl Attempt {
                     Ok(client) => client,
                     Err(error) => {
                         // What it complained about may still be on its way.
-                        let _ = tokio::time::timeout(GRACE, running.child.wait()).await;
+                        let _ = tokio::time::timeout(GRACE, started.running.child.wait()).await;
                         let _ = tokio::time::timeout(GRACE, listening).await;
                         return Err(words.on(refused(&error)));
                     }
                 };
-                Ok(Self { client, stop, child: Some(running), words, listening: Some(listening) })
+                Ok(Self { client, stop, child: Some(started), words, listening: Some(listening) })
             }
         }
     }
@@ -179,9 +202,9 @@ impl Attempt {
 }
 
 /// Waits for the end of a connection, whichever side ends it, and leaves no process behind.
-async fn watch(client: Client, stop: CancellationToken, mut child: Option<Running>, lost: impl FnOnce()) {
-    let exit = async |child: &mut Option<Running>| match child {
-        Some(running) => drop(running.child.wait().await),
+async fn watch(client: Client, stop: CancellationToken, mut child: Option<Program>, lost: impl FnOnce()) {
+    let exit = async |child: &mut Option<Program>| match child {
+        Some(program) => drop(program.running.child.wait().await),
         None => std::future::pending().await,
     };
     let mut service = std::pin::pin!(client.waiting());
@@ -191,7 +214,7 @@ async fn watch(client: Client, stop: CancellationToken, mut child: Option<Runnin
         // Told to end, a server on a pipe finds it closed; one that reads nothing never does.
         () = stop.cancelled() => drop(tokio::time::timeout(GRACE, &mut service).await),
     }
-    if let Some(Running { group, child }) = &mut child {
+    if let Some(Program { running: Running { group, child }, .. }) = &mut child {
         let _ = tokio::time::timeout(GRACE, child.wait()).await;
         group.kill();
         let _ = child.wait().await;
@@ -207,6 +230,11 @@ impl Connection {
     /// How the connection ended, by that error or by itself.
     pub(super) fn end(&self, error: Option<&ServiceError>) -> String {
         self.words.with(&error.map_or_else(|| "it ended".into(), trouble::lost))
+    }
+
+    /// A failure of a call with the missing permission it shows, if it shows one.
+    pub(super) fn explain(&self, failure: String) -> String {
+        self.words.explain(failure)
     }
 
     /// Calls a tool. Dropping the future tells the server that nobody waits any more.

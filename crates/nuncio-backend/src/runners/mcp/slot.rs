@@ -65,6 +65,7 @@ impl Slot {
             && self.server.name == server.name
             && self.server.transport == server.transport
             && self.agent.secrets == agent.secrets
+            && self.agent.allow == agent.allow
     }
 
     /// The connection, opened if need be. Fails at once while the server is left alone.

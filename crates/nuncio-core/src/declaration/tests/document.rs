@@ -223,7 +223,7 @@ name = "x"
 =>
 r#"
 agent.toml:4:3: tools: unknown key
-  did you mean "tool"? allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "information", "capability", "interface", "capability_flags"
+  did you mean "tool"? allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
 "#;
 
 a_section_that_is_nothing_we_know:
@@ -233,7 +233,7 @@ r#"
 =>
 r#"
 agent.toml:4:2: weather: unknown key
-  allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "information", "capability", "interface", "capability_flags"
+  allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
 "#;
 
 one_section_where_several_are_meant:

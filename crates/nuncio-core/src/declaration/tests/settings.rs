@@ -278,4 +278,32 @@ r#"
 agent.toml:5:15: secrets.KEY.env: found an empty text
   allowed: a text with something in it
 "#;
+
+an_allowance_of_an_unknown_kind:
+r#"
+[allow]
+exec = ["/opt"]
+"#
+=>
+r#"
+agent.toml:5:1: allow.exec: unknown key
+  allowed: "read", "write", "unix"
+"#;
+
+allowed_paths_of_another_kind:
+r#"
+[allow]
+read = "/srv"
+write = ["~ada/notes"]
+unix = "yes"
+"#
+=>
+r#"
+agent.toml:5:8: allow.read: found the text "/srv"
+  allowed: a list of texts
+agent.toml:6:9: allow.write: "~ada/notes" is not a path
+  allowed: a path from the agent file's folder, from / or from ~/
+agent.toml:7:8: allow.unix: found the text "yes"
+  allowed: true or false
+"#;
 }

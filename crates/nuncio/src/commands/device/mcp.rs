@@ -107,6 +107,7 @@ fn runners_in(folder: &Path) -> anyhow::Result<Arc<Runners>> {
         local_dids: LocalDids::default(),
         executable: std::env::current_exe()?,
         working_dir: folder,
+        confined: false,
     })))
 }
 

@@ -10,7 +10,7 @@ use nuncio_core::ids::{AgentName, BackendName};
 use nuncio_server::{Offer, mcp_offers};
 use serde_json::Value;
 
-use super::toml;
+use super::{access, toml};
 use crate::cli::Init;
 use crate::output::{WrongUsage, fault};
 
@@ -26,7 +26,7 @@ pub(super) struct Draft {
 /// Makes a file, if more than the starter is asked for.
 pub(super) async fn make(options: &Init) -> anyhow::Result<Option<Draft>> {
     let model = options.model.as_deref().map(Model::parse).transpose()?;
-    let server = options.from_mcp.as_deref().map(Server::parse).transpose()?;
+    let server = options.from_mcp.as_deref().map(|text| Server::parse(text, &options.folder)).transpose()?;
     if model.is_none() && server.is_none() {
         return Ok(None);
     }
@@ -83,30 +83,34 @@ struct Server {
     name: String,
     /// `command = […]` or `url = "…"`.
     line: String,
+    /// `[allow]` with what the command's arguments need; empty if they need nothing.
+    allow: String,
 }
 
 impl Server {
-    fn parse(text: &str) -> anyhow::Result<Self> {
+    fn parse(text: &str, folder: &Path) -> anyhow::Result<Self> {
         if text.starts_with("http://") || text.starts_with("https://") {
             let url = url::Url::parse(text).map_err(|error| WrongUsage(format!("--from-mcp {text}: {error}")))?;
             let host = url.host_str().unwrap_or_default();
             let label = host.split('.').find(|label| !matches!(*label, "www" | "mcp" | "api")).unwrap_or(host);
-            return Ok(Self { name: server_name(label), line: format!("url = {}", toml::text(text)) });
+            let line = format!("url = {}", toml::text(text));
+            return Ok(Self { name: server_name(label), line, allow: String::new() });
         }
         let words = words(text).map_err(|why| WrongUsage(format!("--from-mcp {text}: {why}")))?;
         let named = words.iter().rev().find(|word| !word.starts_with('-') && !word.is_empty());
         let stem =
             named.and_then(|word| Path::new(word).file_stem()).and_then(|stem| stem.to_str()).unwrap_or_default();
         let name = server_name(stem);
-        let words: Vec<Value> = words.iter().map(|word| Value::from(absolute(word))).collect();
-        Ok(Self { name, line: format!("command = {}", toml::value(&Value::Array(words))) })
+        let words: Vec<String> = words.iter().map(|word| absolute(word)).collect();
+        let allow = access::needed(&words, &std::path::absolute(folder)?);
+        Ok(Self { name, line: format!("command = {}", toml::value(&Value::from(words))), allow })
     }
 
     /// Asks the server for its tools.
     async fn ask(&self, agent: &AgentName, folder: &Path) -> anyhow::Result<Offer> {
         let text = format!(
-            "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n[[mcp]]\nname = \"{}\"\n{}\n",
-            self.name, self.line
+            "[agent]\nname = \"{agent}\"\nversion = \"0.1.0\"\n{}[[mcp]]\nname = \"{}\"\n{}\n",
+            self.allow, self.name, self.line
         );
         let declared = declaration::parse("--from-mcp", &text).map_err(|faults| WrongUsage(faults.to_string()))?;
         let executable = std::env::current_exe()?;
@@ -184,6 +188,13 @@ fn write(name: &AgentName, model: Option<&Model>, server: Option<&Server>, tools
     }
     match server {
         Some(server) => {
+            if !server.allow.is_empty() {
+                let _ = write!(
+                    out,
+                    "\n# What its programs may reach beside their own folders: files to read, and files to read and change.\n{}",
+                    server.allow
+                );
+            }
             let _ = write!(out, "\n# Where its tools run.\n[[mcp]]\nname = \"{}\"\n{}\n", server.name, server.line);
             out.push_str(
                 "\n# What it can do. Change the words to fit your agent; give a tool that changes something a `scope`,\n\
@@ -311,7 +322,7 @@ mod tests {
             ("http://127.0.0.1:9/", "127"),
             ("./€", "server"),
         ] {
-            assert_eq!(Server::parse(text).unwrap().name, name);
+            assert_eq!(Server::parse(text, Path::new(".")).unwrap().name, name);
         }
         assert_eq!(agent_name(Path::new("/tmp/My Agent!")).as_str(), "my-agent");
         assert_eq!(agent_name(Path::new("/")).as_str(), "my-agent");

@@ -1,0 +1,157 @@
+//! What one program of an agent may reach on this machine, and its folders.
+
+use std::ffi::OsString;
+use std::fs::DirBuilder;
+use std::io::{self, ErrorKind};
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use nuncio_confine::{Reach, confinement, contains, installation, server_folders};
+use nuncio_core::agent::Agent;
+use nuncio_core::ids::AgentName;
+
+mod denial;
+
+/// Below the data directory: a folder for each agent, which its programs may write to.
+const PROGRAMS: &str = "programs";
+/// In the folder of an agent: a folder for each running program, removed when it ends.
+const TEMPORARY: &str = "tmp";
+
+/// What package managers are told, so that what they download is kept for each agent by itself.
+const CACHES: [(&str, &str); 5] = [
+    ("XDG_CACHE_HOME", "cache"),
+    ("npm_config_cache", "npm"),
+    ("UV_CACHE_DIR", "uv"),
+    ("UV_TOOL_DIR", "uv-tools"),
+    ("UV_PYTHON_INSTALL_DIR", "uv-python"),
+];
+
+/// The data directory as programs see it: a folder for each agent, and nothing else.
+#[derive(Debug)]
+pub(crate) struct StateFolders {
+    /// The data directory.
+    data: PathBuf,
+    next: AtomicU64,
+}
+
+impl StateFolders {
+    /// `data` is used by this process alone: temporary folders that are there were left by a crash.
+    pub(crate) fn new(data: PathBuf) -> Self {
+        let data = data.canonicalize().unwrap_or(data);
+        for agent in data.join(PROGRAMS).read_dir().into_iter().flatten().flatten() {
+            remove(&agent.path().join(TEMPORARY));
+        }
+        Self { data, next: AtomicU64::new(0) }
+    }
+
+    /// The folder of an agent, which its programs know as `NUNCIO_STATE`.
+    pub(crate) fn of(&self, agent: &AgentName) -> PathBuf {
+        self.data.join(PROGRAMS).join(agent.as_str())
+    }
+
+    /// Makes the folders of a program that is about to start, and says what it may reach.
+    pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<Profile> {
+        let state = self.of(&agent.name);
+        let temporary = state.join(TEMPORARY).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        DirBuilder::new().recursive(true).mode(0o700).create(&temporary)?;
+        let home = home();
+        let allowed = |paths: &[String]| {
+            let paths = paths.iter().filter_map(|path| resolve_allowed(path, base_dir, home.as_deref()));
+            paths.filter(|path| !contains(&self.data, path)).collect::<Vec<_>>()
+        };
+        let mut read: Vec<_> = server_folders().collect();
+        let installed = installation(program, std::env::var_os("PATH").as_deref(), home.as_deref());
+        read.extend(installed.into_iter().filter(|folder| !contains(&self.data, folder)));
+        read.push(base_dir.to_owned());
+        read.extend(allowed(&agent.allow.read));
+        let mut write = allowed(&agent.allow.write);
+        write.push(state.clone());
+        let reach = Reach { read, write, network: true, unix: agent.allow.unix, hidden: Some(self.data.clone()) };
+        Ok(Profile { reach, state, temporary: TemporaryFolder(temporary) })
+    }
+
+    /// Checks what an agent's file allows its programs.
+    ///
+    /// # Errors
+    /// A path does not exist, or lies in the data directory.
+    pub(crate) fn check(&self, agent: &Agent, base_dir: &Path) -> Result<(), String> {
+        let home = home();
+        for (key, paths) in [("read", &agent.allow.read), ("write", &agent.allow.write)] {
+            for path in paths {
+                match resolve_allowed(path, base_dir, home.as_deref()) {
+                    None => return Err(format!("`allow.{key}`: {path:?} does not exist; create it or leave it out")),
+                    Some(found) if contains(&self.data, &found) => {
+                        return Err(format!(
+                            "`allow.{key}`: {path:?} is in the data directory, which programs never reach"
+                        ));
+                    }
+                    Some(_) => {}
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What one program may reach, and the folders that are its own.
+#[derive(Debug)]
+pub(crate) struct Profile {
+    reach: Reach,
+    state: PathBuf,
+    temporary: TemporaryFolder,
+}
+
+impl Profile {
+    pub(crate) fn reach(&self) -> Reach {
+        self.reach.clone()
+    }
+
+    /// What the program finds in its environment about its folders.
+    pub(crate) fn environment(&self) -> impl Iterator<Item = (&'static str, OsString)> + '_ {
+        let own = [("NUNCIO_STATE", self.state.clone()), ("TMPDIR", self.temporary.0.clone())];
+        let caches = CACHES.map(|(name, folder)| (name, self.state.join(folder)));
+        own.into_iter().chain(caches).map(|(name, path)| (name, path.into_os_string()))
+    }
+
+    /// A failure with the missing permission it shows, if it shows one.
+    pub(crate) fn explain(&self, failure: String) -> String {
+        match confinement().files.then(|| denial::find(&failure, &self.reach)).flatten() {
+            Some(denial) => format!("{failure}\n{denial}"),
+            None => failure,
+        }
+    }
+}
+
+/// A folder that is removed with everything in it when this is dropped.
+#[derive(Debug)]
+struct TemporaryFolder(PathBuf);
+
+impl Drop for TemporaryFolder {
+    fn drop(&mut self) {
+        remove(&self.0);
+    }
+}
+
+fn remove(folder: &Path) {
+    match std::fs::remove_dir_all(folder) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            tracing::warn!(%error, "{} cannot be removed", folder.display());
+        }
+        _ => {}
+    }
+}
+
+fn home() -> Option<PathBuf> {
+    std::env::var_os("HOME").filter(|home| !home.is_empty()).map(PathBuf::from)
+}
+
+/// Where a path in an agent file's `allow` leads, begun in the file's folder; none if it leads nowhere.
+#[must_use]
+pub fn resolve_allowed(path: &str, base_dir: &Path, home: Option<&Path>) -> Option<PathBuf> {
+    let path = match path.strip_prefix('~') {
+        Some(rest) => home?.join(rest.trim_start_matches('/')),
+        None => base_dir.join(path),
+    };
+    path.canonicalize().ok()
+}

@@ -1,0 +1,96 @@
+//! Finding in what a program says that it lacked a permission.
+
+use std::os::unix::fs::FileTypeExt as _;
+use std::path::{Path, PathBuf};
+
+use nuncio_confine::Reach;
+
+/// How programs say that the system refused something, in lower case.
+const SIGNS: [&str; 6] = [
+    "permission denied",
+    "eacces",
+    "operation not permitted",
+    "eperm",
+    "permissionerror",
+    // SQLite does not say why.
+    "unable to open database file",
+];
+
+/// What was refused, if the text says that something was: a sentence with what to do.
+pub(super) fn find(text: &str, reach: &Reach) -> Option<String> {
+    let lower = text.to_lowercase();
+    if !SIGNS.iter().any(|sign| lower.contains(sign)) {
+        return None;
+    }
+    let named = paths(text).find_map(|path| refused(&path, reach));
+    let unknown = || {
+        "The program may lack a permission: it reaches only what `allow` in the agent file names, as docs/programs.md \
+         explains."
+            .to_owned()
+    };
+    Some(named.unwrap_or_else(unknown))
+}
+
+fn refused(path: &Path, reach: &Reach) -> Option<String> {
+    let shown = path.display();
+    if std::fs::metadata(path).is_ok_and(|found| found.file_type().is_socket()) && !reach.unix {
+        return Some(format!(
+            "The program may not use the Unix socket {shown}: `allow = {{ unix = true }}` in the agent file lets it."
+        ));
+    }
+    if reach.writes(path) {
+        return None;
+    }
+    if reach.hides(path) {
+        return Some(format!("{shown} is in the data directory, which programs never reach."));
+    }
+    let (what, key) = if reach.reads(path) { ("change", "write") } else { ("read", "read") };
+    Some(format!("The program may not {what} {shown}: name it in `allow.{key}` of the agent file to let it."))
+}
+
+/// The absolute paths in a text, without what stands around them.
+fn paths(text: &str) -> impl Iterator<Item = PathBuf> + '_ {
+    let ends = |c: char| c.is_whitespace() || "'\"`()[]{}<>,;".contains(c);
+    let words = text.split(ends).map(|word| word.trim_end_matches([':', '.', '!', '?']));
+    let path = |word: &str| {
+        word.find('/')
+            .filter(|start| word[..*start].chars().all(|c| c == ':' || c == '='))
+            .map(|start| PathBuf::from(&word[start..]))
+    };
+    words.filter_map(path).filter(|path| path.is_absolute() && path.components().count() > 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_is_found_in_what_programs_say() {
+        for text in [
+            "cat: /srv/notes/a.txt: Permission denied",
+            "Error: EACCES: permission denied, open '/srv/notes/a.txt'",
+            "PermissionError: [Errno 13] Permission denied: '/srv/notes/a.txt'",
+            "open /srv/notes/a.txt: permission denied",
+        ] {
+            let said = find(text, &Reach::default()).unwrap();
+            assert!(said.contains("may not read /srv/notes/a.txt") && said.contains("allow.read"), "{said}");
+        }
+    }
+
+    #[test]
+    fn refused_change_names_the_other_key() {
+        let reach = Reach { read: vec!["/srv".into()], ..Reach::default() };
+        let said = find("touch: cannot touch '/srv/new': Permission denied", &reach).unwrap();
+        assert!(said.contains("may not change /srv/new") && said.contains("allow.write"), "{said}");
+        let hidden = Reach { hidden: Some("/srv/data".into()), ..reach.clone() };
+        let said = find("cat: /srv/data/secret.key: Permission denied", &hidden).unwrap();
+        assert!(said.contains("in the data directory"), "{said}");
+    }
+
+    #[test]
+    fn other_failures_are_left_as_they_are() {
+        assert_eq!(find("no rooms left in /srv/notes", &Reach::default()), None);
+        let said = find("sqlite3.OperationalError: unable to open database file", &Reach::default()).unwrap();
+        assert!(said.contains("may lack a permission"), "{said}");
+    }
+}

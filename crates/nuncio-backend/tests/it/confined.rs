@@ -1,0 +1,184 @@
+//! Programs try to reach what their agent's file does not allow them, and what it does.
+
+use std::fs;
+use std::os::unix::net::UnixListener;
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+
+use nuncio_core::agent::Agent;
+use nuncio_engine::ports::runner::{RunError, ToolOutput};
+use serde_json::json;
+
+use crate::workshop::{Workshop, failed, tool};
+
+/// What `bash` says to a line, in an agent whose file says `allow`.
+async fn bash(workshop: &Workshop, allow: &str, line: &str) -> Result<String, String> {
+    run(workshop, allow, &["bash", "-c", line]).await
+}
+
+async fn run(workshop: &Workshop, allow: &str, command: &[&str]) -> Result<String, String> {
+    let agent = agent_with(workshop, allow, command).await.unwrap();
+    text(workshop.run(&agent, "try", json!({})).await)
+}
+
+async fn agent_with(workshop: &Workshop, allow: &str, command: &[&str]) -> Result<Arc<Agent>, String> {
+    let run = format!("{{ command = {} }}", json!(command));
+    workshop.resolve(&format!("[allow]\n{allow}\n{}", tool("try", &run))).await
+}
+
+fn text(outcome: Result<ToolOutput, RunError>) -> Result<String, String> {
+    match outcome {
+        Ok(output) => Ok(output.message_content().text()),
+        Err(error) => Err(failed(Err(error))),
+    }
+}
+
+fn workshop_with_secret() -> (Workshop, String) {
+    let workshop = Workshop::new();
+    let secret = workshop.data.path().canonicalize().unwrap().join("secret.key");
+    fs::write(&secret, "secret").unwrap();
+    let secret = secret.display().to_string();
+    (workshop, secret)
+}
+
+#[tokio::test]
+async fn data_directory_is_out_of_reach() {
+    let (workshop, secret) = workshop_with_secret();
+    let data = workshop.data.path().display();
+    for line in [
+        format!("cat {secret}"),
+        format!("ls {data}"),
+        format!("ls {data}/programs"),
+        format!("echo > {data}/new"),
+        format!("ln {secret} $NUNCIO_STATE/link"),
+        format!("ln -s {secret} $NUNCIO_STATE/link && cat $NUNCIO_STATE/link"),
+        format!("mkdir -p $NUNCIO_STATE/../other && echo > $NUNCIO_STATE/../other/file"),
+    ] {
+        let why = bash(&workshop, "", &line).await.unwrap_err();
+        assert!(why.contains("ended with"), "{line}: {why}");
+    }
+    let why = bash(&workshop, "", &format!("cat {secret}")).await.unwrap_err();
+    assert!(why.contains("in the data directory, which programs never reach"), "{why}");
+    assert_eq!(fs::read_to_string(secret).unwrap(), "secret");
+}
+
+#[tokio::test]
+async fn data_directory_inside_an_allowed_folder_stays_out_of_reach() {
+    let (workshop, secret) = workshop_with_secret();
+    let above = workshop.data.path().canonicalize().unwrap().parent().unwrap().display().to_string();
+    let beside = tempfile::NamedTempFile::new_in(&above).unwrap();
+    fs::write(beside.path(), "beside").unwrap();
+    let read = format!("read = [{above:?}]");
+    assert_eq!(bash(&workshop, &read, &format!("cat {}", beside.path().display())).await.unwrap(), "beside");
+    let write = format!("write = [{above:?}]");
+    for allow in [&read, &write, &"read = [\"/\"]".to_owned(), &"write = [\"/\"]".to_owned()] {
+        bash(&workshop, allow, &format!("cat {secret}")).await.unwrap_err();
+    }
+    for key in ["read", "write"] {
+        let why = agent_with(&workshop, &format!("{key} = [{secret:?}]"), &["true"]).await.unwrap_err();
+        assert!(why.contains(&format!("`allow.{key}`")) && why.contains("in the data directory"), "{why}");
+        let why = agent_with(&workshop, &format!("{key} = [\"absent\"]"), &["true"]).await.unwrap_err();
+        assert!(why.contains("\"absent\" does not exist"), "{why}");
+    }
+}
+
+#[tokio::test]
+async fn program_writes_its_state_and_a_temporary_folder_of_its_own() {
+    let workshop = Workshop::new();
+    let said = bash(&workshop, "", "echo kept > $NUNCIO_STATE/file; mktemp; echo $TMPDIR").await.unwrap();
+    let state = workshop.data.path().canonicalize().unwrap().join("programs/hotel");
+    assert_eq!(fs::read_to_string(state.join("file")).unwrap(), "kept\n");
+    let (file, folder) = said.split_once('\n').unwrap();
+    assert!(file.starts_with(folder) && folder.starts_with(state.to_str().unwrap()), "{said}");
+    assert!(!fs::exists(folder).unwrap(), "it is removed with the program");
+    let caches = bash(&workshop, "", "echo $npm_config_cache $UV_CACHE_DIR").await.unwrap();
+    for cache in caches.split(' ') {
+        assert!(cache.starts_with(state.to_str().unwrap()), "{caches}");
+    }
+    // Its own folder is for reading: a program that could change its agent's file could allow itself anything.
+    fs::write(workshop.folder.path().join("agent.toml"), "mine").unwrap();
+    assert_eq!(bash(&workshop, "", "cat agent.toml").await.unwrap(), "mine");
+    let why = bash(&workshop, "", "echo more >> agent.toml").await.unwrap_err();
+    assert!(why.contains("Permission denied"), "{why}");
+    bash(&workshop, "write = [\".\"]", "echo more >> agent.toml").await.unwrap();
+}
+
+#[tokio::test]
+async fn missing_permission_is_named() {
+    let workshop = Workshop::new();
+    let elsewhere = tempfile::tempdir().unwrap();
+    let file = elsewhere.path().canonicalize().unwrap().join("notes");
+    fs::write(&file, "words").unwrap();
+    let file = file.display().to_string();
+    let why = bash(&workshop, "", &format!("cat {file}")).await.unwrap_err();
+    assert!(why.contains(&format!("may not read {file}")) && why.contains("`allow.read`"), "{why}");
+    let read = format!("read = [{file:?}]");
+    assert_eq!(bash(&workshop, &read, &format!("cat {file}")).await.unwrap(), "words");
+    let why = bash(&workshop, &read, &format!("rm {file}")).await.unwrap_err();
+    assert!(why.contains(&format!("may not change {file}")) && why.contains("`allow.write`"), "{why}");
+    let write = format!("write = [{:?}]", elsewhere.path());
+    bash(&workshop, &write, &format!("cat {file} && rm {file}")).await.unwrap();
+}
+
+#[tokio::test]
+async fn unix_sockets_are_refused_unless_allowed() {
+    let workshop = Workshop::new();
+    let socket = workshop.folder.path().canonicalize().unwrap().join("service");
+    let _service = UnixListener::bind(&socket).unwrap();
+    let connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
+    let connect = ["python3", "-c", connect, socket.to_str().unwrap()];
+    let why = run(&workshop, "write = [\".\"]", &connect).await.unwrap_err();
+    assert!(why.contains("PermissionError"), "{why}");
+    run(&workshop, "unix = true\nwrite = [\".\"]", &connect).await.unwrap();
+    for code in [
+        // A pair of datagram sockets could be connected to a service later.
+        "import socket; socket.socketpair(socket.AF_UNIX, socket.SOCK_DGRAM)",
+        "import socket; socket.socket(socket.AF_NETLINK, socket.SOCK_RAW, 9)",
+    ] {
+        let why = run(&workshop, "", &["python3", "-c", code]).await.unwrap_err();
+        assert!(why.contains("PermissionError"), "{why}");
+    }
+    for command in [
+        ["python3", "-c", "import socket; socket.socketpair()"],
+        ["python3", "-c", "import asyncio; asyncio.run(asyncio.sleep(0))"],
+        ["node", "-e", "require('os').networkInterfaces(); require('child_process').execSync('true')"],
+    ] {
+        run(&workshop, "", &command).await.unwrap_or_else(|why| panic!("{command:?}: {why}"));
+    }
+}
+
+#[tokio::test]
+async fn other_processes_are_out_of_reach() {
+    let workshop = Workshop::new();
+    let mut other = Command::new("sleep").arg("1000").env("SECRET", "hunter22").stdin(Stdio::null()).spawn().unwrap();
+    let id = other.id();
+    for allow in ["", "read = [\"/proc\"]"] {
+        for line in [
+            format!("cat /proc/{id}/environ"),
+            format!("head -c 1 /proc/{id}/mem"),
+            format!("cat /proc/{}/environ", std::process::id()),
+            format!("kill -0 {id}"),
+        ] {
+            bash(&workshop, allow, &line).await.unwrap_err();
+        }
+    }
+    bash(&workshop, "", &format!("cat /proc/{id}/cmdline")).await.unwrap_err();
+    assert!(other.try_wait().unwrap().is_none());
+    other.kill().unwrap();
+    other.wait().unwrap();
+}
+
+#[tokio::test]
+async fn limits_and_privileges_are_given_up() {
+    let workshop = Workshop::new();
+    let said = bash(&workshop, "", "ulimit -c; ulimit -Hn").await.unwrap();
+    let (core, files) = said.split_once('\n').unwrap();
+    assert_eq!(core, "0");
+    assert!(files.parse::<u64>().unwrap() <= 16_384, "{files}");
+    let said = bash(&workshop, "read = [\"/proc\"]", "grep -E 'NoNewPrivs|CapEff' /proc/self/status").await.unwrap();
+    let value = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)).unwrap().trim().to_owned();
+    assert_eq!(value("NoNewPrivs:"), "1");
+    // CAP_SYS_ADMIN, CAP_SYS_PTRACE, CAP_SYS_MODULE, CAP_NET_ADMIN, CAP_BPF.
+    let forbidden = [21, 19, 16, 12, 39].into_iter().fold(0_u64, |bits, bit| bits | 1 << bit);
+    assert_eq!(u64::from_str_radix(&value("CapEff:"), 16).unwrap() & forbidden, 0, "{said}");
+}

@@ -1,0 +1,29 @@
+//! `allow`: what the agent's programs may reach beside what every program may.
+
+use super::reader::Table;
+use crate::agent::ProgramAccess;
+
+pub(super) fn read(root: &Table<'_>) -> ProgramAccess {
+    let Some(table) = root.table("allow") else { return ProgramAccess::default() };
+    let read = paths(&table, "read");
+    let write = paths(&table, "write");
+    let unix = table.flag("unix").unwrap_or(false);
+    table.finish();
+    ProgramAccess { read, write, unix }
+}
+
+fn paths(table: &Table<'_>, key: &'static str) -> Vec<String> {
+    let Some(item) = table.item(key) else { return Vec::new() };
+    let paths = item.distinct_texts().unwrap_or_default();
+    for path in paths.iter().filter(|path| path.contains('\0') || path.starts_with('~') && !is_home(path)) {
+        item.spot.fault(
+            format!("{path:?} is not a path"),
+            "allowed: a path from the agent file's folder, from / or from ~/",
+        );
+    }
+    paths
+}
+
+fn is_home(path: &str) -> bool {
+    path == "~" || path.starts_with("~/")
+}

@@ -1,0 +1,87 @@
+//! The rooms of the demo hotel, which older versions kept beside the server's own database.
+
+use std::io::ErrorKind;
+use std::os::unix::fs::DirBuilderExt as _;
+use std::path::Path;
+
+use nuncio_core::Code;
+use nuncio_core::agent::Agent;
+
+use crate::error::StartError;
+
+/// The database and its companions. The database comes last: as long as it is at the old place, a move that was
+/// interrupted is taken up again.
+const FILES: [&str; 3] = ["hotel.db-wal", "hotel.db-shm", "hotel.db"];
+
+/// Moves the rooms to the folder of the first agent that runs the demo hotel. `state` is that folder.
+///
+/// # Errors
+/// They cannot be moved.
+pub(crate) fn move_hotel(data: &Path, state: &Path, agent: &Agent) -> Result<(), StartError> {
+    let is_hotel = agent.programs().any(|argv| argv == ["nuncio", "demo", "hotel"]);
+    let (old, new) = (data.join("hotel.db"), state.join("hotel.db"));
+    if !is_hotel || !old.exists() {
+        return Ok(());
+    }
+    if new.exists() {
+        tracing::warn!("{} is not used any more: {} exists already", old.display(), new.display());
+        return Ok(());
+    }
+    let failed = |error: std::io::Error| {
+        let message = format!("{} cannot be moved to {}: {error}", old.display(), state.display());
+        StartError::new(Code::DataDirUnusable, message)
+    };
+    std::fs::DirBuilder::new().recursive(true).mode(0o700).create(state).map_err(failed)?;
+    for file in FILES {
+        match std::fs::rename(data.join(file), state.join(file)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
+            _ => {}
+        }
+    }
+    tracing::info!("moved {} to {}", old.display(), new.display());
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    fn agent(command: &str) -> Agent {
+        let text = format!("[agent]\nname = \"a\"\nversion = \"1.0.0\"\n[[mcp]]\nname = \"m\"\ncommand = {command}\n");
+        nuncio_core::declaration::parse("agent.toml", &text).unwrap().agent
+    }
+
+    #[test]
+    fn rooms_move_to_the_hotels_folder_once() {
+        let data = tempfile::tempdir().unwrap();
+        let state = data.path().join("programs/a");
+        for file in FILES {
+            fs::write(data.path().join(file), file).unwrap();
+        }
+        move_hotel(data.path(), &state, &agent(r#"["nuncio", "demo", "script"]"#)).unwrap();
+        assert!(!state.exists());
+        let hotel = agent(r#"["nuncio", "demo", "hotel"]"#);
+        move_hotel(data.path(), &state, &hotel).unwrap();
+        for file in FILES {
+            assert!(!data.path().join(file).exists());
+            assert_eq!(fs::read_to_string(state.join(file)).unwrap(), file);
+        }
+        fs::write(data.path().join("hotel.db"), "another").unwrap();
+        move_hotel(data.path(), &state, &hotel).unwrap();
+        assert_eq!(fs::read_to_string(state.join("hotel.db")).unwrap(), "hotel.db");
+    }
+
+    #[test]
+    fn interrupted_move_is_taken_up_again() {
+        let data = tempfile::tempdir().unwrap();
+        let state = data.path().join("programs/a");
+        fs::create_dir_all(&state).unwrap();
+        fs::write(state.join("hotel.db-wal"), "wal").unwrap();
+        fs::write(data.path().join("hotel.db"), "db").unwrap();
+        move_hotel(data.path(), &state, &agent(r#"["nuncio", "demo", "hotel"]"#)).unwrap();
+        assert_eq!(fs::read_to_string(state.join("hotel.db")).unwrap(), "db");
+        assert_eq!(fs::read_to_string(state.join("hotel.db-wal")).unwrap(), "wal");
+    }
+}

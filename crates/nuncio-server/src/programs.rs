@@ -1,0 +1,134 @@
+//! What is said and decided about the programs that agents run.
+
+use std::path::{Path, PathBuf};
+
+use nuncio_backend::runners::resolve_allowed;
+use nuncio_confine::{Confinement, confinement};
+use nuncio_core::Code;
+use nuncio_core::agent::Agent;
+
+use crate::error::StartError;
+
+/// What the server does about programs.
+#[derive(Debug, Clone)]
+pub(crate) struct ProgramRules {
+    /// The data directory.
+    pub(crate) data: PathBuf,
+    /// The operator accepts programs that cannot be confined.
+    pub(crate) unconfined: bool,
+}
+
+impl ProgramRules {
+    /// Refuses tools that need another person's approval beside programs that this system cannot confine: such a
+    /// program could approve its own calls.
+    pub(crate) fn check<'a>(&self, agents: impl Iterator<Item = &'a Agent> + Clone) -> Result<(), StartError> {
+        if self.unconfined || confinement().is_enough() {
+            return Ok(());
+        }
+        refuse_approvers(agents, confinement())
+    }
+}
+
+fn refuse_approvers<'a>(
+    mut agents: impl Iterator<Item = &'a Agent> + Clone,
+    confinement: Confinement,
+) -> Result<(), StartError> {
+    let approved = agents.clone().find(|agent| agent.needs_approvers());
+    let running = agents.find_map(|agent| Some((agent, agent.programs().next()?.first()?)));
+    let (Some(approved), Some((agent, program))) = (approved, running) else { return Ok(()) };
+    let message = format!(
+        "agent {} has a tool with `human_authorization`, and this system does not confine `{program}` of agent {}: {}. \
+         The program could approve calls by itself; serve the two apart, or accept that with --unconfined",
+        approved.name,
+        agent.name,
+        describe_confinement(confinement)
+    );
+    Err(StartError::new(Code::ProgramsUnconfined, message))
+}
+
+/// What this system confines programs to, for the operator.
+#[must_use]
+pub fn describe_confinement(confinement: Confinement) -> &'static str {
+    match (confinement.files, confinement.network, confinement.signals) {
+        (true, true, true) => {
+            "programs reach the files their agents allow, no Unix sockets and no other process; the network is open"
+        }
+        (true, true, false) => {
+            "programs reach the files their agents allow and no Unix sockets, but can signal other processes, since \
+             this kernel is older than Linux 6.12; the network is open"
+        }
+        (true, false, _) => {
+            "programs reach the files their agents allow, but also Unix sockets, since this system has no filter for \
+             system calls"
+        }
+        (false, _, _) => "programs are not confined, since this system has no Landlock",
+    }
+}
+
+/// What an author should know about what an agent file allows programs: sentences.
+#[must_use]
+pub fn program_notes(agent: &Agent, file: &Path) -> Vec<String> {
+    let mut notes = Vec::new();
+    if agent.programs().next().is_none() {
+        return notes;
+    }
+    if agent.allow.unix {
+        notes.push("unconfined: `allow.unix` opens Unix sockets, and services behind them act for programs".to_owned());
+    }
+    let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+    let home = std::env::var_os("HOME").map(PathBuf::from);
+    for (key, paths) in [("read", &agent.allow.read), ("write", &agent.allow.write)] {
+        for path in paths {
+            match resolve_allowed(path, file.parent().unwrap_or(&file), home.as_deref()) {
+                None => notes.push(format!("`allow.{key}`: {path:?} does not exist here; the agent cannot be served")),
+                Some(found) if key == "write" && file.canonicalize().is_ok_and(|file| file.starts_with(&found)) => {
+                    notes.push(format!(
+                        "unconfined: `allow.write` {path:?} holds the agent file, so programs can change what they may do"
+                    ));
+                }
+                Some(_) => {}
+            }
+        }
+    }
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NO_LANDLOCK: Confinement = Confinement { files: false, network: true, signals: false };
+
+    fn agent(name: &str, rest: &str) -> Agent {
+        let text = format!("[agent]\nname = {name:?}\nversion = \"1.0.0\"\n{rest}");
+        nuncio_core::declaration::parse("agent.toml", &text).unwrap().agent
+    }
+
+    #[test]
+    fn what_lifts_the_confinement_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agent.toml");
+        std::fs::write(&file, "").unwrap();
+        let program = "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n";
+        let allow = |allow: &str| program_notes(&agent("a", &format!("[allow]\n{allow}\n{program}")), &file).join("\n");
+        assert_eq!(allow("read = [\".\"]"), "");
+        assert!(allow("unix = true").starts_with("unconfined: `allow.unix`"));
+        assert!(allow("write = [\"..\"]").contains("holds the agent file"));
+        assert!(allow("read = [\"absent\"]").contains("does not exist"));
+    }
+
+    #[test]
+    fn approval_beside_unconfined_programs_is_refused() {
+        let program = agent("runs", "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
+        let import = "import = true\nhuman_authorization = true\n";
+        let asks = agent("asks", &format!("[[mcp]]\nname = \"m\"\nurl = \"https://a.example/mcp\"\n{import}"));
+        let refused = refuse_approvers([&program, &asks].into_iter(), NO_LANDLOCK).unwrap_err();
+        assert_eq!(refused.code, Code::ProgramsUnconfined);
+        for said in ["agent asks", "`server` of agent runs", "no Landlock", "--unconfined"] {
+            assert!(refused.message.contains(said), "{}", refused.message);
+        }
+        for alone in [&program, &asks] {
+            refuse_approvers([alone].into_iter(), NO_LANDLOCK).unwrap();
+        }
+    }
+}

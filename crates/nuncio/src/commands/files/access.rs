@@ -1,0 +1,61 @@
+//! What the arguments of a program need from the files of this machine.
+
+use std::path::Path;
+
+use serde_json::Value;
+
+use super::toml;
+
+/// The section `[allow]` for a command: folders among its arguments to be read and changed, and the folders of files
+/// to be read. A folder that holds the agent's own is only to be read, so that the program cannot change the agent
+/// file. Empty if nothing is needed. `folder` is the agent's, absolute.
+pub(super) fn needed(command: &[String], folder: &Path) -> String {
+    let (mut read, mut write) = (Vec::new(), Vec::new());
+    for word in command.iter().skip(1) {
+        let word = word.split_once('=').map_or(word.as_str(), |(_, value)| value);
+        let path = folder.join(word);
+        if !word.contains('/') || !path.exists() {
+            continue;
+        }
+        let (path, list) = match (path.is_dir(), folder.starts_with(&path)) {
+            (true, true) => (path.as_path(), &mut read),
+            (true, false) => (path.as_path(), &mut write),
+            (false, _) => (path.parent().unwrap_or(&path), &mut read),
+        };
+        let path = path.display().to_string();
+        if path != folder.display().to_string() && !list.contains(&path) {
+            list.push(path);
+        }
+    }
+    let line = |key: &str, paths: Vec<String>| match paths.is_empty() {
+        true => String::new(),
+        false => format!("{key} = {}\n", toml::value(&Value::from(paths))),
+    };
+    let lines = line("read", read) + &line("write", write);
+    if lines.is_empty() { lines } else { format!("[allow]\n{lines}") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_the_command_are_allowed() {
+        let world = tempfile::tempdir().unwrap();
+        let at = |path: &str| world.path().join(path).display().to_string();
+        std::fs::create_dir_all(at("agent")).unwrap();
+        std::fs::create_dir_all(at("notes")).unwrap();
+        std::fs::create_dir_all(at("server")).unwrap();
+        std::fs::write(at("server/index.js"), "").unwrap();
+        let needed = |words: &[&str]| {
+            let words: Vec<String> = words.iter().map(ToString::to_string).collect();
+            needed(&words, Path::new(&at("agent")))
+        };
+        assert_eq!(needed(&["npx", "-y", "@scope/server"]), "");
+        assert_eq!(needed(&["npx", "server", &at("notes")]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
+        let option = format!("--root={}", at("notes"));
+        assert_eq!(needed(&["npx", "server", &option]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
+        assert_eq!(needed(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", at("server")));
+        assert_eq!(needed(&["npx", "server", &at("")]), format!("[allow]\nread = [{:?}]\n", at("")));
+    }
+}
