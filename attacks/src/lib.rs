@@ -8,6 +8,7 @@ pub mod server;
 mod capacity;
 mod device;
 mod identity;
+mod programs;
 mod record;
 
 use std::path::PathBuf;
@@ -68,7 +69,8 @@ impl Target {
 /// All attacks, section by section.
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    let sections: &[&[Attack]] = &[identity::ATTACKS, capacity::ATTACKS, device::ATTACKS, record::ATTACKS];
+    let sections: &[&[Attack]] =
+        &[identity::ATTACKS, capacity::ATTACKS, programs::ATTACKS, device::ATTACKS, record::ATTACKS];
     sections.concat()
 }
 

@@ -18,6 +18,7 @@ mod error;
 pub mod follow;
 pub mod invoke;
 pub mod letters;
+pub mod orders;
 pub mod perform;
 pub mod ports;
 pub mod publish;

@@ -53,6 +53,19 @@ pub enum TaskStep {
     Refuse(String),
 }
 
+impl TaskStep {
+    /// What the record calls it.
+    #[must_use]
+    pub const fn action(&self) -> &'static str {
+        match self {
+            Self::Take { .. } => "task_take",
+            Self::GiveBack => "task_give_back",
+            Self::Finish(_) => "task_finish",
+            Self::Refuse(_) => "task_refuse",
+        }
+    }
+}
+
 impl Engine {
     /// Puts the work into the inbox and waits until it is done, refused, late or cancelled.
     ///

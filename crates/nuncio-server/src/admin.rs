@@ -27,10 +27,13 @@ use crate::error::StartError;
 use crate::messages::Messages;
 use crate::registry;
 
+mod ordered;
 mod socket;
 mod users;
 
 pub use nuncio_engine::follow::Domain;
+pub(crate) use ordered::account;
+pub use ordered::{OrderedBy, this_account};
 pub use socket::ask;
 pub(crate) use socket::listen;
 pub(crate) use users::Host;
@@ -326,11 +329,18 @@ impl Desk {
         Arc::clone(&self.checkpoints)
     }
 
-    /// Carries out an order.
+    /// Carries out an order, and records one that changes something.
     ///
     /// # Errors
-    /// It cannot be carried out; nothing has changed.
-    pub async fn carry_out(&self, order: Order) -> Result<Value, StartError> {
+    /// It cannot be carried out or recorded; nothing has changed.
+    pub async fn carry_out(&self, order: Order, by: &OrderedBy) -> Result<Value, StartError> {
+        match order.record(&self.engine, by) {
+            Some(record) => self.engine.run_order(record, self.perform(order), ordered::made).await,
+            None => self.perform(order).await,
+        }
+    }
+
+    async fn perform(&self, order: Order) -> Result<Value, StartError> {
         let engine = &self.engine;
         Ok(match order {
             Order::KeyCreate { name, person, scopes, signing, operator } => {

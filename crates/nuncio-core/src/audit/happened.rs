@@ -14,6 +14,15 @@ pub struct HappenedRecord {
     pub happened: Happened,
     /// Who did it.
     pub by: Principal,
+    /// Under which account of the system, where an operator did it on this machine.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub account: Option<String>,
+    /// What an operator ordered, such as `key_create`.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub action: Option<String>,
+    /// What the order was about: the id or name of a key, a grant, an approval, a task, a domain or a DID.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub subject: Option<String>,
     /// To which person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub person: Option<PersonName>,
@@ -55,6 +64,9 @@ impl HappenedRecord {
         Self {
             happened,
             by,
+            account: None,
+            action: None,
+            subject: None,
             person: None,
             device: None,
             agent: None,
@@ -106,4 +118,10 @@ pub enum Happened {
     AuditPruned,
     /// Sessions that nobody used any more were deleted.
     SessionsPruned,
+    /// An operator ordered something; it is about to be done.
+    OperatorOrdered,
+    /// What an operator ordered was done.
+    OperatorOrderDone,
+    /// What an operator ordered could not be done.
+    OperatorOrderFailed,
 }

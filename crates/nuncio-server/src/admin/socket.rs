@@ -1,26 +1,45 @@
 //! The admin socket: mode 0600 in the data directory, one JSON line in, one JSON line out.
+//!
+//! An order comes with a token from a file in the data directory. Programs that agents run have the server's account,
+//! so the socket's mode does not keep them out, but they cannot read that file.
 
 use std::future::Future;
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
+use nuncio_engine::ports::entropy::random_name;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use subtle::ConstantTimeEq as _;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::net::{UnixListener, UnixStream};
 use tokio_util::sync::CancellationToken;
 
-use super::{Desk, Order};
+use super::{Desk, Order, account};
+use crate::data::DataDir;
 use crate::error::StartError;
+use crate::system::SystemEntropy;
 
 const NAME: &str = "admin.sock";
+/// The token's file, made anew at each start.
+const TOKEN: &str = "admin.token";
 /// How long an order may be: the result of a task goes in one.
 const MAX_ORDER: u64 = 1024 * 1024;
 /// How long a command waits for the server.
 const PATIENCE: Duration = Duration::from_secs(60);
+
+/// What is sent to the socket.
+#[derive(Serialize, Deserialize)]
+struct Request<O> {
+    #[serde(default)]
+    token: String,
+    #[serde(flatten)]
+    order: O,
+}
 
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -42,6 +61,8 @@ pub(crate) fn listen(
         Err(error) if error.kind() != ErrorKind::NotFound => return Err(failed(error)),
         _ => {}
     }
+    let token: Arc<str> = random_name(&SystemEntropy, "").into();
+    DataDir::files_of(data)?.write(TOKEN, token.as_bytes())?;
     let listener = UnixListener::bind(short(&path)).map_err(failed)?;
     std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
     Ok(async move {
@@ -52,8 +73,8 @@ pub(crate) fn listen(
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
                         Ok((stream, _)) => {
-                            let desk = desk.clone();
-                            tokio::spawn(async move { converse(stream, desk).await });
+                            let (desk, token) = (desk.clone(), Arc::clone(&token));
+                            tokio::spawn(async move { converse(stream, desk, &token).await });
                         }
                         Err(error) => tracing::warn!(%error, "admin socket"),
                     },
@@ -61,21 +82,34 @@ pub(crate) fn listen(
                 }
             }
             let _ = std::fs::remove_file(&path);
+            let _ = std::fs::remove_file(path.with_file_name(TOKEN));
         };
         tokio::join!(checkpoints, orders);
     })
 }
 
-async fn converse(stream: UnixStream, desk: Desk) {
+async fn converse(stream: UnixStream, desk: Desk, token: &str) {
+    let caller = stream.peer_cred();
     let (reader, mut writer) = stream.into_split();
     let mut line = String::new();
     let read = BufReader::new(reader.take(MAX_ORDER)).read_line(&mut line).await;
     if read.is_err() {
         return;
     }
-    let result = match serde_json::from_str::<Order>(&line) {
-        Ok(order) => desk.carry_out(order).await,
-        Err(error) => Err(StartError::new(Code::BadRequest, format!("not an order: {error}"))),
+    let is_valid = |sent: &str| bool::from(sent.as_bytes().ct_eq(token.as_bytes()));
+    // The order itself is looked at only once the token is known to be right.
+    let result = match (serde_json::from_str::<Request<Value>>(&line), caller) {
+        (Ok(Request { token, order }), Ok(caller)) if is_valid(&token) => {
+            match serde_json::from_value::<Order>(order) {
+                Ok(order) => desk.carry_out(order, &account(caller.uid())).await,
+                Err(error) => Err(StartError::new(Code::BadRequest, format!("not an order: {error}"))),
+            }
+        }
+        (Ok(_), _) => {
+            tracing::warn!("an order without the token in {TOKEN} was refused");
+            Err(StartError::new(Code::Unauthorized, format!("the order does not come with the token in {TOKEN}")))
+        }
+        (Err(error), _) => Err(StartError::new(Code::BadRequest, format!("not an order: {error}"))),
     };
     let reply = match result {
         Ok(value) => Reply::Done(value),
@@ -101,8 +135,10 @@ pub async fn ask(data: &Path, order: &Order) -> Result<Option<Value>, StartError
         Err(error) if error.kind() == ErrorKind::PermissionDenied => return Err(not_ours(data)),
         Err(error) => return Err(failed(&error)),
     };
+    let token = DataDir::files_of(data)?.read(TOKEN)?.unwrap_or_default();
+    let token = String::from_utf8_lossy(&token).into_owned();
     let exchange = async {
-        let mut line = serde_json::to_string(order).expect("an order is JSON");
+        let mut line = serde_json::to_string(&Request { token, order }).expect("an order is JSON");
         line.push('\n');
         stream.write_all(line.as_bytes()).await?;
         let mut answer = String::new();

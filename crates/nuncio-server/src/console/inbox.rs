@@ -13,9 +13,11 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router, middleware};
 use nuncio_core::Code;
+use nuncio_core::audit::HappenedRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
+use nuncio_engine::orders::OrderedBy;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError, Identity};
 use nuncio_http::{BodyLimits, CredentialPlace};
@@ -291,7 +293,11 @@ async fn carry_out(
             }
         },
     };
-    match inbox.engine.step_task(&task.id, step, &visitor.name).await {
+    let by = OrderedBy { principal: visitor.principal.clone(), account: None };
+    let record = inbox.engine.order_record(step.action(), &by);
+    let record = HappenedRecord { subject: Some(task.id.to_string()), ..record };
+    let stepped = inbox.engine.step_task(&task.id, step, &visitor.name);
+    match inbox.engine.run_order(record, stepped, |_| None).await {
         // Taken over with a form half filled in: it goes on from there.
         Ok(task) if deed == Deed::Take && is_filled => {
             task_page(inbox, reader, visitor, &task, StatusCode::OK, again(form, None))

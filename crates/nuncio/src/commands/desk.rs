@@ -33,7 +33,7 @@ pub(super) async fn carry_out(data: &Path, order: Order) -> anyhow::Result<Value
         let message = format!("there is no data directory {}; name one with --data", data.display());
         return Err(fault(Code::DataDirUnusable, message));
     }
-    Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(order).await?)
+    Ok(open_engine(data, Arc::new(SystemClock)).await?.carry_out(order, &admin::this_account()).await?)
 }
 
 /// A value read from the command line; a wrong one is wrong usage.
@@ -195,9 +195,13 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
                     let record = &link["record"];
                     // What is allowed changed: no tool was called.
                     if let Some(happened) = record["happened"].as_str() {
-                        let what = cell(&record["person"]);
-                        let (at, by, agent) = (cell(&record["at"]), cell(&record["by"]), cell(&record["agent"]));
-                        return vec![cell(&link["seq"]), at, by, agent, what, happened.replace('_', " ")];
+                        let what = [&record["subject"], &record["person"]].into_iter().find(|what| !what.is_null());
+                        let (at, agent) = (cell(&record["at"]), cell(&record["agent"]));
+                        let by = [&record["by"], &record["account"]].into_iter().filter(|by| !by.is_null());
+                        let by = by.map(cell).collect::<Vec<_>>().join(" ");
+                        let action = record["action"].as_str().map(|action| format!("{action}: ")).unwrap_or_default();
+                        let outcome = format!("{action}{happened}").replace('_', " ");
+                        return vec![cell(&link["seq"]), at, by, agent, what.map(cell).unwrap_or_default(), outcome];
                     }
                     let outcome = match (&record["decision"]["code"], &record["outcome"]["code"]) {
                         (Value::Null, Value::Null) => cell(&record["outcome"]["result"]),

@@ -25,6 +25,8 @@ const MAX_FORM: usize = 1024 * 1024;
 pub(super) struct Visitor {
     /// Who others see.
     pub(super) name: String,
+    /// Who the record names.
+    pub(super) principal: Principal,
     /// What every form of theirs must send along.
     pub(super) token: String,
     /// Whether they signed in, and so can sign out.
@@ -56,7 +58,8 @@ impl Inbox {
         if let Some(Identity::Known(caller)) = identity
             && caller.principal == Principal::Local
         {
-            return Some(Visitor { name: "local".to_owned(), token: self.token.clone(), signed_in: false });
+            let (name, principal, token) = ("local".to_owned(), Principal::Local, self.token.clone());
+            return Some(Visitor { name, principal, token, signed_in: false });
         }
         // What no page of ours and no address bar sent does not count, even with the right cookie.
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
@@ -67,7 +70,8 @@ impl Inbox {
             self.sessions.close(cookie);
             return None;
         };
-        Some(Visitor { name: name(&key), token: session.token, signed_in: true })
+        let principal = Principal::Key(key.id.clone());
+        Some(Visitor { name: name(&key), principal, token: session.token, signed_in: true })
     }
 
     /// What a form sends.

@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
+use nuncio_core::audit::Happened;
 use nuncio_core::ids::PersonName;
+use nuncio_core::principal::Principal;
 use nuncio_core::task::TaskState;
 use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::Clock as _;
@@ -123,6 +125,30 @@ async fn work_is_given_back_and_refused_with_a_reason() {
     let page = browser.get(&place(&task)).await.body;
     assert!(page.contains("Refused by local") && page.contains("The shelf is empty."), "{page}");
     assert!(!page.contains("method=\"post\""), "nothing is left to do: {page}");
+}
+
+#[tokio::test]
+async fn steps_on_the_console_are_recorded_with_the_operators_key() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
+    let mut ada = person(&gateway, "ada").await;
+    ada.step(&task, "give-back", &[]).await;
+    ada.step(&task, "take", &[]).await;
+    let key = gateway.engine().keys().await.unwrap().remove(0).id;
+    let records = gateway.happened().await;
+    let steps: Vec<_> = records.iter().map(|record| (record.action.as_deref().unwrap(), record.happened)).collect();
+    assert_eq!(
+        steps,
+        [
+            ("task_give_back", Happened::OperatorOrdered),
+            ("task_give_back", Happened::OperatorOrderFailed),
+            ("task_take", Happened::OperatorOrdered),
+            ("task_take", Happened::OperatorOrderDone),
+        ]
+    );
+    for record in &records {
+        assert_eq!((&record.by, record.subject.as_deref()), (&Principal::Key(key.clone()), Some(task.id.as_str())));
+    }
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use nuncio_core::Code;
 use nuncio_engine::ports::fetch::Outgoing;
 use nuncio_identity::{AuthError, Did};
-use nuncio_server::admin::Order;
+use nuncio_server::admin::{self, Order};
 use nuncio_server::auth::did::Outcome;
 use nuncio_server::dids::Subject;
 use nuncio_server::{SystemClock, open_engine};
@@ -26,7 +26,7 @@ fn directory() -> Arc<TempDir> {
 
 /// Has an order carried out while no server runs.
 async fn offline(data: &TempDir, order: Order) -> Result<serde_json::Value, nuncio_server::StartError> {
-    open_engine(data.path(), Arc::new(SystemClock)).await?.carry_out(order).await
+    open_engine(data.path(), Arc::new(SystemClock)).await?.carry_out(order, &admin::this_account()).await
 }
 
 #[tokio::test]

@@ -1,0 +1,85 @@
+//! Who gives orders, and what the record says of an order.
+
+use nuncio_core::audit::HappenedRecord;
+use nuncio_core::ids::{AgentId, PersonName, ScopeId};
+use nuncio_core::principal::Principal;
+use nuncio_engine::Engine;
+pub use nuncio_engine::orders::OrderedBy;
+use serde_json::Value;
+
+use super::Order;
+
+/// Where an order names what it is about, in the order of preference.
+const SUBJECTS: [&str; 10] =
+    ["id", "which", "principal", "domain", "target", "did", "subject", "device", "to", "before"];
+
+/// Whoever uses this machine under the account with that number.
+pub(crate) fn account(uid: u32) -> OrderedBy {
+    let number = uid.to_string();
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    let name = users.lines().find_map(|line| {
+        let mut fields = line.split(':');
+        let name = fields.next()?;
+        (fields.nth(1)? == number).then(|| name.to_owned())
+    });
+    OrderedBy { principal: Principal::Local, account: Some(name.unwrap_or_else(|| format!("uid {number}"))) }
+}
+
+/// Whoever runs this process.
+#[must_use]
+pub fn this_account() -> OrderedBy {
+    account(rustix::process::getuid().as_raw())
+}
+
+impl Order {
+    /// Whether the order changes nothing. Every other order is recorded.
+    fn only_reads(&self) -> bool {
+        matches!(
+            self,
+            Self::KeyList
+                | Self::GrantList
+                | Self::UserList
+                | Self::UserDevices { .. }
+                | Self::ApproveList
+                | Self::TaskList
+                | Self::TaskShow { .. }
+                | Self::RegistryList
+                | Self::RegistryAgents
+                | Self::MessageShow { .. }
+                | Self::DidLinks
+                | Self::DidShow { .. }
+                | Self::AuditList { .. }
+                | Self::AuditVerify
+        )
+    }
+
+    /// What the record says of the order; none if it changes nothing.
+    pub(super) fn record(&self, engine: &Engine, by: &OrderedBy) -> Option<HappenedRecord> {
+        if self.only_reads() {
+            return None;
+        }
+        let order = serde_json::to_value(self).ok()?;
+        let action = order["do"].as_str()?;
+        let text = |key: &str| order[key].as_str().map(str::to_owned);
+        // Orders about people name them; others name what they make.
+        let (name, person) = if action.starts_with("user_") { (None, text("name")) } else { (text("name"), None) };
+        let person = person.or_else(|| text("person"));
+        let scopes = order["scopes"].as_array().into_iter().flatten();
+        let scopes = scopes.filter_map(|scope| ScopeId::parse(scope.as_str()?).ok()).collect();
+        Some(HappenedRecord {
+            subject: SUBJECTS.into_iter().find_map(text).or(name),
+            person: person.and_then(|name| PersonName::parse(&name).ok()),
+            agent: text("agent")
+                .or_else(|| order["subject"]["agent"].as_str().map(str::to_owned))
+                .and_then(|agent| AgentId::parse(&agent).ok()),
+            scopes,
+            ..engine.order_record(action, by)
+        })
+    }
+}
+
+/// The id of what an order made, as its answer says it.
+pub(super) fn made(answer: &Value) -> Option<String> {
+    let id = answer["id"].as_str().or_else(|| answer["grant"]["id"].as_str())?;
+    Some(id.to_owned())
+}
