@@ -103,10 +103,11 @@ impl BodyLimits {
     }
 }
 
-/// Reads the body up to the limit. What is beyond it is read and thrown away, up to a point: a client
-/// that is still sending would otherwise see a broken connection instead of the answer.
-async fn collect(mut body: Body, allowed: Allowed, mut held: HeldBytes) -> Result<Bytes, EngineError> {
+/// Reads the body up to the limit. What is beyond it, or finds no room in the budget, is read and thrown away, up to a
+/// point: a client that is still sending would otherwise see a broken connection instead of the answer.
+async fn collect(mut body: Body, allowed: Allowed, held: HeldBytes) -> Result<Bytes, EngineError> {
     let limit = allowed.bytes;
+    let mut held = Some(held);
     let mut first = Bytes::new();
     let mut bytes = BytesMut::new();
     let mut length = 0_usize;
@@ -114,14 +115,15 @@ async fn collect(mut body: Body, allowed: Allowed, mut held: HeldBytes) -> Resul
         let frame = frame.map_err(|_| EngineError::new(Code::BadRequest, "the body did not arrive whole"))?;
         let Ok(data) = frame.into_data() else { continue };
         length = length.saturating_add(data.len());
-        if length > limit {
-            if length > limit.saturating_mul(PATIENCE) {
-                break;
-            }
-            continue;
+        if length > limit.saturating_mul(PATIENCE) {
+            break;
         }
-        held.add(data.len()).map_err(|_| busy())?;
-        if length == data.len() {
+        if length > limit || held.as_mut().is_some_and(|held| held.add(data.len()).is_err()) {
+            held = None;
+        }
+        if held.is_none() {
+            (first, bytes) = Default::default();
+        } else if length == data.len() {
             // Most bodies come in one piece, which need not be copied.
             first = data;
         } else {
@@ -138,6 +140,7 @@ async fn collect(mut body: Body, allowed: Allowed, mut held: HeldBytes) -> Resul
         };
         return Err(EngineError::new(Code::BodyTooLarge, format!("the body is larger than {limit} bytes{why}")));
     }
+    let mut held = held.ok_or_else(busy)?;
     let bytes = if bytes.is_empty() { first } else { bytes.freeze() };
     // Every protocol's body is JSON: small when sent, it may be large when parsed.
     let values = json::count_values(&bytes);

@@ -33,6 +33,8 @@ use stream::ConnectionStream;
 
 /// How many bytes a request's head may take.
 const MAX_HEAD: usize = 64 * 1024;
+/// The same over HTTP/2, where a connection has many requests at once.
+const MAX_HTTP2_HEAD: u32 = 32 * 1024;
 /// How many requests one HTTP/2 connection carries at once.
 const MAX_STREAMS: u32 = 256;
 /// How many bytes of bodies an HTTP/2 connection may send before somebody reads them.
@@ -136,7 +138,7 @@ impl Acceptor {
         builder
             .http2()
             .timer(TokioTimer::new())
-            .max_header_list_size(u32::try_from(MAX_HEAD).unwrap_or(u32::MAX))
+            .max_header_list_size(MAX_HTTP2_HEAD)
             .max_concurrent_streams(MAX_STREAMS)
             .initial_connection_window_size(CONNECTION_WINDOW)
             .initial_stream_window_size(STREAM_WINDOW)

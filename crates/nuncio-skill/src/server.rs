@@ -74,7 +74,7 @@ impl Skills {
     pub fn new(
         engine: Engine,
         host: Host,
-        bodies: BodyLimits,
+        bodies: &BodyLimits,
         custom: Arc<dyn RequestAuth>,
         issuers: Arc<FindIssuer>,
     ) -> Self {

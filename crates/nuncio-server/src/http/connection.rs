@@ -15,7 +15,7 @@ use crate::listen::OpenConnection;
 
 /// How many requests one connection may have in progress before a caller was identified on it. Only HTTP/2 can have
 /// more than one.
-const MAX_UNIDENTIFIED_REQUESTS: usize = 16;
+const MAX_UNIDENTIFIED_REQUESTS: usize = 64;
 /// How many seconds a refused caller waits.
 const RETRY_AFTER: HeaderValue = HeaderValue::from_static("5");
 

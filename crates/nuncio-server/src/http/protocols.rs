@@ -48,7 +48,7 @@ pub(super) fn mounted(
     let limits = &settings.limits;
     let aap = Aap::new(engine.clone(), bodies.clone());
     let signed = Arc::new(SignedRequests { auth: auth.clone() });
-    let skills = Skills::new(engine.clone(), hosting.host().clone(), bodies.clone(), signed, hosting.issuers())
+    let skills = Skills::new(engine.clone(), hosting.host().clone(), bodies, signed, hosting.issuers())
         .with_catalogue(hosting.catalogue());
     let base = &hosting.host().base;
     let known = Arc::new(super::anp::Anp::new(auth, engine, hosting));
