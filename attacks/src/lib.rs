@@ -5,10 +5,15 @@
 pub mod did_peer;
 pub mod server;
 
+mod bodies;
 mod capacity;
+mod connections;
 mod device;
+mod flood;
 mod identity;
 mod programs;
+mod rates;
+mod raw;
 mod record;
 
 use std::path::PathBuf;
@@ -69,8 +74,17 @@ impl Target {
 /// All attacks, section by section.
 #[must_use]
 pub fn all() -> Vec<Attack> {
-    let sections: &[&[Attack]] =
-        &[identity::ATTACKS, capacity::ATTACKS, programs::ATTACKS, device::ATTACKS, record::ATTACKS];
+    let sections: &[&[Attack]] = &[
+        identity::ATTACKS,
+        connections::ATTACKS,
+        bodies::ATTACKS,
+        rates::ATTACKS,
+        capacity::ATTACKS,
+        programs::ATTACKS,
+        device::ATTACKS,
+        record::ATTACKS,
+        flood::ATTACKS,
+    ];
     sections.concat()
 }
 
