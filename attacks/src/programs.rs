@@ -151,10 +151,7 @@ async fn approvals_beside_unconfined_programs_are_refused(target: Target) -> any
                 run = { answer = \"paid\" }\nhuman_authorization = true\n";
     let builder = || target.server().agent(agent(&["true"]) + asks);
     let refused = start_without_landlock(builder().prepare()?)?;
-    let why = match refused {
-        Ok(_) => bail!("the server started"),
-        Err(why) => why,
-    };
+    let Err(why) = refused else { bail!("the server started") };
     ensure!(why.contains("programs_unconfined") || why.contains("--unconfined"), "it failed otherwise: {why}");
     let accepted = start_without_landlock(builder().flag("--unconfined").prepare()?)?;
     ensure!(accepted.is_ok(), "--unconfined does not start it: {accepted:?}");

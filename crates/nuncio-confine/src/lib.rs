@@ -5,6 +5,8 @@
 //! starts. [`spawn`] therefore makes a thread for each child, restricts that thread, starts the child and ends the
 //! thread.
 
+#![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
+
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};

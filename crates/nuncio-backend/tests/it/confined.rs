@@ -52,7 +52,7 @@ async fn data_directory_is_out_of_reach() {
         format!("echo > {data}/new"),
         format!("ln {secret} $NUNCIO_STATE/link"),
         format!("ln -s {secret} $NUNCIO_STATE/link && cat $NUNCIO_STATE/link"),
-        format!("mkdir -p $NUNCIO_STATE/../other && echo > $NUNCIO_STATE/../other/file"),
+        "mkdir -p $NUNCIO_STATE/../other && echo > $NUNCIO_STATE/../other/file".to_owned(),
     ] {
         let why = bash(&workshop, "", &line).await.unwrap_err();
         assert!(why.contains("ended with"), "{line}: {why}");

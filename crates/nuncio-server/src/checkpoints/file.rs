@@ -108,8 +108,8 @@ fn whole_lines(bytes: &[u8]) -> usize {
 /// end of a line counts; its signature is checked like any other.
 fn parse(line: &[u8]) -> Result<Checkpoint, serde_json::Error> {
     serde_json::from_slice(line).or_else(|error| {
-        let starts = line.windows(LINE_START.len()).enumerate().filter(|(_, window)| *window == LINE_START);
-        starts.last().map_or(Err(error), |(start, _)| serde_json::from_slice(&line[start..]))
+        let mut starts = line.windows(LINE_START.len()).enumerate().filter(|(_, window)| *window == LINE_START);
+        starts.next_back().map_or(Err(error), |(start, _)| serde_json::from_slice(&line[start..]))
     })
 }
 

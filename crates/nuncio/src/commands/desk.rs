@@ -225,7 +225,7 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
             });
         }
         Audit::Explain { call, with, data } => {
-            super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await?
+            super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await?;
         }
         Audit::Prune { before, data } => {
             let moment = if before.contains('T') { before } else { format!("{before}T00:00:00Z") };

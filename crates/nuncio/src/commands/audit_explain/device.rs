@@ -73,20 +73,20 @@ impl DeviceRecord {
             found = self.entries.iter().filter(|(chained, _)| attempt(chained.entry.call_id.as_str())).collect();
         }
         if found.is_empty() && !messages.is_empty() {
-            return vec![evidence("entry", "missing", "no entry is of a message that carried the call".to_owned())];
+            return vec![evidence("entry", "missing", "no entry is of a message that carried the call")];
         }
         let one = |(chained, wrong): &&(Chained, Option<String>)| {
             let name = format!("entry {}", chained.seq);
             match wrong.clone().or_else(|| disagreement(chained, explained, messages)) {
-                Some(why) => evidence(&name, "changed", why),
-                None => evidence(&name, "holds", said(chained)),
+                Some(why) => evidence(&name, "changed", &why),
+                None => evidence(&name, "holds", &said(chained)),
             }
         };
         found.iter().map(one).collect()
     }
 }
 
-fn evidence(name: &str, state: &str, says: String) -> Value {
+fn evidence(name: &str, state: &str, says: &str) -> Value {
     json!({"kept_by": "device", "name": name, "state": state, "says": says})
 }
 
