@@ -89,11 +89,7 @@ async fn command_tool_reads_no_key_of_the_server(target: Target) -> anyhow::Resu
     let server = target.server().agent(agent(&["bash", "-c", script])).start()?;
     let seen = invoke(&server)?;
     ensure!(seen.status == Some(0), "the tool did not run: {seen:?}");
-    for file in ["secret.key", "nuncio.db", "PRIVATE", "\"d\""] {
-        ensure!(!seen.stdout.contains(file), "the program saw {file}: {seen:?}");
-    }
-    let result: String = seen.json()?.to_string();
-    ensure!(result.len() < 1_000, "the program read something: {result}");
+    ensure!(seen.stdout.contains("\"output\":\"\""), "the program read something: {seen:?}");
     Ok("Permission denied for every file".to_owned())
 }
 
@@ -139,10 +135,11 @@ async fn order_without_token_is_refused(target: Target) -> anyhow::Result<String
 }
 
 async fn command_tool_changes_no_agent_file(target: Target) -> anyhow::Result<String> {
-    let server = target.server().agent(agent(&["bash", "-c", "echo '# more' >> agent.toml"])).start()?;
+    let declared = agent(&["bash", "-c", "echo '# more' >> agent.toml"]);
+    let server = target.server().agent(declared.as_str()).start()?;
     let seen = invoke(&server)?;
     let file = std::fs::read_to_string(server.agent_folder().join("agent.toml"))?;
-    ensure!(!file.contains("# more"), "the program changed its agent file: {seen:?}");
+    ensure!(file == declared, "the program changed its agent file: {seen:?}");
     Ok("Permission denied".to_owned())
 }
 
@@ -185,7 +182,7 @@ async fn orders_are_in_the_audit_record(target: Target) -> anyhow::Result<String
         ("grant_create", &["grant", "create", "anonymous", "desk", "rooms:read"]),
         ("key_revoke", &["key", "revoke", "app"]),
         ("user_invite", &["user", "invite", "ada"]),
-        ("did_rotate", &["did", "rotate"]),
+        ("did_rotate", &["did", "rotate", "desk"]),
         ("registry_follow", &["registry", "follow", "example.com"]),
     ];
     for (action, arguments) in orders {

@@ -50,6 +50,8 @@ impl Order {
                 | Self::DidShow { .. }
                 | Self::AuditList { .. }
                 | Self::AuditVerify
+                | Self::AuditExplain { .. }
+                | Self::StoreCheck
         )
     }
 

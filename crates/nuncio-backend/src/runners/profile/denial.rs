@@ -19,10 +19,12 @@ const SIGNS: [&str; 6] = [
 /// What was refused, if the text says that something was: a sentence with what to do.
 pub(super) fn find(text: &str, reach: &Reach) -> Option<String> {
     let lower = text.to_lowercase();
-    if !SIGNS.iter().any(|sign| lower.contains(sign)) {
-        return None;
-    }
     let named = paths(text).find_map(|path| refused(&path, reach));
+    if !SIGNS.iter().any(|sign| lower.contains(sign)) {
+        // Some interpreters say that a file which they may not read does not exist.
+        let is_missing = ["cannot find module", "no such file"].iter().any(|sign| lower.contains(sign));
+        return named.filter(|_| is_missing && paths(text).any(|path| path.exists() && !reach.reads(&path)));
+    }
     let unknown = || {
         "The program may lack a permission: it reaches only what `allow` in the agent file names, as docs/programs.md \
          explains."

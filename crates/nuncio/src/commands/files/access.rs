@@ -20,7 +20,7 @@ pub(super) fn needed(command: &[String], folder: &Path) -> String {
         let (path, list) = match (path.is_dir(), folder.starts_with(&path)) {
             (true, true) => (path.as_path(), &mut read),
             (true, false) => (path.as_path(), &mut write),
-            (false, _) => (path.parent().unwrap_or(&path), &mut read),
+            (false, _) => (project(&path), &mut read),
         };
         let path = path.display().to_string();
         if path != folder.display().to_string() && !list.contains(&path) {
@@ -33,6 +33,14 @@ pub(super) fn needed(command: &[String], folder: &Path) -> String {
     };
     let lines = line("read", read) + &line("write", write);
     if lines.is_empty() { lines } else { format!("[allow]\n{lines}") }
+}
+
+/// The folder that a script needs: where its packages are installed, its project, or the folder it lies in.
+fn project(file: &Path) -> &Path {
+    let folders = || file.ancestors().skip(1);
+    let installed = folders().filter(|folder| folder.ends_with("node_modules")).last().and_then(Path::parent);
+    let is_project = |folder: &&Path| ["package.json", "pyproject.toml"].iter().any(|name| folder.join(name).exists());
+    installed.or_else(|| folders().find(is_project)).or(file.parent()).unwrap_or(file)
 }
 
 #[cfg(test)]
@@ -56,6 +64,8 @@ mod tests {
         let option = format!("--root={}", at("notes"));
         assert_eq!(needed(&["npx", "server", &option]), format!("[allow]\nwrite = [{:?}]\n", at("notes")));
         assert_eq!(needed(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", at("server")));
+        std::fs::write(at("package.json"), "").unwrap();
+        assert_eq!(needed(&["node", &at("server/index.js")]), format!("[allow]\nread = [{:?}]\n", world.path()));
         assert_eq!(needed(&["npx", "server", &at("")]), format!("[allow]\nread = [{:?}]\n", at("")));
     }
 }
