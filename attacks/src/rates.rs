@@ -63,7 +63,8 @@ async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<
     let bearer = format!("Bearer {key}");
     let answer = send_from(&server, 9, "GET /aap/sessions", &[("Authorization", &bearer)], "").await?;
     ensure!(answer.status == 200, "a bearer key got {}", answer.status);
-    let order = json!({"skill_id": "desk/book", "inputs": {}}).to_string();
+    let caller = json!({"id": "shop", "type": "service"});
+    let order = json!({"caller": caller, "skill_id": "desk/book", "inputs": {}}).to_string();
     let answer = send_from(&server, 9, "POST /skills/desk/book/invoke", &[JSON, ("X-API-Key", &key)], &order).await?;
     ensure!((200..300).contains(&answer.status), "X-API-Key got {}", answer.text);
     // And a known caller has an end too.
