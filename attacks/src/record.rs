@@ -11,6 +11,7 @@ use crate::server::copy_folder;
 use crate::{Attack, CommandOutput, Pace, Server, Target, http_client, poll};
 
 mod explain;
+mod forget;
 
 pub(crate) const ATTACKS: &[Attack] = &[
     Attack {
@@ -42,6 +43,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         before: "no command compares the records of server, ledger and device",
         pace: Pace::Quick,
         run: |target| Box::pin(explain::changed_record_of_a_call_is_named_by_explain(target)),
+    },
+    Attack {
+        name: "forgotten_person_is_in_no_file_and_the_chains_hold",
+        before: "no command erases a person",
+        pace: Pace::Quick,
+        run: |target| Box::pin(forget::forgotten_person_is_in_no_file_and_the_chains_hold(target)),
     },
 ];
 

@@ -31,7 +31,7 @@ use nuncio_core::ids::{CallId, ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::entropy::timed_name;
 use nuncio_engine::ports::{Clock, Entropy};
-use nuncio_identity::seal::{Keep, OpenError, Party};
+use nuncio_identity::seal::{Keep, KeepError, OpenError, Party};
 use serde_json::Value;
 use tokio::sync::{Notify, OnceCell, oneshot};
 use tokio::task::JoinHandle;
@@ -284,6 +284,16 @@ impl Peer {
         self.meet(owner).await?;
         let owner = owner.clone();
         Ok(self.with_party(move |party| party.safety_number(&owner)).await??)
+    }
+
+    /// Deletes every record of its own that mentions one of these texts.
+    ///
+    /// # Errors
+    /// They cannot be deleted.
+    pub fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
+        lock(&self.inner.conversations).clear();
+        lock(&self.inner.met).clear();
+        self.inner.keep.forget(texts)
     }
 
     fn now(&self) -> Timestamp {

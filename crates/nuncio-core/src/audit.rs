@@ -8,12 +8,13 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::code::Code;
 use crate::digest::{Digest, canonical};
-use crate::ids::{AgentName, CallId, ScopeId, SessionId, ToolName};
+use crate::ids::{AgentName, CallId, RelationId, ScopeId, SessionId, ToolName};
 use crate::policy::Protocol;
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
 mod happened;
+pub mod redact;
 pub mod references;
 
 pub use happened::{Happened, HappenedRecord};
@@ -160,6 +161,9 @@ pub struct Link {
     pub previous: Digest,
     /// The hash of this one.
     pub hash: Digest,
+    /// The server's signature over the record, where a person was taken out of it: its hash is of the record as it was.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub redaction: Option<String>,
 }
 
 impl Link {
@@ -168,7 +172,7 @@ impl Link {
     pub fn forge(seq: u64, previous: Digest, record: &impl Recorded) -> Self {
         let record = record.text();
         let hash = link_hash(seq, previous, &record);
-        Self { seq, record, previous, hash }
+        Self { seq, record, previous, hash, redaction: None }
     }
 }
 
@@ -231,6 +235,14 @@ pub enum Broken {
         /// The link.
         seq: u64,
     },
+    /// An entry of a ledger that was erased with its person is not what was signed.
+    #[error("entry {seq} of the erased ledger {relation} was changed, or one before it is missing")]
+    Erased {
+        /// The ledger.
+        relation: RelationId,
+        /// The entry.
+        seq: u64,
+    },
     /// A checkpoint's signature does not hold.
     #[error("the checkpoint at record {seq} is not signed by this server's key")]
     Unsigned {
@@ -257,6 +269,25 @@ impl Verifier {
     /// # Errors
     /// It does not follow, or was changed.
     pub fn take(&mut self, link: &Link) -> Result<(), Broken> {
+        self.follows(link)?;
+        if link_hash(link.seq, link.previous, &link.record) != link.hash {
+            return Err(Broken::Altered { seq: link.seq });
+        }
+        self.head = Head { seq: link.seq, hash: link.hash };
+        Ok(())
+    }
+
+    /// Takes the next link, whose record was redacted: its text was checked by its signature.
+    ///
+    /// # Errors
+    /// It does not follow.
+    pub fn take_redacted(&mut self, link: &Link) -> Result<(), Broken> {
+        self.follows(link)?;
+        self.head = Head { seq: link.seq, hash: link.hash };
+        Ok(())
+    }
+
+    fn follows(&self, link: &Link) -> Result<(), Broken> {
         let expected = self.head.seq + 1;
         if link.seq != expected {
             return Err(Broken::Gap { expected, found: link.seq });
@@ -264,10 +295,6 @@ impl Verifier {
         if link.previous != self.head.hash {
             return Err(Broken::Detached { seq: link.seq });
         }
-        if link_hash(link.seq, link.previous, &link.record) != link.hash {
-            return Err(Broken::Altered { seq: link.seq });
-        }
-        self.head = Head { seq: link.seq, hash: link.hash };
         Ok(())
     }
 

@@ -11,12 +11,15 @@ use tokio::sync::watch;
 
 use crate::Engine;
 use crate::error::EngineError;
-use crate::ports::store::{Change, Conflict, StoreError};
+use crate::ports::store::{Change, Conflict, ErasedEntry, StoreError};
 
 mod explain;
+mod forget;
 mod prune;
+mod redaction;
 
 pub use explain::{Evidence, EvidenceState, ExplainedRecord, Explanation};
+pub use forget::ForgottenPerson;
 
 /// How many links are read at a time.
 const PAGE: usize = 1000;
@@ -54,8 +57,7 @@ impl Checkpoint {
 
     fn signed(head: Head, at: Timestamp, pruned: bool, key: &Ed25519KeyPair) -> Self {
         let signature = key.sign(&Self::message(head, at, pruned));
-        let signature = signature.as_ref().iter().map(|byte| format!("{byte:02x}")).collect();
-        Self { seq: head.seq, hash: head.hash, at, pruned, signature }
+        Self { seq: head.seq, hash: head.hash, at, pruned, signature: hex(signature.as_ref()) }
     }
 
     /// Whether that key signed it.
@@ -70,6 +72,10 @@ impl Checkpoint {
         let kind = if pruned { "pruned" } else { "checkpoint" };
         format!("nuncio audit {kind}\n{}\n{}\n{at}\n", head.seq, head.hash).into_bytes()
     }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn unhex(text: &str) -> Option<Vec<u8>> {
@@ -138,7 +144,13 @@ impl Engine {
                 break;
             }
             for link in &links {
-                if let Err(broken) = verifier.take(link) {
+                let taken = match &link.redaction {
+                    Some(redaction) => {
+                        redaction::check_link(link, redaction, public_key).and_then(|()| verifier.take_redacted(link))
+                    }
+                    None => verifier.take(link),
+                };
+                if let Err(broken) = taken {
                     return Ok(Err(broken));
                 }
                 if seen.get(&link.seq).is_some_and(|hash| *hash != link.hash) {
@@ -149,6 +161,10 @@ impl Engine {
         let head = verifier.head();
         if let Some(seen) = seen.into_keys().max().filter(|seen| *seen > head.seq) {
             return Ok(Err(Broken::Cut { found: head.seq, seen }));
+        }
+        let erased = self.store().erased_ledger(None).await?;
+        if let Some(ErasedEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
+            return Ok(Err(Broken::Erased { relation: relation.clone(), seq: *seq }));
         }
         Ok(Ok(AuditProof { head, pruned: start.seq, checkpoints: checkpoints.len() }))
     }

@@ -35,7 +35,7 @@ pub use body::padded_len;
 pub use decided::WaitingKeys;
 pub use error::{MeetError, OpenError, SealError};
 pub use header::{Header, Letter, REKEY, Told, VERSION};
-pub use keep::{Keep, KeepError, MemoryKeep};
+pub use keep::{Keep, KeepError, MemoryKeep, mentioning};
 pub use opening::Opened;
 pub use party::{NewParty, Party};
 pub use sealing::Addressee;

@@ -22,6 +22,7 @@ use serde_json::{Value, json};
 
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
+use crate::devices::Devices;
 use crate::dids::{Dids, Subject};
 use crate::error::StartError;
 use crate::messages::Messages;
@@ -105,6 +106,11 @@ pub enum Order {
         name: PersonName,
         /// Which; all of them when absent.
         device: Option<DeviceId>,
+    },
+    /// Erase a person's data.
+    UserForget {
+        /// Who.
+        name: PersonName,
     },
     /// List the questions that wait.
     ApproveList,
@@ -269,6 +275,8 @@ pub struct Desk {
     /// What people are told of this server.
     people: Option<Host>,
     dids: Dids,
+    /// The keys and sessions that agents have with people's devices.
+    devices: Option<Arc<Devices>>,
     /// The directory, where no server runs in it.
     data: Option<Arc<DataDir>>,
 }
@@ -284,8 +292,14 @@ impl Desk {
             messages: None,
             people: None,
             dids,
+            devices: None,
             data: data.map(Arc::new),
         }
+    }
+
+    pub(crate) fn with_devices(mut self, devices: Arc<Devices>) -> Self {
+        self.devices = Some(devices);
+        self
     }
 
     pub(crate) fn with_people(mut self, people: Host) -> Self {
@@ -379,6 +393,13 @@ impl Desk {
             Order::UserList => users::list(engine).await?,
             Order::UserDevices { name } => users::devices(engine, &name).await?,
             Order::UserRevoke { name, device } => users::revoke(engine, &name, device.as_ref()).await?,
+            Order::UserForget { name } => {
+                let forgotten = engine.forget_person(&name, self.checkpoints.key(), Principal::Operator).await?;
+                if let Some(devices) = &self.devices {
+                    devices.forget_person(&name, &forgotten.devices)?;
+                }
+                json!({"forgotten": forgotten.pseudonym, "redacted": forgotten.redacted})
+            }
             Order::ApproveList => json!({"approvals": engine.pending_approvals().await?}),
             Order::ApproveAllow { id } => {
                 json!({"approval": engine.decide_approval(&id, Answer::Allow, Principal::Operator).await?})

@@ -51,6 +51,10 @@ impl Checkpoints {
         self.key.public_key().as_ref()
     }
 
+    pub(crate) const fn key(&self) -> &Ed25519KeyPair {
+        &self.key
+    }
+
     /// Every checkpoint in the file.
     pub(crate) fn read(&self) -> Result<Vec<Checkpoint>, StartError> {
         self.file.read()

@@ -127,6 +127,28 @@ impl Devices {
         Ok(Arc::new(HttpRelay::by_socket(address, token, Arc::clone(&fetch) as _, fetch as _)))
     }
 
+    /// Deletes what agents keep of a person: keys, sessions, and messages that were not dealt with.
+    ///
+    /// # Errors
+    /// It cannot be deleted.
+    pub(crate) fn forget_person(&self, name: &PersonName, devices: &[DeviceId]) -> Result<(), StartError> {
+        let unusable = |why: KeepError| StartError::new(Code::DataDirUnusable, why.to_string());
+        let mut texts = vec![Recipient::Person(name.clone()).to_string()];
+        texts.extend(devices.iter().map(ToString::to_string));
+        let open = self.agents.read().unwrap_or_else(PoisonError::into_inner).clone();
+        for agent in open.values() {
+            agent.forget(&texts).map_err(unusable)?;
+        }
+        let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|file| file.path());
+        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "db")) {
+            let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| AgentName::parse(name).ok());
+            if name.is_some_and(|name| !open.contains_key(&name)) {
+                Cabinet::open(&path).and_then(|cabinet| cabinet.forget(&texts)).map_err(unusable)?;
+            }
+        }
+        Ok(())
+    }
+
     fn cabinet(&self, name: &AgentName) -> Result<Cabinet, KeepError> {
         std::fs::create_dir_all(&self.folder).map_err(|why| KeepError(why.to_string()))?;
         Cabinet::open(&self.folder.join(format!("{name}.db")))

@@ -167,13 +167,13 @@ pub async fn open_engine(data: &Path, clock: Arc<dyn Clock>) -> Result<admin::De
     let settings = Settings::default();
     let meter = Arc::new(Uncounted);
     let with = Assembly { clock: Arc::clone(&clock), executable: PathBuf::new(), extra_ca: None, dev: false, meter };
-    let Assembled { engine, fetch, .. } = assemble(&data, &settings, &with)?;
+    let Assembled { engine, fetch, devices, .. } = assemble(&data, &settings, &with)?;
     engine.reload_access().await?;
     let dids = Dids::left(data.private_files(), clock)?;
     let keeper = registry::agents::open(&engine, fetch, &settings.registry, LocalDids::Https, None).await?;
     let people = admin::Host { key: person::public(&data.people_key()?), url: None };
     let desk = admin::Desk::new(engine, Checkpoints::open(&data)?, dids, Some(data)).with_people(people);
-    Ok(desk.with_keeper(keeper, None))
+    Ok(desk.with_keeper(keeper, None).with_devices(devices))
 }
 
 struct Assembly {
@@ -368,6 +368,7 @@ impl Server {
         let desk = admin::Desk::new(engine.clone(), checkpoints, dids, None)
             .with_people(admin::Host { key: people.key(), url: Some(people.audience().to_owned()) })
             .with_crawler(crawler.clone())
+            .with_devices(Arc::clone(&devices))
             .with_keeper(keeper.clone(), Some(herald.clone()));
         let options = Options { local: local_dids, ..Options::default() };
         let client = AnpClient::new(Arc::clone(&fetch) as _, Arc::clone(&with.clock), Arc::new(SystemEntropy), options);

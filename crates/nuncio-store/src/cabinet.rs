@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use nuncio_identity::seal::{Change, Keep, KeepError, StorageKey};
+use nuncio_identity::seal::{Change, Keep, KeepError, StorageKey, mentioning};
 use rusqlite::{Connection, OptionalExtension as _, params};
 
 /// The file's `user_version` while its values are stored as they are.
@@ -235,6 +235,13 @@ impl Keep for Cabinet {
             found.push((name, value));
         }
         Ok(found)
+    }
+
+    fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
+        self.save(mentioning(self, texts)?)?;
+        let connection = self.connection()?;
+        connection.execute_batch("VACUUM").map_err(failed)?;
+        checkpoint(&connection)
     }
 }
 

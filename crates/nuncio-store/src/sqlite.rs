@@ -18,6 +18,7 @@ mod directory;
 mod drafts;
 mod executions;
 mod followed;
+mod forget;
 mod grants;
 mod keys;
 mod letters;

@@ -295,6 +295,13 @@ pub(crate) enum User {
         #[command(flatten)]
         data: Data,
     },
+    /// Erase a person's data; the audit record and the ledgers can still be proved
+    Forget {
+        /// Their name
+        name: String,
+        #[command(flatten)]
+        data: Data,
+    },
     /// Take a device of a person away, or all of them
     #[command(
         group = ArgGroup::new("which").args(["device", "all"]).required(true),

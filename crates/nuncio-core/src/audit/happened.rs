@@ -124,4 +124,6 @@ pub enum Happened {
     OperatorOrderDone,
     /// What an operator ordered could not be done.
     OperatorOrderFailed,
+    /// A person's data was erased; `person` is what stands for them from then on.
+    PersonForgotten,
 }

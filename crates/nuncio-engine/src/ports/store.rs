@@ -11,7 +11,7 @@ use nuncio_core::drafting::Draft;
 use nuncio_core::execution::{Execution, Lease, State, Warrant};
 use nuncio_core::grant::{Grant, KeyScopes};
 use nuncio_core::ids::{
-    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, SessionId, SkillId, TaskId,
+    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, RelationId, SessionId, SkillId, TaskId,
 };
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
@@ -27,10 +27,12 @@ use crate::directory::{Entry, EntryId};
 use crate::follow::{Domain, Followed};
 
 pub mod consent;
+mod forgotten;
 mod place;
 pub mod relay;
 
 pub use consent::{Accounts, ConsentChange, Mailboxes, People, Relations};
+pub use forgotten::{ErasedEntry, Forgotten, RedactedLink};
 pub use place::{ExecutionPlace, MessagePlace, Place, StartedCall};
 pub use relay::{RelayChange, Relayed, SealKeys, Webhooks};
 
@@ -178,6 +180,8 @@ pub enum Change {
     FinishCall(String),
     /// A record goes to the end of the audit chain.
     Audit(AuditRecord),
+    /// A person is erased.
+    ForgetPerson(Box<Forgotten>),
     /// At most `limit` of the oldest audit links are deleted, none behind `through`.
     PruneAudit {
         /// The last link that may go.
@@ -532,6 +536,8 @@ pub trait Records {
     async fn audit_head(&self) -> Result<Head, StoreError>;
     /// The number of the last link that this store has put on disk, as it grows; zero before the first.
     fn audit_growth(&self) -> watch::Receiver<u64>;
+    /// The entries of the ledgers of people who were forgotten, of one or of all, in order.
+    async fn erased_ledger(&self, relation: Option<&RelationId>) -> Result<Vec<ErasedEntry>, StoreError>;
     /// The calls that were started and have not ended.
     async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError>;
 }
@@ -612,6 +618,9 @@ pub trait Store:
 
     /// Looks for damage in everything that is kept.
     async fn check(&self) -> Result<StoreCheck, StoreError>;
+
+    /// Writes the store anew, so that nothing that was deleted is left in its files.
+    async fn compact(&self) -> Result<(), StoreError>;
 
     /// How many commits wait for their turn.
     fn queued(&self) -> usize {

@@ -102,7 +102,11 @@ impl Engine {
                 _ => {}
             }
             if let Some(approval) = &record.references.approval {
-                evidence.push(self.approval_evidence(approval).await?);
+                let mut one = self.approval_evidence(approval).await?;
+                if one.state == EvidenceState::Missing && link.redaction.is_some() {
+                    (one.state, one.says) = (EvidenceState::NotKept, "it was erased with the person".to_owned());
+                }
+                evidence.push(one);
             }
             for message in &record.references.messages {
                 evidence.push(self.message_evidence(message).await?);
@@ -170,6 +174,14 @@ impl Engine {
                 }
             }
         }
+        if entries.is_empty() {
+            let erased = self.store().erased_ledger(Some(relation)).await?;
+            let hashes: Vec<_> = erased.iter().map(|entry| entry.hash).collect();
+            // Its signatures are checked with the chain.
+            if let Some(used) = erased.iter().find(|entry| entry.seq == *seq && entry.hash == *hash) {
+                return Ok(evidence(EvidenceState::Holds, *seq, used.entry.clone(), hashes));
+            }
+        }
         let hashes: Vec<_> = entries.iter().map(Entry::hash).collect();
         if let Some((state, changed, says)) = first_change(&entries, &hashes, *seq, *hash) {
             return Ok(evidence(state, changed, says, hashes));
@@ -199,7 +211,8 @@ fn own_evidence(link: &Link, broken: Option<&Broken>) -> Evidence {
         _ => None,
     };
     let state = if says.is_some() { EvidenceState::Changed } else { EvidenceState::Holds };
-    let says = says.unwrap_or_else(|| format!("hash {}", link.hash));
+    let redacted = if link.redaction.is_some() { ", of the record before a person was taken out" } else { "" };
+    let says = says.unwrap_or_else(|| format!("hash {}{redacted}", link.hash));
     Evidence { kept_by: "audit", name: format!("record {}", link.seq), state, says, hashes: Vec::new() }
 }
 

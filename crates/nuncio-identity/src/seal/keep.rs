@@ -4,6 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Mutex;
 
+use super::vault::Change;
+
 /// What a party keeps, durable. One party uses it at a time.
 ///
 /// The first record is the key that seals the party's others, so whoever reads everything here reads everything the
@@ -34,6 +36,26 @@ pub trait Keep: fmt::Debug + Send + Sync {
     /// # Errors
     /// They cannot be read.
     fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError>;
+
+    /// Removes the records whose name or value mentions one of these texts.
+    ///
+    /// # Errors
+    /// Nothing was removed.
+    fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
+        self.save(mentioning(self, texts)?)
+    }
+}
+
+/// The changes that remove the records whose name or value mentions one of these texts.
+///
+/// # Errors
+/// They cannot be read.
+pub fn mentioning(keep: &(impl Keep + ?Sized), texts: &[String]) -> Result<Vec<Change>, KeepError> {
+    let has = |bytes: &[u8], text: &String| bytes.windows(text.len().max(1)).any(|window| window == text.as_bytes());
+    let mentions = |bytes: &[u8]| texts.iter().any(|text| has(bytes, text));
+    let records = keep.all("")?.into_iter();
+    let gone = records.filter(|(name, value)| mentions(name.as_bytes()) || mentions(value));
+    Ok(gone.map(|(name, _)| (name, None)).collect())
 }
 
 /// Why something is not kept or cannot be read again.

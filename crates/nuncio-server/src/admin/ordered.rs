@@ -65,7 +65,9 @@ impl Order {
         let text = |key: &str| order[key].as_str().map(str::to_owned);
         // Orders about people name them; others name what they make.
         let (name, person) = if action.starts_with("user_") { (None, text("name")) } else { (text("name"), None) };
-        let person = person.or_else(|| text("person"));
+        // A person who is forgotten is not named again; the record of the forgetting has the pseudonym.
+        let is_forgetting = matches!(self, Self::UserForget { .. });
+        let person = person.or_else(|| text("person")).filter(|_| !is_forgetting);
         let scopes = order["scopes"].as_array().into_iter().flatten();
         let scopes = scopes.filter_map(|scope| ScopeId::parse(scope.as_str()?).ok()).collect();
         Some(HappenedRecord {

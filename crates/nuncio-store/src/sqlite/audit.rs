@@ -50,14 +50,14 @@ pub(super) fn head(connection: &Connection) -> Result<Head, Problem> {
 
 pub(super) fn links(connection: &Connection, after: u64, limit: usize) -> Result<Vec<Link>, Problem> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
-    let sql = "SELECT seq, previous, hash, record FROM audit_links WHERE seq > ?1 ORDER BY seq LIMIT ?2";
+    let sql = "SELECT seq, previous, hash, record, redaction FROM audit_links WHERE seq > ?1 ORDER BY seq LIMIT ?2";
     all(connection, sql, params![after, to_limit(limit)], read)
 }
 
 /// Found by the text of the record, since a record that was changed may be no JSON any more.
 pub(super) fn links_of(connection: &Connection, call: &CallId, limit: usize) -> Result<Vec<Link>, Problem> {
     let named = format!("\"call\":{}", to_json(call)?);
-    let sql = "SELECT seq, previous, hash, record FROM audit_links WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2";
+    let sql = "SELECT seq, previous, hash, record, redaction FROM audit_links WHERE instr(record, ?1) > 0 ORDER BY seq LIMIT ?2";
     all(connection, sql, params![named, to_limit(limit)], read)
 }
 
@@ -67,5 +67,6 @@ fn read(row: &Row<'_>) -> Result<Link, Problem> {
         previous: rows::digest(row, 1)?,
         hash: rows::digest(row, 2)?,
         record: row.get(3)?,
+        redaction: row.get(4)?,
     })
 }

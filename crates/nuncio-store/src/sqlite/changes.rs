@@ -5,8 +5,8 @@ use rusqlite::Connection;
 
 use super::problem::Problem;
 use super::{
-    approvals, audit, callbacks, calls, consent, directory, drafts, executions, followed, grants, keys, letters,
-    messages, relay, remembered, sessions, tasks, turns,
+    approvals, audit, callbacks, calls, consent, directory, drafts, executions, followed, forget, grants, keys,
+    letters, messages, relay, remembered, sessions, tasks, turns,
 };
 
 /// Makes one change, inside the transaction that is open.
@@ -29,6 +29,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::StartCall { key, record, place } => calls::start(connection, key, record, place.as_ref()),
         Change::FinishCall(key) => calls::finish(connection, key),
         Change::Audit(record) => audit::append(connection, tip, record),
+        Change::ForgetPerson(forgotten) => forget::person(connection, forgotten),
         Change::PruneAudit { through, limit } => audit::prune(connection, *through, *limit),
         Change::PruneSessions { ids, before } => sessions::prune(connection, ids, *before),
         Change::CreateKey(key) => keys::create(connection, key),

@@ -24,6 +24,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0014_unstarted.sql"),
     include_str!("migrations/0015_bundles_by_owner.sql"),
     include_str!("migrations/0016_stored_bytes.sql"),
+    include_str!("migrations/0017_redactions.sql"),
 ];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.

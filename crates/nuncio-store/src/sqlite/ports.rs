@@ -7,7 +7,7 @@ use nuncio_core::digest::Digest;
 use nuncio_core::drafting::Draft;
 use nuncio_core::execution::{Execution, Lease, Warrant};
 use nuncio_core::grant::Grant;
-use nuncio_core::ids::{AgentName, ApprovalId, CallId, DraftId, ExecutionId, SessionId, SkillId, TaskId};
+use nuncio_core::ids::{AgentName, ApprovalId, CallId, DraftId, ExecutionId, RelationId, SessionId, SkillId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
 use nuncio_core::task::Task;
@@ -17,14 +17,14 @@ use nuncio_engine::directory::Entry;
 use nuncio_engine::follow::{Domain, Followed};
 use nuncio_engine::ports::peers::{Letter, Link as PersonLink, OwedAnswer, Peers};
 use nuncio_engine::ports::store::{
-    Access, ApiKey, Callback, Change, Conversations, Executions, Following, Listings, Records, Remembered,
+    Access, ApiKey, Callback, Change, Conversations, ErasedEntry, Executions, Following, Listings, Records, Remembered,
     SessionCursor, StartedCall, Store, StoreCheck, StoreError, StoredMessage,
 };
 use tokio::sync::watch;
 
 use super::{
-    SqliteStore, approvals, audit, callbacks, calls, check, directory, drafts, executions, followed, grants, keys,
-    letters, messages, remembered, sessions, tasks, turns,
+    SqliteStore, approvals, audit, callbacks, calls, check, directory, drafts, executions, followed, forget, grants,
+    keys, letters, messages, remembered, sessions, tasks, turns,
 };
 
 /// How many messages are read where they are asked for: most conversations, most of the time.
@@ -113,6 +113,11 @@ impl Records for SqliteStore {
 
     fn audit_growth(&self) -> watch::Receiver<u64> {
         self.writer.audit_growth()
+    }
+
+    async fn erased_ledger(&self, relation: Option<&RelationId>) -> Result<Vec<ErasedEntry>, StoreError> {
+        let relation = relation.cloned();
+        self.readers.list(move |connection| forget::erased(connection, relation.as_ref())).await
     }
 
     async fn started_calls(&self) -> Result<Vec<StartedCall>, StoreError> {
@@ -227,6 +232,10 @@ impl Store for SqliteStore {
         let path = self.path.clone();
         let checked = tokio::task::spawn_blocking(move || check::full(&path)).await;
         checked.map_err(|error| StoreError::Unavailable(format!("the check was given up: {error}")))?
+    }
+
+    async fn compact(&self) -> Result<(), StoreError> {
+        self.writer.compact().await
     }
 
     fn queued(&self) -> usize {

@@ -25,11 +25,16 @@ const GROUP: usize = 256;
 /// How many may queue before callers have to wait in line.
 const QUEUE: usize = 4 * GROUP;
 
+/// How often the log is tried to be emptied; each time waits for readers to finish.
+const TRUNCATIONS: usize = 5;
+
 type Outcome = Result<(), StoreError>;
 
 /// What one caller wants done, all or none.
 struct Unit {
     changes: Vec<Change>,
+    /// Whether the file is to be written anew after that.
+    compacts: bool,
     answer: oneshot::Sender<Outcome>,
 }
 
@@ -63,10 +68,19 @@ impl Writer {
     /// Makes the changes, all or none; on disk when it returns. Once queued they are made even if
     /// the caller no longer waits.
     pub(super) async fn commit(&self, changes: Vec<Change>) -> Outcome {
+        self.queue(changes, false).await
+    }
+
+    /// Writes the file anew, so that nothing that was deleted is left in it or in its log.
+    pub(super) async fn compact(&self) -> Outcome {
+        self.queue(Vec::new(), true).await
+    }
+
+    async fn queue(&self, changes: Vec<Change>, compacts: bool) -> Outcome {
         let stopped = || StoreError::Unavailable("its writer has stopped; restart the server".to_owned());
         let (answer, outcome) = oneshot::channel();
         let queue = self.queue.as_ref().ok_or_else(stopped)?;
-        queue.send(Unit { changes, answer }).await.map_err(|_| stopped())?;
+        queue.send(Unit { changes, compacts, answer }).await.map_err(|_| stopped())?;
         outcome.await.map_err(|_| stopped())?
     }
 
@@ -106,6 +120,7 @@ fn run(
 ) {
     let mut units = Vec::with_capacity(GROUP);
     while queue.blocking_recv_many(&mut units, GROUP) > 0 {
+        let compacts: Vec<_> = units.extract_if(.., |unit| unit.compacts).collect();
         let (group, answers): (Vec<_>, Vec<_>) = units.drain(..).map(|unit| (unit.changes, unit.answer)).unzip();
         let began = Instant::now();
         let outcomes = commit_group(connection, &group);
@@ -119,7 +134,26 @@ fn run(
             // Whoever no longer waits is not told.
             let _ = answer.send(outcome);
         }
+        for unit in compacts {
+            let _ = unit.answer.send(compact(connection).map_err(StoreError::from));
+        }
     }
+}
+
+/// `VACUUM` copies what is there into the log, and the log over the file, which becomes as long as it needs to be.
+fn compact(connection: &Connection) -> Result<(), Problem> {
+    // The copy may be larger than the memory.
+    connection.pragma_update(None, "temp_store", "file")?;
+    let written = connection.execute_batch("VACUUM");
+    connection.pragma_update(None, "temp_store", "memory")?;
+    written?;
+    for _ in 0..TRUNCATIONS {
+        let busy: i64 = connection.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |row| row.get(0))?;
+        if busy == 0 {
+            return Ok(());
+        }
+    }
+    Err(Problem::Unwritable("its log is being read all the time and could not be emptied; try again".to_owned()))
 }
 
 /// One transaction for all of them; an outcome for each.

@@ -28,6 +28,17 @@ pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, devices);
         }
+        User::Forget { name, data } => {
+            let order = Order::UserForget { name: parsed(PersonName::parse(&name))? };
+            let answer = carry_out(&data.path, order).await?;
+            show(json, &answer, |answer| {
+                println!(
+                    "Erased. {} records and ledger entries that named them now say {}.",
+                    answer["redacted"],
+                    cell(&answer["forgotten"])
+                );
+            });
+        }
         User::Revoke { name, device, all: _, data } => {
             let name = parsed(PersonName::parse(&name))?;
             let device = device.map(|id| parsed(DeviceId::parse(&id))).transpose()?;

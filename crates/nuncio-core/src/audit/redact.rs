@@ -1,0 +1,75 @@
+//! Taking a person out of a record: every mention becomes a pseudonym, and the rest stays as it was.
+
+use serde_json::Value;
+
+use crate::ids::PersonName;
+use crate::principal::Principal;
+
+/// Under these names a text that equals the person's name, or a name of their keys, means the person.
+const NAMED: [&str; 4] = ["person", "subject", "device", "user"];
+
+/// Who is replaced, and by what.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Redaction {
+    /// The person.
+    pub name: PersonName,
+    /// What stands for them from now on.
+    pub pseudonym: PersonName,
+    /// All principals that are this person, such as linked DIDs. Their keys are named by random ids and stay.
+    pub principals: Vec<Principal>,
+    /// What their keys were called: a record of their creation says it.
+    pub key_names: Vec<String>,
+}
+
+impl Redaction {
+    /// The record without the person; none if it does not mention them.
+    #[must_use]
+    pub fn of_text(&self, record: &str) -> Option<String> {
+        let mut value: Value = serde_json::from_str(record).ok()?;
+        self.replace(&mut value, "").then(|| value.to_string())
+    }
+
+    fn replace(&self, value: &mut Value, key: &str) -> bool {
+        match value {
+            Value::String(text) => {
+                let is_name = *text == self.name.as_str() || self.key_names.contains(text);
+                let by = if NAMED.contains(&key) && is_name {
+                    self.pseudonym.to_string()
+                } else if self.principals.iter().any(|principal| *text == principal.to_string()) {
+                    Principal::Person(self.pseudonym.clone()).to_string()
+                } else {
+                    return false;
+                };
+                *text = by;
+                true
+            }
+            // Not lazy: every item is looked at.
+            Value::Array(items) => items.iter_mut().fold(false, |any, item| self.replace(item, key) | any),
+            Value::Object(fields) => fields.iter_mut().fold(false, |any, (key, field)| self.replace(field, key) | any),
+            Value::Null | Value::Bool(_) | Value::Number(_) => false,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mention_is_replaced_and_nothing_else() {
+        let name = |text| PersonName::parse(text).unwrap();
+        let redaction = Redaction {
+            name: name("ada"),
+            pseudonym: name("forgotten-1"),
+            principals: vec![Principal::Person(name("ada")), Principal::Did("did:wba:x:ada".to_owned())],
+            key_names: vec!["ada's phone".to_owned()],
+        };
+        assert_eq!(redaction.of_text(r#"{"subject":"ada's phone"}"#).unwrap(), r#"{"subject":"forgotten-1"}"#);
+        let record =
+            r#"{"agent":"ada","by":["person:ada","policy"],"caller":"did:wba:x:ada","person":"ada","tool":"ada"}"#;
+        let without = r#"{"agent":"ada","by":["person:forgotten-1","policy"],"caller":"person:forgotten-1","person":"forgotten-1","tool":"ada"}"#;
+        assert_eq!(redaction.of_text(record).unwrap(), without);
+        assert_eq!(redaction.of_text(r#"{"caller":"person:adam","person":"bob"}"#), None);
+        assert_eq!(redaction.of_text("no JSON"), None);
+    }
+}

@@ -1,0 +1,142 @@
+//! Forgetting a person: their data goes, and what the chains say of them is said of a pseudonym.
+
+use nuncio_core::Code;
+use nuncio_core::audit::redact::Redaction;
+use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::ids::{DeviceId, PersonName};
+use nuncio_core::ledger::Entry;
+use nuncio_core::principal::Principal;
+use ring::signature::Ed25519KeyPair;
+use serde_json::json;
+
+use super::{PAGE, redaction};
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::entropy::random_name;
+use crate::ports::store::{Change, ConsentChange, ErasedEntry, Forgotten, RedactedLink};
+
+/// What was done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ForgottenPerson {
+    /// What stands for the person in the records from now on.
+    pub pseudonym: PersonName,
+    /// The number of audit records and ledger entries that named the person.
+    pub redacted: u64,
+    /// Their devices.
+    pub devices: Vec<DeviceId>,
+}
+
+impl Engine {
+    /// Erases a person's data from the store. The audit chain and the ledgers still hold: records that named the person
+    /// keep their hashes, and `key` signs what is left of them.
+    ///
+    /// # Errors
+    /// Nothing here is about that person, or the store cannot be written.
+    pub async fn forget_person(
+        &self,
+        name: &PersonName,
+        key: &Ed25519KeyPair,
+        by: Principal,
+    ) -> Result<ForgottenPerson, EngineError> {
+        let pseudonym = PersonName::parse(&random_name(self.entropy(), "forgotten-"))?;
+        let mut principals = vec![Principal::Person(name.clone())];
+        let mut keys = self.store().keys().await?;
+        keys.retain(|key| key.person.as_ref() == Some(name));
+        principals.extend(keys.iter().map(|key| Principal::Key(key.id.clone())));
+        let key_names = keys.into_iter().filter_map(|key| key.name).collect();
+        let links = self.store().links().await?.into_iter().filter(|link| link.person == *name);
+        principals.extend(links.map(|link| link.principal));
+        let is_known = self.store().person(name).await?.is_some() || principals.len() > 1;
+        // Keys are named by random ids, which say nothing once their rows do not.
+        let named = principals.iter().filter(|principal| !matches!(principal, Principal::Key(_))).cloned().collect();
+        let replaced = Redaction { name: name.clone(), pseudonym: pseudonym.clone(), principals: named, key_names };
+        let devices = self.store().devices(name).await?.into_iter().map(|device| device.id).collect();
+
+        let ledger = self.erased_entries(&replaced, key).await?;
+        let mut redacted = ledger.len() as u64;
+        let mut links = self.redacted_links(&replaced, key).await?;
+        if !is_known && links.is_empty() {
+            let message = format!("nothing here is about a person {name}; `nuncio user list` shows who has an account");
+            return Err(EngineError::new(Code::PersonNotFound, message));
+        }
+        let mut ledger = Some(ledger);
+        loop {
+            redacted += links.len() as u64;
+            // Sessions, executions and grants of their keys go too.
+            let redaction = Redaction { principals: principals.clone(), ..replaced.clone() };
+            let ledger = ledger.take().unwrap_or_default();
+            let forgotten = Forgotten { redaction, at: self.now(), links, ledger };
+            self.store().commit(vec![Change::ForgetPerson(Box::new(forgotten))]).await?;
+            self.access_changed().await?;
+            // A call that was running may have been recorded meanwhile.
+            links = self.redacted_links(&replaced, key).await?;
+            if links.is_empty() {
+                break;
+            }
+        }
+        let record = HappenedRecord {
+            person: Some(pseudonym.clone()),
+            count: Some(redacted),
+            ..HappenedRecord::new(Happened::PersonForgotten, by, self.now())
+        };
+        self.store().commit(vec![ConsentChange::Record(record).into()]).await?;
+        self.store().compact().await?;
+        Ok(ForgottenPerson { pseudonym, redacted, devices })
+    }
+
+    /// The audit records that name the person, without them.
+    async fn redacted_links(
+        &self,
+        replaced: &Redaction,
+        key: &Ed25519KeyPair,
+    ) -> Result<Vec<RedactedLink>, EngineError> {
+        let (mut redacted, mut seen) = (Vec::new(), 0);
+        loop {
+            let links = self.store().audit_links(seen, PAGE).await?;
+            let Some(last) = links.last() else { return Ok(redacted) };
+            seen = last.seq;
+            redacted.extend(links.iter().filter_map(|link| {
+                let record = replaced.of_text(&link.record)?;
+                let signature = redaction::sign_link(link.seq, link.hash, &record, key);
+                Some(RedactedLink { seq: link.seq, record, signature })
+            }));
+        }
+    }
+
+    /// The entries of the person's ledgers, without the person and without their signatures, which cover the name.
+    async fn erased_entries(
+        &self,
+        replaced: &Redaction,
+        key: &Ed25519KeyPair,
+    ) -> Result<Vec<ErasedEntry>, EngineError> {
+        let mut erased = Vec::new();
+        let mut last = None;
+        loop {
+            let relations = self.store().relations_of(&replaced.name, last.as_ref(), PAGE).await?;
+            let Some(newest) = relations.last() else { return Ok(erased) };
+            last = Some(newest.id.clone());
+            for relation in &relations {
+                let mut seen = 0;
+                loop {
+                    let entries = self.store().ledger(&relation.id, seen, PAGE).await?;
+                    let Some(newest) = entries.last() else { break };
+                    seen = newest.seq;
+                    erased.extend(entries.iter().map(|entry| erase(entry, replaced, key)));
+                }
+            }
+        }
+    }
+}
+
+fn erase(entry: &Entry, replaced: &Redaction, key: &Ed25519KeyPair) -> ErasedEntry {
+    let text = json!(Entry { signature: None, ..entry.clone() }).to_string();
+    let erased = ErasedEntry {
+        relation: entry.relation_id.clone(),
+        seq: entry.seq,
+        previous: entry.prev_hash,
+        hash: entry.hash(),
+        entry: replaced.of_text(&text).unwrap_or(text),
+        signature: String::new(),
+    };
+    redaction::sign_entry(erased, key)
+}

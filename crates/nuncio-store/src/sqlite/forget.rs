@@ -1,0 +1,146 @@
+//! Erasing a person: their rows go, and where others' rows mention them a pseudonym stands.
+
+use nuncio_core::audit::redact::Redaction;
+use nuncio_core::ids::RelationId;
+use nuncio_engine::ports::store::{ErasedEntry, Forgotten};
+use rusqlite::{Connection, Row, params};
+
+use super::problem::Problem;
+use super::rows::{self, all, execute, to_integer};
+
+/// Rows that belong to one principal, `?1`.
+const OF_PRINCIPAL: &[&str] = &[
+    "DELETE FROM sessions WHERE owner = ?1",
+    "DELETE FROM executions WHERE json_extract(content, '$.caller') = ?1",
+    "DELETE FROM tasks WHERE json_extract(content, '$.asked_by') = ?1",
+    "DELETE FROM approvals WHERE json_extract(content, '$.question.caller') = ?1",
+    "DELETE FROM grants WHERE json_extract(content, '$.principal') = ?1",
+    "DELETE FROM protocol_drafts WHERE counterpart = ?1",
+    "DELETE FROM letters WHERE recipient = ?1",
+];
+
+/// Rows that belong to the person of the name `?1`, in the order that the foreign keys need. Keys stay, revoked and
+/// without a name: a server whose last key is gone must not open again.
+const OF_PERSON: &[&str] = &[
+    "DELETE FROM executions WHERE json_extract(content, '$.person') = ?1",
+    "DELETE FROM approvals WHERE json_extract(content, '$.asked_of.device') = ?1",
+    "UPDATE api_keys SET person = NULL, name = NULL WHERE person = ?1",
+    "DELETE FROM links WHERE person = ?1",
+    "DELETE FROM ledger WHERE relation IN (SELECT id FROM relations WHERE person = ?1)",
+    "DELETE FROM relations WHERE person = ?1",
+    "DELETE FROM invites WHERE person = ?1",
+    "DELETE FROM devices WHERE person = ?1",
+    "DELETE FROM people WHERE name = ?1",
+    "DELETE FROM key_backups WHERE person = ?1",
+];
+
+/// Rows that belong to the recipient `?1`. Of a conversation of two nothing stays; in a group the numbers of the
+/// messages stay.
+const OF_RECIPIENT: &[&str] = &[
+    "DELETE FROM mail WHERE recipient = ?1",
+    "DELETE FROM mail_read WHERE recipient = ?1",
+    "DELETE FROM mailboxes WHERE recipient = ?1",
+    "DELETE FROM key_bundles WHERE owner = ?1",
+    "DELETE FROM relay_messages WHERE conversation IN (SELECT number FROM relay_conversations WHERE pair IS NOT NULL
+        AND id IN (SELECT conversation FROM relay_members WHERE member = ?1))",
+    "UPDATE relay_messages SET envelope = X'', device = NULL WHERE sender = ?1",
+];
+
+/// Texts in which others' rows may mention the person, as JSON.
+const MENTIONS: &[(&str, &str)] = &[
+    ("mail", "happening"),
+    ("relay_conversations", "content"),
+    ("accounts", "content"),
+    ("manifests", "content"),
+    ("lineages", "content"),
+    ("delivery_log", "content"),
+    ("approvals", "content"),
+    ("tasks", "content"),
+    ("grants", "content"),
+    ("executions", "content"),
+];
+
+/// Columns that name who did something.
+const NAMES: &[(&str, &str)] =
+    &[("directory", "registrant"), ("followed", "followed_by"), ("relay_messages", "sender")];
+
+pub(super) fn person(connection: &Connection, forgotten: &Forgotten) -> Result<(), Problem> {
+    let Forgotten { redaction, at, links, ledger } = forgotten;
+    let Redaction { name, pseudonym, principals, .. } = redaction;
+    let (me, instead) = (format!("person:{name}"), format!("person:{pseudonym}"));
+    for link in links {
+        let sql = "UPDATE audit_links SET record = ?2, redaction = ?3 WHERE seq = ?1";
+        execute(connection, sql, params![to_integer(link.seq)?, link.record, link.signature])?;
+    }
+    ledger.iter().try_for_each(|entry| erase(connection, entry))?;
+    let revoke = "UPDATE api_keys SET revoked_at = ?2 WHERE person = ?1 AND revoked_at IS NULL";
+    execute(connection, revoke, params![name.as_str(), at.as_millis()])?;
+    for principal in principals {
+        OF_PRINCIPAL.iter().try_for_each(|sql| execute(connection, sql, [principal.to_string()]).map(drop))?;
+    }
+    OF_PERSON.iter().try_for_each(|sql| execute(connection, sql, [name.as_str()]).map(drop))?;
+    OF_RECIPIENT.iter().try_for_each(|sql| execute(connection, sql, [&me]).map(drop))?;
+    let pairs = "SELECT id FROM relay_conversations WHERE pair IS NOT NULL
+                 AND id IN (SELECT conversation FROM relay_members WHERE member = ?1)";
+    let of_two: Vec<String> = all(connection, pairs, [&me], |row| Ok(row.get(0)?))?;
+    for id in of_two {
+        execute(connection, "DELETE FROM relay_members WHERE conversation = ?1", [&id])?;
+        execute(connection, "DELETE FROM relay_conversations WHERE id = ?1", [&id])?;
+    }
+    execute(connection, "DELETE FROM relay_members WHERE member = ?1", [&me])?;
+    // An agent that they owned goes on without a token, so that nobody acts for it.
+    let orphan =
+        "UPDATE accounts SET owner = ?2, token = NULL, content = json_remove(content, '$.token') WHERE owner = ?1";
+    execute(connection, orphan, [&me, &instead])?;
+    for principal in principals {
+        execute(connection, "DELETE FROM stored_bytes WHERE owner = ?1", [principal.to_string()])?;
+    }
+    for (table, column) in NAMES {
+        for principal in principals {
+            let sql = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
+            execute(connection, &sql, [&principal.to_string(), &instead])?;
+        }
+    }
+    MENTIONS.iter().try_for_each(|(table, column)| replace_mentions(connection, redaction, table, column))
+}
+
+fn replace_mentions(connection: &Connection, redaction: &Redaction, table: &str, column: &str) -> Result<(), Problem> {
+    let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE instr({column}, ?1) > 0");
+    let texts: Vec<String> = all(connection, &sql, [redaction.name.as_str()], |row| Ok(row.get(0)?))?;
+    let sql = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
+    for text in texts {
+        if let Some(without) = redaction.of_text(&text) {
+            execute(connection, &sql, [&text, &without])?;
+        }
+    }
+    Ok(())
+}
+
+fn erase(connection: &Connection, entry: &ErasedEntry) -> Result<(), Problem> {
+    let ErasedEntry { relation, seq, previous, hash, entry, signature } = entry;
+    execute(
+        connection,
+        "INSERT INTO erased_ledger (relation, seq, previous, hash, redaction, entry) VALUES (?1, ?2, ?3, ?4, ?5, ?6)
+         ON CONFLICT (relation, seq) DO NOTHING",
+        params![relation.as_str(), to_integer(*seq)?, previous.to_string(), hash.to_string(), signature, entry],
+    )?;
+    Ok(())
+}
+
+/// The erased entries of one ledger, or of all.
+pub(super) fn erased(connection: &Connection, relation: Option<&RelationId>) -> Result<Vec<ErasedEntry>, Problem> {
+    let sql = "SELECT relation, seq, previous, hash, entry, redaction FROM erased_ledger
+               WHERE ?1 IS NULL OR relation = ?1 ORDER BY relation, seq";
+    all(connection, sql, [relation.map(RelationId::as_str)], read)
+}
+
+fn read(row: &Row<'_>) -> Result<ErasedEntry, Problem> {
+    Ok(ErasedEntry {
+        relation: rows::parsed(row, 0, |text| RelationId::parse(text).ok())?,
+        seq: rows::number(row, 1)?,
+        previous: rows::digest(row, 2)?,
+        hash: rows::digest(row, 3)?,
+        entry: row.get(4)?,
+        signature: row.get(5)?,
+    })
+}
