@@ -180,7 +180,7 @@ fn paths_are_json_pointers() {
 #[test]
 fn a_flood_of_faults_is_bounded() {
     let mut text = String::from(r#"{"protocol":{"version":"1.0.0"},"provider":{"name":"n"},"skills":[{}"#);
-    while text.len() < Kind::SkillIndex.max_bytes() - 100 {
+    while text.len() < 300_000 {
         text.push_str(",{}");
     }
     text.push_str("]}");

@@ -28,7 +28,7 @@ esac"#;
 fn thinking() -> String {
     let brain = BRAIN.replace('\n', " \n");
     let head = format!(
-        "[agent]\nname = \"{DESK}\"\nversion = \"1.0.0\"\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{brain}''']\n"
+        "[agent]\nname = \"{DESK}\"\nversion = \"1.0.0\"\n[allow]\nwrite = [\".\"]\n[brain]\nkind = \"process\"\ncommand = [\"sh\", \"-c\", '''{brain}''']\n"
     );
     head + &tool("echo", "cat", "")
 }

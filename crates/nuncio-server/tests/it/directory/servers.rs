@@ -24,7 +24,7 @@ fn agent(name: &str, about: &str, tags: &str) -> String {
 }
 
 fn hidden(name: &str) -> String {
-    agent(name, "Nobody must know.", "\"secret.thing\"").replace("[brain]", "anp = { listed = false }\n[brain]")
+    agent(name, "Nobody must know.", "\"secret.thing\"").replace("[allow]", "anp = { listed = false }\n[allow]")
 }
 
 /// A server whose agents register with a directory.
