@@ -49,10 +49,10 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |target| Box::pin(start_on_a_full_disk_waits_and_says_so(target)),
     },
     Attack {
-        name: "full_disk_is_told_by_the_readiness_probe",
+        name: "full_disk_fails_the_readiness_probe",
         before: "/readyz 200 while every commit fails",
         pace: Pace::Slow,
-        run: |target| Box::pin(full_disk_is_told_by_the_readiness_probe(target)),
+        run: |target| Box::pin(full_disk_fails_the_readiness_probe(target)),
     },
     Attack {
         name: "executions_fail_only_after_three_starts",
@@ -283,7 +283,7 @@ async fn ready(server: &Server) -> anyhow::Result<u16> {
     Ok(http_client().get(format!("{}/readyz", server.url())).send().await?.status().as_u16())
 }
 
-async fn full_disk_is_told_by_the_readiness_probe(target: Target) -> anyhow::Result<String> {
+async fn full_disk_fails_the_readiness_probe(target: Target) -> anyhow::Result<String> {
     let mut server = target.server().prepare()?;
     let data = server.data();
     let Some(disk) = SmallDisk::mount(&data) else { return Ok("skipped: mounting a small disk needs root".to_owned()) };

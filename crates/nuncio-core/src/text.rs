@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn printable_replaces_what_hides_or_turns_text() {
+    fn printable_replaces_hidden_and_direction_changing_characters() {
         let text = "a\u{9b}b\u{202e}c\u{2028}d\u{200b}e\r\n\tü 你好".to_owned();
         assert_eq!(printable(text), "a\u{fffd}b\u{fffd}c\u{fffd}d\u{fffd}e\r\n\tü 你好");
     }

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_given_back() {
+    fn dropped_bytes_return_to_the_budget() {
         let budget = BodyBudget::new(1600);
         for account in [Account::Identified, Account::Unidentified(None), address(1)] {
             let mut held = budget.open(account);

@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lifts_the_confinement_is_noted() {
+    fn keys_that_lift_the_confinement_are_noted() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("agent.toml");
         std::fs::write(&file, "").unwrap();

@@ -101,7 +101,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn public_documents_are_told_from_what_acts() {
+    fn public_documents_are_distinguished_from_acting_requests() {
         let is_public = |method: Method, path: &str| Area::of(path).is_public_document(&method, path);
         for path in [
             "/aap/meta",

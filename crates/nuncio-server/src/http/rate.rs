@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_back_can_be_taken_again() {
+    fn returned_allowance_can_be_taken_again() {
         let (rate, now) = (Rate::per_minute(1), Timestamp::from_millis(0));
         let mut allowances = Allowances::default();
         assert!(allowances.take(rate, &(), now).is_ok());

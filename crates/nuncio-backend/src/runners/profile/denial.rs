@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn path_is_found_in_what_programs_say() {
+    fn refused_path_is_found_in_the_output_of_programs() {
         for text in [
             "cat: /srv/notes/a.txt: Permission denied",
             "Error: EACCES: permission denied, open '/srv/notes/a.txt'",

@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn entry_with_new_hashes_is_named_by_what_the_audit_record_says() {
+    fn rehashed_entry_that_contradicts_the_audit_record_is_named() {
         assert_eq!(states(&chain("ok"), Some("denied")), named("entry 1", "changed"));
         assert_eq!(states(&chain("denied"), None), named("entry 1", "changed"));
         let mut other = entry("ok", Digest::ZERO, 1);
