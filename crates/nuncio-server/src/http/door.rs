@@ -89,7 +89,7 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, Engi
     }
     match sender(request.headers(), host) {
         Sender::OwnPage | Sender::NoBrowser => Ok(None),
-        // A page that only reads is told apart by the browser, which keeps the answer from it.
+        // A link to a page or a public document runs nothing.
         Sender::OtherSite if is_navigation(request) => Ok(None),
         Sender::OtherSite => Err(cross_origin()),
     }
