@@ -18,7 +18,8 @@ struct Cli {
 #[tokio::main]
 async fn main() -> ExitCode {
     let cli = Cli::parse();
-    let target = Target::new(cli.binary);
+    // Servers start in folders of their own, where a relative path leads nowhere.
+    let target = Target::new(cli.binary.canonicalize().unwrap_or(cli.binary));
     let is_chosen = |name: &str| cli.names.is_empty() || cli.names.iter().any(|part| name.contains(part.as_str()));
     let (mut held, mut broke) = (0, 0);
     println!("| attack | before | now |\n|---|---|---|");
