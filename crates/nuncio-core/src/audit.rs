@@ -280,7 +280,7 @@ impl Verifier {
     /// Takes the next link, whose record was redacted: its text was checked by its signature.
     ///
     /// # Errors
-    /// It does not follow.
+    /// Its number or its previous hash does not follow from the last link.
     pub fn take_redacted(&mut self, link: &Link) -> Result<(), Broken> {
         self.follows(link)?;
         self.head = Head { seq: link.seq, hash: link.hash };

@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn unknown_callers_may_send_less() {
+    fn body_limit_is_lower_for_unidentified_callers() {
         let with = |identity: Option<Identity>, credential| {
             let mut extensions = Extensions::new();
             identity.map(|identity| extensions.insert(identity));

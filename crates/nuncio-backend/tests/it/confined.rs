@@ -169,7 +169,7 @@ async fn other_processes_are_out_of_reach() {
 }
 
 #[tokio::test]
-async fn limits_and_privileges_are_given_up() {
+async fn confined_program_has_limits_and_no_privileges() {
     let workshop = Workshop::new();
     // The limits are set from outside, once the program runs; the core limit comes first.
     let wait = "until [ \"$(ulimit -Hn)\" -le 16384 ]; do sleep 0.05; done";

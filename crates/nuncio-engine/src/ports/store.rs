@@ -9,9 +9,9 @@ use nuncio_core::audit::{AuditRecord, Head, Link};
 use nuncio_core::digest::Digest;
 use nuncio_core::drafting::Draft;
 use nuncio_core::execution::{Execution, Lease, State, Warrant};
-use nuncio_core::grant::{Grant, KeyScopes};
+use nuncio_core::grant::Grant;
 use nuncio_core::ids::{
-    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, PersonName, RelationId, SessionId, SkillId, TaskId,
+    AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, RelationId, SessionId, SkillId, TaskId,
 };
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
@@ -28,11 +28,13 @@ use crate::follow::{Domain, Followed};
 
 pub mod consent;
 mod forgotten;
+mod keys;
 mod place;
 pub mod relay;
 
 pub use consent::{Accounts, ConsentChange, Mailboxes, People, Relations};
 pub use forgotten::{ErasedEntry, Forgotten, RedactedLink};
+pub use keys::{ApiKey, KeyKind, KeyRole};
 pub use place::{ExecutionPlace, MessagePlace, Place, StartedCall};
 pub use relay::{RelayChange, Relayed, SealKeys, Webhooks};
 
@@ -415,66 +417,6 @@ pub struct StoredMessage {
     pub turn: u64,
     /// The message.
     pub message: Message,
-}
-
-/// An API key, without the key.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct ApiKey {
-    /// Its public id.
-    pub id: KeyId,
-    /// How it is used.
-    #[serde(flatten)]
-    pub kind: KeyKind,
-    /// What its owner calls it.
-    pub name: Option<String>,
-    /// The digest by which it is recognised.
-    #[serde(skip_serializing)]
-    pub digest: Digest,
-    /// What it may do.
-    pub scopes: KeyScopes,
-    /// Whom it was made for.
-    pub role: KeyRole,
-    /// The person it belongs to.
-    pub person: Option<PersonName>,
-    /// Since when.
-    pub created_at: Timestamp,
-    /// Until when, if it was taken back.
-    pub revoked_at: Option<Timestamp>,
-}
-
-/// Whom a key was made for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KeyRole {
-    /// An app.
-    App,
-    /// An app, by a version that let every key read the metrics.
-    AppWithMetrics,
-    /// An operator: the metrics and the operators' routes.
-    Operator,
-}
-
-/// How a key is used. One kind is never taken for the other.
-#[derive(Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(tag = "kind", rename_all = "snake_case")]
-pub enum KeyKind {
-    /// It is sent with each request.
-    Bearer,
-    /// It signs requests and is never sent.
-    Signing {
-        /// The secret, sealed for this key by the vault.
-        #[serde(skip_serializing, default)]
-        sealed: String,
-    },
-}
-
-impl fmt::Debug for KeyKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Bearer => "Bearer",
-            Self::Signing { .. } => "Signing",
-        })
-    }
 }
 
 /// A place in the list of a principal's sessions, newest first.

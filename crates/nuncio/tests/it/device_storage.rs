@@ -158,7 +158,7 @@ fn keyring(folder: &Path) -> (Vec<Ends>, String) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keyring_is_used_where_there_is_one() {
+async fn storage_key_is_in_the_system_keyring_if_there_is_one() {
     let laptop = Laptop::new();
     let folder = tempfile::tempdir().unwrap();
     let (_processes, address) = keyring(folder.path());

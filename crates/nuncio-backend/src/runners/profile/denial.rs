@@ -80,7 +80,7 @@ mod tests {
     }
 
     #[test]
-    fn refused_change_names_the_other_key() {
+    fn refused_write_names_the_key_allow_write() {
         let reach = Reach { read: vec!["/srv".into()], ..Reach::default() };
         let said = find("touch: cannot touch '/srv/new': Permission denied", &reach).unwrap();
         assert!(said.contains("may not change /srv/new") && said.contains("allow.write"), "{said}");
