@@ -5,7 +5,6 @@
 //! process, whoever runs it could; `docs/sealing.md` says so.
 
 use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, OnceLock, PoisonError, RwLock};
 
 use async_trait::async_trait;
@@ -25,7 +24,6 @@ use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Runner};
 use nuncio_identity::did::DidUrl;
 use nuncio_identity::seal::{Keep, KeepError, NewParty, Party};
-use nuncio_store::Cabinet;
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -36,16 +34,18 @@ use crate::settings::RelaySetting;
 use crate::system::SystemEntropy;
 
 mod preview;
+mod seals;
 mod talk;
 
+pub(crate) use seals::SealFolder;
 use talk::Talk;
 
 /// Runs tools: those of people's devices itself, all others where they run.
 #[derive(Debug)]
 pub(crate) struct Devices {
     others: Arc<Runners>,
-    /// Where each agent's keys are.
-    folder: PathBuf,
+    /// Where each agent's keys are, sealed.
+    seals: SealFolder,
     /// The relays of agents whose people are elsewhere.
     elsewhere: Vec<RelaySetting>,
     fetch: Arc<GuardedFetch>,
@@ -59,14 +59,14 @@ impl Devices {
     /// The way, for tools that run elsewhere through `others`.
     pub(crate) fn new(
         others: Arc<Runners>,
-        folder: PathBuf,
+        seals: SealFolder,
         elsewhere: Vec<RelaySetting>,
         fetch: Arc<GuardedFetch>,
         clock: Arc<dyn Clock>,
     ) -> Self {
         Self {
             others,
-            folder,
+            seals,
             elsewhere,
             fetch,
             clock,
@@ -102,7 +102,7 @@ impl Devices {
             StartError::new(Code::DataDirUnusable, message)
         };
         let relay = self.relay(engine, name)?;
-        let keep = Arc::new(self.cabinet(name).map_err(|why| unusable(&why))?);
+        let keep = Arc::new(self.seals.open(name).map_err(|why| unusable(&why))?);
         let party = self.party(Arc::clone(&keep) as _, relay.me(), name, dids).map_err(|why| unusable(&why))?;
         let handler = Arc::new(Talk { engine: engine.clone(), agent: name.clone() });
         let entropy = Arc::new(SystemEntropy);
@@ -139,19 +139,10 @@ impl Devices {
         for agent in open.values() {
             agent.forget(&texts).map_err(unusable)?;
         }
-        let files = std::fs::read_dir(&self.folder).into_iter().flatten().flatten().map(|file| file.path());
-        for path in files.filter(|path| path.extension().is_some_and(|extension| extension == "db")) {
-            let name = path.file_stem().and_then(|name| name.to_str()).and_then(|name| AgentName::parse(name).ok());
-            if name.is_some_and(|name| !open.contains_key(&name)) {
-                Cabinet::open(&path).and_then(|cabinet| cabinet.forget(&texts)).map_err(unusable)?;
-            }
+        for name in self.seals.agents().filter(|name| !open.contains_key(name)) {
+            self.seals.open(&name).and_then(|cabinet| cabinet.forget(&texts)).map_err(unusable)?;
         }
         Ok(())
-    }
-
-    fn cabinet(&self, name: &AgentName) -> Result<Cabinet, KeepError> {
-        std::fs::create_dir_all(&self.folder).map_err(|why| KeepError(why.to_string()))?;
-        Cabinet::open(&self.folder.join(format!("{name}.db")))
     }
 
     /// The agent's keys, made at first need, vouched for by its DID.

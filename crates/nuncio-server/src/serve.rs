@@ -33,7 +33,7 @@ use crate::auth::did::{LocalPeers, Resolver};
 use crate::auth::{Auth, DidAuth, Issuers, People, Signatures, person};
 use crate::checkpoints::Checkpoints;
 use crate::data::DataDir;
-use crate::devices::Devices;
+use crate::devices::{Devices, SealFolder};
 use crate::dids::{Chosen, Dids};
 use crate::error::StartError;
 use crate::hosting::Hosting;
@@ -211,9 +211,9 @@ fn assemble(data: &DataDir, settings: &Settings, with: &Assembly) -> Result<Asse
     }));
     let entropy = Arc::new(SystemEntropy);
     let (relays, clock) = (settings.a2h.relay.clone(), Arc::clone(&with.clock));
-    let devices = Devices::new(Arc::clone(&runners), data.path().join("seals"), relays, Arc::clone(&fetch), clock);
-    let devices = Arc::new(devices);
     let secret_key = data.secret_key(&*entropy)?;
+    let seals = SealFolder::new(data.path().join("seals"), secret_key);
+    let devices = Arc::new(Devices::new(Arc::clone(&runners), seals, relays, Arc::clone(&fetch), clock));
     let store = SqliteStore::open_counted(&data.database(), Arc::clone(&with.meter))?;
     data.keep_secret_key()?;
     let ports = Ports {

@@ -30,6 +30,14 @@ impl StorageKey {
         Self(Zeroizing::new(cipher::random()))
     }
 
+    /// The key for one purpose that follows from a secret of a server.
+    #[must_use]
+    pub fn derived(secret: &[u8; 32], purpose: &str) -> Self {
+        let message = format!("nuncio/derived-storage-key/v1\n{purpose}");
+        let tag = ring::hmac::sign(&ring::hmac::Key::new(ring::hmac::HMAC_SHA256, secret), message.as_bytes());
+        Self(Zeroizing::new(tag.as_ref().try_into().expect("an HMAC-SHA256 has 32 bytes")))
+    }
+
     /// Seals the record of that name.
     #[must_use]
     pub fn seal(&self, name: &str, value: &[u8]) -> Vec<u8> {
@@ -188,6 +196,15 @@ mod tests {
             assert_eq!(key.open("talk/1", sealed[..sealed.len().min(11)].to_vec()), None);
         }
         assert_ne!(key.seal("a", b"x"), key.seal("a", b"x"));
+    }
+
+    #[test]
+    fn derived_key_follows_from_secret_and_purpose_alone() {
+        let sealed = StorageKey::derived(&[1; 32], "seals/a").seal("talk/1", b"x");
+        assert_eq!(StorageKey::derived(&[1; 32], "seals/a").open("talk/1", sealed.clone()).unwrap(), b"x");
+        for other in [StorageKey::derived(&[2; 32], "seals/a"), StorageKey::derived(&[1; 32], "seals/b")] {
+            assert_eq!(other.open("talk/1", sealed.clone()), None);
+        }
     }
 
     #[test]

@@ -1,0 +1,78 @@
+//! The files in which agents keep the keys and sessions that they have with people's devices. Their records are sealed
+//! under keys that follow from the server's `secret.key`.
+
+use std::fmt;
+use std::path::PathBuf;
+
+use nuncio_core::ids::AgentName;
+use nuncio_engine::vault::KEY_BYTES;
+use nuncio_identity::seal::{KeepError, StorageKey};
+use nuncio_store::Cabinet;
+
+/// The folder of these files, one per agent.
+pub(crate) struct SealFolder {
+    path: PathBuf,
+    secret: [u8; KEY_BYTES],
+}
+
+impl SealFolder {
+    pub(crate) const fn new(path: PathBuf, secret: [u8; KEY_BYTES]) -> Self {
+        Self { path, secret }
+    }
+
+    /// Opens the file of an agent. One of an earlier version, which sealed nothing, is sealed now.
+    pub(super) fn open(&self, agent: &AgentName) -> Result<Cabinet, KeepError> {
+        std::fs::create_dir_all(&self.path).map_err(|why| KeepError(why.to_string()))?;
+        let file = self.path.join(format!("{agent}.db"));
+        let key = StorageKey::derived(&self.secret, &format!("seals/{agent}"));
+        Cabinet::open(&file)?.seal_with(key).map_err(|KeepError(why)| {
+            KeepError(format!(
+                "{}: {why}; put secret.key back, or remove this file: the agent then gets new keys, and people are \
+                 shown that they changed",
+                file.display()
+            ))
+        })
+    }
+
+    /// The agents that have a file.
+    pub(super) fn agents(&self) -> impl Iterator<Item = AgentName> + use<> {
+        let files = std::fs::read_dir(&self.path).into_iter().flatten().flatten().map(|file| file.path());
+        let databases = files.filter(|path| path.extension().is_some_and(|extension| extension == "db"));
+        databases.filter_map(|path| AgentName::parse(path.file_stem()?.to_str()?).ok())
+    }
+}
+
+impl fmt::Debug for SealFolder {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("SealFolder").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use nuncio_identity::seal::Keep as _;
+
+    use super::*;
+
+    #[test]
+    fn records_are_sealed_also_those_of_an_earlier_version() {
+        let folder = tempfile::tempdir().unwrap();
+        let seals = SealFolder::new(folder.path().join("seals"), [1; KEY_BYTES]);
+        let desk = AgentName::parse("desk").unwrap();
+        let record = |text: &str| vec![("session/1".to_owned(), Some(text.as_bytes().to_vec()))];
+        std::fs::create_dir(folder.path().join("seals")).unwrap();
+        let file = folder.path().join("seals/desk.db");
+        Cabinet::open(&file).unwrap().save(record("plain words")).unwrap();
+        let cabinet = seals.open(&desk).unwrap();
+        assert_eq!(cabinet.load("session/1").unwrap().unwrap(), b"plain words");
+        cabinet.save(record("other words")).unwrap();
+        drop(cabinet);
+        let bytes = std::fs::read(&file).unwrap();
+        assert!(!bytes.windows(5).any(|window| window == b"words"));
+        assert_eq!(seals.open(&desk).unwrap().load("session/1").unwrap().unwrap(), b"other words");
+        assert_eq!(seals.agents().collect::<Vec<_>>(), [desk.clone()]);
+        let other = SealFolder::new(folder.path().join("seals"), [2; KEY_BYTES]);
+        let refused = other.open(&desk).unwrap_err().to_string();
+        assert!(refused.contains("another key") && refused.contains("remove this file"), "{refused}");
+    }
+}
