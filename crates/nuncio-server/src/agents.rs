@@ -183,6 +183,9 @@ impl Publisher {
                 let place = std::path::absolute(&file.path).ok().filter(|path| path.is_file());
                 if let Some(folder) = place.as_deref().and_then(Path::parent) {
                     self.runners.set_base_dir(name.clone(), folder.to_owned());
+                    if let Some(note) = self.programs.note_on_folder(&declared.agent, folder) {
+                        tracing::warn!("{note}");
+                    }
                 }
                 for note in &declared.notes {
                     tracing::info!("{note}");

@@ -27,6 +27,24 @@ impl ProgramRules {
         }
         refuse_approvers(agents, confinement())
     }
+
+    /// What the operator should know when an agent's programs run in a folder that contains the data directory: its
+    /// entries are granted one by one, so that the folder itself cannot be listed.
+    pub(crate) fn note_on_folder(&self, agent: &Agent, folder: &Path) -> Option<String> {
+        let folder = folder.canonicalize().ok()?;
+        let data = self.data.canonicalize().ok()?;
+        if agent.programs().next().is_none() || !confinement().files || !data.starts_with(&folder) {
+            return None;
+        }
+        Some(format!(
+            "the data directory {} is in the folder of agent {}: its programs reach the other entries of {}, but cannot \
+             list the folder itself, and new entries are out of reach until a program starts again; choose a data \
+             directory elsewhere with --data",
+            data.display(),
+            agent.name,
+            folder.display()
+        ))
+    }
 }
 
 fn refuse_approvers<'a>(
@@ -115,6 +133,22 @@ mod tests {
         assert!(allow("unix = true").starts_with("unconfined: `allow.unix`"));
         assert!(allow("write = [\"..\"]").contains("holds the agent file"));
         assert!(allow("read = [\"absent\"]").contains("does not exist"));
+    }
+
+    #[test]
+    fn data_directory_in_the_folder_of_an_agent_is_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("agent/data");
+        std::fs::create_dir_all(&data).unwrap();
+        let rules = ProgramRules { data, unconfined: false };
+        let program = agent("runs", "[[mcp]]\nname = \"m\"\ncommand = [\"server\"]\n");
+        let note = |agent: &Agent, place: &str| rules.note_on_folder(agent, &folder.path().join(place));
+        let said = note(&program, "agent").unwrap();
+        assert!(said.contains("agent runs") && said.contains("--data"), "{said}");
+        assert_eq!(note(&program, "absent"), None);
+        assert_eq!(note(&agent("talks", ""), "agent"), None);
+        std::fs::create_dir(folder.path().join("other")).unwrap();
+        assert_eq!(note(&program, "other"), None);
     }
 
     #[test]
