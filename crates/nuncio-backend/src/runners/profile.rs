@@ -15,7 +15,8 @@ mod denial;
 
 /// Below the data directory: a folder for each agent, which its programs may write to.
 const PROGRAMS: &str = "programs";
-/// In the folder of an agent: a folder for each running program, removed when it ends.
+/// Below the data directory: a folder for each running program, removed when it ends. No program may write to the folder
+/// above its own: one that replaced it by a link would have the server remove a folder elsewhere.
 const TEMPORARY: &str = "tmp";
 
 /// What package managers are told, so that what they download is kept for each agent by itself.
@@ -39,9 +40,7 @@ impl StateFolders {
     /// `data` is used by this process alone: temporary folders that are there were left by a crash.
     pub(crate) fn new(data: PathBuf) -> Self {
         let data = data.canonicalize().unwrap_or(data);
-        for agent in data.join(PROGRAMS).read_dir().into_iter().flatten().flatten() {
-            remove(&agent.path().join(TEMPORARY));
-        }
+        remove(&data.join(TEMPORARY));
         Self { data, next: AtomicU64::new(0) }
     }
 
@@ -53,8 +52,10 @@ impl StateFolders {
     /// Makes the folders of a program that is about to start, and says what it may reach.
     pub(crate) fn profile(&self, agent: &Agent, base_dir: &Path, program: &Path) -> io::Result<Profile> {
         let state = self.of(&agent.name);
-        let temporary = state.join(TEMPORARY).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
-        DirBuilder::new().recursive(true).mode(0o700).create(&temporary)?;
+        let temporary = self.data.join(TEMPORARY).join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        for folder in [&state, &temporary] {
+            DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
+        }
         let home = home();
         let allowed = |paths: &[String]| {
             let paths = paths.iter().filter_map(|path| resolve_allowed(path, base_dir, home.as_deref()));
@@ -66,7 +67,7 @@ impl StateFolders {
         read.push(base_dir.to_owned());
         read.extend(allowed(&agent.allow.read));
         let mut write = allowed(&agent.allow.write);
-        write.push(state.clone());
+        write.extend([state.clone(), temporary.clone()]);
         let reach = Reach { read, write, network: true, unix: agent.allow.unix, hidden: Some(self.data.clone()) };
         Ok(Profile { reach, state, temporary: TemporaryFolder(temporary) })
     }

@@ -89,8 +89,14 @@ async fn program_writes_its_state_and_a_temporary_folder_of_its_own() {
     let state = workshop.data.path().canonicalize().unwrap().join("programs/hotel");
     assert_eq!(fs::read_to_string(state.join("file")).unwrap(), "kept\n");
     let (file, folder) = said.split_once('\n').unwrap();
-    assert!(file.starts_with(folder) && folder.starts_with(state.to_str().unwrap()), "{said}");
+    assert!(file.starts_with(folder) && !folder.starts_with(state.to_str().unwrap()), "{said}");
     assert!(!fs::exists(folder).unwrap(), "it is removed with the program");
+    // It is the program's own: others of the same agent do not reach it, and it does not reach the folder above.
+    let above = std::path::Path::new(folder).parent().unwrap();
+    fs::create_dir_all(above.join("other")).unwrap();
+    for line in [format!("ls {}", above.display()), format!("rmdir {}/other", above.display())] {
+        bash(&workshop, "", &line).await.unwrap_err();
+    }
     let caches = bash(&workshop, "", "echo $npm_config_cache $UV_CACHE_DIR").await.unwrap();
     for cache in caches.split(' ') {
         assert!(cache.starts_with(state.to_str().unwrap()), "{caches}");
