@@ -20,6 +20,7 @@ pub mod directory;
 pub mod drafts;
 pub mod executions;
 pub mod followed;
+pub mod forgotten;
 pub mod letters;
 pub mod mail;
 pub mod messages;
@@ -61,6 +62,7 @@ macro_rules! store_contract {
                 pending_calls_are_replaced,
                 pending_calls_need_a_session,
                 a_summary_is_replaced,
+                idle_ones_are_found_and_pruned,
             }
             turns {
                 begin_and_end,
@@ -116,12 +118,23 @@ macro_rules! store_contract {
                 read_in_pages,
                 failed_units_leave_no_link,
                 holds_under_many_at_once,
+                records_of_a_call_are_found,
+                oldest_records_are_pruned_and_the_rest_stays_chained,
+                growth_is_observed,
+            }
+            forgotten {
+                everything_of_the_person_goes_and_nothing_else,
+                redacted_records_keep_their_hashes,
+                erased_ledgers_are_read_back,
+                groups_go_on_without_the_person,
+                names_in_other_rows_become_the_pseudonym,
             }
             stored_bytes {
                 conversations_count_until_they_are_deleted,
                 finished_executions_count_until_they_are_forgotten,
                 local_is_not_counted,
                 failed_commits_count_nothing,
+                sealed_messages_and_manifests_count_for_their_senders,
             }
             executions {
                 read_back_whole,
@@ -289,6 +302,7 @@ macro_rules! store_contract {
                 a_unit_sees_its_own_changes,
                 kept_across_reopening,
                 queued_ones_are_made_before_it_closes,
+                sound_store_is_writable_and_has_no_damage,
             }
         }
     };

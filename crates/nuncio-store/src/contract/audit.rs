@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use nuncio_core::audit::{AuditRecord, Head, Link, Verifier};
+use nuncio_core::ids::CallId;
 use nuncio_engine::ports::store::{Change, Conflict, Store};
 
 use super::sample;
@@ -89,4 +90,50 @@ pub async fn holds_under_many_at_once(place: &dyn Place) {
     let expected: BTreeSet<_> = (0..256).filter(|n: &usize| !n.is_multiple_of(3)).map(|n| format!("c{n}")).collect();
     assert_eq!(found.len(), expected.len());
     assert_eq!(found.into_iter().collect::<BTreeSet<_>>(), expected);
+}
+
+/// The records of a call are found by its id, oldest first, as many as asked, and no others.
+pub async fn records_of_a_call_are_found(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [audit("c1"), audit("c2"), audit("c1"), audit("c11"), audit("c1")]).await;
+    let found = async |call: &str, limit| {
+        let links = store.audit_links_of(&CallId::parse(call).unwrap(), limit).await.unwrap();
+        links.iter().map(|link| link.seq).collect::<Vec<_>>()
+    };
+    assert_eq!(found("c1", 9).await, [1, 3, 5]);
+    assert_eq!(found("c1", 2).await, [1, 3]);
+    assert_eq!(found("c11", 9).await, [4]);
+    assert!(found("c3", 9).await.is_empty());
+}
+
+/// Pruning deletes the oldest records, not more than asked and none behind the given number. What is left keeps its
+/// numbers and hashes, and the chain goes on.
+pub async fn oldest_records_are_pruned_and_the_rest_stays_chained(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, (1..=6).map(|n| audit(&format!("c{n}"))).collect::<Vec<_>>()).await;
+    let before = verified(&*store).await;
+    made(&*store, [Change::PruneAudit { through: 4, limit: 3 }]).await;
+    assert_eq!(calls(&store.audit_links(0, 9).await.unwrap()), ["c4", "c5", "c6"]);
+    made(&*store, [Change::PruneAudit { through: 4, limit: 3 }]).await;
+    made(&*store, [Change::PruneAudit { through: 4, limit: 3 }]).await;
+    drop(store);
+    let store = place.open().await;
+    made(&*store, [audit("c7")]).await;
+    let links = store.audit_links(0, 9).await.unwrap();
+    assert_eq!(links[..2], before[4..]);
+    let mut verifier = Verifier::after(Head { seq: 4, hash: before[3].hash });
+    links.iter().for_each(|link| verifier.take(link).unwrap());
+    assert_eq!(verifier.head(), store.audit_head().await.unwrap());
+    assert_eq!(links.len(), 3);
+}
+
+/// Whoever watches the chain sees how far it has grown, also by units of several records.
+pub async fn growth_is_observed(place: &dyn Place) {
+    let store = place.open().await;
+    let mut growth = store.audit_growth();
+    made(&*store, [audit("c1"), audit("c2")]).await;
+    assert_eq!(*growth.wait_for(|seq| *seq >= 2).await.unwrap(), 2);
+    made(&*store, [sample::create("s")]).await;
+    made(&*store, [audit("c3")]).await;
+    assert_eq!(*growth.wait_for(|seq| *seq >= 3).await.unwrap(), 3);
 }

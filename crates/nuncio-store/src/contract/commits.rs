@@ -180,3 +180,15 @@ async fn snapshot(store: &dyn Store) -> Vec<String> {
     }
     seen
 }
+
+/// A store that is whole says so, takes writes, and has everything after it was made smaller.
+pub async fn sound_store_is_writable_and_has_no_damage(place: &dyn Place) {
+    let store = place.open().await;
+    made(&*store, [sample::create("s"), sample::create("t")]).await;
+    made(&*store, [Change::DeleteSession(session_id("t"))]).await;
+    store.check_writable().await.unwrap();
+    store.compact().await.unwrap();
+    let check = store.check().await.unwrap();
+    assert!(check.complete && check.problems.is_empty(), "{check:?}");
+    assert!(store.session(&session_id("s")).await.unwrap().is_some());
+}

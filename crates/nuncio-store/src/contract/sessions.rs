@@ -2,12 +2,14 @@
 
 use nuncio_core::ids::KeyId;
 use nuncio_core::message::{Block, Message};
+use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::{Session, Summary};
 use nuncio_core::time::Timestamp;
+use nuncio_core::turn::StreamMode;
 use nuncio_engine::ports::store::{Change, Conflict, SessionCursor, Store};
 
-use super::sample::{self, session_id};
+use super::sample::{self, later, session_id};
 use super::{Place, made, refusal};
 
 /// Every field of a session comes back, and its first messages in their order.
@@ -220,4 +222,43 @@ fn cursor(session: &Session) -> SessionCursor {
 
 fn ids(sessions: &[Session]) -> Vec<&str> {
     sessions.iter().map(|session| session.id.as_str()).collect()
+}
+
+/// Sessions without a turn since a time are found, oldest first. Of those named, the ones that are still idle are deleted.
+pub async fn idle_ones_are_found_and_pruned(place: &dyn Place) {
+    let store = place.open().await;
+    let created = |id: &str, at| Session { created_at: later(at), ..sample::session(id) };
+    for (id, at) in [("b", 2), ("a", 1), ("new", 100), ("busy", 3), ("used", 4)] {
+        made(&*store, [Change::CreateSession { session: created(id, at), messages: Vec::new() }]).await;
+    }
+    let begin = |session: &str, at| Change::BeginTurn {
+        session: session_id(session),
+        number: 1,
+        mode: StreamMode::Delta,
+        protocol: Protocol::Aap,
+        at: later(at),
+        settings: None,
+    };
+    // One had a turn lately, and one has a turn that runs since long.
+    let end = Change::EndTurn {
+        session: session_id("used"),
+        number: 1,
+        at: later(95),
+        stop: sample::stop("used", 1),
+        events: Vec::new(),
+    };
+    made(&*store, [begin("used", 90), end, begin("busy", 5)]).await;
+    let idle = async |limit| {
+        let ids = store.idle_sessions(later(50), limit).await.unwrap();
+        ids.iter().map(ToString::to_string).collect::<Vec<_>>()
+    };
+    assert_eq!(idle(9).await, ["a", "b"]);
+    assert_eq!(idle(1).await, ["a"]);
+    // A turn begins meanwhile.
+    made(&*store, [begin("b", 60)]).await;
+    let ids = ["a", "b", "new", "busy", "absent"].map(session_id).to_vec();
+    made(&*store, [Change::PruneSessions { ids, before: later(50) }]).await;
+    for (id, stays) in [("a", false), ("b", true), ("new", true), ("busy", true), ("used", true)] {
+        assert_eq!(store.session(&session_id(id)).await.unwrap().is_some(), stays, "{id}");
+    }
 }

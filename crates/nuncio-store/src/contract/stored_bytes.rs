@@ -1,11 +1,14 @@
 //! How many bytes each caller has stored.
 
+use nuncio_core::conversation::Post;
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
-use nuncio_engine::ports::store::{Change, Store};
+use nuncio_engine::ports::store::{Change, RelayChange, Store};
 
+use super::consent_sample::{self, account, create_account, publish, put_person, recipient};
 use super::executions::{self, KEPT};
+use super::relay_sample::{begin, group, post, send};
 use super::sample::{self, later, owner, session_id, stranger};
 use super::{Place, made};
 
@@ -69,4 +72,24 @@ pub async fn failed_commits_count_nothing(place: &dyn Place) {
     let twice = vec![sample::create("s"), sample::create("s")];
     store.commit(twice).await.unwrap_err();
     assert_eq!(stored(&*store, &owner()).await, 0);
+}
+
+/// Sealed messages count for whoever sent them until they are forgotten, and manifests for the agent's owner.
+pub async fn sealed_messages_and_manifests_count_for_their_senders(place: &dyn Place) {
+    let store = place.open().await;
+    let (ada, bob) = (recipient("ada"), recipient("bob"));
+    let person = |name: &str| Principal::Person(consent_sample::name(name));
+    made(&*store, [put_person("ada"), put_person("bob"), begin(&group("con_1", [ada.clone(), bob.clone()]))]).await;
+    let long = Post { envelope: vec![7; 10_000].into(), ..post(&bob, "m1") };
+    made(&*store, [send("con_1", &long, &[ada], 1)]).await;
+    let sent = stored(&*store, &person("bob")).await;
+    assert!((10_000..11_000).contains(&sent), "{sent}");
+    assert_eq!(stored(&*store, &person("ada")).await, 0);
+    made(&*store, [RelayChange::ForgetMessages { before: later(2), limit: 10 }.into()]).await;
+    assert_eq!(stored(&*store, &person("bob")).await, 0);
+    let agent = account("agt_1");
+    let manifest = "x".repeat(10_000);
+    made(&*store, [create_account(&agent, ""), publish(&agent, Some(&manifest))]).await;
+    let published = stored(&*store, &person("ada")).await;
+    assert!((10_000..11_000).contains(&published), "{published}");
 }

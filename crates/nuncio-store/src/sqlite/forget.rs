@@ -2,6 +2,7 @@
 
 use nuncio_core::audit::redact::Redaction;
 use nuncio_core::ids::RelationId;
+use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{ErasedEntry, Forgotten};
 use rusqlite::{Connection, Row, params};
 
@@ -17,6 +18,7 @@ const OF_PRINCIPAL: &[&str] = &[
     "DELETE FROM grants WHERE json_extract(content, '$.principal') = ?1",
     "DELETE FROM protocol_drafts WHERE counterpart = ?1",
     "DELETE FROM letters WHERE recipient = ?1",
+    "DELETE FROM directory WHERE did = ?1",
 ];
 
 /// Rows that belong to the person of the name `?1`, in the order that the foreign keys need. Keys stay, revoked and
@@ -58,6 +60,7 @@ const MENTIONS: &[(&str, &str)] = &[
     ("tasks", "content"),
     ("grants", "content"),
     ("executions", "content"),
+    ("started_calls", "record"),
 ];
 
 /// Columns that name who did something.
@@ -101,16 +104,24 @@ pub(super) fn person(connection: &Connection, forgotten: &Forgotten) -> Result<(
             execute(connection, &sql, [&principal.to_string(), &instead])?;
         }
     }
+    // Whoever takes a task says a name of their own choice.
+    let took = "UPDATE tasks SET content = json_set(content, '$.state.by', ?2)
+                WHERE json_extract(content, '$.state.by') = ?1";
+    execute(connection, took, [name.as_str(), pseudonym.as_str()])?;
     MENTIONS.iter().try_for_each(|(table, column)| replace_mentions(connection, redaction, table, column))
 }
 
 fn replace_mentions(connection: &Connection, redaction: &Redaction, table: &str, column: &str) -> Result<(), Problem> {
-    let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE instr({column}, ?1) > 0");
-    let texts: Vec<String> = all(connection, &sql, [redaction.name.as_str()], |row| Ok(row.get(0)?))?;
-    let sql = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
-    for text in texts {
-        if let Some(without) = redaction.of_text(&text) {
-            execute(connection, &sql, [&text, &without])?;
+    // Keys are named by random ids, which say nothing.
+    let principals = redaction.principals.iter().filter(|principal| !matches!(principal, Principal::Key(_)));
+    for mention in principals.map(ToString::to_string).chain([redaction.name.to_string()]) {
+        let sql = format!("SELECT DISTINCT {column} FROM {table} WHERE instr({column}, ?1) > 0");
+        let texts: Vec<String> = all(connection, &sql, [mention], |row| Ok(row.get(0)?))?;
+        let sql = format!("UPDATE {table} SET {column} = ?2 WHERE {column} = ?1");
+        for text in texts {
+            if let Some(without) = redaction.of_text(&text) {
+                execute(connection, &sql, [&text, &without])?;
+            }
         }
     }
     Ok(())
