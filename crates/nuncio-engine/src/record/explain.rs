@@ -13,6 +13,7 @@ use super::Checkpoint;
 use crate::Engine;
 use crate::consent::Ed25519;
 use crate::error::EngineError;
+use crate::ports::store::StoreError;
 
 /// How many records of calls with one id are explained; ids that callers choose can repeat.
 const MOST_RECORDS: usize = 20;
@@ -130,7 +131,21 @@ impl Engine {
     }
 
     async fn approval_evidence(&self, reference: &ApprovalReference) -> Result<Evidence, EngineError> {
-        let (state, says) = match self.store().approval(&reference.id).await? {
+        let found = match self.store().approval(&reference.id).await {
+            // What cannot be read any more was changed.
+            Err(error @ StoreError::Damaged(_)) => {
+                let (name, says) = (reference.id.to_string(), format!("it cannot be read: {error}"));
+                return Ok(Evidence {
+                    kept_by: "approval",
+                    name,
+                    state: EvidenceState::Changed,
+                    says,
+                    hashes: Vec::new(),
+                });
+            }
+            found => found?,
+        };
+        let (state, says) = match found {
             Some(approval) if Digest::of_bytes(&canonical(&approval)) == reference.hash => {
                 (EvidenceState::Holds, approval.state.word().to_owned())
             }
