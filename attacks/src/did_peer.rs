@@ -27,13 +27,20 @@ impl DidPeer {
     /// # Errors
     /// No port is free.
     pub fn start() -> anyhow::Result<Self> {
+        Self::start_as("mallory")
+    }
+
+    /// The same with a name in the DID.
+    ///
+    /// # Errors
+    /// No port is free.
+    pub fn start_as(name: &str) -> anyhow::Result<Self> {
         let listener = TcpListener::bind("127.0.0.1:0")?;
         let port = listener.local_addr()?.port();
         let mut seed = [7; 32];
         seed[..2].copy_from_slice(&port.to_be_bytes());
         let key = SigningKey::from_seed(&seed);
-        let did =
-            Did::for_key("localhost", Some(port), &["user", "mallory"], &key).map_err(|error| anyhow!("{error}"))?;
+        let did = Did::for_key("localhost", Some(port), &["user", name], &key).map_err(|error| anyhow!("{error}"))?;
         let document = NewDocument::new(&did, now()).sign(&key).to_string();
         std::thread::spawn(move || {
             for mut stream in listener.incoming().flatten() {

@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader, Read};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -58,6 +59,7 @@ pub struct ServerBuilder {
     settings: String,
     flags: Vec<String>,
     environment: Vec<(String, String)>,
+    account: Option<u32>,
 }
 
 impl ServerBuilder {
@@ -68,6 +70,7 @@ impl ServerBuilder {
             settings: String::new(),
             flags: Vec::new(),
             environment: Vec::new(),
+            account: None,
         }
     }
 
@@ -99,6 +102,13 @@ impl ServerBuilder {
         self
     }
 
+    /// Runs it, and the commands on it, under the account with this number. Only root can do that.
+    #[must_use]
+    pub fn account(mut self, uid: u32) -> Self {
+        self.account = Some(uid);
+        self
+    }
+
     /// Writes the files and starts no server yet, for attacks that prepare the data directory.
     ///
     /// # Errors
@@ -110,6 +120,11 @@ impl ServerBuilder {
         std::fs::create_dir_all(&data)?;
         std::fs::write(agents.join("agent.toml"), &self.agent)?;
         std::fs::write(data.join("nuncio.toml"), &self.settings)?;
+        if self.account.is_some() {
+            for path in [home.path(), &agents, &data] {
+                std::os::unix::fs::chown(path, self.account, self.account)?;
+            }
+        }
         Ok(Server { options: self, home, process: None })
     }
 
@@ -308,6 +323,9 @@ impl Server {
         command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
         command.envs(self.options.environment.iter().map(|(name, value)| (name, value)));
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        if let Some(uid) = self.options.account {
+            command.uid(uid).gid(uid);
+        }
         command
     }
 }

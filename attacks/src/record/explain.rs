@@ -132,6 +132,76 @@ pub(super) async fn changed_record_of_a_call_is_named_by_explain(target: Target)
     Ok("each changed record is named, and no other".to_owned())
 }
 
+/// A tool that needs both a permission and the word of an operator.
+const APPROVED: &str = r#"
+[agent]
+name = "desk"
+version = "1.0.0"
+
+[brain]
+kind = "script"
+
+[[scope]]
+id = "payment:write"
+label = "Pay"
+sensitivity = "high"
+
+[[tool]]
+name = "pay"
+description = "Pays."
+scope = "payment:write"
+input = { type = "object" }
+run = { answer = "paid" }
+human_authorization = true
+"#;
+
+pub(super) async fn changed_grant_or_approval_of_a_call_is_named_by_explain(target: Target) -> anyhow::Result<String> {
+    let mut server = target.server().agent(APPROVED).start()?;
+    let made = server.run(&["--json", "key", "create", "--scope", "rooms:read"])?.json()?;
+    let (id, key) = (made["id"].as_str().context("no id")?, made["key"].as_str().context("no key")?);
+    let granted = server.run(&["grant", "create", &format!("key:{id}"), "desk", "payment:write"])?;
+    ensure!(granted.status == Some(0), "{granted:?}");
+    let script = json!([[{"tool": {"id": "c_pay", "name": "pay", "input": {}}}], [{"echo": "results"}]]);
+    let approved = async {
+        let id = poll("an approval that waits", async || {
+            let listed = server.run(&["--json", "approve", "list"]).ok()?.json().ok()?;
+            Some(listed["approvals"].get(0)?["id"].as_str()?.to_owned())
+        })
+        .await?;
+        let allowed = server.run(&["approve", "allow", &id])?;
+        ensure!(allowed.status == Some(0), "{allowed:?}");
+        Ok(())
+    };
+    let (turn, ()) = tokio::try_join!(play(&server, Some(key), "desk", &["pay"], script), approved)?;
+    ensure!(turn.to_string().contains("paid"), "{turn}");
+    server.stop()?;
+
+    let explain = |data: &Path| -> anyhow::Result<Value> {
+        let data = data.to_str().context("a folder with an odd name")?;
+        let ran = server.run_plain(&["--json", "audit", "explain", "c_pay", "--data", data])?;
+        let answer = ran.json()?;
+        let expected = if answer["changed"] == json!([]) { Some(0) } else { Some(1) };
+        ensure!(ran.status == expected, "{ran:?}");
+        Ok(answer)
+    };
+    let intact = explain(&server.data())?;
+    let evidence = intact["records"][0]["evidence"].as_array().context("no evidence")?;
+    let kept_by: Vec<_> = evidence.iter().filter_map(|one| one["kept_by"].as_str()).collect();
+    ensure!(kept_by == ["audit", "grant", "approval"] && intact["changed"] == json!([]), "{intact}");
+    for (statement, named) in [
+        ("UPDATE grants SET content = replace(content, 'payment:write', 'payment:all')", "grant grant_"),
+        ("UPDATE grants SET content = replace(content, 'operator', 'local')", "grant grant_"),
+        ("UPDATE approvals SET content = replace(content, '\"by\":\"operator\"', '\"by\":\"local\"')", "approval apr_"),
+        ("UPDATE approvals SET content = '{}'", "approval apr_"),
+        ("UPDATE approvals SET content = replace(content, 'c_pay', 'c_other')", "approval apr_"),
+        ("DELETE FROM approvals", "approval apr_"),
+    ] {
+        let copy = changed_copy(&server, statement)?;
+        only_named(&explain(copy.path())?, named).with_context(|| statement)?;
+    }
+    Ok("the changed grant or approval is named, and nothing else".to_owned())
+}
+
 fn explain(server: &Server, data: &Path, file: &Path) -> anyhow::Result<Value> {
     let text = |path: &Path| path.to_str().map(str::to_owned).context("a folder with an odd name");
     let (data, file) = (text(data)?, text(file)?);

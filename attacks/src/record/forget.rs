@@ -2,13 +2,19 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
+use nuncio_core::bundle::SealMode;
+use nuncio_core::digest::Digest;
+use nuncio_core::person::Enrolment;
+use nuncio_identity::seal::{MemoryKeep, NewParty, Party};
 use serde_json::{Value, json};
 
 use super::explain::{AGENT, Device, read_note};
 use super::{changed_copy, intact_records, play, verify};
-use crate::{Server, Target, http_client};
+use crate::did_peer::now;
+use crate::{DidPeer, Server, Target, http_client, poll};
 
 const PERSON: &str = "zebulon-quux";
 const WORDS: &str = "purple elephants at midnight";
@@ -55,6 +61,155 @@ pub(super) async fn forgotten_person_is_in_no_file_and_the_chains_hold(target: T
     }
     ensure!(verify(&server)?.status == Some(0), "the original is broken");
     Ok("no file holds the name or the words; the chains hold".to_owned())
+}
+
+/// Tools for a caller with a DID: one that answers, one that waits for an operator, one that people do.
+const DESK: &str = r#"
+[agent]
+name = "desk"
+version = "1.0.0"
+
+[brain]
+kind = "script"
+
+[[scope]]
+id = "rooms:read"
+label = "See rooms"
+sensitivity = "low"
+
+[[tool]]
+name = "search"
+description = "Finds rooms."
+scope = "rooms:read"
+input = { type = "object" }
+run = { answer = "room 1" }
+
+[[tool]]
+name = "pickup"
+description = "Has somebody fetch a parcel."
+input = { type = "object" }
+run = { human = { instructions = "Fetch the parcel." } }
+skill = { type = "task", access = "restricted", auth = "api_key" }
+"#;
+
+/// A device with a key of its own, and its token.
+async fn enrol(server: &Server, person: &str) -> anyhow::Result<String> {
+    let invite = server.run(&["--json", "user", "invite", person])?.json()?;
+    let code = invite["code"].as_str().context("no code")?;
+    let new = NewParty { named: None, mode: SealMode::Stateful, now: now() };
+    let device = Party::create(Arc::new(MemoryKeep::new()), &new)?;
+    let (invite, key) = (Digest::of_bytes(code.as_bytes()), device.signing_key());
+    let signed = Enrolment { invite, key, name: format!("laptop of {person}") };
+    let body = json!({
+        "code": code, "device_name": signed.name, "public_key": key, "signature": device.sign(&signed.message()),
+    });
+    let enrolled = post(server, "/a2h/auth/enroll", "", &body).await?;
+    Ok(enrolled["data"]["access_token"].as_str().with_context(|| enrolled.to_string())?.to_owned())
+}
+
+async fn post(server: &Server, path: &str, token: &str, body: &Value) -> anyhow::Result<Value> {
+    let request = http_client().post(format!("{}{path}", server.url())).json(body);
+    let request = if token.is_empty() { request } else { request.bearer_auth(token) };
+    let answer = request.send().await?;
+    let status = answer.status();
+    let answer: Value = answer.json().await?;
+    ensure!(status.is_success(), "{path}: {status} {answer}");
+    Ok(answer)
+}
+
+pub(super) async fn forgotten_member_of_a_group_and_their_did_are_in_no_file(target: Target) -> anyhow::Result<String> {
+    let mut server = target.server().agent(DESK).flag("--dev").start()?;
+    let key = server.create_key(&[])?;
+    let (theirs, bobs) = (enrol(&server, PERSON).await?, enrol(&server, "bob").await?);
+    let run = |arguments: &[&str]| -> anyhow::Result<Value> {
+        let done = server.run(&[&["--json"], arguments].concat())?;
+        ensure!(done.status == Some(0), "{arguments:?}: {done:?}");
+        done.json()
+    };
+
+    // Groups that they began and that others began, with messages of both, and an agent of theirs.
+    let member = |id: &str| json!({"type": "human", "id": id});
+    for (starter, other) in [(&theirs, "bob"), (&bobs, PERSON)] {
+        let group =
+            post(&server, "/a2h/conversations", starter, &json!({"type": "group", "with": [member(other)]})).await?;
+        let path = format!("/a2h/conversations/{}/messages", group["data"]["id"].as_str().context("no group")?);
+        for (token, text) in [(&theirs, WORDS), (&bobs, "the words of others")] {
+            let message = json!({"client_message_id": "m1", "content_type": "text", "envelope": {"text": text}});
+            post(&server, &path, token, &message).await?;
+        }
+    }
+    let manifest = json!({
+        "schema_version": "1.0", "agent_version": "1.0.0", "capability_flags": {}, "tools": [], "permission_scopes": [],
+    });
+    post(&server, "/a2h/agents", &theirs, &json!({"display_name": "Helper", "capability_manifest": manifest})).await?;
+
+    // A DID of theirs has a grant, calls a tool, and talks.
+    let peer = DidPeer::start_as(PERSON)?;
+    run(&["grant", "create", peer.did(), "desk", "rooms:read"])?;
+    run(&["did", "link", peer.did(), "--person", PERSON])?;
+    let rpc = json!({"jsonrpc": "2.0", "id": 1, "method": "search", "params": {}}).to_string();
+    let called = peer.send("POST", &format!("{}/agents/desk/rpc", server.url()), &rpc).await?.text().await?;
+    ensure!(called.contains("room 1"), "{called}");
+    let sessions = format!("{}/aap/sessions", server.url());
+    let made: Value = peer.send("POST", &sessions, r#"{"agent":{"name":"desk"}}"#).await?.json().await?;
+    ensure!(made["sessionId"].is_string(), "{made}");
+
+    // They do work that somebody else asked for.
+    let request = json!({"skill_id": "desk/pickup", "inputs": {}, "caller": {"id": "app", "type": "service"}});
+    let skill = post(&server, "/skills/desk/pickup/invoke", &key, &request).await?;
+    let task = poll("a task", async || {
+        let listed = server.run(&["--json", "task", "list"]).ok()?.json().ok()?;
+        Some(listed["tasks"].get(0)?["id"].as_str()?.to_owned())
+    })
+    .await
+    .with_context(|| skill.to_string())?;
+    run(&["task", "take", &task, "--as", PERSON])?;
+    let invited = run(&["user", "invite", PERSON])?;
+    ensure!(invited["code"].is_string(), "{invited}");
+
+    run(&["user", "forget", PERSON])?;
+    for text in [PERSON, peer.did(), WORDS] {
+        let files = files_with(&server.data(), text)?;
+        ensure!(files.is_empty(), "{text:?} is still in {files:?}: {}", rows_with(&server.data(), text)?);
+    }
+    ensure!(!files_with(&server.data(), "the words of others")?.is_empty(), "somebody else's words are gone too");
+    let groups: Value = http_client()
+        .get(format!("{}/a2h/conversations", server.url()))
+        .bearer_auth(&bobs)
+        .send()
+        .await?
+        .json()
+        .await?;
+    ensure!(groups["data"].as_array().is_some_and(|groups| groups.len() == 2), "bob lost a group: {groups}");
+    server.stop()?;
+    for text in [PERSON, peer.did(), WORDS] {
+        let files = files_with(&server.data(), text)?;
+        ensure!(files.is_empty(), "after the stop {text:?} is in {files:?}");
+    }
+    intact_records(&server)?;
+    let checked = server.run(&["store", "check"])?;
+    ensure!(checked.status == Some(0), "{checked:?}");
+    server.start()?;
+    Ok("no file holds the name, the DID or the words; the chains hold".to_owned())
+}
+
+/// The rows of the database that hold a text, to say where it was left.
+fn rows_with(data: &Path, text: &str) -> anyhow::Result<String> {
+    let database = rusqlite::Connection::open(data.join("nuncio.db"))?;
+    let mut tables = database.prepare("SELECT name FROM sqlite_master WHERE type = 'table'")?;
+    let tables = tables.query_map([], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+    let mut found = Vec::new();
+    for table in tables {
+        let mut columns = database.prepare("SELECT name FROM pragma_table_info(?1)")?;
+        let columns = columns.query_map([&table], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+        for column in columns {
+            let sql = format!("SELECT CAST({column} AS TEXT) FROM {table} WHERE instr({column}, ?1) > 0");
+            let mut rows = database.prepare(&sql)?;
+            let rows = rows.query_map([text], |row| row.get::<_, String>(0))?.collect::<Result<Vec<_>, _>>()?;
+            found.extend(rows.iter().map(|row| format!("{table}.{column}: {row}")));
+        }
+    }
+    Ok(found.join("\n"))
 }
 
 fn explain(server: &Server) -> anyhow::Result<Value> {
