@@ -118,11 +118,18 @@ async fn anp_token_is_refused_outside_anp(target: Target) -> anyhow::Result<Stri
         let status = answer.status();
         ensure!(status == 401 && answer.headers().contains_key("www-authenticate"), "{path} answered {status}");
     }
+    let listing = json!({"url": "http://localhost:1/ad.json"});
+    let post = http_client().post(format!("{}/registry/agents", server.url())).bearer_auth(&token).json(&listing);
+    let answer = post.send().await?;
+    let status = answer.status();
+    ensure!(status == 401 && answer.headers().contains_key("www-authenticate"), "the directory answered {status}");
     // Public documents are served whatever is sent with them.
     for path in ["/aap/meta", "/openapi.json", "/.well-known/skill-sharing", "/skills/desk/search.json", "/a2h/agents"]
     {
-        let status = get(&server, path, &[("authorization", &bearer)]).await?.status();
-        ensure!(status == 200, "{path} answered {status}");
+        for authorization in [bearer.as_str(), "DIDWba did=\"did:wba:x\"", "Bearer nk_wrong"] {
+            let status = get(&server, path, &[("authorization", authorization)]).await?.status();
+            ensure!(status == 200, "{path} answered {status} to {authorization}");
+        }
     }
     let key = format!("Bearer {key}");
     let listed: Value = get(&server, "/aap/sessions", &[("authorization", &key)]).await?.json().await?;

@@ -18,6 +18,8 @@ mod callbacks;
 mod chain;
 #[path = "it/console_tasks.rs"]
 mod console_tasks;
+#[path = "it/credentials.rs"]
+mod credentials;
 #[path = "it/deadlines.rs"]
 mod deadlines;
 #[path = "it/dids.rs"]

@@ -12,9 +12,9 @@ use nuncio_anp::server::{DirectMessage, Identities, NotSent, Passage};
 use nuncio_anp::wire::{ErrorCode, Request, Response, RpcError, method};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
-use nuncio_engine::Engine;
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_engine::ports::fetch::{FetchError, Outgoing, Trust};
+use nuncio_engine::{Engine, Identity};
 use nuncio_identity::http_signature::{Policy, SigningOptions};
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest};
 use nuncio_identity::proof::{Encoding, ProofOptions, sign};
@@ -87,6 +87,11 @@ impl Identities for Anp {
         match dids.check(head, body).await {
             Outcome::Absent => Passage::Absent(dids.answer(&AuthError::Missing)),
             Outcome::Refused(fault) => Passage::Refused(dids.answer(&fault)),
+            // No description links the directory, so tokens do not count there.
+            Outcome::Known(..) if parts.extensions.get() == Some(&Identity::Invalid) => {
+                let fault = AuthError::AccessToken("this credential does not count at this address; sign the request");
+                Passage::Refused(dids.answer(&fault))
+            }
             Outcome::Known(caller, grant) => {
                 let info = grant.and_then(|grant| HeaderValue::try_from(grant.authentication_info()).ok());
                 Passage::Known(Box::new(self.engine.linked(caller)), info.map(|value| (AUTHENTICATION_INFO, value)))

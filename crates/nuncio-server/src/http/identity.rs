@@ -9,7 +9,7 @@ use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{Caller, EngineError, Identity};
-use nuncio_http::CredentialPlace;
+use nuncio_http::{CredentialPlace, known_caller};
 
 use super::Shared;
 use super::area::Area;
@@ -43,7 +43,10 @@ pub(super) async fn identify(shared: &Shared, request: &mut Request) -> Result<(
     let is_public = Area::of(path).is_public_document(request.method(), path);
     let identity = match find(shared, request) {
         Found::Identity(identity) => Ok(identity),
-        Found::Signature => by_signature(shared, request).await?,
+        Found::Signature => match by_signature(shared, request).await {
+            Err(_) if is_public => Ok(Identity::Invalid),
+            checked => checked?,
+        },
         Found::PersonOrAgent(token) => {
             let known = nuncio_a2h::server::identify(&shared.engine, &*shared.auth.people, token).await;
             known.map(|known| known.map_or(Identity::Invalid, |shown| Identity::Known(shown.caller))).map_err(|error| {
@@ -80,7 +83,11 @@ pub(super) fn forwarded_refusal(shared: &Shared, request: &Request) -> Option<Re
     let area = Area::of(path);
     let is_exempt = matches!(area, Area::Probe | Area::A2h) || area.is_public_document(request.method(), path);
     let is_unidentified = request.extensions().get() == Some(&Identity::Missing);
-    if is_exempt || !is_unidentified || !is_open_to_local(shared) || !is_forwarded(headers) || is_signed(headers) {
+    // Pages and skills also take a key in a cookie's session, a form or a body.
+    let may_show_more = shows_signature(headers)
+        || known_caller(request.extensions()).is_some()
+        || shared.engine.has_keys() && matches!(area, Area::Page | Area::Skill);
+    if is_exempt || !is_unidentified || may_show_more || !is_open_to_local(shared) || !is_forwarded(headers) {
         return None;
     }
     let message = "this request came through a proxy, so it does not count as one from this machine, and this server has no keys yet: make one with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
@@ -119,10 +126,12 @@ fn find<'a>(shared: &Shared, request: &'a Request) -> Found<'a> {
     if area == Area::Probe || is_public && !matches!(area, Area::Skill | Area::A2h) {
         return Found::Identity(unidentified(shared, headers));
     }
-    let token = bearer(headers).or_else(|| headers.get(API_KEY)?.to_str().ok()).filter(|token| !token.is_empty());
+    let sent = [bearer(headers), headers.get(API_KEY).and_then(|key| key.to_str().ok())];
+    let token = sent.into_iter().flatten().find(|token| !token.is_empty() && !counts_as_none(shared, token));
     let found = match token {
-        Some(token) => find_by_token(shared, area, headers, token),
+        Some(token) => find_by_token(shared, area, token),
         None if checks_signature(area, headers) => Found::Signature,
+        None if ignores_signature(area, headers) => Found::Identity(Identity::Invalid),
         None => Found::Identity(unidentified(shared, headers)),
     };
     match found {
@@ -131,7 +140,7 @@ fn find<'a>(shared: &Shared, request: &'a Request) -> Found<'a> {
     }
 }
 
-fn find_by_token<'a>(shared: &Shared, area: Area, headers: &HeaderMap, token: &'a str) -> Found<'a> {
+fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> Found<'a> {
     if let Some(identity) = shared.auth.dids.by_token(token) {
         return Found::Identity(match identity {
             Identity::Known(caller) if area.takes_anp_tokens() => Identity::Known(shared.engine.linked(caller)),
@@ -145,18 +154,25 @@ fn find_by_token<'a>(shared: &Shared, area: Area, headers: &HeaderMap, token: &'
         };
         return if counts { Found::PersonOrAgent(token) } else { Found::Identity(Identity::Invalid) };
     }
-    let is_own_key = OWN_KEYS.iter().any(|prefix| token.starts_with(prefix));
-    if !is_own_key && !shared.auth.issuers.is_empty() {
+    if !is_own_key(token) && !shared.auth.issuers.is_empty() {
         return match shared.auth.issuers.recall(token) {
             Some(caller) => Found::Identity(Identity::Known(caller)),
             None => Found::IssuerToken(token),
         };
     }
-    // AAP's clients must send some text as a key; on a server without keys it means nothing.
-    if is_open_to_local(shared) && !is_own_key && !is_jwt(token) {
-        return Found::Identity(unidentified(shared, headers));
-    }
     Found::Identity(shared.engine.caller_by_key(token).map_or(Identity::Invalid, Identity::Known))
+}
+
+/// Whether a server that is open to `local` takes this text for no credential: AAP's clients must send some. It looks
+/// neither like one of ours nor like a token; where there are issuers, any text may be a token of theirs.
+fn counts_as_none(shared: &Shared, token: &str) -> bool {
+    let may_be_known =
+        is_own_key(token) || is_jwt(token) || shared.auth.people.knows(token) || !shared.auth.issuers.is_empty();
+    is_open_to_local(shared) && !may_be_known
+}
+
+fn is_own_key(token: &str) -> bool {
+    OWN_KEYS.iter().any(|prefix| token.starts_with(prefix))
 }
 
 /// Checks a signature by a DID, or a signing key's, over the whole request.
@@ -202,10 +218,27 @@ fn checks_signature(area: Area, headers: &HeaderMap) -> bool {
     area.takes_did_signatures() && is_signed(headers) || area == Area::Aap && headers.contains_key(X_SIGNATURE)
 }
 
+/// Whether a request carries a signature that nothing in this area checks. It is refused like any credential that does
+/// not count. A2H has no routes for `local`, and takes no signature in a header.
+fn ignores_signature(area: Area, headers: &HeaderMap) -> bool {
+    match area {
+        Area::Metrics | Area::Page => shows_signature(headers),
+        Area::Anp | Area::Directory => headers.contains_key(X_SIGNATURE) && !is_signed(headers),
+        Area::Probe | Area::Aap | Area::Skill | Area::A2h | Area::Other => false,
+    }
+}
+
+/// Whether a request carries a signature of any kind.
+pub(super) fn shows_signature(headers: &HeaderMap) -> bool {
+    is_signed(headers) || headers.contains_key(X_SIGNATURE)
+}
+
 /// Whether a DID signs the request: by an HTTP signature (RFC 9421), or by the header of older clients.
 fn is_signed(headers: &HeaderMap) -> bool {
     let scheme = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()?.split_once(' '));
-    headers.contains_key("signature-input") || scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("didwba"))
+    headers.contains_key("signature-input")
+        || headers.contains_key("signature")
+        || scheme.is_some_and(|(scheme, _)| scheme.eq_ignore_ascii_case("didwba"))
 }
 
 fn is_jwt(token: &str) -> bool {

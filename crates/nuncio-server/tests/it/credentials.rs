@@ -1,0 +1,121 @@
+//! Credentials that do not count: where they are refused, and where they do not matter.
+
+use nuncio_identity::challenge::AccessGrant;
+use nuncio_testkit::{Gateway, RawAnswer};
+use serde_json::json;
+
+use crate::agents::{DESK, desk, echo, tool};
+use crate::anp::{RPC, bearer, post, signed, world};
+
+const JWT: &str = "Authorization: Bearer eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhZGEifQ.c2ln\r\n";
+const X_SIGNATURE: &str = "X-Signature: v1=00\r\nX-Signature-Timestamp: 1\r\nX-Signature-Nonce: 12345678\r\n";
+const HTTP_SIGNATURE: &str = "Signature-Input: sig1=(\"@method\")\r\nSignature: sig1=:AAAA:\r\n";
+
+fn skilled() -> String {
+    let skill = "skill = { type = \"task\", access = \"public\", auth = \"none\" }";
+    desk(&[echo(), tool("search", "printf found", skill)])
+}
+
+async fn send(gateway: &Gateway, line: &str, headers: &str, body: &str) -> RawAnswer {
+    let length = body.len();
+    let request = format!(
+        "{line} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n{headers}\r\n{body}"
+    );
+    gateway.raw(request).await.unwrap()
+}
+
+#[tokio::test]
+async fn public_documents_are_served_whatever_credential_comes_with_the_request() {
+    let gateway = Gateway::builder().agent(DESK, &skilled()).start().await;
+    let didwba = "Authorization: DIDWba did=\"did:wba:x\", nonce=\"a\"\r\n";
+    let wrong = [
+        "Authorization: Bearer nk_wrong\r\n",
+        "Authorization: Bearer hsk_wrong\r\n",
+        "Authorization: Basic Og==\r\n",
+        "X-API-Key: nk_wrong\r\n",
+        didwba,
+        JWT,
+        X_SIGNATURE,
+        HTTP_SIGNATURE,
+        "Signature: sig1=:AAAA:\r\n",
+    ];
+    let paths = [
+        "/healthz",
+        "/readyz",
+        "/openapi.json",
+        "/aap/meta",
+        "/.well-known/did.json",
+        "/.well-known/jwks.json",
+        "/.well-known/skill-sharing",
+        "/.well-known/agent-descriptions",
+        "/registry/skills",
+        "/registry/agents",
+        "/skills/desk/search.json",
+        "/agents/desk/ad.json",
+        "/agents/desk/interfaces/tools.json",
+        "/a2h/agents",
+        "/a2h/scopes",
+    ];
+    for keys in [false, true] {
+        if keys {
+            gateway.key(&[]).await;
+        }
+        for path in paths {
+            for headers in wrong {
+                let answer = send(&gateway, &format!("GET {path}"), headers, "").await;
+                assert_eq!(answer.status, 200, "{path} with {headers:?}, keys: {keys}: {answer:?}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
+async fn invalid_credential_is_refused_on_an_open_server_whatever_else_is_sent() {
+    let gateway = Gateway::builder().agent(DESK, &skilled()).start().await;
+    let session = json!({"agent": {"name": DESK}}).to_string();
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "echo", "params": {}}).to_string();
+    let invoke = json!({"caller": {"id": "a", "type": "service"}, "skill_id": "desk/search", "inputs": {}}).to_string();
+    let requests = [
+        ("POST /aap/sessions", session.as_str()),
+        ("POST /agents/desk/rpc", &call),
+        ("POST /anp", &call),
+        ("POST /registry/agents", "{}"),
+        ("POST /skills/desk/search/invoke", &invoke),
+        ("GET /metrics", ""),
+    ];
+    // AAP's clients must send some text, and it hides nothing that stands beside it.
+    let filler = "Authorization: Bearer anything\r\n";
+    let wrong = [
+        "X-API-Key: nk_wrong\r\n",
+        "X-API-Key: hsk_wrong\r\n",
+        X_SIGNATURE,
+        HTTP_SIGNATURE,
+        "Signature: sig1=:AAAA:\r\n",
+    ];
+    for (line, body) in requests {
+        for headers in wrong {
+            for headers in [headers.to_owned(), format!("{filler}{headers}")] {
+                let answer = send(&gateway, line, &headers, body).await;
+                assert_eq!(answer.status, 401, "{line} with {headers:?}: {answer:?}");
+            }
+        }
+        let answer = send(&gateway, line, filler, body).await;
+        assert_ne!(answer.status, 401, "{line}: {answer:?}");
+    }
+}
+
+#[tokio::test]
+async fn anp_token_is_refused_by_the_directory() {
+    let world = world().await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "no_such_method", "params": {}}).to_string();
+    let earned = post(&world.gateway, RPC, &signed(&world.gateway, &world.ada, RPC, &call), &call).await;
+    let token = AccessGrant::read(earned.header("authentication-info").unwrap()).unwrap().access_token;
+    assert_eq!(post(&world.gateway, RPC, &bearer(&token), &call).await.status, 200);
+    let body = json!({"url": "http://localhost:1/ad.json"}).to_string();
+    let header = format!("Authorization: Bearer {token}\r\n");
+    for line in ["POST /registry/agents", "DELETE /registry/agents/reg_1"] {
+        let refused = send(&world.gateway, line, &header, &body).await;
+        assert_eq!(refused.status, 401, "{line}: {refused:?}");
+        assert!(refused.header("www-authenticate").is_some(), "{refused:?}");
+    }
+}
