@@ -1,9 +1,11 @@
 //! Section "Who may use what".
 
 use anyhow::{Context as _, ensure};
+use nuncio_core::digest::Digest;
 use reqwest::{Response, StatusCode};
 use serde_json::{Value, json};
 
+use crate::did_peer::now;
 use crate::server::DEFAULT_AGENT;
 use crate::{Attack, DidPeer, Pace, Server, Target, http_client, poll};
 
@@ -61,6 +63,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         before: "202: the skill ran",
         pace: Pace::Quick,
         run: |target| Box::pin(cross_site_navigation_runs_no_tool(target)),
+    },
+    Attack {
+        name: "signature_of_a_get_does_not_fit_another_target",
+        before: "one signature opened every GET and DELETE",
+        pace: Pace::Quick,
+        run: |target| Box::pin(signature_of_a_get_does_not_fit_another_target(target)),
     },
     Attack {
         name: "server_without_its_database_or_secret_key_does_not_start",
@@ -311,6 +319,41 @@ async fn cross_site_navigation_runs_no_tool(target: Target) -> anyhow::Result<St
         ensure!(status.is_success(), "{headers:?}: {status}");
     }
     Ok("403; pages and public documents may be linked to".to_owned())
+}
+
+/// HMAC-SHA256 (RFC 2104) in hex, with a key of at most 64 bytes.
+fn hmac(key: &str, message: &str) -> String {
+    let padded = |pad: u8| -> Vec<u8> {
+        let bytes = key.bytes().chain(std::iter::repeat(0)).take(64);
+        bytes.map(|byte| byte ^ pad).collect()
+    };
+    let inner = Digest::of_bytes(&[padded(0x36), message.as_bytes().to_vec()].concat());
+    Digest::of_bytes(&[padded(0x5c), inner.as_bytes().to_vec()].concat()).to_string()
+}
+
+async fn signature_of_a_get_does_not_fit_another_target(target: Target) -> anyhow::Result<String> {
+    let agent = DEFAULT_AGENT.replace(
+        "skill = { type = \"task\", access = \"public\", auth = \"none\" }",
+        "skill = { type = \"task\", access = \"public\", auth = \"custom\", method = \"GET\" }",
+    );
+    let server = target.server().agent(agent).start()?;
+    let key = server.create_key(&["--signing"])?;
+    let time = (now().as_millis() / 1000).to_string();
+    let send = async |path: &str, nonce: &str, signature: String| {
+        let headers =
+            [("x-signature", signature.as_str()), ("x-signature-timestamp", &time), ("x-signature-nonce", nonce)];
+        let answer = get(&server, path, &headers).await?;
+        anyhow::Ok((answer.status(), answer.text().await?))
+    };
+    let (path, other) = ("/skills/desk/search/invoke?a=1", "/skills/desk/search/invoke?a=2");
+    let (status, text) = send(path, "nonce-01", format!("v1={}", hmac(&key, &format!("{time}.nonce-01.")))).await?;
+    ensure!(status == 401 && text.contains("v2"), "version 1: {status} {text}");
+    let v2 = format!("v2={}", hmac(&key, &format!("{time}\nnonce-02\nGET\n{path}\n")));
+    let (status, text) = send(other, "nonce-02", v2.clone()).await?;
+    ensure!(status == 401, "another target: {status} {text}");
+    let (status, text) = send(path, "nonce-02", v2).await?;
+    ensure!(status.is_success(), "its own target: {status} {text}");
+    Ok("401 that names v2; a v2 signature opens its own target alone".to_owned())
 }
 
 async fn server_without_its_database_or_secret_key_does_not_start(target: Target) -> anyhow::Result<String> {

@@ -277,10 +277,16 @@ fn auth(agent: &Agent, tool: Option<&Tool>, skill: &Skill, oauth: Option<&OAuthE
 
 /// The reference way to sign a request. Version 2 covers method and target, where the body does not say what is asked
 /// for.
+/// The version of the reference signature that a skill of that method asks for.
+pub(crate) fn signature_version(method: SkillMethod) -> &'static str {
+    if method.has_query() { "v2" } else { "v1" }
+}
+
 fn signature(method: SkillMethod) -> CustomAuth {
-    let (version, signed) = match method.has_query() {
-        true => ("v2", "TIMESTAMP LF NONCE LF METHOD LF TARGET LF BODY"),
-        false => ("v1", "TIMESTAMP \".\" NONCE \".\" BODY"),
+    let version = signature_version(method);
+    let signed = match method.has_query() {
+        true => "TIMESTAMP LF NONCE LF METHOD LF TARGET LF BODY",
+        false => "TIMESTAMP \".\" NONCE \".\" BODY",
     };
     let reading = match method.has_query() {
         true => "",

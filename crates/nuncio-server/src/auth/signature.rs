@@ -90,6 +90,8 @@ impl Signatures {
                 "a signature over the body alone could be sent again, and is not taken here; send {SIGNATURE}: v1=… with {TIMESTAMP} and {NONCE}"
             )),
             Sent::Bare(tag) => self.made_by(&[tag], &[body]).map(|(_, caller)| caller),
+            // First: whoever signs by version 1 learns of version 2 whatever else is wrong.
+            Sent::Full { tags, .. } if covers_target && tags.v2.is_empty() => Err(needs_version_2(head.method)),
             Sent::Full { tags, timestamp, nonce } => {
                 let end = self.still_good(timestamp)?;
                 // The text as it was sent is what was signed.
@@ -98,10 +100,9 @@ impl Signatures {
                 let by_v2: [&[u8]; 9] =
                     [timestamp, b"\n", nonce_bytes, b"\n", method.as_bytes(), b"\n", target, b"\n", body];
                 let by_v1: [&[u8]; 5] = [timestamp, b".", nonce_bytes, b".", body];
-                let (key, caller) = match (tags.v2.is_empty(), covers_target) {
-                    (false, _) => self.made_by(&tags.v2, &by_v2)?,
-                    (true, true) => return Err(needs_version_2(head.method)),
-                    (true, false) => self.made_by(&tags.v1, &by_v1)?,
+                let (key, caller) = match tags.v2.is_empty() {
+                    false => self.made_by(&tags.v2, &by_v2)?,
+                    true => self.made_by(&tags.v1, &by_v1)?,
                 };
                 match self.engine.use_nonce(&format!("signature\n{key}"), nonce, end).await {
                     Ok(true) => Ok(caller),

@@ -119,3 +119,21 @@ async fn anp_token_is_refused_by_the_directory() {
         assert!(refused.header("www-authenticate").is_some(), "{refused:?}");
     }
 }
+
+#[tokio::test]
+async fn get_signed_by_version_1_is_told_of_version_2_whatever_the_skill_asks_for() {
+    let skill =
+        |auth: &str| format!("skill = {{ type = \"task\", access = \"public\", auth = \"{auth}\", method = \"GET\" }}");
+    let tools = ["none", "custom", "api_key"].map(|auth| tool(&format!("by_{auth}"), "printf found", &skill(auth)));
+    let gateway = Gateway::builder().agent(DESK, &desk(&tools)).start().await;
+    gateway.key(&[]).await;
+    for auth in ["none", "custom", "api_key"] {
+        let line = format!("GET /skills/desk/by_{auth}/invoke?a=1");
+        let refused = send(&gateway, &line, X_SIGNATURE.replace("00", &"0".repeat(64)).as_str(), "").await;
+        assert_eq!(refused.status, 401, "{line}: {refused:?}");
+        assert!(refused.body.contains("v2="), "{line}: {refused:?}");
+    }
+    let unsigned = send(&gateway, "GET /skills/desk/by_custom/invoke?a=1", "", "").await;
+    let challenge = unsigned.header("www-authenticate").unwrap();
+    assert!(unsigned.status == 401 && challenge.contains("hmac-sha256-v2"), "{unsigned:?}");
+}

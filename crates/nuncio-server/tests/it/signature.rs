@@ -266,6 +266,8 @@ async fn version_1_is_refused_for_get_and_delete_with_the_way_to_sign() {
     for method in [Method::GET, Method::DELETE] {
         let v1 = Request { method: method.clone(), ..sign(&it.secret, &it.now().to_string(), "nonce-01", b"") };
         assert!(it.refusal(&v1).await.contains("v2="));
+        let old = Request { method: method.clone(), ..sign(&it.secret, "1", "nonce-02", b"") };
+        assert!(it.refusal(&old).await.contains("v2="));
         let mut bare = Request { method: method.clone(), ..Request::unsigned(b"") };
         bare.set("x-signature", &mac(&it.secret, b""));
         assert!(it.refusal(&bare).await.contains("v2="));

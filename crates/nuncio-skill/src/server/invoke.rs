@@ -3,6 +3,7 @@
 use axum::extract::Request;
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use nuncio_core::Code;
 use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_engine::invoke::{Refusal, Submitted};
 use nuncio_engine::skills::Barred;
@@ -47,7 +48,9 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let mut caller = match by_skill.unwrap_or(asks) {
         Asks::Known(caller) => caller,
         Asks::Nobody => nobody(identity),
-        Asks::Wrong(_) if skill.auth == SkillAuth::None => return Err(invalid().into()),
+        Asks::Wrong(why) if skill.auth == SkillAuth::None => {
+            return Err(EngineError::new(Code::Unauthorized, why).into());
+        }
         Asks::Wrong(why) => return Err(unknown(skills, skill, Some(&why))),
     };
     report_caller(&parts.extensions, &caller.principal)?;
@@ -213,7 +216,7 @@ fn unknown(skills: &Skills, skill: &Skill, why: Option<&str>) -> SkillError {
         SkillAuth::OAuth2 { issuer } => (skills.issuers)(issuer.as_ref()),
         _ => None,
     };
-    SkillError::auth_required(&skill.auth, oauth.as_ref(), &skills.host.base, why)
+    SkillError::auth_required(skill, oauth.as_ref(), &skills.host.base, why)
 }
 
 impl Skills {

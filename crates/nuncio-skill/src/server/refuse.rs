@@ -3,7 +3,7 @@
 use axum::response::{IntoResponse, Response};
 use http::{HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::agent::SkillAuth;
+use nuncio_core::agent::{Skill, SkillAuth};
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::EngineError;
 use nuncio_engine::invoke::Full;
@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::json_response;
 use crate::error;
-use crate::project::OAuthEndpoints;
+use crate::project::{OAuthEndpoints, signature_version};
 use crate::validate::Report;
 use crate::wire::{ErrorCode, ErrorResponse};
 
@@ -74,14 +74,9 @@ impl SkillError {
     }
 
     /// The skill wants to know who calls, in its own way.
-    pub(super) fn auth_required(
-        auth: &SkillAuth,
-        oauth: Option<&OAuthEndpoints>,
-        base: &str,
-        why: Option<&str>,
-    ) -> Self {
-        let mut details = json!({"required_auth_type": auth.as_str()});
-        let challenge = match auth {
+    pub(super) fn auth_required(skill: &Skill, oauth: Option<&OAuthEndpoints>, base: &str, why: Option<&str>) -> Self {
+        let mut details = json!({"required_auth_type": skill.auth.as_str()});
+        let challenge = match &skill.auth {
             SkillAuth::ApiKey { header } => {
                 details["header"] = json!(header);
                 format!("ApiKey realm=\"nuncio\", header=\"{header}\"")
@@ -98,8 +93,10 @@ impl SkillError {
             }
             SkillAuth::Custom => {
                 details["header"] = json!("X-Signature");
-                details["scheme"] = json!("hmac-sha256-v1");
-                "Signature realm=\"nuncio\", scheme=\"hmac-sha256-v1\"".to_owned()
+                let scheme = format!("hmac-sha256-{}", signature_version(skill.method));
+                let challenge = format!("Signature realm=\"nuncio\", scheme=\"{scheme}\"");
+                details["scheme"] = json!(scheme);
+                challenge
             }
             SkillAuth::None => "Bearer realm=\"nuncio\"".to_owned(),
         };
