@@ -45,8 +45,10 @@ async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<
     let server = target.server().flag("--dev").settings("[limits]\nrequests_per_minute = 30\n").start()?;
     let key = server.create_key(&[])?;
     let peer = DidPeer::start()?;
+    // Everything below comes from the addresses of strangers who have used up their allowance.
     exhaust(&server, 9).await?;
-    // Callers whom only a route can identify, at another address.
+    exhaust(&server, 1).await?;
+    // Callers whom only a route can identify.
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "search", "params": {}}).to_string();
     let signed = peer.send("POST", &format!("{}/agents/desk/rpc", server.url()), &call).await?;
     ensure!(signed.status() != 429, "a signed request got 429");
@@ -59,7 +61,7 @@ async fn strangers_use_up_their_own_allowance(target: Target) -> anyhow::Result<
         let answer = send_from(&server, 1, line, headers, body).await?;
         ensure!(answer.status != 429, "{line} got 429");
     }
-    // Callers whom a header identifies, at the very address of the stranger.
+    // Callers whom a header identifies.
     let bearer = format!("Bearer {key}");
     let answer = send_from(&server, 9, "GET /aap/sessions", &[("Authorization", &bearer)], "").await?;
     ensure!(answer.status == 200, "a bearer key got {}", answer.status);

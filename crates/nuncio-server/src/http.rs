@@ -190,8 +190,7 @@ async fn ask_and_pass(
     entry: Entry,
     visit: Visit,
 ) -> Result<Response, Infallible> {
-    let identified = identity::identify(&shared, &mut request).await;
-    let refusal = over_a_limit(&shared, &mut request).or(identified.err());
+    let refusal = identify_within_limits(&shared, &mut request).await.err();
     let mut response = match refusal {
         Some(refusal) => refusal,
         None => route.call(request).instrument(entry.span().clone()).await?,
@@ -199,6 +198,22 @@ async fn ask_and_pass(
     add_retry_after(&mut response);
     visit.mark(&mut response);
     Ok(entry.close(&shared, response))
+}
+
+/// Finds out who sends a request, and counts it.
+///
+/// # Errors
+/// The answer where that cannot be found out, or is over a limit.
+async fn identify_within_limits(shared: &Shared, request: &mut Request) -> Result<(), Response> {
+    // To check a signature may take a request to another server, so it is counted for its address first.
+    if identity::is_found_by_signature(shared, request) {
+        rate::refusal(shared, request).map_or(Ok(()), Err)?;
+        identity::identify(shared, request).await?;
+        let refusal = connection::refusal(shared, request).or_else(|| rate::refusal_of_identified(shared, request));
+        return refusal.map_or(Ok(()), Err);
+    }
+    let identified = identity::identify(shared, request).await;
+    over_a_limit(shared, request).map_or(identified, Err)
 }
 
 /// The answer where the caller, its address or its connection has used up what it may.

@@ -34,6 +34,11 @@ pub(super) fn identify_at_once(shared: &Shared, request: &mut Request) -> bool {
     true
 }
 
+/// Whether the request's signature has to be checked to identify its caller.
+pub(super) fn is_found_by_signature(shared: &Shared, request: &Request) -> bool {
+    matches!(find(shared, request), Found::Signature)
+}
+
 /// Puts the identity into the request, looking up what has to be.
 ///
 /// # Errors

@@ -1,5 +1,7 @@
 //! How many requests a caller may send. Known callers are counted one by one; of the others each address is (IPv6: each
 //! /64), so that what strangers send uses up nobody's allowance but their own. Someone on this machine is not counted.
+//! An address has one allowance for each way of saying who one is, so that requests without a credential lock out no
+//! caller behind the same address who signs, signs in, enrols or opens a socket.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -17,10 +19,11 @@ use nuncio_core::rate::{Rate, Used};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::{EngineError, Identity};
-use nuncio_http::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller};
+use nuncio_http::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
 
 use super::Shared;
 use super::connection::is_probe;
+use super::identity::shows_signature;
 use crate::listen::OpenConnection;
 
 /// How many allowances of one kind are remembered. Those beyond share one.
@@ -36,15 +39,14 @@ pub(crate) struct RateLimits {
     callers: Mutex<Allowances<Principal>>,
     /// Anyone can make DIDs; they must not crowd out the callers the operator let in.
     dids: Mutex<Allowances<Principal>>,
-    /// Requests without an address, which no listener brings, share the one of `None`.
-    addresses: Mutex<Allowances<Option<IpAddr>>>,
+    unidentified: Mutex<Allowances<Unidentified>>,
 }
 
 impl RateLimits {
     pub(super) fn new(per_minute: u32, clock: Arc<dyn Clock>) -> Self {
         let per_minute = per_minute.max(1);
-        let (callers, dids, addresses) = Default::default();
-        Self { rate: Rate::per_minute(per_minute), per_minute, clock, callers, dids, addresses }
+        let (callers, dids, unidentified) = Default::default();
+        Self { rate: Rate::per_minute(per_minute), per_minute, clock, callers, dids, unidentified }
     }
 
     fn count_caller(&self, caller: &Principal) -> Result<(), RateExceeded> {
@@ -61,8 +63,45 @@ impl RateLimits {
     }
 
     /// Gives back what a request took from its address, because its caller turned out to be known.
-    fn give_back(&self, address: Option<IpAddr>) {
-        self.addresses.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.rate, &address);
+    fn give_back(&self, sender: &Unidentified) {
+        self.unidentified.lock().unwrap_or_else(PoisonError::into_inner).give_back(self.rate, sender);
+    }
+}
+
+/// Whose allowance a request uses whose caller is not known by its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Unidentified {
+    /// Requests without an address, which no listener brings, share the one of `None`.
+    address: Option<IpAddr>,
+    attempt: Attempt,
+}
+
+/// How a request may still say who sends it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum Attempt {
+    /// In no way, or by its body.
+    None,
+    /// By a signature over the request.
+    Signature,
+    /// By signing in to the console, or by the cookie that was given for it.
+    Console,
+    /// By enrolling a device, or by what the device was given for it.
+    Enrolment,
+    /// By the first frame of a socket.
+    Socket,
+}
+
+impl Attempt {
+    fn of(request: &Request) -> Self {
+        let path = request.uri().path();
+        let is_below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| rest.starts_with('/'));
+        match () {
+            () if is_below("/console") => Self::Console,
+            () if is_below("/a2h/auth") => Self::Enrolment,
+            () if is_below("/a2h/ws") => Self::Socket,
+            () if shows_signature(request.headers()) => Self::Signature,
+            () => Self::None,
+        }
     }
 }
 
@@ -129,11 +168,12 @@ pub(super) fn refusal(shared: &Shared, request: &mut Request) -> Option<Response
         Some(caller) => shared.rates.count_caller(caller),
         None => {
             let address = request.extensions().get().map(ClientAddress::counted);
-            let counted = shared.rates.take(&shared.rates.addresses, &address);
+            let sender = Unidentified { address, attempt: Attempt::of(request) };
+            let counted = shared.rates.take(&shared.rates.unidentified, &sender);
             if counted.is_ok() {
                 let rates = Arc::clone(&shared.rates);
                 let connection = request.extensions().get().cloned();
-                let request_of_address = RequestOfAddress { rates, address, connection, is_reported: false.into() };
+                let request_of_address = RequestOfAddress { rates, sender, connection, is_reported: false.into() };
                 request.extensions_mut().insert(CallerReport(Arc::new(request_of_address)));
             }
             counted
@@ -146,10 +186,18 @@ pub(super) fn refusal(shared: &Shared, request: &mut Request) -> Option<Response
     Some(response)
 }
 
+/// Counts a request for its caller that was counted for its address before the caller was identified, and answers one
+/// that is one too many.
+pub(super) fn refusal_of_identified(shared: &Shared, request: &Request) -> Option<Response> {
+    let caller = known_caller(request.extensions())?;
+    let error = report_caller(request.extensions(), caller).err()?;
+    Some(shared.refuse(request.uri().path(), &error))
+}
+
 /// A request that was counted for its address, until a route identifies the caller.
 struct RequestOfAddress {
     rates: Arc<RateLimits>,
-    address: Option<IpAddr>,
+    sender: Unidentified,
     connection: Option<Arc<OpenConnection>>,
     is_reported: AtomicBool,
 }
@@ -162,7 +210,7 @@ impl CallerObserver for RequestOfAddress {
         if self.is_reported.swap(true, Ordering::Relaxed) {
             return Ok(());
         }
-        self.rates.give_back(self.address);
+        self.rates.give_back(&self.sender);
         Ok(self.rates.count_caller(caller)?)
     }
 }

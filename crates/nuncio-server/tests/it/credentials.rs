@@ -5,7 +5,7 @@ use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::json;
 
 use crate::agents::{DESK, desk, echo, tool};
-use crate::anp::{RPC, bearer, post, signed, world};
+use crate::anp::{RPC, bearer, post, signed, world, world_with};
 
 const JWT: &str = "Authorization: Bearer eyJhbGciOiJFZERTQSJ9.eyJzdWIiOiJhZGEifQ.c2ln\r\n";
 const X_SIGNATURE: &str = "X-Signature: v1=00\r\nX-Signature-Timestamp: 1\r\nX-Signature-Nonce: 12345678\r\n";
@@ -136,4 +136,19 @@ async fn get_signed_by_version_1_is_told_of_version_2_whatever_the_skill_asks_fo
     let unsigned = send(&gateway, "GET /skills/desk/by_custom/invoke?a=1", "", "").await;
     let challenge = unsigned.header("www-authenticate").unwrap();
     assert!(unsigned.status == 401 && challenge.contains("hmac-sha256-v2"), "{unsigned:?}");
+}
+
+#[tokio::test]
+async fn signatures_beyond_the_allowance_of_their_address_are_not_looked_up() {
+    let world = world_with(|builder| builder.settings(|settings| settings.limits.requests_per_minute = 3)).await;
+    let body = json!({"agent": {"name": DESK}}).to_string();
+    let mut statuses = Vec::new();
+    for number in 0..6 {
+        // Each is of another DID, whose document would have to be fetched.
+        let stranger = world.peer.stranger(&format!("stranger-{number}"));
+        let headers = signed(&world.gateway, &stranger, "/aap/sessions", &body);
+        statuses.push(post(&world.gateway, "/aap/sessions", &headers, &body).await.status);
+    }
+    assert_eq!(statuses, [401, 401, 401, 429, 429, 429]);
+    assert_eq!(world.peer.asked(), 3);
 }

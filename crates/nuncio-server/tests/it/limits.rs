@@ -58,6 +58,31 @@ async fn each_key_has_its_own_allowance_of_requests() {
 }
 
 #[tokio::test]
+async fn requests_without_a_credential_use_up_no_other_way_of_identification() {
+    let gateway = gateway(&[], |limits| limits.requests_per_minute = 2).start().await;
+    gateway.key(&[]).await;
+    let status = async |line: &str, more: &str| gateway.raw(head(line, more)).await.unwrap().status;
+    let plain = [(); 3].map(|()| ("GET /aap/sessions", ""));
+    let signed = "X-Signature: v2=00\r\nX-Signature-Timestamp: 1\r\nX-Signature-Nonce: 12345678\r\n";
+    let mut statuses = Vec::new();
+    for (line, more) in plain {
+        statuses.push(status(line, more).await);
+    }
+    assert_eq!(statuses, [401, 401, 429]);
+    for (line, more) in [
+        ("GET /aap/sessions", signed),
+        ("GET /console/tasks", ""),
+        ("POST /a2h/auth/enroll", JSON),
+        ("GET /a2h/ws/human", ""),
+    ] {
+        let statuses = [status(line, more).await, status(line, more).await, status(line, more).await];
+        assert!(statuses[0] != 429 && statuses[1] != 429, "{line}: {statuses:?}");
+        assert_eq!(statuses[2], 429, "{line} has an end too");
+    }
+    assert_eq!(status("GET /healthz", "").await, 200);
+}
+
+#[tokio::test]
 async fn someone_on_this_machine_is_not_counted() {
     let gateway = gateway(&[], |limits| limits.requests_per_minute = 1).start().await;
     for _ in 0..5 {
