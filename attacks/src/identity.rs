@@ -65,6 +65,12 @@ pub(crate) const ATTACKS: &[Attack] = &[
         run: |target| Box::pin(cross_site_navigation_runs_no_tool(target)),
     },
     Attack {
+        name: "console_cookie_counts_only_for_its_own_pages",
+        before: "the cookie counted in every request",
+        pace: Pace::Quick,
+        run: |target| Box::pin(console_cookie_counts_only_for_its_own_pages(target)),
+    },
+    Attack {
         name: "signature_of_a_get_does_not_fit_another_target",
         before: "one signature opened every GET and DELETE",
         pace: Pace::Quick,
@@ -319,6 +325,41 @@ async fn cross_site_navigation_runs_no_tool(target: Target) -> anyhow::Result<St
         ensure!(status.is_success(), "{headers:?}: {status}");
     }
     Ok("403; pages and public documents may be linked to".to_owned())
+}
+
+async fn console_cookie_counts_only_for_its_own_pages(target: Target) -> anyhow::Result<String> {
+    let server = target.server().start()?;
+    let key = server.create_key(&["--scope", "console:tasks"])?;
+    // A browser that sends `Origin` alone is known as well, also over HTTP/2, which has no `Host`.
+    let client = reqwest::Client::builder().no_proxy().redirect(reqwest::redirect::Policy::none());
+    let client = client.http2_prior_knowledge().build()?;
+    let form = client.post(format!("{}/console/sign-in", server.url())).header("origin", server.url());
+    let form = form.header("content-type", "application/x-www-form-urlencoded").body(format!("key={key}"));
+    let answer = form.send().await?;
+    let cookie = answer.headers().get("set-cookie").and_then(|cookie| cookie.to_str().ok()?.split(';').next());
+    let cookie = cookie.with_context(|| format!("not signed in over HTTP/2: {}", answer.status()))?;
+    let ask = client.get(format!("{}/console/state", server.url())).header("cookie", cookie);
+    let status = ask.header("origin", server.url()).send().await?.status();
+    ensure!(status == 200, "its own page over HTTP/2: {status}");
+    let own = ("sec-fetch-site", "same-origin");
+    let form = http_client().post(format!("{}/console/sign-in", server.url())).header(own.0, own.1);
+    let form = form.header("content-type", "application/x-www-form-urlencoded").body(format!("key={key}"));
+    let answer = form.send().await?;
+    let cookie = answer.headers().get("set-cookie").and_then(|cookie| cookie.to_str().ok()?.split(';').next());
+    let cookie = ("cookie", cookie.with_context(|| format!("not signed in: {}", answer.status()))?);
+    let foreign = ("origin", "http://localhost:1");
+    for (headers, expected) in [
+        (&[cookie, own][..], 200),
+        (&[cookie], 401),
+        (&[cookie, foreign], 401),
+        (&[cookie, ("sec-fetch-site", "cross-site")], 401),
+        (&[cookie, ("sec-fetch-site", "same-site")], 401),
+        (&[cookie, own, foreign], 200),
+    ] {
+        let status = get(&server, "/console/state", headers).await?.status();
+        ensure!(status == expected, "{headers:?}: {status}");
+    }
+    Ok("401 from other sites and from what is no browser".to_owned())
 }
 
 /// HMAC-SHA256 (RFC 2104) in hex, with a key of at most 64 bytes.

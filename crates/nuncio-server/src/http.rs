@@ -157,6 +157,7 @@ impl Service<Request> for Stack {
         // Every request, also a refused one, can be found in the logs.
         let entry = Entry::open(&shared, &mut request);
         client_address::insert(&shared, &mut request);
+        add_host(&mut request);
         // Pages of strangers stay outside; preflights are answered before anyone asks for a key.
         let visit = Visit::of(&shared, &request);
         let outside = visit.refusal(&shared, &request);
@@ -220,6 +221,15 @@ async fn identify_within_limits(shared: &Shared, request: &mut Request) -> Resul
 fn over_a_limit(shared: &Shared, request: &mut Request) -> Option<Response> {
     rate::recognise_key(shared, request);
     connection::refusal(shared, request).or_else(|| rate::refusal(shared, request))
+}
+
+/// Adds the host to a request that names it in its address instead, as HTTP/2 does, so that the rest of the server finds
+/// it in one place.
+fn add_host(request: &mut Request) {
+    let host = request.uri().authority().and_then(|authority| HeaderValue::try_from(authority.as_str()).ok());
+    if let Some(host) = host {
+        request.headers_mut().entry(header::HOST).or_insert(host);
+    }
 }
 
 /// Says when to try again where the route did not.
