@@ -5,12 +5,13 @@ use std::collections::HashSet;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::{Mutex, PoisonError};
 
-use ::http::{HeaderMap, HeaderName, header};
+use ::http::{HeaderMap, HeaderName};
 use axum::extract::Request;
 use nuncio_core::network::Network;
 pub(crate) use nuncio_http::ClientAddress;
 
 use super::Shared;
+use super::identity::is_forwarded;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 /// How many unlisted proxies are reported; anyone can send the header, so the log must not grow with it.
@@ -57,7 +58,7 @@ impl TrustedProxies {
     }
 
     fn report_unlisted(&self, peer: IpAddr, headers: &HeaderMap) {
-        if ![X_FORWARDED_FOR, header::FORWARDED, header::VIA].iter().any(|name| headers.contains_key(name)) {
+        if !is_forwarded(headers) {
             return;
         }
         let mut reported = self.reported.lock().unwrap_or_else(PoisonError::into_inner);
@@ -127,7 +128,7 @@ mod tests {
     fn reported_proxies_are_bounded() {
         let proxies = TrustedProxies::default();
         let mut headers = HeaderMap::new();
-        headers.insert(header::VIA, "1.1 proxy".parse().unwrap());
+        headers.insert("via", "1.1 proxy".parse().unwrap());
         for last in 0..=255 {
             proxies.resolve(IpAddr::from([203, 0, 113, last]), &headers);
         }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::client::call;
 use crate::home::Home;
+use crate::process::until;
 
 const SECRET: &str = "sk-live-f3a9c2d7e1b84650";
 const SAID: &str = "the-whale-is-white-7361";
@@ -57,6 +58,53 @@ async fn no_secret_no_key_and_nothing_that_was_said_is_in_the_logs() {
     for (what, text) in [("secret option", SECRET), ("key", &key), ("message", SAID), ("argument", ARGUMENT)] {
         let found: Vec<_> = log.lines().filter(|line| line.contains(text)).collect();
         assert!(found.is_empty(), "the {what} is in the log: {found:#?}");
+    }
+}
+
+#[test]
+fn serve_warns_about_an_issuer_that_does_not_say_whether_its_subjects_are_people() {
+    let issuer = |host: &str, people: &str| {
+        format!("[[issuer]]\nurl = \"https://{host}\"\naudience = \"https://agents.example\"\n{people}\n")
+    };
+    let home = Home::script();
+    fs::create_dir_all(home.data()).unwrap();
+    let settings = [
+        issuer("silent.example", ""),
+        issuer("people.example", "people = true"),
+        issuer("programs.example", "people = false"),
+    ];
+    fs::write(home.data().join("nuncio.toml"), settings.concat()).unwrap();
+    let log = home.start().kill9();
+    let warned: Vec<_> = log.lines().filter(|line| line.contains("WARN") && line.contains("[[issuer]]")).collect();
+    assert_eq!(warned.len(), 1, "{log}");
+    assert!(warned[0].contains("silent.example") && warned[0].contains("people = true"), "{log}");
+}
+
+#[tokio::test]
+async fn serve_warns_about_a_proxy_that_is_not_listed() {
+    for (name, value) in [
+        ("X-Forwarded-For", "203.0.113.9"),
+        ("X-Forwarded-Proto", "https"),
+        ("Forwarded", "for=203.0.113.9"),
+        ("Via", "1.1 proxy"),
+    ] {
+        for listed in [false, true] {
+            let home = Home::script();
+            let proxies = if listed { "127.0.0.1, ::1" } else { "192.0.2.1" };
+            let server = home.serve().env("NUNCIO_HTTP_TRUSTED_PROXIES", proxies).start();
+            let client = server.aap();
+            for _ in 0..3 {
+                let get = client.request(reqwest::Method::GET, "/meta").header(name, value);
+                assert_eq!(get.send().await.unwrap().status(), 200);
+            }
+            let is_warning = |line: &&str| line.contains("WARN") && line.contains("trusted_proxies");
+            if !listed {
+                until("a warning", async || server.stderr().lines().find(is_warning).map(drop)).await;
+            }
+            server.terminate();
+            let (_, log) = server.ended();
+            assert_eq!(log.lines().filter(is_warning).count(), usize::from(!listed), "{name}: {log}");
+        }
     }
 }
 
