@@ -6,6 +6,8 @@
 mod a2h;
 #[path = "it/access.rs"]
 mod access;
+#[path = "it/admission.rs"]
+mod admission;
 #[path = "it/agents.rs"]
 mod agents;
 #[path = "it/anp.rs"]

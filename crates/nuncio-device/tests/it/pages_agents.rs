@@ -76,6 +76,39 @@ async fn a_person_is_asked_more_often_if_they_wish_and_never_less_than_is_at_sta
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn consent_page_preselects_no_scope_that_can_change_anything() {
+    let scene = Scene::start().await;
+    let ids = ["garden:read", "garden:water", "notes:write", "notes:delete", "job:exec", "job:execute", "door:open"];
+    let mut asking = manifest();
+    asking["permission_scopes"] = ids
+        .iter()
+        .map(|id| {
+            json!({
+                "id": id, "sensitivity": "low", "label_i18n_key": "x.label", "description_i18n_key": "x.description",
+                "label_fallback": id, "description_fallback": id,
+            })
+        })
+        .collect();
+    let tool = asking["tools"][0].clone();
+    asking["tools"] = ids
+        .iter()
+        .enumerate()
+        .map(|(number, id)| {
+            let mut tool = tool.clone();
+            (tool["name"], tool["permission_scope"]) = (json!(format!("tool_{number}")), json!(id));
+            tool
+        })
+        .collect();
+    scene.owner.publish(scene.id.as_str(), &asking).await.data();
+    let ada = scene.device("ada").await;
+    let page = Reader::at(&scene, &ada).await.get(&format!("/agents/{}", scene.id)).await.body;
+    for id in ids {
+        let input = between(&page, &format!("name=\"scope\" value=\"{id}\""), ">");
+        assert_eq!(input.contains("checked"), id == "garden:read", "{id}: {page}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_an_agent_calls_itself_and_its_permissions_stays_text() {
     let scene = Scene::start().await;
     let mut hostile = manifest();

@@ -24,6 +24,9 @@ use tokio::process::{Child, Command};
 
 use crate::agents::{DESK, call_once, count, desk, messages, result_of, runs, scope, tool};
 
+#[path = "oauth/admission.rs"]
+mod admission;
+
 const NOT_GRANTED: &str = "Tool call denied: the scope notes:write has not been granted";
 const JWT: &str = "https://api.example/RS256";
 const OPAQUE: &str = "https://api.example/opaque";

@@ -8,7 +8,7 @@ use nuncio_engine::ports::Clock as _;
 use nuncio_identity::jcs;
 use serde_json::{Value, json};
 
-use super::{ANP, World, outcome, post, to_service, world, world_with};
+use super::{ANP, APPROVAL, World, outcome, post, to_service, world, world_with};
 use crate::agents::{held_pid, release};
 use crate::dids::dids;
 
@@ -147,6 +147,28 @@ async fn what_is_offered_is_true_of_this_caller() {
     // A choice opens no door.
     let bob = world.peer.someone("bob", world.clock.now());
     assert_eq!(world.call(&bob, "count", json!({})).await, Err(1006));
+}
+
+#[tokio::test]
+async fn high_tool_is_negotiated_as_one_that_waits_for_a_person() {
+    let world = world().await;
+    world.grant(&world.ada, "danger:do").await;
+    let plain = outcome(&negotiate(&world, json!({}), needs("cap.desk.echo")).await).unwrap();
+    for demanded in [Value::Null, json!(true)] {
+        let mut body = needs("cap.desk.danger");
+        if demanded == true {
+            body["constraints"]["requiresHumanAuthorization"] = demanded;
+        }
+        let chosen = outcome(&negotiate(&world, json!({}), body).await).unwrap();
+        assert_eq!(chosen["execution"]["requiresHumanAuthorization"], true, "{chosen}");
+        assert_eq!(chosen["selected"]["interface"], "interface.desk.authorized", "{chosen}");
+        // Both tools have the same time of their own; the rest is how long the question may wait.
+        let millis = |result: &Value| result["execution"]["timeoutMs"].as_u64().unwrap();
+        assert_eq!(u128::from(millis(&chosen) - millis(&plain)), APPROVAL.as_millis(), "{chosen}");
+    }
+    let mut unasked = needs("cap.desk.danger");
+    unasked["constraints"]["requiresHumanAuthorization"] = json!(false);
+    assert_eq!(outcome(&negotiate(&world, json!({}), unasked).await), Err(1601));
 }
 
 #[tokio::test]

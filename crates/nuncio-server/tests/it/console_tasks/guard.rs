@@ -66,6 +66,30 @@ async fn a_form_from_another_page_is_refused_whatever_it_carries() {
 }
 
 #[tokio::test]
+async fn cookie_does_not_count_where_no_browser_says_who_sent_it() {
+    let gateway = start(&ManualClock::new()).await;
+    let (task, _turn) = ask(&gateway, &gateway.aap(), "secret shelf").await;
+    let key = gateway.key(&[]).await;
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let token = browser.token(&place(&task)).await;
+    let (own, shown) = (browser.says.clone(), place(&task));
+    for says in
+        [vec![], vec![("Sec-Fetch-Site", "cross-site".to_owned())], vec![("Sec-Fetch-Site", "same-site".to_owned())]]
+    {
+        browser.says = says.clone();
+        for path in [shown.as_str(), "/console/tasks"] {
+            let page = browser.get(path).await;
+            assert!(!page.body.contains("secret shelf") && !page.body.contains("csrf"), "{says:?} {path}: {page:?}");
+        }
+        assert_eq!(browser.get("/console/state").await.status, 401, "{says:?}");
+        assert_eq!(browser.post(&format!("{shown}/take"), &[("csrf", &token)]).await.status, 403, "{says:?}");
+    }
+    assert_eq!(state(&gateway, &task).await, TaskState::Open);
+    browser.says = own;
+    assert!(browser.get(&shown).await.body.contains("secret shelf"), "the session is still there");
+}
+
+#[tokio::test]
 async fn a_page_elsewhere_cannot_use_a_server_that_is_open_to_this_machine() {
     let gateway = start(&ManualClock::new()).await;
     let (task, _turn) = ask(&gateway, &gateway.aap(), "B7").await;
