@@ -84,6 +84,8 @@ async fn home(
         language_was_chosen: query.lang.is_some(),
         agent: query.agent.as_deref(),
         host: headers.get(header::HOST).and_then(|host| host.to_str().ok()),
+        needs_key: matches!(identity, Some(Extension(Identity::Missing)))
+            || console.exposure.asks_for_keys(console.engine.has_keys()),
         waiting: waiting(&console, identity).await,
     };
     match Page::new(&console, &asked).html() {

@@ -44,7 +44,7 @@ use crate::metrics::Metrics;
 use crate::programs::ProgramRules;
 use crate::registry;
 use crate::retention;
-use crate::settings::{RelaySetting, Settings};
+use crate::settings::{LoopbackAccess, RelaySetting, Settings};
 use crate::system::SystemEntropy;
 use crate::webhooks::{Signer, Webhooks, errands};
 
@@ -119,8 +119,10 @@ pub struct Tls {
 /// Who can reach the server, and so what a request without a key means.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Exposure {
-    /// This machine only.
+    /// This machine only, without a key until the first one is made.
     Loopback,
+    /// This machine only, without a key even where keys exist (`[access] loopback = "open"`).
+    OpenLoopback,
     /// The network, with keys.
     Network,
     /// The network, without keys, on purpose.
@@ -134,7 +136,17 @@ impl Exposure {
         match self {
             Self::Loopback => has_keys,
             Self::Network => true,
-            Self::Open => false,
+            Self::OpenLoopback | Self::Open => false,
+        }
+    }
+
+    /// Whether a request without a credential counts as `local`, given whether there are keys.
+    #[must_use]
+    pub const fn is_open_to_local(self, has_keys: bool) -> bool {
+        match self {
+            Self::Loopback => !has_keys,
+            Self::OpenLoopback => true,
+            Self::Network | Self::Open => false,
         }
     }
 }
@@ -291,7 +303,8 @@ impl Server {
                 "[[issuer]] does not say whether its subjects are people who use this server themselves: they are admitted only with a scope of an agent, and approve nothing; write `people = true` or `people = false`"
             );
         }
-        let exposure = exposure(&addresses, options.open, engine.has_keys() || !issuers.is_empty())?;
+        let anyone_is_known = engine.has_keys() || !issuers.is_empty();
+        let exposure = exposure(&addresses, options.open, settings.access.loopback, anyone_is_known)?;
         let signatures = Arc::new(Signatures::new(engine.clone(), &settings.signatures));
         let tls = options.tls.as_ref().map(tls_acceptor).transpose()?;
 
@@ -502,9 +515,22 @@ fn listen_failed(error: &std::io::Error) -> StartError {
     StartError::new(Code::ListenFailed, format!("cannot listen: {error}"))
 }
 
-fn exposure(addresses: &[SocketAddr], open: bool, anyone_is_known: bool) -> Result<Exposure, StartError> {
+fn exposure(
+    addresses: &[SocketAddr],
+    open: bool,
+    loopback: Option<LoopbackAccess>,
+    anyone_is_known: bool,
+) -> Result<Exposure, StartError> {
     if addresses.iter().all(|address| address.ip().is_loopback()) {
-        return Ok(Exposure::Loopback);
+        return Ok(match loopback {
+            None => Exposure::Loopback,
+            Some(LoopbackAccess::Open) => Exposure::OpenLoopback,
+        });
+    }
+    if loopback.is_some() {
+        tracing::warn!(
+            "[access] loopback has no effect: this server listens beyond this machine, so no request counts as local"
+        );
     }
     match (open, anyone_is_known) {
         (true, _) => Ok(Exposure::Open),

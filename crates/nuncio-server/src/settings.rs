@@ -22,12 +22,14 @@ use crate::error::StartError;
 use crate::telemetry::LogFormat;
 
 mod a2h;
+mod access;
 mod anp;
 mod issuer;
 mod registry;
 mod retention;
 
 pub use a2h::{A2hSettings, RelaySetting};
+pub use access::{AccessSettings, LoopbackAccess};
 pub use anp::AnpSettings;
 pub(crate) use issuer::check_url;
 pub use issuer::{Algorithm, Audiences, IntrospectionSetting, IssuerSetting, IssuerUrl, SignatureSettings};
@@ -41,6 +43,8 @@ pub(crate) use retention::days;
 pub struct Settings {
     /// How much of everything.
     pub limits: LimitSettings,
+    /// Who needs a credential.
+    pub access: AccessSettings,
     /// Connections.
     pub http: HttpSettings,
     /// Pages on other origins.
@@ -230,7 +234,7 @@ pub struct HttpSettings {
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct CorsSettings {
-    /// Origins whose pages may use a server that is open without keys; `*` for all.
+    /// Origins whose pages may use a server that is open to `local`; `*` for all.
     pub origins: Vec<String>,
 }
 
@@ -317,6 +321,7 @@ const KEYS: &[&str] = &[
     "provider.name",
     "provider.url",
     "provider.contact",
+    "access.loopback",
     "http.trusted_proxies",
     "cors.origins",
     "outbound.allow",

@@ -19,6 +19,8 @@ pub(super) struct Asked<'a> {
     pub(super) language_was_chosen: bool,
     pub(super) agent: Option<&'a str>,
     pub(super) host: Option<&'a str>,
+    /// Whether the reader's requests need a key. Those that come through a proxy do even where this machine is let in.
+    pub(super) needs_key: bool,
     /// How many tasks wait in the inbox, where there is one.
     pub(super) waiting: Option<usize>,
 }
@@ -117,7 +119,7 @@ impl Page {
     pub(super) fn new(console: &Console, asked: &Asked<'_>) -> Self {
         let (language, text) = (asked.language, Texts::of(asked.language));
         let agents = console.engine.agents();
-        let needs_key = console.exposure.asks_for_keys(console.engine.has_keys());
+        let needs_key = asked.needs_key;
         let chosen: Option<&Arc<Agent>> =
             agents.iter().find(|agent| Some(agent.name.as_str()) == asked.agent).or_else(|| agents.first());
         let spoken = asked.language_was_chosen.then_some(language);

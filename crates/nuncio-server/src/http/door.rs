@@ -1,6 +1,6 @@
 //! Pages on other origins. A server that asks for keys is open to all of them, since a browser cannot
-//! send a key by itself. A server that is open without keys is closed to them, or any page in the
-//! same browser could drive it; only origins the operator listed may.
+//! send a key by itself. A server that is open to `local` is closed to them, also where keys exist, or any
+//! page in the same browser could drive it; only origins the operator listed may.
 
 use ::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::extract::Request;
@@ -78,9 +78,10 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, Engi
     // A page can make its own name point here; then the Host it sends is that name. What came through a proxy has the
     // proxy's name, and never counts as local.
     let is_forwarded = is_forwarded(request.headers());
-    if shared.exposure == Exposure::Loopback && !is_forwarded && !host.is_some_and(is_loopback_name) {
-        let message =
-            "this server is open to this machine only: use http://localhost, or make a key with `nuncio key create`";
+    let is_local_only = matches!(shared.exposure, Exposure::Loopback | Exposure::OpenLoopback);
+    if is_local_only && !is_forwarded && !host.is_some_and(is_loopback_name) {
+        let way_out = way_out(shared.exposure);
+        let message = format!("this server is open to this machine only: use http://localhost, or {way_out}");
         return Err(EngineError::new(Code::HostRefused, message));
     }
     let origin = request.headers().get(header::ORIGIN);
@@ -91,13 +92,27 @@ fn admit(shared: &Shared, request: &Request) -> Result<Option<HeaderValue>, Engi
         Sender::OwnPage | Sender::NoBrowser => Ok(None),
         // A link to a page or a public document runs nothing.
         Sender::OtherSite if is_navigation(request) => Ok(None),
-        Sender::OtherSite => Err(cross_origin()),
+        Sender::OtherSite => Err(cross_origin(shared.exposure)),
     }
 }
 
-fn cross_origin() -> EngineError {
-    let message = "a page on another origin may not use a server without keys; list the origin in nuncio.toml ([cors] origins), or make a key with `nuncio key create`";
+fn cross_origin(exposure: Exposure) -> EngineError {
+    let way_out = way_out(exposure);
+    let message = format!(
+        "a page on another origin may not use a server that is open without a key; list the origin in nuncio.toml ([cors] origins), or {way_out}"
+    );
     EngineError::new(Code::CrossOriginRefused, message)
+}
+
+/// What makes a server ask every caller for a credential.
+fn way_out(exposure: Exposure) -> &'static str {
+    match exposure {
+        Exposure::OpenLoopback => {
+            "take `loopback = \"open\"` below [access] out of nuncio.toml, so that every request needs a key"
+        }
+        Exposure::Open => "start without --open, so that every request needs a key",
+        Exposure::Loopback | Exposure::Network => "make a key with `nuncio key create`",
+    }
 }
 
 /// Whether a person follows a link to something that does not act.

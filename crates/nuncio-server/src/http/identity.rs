@@ -95,7 +95,7 @@ pub(super) fn forwarded_refusal(shared: &Shared, request: &Request) -> Option<Re
     if is_exempt || !is_unidentified || may_show_more || !is_open_to_local(shared) || !is_forwarded(headers) {
         return None;
     }
-    let message = "this request came through a proxy, so it does not count as one from this machine, and this server has no keys yet: make one with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
+    let message = "this request came through a proxy, so it does not count as one from this machine: make a key with `nuncio key create`, and send it as `Authorization: Bearer KEY`";
     Some(shared.refuse(path, &EngineError::new(Code::ForwardedRefused, message)))
 }
 
@@ -210,12 +210,12 @@ fn unidentified(shared: &Shared, headers: &HeaderMap) -> Identity {
     match shared.exposure {
         _ if is_open_to_local(shared) && !is_forwarded(headers) => Identity::Known(Caller::new(Principal::Local)),
         Exposure::Open => Identity::Known(Caller::new(Principal::Anonymous)),
-        Exposure::Loopback | Exposure::Network => Identity::Missing,
+        Exposure::Loopback | Exposure::OpenLoopback | Exposure::Network => Identity::Missing,
     }
 }
 
 fn is_open_to_local(shared: &Shared) -> bool {
-    shared.exposure == Exposure::Loopback && !shared.engine.has_keys()
+    shared.exposure.is_open_to_local(shared.engine.has_keys())
 }
 
 fn checks_signature(area: Area, headers: &HeaderMap) -> bool {

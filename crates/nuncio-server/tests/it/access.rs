@@ -9,7 +9,7 @@ use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::admin::Order;
-use nuncio_server::settings::GrantSetting;
+use nuncio_server::settings::{GrantSetting, LoopbackAccess};
 use nuncio_testkit::{AapClient, Gateway, ManualClock, Method};
 use serde_json::{Value, json};
 
@@ -308,6 +308,71 @@ async fn loopback_is_open_until_the_first_key_is_made() {
     assert_eq!(local.get("/meta").await.0, 200, "what is served is no secret");
     assert_eq!(guest.aap.get("/sessions").await, (200, json!({"sessions": []})), "a key does not inherit");
     assert_eq!(guest.aap.get(&format!("/sessions/{session}")).await.0, 404);
+}
+
+#[tokio::test]
+async fn open_loopback_serves_local_beside_keys() {
+    let builder = Gateway::builder().agent(DESK, &agent());
+    let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
+    let reader = gateway.key(&["notes:read"]).await;
+    let local = gateway.aap();
+    let session = local.session(DESK, &[]).await;
+    assert_eq!(counted(&local).await, "counted", "someone on this machine has every scope");
+    assert_eq!(counted(&reader.aap).await, NOT_GRANTED, "a key is that key, not local");
+    assert_eq!(reader.aap.get(&format!("/sessions/{session}")).await.0, 404, "nor does it own what local owns");
+
+    let ask = async |headers: &str| {
+        let head = format!("GET /aap/sessions HTTP/1.1\r\nHost: localhost\r\n{headers}Connection: close\r\n\r\n");
+        gateway.raw(head).await.unwrap()
+    };
+    // AAP's clients must send some text.
+    for text in ["Authorization: Bearer none\r\n", "X-API-Key: none\r\n"] {
+        assert_eq!(ask(text).await.status, 200, "{text}");
+    }
+    // What looks like one of our credentials has to be one.
+    let Principal::Key(id) = &reader.caller.principal else { panic!("a key's holder is a key") };
+    gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
+    let wrong = [reader.secret.as_str(), "nk_unknown", "nsk_unknown", "hsk_unknown", "eyJhbGciOiJub25lIn0.e30."];
+    for token in wrong {
+        for header in [format!("Authorization: Bearer {token}\r\n"), format!("X-API-Key: {token}\r\n")] {
+            let refused = ask(&header).await;
+            assert_eq!((refused.status, refused.code().as_str()), (401, "unauthorized"), "{header}");
+        }
+    }
+    assert_eq!(local.get("/sessions").await.0, 200);
+}
+
+#[tokio::test]
+async fn forwarded_request_needs_a_credential_on_an_open_loopback_server() {
+    let builder = Gateway::builder().agent(DESK, &agent());
+    let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
+    let guest = gateway.key(&[]).await;
+    let ask = async |path: &str, headers: &str| {
+        let head = format!("GET {path} HTTP/1.1\r\nConnection: close\r\n{headers}\r\n");
+        gateway.raw(head).await.unwrap()
+    };
+    let bearer = format!("Authorization: Bearer {}\r\n", guest.secret);
+    for forwarded in ["Forwarded: for=192.0.2.1\r\n", "X-Forwarded-For: 192.0.2.1\r\n", "Via: 1.1 proxy\r\n"] {
+        for host in ["Host: localhost\r\n", "Host: agents.example\r\n"] {
+            let refused = ask("/aap/sessions", &format!("{host}{forwarded}")).await;
+            assert_eq!((refused.status, refused.code().as_str()), (403, "forwarded_refused"), "{forwarded}");
+            let text = ask("/aap/sessions", &format!("{host}{forwarded}Authorization: Bearer none\r\n")).await;
+            assert_eq!(text.status, 403, "text that is no credential is none: {forwarded}");
+            assert_eq!(ask("/aap/sessions", &format!("{host}{forwarded}{bearer}")).await.status, 200, "{forwarded}");
+            assert_eq!(ask("/healthz", &format!("{host}{forwarded}")).await.status, 200, "{forwarded}");
+            let page = ask("/", &format!("{host}{forwarded}")).await;
+            assert!(page.body.contains("data-needed"), "the page asks for a key: {}", page.body);
+        }
+    }
+    let page = ask("/", "Host: localhost\r\n").await;
+    assert!(!page.body.contains("data-needed"), "the page asks for no key");
+}
+
+#[tokio::test]
+async fn loopback_setting_opens_no_server_that_listens_beyond_this_machine() {
+    let builder = Gateway::builder().agent(DESK, &agent()).open_to_anyone();
+    let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
+    assert_eq!(counted(&gateway.aap()).await, NOT_GRANTED, "a request from this machine is anonymous");
 }
 
 #[tokio::test]

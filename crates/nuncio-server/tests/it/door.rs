@@ -1,6 +1,7 @@
 //! Pages in a browser: an open loopback server against those of strangers, and a server with keys,
 //! which is open to all of them because a browser sends no key by itself.
 
+use nuncio_server::settings::LoopbackAccess;
 use nuncio_testkit::{Gateway, RawAnswer};
 use serde_json::json;
 
@@ -106,14 +107,47 @@ const ROWS: &[Row] = &[
 
 #[tokio::test]
 async fn a_page_of_a_stranger_can_neither_read_nor_drive_an_open_server() {
-    let gateway = start().await;
+    check_rows(&start().await).await;
+}
+
+#[tokio::test]
+async fn a_page_of_a_stranger_can_neither_read_nor_drive_an_open_loopback_server_with_keys() {
+    let gateway = start_open_loopback().await;
+    let guest = gateway.key(&[]).await;
+    check_rows(&gateway).await;
+
+    // A key changes nothing: a page of another site must not learn what this machine is shown.
+    let bearer = format!("Bearer {}", guest.secret);
+    let page = [HOST, ("Origin", "https://evil.example"), ("Authorization", bearer.as_str())];
+    let refused = send(&gateway, "GET /aap/sessions", &page, "").await;
+    assert_eq!((refused.status, refused.code().as_str()), (403, "cross_origin_refused"));
+    assert_eq!(refused.header("access-control-allow-origin"), None);
+    assert!(refused.json()["error"].as_str().unwrap().contains("[access]"), "the way out is named: {refused:?}");
+    let asks = [HOST, page[1], ("Access-Control-Request-Method", "POST")];
+    assert_eq!(send(&gateway, "OPTIONS /aap/sessions", &asks, "").await.status, 403);
+    let rebound = send(&gateway, "GET /aap/sessions", &[("Host", "evil.example"), page[2]], "").await;
+    assert_eq!((rebound.status, rebound.code().as_str()), (403, "host_refused"));
+    let listed = send(&gateway, "GET /aap/sessions", &[HOST, ("Origin", LISTED), page[2]], "").await;
+    assert_eq!((listed.status, listed.header("access-control-allow-origin")), (200, Some(LISTED)));
+}
+
+async fn start_open_loopback() -> Gateway {
+    let builder = Gateway::builder().agent(DESK, &desk(&[echo()]));
+    let builder = builder.settings(|settings| {
+        settings.cors.origins.push(LISTED.to_owned());
+        settings.access.loopback = Some(LoopbackAccess::Open);
+    });
+    builder.start().await
+}
+
+async fn check_rows(gateway: &Gateway) {
     let create = json!({"agent": {"name": DESK}}).to_string();
     for (name, headers, refused) in ROWS {
-        let before = sessions(&gateway).await;
-        let read = send(&gateway, "GET /aap/sessions", headers, "").await;
-        let write = send(&gateway, "POST /aap/sessions", headers, &create).await;
-        let unguarded = send(&gateway, "GET /nothing", headers, "").await;
-        let made = sessions(&gateway).await - before;
+        let before = sessions(gateway).await;
+        let read = send(gateway, "GET /aap/sessions", headers, "").await;
+        let write = send(gateway, "POST /aap/sessions", headers, &create).await;
+        let unguarded = send(gateway, "GET /nothing", headers, "").await;
+        let made = sessions(gateway).await - before;
         match refused {
             None => {
                 assert_eq!((read.status, write.status, made, unguarded.status), (200, 201, 1, 404), "{name}: {read:?}");

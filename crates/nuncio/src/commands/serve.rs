@@ -117,6 +117,9 @@ fn greet(server: &Server, url: &str, json: bool) {
     match server.exposure() {
         _ if needs_key => println!("Requests need a key: Authorization: Bearer KEY"),
         Exposure::Open => println!("{} no key needed, as --open says.", "Open to anyone who reaches it:".yellow()),
+        Exposure::OpenLoopback => {
+            println!("Open to this machine, no key needed, as [access] loopback in nuncio.toml says.");
+        }
         Exposure::Loopback | Exposure::Network => {
             println!("Open to this machine, no key needed. `nuncio key create` closes it.");
         }

@@ -1,0 +1,57 @@
+//! `[access]`
+
+use serde::Deserialize;
+
+/// `[access]`
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct AccessSettings {
+    /// What a request without a credential is on a loopback server; `local` until the first key is made when absent.
+    pub loopback: Option<LoopbackAccess>,
+}
+
+/// `access.loopback`
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(try_from = "String")]
+pub enum LoopbackAccess {
+    /// `local`, even where keys exist.
+    Open,
+}
+
+impl TryFrom<String> for LoopbackAccess {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        match text.as_str() {
+            "open" => Ok(Self::Open),
+            _ => Err(format!("{text:?} is not known: write \"open\", or leave it out to require keys once one exists")),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::load;
+    use super::*;
+
+    #[test]
+    fn loopback_is_open_or_left_out() {
+        assert_eq!(load("", &[]).unwrap().access.loopback, None);
+        let open = Some(LoopbackAccess::Open);
+        assert_eq!(load("[access]\nloopback = \"open\"", &[]).unwrap().access.loopback, open);
+        assert_eq!(load("", &[("NUNCIO_ACCESS_LOOPBACK", "open")]).unwrap().access.loopback, open);
+    }
+
+    #[test]
+    fn other_values_of_loopback_are_refused_by_name() {
+        for wrong in ["closed", "Open", "", "true"] {
+            let refused = load(&format!("[access]\nloopback = {wrong:?}"), &[]).unwrap_err();
+            assert!(refused.starts_with("nuncio.toml: access.loopback: "), "{refused}");
+            assert!(refused.contains(&format!("{wrong:?}")) && refused.contains("write \"open\""), "{refused}");
+        }
+        let refused = load("[access]\nloopback = true", &[]).unwrap_err();
+        assert!(refused.starts_with("nuncio.toml: access.loopback: "), "{refused}");
+        let refused = load("", &[("NUNCIO_ACCESS_LOOPBACK", "closed")]).unwrap_err();
+        assert!(refused.starts_with("NUNCIO_ACCESS_LOOPBACK: \"closed\""), "{refused}");
+    }
+}
