@@ -19,6 +19,7 @@ use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::access::key_expired;
 use nuncio_engine::{Caller, Credential, Engine, EngineError, Identity};
 use nuncio_http::{Asked, BodyLimits, CredentialPlace};
 use serde::Serialize;
@@ -330,6 +331,7 @@ fn visitor(request: &Request) -> Result<Option<Caller>, EngineError> {
             let message = "the token or key is not valid: unknown, expired or revoked; a device gets a new token at /a2h/auth/token";
             Err(EngineError::new(Code::Unauthorized, message))
         }
+        Some(Identity::Expired(at)) => Err(key_expired(*at)),
         Some(Identity::Known(_) | Identity::Missing) | None => Ok(None),
     }
 }

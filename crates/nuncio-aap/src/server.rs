@@ -12,6 +12,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::message::Message;
 use nuncio_core::turn::{Stop, StreamMode};
+use nuncio_engine::access::key_expired;
 use nuncio_engine::converse::HistoryKind;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
 use nuncio_http::BodyLimits;
@@ -328,6 +329,7 @@ fn caller(request: &Request) -> Result<Caller, EngineError> {
     match request.extensions().get::<Identity>() {
         Some(Identity::Known(caller)) => Ok(caller.clone()),
         Some(Identity::Invalid) => Err(wrong_key()),
+        Some(Identity::Expired(at)) => Err(key_expired(*at)),
         Some(Identity::Missing) | None => {
             let message =
                 format!("a key is needed: send `{}: Bearer KEY`; `nuncio key create` makes one", header::AUTHORIZATION);

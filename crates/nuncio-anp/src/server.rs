@@ -202,7 +202,7 @@ impl Anp {
                 Some(Identity::Known(caller)) => {
                     Ok(Asked { body, caller: Some(caller.clone()), header: None, challenge: None })
                 }
-                Some(Identity::Invalid) => Err(challenge),
+                Some(Identity::Invalid | Identity::Expired(_)) => Err(challenge),
                 Some(Identity::Missing) | None => {
                     Ok(Asked { body, caller: None, header: None, challenge: Some(challenge) })
                 }

@@ -61,6 +61,8 @@ codes! {
     BadHeader = "bad_header",
     /// A key is needed, or the one sent is not valid.
     Unauthorized = "unauthorized",
+    /// The key sent has expired.
+    KeyExpired = "key_expired",
     /// A page on another origin may not use an open server.
     CrossOriginRefused = "cross_origin_refused",
     /// The `Host` is not a name of an open loopback server.

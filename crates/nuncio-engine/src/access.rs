@@ -21,16 +21,15 @@ use crate::vault::Vault;
 
 mod admission;
 mod consented;
+mod keys;
 mod links;
 mod nonces;
 mod signing;
 
 use consented::Consents;
+pub use keys::{NewKey, key_expired};
 pub(crate) use links::Links;
 pub use signing::SigningKey;
-
-/// How many signing keys may be valid at once: a signature names no key, so each is tried.
-const MAX_SIGNING_KEYS: usize = 64;
 
 /// The scope that opens `/metrics` and nothing else.
 const METRICS_SCOPE: &str = "metrics:read";
@@ -100,6 +99,8 @@ pub enum Identity {
     Missing,
     /// Credentials that are not valid.
     Invalid,
+    /// An API key that expired at this moment. It is refused as an invalid one is, and told why.
+    Expired(Timestamp),
 }
 
 /// A permission an operator wrote into the settings.
@@ -135,6 +136,7 @@ pub(crate) struct AccessTable {
 
 #[derive(Default)]
 struct Snapshot {
+    /// The keys that are sent with requests, by the digests of their secrets and of the secrets before.
     keys: HashMap<Digest, Arc<ApiKey>>,
     keys_by_id: HashMap<KeyId, Arc<ApiKey>>,
     signing: Arc<[SigningKey]>,
@@ -163,11 +165,14 @@ impl AccessTable {
         let mut signing = Vec::new();
         for key in keys.into_iter().filter(|key| key.revoked_at.is_none()) {
             let key = Arc::new(key);
-            match &key.kind {
-                KeyKind::Bearer => {
-                    next.keys.insert(key.digest, Arc::clone(&key));
+            let previous = key.previous.as_ref().map(|previous| (&previous.digest, &previous.kind));
+            for (digest, kind) in [(&key.digest, &key.kind)].into_iter().chain(previous) {
+                match kind {
+                    KeyKind::Bearer => {
+                        next.keys.insert(*digest, Arc::clone(&key));
+                    }
+                    KeyKind::Signing { sealed } => signing.extend(SigningKey::open(vault, &key, *digest, sealed)),
                 }
-                KeyKind::Signing { sealed } => signing.extend(SigningKey::open(vault, &key, sealed)),
             }
             next.keys_by_id.insert(key.id.clone(), key);
         }
@@ -196,7 +201,8 @@ impl AccessTable {
         let by_itself = match (principal, &caller.credential) {
             (Principal::Local | Principal::Operator, _) => Some(Rule::Local),
             (Principal::Key(id), _) => {
-                snapshot.keys_by_id.get(id).is_some_and(|key| key.scopes.gives(scope)).then_some(Rule::Key)
+                let key = snapshot.keys_by_id.get(id).filter(|key| !key.is_expired(now));
+                key.is_some_and(|key| key.scopes.gives(scope)).then_some(Rule::Key)
             }
             // The operator trusts the issuer to say what its subjects may do.
             (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => {
@@ -233,19 +239,6 @@ fn rule(grant: &Grant) -> Rule {
     Rule::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) }
 }
 
-/// What a new key may do and whose it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NewKey {
-    /// What its owner calls it.
-    pub name: Option<String>,
-    /// The person it belongs to.
-    pub person: Option<PersonName>,
-    /// What it may do.
-    pub scopes: KeyScopes,
-    /// Whom it is made for.
-    pub role: KeyRole,
-}
-
 impl Engine {
     /// Reads keys and grants anew.
     ///
@@ -263,26 +256,6 @@ impl Engine {
     #[must_use]
     pub fn has_keys(&self) -> bool {
         self.access_table().snapshot().any
-    }
-
-    /// The caller who holds that key.
-    #[must_use]
-    pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
-        // Looked up by digest: how long it takes tells nothing about the keys there are.
-        let digest = Digest::of_bytes(key.as_bytes());
-        let found = self.access_table().snapshot().keys.get(&digest).cloned()?;
-        Some(Caller {
-            principal: Principal::Key(found.id.clone()),
-            person: found.person.clone(),
-            request: None,
-            credential: Credential::Key,
-        })
-    }
-
-    /// The key of that id, if it is valid.
-    #[must_use]
-    pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
-        self.access_table().snapshot().keys_by_id.get(id).cloned()
     }
 
     /// Whether the caller may read the metrics: `local`, an operator's key, a key of before roles existed, or the scope
@@ -305,99 +278,6 @@ impl Engine {
         by_itself
             || granted.iter().any(|grant| grant.term != Term::Once && grant.gives(&scope, self.now()))
             || standing.map(|grant| &grant.scopes).any(is_named)
-    }
-
-    /// The keys that sign requests and are valid.
-    #[must_use]
-    pub fn signing_keys(&self) -> Arc<[SigningKey]> {
-        Arc::clone(&self.access_table().snapshot().signing)
-    }
-
-    /// Makes an API key. The key itself is returned here and nowhere else, ever.
-    ///
-    /// # Errors
-    /// The store cannot be written.
-    pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
-        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
-        let secret = random_name(self.entropy(), "nk_") + &random_name(self.entropy(), "");
-        self.keep_key(id, KeyKind::Bearer, new, secret).await
-    }
-
-    /// Makes a key that signs requests. Its secret is returned here and nowhere else, ever.
-    ///
-    /// # Errors
-    /// There are too many already, or the store cannot be written.
-    pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
-        if self.signing_keys().len() >= MAX_SIGNING_KEYS {
-            let message = format!(
-                "there are {MAX_SIGNING_KEYS} valid signing keys, and no more are tried; revoke one with `nuncio key revoke`"
-            );
-            return Err(EngineError::new(Code::BadRequest, message));
-        }
-        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
-        let secret = random_name(self.entropy(), "nsk_") + &random_name(self.entropy(), "");
-        let sealed = SigningKey::seal(self.vault(), self.entropy(), &id, &secret);
-        self.keep_key(id, KeyKind::Signing { sealed }, new, secret).await
-    }
-
-    async fn keep_key(
-        &self,
-        id: KeyId,
-        kind: KeyKind,
-        new: NewKey,
-        secret: String,
-    ) -> Result<(ApiKey, String), EngineError> {
-        let key = ApiKey {
-            id,
-            kind,
-            name: new.name,
-            digest: Digest::of_bytes(secret.as_bytes()),
-            scopes: new.scopes,
-            role: new.role,
-            person: new.person,
-            created_at: self.now(),
-            revoked_at: None,
-        };
-        self.store().commit(vec![Change::CreateKey(key.clone())]).await?;
-        self.access_changed().await?;
-        Ok((key, secret))
-    }
-
-    /// Every key, without the keys themselves.
-    ///
-    /// # Errors
-    /// The store cannot be read.
-    pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
-        Ok(self.store().keys().await?)
-    }
-
-    /// Takes a key back, by its id or its name.
-    ///
-    /// # Errors
-    /// There is no such key, or several of that name.
-    pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
-        let keys = self.store().keys().await?;
-        let matching: Vec<_> = keys
-            .into_iter()
-            .filter(|key| key.revoked_at.is_none())
-            .filter(|key| key.id.as_str() == which || key.name.as_deref() == Some(which))
-            .collect();
-        let key = match <[ApiKey; 1]>::try_from(matching) {
-            Ok([key]) => key,
-            Err(none) if none.is_empty() => {
-                let message = format!("no valid key has the id or name {which:?}; `nuncio key list` shows them");
-                return Err(EngineError::new(Code::KeyNotFound, message));
-            }
-            Err(several) => {
-                let ids: Vec<_> = several.iter().map(|key| key.id.as_str()).collect();
-                let message = format!("several keys are named {which:?}; revoke one by its id: {}", ids.join(", "));
-                return Err(EngineError::new(Code::KeyNotFound, message));
-            }
-        };
-        let at = self.now();
-        self.store().commit(vec![Change::RevokeKey { id: key.id.clone(), at }]).await?;
-        self.access_changed().await?;
-        Ok(ApiKey { revoked_at: Some(at), ..key })
     }
 
     /// Gives scopes of an agent to a principal.

@@ -7,7 +7,9 @@ use nuncio_core::Code;
 #[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
-        Code::Unauthorized | Code::SkillAuthRequired | Code::DeviceRefused => StatusCode::UNAUTHORIZED,
+        Code::Unauthorized | Code::KeyExpired | Code::SkillAuthRequired | Code::DeviceRefused => {
+            StatusCode::UNAUTHORIZED
+        }
         Code::CrossOriginRefused
         | Code::HostRefused
         | Code::ForwardedRefused

@@ -2,6 +2,7 @@
 //! open, or do themselves when none runs. Both ways go through one function.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use nuncio_anp::directory::{Herald, Keeper};
 use nuncio_core::Code;
@@ -11,7 +12,7 @@ use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonN
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::access::NewKey;
-use nuncio_engine::ports::store::KeyRole;
+use nuncio_engine::ports::store::{ApiKey, KeyRole, KeyTerm};
 use nuncio_engine::record::AuditProof;
 use nuncio_engine::tasks::TaskStep;
 use nuncio_engine::{Engine, EngineError};
@@ -57,6 +58,9 @@ pub enum Order {
         /// Whether it opens the metrics and the operators' routes.
         #[serde(default)]
         operator: bool,
+        /// When it expires; never when absent.
+        #[serde(default)]
+        term: Option<KeyTerm>,
     },
     /// List the keys.
     KeyList,
@@ -64,6 +68,17 @@ pub enum Order {
     KeyRevoke {
         /// Its id or name.
         which: String,
+    },
+    /// Give a key a new secret.
+    KeyRotate {
+        /// Its id or name.
+        which: String,
+        /// When the new secret expires; as the key says when absent.
+        #[serde(default)]
+        term: Option<KeyTerm>,
+        /// For how many seconds the old secret counts beside it.
+        #[serde(default)]
+        overlap_seconds: u64,
     },
     /// Give scopes.
     GrantCreate {
@@ -357,18 +372,21 @@ impl Desk {
     async fn perform(&self, order: Order) -> Result<Value, StartError> {
         let engine = &self.engine;
         Ok(match order {
-            Order::KeyCreate { name, person, scopes, signing, operator } => {
+            Order::KeyCreate { name, person, scopes, signing, operator, term } => {
                 let scopes = if scopes.is_empty() { KeyScopes::All } else { KeyScopes::Only(scopes) };
                 let role = if operator { KeyRole::Operator } else { KeyRole::App };
-                let new = NewKey { name, person, scopes, role };
-                let (key, secret) =
-                    if signing { engine.create_signing_key(new).await? } else { engine.create_key(new).await? };
-                let mut made = json!(key);
-                made["key"] = secret.into();
-                made
+                let new = NewKey { name, person, scopes, role, term };
+                with_secret(if signing {
+                    engine.create_signing_key(new).await?
+                } else {
+                    engine.create_key(new).await?
+                })
             }
             Order::KeyList => json!({"keys": engine.keys().await?}),
             Order::KeyRevoke { which } => json!({"revoked": engine.revoke_key(&which).await?}),
+            Order::KeyRotate { which, term, overlap_seconds } => {
+                with_secret(engine.rotate_key(&which, term, Duration::from_secs(overlap_seconds)).await?)
+            }
             Order::GrantCreate { principal, agent, scopes, until, once } => {
                 let term = match (until, once) {
                     (Some(_), true) => {
@@ -482,4 +500,11 @@ impl Desk {
             Err(broken) => Err(StartError::new(Code::AuditBroken, format!("the audit chain is broken: {broken}"))),
         }
     }
+}
+
+/// A key that was made or rotated, with its secret as `key`.
+fn with_secret((key, secret): (ApiKey, String)) -> Value {
+    let mut answer = json!(key);
+    answer["key"] = secret.into();
+    answer
 }

@@ -40,6 +40,8 @@ mod golden;
 mod history;
 #[path = "it/inbox.rs"]
 mod inbox;
+#[path = "it/keys.rs"]
+mod keys;
 #[path = "it/limits.rs"]
 mod limits;
 #[path = "it/lives.rs"]

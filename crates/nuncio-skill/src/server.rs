@@ -14,6 +14,7 @@ use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
 use nuncio_core::agent::SkillAuth;
 use nuncio_core::principal::Principal;
+use nuncio_engine::access::key_expired;
 use nuncio_engine::{Caller, Engine, EngineError, Identity};
 use nuncio_http::BodyLimits;
 use url::Url;
@@ -158,10 +159,7 @@ async fn method_not_allowed() -> SkillError {
 fn caller(headers: &HeaderMap, identity: Option<&Identity>, engine: &Engine) -> Result<Option<Caller>, EngineError> {
     match by_identity(identity)? {
         Some(caller) => Ok(Some(caller)),
-        None => match headers.get(SkillAuth::KEY_HEADER).map(|key| by_key(engine, key)) {
-            Some(None) => Err(invalid()),
-            found => Ok(found.flatten()),
-        },
+        None => headers.get(SkillAuth::KEY_HEADER).map(|key| by_key(engine, key.as_bytes())).transpose(),
     }
 }
 
@@ -170,12 +168,18 @@ fn by_identity(identity: Option<&Identity>) -> Result<Option<Caller>, EngineErro
     match identity {
         Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Ok(Some(caller.clone())),
         Some(Identity::Invalid) => Err(invalid()),
+        Some(Identity::Expired(at)) => Err(key_expired(*at)),
         Some(Identity::Known(_) | Identity::Missing) | None => Ok(None),
     }
 }
 
-fn by_key(engine: &Engine, key: &HeaderValue) -> Option<Caller> {
-    engine.caller_by_key(key.to_str().ok()?)
+/// The holder of a key.
+fn by_key(engine: &Engine, key: &[u8]) -> Result<Caller, EngineError> {
+    match std::str::from_utf8(key).map(|key| engine.identity_by_key(key)) {
+        Ok(Identity::Known(caller)) => Ok(caller),
+        Ok(Identity::Expired(at)) => Err(key_expired(at)),
+        Ok(Identity::Missing | Identity::Invalid) | Err(_) => Err(invalid()),
+    }
 }
 
 fn invalid() -> EngineError {

@@ -122,8 +122,11 @@ impl Gateway {
             [] => KeyScopes::All,
             some => KeyScopes::Only(some.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect()),
         };
-        let (key, secret) =
-            self.engine().create_key(NewKey { name: None, person: None, scopes, role: KeyRole::App }).await.unwrap();
+        let (key, secret) = self
+            .engine()
+            .create_key(NewKey { name: None, person: None, scopes, role: KeyRole::App, term: None })
+            .await
+            .unwrap();
         let caller = Caller::new(Principal::Key(key.id));
         KeyHolder { caller, aap: self.aap_with_key(&secret), secret }
     }

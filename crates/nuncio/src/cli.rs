@@ -220,6 +220,9 @@ pub(crate) enum Key {
         /// Let it read the metrics and work in the console, as an operator does
         #[arg(long, conflicts_with = "signing")]
         operator: bool,
+        /// Refuse it after a span of time (90m, 12h or 30d) or from a moment on (2027-01-01T00:00:00Z)
+        #[arg(long, value_name = "TIME")]
+        expires: Option<String>,
         #[command(flatten)]
         data: Data,
     },
@@ -232,6 +235,20 @@ pub(crate) enum Key {
     Revoke {
         /// Its id or name
         key: String,
+        #[command(flatten)]
+        data: Data,
+    },
+    /// Give a key a new secret, printed once; it keeps its id, scopes, grants and sessions
+    Rotate {
+        /// Its id or name
+        #[arg(value_name = "ID_OR_NAME")]
+        key: String,
+        /// When the new secret expires, as for `create`; a key made for a span of time lasts that long again when left out
+        #[arg(long, value_name = "TIME")]
+        expires: Option<String>,
+        /// How long the old secret works beside the new one, such as 30m, 12h or 3d [default: not at all]
+        #[arg(long, value_name = "TIME")]
+        overlap: Option<String>,
         #[command(flatten)]
         data: Data,
     },

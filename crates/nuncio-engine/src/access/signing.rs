@@ -3,8 +3,10 @@
 use std::fmt;
 use std::sync::Arc;
 
+use nuncio_core::digest::Digest;
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
 use ring::hmac;
 use subtle::ConstantTimeEq as _;
 
@@ -13,9 +15,10 @@ use crate::ports::Entropy;
 use crate::ports::store::ApiKey;
 use crate::vault::Vault;
 
-/// A valid signing key, ready to check signatures with.
+/// A secret of a signing key, ready to check signatures with.
 pub struct SigningKey {
     key: Arc<ApiKey>,
+    digest: Digest,
     mac: hmac::Key,
 }
 
@@ -25,19 +28,25 @@ impl SigningKey {
         vault.seal(entropy, &place(id), secret)
     }
 
-    /// Opens a key; nothing when it was sealed under another server's key.
-    pub(super) fn open(vault: &Vault, key: &Arc<ApiKey>, sealed: &str) -> Option<Self> {
+    /// Opens the key's secret with that digest; nothing when it was sealed under another server's key.
+    pub(super) fn open(vault: &Vault, key: &Arc<ApiKey>, digest: Digest, sealed: &str) -> Option<Self> {
         let Some(secret) = vault.open(&place(&key.id), sealed) else {
             tracing::error!(key = %key.id, "this signing key cannot be opened: is secret.key another one?");
             return None;
         };
-        Some(Self { key: Arc::clone(key), mac: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()) })
+        Some(Self { key: Arc::clone(key), digest, mac: hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes()) })
     }
 
     /// Which key it is.
     #[must_use]
     pub fn id(&self) -> &KeyId {
         &self.key.id
+    }
+
+    /// Whether signatures with it count at that moment.
+    #[must_use]
+    pub fn is_valid(&self, now: Timestamp) -> bool {
+        !self.key.is_expired(now) && self.key.has_secret(&self.digest, now)
     }
 
     /// Whoever signs with it.

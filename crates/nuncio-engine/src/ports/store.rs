@@ -34,7 +34,7 @@ pub mod relay;
 
 pub use consent::{Accounts, ConsentChange, Mailboxes, People, Relations};
 pub use forgotten::{ErasedEntry, Forgotten, RedactedLink};
-pub use keys::{ApiKey, KeyKind, KeyRole};
+pub use keys::{ApiKey, KeyKind, KeyRole, KeyTerm, PreviousSecret};
 pub use place::{ExecutionPlace, MessagePlace, Place, StartedCall};
 pub use relay::{RelayChange, Relayed, SealKeys, Webhooks};
 
@@ -206,6 +206,14 @@ pub enum Change {
         id: KeyId,
         /// When.
         at: Timestamp,
+    },
+    /// A key gets the secret, the expiry and the previous secret that `key` has; nothing else of it changes. `Moved` if
+    /// it is not there, was taken back, or its secret is not `replaced`.
+    RotateKey {
+        /// The key as it is from then on.
+        key: ApiKey,
+        /// The digest of the secret it had when it was read.
+        replaced: Digest,
     },
     /// A new grant. `Exists`.
     CreateGrant(Grant),

@@ -136,9 +136,10 @@ impl Signatures {
     /// The key that made one of the signatures. A signature names no key, so each is tried.
     fn made_by(&self, tags: &[[u8; 32]], parts: &[&[u8]]) -> Result<(nuncio_core::ids::KeyId, Caller), String> {
         let keys = self.engine.signing_keys();
-        let maker = keys.iter().find(|key| key.made(tags, parts));
+        let now = self.engine.now();
+        let maker = keys.iter().filter(|key| key.is_valid(now)).find(|key| key.made(tags, parts));
         maker.map(|key| (key.id().clone(), key.caller())).ok_or_else(|| {
-            "no valid signing key made this signature over this body; `nuncio key create --signing` makes one"
+            "no valid signing key made this signature over this body; `nuncio key create --signing` makes one, and `nuncio key list` shows which expired"
                 .to_owned()
         })
     }

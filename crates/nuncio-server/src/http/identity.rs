@@ -71,7 +71,9 @@ pub(super) async fn identify(shared: &Shared, request: &mut Request) -> Result<(
         },
     };
     match identity {
-        Ok(Identity::Invalid) | Err(()) if is_public => insert(unidentified(shared, request.headers()), request),
+        Ok(Identity::Invalid | Identity::Expired(_)) | Err(()) if is_public => {
+            insert(unidentified(shared, request.headers()), request);
+        }
         Ok(identity) => insert(identity, request),
         Err(()) => {
             insert(Identity::Invalid, request);
@@ -140,7 +142,9 @@ fn find<'a>(shared: &Shared, request: &'a Request) -> Found<'a> {
         None => Found::Identity(unidentified(shared, headers)),
     };
     match found {
-        Found::Identity(Identity::Invalid) if is_public => Found::Identity(unidentified(shared, headers)),
+        Found::Identity(Identity::Invalid | Identity::Expired(_)) if is_public => {
+            Found::Identity(unidentified(shared, headers))
+        }
         found => found,
     }
 }
@@ -165,7 +169,7 @@ fn find_by_token<'a>(shared: &Shared, area: Area, token: &'a str) -> Found<'a> {
             None => Found::IssuerToken(token),
         };
     }
-    Found::Identity(shared.engine.caller_by_key(token).map_or(Identity::Invalid, Identity::Known))
+    Found::Identity(shared.engine.identity_by_key(token))
 }
 
 /// Whether a server that is open to `local` takes this text for no credential: AAP's clients must send some. It looks

@@ -9,6 +9,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{MethodRouter, get};
 use bytes::Bytes;
 use nuncio_core::Code;
+use nuncio_engine::access::key_expired;
 use nuncio_engine::{Engine, EngineError, Identity};
 
 use super::resource;
@@ -72,6 +73,9 @@ async fn readyz(State(operators): State<Operators>) -> Response {
 async fn metrics(State(operators): State<Operators>, request: Request) -> Response {
     let identity = request.extensions().get::<Identity>();
     let may_read = matches!(identity, Some(Identity::Known(caller)) if operators.engine.may_read_metrics(caller));
+    if let Some(Identity::Expired(at)) = identity.filter(|_| !operators.metrics_open) {
+        return nuncio_aap::refuse(&key_expired(*at));
+    }
     if !may_read && !operators.metrics_open {
         let message = "an operator's key is needed: make one with `nuncio key create --operator` (or `--scope metrics:read`, for the metrics alone) and send `Authorization: Bearer KEY`, or set `open = true` below [metrics] in nuncio.toml to let anyone read this";
         return nuncio_aap::refuse(&EngineError::new(Code::Unauthorized, message));

@@ -6,6 +6,7 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 use nuncio_core::ids::KeyId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::KeyTerm;
 use nuncio_engine::{Caller, Credential};
 use nuncio_server::admin::Order;
 use nuncio_server::auth::did::Head;
@@ -89,7 +90,8 @@ impl Request {
 }
 
 async fn signing_key(gateway: &Gateway) -> (KeyId, String) {
-    let order = Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false };
+    let order =
+        Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false, term: None };
     let made = gateway.order(order).await.unwrap();
     (serde_json::from_value(made["id"].clone()).unwrap(), made["key"].as_str().unwrap().to_owned())
 }
@@ -360,7 +362,8 @@ async fn signing_keys_survive_a_restart_sealed_and_there_are_not_endlessly_many(
     for _ in 1..64 {
         signing_key(&it.gateway).await;
     }
-    let order = Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false };
+    let order =
+        Order::KeyCreate { name: None, person: None, scopes: Vec::new(), signing: true, operator: false, term: None };
     let refused = it.gateway.order(order).await.unwrap_err();
     assert!(refused.message.contains("64 valid signing keys"), "{refused}");
 
@@ -371,4 +374,28 @@ async fn signing_keys_survive_a_restart_sealed_and_there_are_not_endlessly_many(
     let signatures = Signatures::new(next.engine().clone(), &SignatureSettings::default());
     let request = sign(&it.secret, &(it.clock.now().as_millis() / 1000).to_string(), "nonce-01", BODY);
     assert!(matches!(request.check_by(&signatures).await, Signed::Known(_)));
+}
+
+#[tokio::test]
+async fn replaced_or_expired_signing_secret_signs_no_more() {
+    let it = Fixture::start(false).await;
+    let rotate = |overlap_seconds, term| Order::KeyRotate { which: it.id.to_string(), term, overlap_seconds };
+    let secret = |rotated: &serde_json::Value| rotated["key"].as_str().unwrap().to_owned();
+    let check = async |secret: &str, nonce: &str| it.check(&sign(secret, &it.now().to_string(), nonce, BODY)).await;
+
+    let second = secret(&it.gateway.order(rotate(0, None)).await.unwrap());
+    assert!(second.starts_with("nsk_"));
+    assert!(matches!(check(&it.secret, "nonce-1a").await, Signed::Invalid(_)));
+    assert_eq!(check(&second, "nonce-1b").await, it.caller(), "it is the same key");
+
+    let term = Some(KeyTerm::Seconds(7200));
+    let third = secret(&it.gateway.order(rotate(3600, term)).await.unwrap());
+    assert_eq!(check(&second, "nonce-2a").await, it.caller());
+    assert_eq!(check(&third, "nonce-2b").await, it.caller());
+    it.clock.advance(Duration::from_secs(3600));
+    assert!(matches!(check(&second, "nonce-3a").await, Signed::Invalid(_)), "the overlap is over");
+    assert_eq!(check(&third, "nonce-3b").await, it.caller());
+    it.clock.advance(Duration::from_secs(3600));
+    let expired = check(&third, "nonce-4a").await;
+    assert!(matches!(&expired, Signed::Invalid(why) if why.contains("expired")), "{expired:?}");
 }

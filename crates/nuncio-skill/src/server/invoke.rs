@@ -12,7 +12,7 @@ use nuncio_http::{CredentialPlace, idempotency_key, is_json, report_caller};
 use url::form_urlencoded;
 
 use super::executions::{answer, asked_wait};
-use super::{Checked, SkillError, Skills, by_key, caller, invalid, nobody, not_found};
+use super::{Checked, SkillError, Skills, by_key, caller, nobody, not_found};
 use crate::lift::{self, Head};
 use crate::wire::{Credentials, InvocationRequest};
 
@@ -36,8 +36,8 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let proof = Proof { headers, signed, credentials: credentials.as_ref() };
     let by_skill = named.as_deref().and_then(|offered| proof.by(&offered.skill().auth, &asks, &skills.engine));
     let asks_here = by_skill.as_ref().unwrap_or(&asks);
-    let offered = skills.engine.skill(asks_here.known(), id).ok_or_else(|| match asks {
-        Asks::Wrong(_) => invalid().into(),
+    let offered = skills.engine.skill(asks_here.known(), id).ok_or_else(|| match &asks {
+        Asks::Wrong(error) => error.clone().into(),
         Asks::Known(_) | Asks::Nobody => not_found(id),
     })?;
 
@@ -48,10 +48,8 @@ pub(super) async fn invoke(skills: &Skills, id: &str, request: Request) -> Resul
     let mut caller = match by_skill.unwrap_or(asks) {
         Asks::Known(caller) => caller,
         Asks::Nobody => nobody(identity),
-        Asks::Wrong(why) if skill.auth == SkillAuth::None => {
-            return Err(EngineError::new(Code::Unauthorized, why).into());
-        }
-        Asks::Wrong(why) => return Err(unknown(skills, skill, Some(&why))),
+        Asks::Wrong(error) if skill.auth == SkillAuth::None => return Err(error.into()),
+        Asks::Wrong(error) => return Err(unknown(skills, skill, Some(&error))),
     };
     report_caller(&parts.extensions, &caller.principal)?;
     if let Some(request) = request_of(identity).filter(|request| caller.request.as_deref() != Some(request)) {
@@ -107,7 +105,7 @@ enum Asks {
     Known(Caller),
     Nobody,
     /// Someone whose key, token or signature is not valid; why.
-    Wrong(String),
+    Wrong(EngineError),
 }
 
 impl Asks {
@@ -115,12 +113,16 @@ impl Asks {
         match caller {
             Ok(Some(caller)) => Self::Known(caller),
             Ok(None) => Self::Nobody,
-            Err(error) => Self::Wrong(error.message),
+            Err(error) => Self::Wrong(error),
         }
     }
 
-    fn of_key(caller: Option<Caller>) -> Self {
-        Self::of(caller.map(Some).ok_or_else(invalid))
+    fn of_key(caller: Result<Caller, EngineError>) -> Self {
+        Self::of(caller.map(Some))
+    }
+
+    fn of_wrong_signature(why: &str) -> Self {
+        Self::Wrong(EngineError::new(Code::Unauthorized, why))
     }
 
     /// Whether the caller is known by a credential.
@@ -149,17 +151,17 @@ impl Proof<'_> {
     fn by(&self, auth: &SkillAuth, asks: &Asks, engine: &Engine) -> Option<Asks> {
         match (auth, &self.signed) {
             (SkillAuth::Custom, Checked::Known(signer)) => return Some(Asks::Known(signer.clone())),
-            (SkillAuth::Custom, Checked::Invalid(why)) => return Some(Asks::Wrong(why.clone())),
+            (SkillAuth::Custom, Checked::Invalid(why)) => return Some(Asks::of_wrong_signature(why)),
             // A wrong signature is refused even where nothing had to be shown.
-            (_, Checked::Invalid(why)) if !asks.is_proven() => return Some(Asks::Wrong(why.clone())),
+            (_, Checked::Invalid(why)) if !asks.is_proven() => return Some(Asks::of_wrong_signature(why)),
             _ => {}
         }
         let SkillAuth::ApiKey { header } = auth else { return None };
         if let Some(key) = self.headers.get(header) {
-            return Some(Asks::of_key(by_key(engine, key)));
+            return Some(Asks::of_key(by_key(engine, key.as_bytes())));
         }
         match (asks, self.credentials.and_then(|credentials| credentials.text("api_key"))) {
-            (Asks::Nobody, Some(key)) => Some(Asks::of_key(engine.caller_by_key(key))),
+            (Asks::Nobody, Some(key)) => Some(Asks::of_key(by_key(engine, key.as_bytes()))),
             _ => None,
         }
     }
@@ -211,7 +213,7 @@ fn barred_answer(skills: &Skills, skill: &Skill, caller: &Caller, barred: Barred
 }
 
 /// The skill wants to know who asks, and how; why what it was told does not do.
-fn unknown(skills: &Skills, skill: &Skill, why: Option<&str>) -> SkillError {
+fn unknown(skills: &Skills, skill: &Skill, why: Option<&EngineError>) -> SkillError {
     let oauth = match &skill.auth {
         SkillAuth::OAuth2 { issuer } => (skills.issuers)(issuer.as_ref()),
         _ => None,

@@ -74,7 +74,12 @@ impl SkillError {
     }
 
     /// The skill wants to know who calls, in its own way.
-    pub(super) fn auth_required(skill: &Skill, oauth: Option<&OAuthEndpoints>, base: &str, why: Option<&str>) -> Self {
+    pub(super) fn auth_required(
+        skill: &Skill,
+        oauth: Option<&OAuthEndpoints>,
+        base: &str,
+        why: Option<&EngineError>,
+    ) -> Self {
         let mut details = json!({"required_auth_type": skill.auth.as_str()});
         let challenge = match &skill.auth {
             SkillAuth::ApiKey { header } => {
@@ -101,8 +106,8 @@ impl SkillError {
             SkillAuth::None => "Bearer realm=\"nuncio\"".to_owned(),
         };
         if let Some(why) = why {
-            details["reason"] = json!(Code::Unauthorized);
-            details["why"] = json!(why);
+            details["reason"] = json!(why.code);
+            details["why"] = json!(why.message);
         }
         let message = "Authentication is required to invoke this skill";
         let body = ErrorResponse::new(ErrorCode::AuthRequired, message).with_details(details).with_retry(0, 1);

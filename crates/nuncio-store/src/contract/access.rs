@@ -1,8 +1,9 @@
 //! Keys and grants.
 
+use nuncio_core::digest::Digest;
 use nuncio_core::grant::{Grant, KeyScopes, Term};
 use nuncio_core::ids::{GrantId, KeyId};
-use nuncio_engine::ports::store::{ApiKey, Change, Conflict, KeyKind};
+use nuncio_engine::ports::store::{ApiKey, Change, Conflict, KeyKind, PreviousSecret};
 
 use super::sample::{self, later};
 use super::{Place, assert_one_winner, made, race, refusal};
@@ -14,7 +15,7 @@ pub async fn keys_are_listed_oldest_first(place: &dyn Place) {
     let young = sample::key("a", later(2));
     let bare = ApiKey { name: None, person: None, scopes: KeyScopes::All, ..sample::key("b", later(1)) };
     let kind = KeyKind::Signing { sealed: "sealed".to_owned() };
-    let old = ApiKey { kind, revoked_at: Some(later(5)), ..sample::key("c", later(0)) };
+    let old = ApiKey { kind, revoked_at: Some(later(5)), ..rotated(&sample::key("c", later(0)), "next") };
     made(&*store, [&young, &bare, &old].map(|key| Change::CreateKey(key.clone()))).await;
     assert_eq!(store.keys().await.unwrap(), [old, bare, young]);
 }
@@ -37,6 +38,70 @@ pub async fn a_key_is_revoked_once(place: &dyn Place) {
     assert_eq!(refusal(&*store, revoke(3)).await, Conflict::Missing);
     let revoked = ApiKey { revoked_at: Some(later(2)), ..sample::key("a", later(0)) };
     assert_eq!(store.keys().await.unwrap(), [revoked, sample::key("b", later(0))]);
+}
+
+/// The key with a new secret, an expiry and the secret before it.
+fn rotated(key: &ApiKey, secret: &str) -> ApiKey {
+    ApiKey {
+        digest: Digest::of_bytes(secret.as_bytes()),
+        rotated_at: Some(later(3)),
+        expires_at: Some(later(60_003)),
+        lifetime_seconds: Some(60),
+        previous: Some(PreviousSecret { digest: key.digest, kind: key.kind.clone(), until: later(9) }),
+        ..key.clone()
+    }
+}
+
+/// Only what belongs to the secret changes, for keys that are sent and for keys that sign; and all of it can be taken
+/// away again.
+pub async fn rotated_key_gets_its_new_secret_and_stays_the_same_key(place: &dyn Place) {
+    let store = place.open().await;
+    let signing = |sealed: &str| KeyKind::Signing { sealed: sealed.to_owned() };
+    let sent = sample::key("a", later(0));
+    let signs = ApiKey { kind: signing("first"), ..sample::key("b", later(0)) };
+    made(&*store, [&sent, &signs].map(|key| Change::CreateKey(key.clone()))).await;
+    let sent_next = rotated(&sent, "a next");
+    let signs_next = ApiKey { kind: signing("second"), ..rotated(&signs, "b next") };
+    // The store takes from the key what a rotation changes, and nothing else.
+    let asked = ApiKey { name: None, person: None, scopes: KeyScopes::All, ..sent_next.clone() };
+    made(
+        &*store,
+        [
+            Change::RotateKey { key: asked, replaced: sent.digest },
+            Change::RotateKey { key: signs_next.clone(), replaced: signs.digest },
+        ],
+    )
+    .await;
+    assert_eq!(store.keys().await.unwrap(), [sent_next.clone(), signs_next.clone()]);
+
+    let last = ApiKey { digest: Digest::of_bytes(b"a last"), rotated_at: Some(later(4)), ..sent };
+    made(&*store, [Change::RotateKey { key: last.clone(), replaced: sent_next.digest }]).await;
+    assert_eq!(store.keys().await.unwrap(), [last, signs_next]);
+}
+
+/// Rotating a key that is not there, was revoked, or was rotated meanwhile is `Moved`.
+pub async fn rotation_needs_the_secret_that_was_read(place: &dyn Place) {
+    let store = place.open().await;
+    let key = sample::key("a", later(0));
+    let rotate = |secret: &str| [Change::RotateKey { key: rotated(&key, secret), replaced: key.digest }];
+    assert_eq!(refusal(&*store, rotate("early")).await, Conflict::Moved);
+    made(&*store, [Change::CreateKey(key.clone())]).await;
+    made(&*store, rotate("first")).await;
+    assert_eq!(refusal(&*store, rotate("second")).await, Conflict::Moved);
+    assert_eq!(store.keys().await.unwrap(), [rotated(&key, "first")]);
+    let first = Digest::of_bytes(b"first");
+    made(&*store, [Change::RevokeKey { id: key.id.clone(), at: later(5) }]).await;
+    let late = Change::RotateKey { key: rotated(&key, "late"), replaced: first };
+    assert_eq!(refusal(&*store, [late]).await, Conflict::Moved);
+}
+
+/// Of 32 rotations of the same key at once, one gives it its secret.
+pub async fn of_many_rotations_of_a_key_one_wins(place: &dyn Place) {
+    let store = place.open().await;
+    let key = sample::key("a", later(0));
+    made(&*store, [Change::CreateKey(key.clone())]).await;
+    let rotation = |n| Change::RotateKey { key: rotated(&key, &format!("secret {n}")), replaced: key.digest };
+    assert_one_winner(&race(&store, (0..32).map(|n| vec![rotation(n)])).await, Conflict::Moved);
 }
 
 /// Every grant is listed with every field, the oldest first.

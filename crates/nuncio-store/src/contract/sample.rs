@@ -191,6 +191,10 @@ pub fn key(id: &str, created_at: Timestamp) -> ApiKey {
         scopes: KeyScopes::Only(vec![ScopeId::parse("booking:read").unwrap()]),
         person: Some(PersonName::parse("ada").unwrap()),
         created_at,
+        rotated_at: None,
+        expires_at: None,
+        lifetime_seconds: None,
+        previous: None,
         revoked_at: None,
     }
 }

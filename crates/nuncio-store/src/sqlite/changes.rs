@@ -34,6 +34,7 @@ pub(super) fn apply(connection: &Connection, tip: &audit::Tip, change: &Change) 
         Change::PruneSessions { ids, before } => sessions::prune(connection, ids, *before),
         Change::CreateKey(key) => keys::create(connection, key),
         Change::RevokeKey { id, at } => keys::revoke(connection, id, *at),
+        Change::RotateKey { key, replaced } => keys::rotate(connection, key, replaced),
         Change::CreateGrant(grant) => grants::create(connection, grant),
         Change::RevokeGrant(id) => grants::revoke(connection, id),
         Change::UseGrant(id) => grants::use_up(connection, id),

@@ -1,8 +1,9 @@
 //! API keys.
 
+use nuncio_core::digest::Digest;
 use nuncio_core::ids::{KeyId, PersonName};
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind, KeyRole};
+use nuncio_engine::ports::store::{ApiKey, Conflict, KeyKind, KeyRole, PreviousSecret};
 use rusqlite::{Connection, Row, params};
 
 use super::problem::Problem;
@@ -12,8 +13,9 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
     execute_or(
         Conflict::Exists,
         connection,
-        "INSERT INTO api_keys (id, name, digest, scopes, person, created_at, revoked_at, sealed, role)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT (id) DO NOTHING",
+        "INSERT INTO api_keys (id, name, digest, scopes, person, created_at, revoked_at, sealed, role, rotated_at,
+           expires_at, lifetime_seconds, previous_digest, previous_sealed, previous_until)
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15) ON CONFLICT (id) DO NOTHING",
         params![
             key.id.as_str(),
             key.name,
@@ -22,17 +24,53 @@ pub(super) fn create(connection: &Connection, key: &ApiKey) -> Result<(), Proble
             key.person.as_ref().map(PersonName::as_str),
             key.created_at.as_millis(),
             key.revoked_at.map(Timestamp::as_millis),
-            match &key.kind {
-                KeyKind::Bearer => None,
-                KeyKind::Signing { sealed } => Some(sealed),
-            },
+            sealed(&key.kind),
             match key.role {
                 KeyRole::App => "app",
                 KeyRole::AppWithMetrics => "app_with_metrics",
                 KeyRole::Operator => "operator",
             },
+            key.rotated_at.map(Timestamp::as_millis),
+            key.expires_at.map(Timestamp::as_millis),
+            key.lifetime_seconds.map(rows::to_integer).transpose()?,
+            key.previous.as_ref().map(|previous| previous.digest.to_string()),
+            key.previous.as_ref().and_then(|previous| sealed(&previous.kind)),
+            key.previous.as_ref().map(|previous| previous.until.as_millis()),
         ],
     )
+}
+
+pub(super) fn rotate(connection: &Connection, key: &ApiKey, replaced: &Digest) -> Result<(), Problem> {
+    execute_or(
+        Conflict::Moved,
+        connection,
+        "UPDATE api_keys SET digest = ?3, sealed = ?4, rotated_at = ?5, expires_at = ?6, lifetime_seconds = ?7,
+           previous_digest = ?8, previous_sealed = ?9, previous_until = ?10
+         WHERE id = ?1 AND digest = ?2 AND revoked_at IS NULL",
+        params![
+            key.id.as_str(),
+            replaced.to_string(),
+            key.digest.to_string(),
+            sealed(&key.kind),
+            key.rotated_at.map(Timestamp::as_millis),
+            key.expires_at.map(Timestamp::as_millis),
+            key.lifetime_seconds.map(rows::to_integer).transpose()?,
+            key.previous.as_ref().map(|previous| previous.digest.to_string()),
+            key.previous.as_ref().and_then(|previous| sealed(&previous.kind)),
+            key.previous.as_ref().map(|previous| previous.until.as_millis()),
+        ],
+    )
+}
+
+fn sealed(kind: &KeyKind) -> Option<&str> {
+    match kind {
+        KeyKind::Bearer => None,
+        KeyKind::Signing { sealed } => Some(sealed),
+    }
+}
+
+fn kind(sealed: Option<String>) -> KeyKind {
+    sealed.map_or(KeyKind::Bearer, |sealed| KeyKind::Signing { sealed })
 }
 
 pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Result<(), Problem> {
@@ -47,7 +85,8 @@ pub(super) fn revoke(connection: &Connection, id: &KeyId, at: Timestamp) -> Resu
 pub(super) fn all(connection: &Connection) -> Result<Vec<ApiKey>, Problem> {
     rows::all(
         connection,
-        "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed, role
+        "SELECT id, name, digest, scopes, person, created_at, revoked_at, sealed, role, rotated_at, expires_at,
+           lifetime_seconds, previous_digest, previous_sealed, previous_until
          FROM api_keys ORDER BY created_at, id",
         [],
         read,
@@ -63,7 +102,14 @@ fn read(row: &Row<'_>) -> Result<ApiKey, Problem> {
         person: rows::optional(row, 4, |row, column| rows::parsed(row, column, |text| PersonName::parse(text).ok()))?,
         created_at: rows::moment(row, 5)?,
         revoked_at: rows::optional(row, 6, rows::moment)?,
-        kind: row.get::<_, Option<String>>(7)?.map_or(KeyKind::Bearer, |sealed| KeyKind::Signing { sealed }),
+        kind: kind(row.get(7)?),
+        rotated_at: rows::optional(row, 9, rows::moment)?,
+        expires_at: rows::optional(row, 10, rows::moment)?,
+        lifetime_seconds: rows::optional(row, 11, rows::number)?,
+        previous: match (rows::optional(row, 12, rows::digest)?, rows::optional(row, 14, rows::moment)?) {
+            (Some(digest), Some(until)) => Some(PreviousSecret { digest, kind: kind(row.get(13)?), until }),
+            _ => None,
+        },
         role: rows::parsed(row, 8, |text| match text {
             "app" => Some(KeyRole::App),
             "app_with_metrics" => Some(KeyRole::AppWithMetrics),

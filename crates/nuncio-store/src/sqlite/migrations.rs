@@ -25,6 +25,7 @@ const STEPS: &[&str] = &[
     include_str!("migrations/0015_bundles_by_owner.sql"),
     include_str!("migrations/0016_stored_bytes.sql"),
     include_str!("migrations/0017_redactions.sql"),
+    include_str!("migrations/0018_key_rotation.sql"),
 ];
 
 /// Takes the file to the schema of this version, or refuses one from a later version.
@@ -91,5 +92,22 @@ mod tests {
         assert_eq!(rows(keys), ["3 person:ada dev_a k 0 hers", "4 agent:hotel main f 1 its"]);
         connection.execute_batch("DELETE FROM key_bundles WHERE owner = 'person:ada'").unwrap();
         assert_eq!(rows(keys), ["4 agent:hotel main f 1 its"], "one-time keys go with their bundle");
+    }
+
+    #[test]
+    fn keys_of_before_rotation_do_not_expire_and_keep_their_secret() {
+        let connection = Connection::open_in_memory().unwrap();
+        let before = STEPS.iter().position(|step| step.contains("previous_until")).unwrap();
+        STEPS[..before].iter().for_each(|step| connection.execute_batch(step).unwrap());
+        connection.pragma_update(None, "user_version", before as i64).unwrap();
+        let digest = nuncio_core::digest::Digest::of_bytes(b"nk_old");
+        let insert =
+            "INSERT INTO api_keys (id, name, digest, scopes, created_at) VALUES ('key_old', 'app', ?1, '\"all\"', 1)";
+        connection.execute(insert, [digest.to_string()]).unwrap();
+        run(&connection).unwrap();
+        let keys = super::super::keys::all(&connection).unwrap();
+        let [key] = keys.as_slice() else { panic!("one key: {keys:?}") };
+        assert_eq!((key.id.as_str(), key.digest), ("key_old", digest));
+        assert_eq!((key.expires_at, key.lifetime_seconds, key.rotated_at, &key.previous), (None, None, None, &None));
     }
 }

@@ -8,6 +8,8 @@ use nuncio_core::Code;
 use nuncio_core::ids::{AgentName, ApprovalId, GrantId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::KeyTerm;
 use nuncio_server::admin::{self, Order};
 use nuncio_server::{SystemClock, open_engine};
 use owo_colors::OwoColorize as _;
@@ -41,6 +43,34 @@ pub(super) fn parsed<T, E: std::fmt::Display>(result: Result<T, E>) -> anyhow::R
     result.map_err(|error| WrongUsage(error.to_string()).into())
 }
 
+/// A span of time in seconds: a whole number of minutes, hours or days, such as `30m`, `12h` or `3d`.
+pub(super) fn span_seconds(text: &str) -> Option<u64> {
+    let (number, unit) = [('m', 60), ('h', 3600), ('d', 86_400)]
+        .into_iter()
+        .find_map(|(letter, unit)| text.strip_suffix(letter).map(|number| (number, unit)))?;
+    let is_whole = !number.is_empty() && number.bytes().all(|digit| digit.is_ascii_digit());
+    number.parse::<u64>().ok().filter(|_| is_whole)?.checked_mul(unit)
+}
+
+/// The moment of a day (`2026-01-31`, at its beginning in UTC) or a time (`2026-01-31T12:00:00Z`).
+fn moment(text: &str) -> Result<Timestamp, String> {
+    Timestamp::try_from(if text.contains('T') { text.to_owned() } else { format!("{text}T00:00:00Z") })
+}
+
+/// When a key expires: after a span of time, or at a moment.
+fn key_term(text: &str) -> Result<KeyTerm, String> {
+    match span_seconds(text) {
+        Some(seconds) => Ok(KeyTerm::Seconds(seconds)),
+        None => moment(text).map(KeyTerm::Until).map_err(|_| {
+            format!("--expires {text:?}: write a span such as 90m, 12h or 30d, or a time such as 2027-01-01T00:00:00Z")
+        }),
+    }
+}
+
+fn overlap_seconds(text: &str) -> Result<u64, String> {
+    span_seconds(text).ok_or_else(|| format!("--overlap {text:?}: write a span of time such as 30m, 12h or 3d"))
+}
+
 fn scopes(texts: &[String]) -> anyhow::Result<Vec<ScopeId>> {
     texts.iter().map(|text| parsed(ScopeId::parse(text))).collect()
 }
@@ -56,14 +86,17 @@ fn rows(answer: &Value, list: &str, row: impl Fn(&Value) -> Vec<String>) -> Vec<
 
 pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
     match command {
-        Key::Create { name, person, scopes: wanted, signing, operator, data } => {
+        Key::Create { name, person, scopes: wanted, signing, operator, expires, data } => {
             let person = person.map(|name| parsed(PersonName::parse(&name))).transpose()?;
-            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)?, signing, operator };
+            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
+            let order = Order::KeyCreate { name, person, scopes: scopes(&wanted)?, signing, operator, term };
             let answer = carry_out(&data.path, order).await?;
             show(json, &answer, |answer| {
                 // The key alone on standard output, so that it can be piped.
                 println!("{}", cell(&answer["key"]));
-                eprintln!("{}", "Keep it: it is not shown again. From now on every request needs a key.".dimmed());
+                let note = "Keep it: it is not shown again. From now on every request needs a key, unless nuncio.toml says otherwise.";
+                eprintln!("{}", note.dimmed());
+                tell_expiry(answer);
             });
         }
         Key::List { data } => {
@@ -74,23 +107,30 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                         Value::Null => "all".to_owned(),
                         only => cell(only),
                     };
-                    let state = if key["revoked_at"].is_null() { "valid".to_owned() } else { "revoked".to_owned() };
+                    let expires_at = key["expires_at"].as_str();
+                    let end = expires_at.and_then(|end| Timestamp::try_from(end.to_owned()).ok());
+                    let state = match end {
+                        _ if !key["revoked_at"].is_null() => "revoked",
+                        Some(end) if end <= SystemClock.now() => "expired",
+                        _ => "valid",
+                    };
                     vec![
                         cell(&key["id"]),
                         cell(&key["name"]),
                         cell(&key["kind"]),
                         if key["role"] == "operator" { "operator".to_owned() } else { "app".to_owned() },
-                        state,
+                        state.to_owned(),
                         scopes,
                         cell(&key["person"]),
                         cell(&key["created_at"]),
+                        expires_at.unwrap_or("never").to_owned(),
                     ]
                 });
                 if rows.is_empty() {
                     println!("There are no keys: a server on this machine is open to this machine.");
                     return;
                 }
-                table(&["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED"], &rows);
+                table(&["ID", "NAME", "KIND", "ROLE", "STATE", "SCOPES", "PERSON", "CREATED", "EXPIRES"], &rows);
             });
         }
         Key::Revoke { key, data } => {
@@ -99,8 +139,30 @@ pub(crate) async fn key(command: Key, json: bool) -> anyhow::Result<()> {
                 println!("Revoked {}. Requests go on needing a key.", cell(&answer["revoked"]["id"]));
             });
         }
+        Key::Rotate { key, expires, overlap, data } => {
+            let term = expires.map(|text| parsed(key_term(&text))).transpose()?;
+            let overlap_seconds = overlap.map(|text| parsed(overlap_seconds(&text))).transpose()?.unwrap_or(0);
+            let order = Order::KeyRotate { which: key, term, overlap_seconds };
+            let answer = carry_out(&data.path, order).await?;
+            show(json, &answer, |answer| {
+                println!("{}", cell(&answer["key"]));
+                let old = match answer["previous"]["until"].as_str() {
+                    Some(until) => format!("The old secret works until {until}."),
+                    None => "The old secret no longer works.".to_owned(),
+                };
+                let note = format!("{} has a new secret. Keep it: it is not shown again. {old}", cell(&answer["id"]));
+                eprintln!("{}", note.dimmed());
+                tell_expiry(answer);
+            });
+        }
     }
     Ok(())
+}
+
+fn tell_expiry(key: &Value) {
+    if let Some(end) = key["expires_at"].as_str() {
+        eprintln!("{}", format!("It expires at {end}.").dimmed());
+    }
 }
 
 pub(crate) async fn grant(command: Grant, json: bool) -> anyhow::Result<()> {
@@ -228,8 +290,7 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
             super::audit_explain::explain(&data.path, &call, with.as_deref(), json).await?;
         }
         Audit::Prune { before, data } => {
-            let moment = if before.contains('T') { before } else { format!("{before}T00:00:00Z") };
-            let before = parsed(Timestamp::try_from(moment))?;
+            let before = parsed(moment(&before))?;
             let answer = carry_out(&data.path, Order::AuditPrune { before }).await?;
             show(json, &answer, |answer| println!("Deleted {} records; the others can be proved.", answer["pruned"]));
         }
@@ -252,4 +313,25 @@ pub(crate) async fn audit(command: Audit, json: bool) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_term_is_a_span_or_a_moment() {
+        for (text, seconds) in [("90m", 5400), ("12h", 43_200), ("30d", 2_592_000), ("0d", 0)] {
+            assert_eq!(key_term(text), Ok(KeyTerm::Seconds(seconds)), "{text}");
+        }
+        let new_year = Timestamp::from_millis(1_798_761_600_000);
+        for text in ["2027-01-01T00:00:00Z", "2027-01-01T01:00:00+01:00", "2027-01-01"] {
+            assert_eq!(key_term(text), Ok(KeyTerm::Until(new_year)), "{text}");
+        }
+        for wrong in ["", "d", "30", "-1d", "+1d", "1.5h", "30 d", "30w", "soon", "99999999999999999999d", "2027-13-01"]
+        {
+            let refused = key_term(wrong).unwrap_err();
+            assert!(refused.contains(&format!("{wrong:?}")) && refused.contains("30d"), "{refused}");
+        }
+    }
 }

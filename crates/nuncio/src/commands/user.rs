@@ -6,7 +6,7 @@ use nuncio_server::admin::Order;
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
-use super::desk::{carry_out, parsed, show};
+use super::desk::{carry_out, parsed, show, span_seconds};
 use crate::cli::User;
 use crate::output::{cell, table};
 
@@ -52,15 +52,7 @@ pub(crate) async fn run(command: User, json: bool) -> anyhow::Result<()> {
 /// A span of time in seconds: a whole number of minutes, hours or days, thirty days at most.
 fn seconds(text: &str) -> Result<u64, String> {
     const MONTH: u64 = 30 * 86_400;
-    let unit = match text.chars().last() {
-        Some('m') => Some(60),
-        Some('h') => Some(3600),
-        Some('d') => Some(86_400),
-        _ => None,
-    };
-    let number = unit.and_then(|_| text[..text.len() - 1].parse::<u64>().ok());
-    let seconds = unit.zip(number).and_then(|(unit, number)| number.checked_mul(unit));
-    seconds
+    span_seconds(text)
         .filter(|seconds| (1..=MONTH).contains(seconds))
         .ok_or_else(|| format!("{text:?} is no time for an invite: write 30m, 12h or 3d, at most 30d"))
 }

@@ -122,3 +122,86 @@ fn a_signing_key_is_told_apart_and_its_secret_shown_once() {
     assert!(!listed.stdout.contains(secret) && !shown.stdout.contains(secret));
     assert_eq!(home.desk(&["key", "revoke", "till"]).json()["revoked"]["kind"], "signing");
 }
+
+#[test]
+fn key_expiry_is_shown_in_the_list() {
+    let home = Home::script();
+    let made = home.nuncio(&["key", "create", "--name", "fixed", "--expires", "2999-01-01T00:00:00Z"]).run();
+    assert_eq!(made.status, Some(0), "{made:?}");
+    assert!(made.stdout.starts_with("nk_") && made.stdout.lines().count() == 1, "{made:?}");
+    assert!(made.stderr.contains("2999-01-01T00:00:00.000Z"), "{made:?}");
+    home.key(&["--name", "span", "--expires", "30d"]);
+    home.key(&["--name", "lasting"]);
+
+    let listed = home.desk(&["key", "list"]).json();
+    assert_eq!(listed["keys"][0]["expires_at"], "2999-01-01T00:00:00.000Z");
+    assert!(listed["keys"][1]["expires_at"].is_string(), "{listed}");
+    assert_eq!(listed["keys"][2]["expires_at"], Value::Null);
+    let shown = home.nuncio(&["key", "list"]).run().stdout;
+    for (name, end) in [("fixed", "2999-01-01T00:00:00.000Z"), ("lasting", "never")] {
+        assert!(shown.lines().any(|line| line.contains(name) && line.contains(end)), "{shown}");
+    }
+}
+
+#[test]
+fn wrong_expiry_of_a_key_is_refused_and_nothing_is_made() {
+    let home = Home::script();
+    for wrong in ["soon", "30", "-1d", "1w", "2027-02-30T00:00:00Z"] {
+        let refused = home.nuncio(&["key", "create", &format!("--expires={wrong}")]).run();
+        assert_eq!(refused.status, Some(2), "{refused:?}");
+        assert!(refused.stderr.contains(wrong) && refused.stderr.contains("30d"), "{refused:?}");
+    }
+    let refused = home.nuncio(&["key", "rotate", "app", "--overlap", "soon"]).run();
+    assert_eq!(refused.status, Some(2), "{refused:?}");
+    for over in ["2001-01-01T00:00:00Z", "0d"] {
+        assert_eq!(home.desk(&["key", "create", "--expires", over]).failure().0, "bad_request", "{over}");
+    }
+    assert_eq!(home.desk(&["key", "list"]).json()["keys"], json!([]));
+}
+
+#[tokio::test]
+async fn rotated_key_stands_alone_on_standard_output_and_replaces_the_old_one() {
+    let home = Home::script();
+    let first = home.key(&["--name", "phone"]);
+    let rotate = |which: &str| {
+        let rotated = home.nuncio(&["key", "rotate", which]).run();
+        assert_eq!(rotated.status, Some(0), "{rotated:?}");
+        let key = rotated.stdout.strip_suffix('\n').unwrap().to_owned();
+        assert!(key.starts_with("nk_") && !key.contains('\n') && !rotated.stderr.contains(&key), "{rotated:?}");
+        key
+    };
+    // On the store itself while no server runs.
+    let second = rotate("phone");
+    let server = home.start();
+    assert_eq!(server.aap_with_key(&first).get("/sessions").await.0, 401);
+    let session = server.aap_with_key(&second).session("script", &[]).await;
+    // By the server while one runs, which obeys at once.
+    let id = home.desk(&["key", "list"]).json()["keys"][0]["id"].as_str().unwrap().to_owned();
+    let third = rotate(&id);
+    assert_eq!(server.aap_with_key(&second).get("/sessions").await.0, 401);
+    assert_eq!(server.aap_with_key(&third).get(&format!("/sessions/{session}")).await.0, 200, "its session");
+
+    let overlapping = home.desk(&["key", "rotate", "phone", "--overlap", "1h", "--expires", "30d"]).json();
+    assert!(overlapping["previous"]["until"].is_string() && overlapping["expires_at"].is_string(), "{overlapping}");
+    for key in [third.as_str(), overlapping["key"].as_str().unwrap()] {
+        assert_eq!(server.aap_with_key(key).get("/sessions").await.0, 200);
+    }
+    assert_eq!(home.desk(&["key", "rotate", "tablet"]).failure().0, "key_not_found");
+}
+
+#[tokio::test]
+async fn open_loopback_setting_lets_this_machine_in_beside_keys() {
+    let home = Home::script();
+    let key = home.key(&["--name", "phone"]);
+    let settings = home.data().join("nuncio.toml");
+    std::fs::write(&settings, "[access]\nloopback = \"closed\"\n").unwrap();
+    let (code, message) = home.serve().run().failure();
+    assert_eq!(code, "config_invalid");
+    assert!(message.contains("access.loopback") && message.contains("\"open\""), "{message}");
+
+    std::fs::write(&settings, "[access]\nloopback = \"open\"\n").unwrap();
+    let server = home.start();
+    assert_eq!(server.aap().get("/sessions").await.0, 200);
+    assert_eq!(server.aap_with_key(&key).get("/sessions").await.0, 200);
+    assert_eq!(server.aap_with_key("nk_wrong").get("/sessions").await.0, 401);
+}

@@ -60,6 +60,8 @@ impl WrongKeys {
 pub(super) struct Session {
     /// By which key.
     pub(super) key: KeyId,
+    /// The digest of the secret they signed in with.
+    pub(super) secret: Digest,
     /// What every form of theirs must send along.
     pub(super) token: String,
     seen: Timestamp,
@@ -81,7 +83,7 @@ pub(super) fn random() -> String {
 
 impl Sessions {
     /// Signs somebody in; the answer is what their cookie holds.
-    pub(super) fn open(&self, key: KeyId, now: Timestamp) -> String {
+    pub(super) fn open(&self, key: KeyId, secret: Digest, now: Timestamp) -> String {
         let mut open = self.lock();
         open.retain(|_, session| !session.is_over(now));
         if open.len() >= MAX_SESSIONS {
@@ -89,7 +91,7 @@ impl Sessions {
             oldest.map(|cookie| open.remove(&cookie));
         }
         let cookie = random();
-        open.insert(Digest::of_bytes(cookie.as_bytes()), Session { key, token: random(), seen: now });
+        open.insert(Digest::of_bytes(cookie.as_bytes()), Session { key, secret, token: random(), seen: now });
         cookie
     }
 
@@ -166,7 +168,7 @@ mod tests {
     #[test]
     fn a_session_ends_when_nobody_was_there_for_long_and_a_page_by_itself_is_nobody() {
         let sessions = Sessions::default();
-        let cookie = sessions.open(key(), at(0));
+        let cookie = sessions.open(key(), Digest::ZERO, at(0));
         let half = IDLE.as_secs() / 2;
         assert!(sessions.find(&cookie, Look::Visit, at(half)).is_some());
         assert!(sessions.find(&cookie, Look::Glance, at(half + IDLE.as_secs() - 1)).is_some());
@@ -177,7 +179,8 @@ mod tests {
     #[test]
     fn there_are_never_more_than_so_many_and_who_was_away_longest_goes_first() {
         let sessions = Sessions::default();
-        let cookies: Vec<_> = (0..=MAX_SESSIONS as u64).map(|second| sessions.open(key(), at(second))).collect();
+        let cookies: Vec<_> =
+            (0..=MAX_SESSIONS as u64).map(|second| sessions.open(key(), Digest::ZERO, at(second))).collect();
         assert_eq!(sessions.lock().len(), MAX_SESSIONS);
         assert!(sessions.find(&cookies[0], Look::Glance, at(0)).is_none());
         assert!(sessions.find(&cookies[1], Look::Glance, at(1)).is_some());

@@ -7,6 +7,7 @@ use ::http::{HeaderMap, HeaderValue, StatusCode, header};
 use axum::Extension;
 use axum::extract::{Query, Request, State};
 use axum::response::Response;
+use nuncio_core::digest::Digest;
 use nuncio_core::principal::Principal;
 use nuncio_engine::Identity;
 use nuncio_http::{ClientAddress, CredentialPlace, report_caller};
@@ -84,7 +85,7 @@ pub(super) async fn enter(
     }
     // Whoever signs in begins anew: nothing a browser brought along is kept.
     forget(&inbox, &reader.headers);
-    let cookie = inbox.sessions.open(holder.id.clone(), now);
+    let cookie = inbox.sessions.open(holder.id.clone(), Digest::of_bytes(key.as_bytes()), now);
     tracing::info!(key = %holder.id, "signed in to the console");
     with_cookie(see(&reader.to(&next)), &reader.headers, &cookie)
 }

@@ -64,9 +64,12 @@ impl Inbox {
         // What no page of ours and no address bar sent does not count, even with the right cookie.
         let host = headers.get(header::HOST).and_then(|host| host.to_str().ok());
         let cookie = COOKIE.of(headers).filter(|_| sender(headers, host) == Sender::OwnPage)?;
-        let session = self.sessions.find(cookie, look, self.engine.now())?;
-        // A key that was taken back, or never gave as much, ends what it opened.
-        let Some(key) = self.engine.valid_key(&session.key).filter(|key| may_work(key)) else {
+        let now = self.engine.now();
+        let session = self.sessions.find(cookie, look, now)?;
+        // A key that was taken back, expired, or never gave as much ends what it opened, and so does a secret that was
+        // replaced.
+        let key = self.engine.valid_key(&session.key).filter(|key| key.has_secret(&session.secret, now));
+        let Some(key) = key.filter(|key| may_work(key)) else {
             self.sessions.close(cookie);
             return None;
         };

@@ -185,6 +185,7 @@ async fn a_device_invites_another_of_the_same_person_and_nobody_else_does() {
         scopes: Vec::new(),
         signing: false,
         operator: false,
+        term: None,
     };
     let key = world.gateway.order(key).await.unwrap()["key"].as_str().unwrap().to_owned();
     let refused = invite(Some(&key), json!({})).await;

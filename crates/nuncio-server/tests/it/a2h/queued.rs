@@ -37,6 +37,7 @@ async fn waiting_device_call_is_refused_once_its_key_is_revoked() {
             person,
             scopes: KeyScopes::All,
             role: nuncio_engine::ports::store::KeyRole::App,
+            term: None,
         })
         .await
         .unwrap();

@@ -6,6 +6,7 @@ use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::{PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::access::NewKey;
+use nuncio_engine::ports::store::KeyTerm;
 use nuncio_server::admin::Order;
 use nuncio_testkit::ManualClock;
 
@@ -64,6 +65,7 @@ async fn people_are_shown_by_their_persons_name_then_the_keys_then_its_id() {
                 person,
                 scopes,
                 role: nuncio_engine::ports::store::KeyRole::App,
+                term: None,
             })
             .await
             .unwrap()
@@ -104,7 +106,13 @@ async fn a_key_that_may_do_other_things_may_not_work_in_the_inbox() {
     let gateway = start(&ManualClock::new()).await;
     let (key, signing) = (
         gateway.key(&["rooms:read"]).await,
-        NewKey { name: None, person: None, scopes: KeyScopes::All, role: nuncio_engine::ports::store::KeyRole::App },
+        NewKey {
+            name: None,
+            person: None,
+            scopes: KeyScopes::All,
+            role: nuncio_engine::ports::store::KeyRole::App,
+            term: None,
+        },
     );
     let mut browser = Browser::of(&gateway);
     let answer = browser.post("/console/sign-in", &[("key", &key.secret)]).await;
@@ -163,4 +171,26 @@ async fn a_session_ends_by_signing_out_by_being_away_and_with_its_key() {
     let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
     gateway.order(Order::KeyRevoke { which: id.to_string() }).await.unwrap();
     assert_eq!(browser.get("/console/tasks").await.status, 303);
+}
+
+#[tokio::test]
+async fn session_ends_when_its_secret_is_replaced_or_its_key_expires() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let key = gateway.key(&[]).await;
+    let Principal::Key(id) = &key.caller.principal else { panic!("a key's holder is a key") };
+    let rotate = |overlap_seconds, term| Order::KeyRotate { which: id.to_string(), term, overlap_seconds };
+    let mut browser = Browser::signed_in(&gateway, &key.secret).await;
+    let rotated = gateway.order(rotate(0, None)).await.unwrap();
+    assert_eq!(browser.get("/console/tasks").await.status, 303, "whoever had the old secret has to sign in again");
+
+    let mut browser = Browser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
+    let rotated = gateway.order(rotate(60, Some(KeyTerm::Seconds(120)))).await.unwrap();
+    assert_eq!(browser.get("/console/tasks").await.status, 200, "the old secret still counts");
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(browser.get("/console/tasks").await.status, 303);
+
+    let mut browser = Browser::signed_in(&gateway, rotated["key"].as_str().unwrap()).await;
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(browser.get("/console/tasks").await.status, 303, "the key has expired");
 }

@@ -29,6 +29,7 @@ async fn person<'a>(gateway: &'a Gateway, name: &str) -> Browser<'a> {
         person,
         scopes: nuncio_core::grant::KeyScopes::All,
         role: nuncio_engine::ports::store::KeyRole::App,
+        term: None,
     };
     let (_, secret) = gateway.engine().create_key(new).await.unwrap();
     Browser::signed_in(gateway, &secret).await

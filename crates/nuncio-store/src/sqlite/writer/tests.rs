@@ -33,6 +33,10 @@ fn create(id: &str, name_bytes: usize) -> Vec<Change> {
         scopes: KeyScopes::All,
         person: None,
         created_at: Timestamp::from_millis(0),
+        rotated_at: None,
+        expires_at: None,
+        lifetime_seconds: None,
+        previous: None,
         revoked_at: None,
     })]
 }

@@ -1,0 +1,267 @@
+//! API keys: made, looked up, rotated and taken back.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::digest::Digest;
+use nuncio_core::grant::KeyScopes;
+use nuncio_core::ids::{KeyId, PersonName};
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+
+use super::{Caller, Credential, Identity, SigningKey};
+use crate::Engine;
+use crate::error::EngineError;
+use crate::ports::entropy::random_name;
+use crate::ports::store::{ApiKey, Change, Conflict, KeyKind, KeyRole, KeyTerm, PreviousSecret, StoreError};
+
+/// How many signing keys may be valid at once: a signature names no key, so each is tried.
+const MAX_SIGNING_KEYS: usize = 64;
+
+/// What a new key may do and whose it is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct NewKey {
+    /// What its owner calls it.
+    pub name: Option<String>,
+    /// The person it belongs to.
+    pub person: Option<PersonName>,
+    /// What it may do.
+    pub scopes: KeyScopes,
+    /// Whom it is made for.
+    pub role: KeyRole,
+    /// When it expires; never when absent.
+    pub term: Option<KeyTerm>,
+}
+
+/// The refusal of a key that expired at that moment.
+#[must_use]
+pub fn key_expired(at: Timestamp) -> EngineError {
+    let message =
+        format!("the key expired at {at}; whoever runs this server can renew it with `nuncio key rotate ID_OR_NAME`");
+    EngineError::new(Code::KeyExpired, message)
+}
+
+impl Engine {
+    /// What a request with that key comes to: its holder, an expired key, or an invalid credential.
+    #[must_use]
+    pub fn identity_by_key(&self, key: &str) -> Identity {
+        // Looked up by digest: how long it takes tells nothing about the keys there are.
+        let digest = Digest::of_bytes(key.as_bytes());
+        let Some(found) = self.access_table().snapshot().keys.get(&digest).cloned() else { return Identity::Invalid };
+        let now = self.now();
+        match found.expires_at.filter(|_| found.is_expired(now)) {
+            _ if !found.has_secret(&digest, now) => Identity::Invalid,
+            Some(end) => Identity::Expired(end),
+            None => Identity::Known(Caller {
+                principal: Principal::Key(found.id.clone()),
+                person: found.person.clone(),
+                request: None,
+                credential: Credential::Key,
+            }),
+        }
+    }
+
+    /// The caller who holds that key; none if it is not valid.
+    #[must_use]
+    pub fn caller_by_key(&self, key: &str) -> Option<Caller> {
+        match self.identity_by_key(key) {
+            Identity::Known(caller) => Some(caller),
+            Identity::Missing | Identity::Invalid | Identity::Expired(_) => None,
+        }
+    }
+
+    /// The key of that id, if it is valid.
+    #[must_use]
+    pub fn valid_key(&self, id: &KeyId) -> Option<Arc<ApiKey>> {
+        self.access_table().snapshot().keys_by_id.get(id).filter(|key| !key.is_expired(self.now())).cloned()
+    }
+
+    /// The keys that sign requests, also those that expired; [`SigningKey::is_valid`] says which count.
+    #[must_use]
+    pub fn signing_keys(&self) -> Arc<[SigningKey]> {
+        Arc::clone(&self.access_table().snapshot().signing)
+    }
+
+    /// Makes an API key. The key itself is returned here and nowhere else, ever.
+    ///
+    /// # Errors
+    /// It would have expired already, or the store cannot be written.
+    pub async fn create_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
+        let secret = self.new_secret(&KeyKind::Bearer);
+        self.store_new_key(id, KeyKind::Bearer, new, secret).await
+    }
+
+    /// Makes a key that signs requests. Its secret is returned here and nowhere else, ever.
+    ///
+    /// # Errors
+    /// There are too many already, it would have expired already, or the store cannot be written.
+    pub async fn create_signing_key(&self, new: NewKey) -> Result<(ApiKey, String), EngineError> {
+        self.check_room_for_signing_key()?;
+        let id = KeyId::parse(&random_name(self.entropy(), "key_"))?;
+        let secret = self.new_secret(&KeyKind::Signing { sealed: String::new() });
+        let sealed = SigningKey::seal(self.vault(), self.entropy(), &id, &secret);
+        self.store_new_key(id, KeyKind::Signing { sealed }, new, secret).await
+    }
+
+    async fn store_new_key(
+        &self,
+        id: KeyId,
+        kind: KeyKind,
+        new: NewKey,
+        secret: String,
+    ) -> Result<(ApiKey, String), EngineError> {
+        let now = self.now();
+        let key = ApiKey {
+            id,
+            kind,
+            name: new.name,
+            digest: Digest::of_bytes(secret.as_bytes()),
+            scopes: new.scopes,
+            role: new.role,
+            person: new.person,
+            created_at: now,
+            rotated_at: None,
+            expires_at: new.term.map(|term| end_after(term, now)).transpose()?,
+            lifetime_seconds: new.term.and_then(KeyTerm::lifetime_seconds),
+            previous: None,
+            revoked_at: None,
+        };
+        self.store().commit(vec![Change::CreateKey(key.clone())]).await?;
+        self.access_changed().await?;
+        Ok((key, secret))
+    }
+
+    /// Gives a key, by its id or name, a new secret, which is returned here and nowhere else, ever. It stays the same
+    /// key: whatever belongs to it, was granted to it or is linked with it stays so. The secret before stops counting at
+    /// once, or after `overlap`. Without a new term the key's own applies again, to the new secret.
+    ///
+    /// # Errors
+    /// There is no such key, or several of that name; it would have expired already; it was changed meanwhile.
+    pub async fn rotate_key(
+        &self,
+        which: &str,
+        term: Option<KeyTerm>,
+        overlap: Duration,
+    ) -> Result<(ApiKey, String), EngineError> {
+        let old = self.find_key(which, "rotate").await?;
+        let now = self.now();
+        let term = term.or_else(|| KeyTerm::of(&old));
+        let expires_at = term.map(|term| end_after(term, now)).transpose()?;
+        let secret = self.new_secret(&old.kind);
+        let kind = match old.kind {
+            KeyKind::Bearer => KeyKind::Bearer,
+            KeyKind::Signing { .. } => {
+                // An expired key that is renewed, or a secret that counts on beside the new one, is one more to try.
+                if old.is_expired(now) || !overlap.is_zero() {
+                    self.check_room_for_signing_key()?;
+                }
+                KeyKind::Signing { sealed: SigningKey::seal(self.vault(), self.entropy(), &old.id, &secret) }
+            }
+        };
+        // A new expiry must not prolong the secret before.
+        let until = [Some(now.after(overlap)), old.expires_at].into_iter().flatten().min().filter(|end| now < *end);
+        let previous = until.map(|until| PreviousSecret { digest: old.digest, kind: old.kind.clone(), until });
+        let replaced = old.digest;
+        let key = ApiKey {
+            kind,
+            digest: Digest::of_bytes(secret.as_bytes()),
+            rotated_at: Some(now),
+            expires_at,
+            lifetime_seconds: term.and_then(KeyTerm::lifetime_seconds),
+            previous,
+            ..old
+        };
+        match self.store().commit(vec![Change::RotateKey { key: key.clone(), replaced }]).await {
+            Err(StoreError::Conflict(Conflict::Moved)) => {
+                let message =
+                    format!("the key {} was rotated or revoked meanwhile; `nuncio key list` shows it", key.id);
+                Err(EngineError::new(Code::KeyNotFound, message))
+            }
+            other => {
+                other?;
+                self.access_changed().await?;
+                Ok((key, secret))
+            }
+        }
+    }
+
+    /// Every key, without the keys themselves.
+    ///
+    /// # Errors
+    /// The store cannot be read.
+    pub async fn keys(&self) -> Result<Vec<ApiKey>, EngineError> {
+        Ok(self.store().keys().await?)
+    }
+
+    /// Takes a key back, by its id or its name.
+    ///
+    /// # Errors
+    /// There is no such key, or several of that name.
+    pub async fn revoke_key(&self, which: &str) -> Result<ApiKey, EngineError> {
+        let key = self.find_key(which, "revoke").await?;
+        let at = self.now();
+        self.store().commit(vec![Change::RevokeKey { id: key.id.clone(), at }]).await?;
+        self.access_changed().await?;
+        Ok(ApiKey { revoked_at: Some(at), ..key })
+    }
+
+    /// The one key of that id or name that was not taken back. `action` says what is to be done with it.
+    async fn find_key(&self, which: &str, action: &str) -> Result<ApiKey, EngineError> {
+        let keys = self.store().keys().await?;
+        let matching: Vec<_> = keys
+            .into_iter()
+            .filter(|key| key.revoked_at.is_none())
+            .filter(|key| key.id.as_str() == which || key.name.as_deref() == Some(which))
+            .collect();
+        match <[ApiKey; 1]>::try_from(matching) {
+            Ok([key]) => Ok(key),
+            Err(none) if none.is_empty() => {
+                let message = format!("no valid key has the id or name {which:?}; `nuncio key list` shows them");
+                Err(EngineError::new(Code::KeyNotFound, message))
+            }
+            Err(several) => {
+                let ids: Vec<_> = several.iter().map(|key| key.id.as_str()).collect();
+                let message = format!("several keys are named {which:?}; {action} one by its id: {}", ids.join(", "));
+                Err(EngineError::new(Code::KeyNotFound, message))
+            }
+        }
+    }
+
+    fn new_secret(&self, kind: &KeyKind) -> String {
+        let prefix = match kind {
+            KeyKind::Bearer => "nk_",
+            KeyKind::Signing { .. } => "nsk_",
+        };
+        random_name(self.entropy(), prefix) + &random_name(self.entropy(), "")
+    }
+
+    fn check_room_for_signing_key(&self) -> Result<(), EngineError> {
+        let now = self.now();
+        if self.signing_keys().iter().filter(|key| key.is_valid(now)).count() < MAX_SIGNING_KEYS {
+            return Ok(());
+        }
+        let message = format!(
+            "there are {MAX_SIGNING_KEYS} valid signing keys, and no more are tried; revoke one with `nuncio key revoke`"
+        );
+        Err(EngineError::new(Code::BadRequest, message))
+    }
+}
+
+/// When a secret made now expires, if that is still to come.
+fn end_after(term: KeyTerm, now: Timestamp) -> Result<Timestamp, EngineError> {
+    let end = term.end(now);
+    if now < end {
+        return Ok(end);
+    }
+    let message = match term {
+        KeyTerm::Seconds(_) => {
+            "a key cannot expire when it is made; give it some time, such as `--expires 30d`".to_owned()
+        }
+        KeyTerm::Until(_) => {
+            format!("{end} is over, so the key would be refused at once; name a later time with `--expires`")
+        }
+    };
+    Err(EngineError::new(Code::BadRequest, message))
+}

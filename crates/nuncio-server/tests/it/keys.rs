@@ -1,0 +1,309 @@
+//! Keys that expire, and keys whose secret is replaced.
+
+use std::time::Duration;
+
+use nuncio_core::Code;
+use nuncio_core::audit::Happened;
+use nuncio_core::ids::ScopeId;
+use nuncio_core::principal::Principal;
+use nuncio_core::time::Timestamp;
+use nuncio_engine::ports::Clock as _;
+use nuncio_engine::ports::store::KeyTerm;
+use nuncio_server::admin::{Order, this_account};
+use nuncio_server::settings::LoopbackAccess;
+use nuncio_testkit::{AapClient, Gateway, ManualClock};
+use serde_json::{Value, json};
+
+use crate::agents::{DESK, call, call_once, count, desk, messages, result_of, scope, tool};
+
+const HOUR: Duration = Duration::from_secs(3600);
+
+fn agent() -> String {
+    let skill = "skill = { type = \"task\", access = \"public\", auth = \"api_key\", method = \"GET\" }";
+    desk(&[scope("notes:write", "medium"), count("scope = \"notes:write\""), tool("found", "printf found", skill)])
+}
+
+async fn start(clock: &ManualClock) -> Gateway {
+    Gateway::builder().agent(DESK, &agent()).clock(clock).start().await
+}
+
+/// Makes a key by an operator's order; the answer holds its id and its secret.
+async fn create(gateway: &Gateway, name: &str, scopes: &[&str], term: Option<KeyTerm>) -> Value {
+    let scopes = scopes.iter().map(|scope| ScopeId::parse(scope).unwrap()).collect();
+    let order =
+        Order::KeyCreate { name: Some(name.to_owned()), person: None, scopes, signing: false, operator: false, term };
+    gateway.order(order).await.unwrap()
+}
+
+fn rotate(which: &str) -> Order {
+    Order::KeyRotate { which: which.to_owned(), term: None, overlap_seconds: 0 }
+}
+
+fn client(gateway: &Gateway, key: &Value) -> AapClient {
+    gateway.aap_with_key(key["key"].as_str().unwrap())
+}
+
+/// The status and code of the answer to a request with that key.
+async fn asked(gateway: &Gateway, key: &Value) -> (u16, String) {
+    let (status, body) = client(gateway, key).get("/sessions").await;
+    (status, body["code"].as_str().unwrap_or_default().to_owned())
+}
+
+fn ok() -> (u16, String) {
+    (200, String::new())
+}
+
+fn refused(code: &str) -> (u16, String) {
+    (401, code.to_owned())
+}
+
+#[tokio::test]
+async fn expired_key_is_refused_and_the_server_stays_closed() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(3600))).await;
+    let end = clock.now().after(HOUR).to_string();
+    assert_eq!(key["expires_at"], end.as_str());
+    let session = client(&gateway, &key).session(DESK, &[]).await;
+    clock.advance(HOUR - Duration::from_millis(1));
+    assert_eq!(asked(&gateway, &key).await, ok(), "until the last moment");
+
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(asked(&gateway, &key).await, refused("key_expired"));
+    let (status, body) = client(&gateway, &key).get(&format!("/sessions/{session}")).await;
+    assert_eq!(status, 401);
+    assert!(body["error"].as_str().unwrap().contains(&end), "it says since when: {body}");
+    assert_eq!(client(&gateway, &key).get("/meta").await.0, 200, "a public document");
+    assert_eq!(gateway.aap().get("/sessions").await.0, 401, "an expired key is still a key");
+    let bearer = format!("Bearer {}", key["key"].as_str().unwrap());
+    for path in ["/metrics", "/a2h/users/me"] {
+        let head =
+            format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {bearer}\r\nConnection: close\r\n\r\n");
+        let answer = gateway.raw(head).await.unwrap();
+        assert_eq!(answer.status, 401, "{path}: {answer:?}");
+        assert!(answer.body.to_ascii_lowercase().contains("key_expired"), "{path}: {answer:?}");
+    }
+    let head = format!(
+        "GET /skills/{DESK}/found/invoke HTTP/1.1\r\nHost: localhost\r\nX-API-Key: {}\r\nConnection: close\r\n\r\n",
+        key["key"].as_str().unwrap()
+    );
+    let invoked = gateway.raw(head).await.unwrap();
+    assert_eq!(invoked.status, 401, "{invoked:?}");
+    let error = &invoked.json()["error"];
+    assert_eq!(
+        (&error["code"], &error["details"]["reason"]),
+        (&json!("AUTH_REQUIRED"), &json!("key_expired")),
+        "{error}"
+    );
+    let listed = gateway.order(Order::KeyList).await.unwrap();
+    assert_eq!((&listed["keys"][0]["expires_at"], &listed["keys"][0]["revoked_at"]), (&json!(end), &Value::Null));
+
+    // Nor does a restart open it.
+    let data = gateway.stop().await;
+    let next = Gateway::builder().agent(DESK, &agent()).data(data).clock(&clock).start().await;
+    assert_eq!(asked(&next, &key).await, refused("key_expired"));
+    assert_eq!(next.aap().get("/sessions").await.0, 401);
+}
+
+#[tokio::test]
+async fn expired_key_is_refused_on_an_open_loopback_server() {
+    let clock = ManualClock::new();
+    let builder = Gateway::builder().agent(DESK, &agent()).clock(&clock);
+    let gateway = builder.settings(|settings| settings.access.loopback = Some(LoopbackAccess::Open)).start().await;
+    let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(3600))).await;
+    clock.advance(HOUR);
+    assert_eq!(asked(&gateway, &key).await, refused("key_expired"), "it is not taken for local");
+    assert_eq!(gateway.aap().get("/sessions").await.0, 200);
+}
+
+#[tokio::test]
+async fn turn_loses_the_scopes_of_a_key_that_expires_meanwhile() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let key = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
+    let aap = client(&gateway, &key);
+    let session = aap.session(DESK, &[("count", true)]).await;
+    let script = json!([[{"sleep": 60_000}, call("c1", "count", json!({}))], [{"text": "done"}]]);
+    let mut stream = aap.stream(&session, "message", script).await;
+    stream.up_to("turn_start").await;
+    clock.pass(Duration::from_secs(60)).await;
+    let events = stream.rest().await;
+    let said = events.iter().map(|event| event.data.to_string()).collect::<String>();
+    assert!(said.contains("notes:write has not been granted"), "{said}");
+}
+
+#[tokio::test]
+async fn key_that_would_expire_at_once_is_not_made() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let now = clock.now();
+    for term in [KeyTerm::Seconds(0), KeyTerm::Until(now), KeyTerm::Until(Timestamp::from_millis(0))] {
+        let order = Order::KeyCreate {
+            name: None,
+            person: None,
+            scopes: Vec::new(),
+            signing: false,
+            operator: false,
+            term: Some(term),
+        };
+        let error = gateway.order(order).await.unwrap_err();
+        assert_eq!(error.code, Code::BadRequest, "{term:?}");
+        assert!(error.message.contains("--expires"), "it says what to do: {}", error.message);
+    }
+    assert_eq!(gateway.order(Order::KeyList).await.unwrap()["keys"], json!([]));
+    assert_eq!(gateway.aap().get("/sessions").await.0, 200, "there is no key, so this machine is let in");
+}
+
+#[tokio::test]
+async fn rotated_key_keeps_what_belongs_to_it_and_its_old_secret_stops_at_once() {
+    let gateway = start(&ManualClock::new()).await;
+    let old = create(&gateway, "app", &["rooms:read"], None).await;
+    let id = old["id"].as_str().unwrap();
+    let grant = Order::GrantCreate {
+        principal: Principal::try_from(format!("key:{id}")).unwrap(),
+        agent: nuncio_core::ids::AgentName::parse(DESK).unwrap(),
+        scopes: vec![ScopeId::parse("notes:write").unwrap()],
+        until: None,
+        once: false,
+    };
+    gateway.order(grant).await.unwrap();
+    let session = client(&gateway, &old).session(DESK, &[("count", true)]).await;
+
+    let new = gateway.order(rotate("app")).await.unwrap();
+    assert_ne!(new["key"], old["key"]);
+    for same in ["id", "name", "kind", "scopes", "role", "person", "created_at", "expires_at"] {
+        assert_eq!(new[same], old[same], "{same}");
+    }
+    assert!(new["rotated_at"].is_string() && new["previous"].is_null(), "{new}");
+    assert_eq!(asked(&gateway, &old).await, refused("unauthorized"));
+    let answer = client(&gateway, &new).play(&session, call_once("c1", "count", json!({}))).await;
+    assert_eq!(result_of(messages(&answer), "c1"), "counted", "session and grant are still its own");
+
+    let again = gateway.order(rotate(id)).await.unwrap();
+    assert_eq!(asked(&gateway, &new).await, refused("unauthorized"));
+    assert_eq!(asked(&gateway, &again).await, ok());
+    let listed = gateway.order(Order::KeyList).await.unwrap();
+    assert_eq!(listed["keys"].as_array().unwrap().len(), 1, "it is one key: {listed}");
+    for secret in [&old, &new, &again].map(|key| key["key"].as_str().unwrap()) {
+        assert!(!listed.to_string().contains(secret));
+    }
+}
+
+#[tokio::test]
+async fn rotation_is_recorded_with_who_ordered_it() {
+    let gateway = start(&ManualClock::new()).await;
+    let key = create(&gateway, "app", &[], None).await;
+    gateway.order(rotate("app")).await.unwrap();
+    gateway.order(rotate("nobody")).await.unwrap_err();
+    let records = gateway.happened().await;
+    let rotations: Vec<_> = records.iter().filter(|record| record.action.as_deref() == Some("key_rotate")).collect();
+    let states: Vec<_> =
+        rotations.iter().map(|record| (record.happened, record.subject.as_deref().unwrap_or_default())).collect();
+    let id = key["id"].as_str().unwrap();
+    assert_eq!(
+        states,
+        [
+            (Happened::OperatorOrdered, "app"),
+            (Happened::OperatorOrderDone, id),
+            (Happened::OperatorOrdered, "nobody"),
+            (Happened::OperatorOrderFailed, "nobody"),
+        ]
+    );
+    let by = this_account();
+    assert!(rotations.iter().all(|record| record.by == by.principal && record.account == by.account));
+}
+
+#[tokio::test]
+async fn old_secret_counts_during_the_overlap_and_not_after_it() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let first = create(&gateway, "app", &[], None).await;
+    let overlapping = || Order::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
+    let second = gateway.order(overlapping()).await.unwrap();
+    assert_eq!(second["previous"], json!({"until": clock.now().after(HOUR)}));
+    assert_eq!((asked(&gateway, &first).await, asked(&gateway, &second).await), (ok(), ok()));
+
+    // Only one secret counts beside the newest.
+    let third = gateway.order(overlapping()).await.unwrap();
+    assert_eq!(asked(&gateway, &first).await, refused("unauthorized"));
+    assert_eq!((asked(&gateway, &second).await, asked(&gateway, &third).await), (ok(), ok()));
+    clock.advance(HOUR);
+    assert_eq!(asked(&gateway, &second).await, refused("unauthorized"));
+    assert_eq!(asked(&gateway, &third).await, ok());
+
+    // A revoked key takes both secrets with it.
+    let fourth = gateway.order(overlapping()).await.unwrap();
+    gateway.order(Order::KeyRevoke { which: "app".to_owned() }).await.unwrap();
+    for key in [&third, &fourth] {
+        assert_eq!(asked(&gateway, key).await, refused("unauthorized"));
+    }
+    assert_eq!(gateway.order(rotate("app")).await.unwrap_err().code, Code::KeyNotFound, "nor can it be rotated");
+}
+
+#[tokio::test]
+async fn overlap_does_not_prolong_a_secret_beyond_its_expiry() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let old = create(&gateway, "app", &[], Some(KeyTerm::Seconds(60))).await;
+    let end = old["expires_at"].clone();
+    let order = Order::KeyRotate { which: "app".to_owned(), term: Some(KeyTerm::Seconds(7200)), overlap_seconds: 3600 };
+    let new = gateway.order(order).await.unwrap();
+    assert_eq!(new["previous"]["until"], end);
+    clock.advance(Duration::from_secs(60));
+    assert_eq!(asked(&gateway, &old).await, refused("unauthorized"));
+    assert_eq!(asked(&gateway, &new).await, ok());
+}
+
+#[tokio::test]
+async fn rotation_renews_a_span_and_keeps_a_fixed_end() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let monthly = create(&gateway, "monthly", &[], Some(KeyTerm::Seconds(3600))).await;
+    let end = clock.now().after(HOUR);
+    let fixed = create(&gateway, "fixed", &[], Some(KeyTerm::Until(end))).await;
+    let kept = gateway.order(rotate("fixed")).await.unwrap();
+    assert_eq!((&kept["expires_at"], &fixed["expires_at"]), (&json!(end), &json!(end)));
+
+    clock.advance(HOUR);
+    assert_eq!(asked(&gateway, &monthly).await, refused("key_expired"));
+    let renewed = gateway.order(rotate("monthly")).await.unwrap();
+    assert_eq!(renewed["expires_at"], json!(clock.now().after(HOUR)));
+    assert_eq!(asked(&gateway, &renewed).await, ok());
+    assert_eq!(asked(&gateway, &monthly).await, refused("unauthorized"));
+
+    let error = gateway.order(rotate("fixed")).await.unwrap_err();
+    assert_eq!(error.code, Code::BadRequest);
+    assert!(error.message.contains("--expires"), "{}", error.message);
+    assert_eq!(asked(&gateway, &kept).await, refused("key_expired"), "nothing has changed");
+    let order = Order::KeyRotate { which: "fixed".to_owned(), term: Some(KeyTerm::Seconds(60)), overlap_seconds: 3600 };
+    let renewed = gateway.order(order).await.unwrap();
+    assert!(renewed["previous"].is_null(), "an expired secret counts no more, whatever the overlap: {renewed}");
+    assert_eq!(asked(&gateway, &renewed).await, ok());
+    assert_eq!(asked(&gateway, &kept).await, refused("unauthorized"));
+}
+
+#[tokio::test]
+async fn rotation_of_an_ambiguous_name_changes_nothing() {
+    let gateway = start(&ManualClock::new()).await;
+    let (one, two) = (create(&gateway, "app", &[], None).await, create(&gateway, "app", &[], None).await);
+    let error = gateway.order(rotate("app")).await.unwrap_err();
+    assert_eq!(error.code, Code::KeyNotFound);
+    assert!(error.message.contains("rotate one by its id"), "{}", error.message);
+    assert_eq!((asked(&gateway, &one).await, asked(&gateway, &two).await), (ok(), ok()));
+}
+
+#[tokio::test]
+async fn rotated_secrets_are_the_same_after_a_restart() {
+    let clock = ManualClock::new();
+    let gateway = start(&clock).await;
+    let first = create(&gateway, "app", &[], Some(KeyTerm::Seconds(7200))).await;
+    let order = Order::KeyRotate { which: "app".to_owned(), term: None, overlap_seconds: 3600 };
+    let second = gateway.order(order).await.unwrap();
+    let data = gateway.stop().await;
+    let next = Gateway::builder().agent(DESK, &agent()).data(data).clock(&clock).start().await;
+    assert_eq!((asked(&next, &first).await, asked(&next, &second).await), (ok(), ok()));
+    clock.advance(HOUR);
+    assert_eq!(asked(&next, &first).await, refused("unauthorized"));
+    clock.advance(HOUR);
+    assert_eq!(asked(&next, &second).await, refused("key_expired"));
+}
