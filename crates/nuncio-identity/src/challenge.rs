@@ -1,5 +1,5 @@
-//! What a server asks of a caller and what it gives back (ANP-02 §3): `WWW-Authenticate`, `Accept-Signature`,
-//! `Authentication-Info`. Written for servers, read for clients.
+//! HTTP authentication fields of ANP-02 §3 (`WWW-Authenticate`, `Accept-Signature`, `Authentication-Info`): written by
+//! servers, parsed by clients.
 
 mod auth_params;
 
@@ -12,25 +12,22 @@ use crate::error::AuthError;
 use crate::fields::Fields;
 use crate::http_signature::SignatureInput;
 
-/// What our servers want covered, in the words of RFC 9421 §5.
+/// Value of `Accept-Signature` (RFC 9421 §5): the components our servers require a signature to cover.
 pub const ACCEPT_SIGNATURE: &str =
     "sig1=(\"@method\" \"@target-uri\" \"@authority\" \"content-digest\");created;expires;nonce;keyid";
 
-/// Why a request was turned away, and how to try again.
+/// A `WWW-Authenticate: DIDWba` challenge: why the request was refused, and the nonce for the next attempt.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Challenge {
-    /// Where the caller is.
     pub realm: Option<String>,
-    /// The word for what was wrong.
+    /// Error code of ANP-02, such as `invalid_nonce`.
     pub error: Option<String>,
-    /// The same in a sentence.
     pub description: Option<String>,
-    /// The nonce to use next.
+    /// Nonce the client must use in its next signature.
     pub nonce: Option<String>,
 }
 
 impl Challenge {
-    /// The challenge that answers an error.
     #[must_use]
     pub fn new(realm: &str, error: &AuthError, nonce: Option<&str>) -> Self {
         Self {
@@ -41,7 +38,6 @@ impl Challenge {
         }
     }
 
-    /// The value of `WWW-Authenticate`.
     #[must_use]
     pub fn www_authenticate(&self) -> String {
         let members = [
@@ -54,7 +50,7 @@ impl Challenge {
         format!("DIDWba {}", auth_params::write(members))
     }
 
-    /// The body that says the same.
+    /// JSON response body with the same content as the header.
     #[must_use]
     pub fn to_json(&self, status: u16) -> Value {
         let mut body = Map::new();
@@ -68,7 +64,7 @@ impl Challenge {
         Value::Object(body)
     }
 
-    /// Reads the DIDWba challenge in `WWW-Authenticate`, where there is one.
+    /// Parses the first `DIDWba` challenge of a `WWW-Authenticate` value.
     #[must_use]
     pub fn read(field: &str) -> Option<Self> {
         let params = AuthParams::read_all(field);
@@ -82,7 +78,7 @@ impl Challenge {
         })
     }
 
-    /// Whether signing again can help: not if the server does not want this DID or key, unless it gave a nonce.
+    /// Returns whether signing again can succeed: false when the server rejects this DID or key and gave no new nonce.
     #[must_use]
     pub fn is_worth_a_retry(&self) -> bool {
         let hopeless = ["invalid_did", "invalid_verification_method", "forbidden_did"];
@@ -90,13 +86,13 @@ impl Challenge {
     }
 }
 
-/// The components a server asks for in `Accept-Signature`; none where it is not well formed.
+/// Parses the component names of `Accept-Signature`; returns none if the value is malformed.
 #[must_use]
 pub fn accepted_components(field: &str) -> Vec<String> {
     SignatureInput::read(field).map(|input| input.components).unwrap_or_default()
 }
 
-/// Of the components a server asks for those a request has, in the server's order.
+/// Keeps the requested components that this request actually has, in the server's order.
 #[must_use]
 pub fn satisfiable<S: AsRef<str>>(components: &[S], headers: &dyn Fields, body: &[u8]) -> Vec<String> {
     let has = |name: &str| match name {
@@ -107,19 +103,16 @@ pub fn satisfiable<S: AsRef<str>>(components: &[S], headers: &dyn Fields, body: 
     components.iter().map(AsRef::as_ref).filter(|name| has(name)).map(str::to_owned).collect()
 }
 
-/// What `Authentication-Info` hands out after a good signature.
+/// The bearer token that `Authentication-Info` carries after a valid signature.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccessGrant {
-    /// The token, for `Authorization: Bearer`.
     pub access_token: String,
-    /// How many seconds it lasts.
+    /// Lifetime in seconds.
     pub expires_in: Option<u64>,
-    /// What it is good for.
     pub scope: Option<String>,
 }
 
 impl AccessGrant {
-    /// The value of `Authentication-Info`.
     #[must_use]
     pub fn authentication_info(&self) -> String {
         let mut text =
@@ -134,7 +127,7 @@ impl AccessGrant {
         text
     }
 
-    /// Reads `Authentication-Info`; nothing where it has no bearer token.
+    /// Parses `Authentication-Info`; returns `None` without a bearer token.
     #[must_use]
     pub fn read(field: &str) -> Option<Self> {
         let params = AuthParams::read_info(field);
@@ -150,7 +143,7 @@ impl AccessGrant {
     }
 }
 
-/// The body of a 409: the DID that was used has given way to another (ANP-03 1.2).
+/// Body of a 409 response for a DID whose document names a successor (ANP-03 1.2).
 #[must_use]
 pub fn superseded_body(requested: &Did, current: &Did) -> Value {
     json!({

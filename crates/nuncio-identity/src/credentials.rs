@@ -1,27 +1,27 @@
-//! What a caller brought to show who it is.
+//! Finds the credentials in the header fields of a request.
 
 use crate::error::AuthError;
 use crate::fields::Fields;
 use crate::http_signature::Claim;
 use crate::legacy::LegacyClaim;
 
-/// What a caller brought; nothing of it is believed yet.
+/// Credentials of a request, parsed but not verified.
 #[derive(Debug, Clone)]
 pub enum Credentials {
     /// `Authorization: Bearer …`.
     Bearer(String),
     /// `Signature-Input` and `Signature`.
     Signature(Box<Claim>),
-    /// `Authorization: DIDWba …`.
+    /// `Authorization: DIDWba …`, the header of clients before ANP 1.1.
     Legacy(Box<LegacyClaim>),
 }
 
-/// The ways of signing a server takes.
+/// The signing schemes that a server accepts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Schemes {
-    /// Signed requests.
+    /// RFC 9421 message signatures.
     pub signature: bool,
-    /// The header of clients before ANP 1.1.
+    /// The `DIDWba` header of clients before ANP 1.1.
     pub legacy: bool,
 }
 
@@ -32,11 +32,11 @@ impl Default for Schemes {
 }
 
 impl Credentials {
-    /// Looks for a token, then for a signature, then for the old header; the first that is there counts.
+    /// Looks for a bearer token, then a signature, then the legacy header, and returns the first one found.
     ///
     /// # Errors
-    /// Nothing came, it cannot be read, or its kind is not taken here. A scheme of somebody else's under
-    /// `Authorization` is as nothing.
+    /// [`AuthError::Missing`] if there are none (an unknown `Authorization` scheme counts as none);
+    /// [`AuthError::Request`] if they are malformed or of a scheme that is switched off.
     pub fn read(headers: &dyn Fields, schemes: Schemes) -> Result<Self, AuthError> {
         let authorization = headers.field("authorization");
         let (scheme, rest) = authorization.as_deref().and_then(|text| text.split_once(' ')).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! did:wba names (ANP-03 §2): what they may hold, and where their documents are.
+//! did:wba identifiers (ANP-03 §2): their syntax, and the URL of their documents.
 
 use std::fmt;
 use std::str::FromStr;
@@ -8,60 +8,55 @@ use serde::{Deserialize, Serialize};
 
 use crate::encoding::base64url_exact;
 
-/// The longest DID that is read.
 pub const MAX_DID_BYTES: usize = 512;
 
-/// A did:wba, kept byte for byte as it was written.
+/// A did:wba identifier, stored byte for byte as written.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Did {
     text: Arc<str>,
-    /// Where the host ends in `text`.
+    /// Byte offset in `text` where the host ends.
     host_end: u16,
-    /// Where host and port end in `text`.
+    /// Byte offset in `text` where host and port end.
     authority_end: u16,
     port: Option<u16>,
 }
 
-/// What the last segment of a DID says about its key.
+/// The key fingerprint in the last path segment of a DID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Fingerprint {
-    /// Nothing: a bare domain, or an old path DID.
+    /// No fingerprint: a bare domain, or a path DID from before fingerprints.
     None,
-    /// `e1_…`: the thumbprint of the Ed25519 key that signs the document.
+    /// `e1_…`: RFC 7638 thumbprint of the Ed25519 key that signs the document.
     E1([u8; 32]),
-    /// `k1_…`: the thumbprint of a secp256k1 key that authenticates.
+    /// `k1_…`: RFC 7638 thumbprint of a secp256k1 authentication key.
     K1([u8; 32]),
 }
 
-/// What is wrong with a DID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DidError {
-    /// It does not begin with `did:wba:`.
+    /// The text does not begin with `did:wba:`.
     #[error("only did:wba is supported; write did:wba:HOST or did:wba:HOST:SEGMENT…")]
     Method,
-    /// It is longer than [`MAX_DID_BYTES`].
     #[error("a DID has at most {MAX_DID_BYTES} bytes")]
     TooLong,
-    /// The host is no lower-case domain name.
+    /// The host is not a lower-case domain name.
     #[error("the host must be a domain name in lower case, not an address or {0:?}")]
     Host(String),
-    /// The port is no number from 1 to 65535.
     #[error("the port must be a number from 1 to 65535 after %3A, not {0:?}")]
     Port(String),
-    /// A segment of the path holds something else than letters, digits, `-`, `_` and `.`.
     #[error("a segment may hold letters, digits, '-', '_' and '.', and be neither '.' nor '..'; this one is {0:?}")]
     Segment(String),
-    /// The last segment begins like a fingerprint and is none.
+    /// The last segment begins with `e1_` or `k1_` and is not a fingerprint.
     #[error("a fingerprint is e1_ or k1_ and 43 characters of base64url, not {0:?}")]
     Fingerprint(String),
-    /// The fragment of a DID URL is missing or holds what it may not.
+    /// The fragment of a DID URL is missing or has characters that are not allowed.
     #[error("a key is named by a DID, '#' and a name; the name is missing or not printable ASCII")]
     Fragment,
 }
 
 impl DidError {
-    /// The stable word for it.
+    /// Stable error code.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -79,11 +74,8 @@ impl DidError {
 const PREFIX: &str = "did:wba:";
 
 impl Did {
-    /// Reads a DID.
-    ///
-    /// # Errors
-    /// Says which part is not as ANP-03 wants it. Hosts in upper case are refused too: a second spelling of the
-    /// same name would slip past whoever lists names.
+    /// Parses a DID. Upper-case hosts are refused, so that one identifier has only one spelling in allow and block
+    /// lists.
     pub fn parse(text: &str) -> Result<Self, DidError> {
         if text.len() > MAX_DID_BYTES {
             return Err(DidError::TooLong);
@@ -103,10 +95,7 @@ impl Did {
         Ok(Self { text: text.into(), host_end: end(host.len())?, authority_end: end(authority.len())?, port })
     }
 
-    /// Puts a DID together from a host, a port and the segments of a path.
-    ///
-    /// # Errors
-    /// As [`Did::parse`].
+    /// Builds a DID from a host, a port and path segments.
     pub fn new(host: &str, port: Option<u16>, segments: &[&str]) -> Result<Self, DidError> {
         let mut text = format!("{PREFIX}{host}");
         if let Some(port) = port {
@@ -119,44 +108,39 @@ impl Did {
         Self::parse(&text)
     }
 
-    /// The DID as it was written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.text
     }
 
-    /// The host.
     #[must_use]
     pub fn host(&self) -> &str {
         &self.text[PREFIX.len()..usize::from(self.host_end)]
     }
 
-    /// The port, where one is named.
     #[must_use]
     pub const fn port(&self) -> Option<u16> {
         self.port
     }
 
-    /// The segments of the path; none for a bare domain.
+    /// The path segments; none for a bare domain.
     pub fn segments(&self) -> impl Iterator<Item = &str> {
         self.text[usize::from(self.authority_end)..].split(':').skip(1)
     }
 
-    /// Whether it names a whole domain.
+    /// Returns whether the DID has no path and names a whole domain.
     #[must_use]
     pub fn is_bare(&self) -> bool {
         usize::from(self.authority_end) == self.text.len()
     }
 
-    /// What the last segment says about the key.
     #[must_use]
     pub fn fingerprint(&self) -> Fingerprint {
         let last = self.segments().last().map(Fingerprint::parse);
         last.and_then(Result::ok).unwrap_or(Fingerprint::None)
     }
 
-    /// Host and segments without the fingerprint, such as `example.com:user:alice`: what stays the same when the
-    /// key changes.
+    /// Host and path without the fingerprint, such as `example.com:user:alice`. It stays the same when the key changes.
     #[must_use]
     pub fn stable_subject(&self) -> &str {
         let rest = &self.text[PREFIX.len()..];
@@ -166,7 +150,7 @@ impl Did {
         }
     }
 
-    /// Where the document is: `https://host[:port]/…/did.json`.
+    /// URL of the DID document: `https://host[:port]/…/did.json`.
     #[must_use]
     pub fn resolution_url(&self) -> String {
         match self.port {
@@ -175,7 +159,7 @@ impl Did {
         }
     }
 
-    /// Where the document is when another scheme and host answer for it; `base` has no slash at its end.
+    /// URL of the DID document on another scheme and host. `base` must not end with a slash.
     #[must_use]
     pub fn resolution_url_at(&self, base: &str) -> String {
         let mut url = base.to_owned();
@@ -190,7 +174,7 @@ impl Did {
         url
     }
 
-    /// The name of one of its keys or services.
+    /// DID URL of a key or service: the DID, `#` and the fragment.
     #[must_use]
     pub fn url(&self, fragment: &str) -> String {
         format!("{}#{fragment}", self.text)
@@ -198,7 +182,7 @@ impl Did {
 }
 
 impl Fingerprint {
-    /// Reads the last segment of a path.
+    /// Parses the last path segment.
     fn parse(segment: &str) -> Result<Self, DidError> {
         let digest = |text| base64url_exact::<32>(text).ok_or_else(|| DidError::Fingerprint(segment.to_owned()));
         if let Some(text) = segment.strip_prefix("e1_") {
@@ -228,8 +212,8 @@ fn authority_parts(authority: &str) -> Result<(&str, Option<u16>), DidError> {
     Ok((host, Some(port)))
 }
 
-/// Whether a text is a domain name in lower case. A name whose last label is a number is how addresses are
-/// written, in any of their forms.
+/// Returns whether the text is a lower-case domain name. A numeric last label is refused because it would parse as an
+/// IP address.
 fn is_domain(host: &str) -> bool {
     let label = |label: &str| {
         (1..=63).contains(&label.len())
@@ -282,7 +266,7 @@ impl TryFrom<String> for Did {
     }
 }
 
-/// The name of a key: a DID, `#` and a fragment.
+/// A DID URL that names a key: a DID, `#` and a fragment.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct DidUrl {
     did: Did,
@@ -290,19 +274,12 @@ pub struct DidUrl {
 }
 
 impl DidUrl {
-    /// Reads `DID#fragment`.
-    ///
-    /// # Errors
-    /// The DID or the fragment is not well formed.
     pub fn parse(text: &str) -> Result<Self, DidError> {
         let (did, fragment) = text.split_once('#').ok_or(DidError::Fragment)?;
         Self::new(Did::parse(did)?, fragment)
     }
 
-    /// Names a key of a DID.
-    ///
-    /// # Errors
-    /// The fragment is empty, long, or not printable.
+    /// Fails if the fragment is empty, longer than 128 bytes or not printable ASCII.
     pub fn new(did: Did, fragment: &str) -> Result<Self, DidError> {
         let printable = |byte: u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\' | b'#');
         if fragment.is_empty() || fragment.len() > 128 || !fragment.bytes().all(printable) {
@@ -311,13 +288,11 @@ impl DidUrl {
         Ok(Self { did, fragment: fragment.to_owned() })
     }
 
-    /// Whose key it is.
     #[must_use]
     pub const fn did(&self) -> &Did {
         &self.did
     }
 
-    /// Which of the keys.
     #[must_use]
     pub fn fragment(&self) -> &str {
         &self.fragment

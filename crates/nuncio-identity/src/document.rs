@@ -1,4 +1,4 @@
-//! DID documents (ANP-03 §2.3): reading what others publish, making our own, and whether one belongs to its DID.
+//! DID documents (ANP-03 §2.3): parsing, building and signing them, and checking that a document belongs to its DID.
 
 mod binding;
 mod build;
@@ -13,8 +13,7 @@ use serde_json::{Map, Value};
 use crate::did::{Did, DidUrl};
 use crate::keys::VerifyingKey;
 
-/// A document as it was published: readable, and nothing more. [`DidDocument::bind`] says whether it is its
-/// DID's own.
+/// A parsed DID document that is not verified. [`DidDocument::bind`] checks that it belongs to its DID.
 #[derive(Debug, Clone)]
 pub struct DidDocument {
     id: Did,
@@ -28,25 +27,23 @@ pub struct DidDocument {
 }
 
 impl DidDocument {
-    /// Whose document it says it is.
+    /// The `id` that the document claims.
     #[must_use]
     pub const fn id(&self) -> &Did {
         &self.id
     }
 
-    /// The whole document, unknown members included.
+    /// The complete JSON object, including unknown members.
     #[must_use]
     pub const fn whole(&self) -> &Map<String, Value> {
         &self.whole
     }
 
-    /// The keys it lists.
     #[must_use]
     pub fn methods(&self) -> &[VerificationMethod] {
         &self.methods
     }
 
-    /// The services it lists.
     #[must_use]
     pub fn services(&self) -> &[Service] {
         &self.services
@@ -58,44 +55,41 @@ impl DidDocument {
         self.services.iter().find(|service| service.kind == kind)
     }
 
-    /// Whether it says that its DID is out of use.
     #[must_use]
     pub const fn deactivated(&self) -> bool {
         self.deactivated
     }
 
-    /// The DID that takes its place.
+    /// `successorDid`: the DID that replaces this one.
     #[must_use]
     pub const fn successor(&self) -> Option<&Did> {
         self.successor.as_ref()
     }
 
-    /// The key of that name.
     #[must_use]
     pub fn method(&self, id: &DidUrl) -> Option<&VerificationMethod> {
         self.methods.iter().find(|method| method.id == *id)
     }
 
-    /// Whether a key may authenticate.
+    /// Returns whether the key is listed under `authentication`.
     #[must_use]
     pub fn may_authenticate(&self, id: &DidUrl) -> bool {
         names(&self.authentication, id)
     }
 
-    /// Whether a key may sign statements.
+    /// Returns whether the key is listed under `assertionMethod`.
     #[must_use]
     pub fn may_assert(&self, id: &DidUrl) -> bool {
         names(&self.assertion, id)
     }
 
-    /// The verifying key of that name, where it is one.
     #[must_use]
     pub fn verifying_key(&self, id: &DidUrl) -> Option<&VerifyingKey> {
         self.method(id).and_then(VerificationMethod::verifying_key)
     }
 }
 
-/// Whether a list of absolute references names a key; compared without building the name.
+/// Returns whether a list of absolute references contains a key, without allocating the reference.
 fn names(references: &[String], id: &DidUrl) -> bool {
     references.iter().any(|reference| {
         reference.split_once('#').is_some_and(|(did, fragment)| did == id.did().as_str() && fragment == id.fragment())

@@ -1,58 +1,50 @@
-//! Why a caller was not let in, in the words of ANP-02 §3.
+//! Authentication errors with the codes of ANP-02 §3.
 
 use crate::did::Did;
 
-/// Why a caller was not let in.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuthError {
-    /// No credentials came.
     #[error("no credentials: sign the request, or send a token this server gave")]
     Missing,
-    /// What came cannot be read.
+    /// The credentials are malformed.
     #[error("{0}")]
     Request(String),
     /// The nonce is missing or was used before.
     #[error("{0}")]
     Nonce(&'static str),
-    /// The signature is too old, from the future, or has run out.
+    /// The signature is too old, dated in the future, or expired.
     #[error("{0}")]
     Timestamp(&'static str),
-    /// The DID is not well formed, has no document, or the document is not its own.
+    /// The DID is malformed, has no document, or the document does not belong to it.
     #[error("{0}")]
     Did(String),
-    /// The signature does not fit the request.
     #[error("{0}")]
     Signature(&'static str),
-    /// The document has no such key.
+    /// The DID document has no such key.
     #[error("{0}")]
     VerificationMethod(String),
-    /// The document has the key, but not for authentication.
+    /// The DID document lists the key, but not under `authentication`.
     #[error("the key {0} is not listed under authentication")]
     KeyNotAuthorised(String),
-    /// The body is not the one that was signed.
+    /// The body does not match the signed digest.
     #[error("{0}")]
     ContentDigest(&'static str),
-    /// The token is not one of this server's, or has run out.
+    /// The token was not issued by this server, or has expired.
     #[error("{0}")]
     AccessToken(&'static str),
-    /// The caller is known and may not.
+    /// The caller is authenticated but not allowed.
     #[error("{0} is not allowed here")]
     ForbiddenDid(Did),
-    /// The DID has given way to another.
+    /// The document of the DID names a successor.
     #[error("{requested} has been replaced by {current}")]
-    Superseded {
-        /// The DID that was used.
-        requested: Did,
-        /// The DID its document names in its place.
-        current: Did,
-    },
-    /// Too many nonces are remembered already.
+    Superseded { requested: Did, current: Did },
+    /// The replay memory is full.
     #[error("too many signed requests at once; try again in a minute")]
     Busy,
 }
 
 impl AuthError {
-    /// The word of ANP-02 for it, as it stands in the challenge.
+    /// Error code of ANP-02, as written in the challenge.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -70,7 +62,7 @@ impl AuthError {
         }
     }
 
-    /// The HTTP status to answer with.
+    /// HTTP status of the response.
     #[must_use]
     pub const fn status(&self) -> u16 {
         match self {

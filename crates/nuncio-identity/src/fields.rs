@@ -1,11 +1,11 @@
-//! Header fields, wherever they are kept.
+//! Access to HTTP header fields, independent of how they are stored.
 
 use std::borrow::Cow;
 
-/// Something that holds header fields.
+/// A collection of HTTP header fields.
 pub trait Fields {
-    /// The value of a field: the lines of that name, each trimmed, joined by a comma and a space. `None` where
-    /// there is no such line, or one that is not text.
+    /// The value of a field: all lines of that name, trimmed and joined by `, `. `None` if there is no such line, or if
+    /// one of them is not UTF-8.
     fn field(&self, name: &str) -> Option<Cow<'_, str>>;
 }
 

@@ -1,7 +1,7 @@
-//! Signed requests: RFC 9421 as ANP-02 §2 uses it.
+//! Signed requests: RFC 9421 as ANP-02 §2 profiles it.
 //!
-//! What is signed is the text of the parameters as it came, not what a parser made of it; and a signature
-//! counts only if it covers method, target and body.
+//! The signature covers the text of the parameters as received, not a re-serialised form, and is accepted only if it
+//! covers method, target and body.
 
 mod base;
 mod digest;
@@ -19,19 +19,17 @@ use std::fmt;
 
 use crate::fields::Fields;
 
-/// The label under which we sign, and which is preferred where several signatures came.
+/// Label of the signatures we make. It is preferred when a request has several signatures.
 pub const LABEL: &str = "sig1";
 
-/// A request, as far as a signature looks at it.
+/// The parts of an HTTP request that a signature can cover.
 #[derive(Clone, Copy)]
 pub struct SignedRequest<'a> {
-    /// The method, as sent.
     pub method: &'a str,
-    /// The whole address the client dialled, as sent: scheme, host, path and query.
+    /// The absolute URL the client requested, as sent: scheme, host, path and query.
     pub target_uri: &'a str,
-    /// The header fields.
     pub headers: &'a dyn Fields,
-    /// The body; empty is the same as none.
+    /// An empty slice means no body.
     pub body: &'a [u8],
 }
 

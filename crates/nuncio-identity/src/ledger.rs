@@ -1,8 +1,8 @@
-//! Checking what people's devices signed: ledgers, keys and envelopes.
+//! Verifies signatures made by people's devices: on ledgers, keys and envelopes.
 
 use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
 
-/// Checks Ed25519 signatures as strictly as there is: one signature is good for one key and one message.
+/// Strict Ed25519 verification: no signature is valid for a second key or message.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct DeviceSignatures;
 
@@ -20,7 +20,7 @@ mod tests {
     use ed25519_dalek::{Signer as _, SigningKey, VerifyingKey as Point};
 
     #[test]
-    fn a_devices_signature_holds_for_its_key_and_message_alone() {
+    fn device_signature_verifies_only_with_its_key_and_message() {
         let (one, two) = (SigningKey::from_bytes(&[1; 32]), SigningKey::from_bytes(&[2; 32]));
         let key = |pair: &SigningKey| PublicKey::new(pair.verifying_key().to_bytes()).unwrap();
         let signature = Signature::new(one.sign(b"yes").to_bytes());
@@ -29,10 +29,11 @@ mod tests {
         assert!(!DeviceSignatures.holds(&key(&two), b"yes", &signature));
     }
 
-    /// The core keeps a list of weak keys, since it computes no curves: it is the whole list.
+    /// The core has a fixed list of weak keys because it does no curve arithmetic. The test checks that the list is
+    /// complete.
     #[test]
-    fn the_core_refuses_every_weak_key_and_no_other() {
-        // Multiples of a point of order eight, as libsodium and others list them.
+    fn core_refuses_every_weak_ed25519_key_and_accepts_all_others() {
+        // Multiples of a point of order eight, as listed by libsodium and others.
         let eighth: [u8; 32] = [
             0xc7, 0x17, 0x6a, 0x70, 0x3d, 0x4d, 0xd8, 0x4f, 0xba, 0x3c, 0x0b, 0x76, 0x0d, 0x10, 0x67, 0x0f, 0x2a, 0x20,
             0x53, 0xfa, 0x2c, 0x39, 0xcc, 0xc6, 0x4e, 0xc7, 0xfd, 0x77, 0x92, 0xac, 0x03, 0x7a,

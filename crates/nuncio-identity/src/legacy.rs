@@ -1,5 +1,5 @@
-//! The `DIDWba` header of clients before ANP 1.1, and its JSON form. It covers neither method nor body: only who,
-//! where to, and when.
+//! The `DIDWba` header of clients before ANP 1.1, and its JSON form. Its signature covers only DID, host, nonce and
+//! time, neither method nor body.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use crate::jcs;
 use crate::keys::SigningKey;
 use crate::moment;
 
-/// An old header that was read and not believed yet.
+/// A parsed legacy header that is not verified.
 #[derive(Debug, Clone)]
 pub struct LegacyClaim {
     version: Version,
@@ -24,12 +24,12 @@ pub struct LegacyClaim {
     signature: String,
 }
 
-/// The version of the header: it decides under which name the host is signed.
+/// Header version. It decides under which member name the host is signed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Version {
-    /// Before 1.1: `service`.
+    /// Before 1.1: the member is `service`.
     V1_0,
-    /// From 1.1 on, and where no version is given: `aud`.
+    /// From 1.1 on, and if no version is given: the member is `aud`.
     V1_1,
 }
 
@@ -55,14 +55,14 @@ impl Version {
     }
 }
 
-/// What is signed: the hash of the canonical form of four members.
+/// The signed bytes: SHA-256 of the canonical JSON of four members.
 fn signed_bytes(version: Version, did: &Did, nonce: &str, timestamp: &str, host: &str) -> [u8; 32] {
     let signed = json!({ "did": did.as_str(), "nonce": nonce, "timestamp": timestamp, version.host_member(): host });
     jcs::sha256(&jcs::canonical(&signed))
 }
 
 impl LegacyClaim {
-    /// Makes the header for a host, which is named without its port.
+    /// Signs the header for a host, given without its port.
     #[must_use]
     pub fn make(key_id: &DidUrl, key: &SigningKey, host: &str, nonce: &str, now: Timestamp, version: Version) -> Self {
         let timestamp = moment::write(now);
@@ -70,10 +70,7 @@ impl LegacyClaim {
         Self { version, key_id: key_id.clone(), nonce: nonce.to_owned(), timestamp, signature: base64url(&signature) }
     }
 
-    /// Reads the value of `Authorization`.
-    ///
-    /// # Errors
-    /// It is another scheme, or a member is missing or not well formed.
+    /// Parses an `Authorization` value.
     pub fn from_header(field: &str) -> Result<Self, AuthError> {
         let unreadable = || AuthError::Request("the DIDWba header is not well formed".to_owned());
         let mut all = AuthParams::read_all(field);
@@ -86,10 +83,6 @@ impl LegacyClaim {
         Self::from_members(|name| params.get(name))
     }
 
-    /// Reads the JSON form.
-    ///
-    /// # Errors
-    /// A member is missing or not well formed.
     pub fn from_json(value: &Value) -> Result<Self, AuthError> {
         Self::from_members(|name| value.get(name).and_then(Value::as_str))
     }
@@ -116,7 +109,6 @@ impl LegacyClaim {
         })
     }
 
-    /// The value of `Authorization`.
     #[must_use]
     pub fn to_header(&self) -> String {
         let Self { version, key_id, nonce, timestamp, signature } = self;
@@ -129,7 +121,6 @@ impl LegacyClaim {
         )
     }
 
-    /// The JSON form.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -142,16 +133,13 @@ impl LegacyClaim {
         })
     }
 
-    /// Whose document is needed.
+    /// The DID whose document is needed for [`LegacyClaim::verify`].
     #[must_use]
     pub const fn did(&self) -> &Did {
         self.key_id.did()
     }
 
-    /// Checks all that needs no document: the time.
-    ///
-    /// # Errors
-    /// It is too old, from the future, or no time.
+    /// Makes the check that needs no DID document: the time.
     pub fn check(&self, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
         policy.check(moment::seconds(self.moment()?), None, now)
     }
@@ -160,11 +148,7 @@ impl LegacyClaim {
         moment::read(&self.timestamp).ok_or(AuthError::Timestamp("timestamp must look like 2026-01-01T00:00:00Z"))
     }
 
-    /// Checks the signature, for a host named without its port. What [`LegacyClaim::check`] checks is not
-    /// checked again.
-    ///
-    /// # Errors
-    /// The document does not let the key authenticate, or the signature does not fit.
+    /// Verifies the signature for a host, given without its port. Does not repeat [`LegacyClaim::check`].
     pub fn verify(&self, host: &str, document: &BoundDocument) -> Result<Verified, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         let unfit = AuthError::Signature("the signature does not fit the DID, the host, the nonce and the time");

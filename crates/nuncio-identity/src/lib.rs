@@ -1,12 +1,12 @@
-//! Who is who among agents: did:wba names, keys, documents, proofs and signatures; and sealing, between those who
-//! know each other's keys.
+//! Identities of agents: did:wba identifiers, keys, DID documents, proofs and signatures; and end-to-end encryption of
+//! messages ([`seal`]).
 //!
-//! Pure computation: it opens no connection and asks nobody the time. Moments and nonces are handed in; documents
-//! are fetched by whoever calls. Only [`seal`] draws random numbers and keeps anything, through its `Keep`.
+//! The crate does no network I/O and reads no clock: times and nonces are arguments, and the caller fetches DID
+//! documents. Only [`seal`] generates random numbers and stores data, through its `KeyStore` trait.
 //!
-//! The way of a signed request: [`Credentials::read`] says what came, [`Claim::check`] refuses what needs no
-//! document, the caller fetches the document and turns it into a [`BoundDocument`], [`Claim::verify`] says who
-//! it was, and only then [`ReplayMemory::remember`] takes the nonce.
+//! Steps to verify a signed request: [`Credentials::read`] parses the credentials, [`SignatureClaim::check`] makes the
+//! checks that need no document, the caller fetches the document and binds it ([`BoundDocument`]),
+//! [`SignatureClaim::verify`] returns the signer, and only then [`ReplayMemory::remember`] records the nonce.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,14 +1,14 @@
-//! Moments as ANP writes them: RFC 3339 with a zone, to the second where we write.
+//! Timestamps as ANP writes them: RFC 3339 with a time zone. Ours have whole seconds.
 
 use nuncio_core::time::Timestamp;
 
-/// Writes a moment to the second: `2026-01-01T00:00:00Z`.
+/// Formats a timestamp in whole seconds: `2026-01-01T00:00:00Z`.
 #[must_use]
 pub fn write(moment: Timestamp) -> String {
     from_seconds(seconds(moment)).to_string().replace(".000Z", "Z")
 }
 
-/// Reads RFC 3339 with `T` and a zone; nothing looser.
+/// Parses RFC 3339 with `T` and a time zone; every other form is refused.
 #[must_use]
 pub fn read(text: &str) -> Option<Timestamp> {
     let bytes = text.as_bytes();
@@ -32,13 +32,12 @@ pub fn read(text: &str) -> Option<Timestamp> {
     Timestamp::try_from(text.to_owned()).ok()
 }
 
-/// Whole seconds since the epoch.
+/// Whole seconds since the Unix epoch, rounded down.
 #[must_use]
 pub fn seconds(moment: Timestamp) -> i64 {
     moment.as_millis().div_euclid(1000)
 }
 
-/// The moment a number of seconds after the epoch.
 #[must_use]
 pub fn from_seconds(seconds: i64) -> Timestamp {
     Timestamp::from_millis(seconds.saturating_mul(1000))
@@ -49,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_whole_moments_are_read() {
+    fn only_complete_rfc3339_timestamps_are_parsed() {
         let moment = read("2026-01-01T00:00:00Z").unwrap();
         assert_eq!(seconds(moment), 1_767_225_600);
         assert_eq!(write(moment), "2026-01-01T00:00:00Z");

@@ -1,4 +1,5 @@
-//! Origin proofs (Core Binding, appendix A): who made a JSON-RPC request, whoever carried it.
+//! Origin proofs (Core Binding, appendix A): signatures that name the author of a JSON-RPC request, also when others
+//! forward it.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -13,14 +14,14 @@ use crate::jcs;
 use crate::keys::SigningKey;
 use crate::moment;
 
-/// The name of the scheme in `params.auth`.
+/// Value of `scheme` in `params.auth`.
 pub const SCHEME: &str = "anp-rfc9421-origin-proof-v1";
 const COMPONENTS: [&str; 3] = ["@method", "@target-uri", "content-digest"];
 
-/// A request, as far as its origin proof looks at it.
+/// The parts of a JSON-RPC request that an origin proof covers.
 #[derive(Debug, Clone, Copy)]
 pub struct OriginRequest<'a> {
-    /// The JSON-RPC method.
+    /// The JSON-RPC method name.
     pub method: &'a str,
     /// `params.meta`.
     pub meta: &'a Value,
@@ -28,19 +29,18 @@ pub struct OriginRequest<'a> {
     pub body: &'a Value,
 }
 
-/// A proof of origin, as it travels.
+/// An origin proof in its wire form.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OriginProof {
-    /// The digest of the canonical request.
+    /// Digest of the canonical request.
     pub content_digest: String,
-    /// What is covered, and the parameters.
+    /// Covered components and parameters, as in RFC 9421.
     pub signature_input: String,
-    /// The signature.
     pub signature: String,
 }
 
 impl OriginRequest<'_> {
-    /// The canonical form that is signed: method, meta and body, nothing else.
+    /// Canonical JSON of method, meta and body: the content that is digested.
     #[must_use]
     pub fn canonical(&self) -> Vec<u8> {
         let mut text = b"{\"body\":".to_vec();
@@ -61,7 +61,7 @@ impl OriginRequest<'_> {
     }
 
     fn signature_base(&self, digest: &str, parameters: &str) -> Option<String> {
-        // Names of methods have no line breaks; one could pass for another component.
+        // A line break in the method name could be read as another component.
         let method = Some(self.method).filter(|method| !method.contains(['\n', '\r']))?;
         Some(format!(
             "\"@method\": {method}\n\"@target-uri\": {}\n\"content-digest\": {digest}\n\"@signature-params\": {parameters}",
@@ -88,7 +88,7 @@ impl OriginRequest<'_> {
     }
 }
 
-/// The target of a request as an address: `anp://agent/did%3Awba%3A…`.
+/// The target of a request as a URI: `anp://agent/did%3Awba%3A…`.
 #[must_use]
 pub fn target_uri(kind: &str, did: &str) -> String {
     let mut uri = format!("anp://{kind}/");
@@ -102,7 +102,7 @@ pub fn target_uri(kind: &str, did: &str) -> String {
     uri
 }
 
-/// An origin proof that was read and not believed yet.
+/// A parsed origin proof that is not verified.
 #[derive(Debug, Clone)]
 pub struct OriginClaim {
     digest: String,
@@ -119,7 +119,6 @@ impl OriginProof {
         json!({ "scheme": SCHEME, "origin_proof": self.to_json() })
     }
 
-    /// The proof itself.
     #[must_use]
     pub fn to_json(&self) -> Value {
         json!({
@@ -129,10 +128,7 @@ impl OriginProof {
         })
     }
 
-    /// Reads `params.auth`.
-    ///
-    /// # Errors
-    /// Its scheme is another, or a member is missing, unknown or no text.
+    /// Parses `params.auth`. Unknown members are refused.
     pub fn from_auth(auth: &Value) -> Result<Self, AuthError> {
         let auth = exactly(auth, &["scheme", "origin_proof"])?;
         if auth["scheme"] != SCHEME {
@@ -141,10 +137,6 @@ impl OriginProof {
         Self::from_json(&auth["origin_proof"])
     }
 
-    /// Reads the proof itself.
-    ///
-    /// # Errors
-    /// A member is missing, unknown or no text.
     pub fn from_json(proof: &Value) -> Result<Self, AuthError> {
         let proof = exactly(proof, &["contentDigest", "signatureInput", "signature"])?;
         let text = |name: &str| {
@@ -158,10 +150,10 @@ impl OriginProof {
         })
     }
 
-    /// Reads what the proof claims, so that the sender's document can be fetched.
+    /// Parses the signature parameters, which name the DID document to fetch.
     ///
     /// # Errors
-    /// The label, the components or the key's name are others than the binding fixes.
+    /// Label, components or key name differ from what the binding requires.
     pub fn claim(&self) -> Result<OriginClaim, AuthError> {
         let refused = |fault: &str| AuthError::Request(format!("the origin proof is not usable: {fault}"));
         let mut inputs = SignatureInput::read_all(&self.signature_input).map_err(refused)?;
@@ -178,7 +170,7 @@ impl OriginProof {
     }
 }
 
-/// An object with exactly these members: an unknown one is refused (Core Binding §7).
+/// Returns the object if it has exactly these members; unknown members are refused (Core Binding §7).
 fn exactly<'a>(value: &'a Value, names: &[&str]) -> Result<&'a Map<String, Value>, AuthError> {
     let fits = |members: &&Map<String, Value>| {
         members.len() == names.len() && names.iter().all(|name| members.contains_key(*name))
@@ -188,22 +180,18 @@ fn exactly<'a>(value: &'a Value, names: &[&str]) -> Result<&'a Map<String, Value
 }
 
 impl OriginClaim {
-    /// Whose proof it claims to be.
+    /// The DID that the proof claims.
     #[must_use]
     pub fn did(&self) -> &Did {
         self.key_id.did()
     }
 
-    /// The name of the key, and with it whose document is needed.
     #[must_use]
     pub const fn key_id(&self) -> &DidUrl {
         &self.key_id
     }
 
-    /// Checks all that needs no document: sender, digest, times, the nonce's presence.
-    ///
-    /// # Errors
-    /// Says what does not hold.
+    /// Makes the checks that need no DID document: sender, digest, times, and presence of the nonce.
     pub fn check(&self, request: &OriginRequest<'_>, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
         if request.meta.get("sender_did").and_then(Value::as_str) != Some(self.key_id.did().as_str()) {
             return Err(AuthError::VerificationMethod("the key is not the one of meta.sender_did".to_owned()));
@@ -217,11 +205,7 @@ impl OriginClaim {
         policy.check(self.created, self.input.expires, now)
     }
 
-    /// Checks the signature against the sender's document. What [`OriginClaim::check`] checks is not checked
-    /// again.
-    ///
-    /// # Errors
-    /// The document does not let the key authenticate, or the signature does not fit.
+    /// Verifies the signature with the key from the sender's document. Does not repeat [`OriginClaim::check`].
     pub fn verify(&self, request: &OriginRequest<'_>, document: &BoundDocument) -> Result<Verified, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
@@ -241,10 +225,7 @@ impl OriginClaim {
     }
 }
 
-/// Verifies an origin proof against the sender's document: the whole way in one step.
-///
-/// # Errors
-/// Says what does not hold. The nonce is handed back, not remembered: that comes after.
+/// Parses, checks and verifies an origin proof in one call. The caller must still record the nonce.
 pub fn verify_origin(
     proof: &OriginProof,
     request: &OriginRequest<'_>,

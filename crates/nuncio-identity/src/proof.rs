@@ -1,4 +1,5 @@
-//! Proofs inside documents (ANP-03 §3, ANP Core Binding appendix B, ANP-07): two hashes side by side, signed.
+//! Data Integrity proofs in JSON documents (ANP-03 §3, ANP Core Binding appendix B, ANP-07). The signature covers the
+//! hash of the proof options followed by the hash of the document.
 
 mod description;
 mod object;
@@ -16,68 +17,58 @@ use crate::jcs;
 use crate::keys::{Algorithm, VerifyingKey};
 use crate::moment;
 
-/// What a proof is made with.
+/// Signature suite of a proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Suite {
-    /// `DataIntegrityProof` with `eddsa-jcs-2022`: what we write.
+    /// `DataIntegrityProof` with `eddsa-jcs-2022`, the suite we write.
     EddsaJcs2022,
     /// `DataIntegrityProof` with `didwba-jcs-ecdsa-secp256k1-2025`.
     Secp256k1Jcs2025,
-    /// `Ed25519Signature2020`, as ANP's software writes it.
+    /// `Ed25519Signature2020` in the variant of ANP's SDK.
     Ed25519Signature2020,
-    /// `EcdsaSecp256k1Signature2019`, as ANP's software writes it.
+    /// `EcdsaSecp256k1Signature2019` in the variant of ANP's SDK.
     EcdsaSecp256k1Signature2019,
 }
 
-/// Why a proof does not hold.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProofError {
-    /// There is no proof, or it is no object.
     #[error("there is no proof, or it is not one object")]
     Missing,
-    /// A member is missing or no text.
+    /// The named member is missing or not a string.
     #[error("the proof has no text in {0}")]
     Field(&'static str),
-    /// Its type or suite is none of those known here.
     #[error("proofs of type {0:?} are not supported")]
     Type(String),
-    /// It is for another purpose.
     #[error("the purpose of the proof must be assertionMethod, not {0:?}")]
     Purpose(String),
-    /// A moment in it is not RFC 3339 with a zone, or has passed.
+    /// The named timestamp is not RFC 3339 with a time zone, or is in the past.
     #[error("{0} of the proof is not a moment such as 2026-01-01T00:00:00Z, or has passed")]
     Moment(&'static str),
-    /// The key's name is no full DID URL.
     #[error("the proof must name its key by a full DID URL, not {0:?}")]
     VerificationMethod(String),
-    /// The signature is not in the encoding it should be in.
     #[error("proofValue is not a signature of 64 bytes in the right encoding")]
     Value,
-    /// The document of the issuer is of another DID.
     #[error("the issuer's document is of another DID")]
     IssuerDocument,
-    /// The key belongs to somebody else than the issuer.
+    /// The key belongs to another DID than the issuer's.
     #[error("the key of the proof is not the issuer's")]
     IssuerMismatch,
-    /// The key is not for statements.
+    /// The key is not listed under `assertionMethod`.
     #[error("{0} is not listed under assertionMethod")]
     Unauthorised(String),
-    /// The document has no such key, or not a usable one.
     #[error("the issuer's document has no usable key {0}")]
     KeyMissing(String),
-    /// The proof names another host, or needs a challenge and has none.
+    /// The proof is restricted to another host, or its challenge is missing or wrong.
     #[error("the proof is for another place: {0}")]
     Place(&'static str),
-    /// The contexts of document and proof differ.
     #[error("the @context of the proof is not the document's")]
     Context,
-    /// The signature does not fit.
     #[error("the signature of the proof does not fit the document")]
     Signature,
 }
 
 impl ProofError {
-    /// The stable word for it; the SDK's own where it has one.
+    /// Stable error code; the same as in ANP's SDK where it has one.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -99,41 +90,34 @@ impl ProofError {
     }
 }
 
-/// A proof as it was read; nothing of it is believed yet.
+/// A parsed proof that is not verified.
 #[derive(Debug, Clone)]
 pub struct Proof<'a> {
-    /// What it is made with.
     pub suite: Suite,
-    /// What it is for.
     pub purpose: &'a str,
-    /// The name of the key, as written.
+    /// The key reference, as written.
     pub verification_method: &'a str,
-    /// When it was made.
     pub created: Option<Timestamp>,
-    /// When it runs out.
     pub expires: Option<Timestamp>,
-    /// The host it is meant for.
+    /// Host that the proof is restricted to.
     pub domain: Option<&'a str>,
-    /// What somebody asked to see in it.
+    /// Challenge of the verifier.
     pub challenge: Option<&'a str>,
     value: &'a str,
     members: &'a Map<String, Value>,
 }
 
-/// How `@context` of the document enters the hash.
+/// Whether the document's `@context` enters the hash of the proof options.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Context {
-    /// As the W3C writes it: with the options.
+    /// As W3C Data Integrity specifies: it is part of the options.
     WithOptions,
-    /// Not at all: the SDK's older form, and object proofs.
+    /// Left out: the older form of ANP's SDK, and object proofs.
     Apart,
 }
 
 impl<'a> Proof<'a> {
-    /// Reads the proof of a document.
-    ///
-    /// # Errors
-    /// A member is missing, or of another type than it should be.
+    /// Parses the `proof` member of a document.
     pub fn read(document: &'a Map<String, Value>) -> Result<Self, ProofError> {
         let members = document.get("proof").and_then(Value::as_object).ok_or(ProofError::Missing)?;
         let optional = |name: &'static str| match members.get(name) {
@@ -158,14 +142,14 @@ impl<'a> Proof<'a> {
         })
     }
 
-    /// Whether the proof is this key's over this document, in either of its encodings.
+    /// Verifies the proof over the document, in multibase or base64url encoding.
     ///
     /// # Errors
-    /// It is not, or it has run out.
+    /// The signature does not match, or the proof has expired.
     pub fn verify(&self, document: &Map<String, Value>, key: &VerifyingKey, now: Timestamp) -> Result<(), ProofError> {
         self.check_expiry(now)?;
         let data_integrity = matches!(self.suite, Suite::EddsaJcs2022 | Suite::Secp256k1Jcs2025);
-        // 64 bytes are 87 or 88 characters in base58 and 86 in base64url, so no text is both.
+        // 64 bytes take 87 or 88 characters in base58 and 86 in base64url, so a text is never valid in both.
         let (signature, context) = match from_multibase(self.value, 64).and_then(|bytes| bytes.try_into().ok()) {
             Some(signature) if data_integrity => (signature, Context::WithOptions),
             _ => (base64url_exact::<64>(self.value).ok_or(ProofError::Value)?, Context::Apart),
@@ -215,7 +199,7 @@ impl Suite {
     }
 }
 
-/// What is signed: the hash of the options, then the hash of the document without its proof.
+/// The signed bytes: the hash of the options, then the hash of the document without its proof.
 fn signing_input(
     document: &Map<String, Value>,
     proof: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Which nonces were used: bounded, and the same cost whether it remembers none or as many as it may.
+//! Replay protection: a bounded memory of used nonces with constant cost per lookup.
 
 use std::collections::{HashSet, VecDeque};
 
@@ -10,29 +10,27 @@ use crate::http_signature::{Policy, Verified};
 use crate::jcs::sha256;
 use crate::moment;
 
-/// How many seconds of expiry share one set. A set is dropped whole once all in it have run out, so nothing is
-/// ever searched for what is old.
+/// Seconds of expiry time that share one set. A set is dropped as a whole after all its nonces have expired, so no
+/// search for old entries is needed.
 const SPAN: i64 = 30;
-/// How many sets there may be, so how far ahead an expiry may lie: sixteen minutes.
+/// Number of sets. It limits how far ahead an expiry may be: sixteen minutes.
 const SETS: usize = 32;
 
-/// The nonces that may not come again.
+/// The nonces that were used and have not expired.
 #[derive(Debug)]
 pub struct ReplayMemory {
     most: usize,
     held: usize,
-    /// The number of the first set: its expiries lie in `SPAN` seconds from `first * SPAN` on.
+    /// Number of the first set: it holds expiries in the `SPAN` seconds from `first * SPAN`.
     first: i64,
     sets: VecDeque<HashSet<[u8; 16]>>,
 }
 
-/// Why a nonce was not taken.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum ReplayError {
-    /// It was used before.
     #[error("the nonce was used before")]
     Seen,
-    /// There is no room to remember it, so nobody could tell if it came again.
+    /// The memory is full. The nonce is refused, because a replay could not be detected.
     #[error("too many nonces are remembered already")]
     Full,
 }
@@ -47,29 +45,24 @@ impl From<ReplayError> for AuthError {
 }
 
 impl ReplayMemory {
-    /// A memory for at most so many nonces.
+    /// `most` is the maximum number of nonces.
     #[must_use]
     pub const fn new(most: usize) -> Self {
         Self { most, held: 0, first: 0, sets: VecDeque::new() }
     }
 
-    /// How many it remembers, those that ran out a moment ago included.
+    /// Number of remembered nonces, including some that have expired within the last `SPAN` seconds.
     #[must_use]
     pub const fn len(&self) -> usize {
         self.held
     }
 
-    /// Whether it remembers none.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.held == 0
     }
 
-    /// Takes the nonce of a caller that was verified. A caller without one, where the policy allows that, is
-    /// remembered by nothing.
-    ///
-    /// # Errors
-    /// It was used before, or there is no room.
+    /// Records the nonce of a verified caller. A caller without a nonce, where the policy allows it, leaves no record.
     pub fn remember_caller(&mut self, caller: &Verified, policy: &Policy, now: Timestamp) -> Result<(), ReplayError> {
         match &caller.nonce {
             Some(nonce) => self.remember(&caller.key_id, nonce, policy.remember_until(caller.created), now),
@@ -77,10 +70,7 @@ impl ReplayMemory {
         }
     }
 
-    /// Takes a nonce and remembers it until a moment.
-    ///
-    /// # Errors
-    /// It was used before, or there is no room, which an expiry beyond sixteen minutes counts as.
+    /// Records a nonce until `until`. An expiry more than sixteen minutes ahead fails with [`ReplayError::Full`].
     pub fn remember(
         &mut self,
         key_id: &DidUrl,
@@ -93,7 +83,7 @@ impl ReplayMemory {
         if self.sets.iter().any(|set| set.contains(&mark)) {
             return Err(ReplayError::Seen);
         }
-        // What runs out before now is still kept for one span: two readings of the clock may arrive out of order.
+        // An entry that already expired is still kept for one span, because two clock readings may arrive out of order.
         let number = moment::seconds(until).div_euclid(SPAN).max(self.first);
         let at = usize::try_from(number - self.first).ok().filter(|at| *at < SETS).ok_or(ReplayError::Full)?;
         if self.held >= self.most {
@@ -107,7 +97,7 @@ impl ReplayMemory {
         Ok(())
     }
 
-    /// Drops the sets that have run out; at most [`SETS`] of them, however long nobody called.
+    /// Drops the expired sets, at most [`SETS`] per call.
     fn forget(&mut self, now: Timestamp) {
         let current = moment::seconds(now).div_euclid(SPAN);
         while self.first < current {
@@ -122,7 +112,7 @@ impl ReplayMemory {
     }
 }
 
-/// Half of a hash: nobody can make two that fall together for a key that is not their own.
+/// The first 16 bytes of a hash. A collision can only be made for one's own key, where it gains nothing.
 fn mark(key_id: &DidUrl, nonce: &str) -> [u8; 16] {
     let text = format!("{key_id}\n{nonce}");
     let mut mark = [0; 16];

@@ -1,9 +1,9 @@
-//! Sealing: messages that only their addressees read, over a relay that is trusted with nothing.
+//! End-to-end encryption of messages over an untrusted relay.
 //!
-//! A [`Party`] is one device of a person, or one agent. It [`meet`](Party::meet)s the keys of others, pins them,
-//! [`seal`](Party::seal)s letters to them and [`open`](Party::open)s theirs. What it keeps is on disk before anything
-//! that depends on it is handed out, so that a process that dies never uses a ratchet's key twice and never opens a
-//! message twice. The bytes are written down in `docs/sealing.md`.
+//! A [`SealIdentity`] is one device of a person, or one agent. It reviews and pins the keys of others
+//! ([`review_keys`](SealIdentity::review_keys)), encrypts messages to them ([`seal`](SealIdentity::seal)) and decrypts
+//! theirs ([`open`](SealIdentity::open)). State is on disk before anything that depends on it is returned, so that a
+//! crash never reuses a ratchet key and never opens a message twice. `docs/sealing.md` specifies the bytes.
 
 mod account;
 pub mod backup;

@@ -1,4 +1,4 @@
-//! The access tokens we hand out after a good signature (ANP-02 §3.3): JWTs that only we read.
+//! The access tokens issued after a valid signature (ANP-02 §3.3): JWTs that only this server verifies.
 
 use std::time::Duration;
 
@@ -13,12 +13,12 @@ use crate::error::AuthError;
 use crate::keys::SigningKey;
 use crate::moment;
 
-/// The only head our tokens have; another is not ours, whatever it says.
+/// The only JWT header we issue; tokens with any other header are refused.
 const HEAD: &str = r#"{"alg":"HS256","typ":"at+jwt"}"#;
 const MAX_TOKEN_BYTES: usize = 4096;
 
-/// Makes and checks tokens. Who makes them is who checks them, so they are sealed with a secret that follows from the
-/// key, rather than signed: that costs a hundredth.
+/// Issues and verifies access tokens. Issuer and verifier are the same server, so tokens use HMAC with a secret derived
+/// from the key, which costs a hundredth of a signature.
 #[derive(Debug, Clone)]
 pub struct TokenIssuer {
     key: hmac::Key,
@@ -28,31 +28,29 @@ pub struct TokenIssuer {
     head: String,
 }
 
-/// What a token says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenClaims {
-    /// Who made it: this service.
+    /// Issuer: this service.
     pub iss: String,
-    /// Whom it is for.
+    /// The authenticated DID.
     pub sub: Did,
-    /// Where it counts.
+    /// Audience: the server on which the token is valid.
     pub aud: String,
-    /// When it was made, in seconds since the epoch.
+    /// Issued at, in seconds since the epoch.
     pub iat: i64,
-    /// When it runs out, in seconds since the epoch.
+    /// Expires at, in seconds since the epoch.
     pub exp: i64,
 }
 
 impl TokenIssuer {
-    /// An issuer with a key, its own name, the place its tokens count in, and how long they last.
     #[must_use]
     pub fn new(key: &SigningKey, issuer: impl Into<String>, audience: impl Into<String>, lifetime: Duration) -> Self {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &key.derived("access tokens"));
         Self { key, issuer: issuer.into(), audience: audience.into(), lifetime, head: base64url(HEAD.as_bytes()) }
     }
 
-    /// Makes a token for a caller that was verified.
+    /// Issues a token for a verified caller.
     #[must_use]
     pub fn issue(&self, subject: &Did, now: Timestamp) -> AccessGrant {
         let iat = moment::seconds(now);
@@ -69,10 +67,7 @@ impl TokenIssuer {
         }
     }
 
-    /// Reads a token of ours.
-    ///
-    /// # Errors
-    /// It is somebody else's, was changed, has run out, or is from the future.
+    /// Verifies a token that this server issued.
     pub fn verify(&self, token: &str, now: Timestamp) -> Result<TokenClaims, AuthError> {
         let foreign = AuthError::AccessToken("the token is not one of this server's; sign the request");
         let parts = (token.len() <= MAX_TOKEN_BYTES).then(|| token.rsplit_once('.')).flatten();

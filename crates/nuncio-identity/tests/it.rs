@@ -1,4 +1,4 @@
-//! Every vector of ANP's own software, and the laws that signatures must keep.
+//! Test vectors of ANP's SDK, and properties of signatures.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,20 +1,18 @@
-//! The `name="value", …` lists of HTTP's authentication fields (RFC 9110 §11).
+//! Parser and writer for the `name="value", …` lists of HTTP authentication fields (RFC 9110 §11).
 
 const MAX_FIELD_BYTES: usize = 16 * 1024;
 const MAX_MEMBERS: usize = 32;
 
-/// A scheme and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct AuthParams {
-    /// The scheme; `Authentication-Info` has none.
+    /// `None` for `Authentication-Info`, which has no scheme.
     pub scheme: Option<String>,
-    /// The parameters, in order.
     pub members: Vec<(String, String)>,
 }
 
 impl AuthParams {
-    /// Reads a field that may hold several schemes, such as `WWW-Authenticate`. Reading ends where it is no
-    /// longer well formed.
+    /// Parses a field that may contain several schemes, such as `WWW-Authenticate`. Stops at the first malformed part
+    /// and returns what came before it.
     #[must_use]
     pub fn read_all(field: &str) -> Vec<Self> {
         let mut found: Vec<Self> = Vec::new();
@@ -35,10 +33,10 @@ impl AuthParams {
         found
     }
 
-    /// Reads a field without a scheme, such as `Authentication-Info`.
+    /// Parses a field without a scheme, such as `Authentication-Info`.
     #[must_use]
     pub fn read_info(field: &str) -> Self {
-        // A scheme in front makes it a field of the other kind.
+        // A placeholder scheme lets `read_all` parse a field that has none.
         Self::read_all(&format!("- {}", bounded(field)))
             .into_iter()
             .next()
@@ -46,13 +44,11 @@ impl AuthParams {
             .unwrap_or_default()
     }
 
-    /// A parameter.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
         self.members.iter().find(|(given, _)| given == name).map(|(_, value)| value.as_str())
     }
 
-    /// Whether it is of a scheme.
     #[must_use]
     pub fn is_scheme(&self, name: &str) -> bool {
         self.scheme.as_deref().is_some_and(|scheme| scheme.eq_ignore_ascii_case(name))
@@ -69,7 +65,7 @@ fn token(text: &str) -> Option<(&str, &str)> {
     (!token.is_empty()).then_some((token, rest))
 }
 
-/// A quoted text, or everything up to a comma or a space.
+/// Parses a quoted string, or an unquoted value up to a comma or a space.
 fn value(text: &str) -> Option<(String, &str)> {
     let Some(inside) = text.strip_prefix('"') else {
         let (value, rest) = text.split_at(text.find([',', ' ', '\t']).unwrap_or(text.len()));
@@ -91,7 +87,7 @@ fn value(text: &str) -> Option<(String, &str)> {
     None
 }
 
-/// Writes parameters, quoted. What a field cannot hold becomes a space or a question mark.
+/// Writes quoted parameters. Control characters become spaces and other non-ASCII characters question marks.
 pub(super) fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let quoted = |text: &str| {
         let mut quoted = String::with_capacity(text.len() + 2);

@@ -1,4 +1,5 @@
-//! Whether a document belongs to its DID (ANP-03 §3), as a type: only a [`BoundDocument`] authenticates anyone.
+//! Checks whether a document belongs to its DID (ANP-03 §3). The result is a type: only a [`BoundDocument`] can
+//! authenticate a caller.
 
 use nuncio_core::time::Timestamp;
 
@@ -8,65 +9,61 @@ use crate::error::AuthError;
 use crate::keys::VerifyingKey;
 use crate::proof::{Proof, ProofError, Suite};
 
-/// A document that was fetched for a DID and found to be its own.
+/// A document that was fetched for a DID and verified to belong to it.
 #[derive(Debug, Clone)]
 pub struct BoundDocument {
     document: DidDocument,
     binding: Binding,
 }
 
-/// What ties a document to its DID.
+/// The evidence that a document belongs to its DID.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Binding {
-    /// Only the domain it came from: a bare domain, or an old path DID.
+    /// Only the domain that served it: a bare domain, or a path DID without a fingerprint.
     Domain,
-    /// A proof by the key whose thumbprint is in the DID.
+    /// A proof by the Ed25519 key whose thumbprint is in the DID.
     Ed25519,
-    /// A key for authentication whose thumbprint is in the DID.
+    /// A secp256k1 authentication key whose thumbprint is in the DID.
     Secp256k1,
-    /// Nothing but its publisher's word: a deactivated document without a proof.
+    /// Only the statement of the publisher: a deactivated document without a proof.
     Publisher,
 }
 
-/// Whether the proof of a `k1_` document must hold as well.
+/// Whether a `k1_` document also needs a valid proof.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum K1Proof {
-    /// The thumbprint is enough, as ANP-03's appendix A says.
+    /// The thumbprint alone is enough (ANP-03, appendix A).
     Optional,
-    /// The proof must be there and hold.
     Required,
 }
 
-/// Why a document does not belong to a DID.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum BindingError {
-    /// It is the document of another DID.
     #[error("the document is of {found}, not of {asked}")]
     OtherDid {
-        /// The DID that was asked for.
+        /// The DID that the document was fetched for.
         asked: Did,
         /// The DID in the document.
         found: Did,
     },
-    /// There is no proof, and the DID needs one.
+    /// The document has no proof, and an `e1_` DID needs one.
     #[error("a document of an e1_ DID needs a proof")]
     ProofMissing,
-    /// The proof does not hold.
     #[error("the proof of the document does not hold: {0}")]
     Proof(#[from] ProofError),
-    /// The proof is of another kind than the DID asks for.
+    /// The proof has another suite or purpose than the DID requires.
     #[error("the proof must be a DataIntegrityProof with {0} for assertionMethod")]
     ProofKind(&'static str),
-    /// The key that binds is not listed where it must be.
+    /// The binding key is not listed under the named verification relationship.
     #[error("the binding key is not listed under {0}")]
     KeyNotListed(&'static str),
-    /// The key is not the one in the DID.
+    /// No key has the thumbprint that is in the DID.
     #[error("no key fits the fingerprint in the DID")]
     Fingerprint,
 }
 
 impl BindingError {
-    /// The stable word for it.
+    /// Stable error code.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -87,10 +84,7 @@ impl From<BindingError> for AuthError {
 }
 
 impl DidDocument {
-    /// Checks that the document is the one of the DID that was asked for.
-    ///
-    /// # Errors
-    /// Says what is missing between the two.
+    /// Checks that the document belongs to the DID it was fetched for.
     pub fn bind(self, asked: &Did, now: Timestamp, k1: K1Proof) -> Result<BoundDocument, BindingError> {
         if self.id != *asked {
             return Err(BindingError::OtherDid { asked: asked.clone(), found: self.id });
@@ -146,7 +140,7 @@ impl DidDocument {
         Ok(Binding::Secp256k1)
     }
 
-    /// The name of one of this document's keys, from an absolute or a relative reference.
+    /// Resolves an absolute or relative reference to a key of this document.
     fn own_key_name(&self, reference: &str) -> Option<DidUrl> {
         let id = match reference.strip_prefix('#') {
             Some(fragment) => DidUrl::new(self.id.clone(), fragment),
@@ -157,28 +151,25 @@ impl DidDocument {
 }
 
 impl BoundDocument {
-    /// The document.
     #[must_use]
     pub const fn document(&self) -> &DidDocument {
         &self.document
     }
 
-    /// Whose document it is.
     #[must_use]
     pub const fn did(&self) -> &Did {
         &self.document.id
     }
 
-    /// What ties the two together.
     #[must_use]
     pub const fn binding(&self) -> Binding {
         self.binding
     }
 
-    /// The key a caller says it signed with, if it may authenticate with it.
+    /// Returns the key that a caller claims to have signed with.
     ///
     /// # Errors
-    /// The DID is out of use, or the key is not there, not usable, or not for authentication.
+    /// The DID is deactivated or superseded, or the key is missing, unusable or not listed under `authentication`.
     pub fn authentication_key(&self, id: &DidUrl) -> Result<&VerifyingKey, AuthError> {
         let document = &self.document;
         if *id.did() != document.id {
@@ -201,10 +192,10 @@ impl BoundDocument {
         method.verifying_key().ok_or_else(unusable)
     }
 
-    /// The key behind a statement, if it may make statements.
+    /// Returns the key that signed a statement.
     ///
     /// # Errors
-    /// The key is of another DID, not there, not usable, or not for statements.
+    /// The key belongs to another DID, or is missing, unusable or not listed under `assertionMethod`.
     pub fn assertion_key(&self, id: &DidUrl) -> Result<&VerifyingKey, ProofError> {
         let document = &self.document;
         if *id.did() != document.id {

@@ -1,4 +1,4 @@
-//! Making our own documents.
+//! Builds and signs our own DID documents.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -8,30 +8,27 @@ use crate::did::{Did, DidError};
 use crate::keys::SigningKey;
 use crate::proof::{self, Encoding, ProofOptions};
 
-/// The fragment of the key that signs documents and requests.
+/// Fragment of the one key in documents we build; it signs documents and requests.
 pub const KEY_FRAGMENT: &str = "key-1";
 
-/// A document to be made: one Ed25519 key for everything, services, a proof.
+/// Content of a DID document with one Ed25519 key, optional services and a proof.
 #[derive(Debug, Clone)]
 pub struct NewDocument<'a> {
-    /// Whose document it is.
     pub did: &'a Did,
-    /// What others find under it.
     pub services: Vec<Service>,
-    /// Who takes its place; it is then deactivated.
+    /// The DID that replaces this one. A document with a successor is marked as deactivated.
     pub successor: Option<&'a Did>,
-    /// When it is signed.
+    /// Signing time of the proof.
     pub created: Timestamp,
-    /// How the proof is written.
     pub encoding: Encoding,
-    /// The host the proof is meant for.
+    /// Host that the proof is restricted to.
     pub domain: Option<&'a str>,
-    /// What somebody asked to see in the proof.
+    /// Challenge of a verifier, copied into the proof.
     pub challenge: Option<&'a str>,
 }
 
 impl<'a> NewDocument<'a> {
-    /// A document without services, signed now.
+    /// A document without services.
     #[must_use]
     pub const fn new(did: &'a Did, created: Timestamp) -> Self {
         Self {
@@ -45,7 +42,6 @@ impl<'a> NewDocument<'a> {
         }
     }
 
-    /// The document, signed.
     #[must_use]
     pub fn sign(&self, key: &SigningKey) -> Value {
         let did = self.did.as_str();
@@ -88,10 +84,7 @@ impl<'a> NewDocument<'a> {
 }
 
 impl Did {
-    /// The DID of an agent: its path, and the fingerprint of its key at the end.
-    ///
-    /// # Errors
-    /// As [`Did::parse`].
+    /// Builds a DID from a path and the fingerprint of a key as its last segment.
     pub fn for_key(host: &str, port: Option<u16>, path: &[&str], key: &SigningKey) -> Result<Self, DidError> {
         let fingerprint = key.fingerprint();
         let segments: Vec<&str> = path.iter().copied().chain([fingerprint.as_str()]).collect();
@@ -100,13 +93,13 @@ impl Did {
 }
 
 impl Service {
-    /// Where the description of an agent is.
+    /// The service entry that points to an agent description.
     #[must_use]
     pub fn agent_description(did: &Did, url: impl Into<String>) -> Self {
         Self::of(did, "ad", "AgentDescription", url.into())
     }
 
-    /// Where messages to an agent go, and the DID that signs what the service sends.
+    /// The service entry for messages to an agent. `service_did` is the DID that signs what the service sends.
     #[must_use]
     pub fn messages(
         did: &Did,
@@ -135,7 +128,6 @@ impl Service {
         }
     }
 
-    /// The service as it stands in a document.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut service = Map::new();

@@ -1,4 +1,4 @@
-//! Reading a document: open to members it does not know, closed to sizes nobody needs.
+//! Parses DID documents: unknown members are kept, sizes are limited.
 
 use serde_json::{Map, Value};
 
@@ -6,18 +6,15 @@ use super::DidDocument;
 use crate::did::{Did, DidUrl};
 use crate::keys::{MethodKey, VerifyingKey};
 
-/// The largest document that is read.
 pub const MAX_DOCUMENT_BYTES: usize = 256 * 1024;
-/// How many keys, references of one kind or services a document may list.
+/// Limit for keys, for services, and for references under each verification relationship.
 const MAX_ENTRIES: usize = 64;
 
-/// What is wrong with a document, and where.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct DocumentError {
-    /// A JSON pointer to the place.
+    /// JSON pointer to the faulty member.
     pub at: String,
-    /// What is wrong there.
     pub what: String,
 }
 
@@ -26,26 +23,24 @@ impl DocumentError {
         Self { at: at.into(), what: what.into() }
     }
 
-    /// The stable word for it.
+    /// Stable error code.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         "did_document_invalid"
     }
 }
 
-/// A key of a document.
+/// A verification method: a key of a DID document.
 #[derive(Debug, Clone)]
 pub struct VerificationMethod {
-    /// Its name.
     pub id: DidUrl,
-    /// Its type, as written.
+    /// The `type` member, as written.
     pub kind: String,
-    /// What it holds.
     pub key: MethodKey,
 }
 
 impl VerificationMethod {
-    /// The key, where it verifies signatures.
+    /// Returns the key if it can verify signatures.
     #[must_use]
     pub const fn verifying_key(&self) -> Option<&VerifyingKey> {
         match &self.key {
@@ -55,28 +50,19 @@ impl VerificationMethod {
     }
 }
 
-/// A service of a document.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Service {
-    /// Its name: the DID, `#` and a fragment.
     pub id: String,
-    /// Its type, such as `AgentDescription` or `ANPMessageService`.
+    /// The `type` member, such as `AgentDescription` or `ANPMessageService`.
     pub kind: String,
-    /// Its address.
     pub endpoint: String,
     /// The DID that signs what the service sends to other domains.
     pub service_did: Option<String>,
-    /// Profiles it hints at.
     pub profiles: Vec<String>,
-    /// Security profiles it hints at.
     pub security_profiles: Vec<String>,
 }
 
 impl DidDocument {
-    /// Reads a document from its bytes.
-    ///
-    /// # Errors
-    /// It is too large, no JSON, or not of the shape of a DID document.
     pub fn from_slice(bytes: &[u8]) -> Result<Self, DocumentError> {
         if bytes.len() > MAX_DOCUMENT_BYTES {
             return Err(DocumentError::new("", format!("a DID document has at most {MAX_DOCUMENT_BYTES} bytes")));
@@ -85,10 +71,6 @@ impl DidDocument {
         Self::from_json(whole)
     }
 
-    /// Reads a document.
-    ///
-    /// # Errors
-    /// It is not of the shape of a DID document.
     pub fn from_json(whole: Value) -> Result<Self, DocumentError> {
         let Value::Object(whole) = whole else {
             return Err(DocumentError::new("", "a DID document is an object"));
@@ -127,7 +109,7 @@ impl DidDocument {
         Ok(document)
     }
 
-    /// Adds a key. One with another controller, or under another DID, is not this document's to use.
+    /// Adds a verification method. One with another controller, or under another DID, is skipped.
     fn add_method(&mut self, at: &str, entry: &Value) -> Result<Option<String>, DocumentError> {
         let method = entry.as_object().ok_or_else(|| DocumentError::new(at, "a verification method is an object"))?;
         let text = |name: &str| {
@@ -151,7 +133,7 @@ impl DidDocument {
         Ok(Some(name))
     }
 
-    /// Reads the keys of one purpose: names, absolute or not, or keys written out in place.
+    /// Reads the keys of one verification relationship: references (absolute or relative), or keys written inline.
     fn references(&mut self, whole: &Map<String, Value>, name: &str) -> Result<Vec<String>, DocumentError> {
         let mut references = Vec::new();
         for (at, entry) in list(whole, name)? {
@@ -169,7 +151,7 @@ fn absolute(id: &Did, reference: &str) -> String {
     if reference.starts_with('#') { format!("{id}{reference}") } else { reference.to_owned() }
 }
 
-/// The entries of a member that is a list, with their places; none where there is no such member.
+/// Returns the entries of an array member with their JSON pointers; none if the member is absent.
 fn list<'a>(whole: &'a Map<String, Value>, name: &str) -> Result<Vec<(String, &'a Value)>, DocumentError> {
     let entries = match whole.get(name) {
         None => return Ok(Vec::new()),
@@ -182,7 +164,7 @@ fn list<'a>(whole: &'a Map<String, Value>, name: &str) -> Result<Vec<(String, &'
     Ok(entries.iter().enumerate().map(|(at, entry)| (format!("/{name}/{at}"), entry)).collect())
 }
 
-/// Reads a service. DID documents of other trades may have endpoints of other shapes; those are passed over.
+/// Reads a service. Services with endpoints of another shape, which other DID methods use, are skipped.
 fn service(id: &Did, at: &str, entry: &Value) -> Result<Option<Service>, DocumentError> {
     let entry = entry.as_object().ok_or_else(|| DocumentError::new(at, "a service is an object"))?;
     let text = |name: &str| entry.get(name).and_then(Value::as_str);

@@ -1,23 +1,23 @@
-//! The text that is signed.
+//! Builds the signature base, the text that is signed (RFC 9421 §2.5).
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
 
 use super::SignedRequest;
 
-/// In which form `@authority` enters the text.
+/// The form of `@authority` in the signature base.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Authority {
-    /// In lower case and without the scheme's own port, as RFC 9421 says.
+    /// Lower case and without the default port, as RFC 9421 requires.
     Normal,
-    /// As it stands in the target, as ANP's Python software does it.
+    /// As written in the target URI, which is what ANP's Python SDK signs.
     AsWritten,
 }
 
-/// The signature base of RFC 9421 §2.5: a line for each component, then the parameters as they are written.
+/// Builds the signature base of RFC 9421 §2.5: one line per component, then the parameters as written.
 ///
 /// # Errors
-/// A component is covered that the request does not have, or that is not known.
+/// A covered component is missing from the request, or is unknown.
 pub fn signature_base<S: AsRef<str>>(
     request: &SignedRequest<'_>,
     components: &[S],
@@ -57,7 +57,7 @@ fn component_value<'a>(request: &SignedRequest<'a>, name: &str, authority: Autho
         _ if !is_field_name(name) => return Err(format!("{name:?} is no name of a field in lower case")),
         _ => request.headers.field(name).ok_or_else(|| format!("{name} is covered, but there is no such field"))?,
     };
-    // A line break inside a value could pass for another component.
+    // A line break inside a value could be read as another component.
     if value.contains(['\n', '\r']) {
         return Err(format!("{name} holds a line break"));
     }
@@ -71,7 +71,7 @@ fn is_field_name(name: &str) -> bool {
             .all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || b"!#$%&'*+-.^_`|~".contains(&byte))
 }
 
-/// The authority of an address in lower case, without the scheme's own port.
+/// The authority of a URI in lower case, without the scheme's default port.
 #[must_use]
 pub fn normal_authority(target_uri: &str) -> Option<Cow<'_, str>> {
     let target = Target::split(target_uri)?;
@@ -87,11 +87,11 @@ pub fn normal_authority(target_uri: &str) -> Option<Cow<'_, str>> {
     Some(Cow::Borrowed(authority))
 }
 
-/// The parts of an address, as they are written.
+/// The parts of a URI, as written.
 struct Target<'a> {
     scheme: &'a str,
     authority: &'a str,
-    /// Path and query, without a fragment.
+    /// Path and query, without the fragment.
     rest: &'a str,
 }
 
@@ -116,7 +116,7 @@ impl<'a> Target<'a> {
     }
 }
 
-/// The host of an address in lower case, without its port: what the old header is signed for.
+/// The host of a URI in lower case, without the port. The legacy header signs this form.
 #[must_use]
 pub fn host(target_uri: &str) -> Option<String> {
     let authority = Target::split(target_uri)?.authority;

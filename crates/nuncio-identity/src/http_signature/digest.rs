@@ -5,17 +5,13 @@ use sha2::{Digest as _, Sha512};
 use crate::encoding::{base64, from_base64};
 use crate::jcs::sha256;
 
-/// The value of `Content-Digest` for a body.
 #[must_use]
 pub fn content_digest(body: &[u8]) -> String {
     format!("sha-256=:{}:", base64(&sha256(body)))
 }
 
-/// Whether a body is the one a `Content-Digest` was made of. Every digest that is known must fit, and one must
-/// be known.
-///
-/// # Errors
-/// Says what is wrong.
+/// Checks that a body matches `Content-Digest`. Every digest of a known algorithm must match, and at least one must be
+/// known.
 pub fn check_content_digest(field: &str, body: &[u8]) -> Result<(), &'static str> {
     if field.len() > 1024 {
         return Err("Content-Digest is too long");

@@ -1,45 +1,37 @@
-//! `Signature-Input`, `Signature` and `Accept-Signature`: the part of RFC 8941 they need, read strictly and with
-//! the text kept, since that text is what was signed.
+//! Parser for `Signature-Input`, `Signature` and `Accept-Signature`: the subset of RFC 8941 they need. It keeps the raw
+//! text, because that text is what was signed.
 
 use std::borrow::Cow;
 
 use crate::encoding::from_base64;
 
-/// The longest field that is read.
 const MAX_FIELD_BYTES: usize = 8 * 1024;
 const MAX_LABELS: usize = 8;
 const MAX_COMPONENTS: usize = 32;
 const MAX_PARAMETERS: usize = 16;
 
-/// One member of `Signature-Input`: what a signature covers, and its parameters.
+/// One member of `Signature-Input`: the covered components and the parameters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct SignatureInput {
-    /// Its label.
     pub label: String,
     /// The text after `label=`, byte for byte.
     pub raw: String,
-    /// What is covered, in order.
+    /// Covered components, in order.
     pub components: Vec<String>,
-    /// When it was made, in seconds since the epoch.
+    /// Seconds since the Unix epoch.
     pub created: Option<i64>,
-    /// When it runs out, in seconds since the epoch.
+    /// Seconds since the Unix epoch.
     pub expires: Option<i64>,
-    /// A text that is used once.
     pub nonce: Option<String>,
-    /// The name of the key.
     pub keyid: Option<String>,
-    /// The algorithm, where the signer names one.
     pub alg: Option<String>,
 }
 
-/// What is wrong with a field.
 pub(crate) type Fault = &'static str;
 
 impl SignatureInput {
-    /// Reads `Signature-Input` or `Accept-Signature`: its members, in order.
-    ///
-    /// # Errors
-    /// Says what is not well formed. Components with parameters are refused: none that ANP uses has any.
+    /// Parses all members of `Signature-Input` or `Accept-Signature`. Components with parameters are refused: ANP uses
+    /// none.
     pub fn read_all(text: &str) -> Result<Vec<Self>, &'static str> {
         let mut members: Vec<Self> = Vec::new();
         let mut parser = Parser::new(text)?;
@@ -59,10 +51,10 @@ impl SignatureInput {
         }
     }
 
-    /// The member a verifier looks at: `sig1`, or the only one.
+    /// Returns the member that a verifier checks: `sig1`, or the only one.
     ///
     /// # Errors
-    /// The field is not well formed, or has several members and none is `sig1`.
+    /// The field is malformed, or has several members and none is `sig1`.
     pub(crate) fn read(text: &str) -> Result<Self, Fault> {
         let mut members = Self::read_all(text)?;
         if let Some(at) = members.iter().position(|member| member.label == super::LABEL) {
@@ -72,7 +64,7 @@ impl SignatureInput {
         if members.is_empty() { Ok(only) } else { Err("of several signatures none is labelled sig1") }
     }
 
-    /// Writes the parameters in the one order every verifier of ANP takes.
+    /// Writes the parameters in the order that every ANP verifier accepts.
     pub(crate) fn write(components: &[&str], created: i64, expires: Option<i64>, nonce: &str, keyid: &str) -> String {
         let covered = components.iter().map(|name| quoted(name)).collect::<Vec<_>>().join(" ");
         let expires = expires.map(|expires| format!(";expires={expires}")).unwrap_or_default();
@@ -80,7 +72,7 @@ impl SignatureInput {
     }
 }
 
-/// Reads the signature under a label from `Signature`.
+/// Returns the signature with this label from a `Signature` value.
 pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, Fault> {
     let mut parser = Parser::new(text)?;
     let mut found = None;
@@ -102,7 +94,6 @@ pub(crate) fn read_signature(text: &str, label: &str) -> Result<Vec<u8>, Fault> 
     }
 }
 
-/// A text in quotation marks.
 fn quoted(text: &str) -> String {
     format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
@@ -110,7 +101,7 @@ fn quoted(text: &str) -> String {
 enum Item<'a> {
     Integer(i64),
     Text(Cow<'a, str>),
-    /// A token, a boolean or bytes: read over, since no parameter we use has one.
+    /// A token, boolean or byte sequence. Its value is skipped, because no parameter we use has that type.
     Other,
 }
 
@@ -158,7 +149,7 @@ impl<'a> Parser<'a> {
         &self.text[from..self.at]
     }
 
-    /// Whether a comma and another member follow; nothing may follow otherwise.
+    /// Consumes a comma before the next member; returns false at the end of the text.
     fn next_member(&mut self) -> Result<bool, Fault> {
         self.take_while(|byte| matches!(byte, b' ' | b'\t'));
         if self.at == self.text.len() {

@@ -1,4 +1,4 @@
-//! Signing what we send.
+//! Signs outgoing requests (RFC 9421).
 
 use nuncio_core::time::Timestamp;
 
@@ -8,49 +8,45 @@ use crate::fields::Fields;
 use crate::keys::SigningKey;
 use crate::moment;
 
-/// What a signature says beside what it covers.
+/// Parameters of a signature, besides the covered components.
 #[derive(Debug, Clone, Copy)]
 pub struct SigningOptions<'a> {
-    /// The full name of the key.
+    /// DID URL of the signing key.
     pub key_id: &'a str,
-    /// When it is made.
     pub created: Timestamp,
-    /// When it runs out; five minutes later is usual.
+    /// Five minutes after `created` is usual.
     pub expires: Option<Timestamp>,
-    /// A text never used before, or the server's.
+    /// A nonce never used before, or the one from the server's challenge.
     pub nonce: &'a str,
 }
 
-/// The fields to send along.
+/// Header fields to send with a signed request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SignatureHeaders {
-    /// `Content-Digest`, where there is a body.
+    /// `None` without a body.
     pub content_digest: Option<String>,
-    /// `Signature-Input`.
     pub signature_input: String,
-    /// `Signature`.
     pub signature: String,
 }
 
 impl SignatureHeaders {
-    /// The fields by name.
     pub fn into_fields(self) -> impl Iterator<Item = (&'static str, String)> {
         let digest = self.content_digest.map(|value| ("Content-Digest", value));
         digest.into_iter().chain([("Signature-Input", self.signature_input), ("Signature", self.signature)])
     }
 }
 
-/// What we cover: method, target, host, and the body where there is one.
+/// The components we cover: method, target, host, and the body digest if there is a body.
 #[must_use]
 pub const fn default_components(body: &[u8]) -> &'static [&'static str] {
     const WITH_BODY: &[&str] = &["@method", "@target-uri", "@authority", "content-digest"];
     if body.is_empty() { WITH_BODY.split_at(3).0 } else { WITH_BODY }
 }
 
-/// Signs a request.
+/// Signs a request with the default components.
 ///
 /// # Errors
-/// The target is no address with a host.
+/// The target is not a URI with a host.
 pub fn sign(
     request: &SignedRequest<'_>,
     key: &SigningKey,
@@ -59,11 +55,11 @@ pub fn sign(
     sign_covering(request, default_components(request.body), key, options)
 }
 
-/// Signs a request and covers exactly these components. A server takes it only if method, target and body are
-/// among them.
+/// Signs a request and covers exactly these components. Servers accept it only if method, target and body are among
+/// them.
 ///
 /// # Errors
-/// A component is covered that the request does not have.
+/// A covered component is missing from the request.
 pub fn sign_covering(
     request: &SignedRequest<'_>,
     components: &[&str],
@@ -84,7 +80,7 @@ pub fn sign_covering(
     })
 }
 
-/// The fields of a request and the digest that is sent with it.
+/// Header fields of a request, with the computed `Content-Digest` added.
 struct WithDigest<'a> {
     headers: &'a dyn Fields,
     digest: Option<&'a str>,

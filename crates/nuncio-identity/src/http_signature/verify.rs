@@ -1,4 +1,4 @@
-//! Verifying what others send.
+//! Verifies the signatures of incoming requests (RFC 9421).
 
 use std::time::Duration;
 
@@ -11,26 +11,24 @@ use crate::document::BoundDocument;
 use crate::error::AuthError;
 use crate::moment;
 
-/// How long a signature counts.
+/// Limits on the age of a signature, and whether it needs a nonce.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Policy {
-    /// How old it may be.
     pub max_age: Duration,
-    /// How far its clock may be ahead of ours.
+    /// How far the signer's clock may be ahead of ours.
     pub ahead: Duration,
-    /// Whether it must have a nonce.
     pub nonce_required: bool,
 }
 
 impl Default for Policy {
-    /// Five minutes back, one ahead, with a nonce: as ANP's software has it.
+    /// Five minutes of age, one minute of clock skew, nonce required: the values of ANP's SDK.
     fn default() -> Self {
         Self { max_age: Duration::from_secs(300), ahead: Duration::from_secs(60), nonce_required: true }
     }
 }
 
 impl Policy {
-    /// Checks a signature's times, in seconds since the epoch.
+    /// Checks the times of a signature, given in seconds since the epoch.
     pub(crate) fn check(&self, created: i64, expires: Option<i64>, now: Timestamp) -> Result<(), AuthError> {
         let seconds = |span: Duration| i64::try_from(span.as_secs()).unwrap_or(i64::MAX);
         let now = moment::seconds(now);
@@ -46,29 +44,25 @@ impl Policy {
         Ok(())
     }
 
-    /// Until when the nonce of something made then must be remembered.
+    /// How long the nonce of a signature made at `created` must be remembered.
     #[must_use]
     pub fn remember_until(&self, created: Timestamp) -> Timestamp {
         created.after(self.max_age + Duration::from_secs(1))
     }
 }
 
-/// Who signed a request. Its nonce is yet to be remembered.
+/// The signer of a verified request. The caller must still record the nonce.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Verified {
-    /// The caller.
     pub did: Did,
-    /// The key it signed with.
     pub key_id: DidUrl,
-    /// The nonce, for [`crate::ReplayMemory::remember`].
+    /// The nonce to pass to [`crate::ReplayMemory::remember`].
     pub nonce: Option<String>,
-    /// When it signed.
     pub created: Timestamp,
-    /// When its signature runs out.
     pub expires: Option<Timestamp>,
 }
 
-/// A signature that was read and not believed yet. It says whose document is needed.
+/// A parsed signature that is not verified. It names the DID whose document must be fetched.
 #[derive(Debug, Clone)]
 pub struct Claim {
     input: SignatureInput,
@@ -78,10 +72,10 @@ pub struct Claim {
 }
 
 impl Claim {
-    /// Reads the two fields of a signature.
+    /// Parses `Signature-Input` and `Signature`.
     ///
     /// # Errors
-    /// One is missing or not well formed, or the key has no full name.
+    /// A field is malformed, or `keyid` is not a DID URL.
     pub fn read(signature_input: &str, signature: &str) -> Result<Self, AuthError> {
         let refused = |fault: &str| AuthError::Request(format!("the signature fields are not usable: {fault}"));
         let input = SignatureInput::read(signature_input).map_err(refused)?;
@@ -93,28 +87,23 @@ impl Claim {
         Ok(Self { input, signature, key_id, created })
     }
 
-    /// Whose document is needed.
+    /// The DID whose document is needed for [`SignatureClaim::verify`].
     #[must_use]
     pub const fn did(&self) -> &Did {
         self.key_id.did()
     }
 
-    /// The name of the key.
     #[must_use]
     pub const fn key_id(&self) -> &DidUrl {
         &self.key_id
     }
 
-    /// The parameters, as they came.
     #[must_use]
     pub const fn input(&self) -> &SignatureInput {
         &self.input
     }
 
-    /// Checks all that needs no document: coverage, times, the nonce's presence and the body's digest.
-    ///
-    /// # Errors
-    /// Says what is missing.
+    /// Makes the checks that need no DID document: coverage, times, presence of the nonce, and the body digest.
     pub fn check(&self, request: &SignedRequest<'_>, now: Timestamp, policy: &Policy) -> Result<(), AuthError> {
         let covers = |name: &str| self.input.components.iter().any(|component| component == name);
         for name in ["@method", "@target-uri"] {
@@ -143,10 +132,8 @@ impl Claim {
         Ok(())
     }
 
-    /// Checks the signature itself. What [`Claim::check`] checks is not checked again.
-    ///
-    /// # Errors
-    /// The document does not let the key authenticate, or the signature does not fit.
+    /// Verifies the signature with the key from the DID document. Does not repeat the checks of
+    /// [`SignatureClaim::check`].
     pub fn verify(&self, request: &SignedRequest<'_>, document: &BoundDocument) -> Result<Verified, AuthError> {
         let key = document.authentication_key(&self.key_id)?;
         if self.input.alg.as_deref().is_some_and(|alg| !key.algorithm().answers_to(alg)) {
@@ -158,7 +145,7 @@ impl Claim {
             key.verify(base.as_bytes(), &self.signature)
                 .map_err(|_| AuthError::Signature("the signature does not fit the request"))
         };
-        // The target is covered byte for byte, so taking its host as it is written gives nothing away.
+        // The target URI is covered byte for byte, so accepting the host as written does not weaken the signature.
         fits(Authority::Normal)
             .or_else(|fault| if self.spells_authority(request) { fits(Authority::AsWritten) } else { Err(fault) })?;
         Ok(Verified {
@@ -170,7 +157,7 @@ impl Claim {
         })
     }
 
-    /// Whether the host is covered and written in another than its normal form.
+    /// Returns whether `@authority` is covered and the host is not written in its normal form.
     fn spells_authority(&self, request: &SignedRequest<'_>) -> bool {
         let written = super::normal_authority(request.target_uri);
         self.input.components.iter().any(|component| component == "@authority")
@@ -181,10 +168,7 @@ impl Claim {
     }
 }
 
-/// Verifies a signed request against the document of its signer: the whole way in one step.
-///
-/// # Errors
-/// Says what does not hold. The nonce is handed back, not remembered: that comes after.
+/// Parses, checks and verifies a signed request in one call. The caller must still record the nonce.
 pub fn verify_request(
     request: &SignedRequest<'_>,
     document: &BoundDocument,

@@ -1,23 +1,20 @@
-//! The key inside a verification method, for every type ANP's software writes (ANP-03 §2.3).
+//! Reads the key of a verification method, for every type that ANP's SDK writes (ANP-03 §2.3).
 
 use serde_json::{Map, Value};
 
 use super::{KeyError, VerifyingKey};
 use crate::encoding::{from_base58, from_multibase};
 
-/// What a verification method holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum MethodKey {
-    /// A key that verifies signatures.
     Verifying(VerifyingKey),
-    /// An X25519 key to agree on secrets with.
+    /// An X25519 key for key agreement.
     Agreement([u8; 32]),
-    /// A key this software cannot use, and why. The rest of the document stays readable.
+    /// A key that cannot be used, and why. The rest of the document stays readable.
     Unusable(KeyError),
 }
 
 impl MethodKey {
-    /// Reads the key of a verification method.
     #[must_use]
     pub fn read(kind: &str, method: &Map<String, Value>) -> Self {
         if kind == "X25519KeyAgreementKey2019" {
@@ -27,7 +24,7 @@ impl MethodKey {
     }
 }
 
-/// The one field of a method that holds its key.
+/// The member of a verification method that holds the key.
 enum KeyField<'a> {
     Jwk(&'a Map<String, Value>),
     Multibase(&'a str),
@@ -60,7 +57,7 @@ fn verifying(kind: &str, method: &Map<String, Value>) -> Result<VerifyingKey, Ke
     }
 }
 
-/// Ed25519 keys come with their multicodec prefix or bare; a Multikey with a prefix may be of another curve.
+/// Ed25519 keys come with or without their multicodec prefix. A prefixed `Multikey` may be of another curve.
 fn ed25519_or_prefixed(kind: &str, field: &KeyField<'_>) -> Result<VerifyingKey, KeyError> {
     let key = match *field {
         KeyField::Jwk(jwk) => VerifyingKey::from_jwk(jwk)?,
@@ -78,7 +75,7 @@ fn ed25519_or_prefixed(kind: &str, field: &KeyField<'_>) -> Result<VerifyingKey,
     Ok(key)
 }
 
-/// Keys of the two ECDSA curves: a JWK, or the point with or without its multicodec prefix.
+/// Keys of the two ECDSA curves: a JWK, or a point with or without its multicodec prefix.
 fn elliptic(field: &KeyField<'_>, curve: super::Algorithm) -> Result<VerifyingKey, KeyError> {
     let bare = |bytes: &[u8]| match curve {
         super::Algorithm::P256 => VerifyingKey::p256(bytes),
@@ -98,7 +95,7 @@ fn elliptic(field: &KeyField<'_>, curve: super::Algorithm) -> Result<VerifyingKe
     Ok(key)
 }
 
-/// X25519 keys are the bare 32 bytes, sometimes behind their multicodec prefix.
+/// X25519 keys are 32 bytes, sometimes with their multicodec prefix.
 fn agreement(method: &Map<String, Value>) -> Result<[u8; 32], KeyError> {
     let bytes = match key_field(method)? {
         KeyField::Jwk(_) => return Err(KeyError::Jwk("of an X25519KeyAgreementKey2019 is not read")),

@@ -1,4 +1,4 @@
-//! Public keys, and what they say of a signature.
+//! Public keys, and verification of signatures.
 
 use std::fmt;
 
@@ -10,45 +10,39 @@ use super::KeyError;
 use crate::encoding::{base64url, base64url_exact, from_multibase, multibase};
 use crate::jcs::sha256;
 
-/// A public key that verifies signatures: a point that was checked when it was read.
+/// A public key that verifies signatures. The point is validated when it is parsed.
 #[derive(Clone, PartialEq, Eq)]
 pub struct VerifyingKey(Kind);
 
 #[derive(Clone, PartialEq, Eq)]
 enum Kind {
-    /// The point with its bytes, so that it is worked out once for all signatures.
+    /// The decompressed point, so that it is computed once for all signatures.
     Ed25519(Box<ed25519_dalek::VerifyingKey>),
-    /// The uncompressed point, as ring wants it.
+    /// The uncompressed point, the form ring needs.
     P256([u8; 65]),
     Secp256k1(Box<k256::ecdsa::VerifyingKey>),
 }
 
-/// What a key signs with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Algorithm {
-    /// EdDSA on Curve25519.
     Ed25519,
-    /// ECDSA on P-256 with SHA-256, as `r` and `s` of 32 bytes each.
+    /// ECDSA on P-256 with SHA-256; signatures are `r` and `s` of 32 bytes each.
     P256,
-    /// ECDSA on secp256k1 with SHA-256, as `r` and `s` of 32 bytes each.
+    /// ECDSA on secp256k1 with SHA-256; signatures are `r` and `s` of 32 bytes each.
     Secp256k1,
 }
 
-/// The signature is not this key's over this message.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the signature does not fit")]
 pub struct BadSignature;
 
-/// The multicodec prefixes of public keys.
+/// Multicodec prefixes of public keys.
 const ED25519_CODEC: [u8; 2] = [0xed, 0x01];
 const P256_CODEC: [u8; 2] = [0x80, 0x24];
 const SECP256K1_CODEC: [u8; 2] = [0xe7, 0x01];
 
 impl VerifyingKey {
-    /// An Ed25519 key from its 32 bytes.
-    ///
-    /// # Errors
-    /// They are no point, or one of the few that verify nearly anything.
+    /// Fails if the bytes are not a point, or a weak one that verifies almost any signature.
     pub fn ed25519(bytes: &[u8]) -> Result<Self, KeyError> {
         let refused = KeyError::Point("Ed25519");
         let bytes: [u8; 32] = bytes.try_into().map_err(|_| refused.clone())?;
@@ -59,29 +53,23 @@ impl VerifyingKey {
         Ok(Self(Kind::Ed25519(Box::new(point))))
     }
 
-    /// A P-256 key from its point, compressed or not.
-    ///
-    /// # Errors
-    /// It is no point of the curve.
+    /// From a compressed or uncompressed SEC1 point.
     pub fn p256(sec1: &[u8]) -> Result<Self, KeyError> {
         let key = p256::PublicKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("P-256"))?;
         let point = key.to_sec1_point(false);
         Ok(Self(Kind::P256(point.as_bytes().try_into().map_err(|_| KeyError::Point("P-256"))?)))
     }
 
-    /// A secp256k1 key from its point, compressed or not.
-    ///
-    /// # Errors
-    /// It is no point of the curve.
+    /// From a compressed or uncompressed SEC1 point.
     pub fn secp256k1(sec1: &[u8]) -> Result<Self, KeyError> {
         let key = k256::ecdsa::VerifyingKey::from_sec1_bytes(sec1).map_err(|_| KeyError::Point("secp256k1"))?;
         Ok(Self(Kind::Secp256k1(Box::new(key))))
     }
 
-    /// Reads a JWK.
+    /// Parses a JWK.
     ///
     /// # Errors
-    /// Its type or curve is another, a coordinate does not have exactly 32 bytes, or it holds a private key.
+    /// The type or curve is not supported, a coordinate is not exactly 32 bytes, or the JWK contains a private key.
     pub fn from_jwk(jwk: &Map<String, Value>) -> Result<Self, KeyError> {
         if jwk.contains_key("d") {
             return Err(KeyError::Jwk("holds a private key (d)"));
@@ -101,10 +89,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Reads a Multikey: `z`, base58btc, a multicodec prefix and the key.
-    ///
-    /// # Errors
-    /// The text is not readable, or the prefix is of another kind of key.
+    /// Parses a Multikey: `z` and base58btc of a multicodec prefix and the key.
     pub fn from_multibase(text: &str) -> Result<Self, KeyError> {
         let bytes = from_multibase(text, 67).ok_or(KeyError::Encoding("publicKeyMultibase"))?;
         let (codec, key) = bytes.split_first_chunk::<2>().ok_or(KeyError::Encoding("publicKeyMultibase"))?;
@@ -116,7 +101,6 @@ impl VerifyingKey {
         }
     }
 
-    /// The key as a Multikey.
     #[must_use]
     pub fn to_multibase(&self) -> String {
         let compressed = |point: &[u8]| {
@@ -131,7 +115,7 @@ impl VerifyingKey {
         multibase(&[codec.as_slice(), &key].concat())
     }
 
-    /// The key as a JWK with the members a thumbprint is taken of.
+    /// The key as a JWK with only the members that enter the thumbprint.
     #[must_use]
     pub fn to_jwk(&self) -> Value {
         let ec = |curve: &str, point: &[u8]| json!({ "crv": curve, "kty": "EC", "x": base64url(&point[1..33]), "y": base64url(&point[33..65]) });
@@ -142,20 +126,18 @@ impl VerifyingKey {
         }
     }
 
-    /// The RFC 7638 thumbprint, in base64url.
+    /// RFC 7638 thumbprint in base64url.
     #[must_use]
     pub fn thumbprint(&self) -> String {
         base64url(&self.thumbprint_bytes())
     }
 
-    /// The RFC 7638 thumbprint.
     #[must_use]
     pub fn thumbprint_bytes(&self) -> [u8; 32] {
-        // Only these members, in this order and without spaces: the canonical form is the thumbprint's input.
+        // The thumbprint input is the canonical JSON of exactly these members.
         sha256(&crate::jcs::canonical(&self.to_jwk()))
     }
 
-    /// What it signs with.
     #[must_use]
     pub const fn algorithm(&self) -> Algorithm {
         match self.0 {
@@ -165,11 +147,7 @@ impl VerifyingKey {
         }
     }
 
-    /// Whether a signature is this key's over a message. Of ECDSA signatures both forms of `s` are taken, DER
-    /// is not.
-    ///
-    /// # Errors
-    /// It is not.
+    /// Verifies a signature. For ECDSA, low and high `s` are accepted and DER encoding is not.
     pub fn verify(&self, message: &[u8], signature: &[u8]) -> Result<(), BadSignature> {
         match &self.0 {
             Kind::Ed25519(key) => {
@@ -190,7 +168,8 @@ impl VerifyingKey {
 }
 
 impl Algorithm {
-    /// Whether the `alg` of a signature's parameters may stand for it. secp256k1 has no registered name.
+    /// Returns whether an `alg` parameter matches this algorithm. secp256k1 has no registered name, so any name that
+    /// contains it is accepted.
     pub(crate) fn answers_to(self, name: &str) -> bool {
         match self {
             Self::Ed25519 => name == "ed25519",

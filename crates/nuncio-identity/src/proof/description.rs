@@ -1,5 +1,5 @@
-//! Proofs on agent descriptions (ANP-07). Its own text defines a form nobody makes; what is made and read here
-//! is Data Integrity, and the letter of ANP-07 only for those who ask for it.
+//! Proofs on agent descriptions (ANP-07). We write and verify W3C Data Integrity proofs. The form that the text of
+//! ANP-07 defines, which no known software writes, is accepted only with `literal`.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -11,42 +11,36 @@ use crate::encoding::base64url_exact;
 use crate::jcs;
 use crate::keys::VerifyingKey;
 
-/// What the proof of a description must show.
+/// What a proof on a description must satisfy.
 #[derive(Debug, Clone, Copy)]
 pub struct DescriptionRules<'a> {
-    /// The moment of the check.
     pub now: Timestamp,
-    /// The host the description came from, with its port if it has one. A proof for another host is refused.
+    /// The host that served the description, with its port if it has one. A proof for another host is refused.
     pub host: Option<&'a str>,
-    /// What we asked to see in it.
+    /// The challenge we sent.
     pub challenge: Option<&'a str>,
-    /// Who may have signed it.
     pub signer: Signer,
-    /// Whether the letter of ANP-07 is taken too.
+    /// Whether the form that the text of ANP-07 defines is accepted too.
     pub literal: bool,
 }
 
-/// Who may sign a description.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Signer {
     /// Only the DID that the description is about.
     Subject,
-    /// Anyone whose document is at hand.
+    /// Any DID whose document was passed in.
     Anyone,
 }
 
 impl DescriptionRules<'_> {
-    /// The rules for a description whose origin is not known: its subject must have signed it.
+    /// Rules for a description of unknown origin: its subject must have signed it.
     #[must_use]
     pub const fn at(now: Timestamp) -> Self {
         Self { now, host: None, challenge: None, signer: Signer::Subject, literal: false }
     }
 }
 
-/// Checks the proof of a description against the document of its signer.
-///
-/// # Errors
-/// Says what does not hold.
+/// Verifies the proof of a description and returns the key that signed it.
 pub fn verify_description(
     description: &Map<String, Value>,
     signer: &BoundDocument,
@@ -73,7 +67,7 @@ pub fn verify_description(
     }
 }
 
-/// A proof that names a host must name the one it came from, and then needs a challenge (ANP-07).
+/// Checks host and challenge: a proof with a domain must name the serving host and must have a challenge (ANP-07).
 fn check_place(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Result<(), ProofError> {
     let text = |name: &str| proof.get(name).and_then(Value::as_str);
     if let Some(domain) = text("domain") {
@@ -91,7 +85,8 @@ fn check_place(proof: &Map<String, Value>, rules: &DescriptionRules<'_>) -> Resu
     Ok(())
 }
 
-/// The letter of ANP-07: sign the hash of the whole document, the proof without its value in it.
+/// Verifies the form that the text of ANP-07 defines: the signature covers the hash of the whole document, with the
+/// proof in it but without `proofValue`.
 fn verify_literal(
     description: &Map<String, Value>,
     proof: &Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Proofs on objects that travel by themselves, such as receipts (Core Binding, appendix B).
+//! Proofs on standalone objects such as receipts (Core Binding, appendix B).
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
@@ -10,15 +10,12 @@ use crate::document::BoundDocument;
 use crate::encoding::from_multibase;
 use crate::keys::SigningKey;
 
-/// Signs an object. Unlike in a DID document, `@context` is never part of the options.
+/// Signs an object. Unlike in DID documents, `@context` is never part of the proof options.
 pub fn sign_object(object: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>) {
     sign_in(object, key, options, Encoding::Multibase, Context::Apart);
 }
 
-/// Checks that an object was signed by an issuer, whose document is at hand.
-///
-/// # Errors
-/// Says what does not hold.
+/// Verifies that `issuer` signed the object, and returns the key.
 pub fn verify_object(
     object: &Map<String, Value>,
     issuer: &Did,

@@ -1,4 +1,4 @@
-//! Making proofs.
+//! Writes proofs.
 
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value, json};
@@ -8,29 +8,28 @@ use crate::encoding::{base64url, multibase};
 use crate::keys::SigningKey;
 use crate::moment;
 
-/// What a proof says beside its signature.
+/// Members of a proof other than its signature.
 #[derive(Debug, Clone, Copy)]
 pub struct ProofOptions<'a> {
-    /// The full name of the key.
+    /// DID URL of the key.
     pub verification_method: &'a str,
-    /// When it is made.
     pub created: Timestamp,
-    /// The host it is meant for.
+    /// Host that the proof is restricted to.
     pub domain: Option<&'a str>,
-    /// What somebody asked to see in it.
+    /// Challenge of a verifier.
     pub challenge: Option<&'a str>,
 }
 
-/// How a proof is written.
+/// Encoding of the proof value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// `z` and base58btc, with the document's `@context` in the hash: the standard, and ours.
+    /// `z` and base58btc, with the document's `@context` in the hash: the W3C form, which we write.
     Multibase,
-    /// Base64url without the context, for software of ANP older than 1.0.4.
+    /// Base64url without the context, for ANP's SDK before 1.0.4.
     Base64Url,
 }
 
-/// Signs a document with `eddsa-jcs-2022`, in place of the proof it has.
+/// Signs a document with `eddsa-jcs-2022` and replaces its existing proof.
 pub fn sign(document: &mut Map<String, Value>, key: &SigningKey, options: &ProofOptions<'_>, encoding: Encoding) {
     let context = match encoding {
         Encoding::Multibase => Context::WithOptions,

@@ -1,4 +1,4 @@
-//! The Olm account of a stateful party: its identity key, one-time keys and fallback key.
+//! The Olm account of a stateful identity: identity key, one-time keys and fallback key.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use vodozemac::olm::{Account, AccountPickle};
 use super::secrets::Secrets;
 use super::vault::{Change, Vault};
 
-/// How many one-time keys should wait at the relay.
+/// Number of one-time keys that should be available at the relay.
 pub(super) const TARGET: usize = 50;
-/// How long one fallback key is used. The one before it still opens what was on its way.
+/// Lifetime of a fallback key. The previous one still decrypts messages that are in transit.
 const FALLBACK_FOR: Duration = Duration::from_hours(7 * 24);
 const NAME: &str = "account";
 
-/// An account, and the fallback key others find when the one-time keys are gone.
+/// An Olm account with the fallback key that senders use when no one-time key is left.
 pub(super) struct Olm {
     pub(super) account: Account,
     fallback: Option<Fallback>,
@@ -54,7 +54,8 @@ impl Olm {
         vault.put_large(NAME.to_owned(), &kept, 64 * 1024)
     }
 
-    /// Keys to be published where `have` are waiting: fresh ones, and the fallback key with them.
+    /// Creates the keys to publish when `have` one-time keys are left at the relay: new one-time keys, and the fallback
+    /// key.
     pub(super) fn top_up(
         &mut self,
         secrets: &Secrets,
@@ -63,7 +64,7 @@ impl Olm {
         now: Timestamp,
     ) -> Vec<OneTimeKey> {
         let sign = |(id, key): (vodozemac::KeyId, vodozemac::Curve25519PublicKey), fallback| {
-            // The two kinds are counted apart.
+            // The prefixes differ because Olm numbers the two kinds separately.
             let kind = if fallback { "f" } else { "k" };
             let key_id = format!("{kind}{}", id.to_base64().replace('+', "-").replace('/', "_"));
             let key = AgreementKey::new(key.to_bytes());

@@ -1,4 +1,5 @@
-//! A backup of the keys that stay, under a passphrase. Sessions are never in it: a ratchet that is put back is broken.
+//! Backup of the long-term keys under a passphrase. Sessions are never included, because restoring a ratchet would
+//! reuse its keys.
 
 use std::fmt;
 
@@ -17,12 +18,12 @@ use super::secrets::Secrets;
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
-/// The length of a salt, in bytes.
+/// Bytes.
 const SALT: usize = 32;
-/// The length of a wrapped key, in bytes.
+/// Length of a wrapped key in bytes.
 const WRAPPED: usize = NONCE + 32 + TAG;
 
-/// The key that wraps the others.
+/// Derives the wrapping key from the passphrase with Argon2id.
 pub(super) fn derive(
     params: Argon2Params,
     passphrase: &str,
@@ -40,28 +41,24 @@ pub(super) fn derive(
     Ok(key)
 }
 
-/// Why there is no backup, or it cannot be opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BackupError {
-    /// The device has no name yet.
+    /// The device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// The passphrase is too short.
     #[error("a passphrase has at least {SHORTEST} characters: take several words")]
     Short,
-    /// The work it asks for is too little or too much.
+    /// The Argon2 parameters are too weak or too expensive.
     #[error("the backup asks for argon2 m={}, t={}, p={}, which is outside of what is safe", .0.m, .0.t, .0.p)]
     Params(Argon2Params),
-    /// It is not written as it must be.
     #[error("the backup is damaged")]
     Damaged,
-    /// The passphrase is another, or something was changed.
+    /// The passphrase is wrong, or the backup was changed.
     #[error("the passphrase does not open this backup, or the backup was changed")]
     Refused,
 }
 
 impl BackupError {
-    /// Its code.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -72,34 +69,31 @@ impl BackupError {
     }
 }
 
-/// The shortest passphrase that is taken, in characters.
+/// Minimum length of a passphrase, in characters.
 pub const SHORTEST: usize = 12;
 
-/// Keys from a backup, for [`Party::restore`].
+/// Decrypted keys of a backup, for [`SealIdentity::restore`].
 pub struct Restored {
     secrets: Secrets,
     device: DeviceId,
 }
 
 impl Restored {
-    /// The device they were of.
+    /// The device whose keys these are.
     #[must_use]
     pub const fn device(&self) -> &DeviceId {
         &self.device
     }
 
-    /// The signing key they hold.
     #[must_use]
     pub fn signing_key(&self) -> PublicKey {
         self.secrets.signing_key()
     }
 
-    /// The public half of its other key.
     pub(super) fn hpke_key(&self) -> AgreementKey {
         self.secrets.hpke_key()
     }
 
-    /// Signs with the key they hold.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         self.secrets.sign(message)
@@ -116,10 +110,7 @@ impl fmt::Debug for Restored {
     }
 }
 
-/// Makes a backup of a party's long-term keys.
-///
-/// # Errors
-/// The party has no name yet, the passphrase is too short, or the work is outside of what is safe.
+/// Encrypts the long-term keys of an identity under a passphrase.
 pub fn seal(party: &Party, passphrase: &str, params: Argon2Params) -> Result<Backup, BackupError> {
     let (_, device) = party.named().ok_or(BackupError::Unnamed)?;
     if passphrase.chars().count() < SHORTEST {
@@ -158,10 +149,7 @@ pub(super) fn wrap(
     Ok(backup)
 }
 
-/// Opens a backup.
-///
-/// # Errors
-/// It is damaged, asks for work outside of what is safe, or the passphrase is another.
+/// Decrypts a backup.
 pub fn open(backup: &Backup, passphrase: &str) -> Result<Restored, BackupError> {
     let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
     let key = derive(backup.argon2_params, passphrase, &salt)?;
@@ -183,7 +171,7 @@ pub fn open(backup: &Backup, passphrase: &str) -> Result<Restored, BackupError> 
 const AGREEMENT: &str = "a2h/backup/v1/x25519";
 const SIGNING: &str = "a2h/backup/v1/ed25519";
 
-/// What a wrapped key is tied to: what it is for, whose it is, and how the wrapping key was made.
+/// Associated data of a wrapped key: its purpose, its owner, and how the wrapping key was derived.
 fn associated(backup: &Backup, label: &str) -> Vec<u8> {
     let whose = serde_json::json!({
         "argon2_params": backup.argon2_params,

@@ -1,23 +1,22 @@
-//! The body of an envelope: what is said, padded and encrypted once for all.
+//! The body of an envelope: the padded payload, encrypted once for all devices.
 
 use zeroize::Zeroizing;
 
 use super::cipher::{self, NONCE, TAG};
 
-/// The smallest padded text, in bytes.
+/// Minimum length after padding, in bytes.
 const SMALLEST: usize = 256;
-/// The length of the length.
+/// Bytes of the length prefix.
 const PREFIX: usize = 4;
 const LABEL: &[u8; 11] = b"a2h/body/v1";
 
-/// A body as it travels.
 pub(super) struct Body {
     pub(super) nonce: [u8; NONCE],
     pub(super) ct: Vec<u8>,
 }
 
-/// How long a text of so many bytes is when it is padded: its length is written before it, and the sum is rounded up
-/// as Padmé does (at most 12 % more), to 256 at least.
+/// Length after padding of a text with `text` bytes: a 4-byte length prefix is added and the sum is rounded up with
+/// Padmé (at most 12 % more), to at least 256.
 #[must_use]
 pub fn padded_len(text: usize) -> usize {
     let length = text.saturating_add(PREFIX);
@@ -37,12 +36,12 @@ fn associated(header: &[u8; 32]) -> [u8; 43] {
     aad
 }
 
-/// Pads and encrypts a text under a key that is used for nothing else.
+/// Pads and encrypts a text. The key must not be used for anything else.
 pub(super) fn encrypt(key: &[u8; 32], nonce: [u8; NONCE], header: &[u8; 32], text: &[u8]) -> Option<Body> {
     Some(Body { nonce, ct: encrypt_padded(key, nonce, &associated(header), text)? })
 }
 
-/// Pads and encrypts a text; none where it is longer than a length can say.
+/// Pads and encrypts a text; `None` if its length does not fit in the prefix.
 pub(super) fn encrypt_padded(key: &[u8; 32], nonce: [u8; NONCE], aad: &[u8], text: &[u8]) -> Option<Vec<u8>> {
     let length = u32::try_from(text.len()).ok()?;
     let padded = padded_len(text.len());
@@ -54,12 +53,12 @@ pub(super) fn encrypt_padded(key: &[u8; 32], nonce: [u8; NONCE], aad: &[u8], tex
     Some(ct)
 }
 
-/// Decrypts a body and takes the padding off; none where anything was changed or is not padded as it must be.
+/// Decrypts a body and removes the padding; `None` if the ciphertext or the padding is invalid.
 pub(super) fn decrypt(key: &[u8; 32], header: &[u8; 32], body: Body) -> Option<Zeroizing<Vec<u8>>> {
     decrypt_padded(key, body.nonce, &associated(header), body.ct)
 }
 
-/// The same for any bytes that were encrypted so.
+/// Reverse of [`encrypt_padded`].
 pub(super) fn decrypt_padded(
     key: &[u8; 32],
     nonce: [u8; NONCE],
@@ -83,7 +82,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lengths_are_rounded_up_to_few_and_never_by_much() {
+    fn padding_uses_few_lengths_and_adds_at_most_12_percent() {
         for (text, padded) in [(0, 256), (252, 256), (253, 272), (268, 272), (269, 288), (1020, 1024), (1021, 1088)] {
             assert_eq!(padded_len(text), padded, "{text}");
         }
@@ -97,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_is_read_one_way_only() {
+    fn decrypt_refuses_non_canonical_padding() {
         let (key, header) = ([1; 32], [2; 32]);
         for length in [0, 1, 252, 253, 5000] {
             let text = vec![7; length];

@@ -1,14 +1,13 @@
-//! AES-256-GCM and randomness, as the other rooms here use them.
+//! AES-256-GCM and random bytes.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
-/// How many bytes a nonce has.
+/// Bytes.
 pub(super) const NONCE: usize = 12;
-/// How many bytes encryption adds.
+/// Bytes that encryption adds.
 pub(super) const TAG: usize = 16;
 
-/// Fresh random bytes.
 pub(super) fn random<const N: usize>() -> [u8; N] {
     let mut bytes = [0; N];
     SystemRandom::new().fill(&mut bytes).expect("the system gives random bytes");
@@ -19,14 +18,14 @@ fn key(key: &[u8; 32]) -> LessSafeKey {
     LessSafeKey::new(UnboundKey::new(&AES_256_GCM, key).expect("an AES-256 key has 32 bytes"))
 }
 
-/// Encrypts in place and appends the tag. A nonce is used once with a key.
+/// Encrypts in place and appends the tag. A nonce must be used only once per key.
 pub(super) fn encrypt(secret: &[u8; 32], nonce: [u8; NONCE], aad: &[u8], text: &mut Vec<u8>) {
     key(secret)
         .seal_in_place_append_tag(Nonce::assume_unique_for_key(nonce), Aad::from(aad), text)
         .expect("what is sealed here is far smaller than AES-GCM's limit");
 }
 
-/// Decrypts in place and says what was inside; none where anything was changed.
+/// Decrypts in place and returns the plaintext; `None` if authentication fails.
 pub(super) fn decrypt<'a>(
     secret: &[u8; 32],
     nonce: [u8; NONCE],

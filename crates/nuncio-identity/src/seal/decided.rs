@@ -1,4 +1,5 @@
-//! What a person decides about keys: whose word they take, whom they take away, and what a backup shows to be theirs.
+//! Trust decisions of a person: accepting new keys, removing devices, and proving ownership of an old device from a
+//! backup.
 
 use nuncio_core::bundle::{BundleKeys, Endorsement, KeyBundle, SealMode, WrapAlgorithm};
 use nuncio_core::digest::Digest;
@@ -13,22 +14,17 @@ use super::party::{Party, This, peer_name};
 use super::safety;
 use super::trust::{Distrust, Peer};
 
-/// Keys that wait for a person's yes.
+/// A peer device's keys that wait for a person's decision.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WaitingKeys {
-    /// The keys.
     pub bundle: KeyBundle,
-    /// Why they are not trusted.
     pub why: Distrust,
-    /// The safety number with their owner, were they accepted; none among one's own.
+    /// The safety number with the owner if these keys were accepted; `None` for one's own devices.
     pub safety_number: Option<String>,
 }
 
 impl Party {
-    /// Somebody's keys that wait for a yes, as they were last shown.
-    ///
-    /// # Errors
-    /// They cannot be read.
+    /// The keys of `owner` that wait for a decision, as last published.
     pub fn waiting(&mut self, owner: &Recipient) -> Result<Vec<WaitingKeys>, KeepError> {
         let known = self.peer(owner)?.unwrap_or_default();
         let own = self.named().map(|(own, _)| own.clone());
@@ -50,11 +46,8 @@ impl Party {
         Ok(waiting.collect())
     }
 
-    /// Accepts a device by the fingerprint of the signing key that the person saw: nothing that came in its place
-    /// meanwhile is accepted.
-    ///
-    /// # Errors
-    /// The device waits for no yes, shows another key, or it cannot be kept.
+    /// Accepts a device by the fingerprint of the signing key that the person compared. Keys published since then are
+    /// not accepted.
     pub fn accept_key(&mut self, owner: &Recipient, device: &DeviceId, expected: &Digest) -> Result<(), MeetError> {
         let known = self.peer(owner)?.unwrap_or_default();
         let (waiting, _) = known.waiting(device).ok_or_else(|| MeetError::NothingToAccept(device.clone()))?;
@@ -64,11 +57,8 @@ impl Party {
         self.accept(owner, device)
     }
 
-    /// Takes a device's word no more, whoever vouches for it: nothing is sealed to it, and what it signs from now on
-    /// is a stranger's.
-    ///
-    /// # Errors
-    /// It is this very device, or that cannot be kept.
+    /// Stops trusting a device permanently, also if other devices endorse it: nothing is sealed to it, and its messages
+    /// are refused.
     pub fn remove(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), MeetError> {
         if self.named() == Some((owner, device)) {
             return Err(MeetError::NotOurs);
@@ -82,11 +72,8 @@ impl Party {
         Ok(self.keep_peer(owner, &known, peer, changes)?)
     }
 
-    /// Lets the keys of a device before this one, from a backup, vouch for it: whoever trusted that one trusts this
-    /// one. Its bundle is a new one.
-    ///
-    /// # Errors
-    /// It has no name yet, the keys are its own, or it cannot be kept.
+    /// Signs an endorsement of this device with the keys of an earlier device from a backup, so that peers who trusted
+    /// the earlier device trust this one. Publishes a new bundle.
     pub fn vouch_by_backup(&mut self, restored: &Restored, now: Timestamp) -> Result<(), MeetError> {
         let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
         if restored.signing_key() == self.signing_key() || *restored.device() == bundle.keys.device_id {
@@ -107,7 +94,8 @@ impl Party {
     }
 }
 
-/// What a device was, by its keys: nothing is sealed to it, and whatever it showed itself is newer.
+/// The bundle of an earlier device, built from its backup. Its sequence number 0 makes every bundle the device itself
+/// published newer.
 fn former(owner: &Recipient, restored: &Restored, now: Timestamp) -> KeyBundle {
     let keys = BundleKeys {
         device_id: restored.device().clone(),

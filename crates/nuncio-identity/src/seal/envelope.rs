@@ -1,4 +1,4 @@
-//! The envelope `a2h-envelope-v1` as it travels, and what is signed of it.
+//! The wire format `a2h-envelope-v1`, and the bytes its signature covers.
 
 use std::borrow::Cow;
 
@@ -17,29 +17,27 @@ use super::hpke;
 use crate::encoding::{base64url, base64url_exact, from_base64url};
 use crate::jcs::sha256;
 
-/// How many devices one envelope is sealed to at most.
+/// Maximum number of devices per envelope.
 pub(super) const MAX_ENTRIES: usize = 2048;
-/// The largest Olm message that carries a content key.
+/// Maximum size in bytes of an Olm message that carries a content key.
 const MAX_OLM: usize = 1024;
 const LABEL: &[u8; 10] = b"a2h/sig/v1";
 
-/// The content key for one device.
+/// The content key, wrapped for one device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) device: DeviceId,
     pub(super) wrap: Wrap,
 }
 
-/// How it is wrapped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Wrap {
-    /// In a session: an Olm message and its type.
+    /// In an Olm session: the message and its Olm message type.
     Olm { kind: u8, ct: Vec<u8> },
-    /// To the key that is named.
+    /// With HPKE to the key whose id is `kid`.
     Hpke { kid: [u8; 32], enc: [u8; 32], ct: Vec<u8> },
 }
 
-/// What a signature is over: 106 bytes.
 pub(super) type Signed = [u8; 106];
 
 fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> Signed {
@@ -51,7 +49,7 @@ fn signed(header: &[u8; 32], body: &[u8; 32], to: &[u8; 32]) -> Signed {
     bytes
 }
 
-/// The canonical form of a body, whose parts are in base64url and need no escaping.
+/// Hash of the canonical JSON of a body. Its values are base64url and need no escaping.
 fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in ["{\"ct\":\"", ct, "\",\"nonce\":\"", nonce, "\"}"] {
@@ -60,7 +58,7 @@ fn body_hash(ct: &str, nonce: &str) -> [u8; 32] {
     hash.finalize().into()
 }
 
-/// The canonical form of the entries.
+/// Canonical JSON of the entries.
 pub(super) fn entries_text(entries: &[Entry]) -> String {
     let mut text = String::with_capacity(2 + entries.len() * 320);
     text.push('[');
@@ -86,7 +84,7 @@ pub(super) fn entries_text(entries: &[Entry]) -> String {
     text
 }
 
-/// Writes an envelope; `sign` is given what is signed. None where it is too large.
+/// Writes an envelope; `sign` receives the bytes to sign. Returns `None` if the envelope is too large.
 pub(super) fn write(
     header: &[u8],
     body: &Body,
@@ -114,7 +112,7 @@ pub(super) fn write(
     (bytes.len() <= MAX_ENVELOPE).then_some(bytes)
 }
 
-/// An envelope as it came: well formed, and nothing more.
+/// A well-formed envelope that is not verified.
 pub(super) struct Envelope {
     pub(super) header: Header,
     pub(super) header_hash: [u8; 32],
@@ -161,7 +159,7 @@ struct WireEntry<'a> {
     kid: Option<Cow<'a, str>>,
 }
 
-/// Reads an envelope. The header must come in its canonical form; the rest may be written in any way.
+/// Parses an envelope. The header must be in canonical form; the rest may be in any JSON form.
 pub(super) fn read(bytes: &[u8]) -> Result<Envelope, String> {
     if bytes.len() > MAX_ENVELOPE {
         return Err(format!("it has more than {MAX_ENVELOPE} bytes"));

@@ -1,4 +1,4 @@
-//! Why something was not sealed, not opened, or not pinned.
+//! Errors of sealing, opening and pinning.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::MAX_ENVELOPE;
@@ -9,146 +9,117 @@ use nuncio_core::ids::DeviceId;
 use super::keep::KeepError;
 use super::trust::{Distrust, MAX_DEVICES};
 
-/// Why a letter was not sealed. Nothing was sent.
+/// Why a message was not sealed. Nothing was sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SealError {
-    /// The device has no name yet.
+    /// The device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// There is nobody to seal it to.
+    /// There is no recipient device.
     #[error("there is no device to seal it to: the other side has published no keys")]
     Nobody,
-    /// A conversation of two has devices of more than one other.
+    /// A conversation of two has recipient devices of more than one other party.
     #[error("a conversation of two is sealed to one other and to your own devices, not to {0} others")]
     NotTwo(usize),
-    /// Two devices of one name.
+    /// Two recipient devices have the same id.
     #[error("the device {0} is named twice")]
     Twice(DeviceId),
-    /// These devices are not trusted, or other keys of theirs are.
+    /// These devices are not trusted, or were trusted with other keys.
     #[error("these devices are not trusted: {}; compare safety numbers, then accept them", list(.0))]
     Untrusted(Vec<(Recipient, DeviceId)>),
-    /// A session begins with a one-time key of each of these.
+    /// Starting a session needs a one-time key of each of these devices.
     #[error("fetch a one-time key of each of these devices first: {}", list(.0))]
     NeedsOneTimeKey(Vec<(Recipient, DeviceId)>),
-    /// The one-time key is not the device's own.
+    /// The one-time key is not signed by its device.
     #[error("the one-time key of {0} is not signed by it: somebody put it there")]
     BadOneTimeKey(DeviceId),
-    /// The keys of a device agree on nothing.
+    /// Key agreement with the device's keys fails.
     #[error("the keys of {0} cannot be used")]
     BadKey(DeviceId),
-    /// What is said is not what the letter says it is.
+    /// The payload does not match the content type or subtype.
     #[error("{0}")]
     Mismatched(&'static str),
-    /// The envelope would be too large.
     #[error("the sealed message would have more than {MAX_ENVELOPE} bytes")]
     TooLarge,
-    /// The party's state cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
 }
 
-/// Why an envelope was not opened. Nothing of it counts as said.
+/// Why an envelope was not opened. Nothing of it was accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The device has no name yet.
+    /// The device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// It is no envelope.
     #[error("it is no sealed message: {0}")]
     Malformed(String),
-    /// The relay says something else than the sender did.
+    /// The relay's metadata differs from the signed header.
     #[error("the relay's {field} is not the sender's")]
     Mislabelled {
-        /// What differs, as the header names it.
+        /// The header field that differs.
         field: &'static str,
     },
-    /// No key of the sender is pinned.
+    /// No key of the sending device is pinned.
     #[error("the device {device} of {owner} is not known: fetch the sender's keys and try again")]
-    UnknownSender {
-        /// Who is said to have sent it.
-        owner: Recipient,
-        /// On which device.
-        device: DeviceId,
-    },
-    /// It is signed with a key that is not trusted.
+    UnknownSender { owner: Recipient, device: DeviceId },
+    /// The signing key is known but not trusted.
     #[error("the device {device} is not trusted: {why}")]
-    Untrusted {
-        /// Which device.
-        device: DeviceId,
-        /// Why not.
-        why: Distrust,
-    },
-    /// The pinned key did not sign it.
+    Untrusted { device: DeviceId, why: Distrust },
+    /// The pinned key did not sign the envelope.
     #[error("the sender did not sign this: it was changed, or somebody else wrote it")]
     BadSignature,
     /// No entry is for this device.
     #[error("it is not sealed to this device")]
     NotForUs,
-    /// It is sealed without forward secrecy where both sides can do better.
+    /// The content key was wrapped without forward secrecy although both sides support sessions.
     #[error("it is sealed the weaker way although both sides can do better")]
     Downgraded,
-    /// It is sealed in a way this device cannot or must not use here.
+    /// The content key was wrapped in a way that is not allowed in this conversation.
     #[error("it is sealed in a way that is not used between these two, or in groups")]
     WrongWrap,
-    /// The sender has other keys by now.
+    /// The sender has published newer keys.
     #[error("the device {device} has new keys: fetch the sender's keys and try again")]
-    StaleBundle {
-        /// Which device.
-        device: DeviceId,
-    },
-    /// The session with that device is lost.
+    StaleBundle { device: DeviceId },
     #[error("the session with {device} is lost: begin a new one and ask for the message again")]
-    SessionLost {
-        /// Which device.
-        device: DeviceId,
-    },
-    /// What is inside was changed, or belongs to another header.
+    SessionLost { device: DeviceId },
+    /// Decryption failed, or the content belongs to another header.
     #[error("what is inside was changed or belongs to another message")]
     Tampered,
-    /// What is said is not what the header says it is.
+    /// The payload does not match the signed header.
     #[error("the sender's own labels contradict what is inside: {0}")]
     Mismatched(&'static str),
-    /// It was opened before, or is older than what is remembered.
+    /// The message was opened before, or is older than the replay record reaches.
     #[error("it was opened before, or is too old to tell")]
     Replayed,
-    /// It was sealed in the future.
+    /// The header is dated in the future.
     #[error("it says it was sealed in the future: one of the two clocks is wrong")]
     FromTheFuture,
-    /// The party's state cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
 }
 
-/// Why nobody was met.
+/// Why the keys of a device were not reviewed, pinned or endorsed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum MeetError {
-    /// No key has the fingerprint that was expected.
+    /// No key has the expected fingerprint.
     #[error("no key of {owner} has the fingerprint {expected}: the relay shows other keys than the invite")]
-    OtherFingerprint {
-        /// Whose keys.
-        owner: Recipient,
-        /// What was expected.
-        expected: Digest,
-    },
-    /// There are too many devices.
+    OtherFingerprint { owner: Recipient, expected: Digest },
     #[error("{0} devices are too many: at most {MAX_DEVICES} of one person are known")]
     TooMany(usize),
-    /// There is nothing to decide on that device.
+    /// The device has no keys that wait for a decision.
     #[error("the device {0} has shown no keys that wait for a yes")]
     NothingToAccept(DeviceId),
-    /// The device has no name yet.
+    /// The device has no device id yet.
     #[error("this device has no name yet: enrol it first")]
     Unnamed,
-    /// A statement about this device is not about this device.
+    /// The endorsement is about another device.
     #[error("the endorsement is not about this device")]
     NotOurs,
-    /// The party's state cannot be kept.
     #[error(transparent)]
     Keep(#[from] KeepError),
 }
 
 impl SealError {
-    /// Its code.
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
@@ -163,7 +134,6 @@ impl SealError {
 }
 
 impl OpenError {
-    /// Its code.
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
@@ -187,7 +157,6 @@ impl OpenError {
 }
 
 impl MeetError {
-    /// Its code.
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {

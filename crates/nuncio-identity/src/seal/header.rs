@@ -1,4 +1,4 @@
-//! What an envelope says in clear, and what it must agree with.
+//! The plaintext header of an envelope, and the checks against relay metadata and payload.
 
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, SenderType};
 use nuncio_core::happening::Recipient;
@@ -7,66 +7,54 @@ use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// The version every header names.
+/// Value of `v` in every header.
 pub const VERSION: &str = "a2h-envelope-v1";
 
-/// The `event` of a system message that says: what we shared is lost, use the session this came with.
+/// `event` of the system message that announces a lost session: the recipient must use the session in which it arrives.
 pub const REKEY: &str = "rekey";
 
-/// What an envelope says in clear. Its fields stand in the order of the canonical form.
+/// The signed plaintext header of an envelope. The fields are declared in canonical order, and serialisation relies on
+/// it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Header {
-    /// Its sender's name for it.
+    /// Id chosen by the sender.
     pub client_message_id: ClientMessageId,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Where it belongs.
     pub conversation_id: ConversationId,
-    /// Who takes part there.
     pub conversation_type: ConversationType,
-    /// When it was sealed.
+    /// When the message was sealed.
     pub created_at: Timestamp,
-    /// What it answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub in_reply_to: Option<MessageId>,
-    /// Which artifact it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
-    /// The device that sealed it.
     pub sender_device_id: DeviceId,
-    /// Whose it is, without its kind.
+    /// Id of the sender without its kind.
     pub sender_id: String,
-    /// What it is.
     pub sender_type: SenderType,
-    /// [`VERSION`].
+    /// Always [`VERSION`].
     pub v: String,
 }
 
-/// What somebody writes.
+/// A message to be sealed: its metadata and its payload.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Letter {
-    /// Where it belongs.
     pub conversation: ConversationId,
-    /// Who takes part there.
     pub conversation_type: ConversationType,
-    /// Its sender's name for it, new for each letter.
+    /// Id chosen by the sender; must be new for each message.
     pub client_id: ClientMessageId,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     pub subtype: Option<MsgSubtype>,
-    /// What it answers.
     pub in_reply_to: Option<MessageId>,
-    /// When it is sealed.
     pub created_at: Timestamp,
-    /// What is said: an object whose `type` is the content type.
+    /// A JSON object whose `type` equals the content type.
     pub payload: Value,
 }
 
 impl Letter {
-    /// The letter that says to a device: I lost our session, use the one this comes with. Call
-    /// [`Party::rekey`](super::Party::rekey) first.
+    /// The system message that announces a lost session to a device. Call
+    /// [`SealIdentity::rekey`](super::SealIdentity::rekey) first.
     #[must_use]
     pub fn rekey(
         conversation: ConversationId,
@@ -96,34 +84,28 @@ impl Letter {
     }
 }
 
-/// What the relay said of a message in clear. The header must say the same.
+/// Metadata that the relay delivers with an envelope. It must match the signed header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Told {
-    /// Where it came.
     pub conversation: ConversationId,
-    /// Who takes part there.
     pub conversation_type: ConversationType,
-    /// Who sent it.
     pub sender: Recipient,
-    /// On which device, where the relay says so.
     pub sender_device: Option<DeviceId>,
-    /// Its sender's name for it.
+    /// Id chosen by the sender.
     pub client_id: ClientMessageId,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     pub subtype: Option<MsgSubtype>,
 }
 
 impl Header {
-    /// The bytes that are hashed: RFC 8785, since the fields are in order and nothing in them needs escaping.
+    /// Canonical JSON (RFC 8785): the fields are in order and need no escaping.
     pub(super) fn canonical(&self) -> Vec<u8> {
         let mut text = Vec::with_capacity(512);
         serde_json::to_writer(&mut text, self).expect("a header can be written");
         text
     }
 
-    /// The first thing the relay said that the header does not say.
+    /// Name of the first field in which the relay's metadata differs from the header.
     pub(super) fn differs(&self, told: &Told) -> Option<&'static str> {
         let same = [
             ("conversation_id", self.conversation_id == told.conversation),
@@ -138,8 +120,8 @@ impl Header {
         same.into_iter().find(|(_, same)| !same).map(|(field, _)| field)
     }
 
-    /// Whether what is said is what the header says it is. The relay limits calls by the header, so a call that hides
-    /// behind another header is refused.
+    /// Checks that the payload matches the header. The relay rate-limits calls by header, so a call under another
+    /// header is refused.
     pub(super) fn agrees(&self, payload: &Value) -> Result<(), &'static str> {
         if payload["type"] != json!(self.content_type) {
             return Err("the payload must be an object whose \"type\" is the content_type");
@@ -189,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_header_is_written_in_its_canonical_form() {
+    fn header_serializes_as_canonical_json() {
         let mut header = header();
         assert_eq!(header.canonical(), nuncio_core::digest::canonical(&header));
         (header.in_reply_to, header.msg_subtype) = (None, None);
@@ -198,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_do_not_hide_behind_another_header() {
+    fn payload_must_match_the_header_subtype() {
         let call = json!({"type": "artifact", "artifact": {"subtype": "tool_call"}});
         let answer = json!({"type": "artifact", "artifact": {"subtype": "tool_response"}});
         let form = json!({"type": "artifact", "artifact": {"subtype": "form"}});

@@ -1,4 +1,4 @@
-//! A content key for one device by HPKE (RFC 9180): base mode, X25519, HKDF-SHA256, AES-256-GCM.
+//! Wraps content keys for one device with HPKE (RFC 9180): base mode, X25519, HKDF-SHA256, AES-256-GCM.
 
 use std::convert::Infallible;
 
@@ -14,24 +14,23 @@ use crate::jcs::sha256;
 
 const INFO: &[u8] = b"a2h/cek/v1";
 
-/// A content key with the hash of its header, before it is wrapped.
+/// Length in bytes of a content key with the hash of its header, before wrapping.
 pub(super) const WRAPPED: usize = 64;
-/// The same, wrapped.
+/// Length in bytes after wrapping.
 pub(super) const CT: usize = WRAPPED + 16;
 
-/// The public half of a private key.
 pub(super) fn public(secret: &[u8; 32]) -> AgreementKey {
     let secret = private(secret);
     AgreementKey::new(X25519HkdfSha256::sk_to_pk(&secret).to_bytes().into())
 }
 
-/// Names a key.
+/// Key id: SHA-256 of the public key.
 pub(super) fn kid(key: &AgreementKey) -> [u8; 32] {
     sha256(key.as_bytes())
 }
 
-/// Wraps for the holder of `key`, with an ephemeral key derived from `fresh`: 32 random bytes, used once. None where
-/// the key is one that agrees on nothing.
+/// Wraps for the holder of `key`. The ephemeral key is derived from `fresh`, 32 random bytes that must not be used
+/// again. Returns `None` if `key` is not a valid public key.
 pub(super) fn wrap(
     key: &AgreementKey,
     header: &[u8; 32],
@@ -52,7 +51,7 @@ pub(super) fn wrap(
     Some((enc.to_bytes().into(), ct))
 }
 
-/// Unwraps; none where anything was changed or it was for somebody else.
+/// Unwraps a content key; `None` if it was changed or wrapped for another key.
 pub(super) fn unwrap(
     secret: &[u8; 32],
     header: &[u8; 32],
@@ -76,7 +75,7 @@ fn private(secret: &[u8; 32]) -> <X25519HkdfSha256 as hpke::Kem>::PrivateKey {
     <X25519HkdfSha256 as hpke::Kem>::PrivateKey::from_bytes(secret).expect("an X25519 private key is any 32 bytes")
 }
 
-/// Gives out the bytes it was given, for the one draw of an encapsulation.
+/// A random generator that returns the given bytes once, for the single draw of an encapsulation.
 struct Fresh(Option<Zeroizing<[u8; 32]>>);
 
 impl TryRng for Fresh {

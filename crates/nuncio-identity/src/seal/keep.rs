@@ -1,4 +1,4 @@
-//! Where a party keeps what it must not lose.
+//! Storage interface for the secrets and state of a [`SealIdentity`](super::SealIdentity).
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,50 +6,31 @@ use std::sync::Mutex;
 
 use super::vault::Change;
 
-/// What a party keeps, durable. One party uses it at a time.
+/// Durable record storage of one identity. Only one identity may use it at a time.
 ///
-/// The first record is the key that seals the party's others, so whoever reads everything here reads everything the
-/// party reads: a file must be of mode 0600, and a device's is sealed under a [`StorageKey`](super::StorageKey). An older copy must never be put back, since keys of a ratchet would be used
-/// twice; what survives a lost disk is a [`backup`](super::backup).
+/// The first record is the key that encrypts the other records, so read access to the storage reveals everything: a
+/// file needs mode 0600, and a device encrypts its storage under a [`StorageKey`](super::StorageKey). An older copy
+/// must never be restored, because ratchet keys would be used twice; use a [`backup`](super::backup) instead.
 pub trait Keep: fmt::Debug + Send + Sync {
-    /// What was last saved under a name.
-    ///
-    /// # Errors
-    /// It cannot be read.
     fn load(&self, name: &str) -> Result<Option<Vec<u8>>, KeepError>;
 
-    /// Saves records, and removes those without a value: all or none, and on disk when it returns. No name stands
-    /// twice in one call.
-    ///
-    /// # Errors
-    /// Nothing was saved.
+    /// Saves the records that have a value and removes those without. The call is atomic and durable when it returns. A
+    /// name must not occur twice in one call.
     fn save(&self, changes: Vec<(String, Option<Vec<u8>>)>) -> Result<(), KeepError>;
 
-    /// The names that begin so.
-    ///
-    /// # Errors
-    /// They cannot be read.
+    /// The record names with this prefix.
     fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError>;
 
-    /// The records whose names begin so, in the order of their names, all as they are at one moment.
-    ///
-    /// # Errors
-    /// They cannot be read.
+    /// The records whose names have this prefix, sorted by name, from one consistent snapshot.
     fn all(&self, prefix: &str) -> Result<Vec<(String, Vec<u8>)>, KeepError>;
 
-    /// Removes the records whose name or value mentions one of these texts.
-    ///
-    /// # Errors
-    /// Nothing was removed.
+    /// Removes the records whose name or value contains one of these texts.
     fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
         self.save(mentioning(self, texts)?)
     }
 }
 
-/// The changes that remove the records whose name or value mentions one of these texts.
-///
-/// # Errors
-/// They cannot be read.
+/// The changes that remove all records whose name or value contains one of these texts.
 pub fn mentioning(keep: &(impl Keep + ?Sized), texts: &[String]) -> Result<Vec<Change>, KeepError> {
     let has = |bytes: &[u8], text: &String| bytes.windows(text.len().max(1)).any(|window| window == text.as_bytes());
     let mentions = |bytes: &[u8]| texts.iter().any(|text| has(bytes, text));
@@ -58,17 +39,15 @@ pub fn mentioning(keep: &(impl Keep + ?Sized), texts: &[String]) -> Result<Vec<C
     Ok(gone.map(|(name, _)| (name, None)).collect())
 }
 
-/// Why something is not kept or cannot be read again.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the keys cannot be kept: {0}")]
 pub struct KeepError(pub String);
 
-/// Keeps everything in memory: for tests and short lives.
+/// Keeps records in memory, for tests and short-lived processes.
 #[derive(Default)]
 pub struct MemoryKeep(Mutex<BTreeMap<String, Vec<u8>>>);
 
 impl MemoryKeep {
-    /// An empty one.
     #[must_use]
     pub fn new() -> Self {
         Self::default()

@@ -1,4 +1,5 @@
-//! Opening an envelope: every check in its order, and nothing said before all of them hold.
+//! Opens envelopes: verifies the signature, detects replays, unwraps the content key and decrypts the body. Returns
+//! nothing unless every check passes.
 
 use std::time::Duration;
 
@@ -25,52 +26,45 @@ use super::vault::Change;
 use crate::encoding::base64url_exact;
 use crate::ledger::DeviceSignatures;
 
-/// How far ahead of ours a sender's clock may be. What is sealed later would raise the floor for all that follows.
+/// Maximum lead of the sender's clock. A later date would raise the replay floor for all following messages.
 const AHEAD: Duration = Duration::from_hours(24);
 
-/// A message that was opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Opened {
-    /// What it says of itself, signed.
+    /// The signed header.
     pub header: Header,
-    /// What is said.
     pub payload: Value,
-    /// Who said it.
     pub sender: Recipient,
-    /// On which device.
     pub sender_device: DeviceId,
-    /// How its key came: in a session, or to a key that stays, where whoever gets that key later reads it. People are
-    /// told of the latter.
+    /// How the content key was wrapped. `Stateless` means no forward secrecy: a later leak of the long-term key reveals
+    /// the message. The user interface shows this.
     pub mode: SealMode,
-    /// Whether the sender had lost the session: what was sent to it since it last answered must be sent again.
+    /// Whether the sender announced a lost session. Messages sent to it since its last answer must be sent again.
     pub rekeyed: bool,
 }
 
-/// What a content key came with.
+/// An unwrapped content key and the state changes that go with it.
 struct Unwrapped {
     content: Content,
     mode: SealMode,
-    /// The session that carried it.
+    /// The Olm session that carried it.
     session: Option<String>,
     changes: Vec<Change>,
 }
 
 impl Party {
-    /// Opens an envelope. `told` is what the relay says of it. A message is opened once: if this returns it, it is on
-    /// disk that it was.
+    /// Opens an envelope; `relay` is the metadata that the relay delivered with it. Before a message is returned, its
+    /// replay record is on disk, so it is opened only once.
     ///
     /// # Errors
-    /// Nothing was opened, and nothing changed. [`OpenError::UnknownSender`] and [`OpenError::StaleBundle`] go away
-    /// when the sender's keys are fetched and met; [`OpenError::SessionLost`] asks for [`Party::rekey`].
+    /// Nothing was changed. After [`OpenError::UnknownSender`] and [`OpenError::StaleBundle`], fetch and review the
+    /// sender's keys and try again; after [`OpenError::SessionLost`], call [`SealIdentity::rekey`].
     pub fn open(&mut self, told: &Told, envelope: &[u8], now: Timestamp) -> Result<Opened, OpenError> {
         self.open_keeping(told, envelope, now, |_| Vec::new())
     }
 
-    /// The same, and whatever else is to be kept is kept in the same write: a crash leaves either a message that can
-    /// be opened, or what was made of it.
-    ///
-    /// # Errors
-    /// As [`Party::open`].
+    /// Like [`SealIdentity::open`], and saves the caller's changes in the same write: after a crash, either the message
+    /// can still be opened or the caller's changes are stored.
     pub fn open_keeping(
         &mut self,
         told: &Told,
@@ -90,7 +84,7 @@ impl Party {
         }
         let peer = peer_name(&told.sender, &envelope.header.sender_device_id);
         let (id, at) = (&envelope.header.client_message_id, envelope.header.created_at);
-        // Signed, so the sender's; and before a ratchet is asked for a key it has given away.
+        // The signature is already verified, and no ratchet key has been consumed yet.
         if self.seen.knows(&self.vault, &peer, id, at)? {
             return Err(OpenError::Replayed);
         }
@@ -109,14 +103,14 @@ impl Party {
             Ok(opened)
         });
         opened.inspect_err(|_| {
-            // What is in memory may have gone ahead of what is on disk.
+            // The state in memory may be ahead of the state on disk.
             self.sessions.uncache(&peer);
             self.seen.uncache(&peer);
             self.olm = None;
         })
     }
 
-    /// The pinned keys of whoever signed it.
+    /// Returns the pinned keys of the device that signed the envelope.
     fn signer(&mut self, sender: &Recipient, envelope: &Envelope) -> Result<KeyBundle, OpenError> {
         let device = &envelope.header.sender_device_id;
         let unknown = || OpenError::UnknownSender { owner: sender.clone(), device: device.clone() };
@@ -132,7 +126,7 @@ impl Party {
         }
     }
 
-    /// The content key from the one entry that is for this device.
+    /// Unwraps the content key from the one entry for this device.
     fn unwrap(
         &mut self,
         (device, kid): &(DeviceId, [u8; 32]),
@@ -186,7 +180,7 @@ impl Party {
     }
 }
 
-/// What is said, if it is what was sealed for this header.
+/// Decrypts the payload and checks that it belongs to this header.
 fn inside(header: &Header, hash: &[u8; 32], content: &Content, body: body::Body) -> Result<Value, OpenError> {
     let (key, sealed) = content.split_first_chunk::<32>().ok_or(OpenError::Tampered)?;
     if !bool::from(sealed.ct_eq(hash.as_slice())) {

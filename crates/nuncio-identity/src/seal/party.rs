@@ -1,4 +1,4 @@
-//! One device of a person, or one agent: its keys, and what it knows of others.
+//! One device of a person, or one agent: its keys and the state of its peers.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -30,56 +30,49 @@ use crate::ledger::DeviceSignatures;
 
 const SECRETS: &str = "secrets";
 const SELF: &str = "self";
-/// How many of those it deals with are held in memory.
+/// Number of peers held in memory.
 const CACHED: usize = 1024;
 
-/// What a new party is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewParty {
-    /// Whose device it is and how it is called, where that is known. A person's device learns its name when it
-    /// enrols: see [`Party::set_owner_device`].
+    /// Owner and device id, if known. A person's device gets its id at enrolment: see
+    /// [`SealIdentity::set_owner_device`].
     pub named: Option<(Recipient, DeviceId)>,
-    /// Whether it remembers anything between two messages.
+    /// Whether it keeps session state between messages.
     pub mode: SealMode,
-    /// Now.
     pub now: Timestamp,
 }
 
-/// One device of a person, or one agent: its long-term keys, its Olm account and sessions, the keys it pinned and
-/// what it opened. Everything that changes is kept before anything that depends on it is handed out.
+/// One device of a person, or one agent: its long-term keys, Olm account and sessions, the keys it has pinned and the
+/// messages it has opened. Every change is saved before anything that depends on it is returned.
 pub struct Party {
     pub(super) vault: Vault,
     pub(super) secrets: Secrets,
     pub(super) this: This,
-    /// None where it is to be read again from the vault, or where there is none.
+    /// `None` if it must be reloaded from the vault, or for a stateless identity.
     pub(super) olm: Option<Olm>,
     pub(super) sessions: Sessions,
     pub(super) seen: Seen,
     peers: HashMap<Recipient, Arc<Peer>>,
 }
 
-/// What a party knows of itself.
+/// The persistent state of the identity itself.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct This {
     pub(super) mode: SealMode,
     pub(super) bundle: Option<KeyBundle>,
-    /// The number of the next bundle is larger.
+    /// Sequence number of the current bundle. The next bundle gets a larger one.
     pub(super) seq: u64,
 }
 
 impl Party {
-    /// Makes new keys.
-    ///
-    /// # Errors
-    /// They cannot be kept, or there are some already.
+    /// Generates new keys. Fails if the store already has some.
     pub fn create(keep: Arc<dyn Keep>, new: &NewParty) -> Result<Self, KeepError> {
         Self::begin(keep, Secrets::generate(), new)
     }
 
-    /// Takes up long-term keys from a backup. Sessions are not in it: they begin anew, and others see new keys.
-    ///
-    /// # Errors
-    /// They cannot be kept, or there are some already.
+    /// Restores long-term keys from a backup. Sessions start again, and peers see a new key bundle. Fails if the store
+    /// already has keys.
     pub fn restore(keep: Arc<dyn Keep>, restored: Restored, new: &NewParty) -> Result<Self, KeepError> {
         Self::begin(keep, restored.into_secrets(), new)
     }
@@ -102,10 +95,7 @@ impl Party {
         Ok(party)
     }
 
-    /// Takes up where it was; none where nothing was kept.
-    ///
-    /// # Errors
-    /// What was kept cannot be read.
+    /// Loads a stored identity; `None` if the store is empty.
     pub fn load(keep: Arc<dyn Keep>) -> Result<Option<Self>, KeepError> {
         let Some(vault) = Vault::load(keep)? else { return Ok(None) };
         let missing = |name: &str| KeepError(format!("the record {name:?} is missing"));
@@ -119,10 +109,7 @@ impl Party {
         Ok(Some(Self { vault, secrets, this, olm, sessions, seen, peers }))
     }
 
-    /// Says whose device it is and how it is called, once that is known or when it changes. Its bundle is a new one.
-    ///
-    /// # Errors
-    /// It cannot be kept.
+    /// Sets the owner and device id, at enrolment or when they change. Publishes a new bundle.
     pub fn set_owner_device(&mut self, owner: Recipient, device: DeviceId, now: Timestamp) -> Result<(), KeepError> {
         match &self.this.bundle {
             Some(bundle) if (&bundle.keys.owner, &bundle.keys.device_id) == (&owner, &device) => Ok(()),
@@ -130,7 +117,7 @@ impl Party {
         }
     }
 
-    /// Makes and signs a bundle, and keeps it with everything else that is to be kept.
+    /// Creates, signs and saves a new bundle, together with `changes`.
     fn describe(
         &mut self,
         owner: Recipient,
@@ -139,7 +126,7 @@ impl Party {
         mut changes: Vec<Change>,
     ) -> Result<(), KeepError> {
         let olm_key = self.olm()?.map(|olm| olm.key());
-        // Never smaller than the clock: keys from a backup do not know how far they had come.
+        // At least the current time in milliseconds, because keys from a backup do not know their last number.
         let seq = u64::try_from(now.as_millis()).unwrap_or_default().max(self.this.seq + 1);
         let algs = match self.this.mode {
             SealMode::Stateful => vec![WrapAlgorithm::Olm, WrapAlgorithm::Hpke],
@@ -163,7 +150,7 @@ impl Party {
         self.finish(changes)
     }
 
-    /// Takes a new description of itself, and says what must be kept.
+    /// Replaces the own state in memory and returns the changes to save.
     pub(super) fn described(&mut self, this: This) -> Result<Vec<Change>, KeepError> {
         let mut changes = vec![self.vault.put(SELF.to_owned(), &this)];
         if let Some(bundle) = &this.bundle {
@@ -186,7 +173,7 @@ impl Party {
     pub(super) fn finish(&mut self, changes: Vec<Change>) -> Result<(), KeepError> {
         let saved = self.vault.save(changes);
         if saved.is_err() {
-            // What is in memory is not what is on disk.
+            // The state in memory differs from the state on disk.
             self.peers.clear();
             if let Some(this) = self.vault.get(SELF)? {
                 self.this = this;
@@ -195,40 +182,37 @@ impl Party {
         saved
     }
 
-    /// What checks its signatures.
     #[must_use]
     pub fn signing_key(&self) -> PublicKey {
         self.secrets.signing_key()
     }
 
-    /// Signs a message. What it is for stands in the message: see [`nuncio_core::signature::labelled`].
+    /// Signs a message. The message itself must contain a label for its purpose: see
+    /// [`nuncio_core::signature::labelled`].
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         self.secrets.sign(message)
     }
 
-    /// Whether it remembers anything between two messages.
+    /// Whether it keeps session state between messages.
     #[must_use]
     pub const fn mode(&self) -> SealMode {
         self.this.mode
     }
 
-    /// Its public keys, to be published; none before it has a name.
+    /// The public keys to publish; `None` before it has an owner and a device id.
     #[must_use]
     pub const fn bundle(&self) -> Option<&KeyBundle> {
         self.this.bundle.as_ref()
     }
 
-    /// Whose it is and how it is called.
+    /// Owner and device id, once they are set.
     #[must_use]
     pub fn named(&self) -> Option<(&Recipient, &DeviceId)> {
         self.this.bundle.as_ref().map(|bundle| (&bundle.keys.owner, &bundle.keys.device_id))
     }
 
-    /// Lets a DID vouch for its bundle. Where another did before, the bundle is a new one.
-    ///
-    /// # Errors
-    /// It has no name yet, or that cannot be kept.
+    /// Adds a DID's signature to the bundle. Replacing an earlier one makes a new bundle.
     pub fn vouch_by_did(&mut self, by: &DidUrl, key: &SigningKey) -> Result<(), MeetError> {
         let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
         let mut seq = self.this.seq;
@@ -242,10 +226,10 @@ impl Party {
         Ok(self.finish(changes)?)
     }
 
-    /// Vouches for another device of the same person, whose keys the person compared.
+    /// Signs an endorsement of another device of the same person, after the person compared its keys.
     ///
     /// # Errors
-    /// It has no name yet, or the other device is somebody else's.
+    /// This identity has no device id yet, or the other device belongs to somebody else.
     pub fn endorse(&self, other: &KeyBundle) -> Result<Endorsement, MeetError> {
         let (owner, device) = self.named().ok_or(MeetError::Unnamed)?;
         if *owner != other.keys.owner || other.check(&DeviceSignatures).is_err() {
@@ -254,10 +238,7 @@ impl Party {
         Ok(Endorsement { by: device.clone(), signature: self.sign(&other.keys.endorsed()) })
     }
 
-    /// Takes the word of another device of the same person into its bundle. `by` is that device's signing key.
-    ///
-    /// # Errors
-    /// It has no name yet, the word is not about it, or it cannot be kept.
+    /// Adds an endorsement by another device of the same person to the bundle. `by` is that device's signing key.
     pub fn set_endorsement(&mut self, endorsement: Endorsement, by: &PublicKey) -> Result<(), MeetError> {
         let mut bundle = self.this.bundle.clone().ok_or(MeetError::Unnamed)?;
         if !DeviceSignatures.holds(by, &bundle.keys.endorsed(), &endorsement.signature) {
@@ -268,11 +249,8 @@ impl Party {
         Ok(self.finish(changes)?)
     }
 
-    /// One-time keys to publish where `have` of them are waiting, and the fallback key with them. None where it does
-    /// not remember, or enough are waiting.
-    ///
-    /// # Errors
-    /// They cannot be kept, or it has no name yet.
+    /// Creates the one-time keys to publish when `have` are left at the relay, with the fallback key. Returns none for
+    /// a stateless identity, or if enough are left.
     pub fn one_time_keys(&mut self, have: usize, now: Timestamp) -> Result<Vec<OneTimeKey>, MeetError> {
         let (_, device) = self.named().ok_or(MeetError::Unnamed)?;
         let device = device.clone();
@@ -288,13 +266,10 @@ impl Party {
         Ok(keys)
     }
 
-    /// Looks at the keys the relay shows for somebody. At first contact those that are well signed are pinned; with
-    /// `expect`, the fingerprint of a signing key from an invite, only the one that has it and those it vouches for.
-    /// Later a device is trusted if it signs with its pinned key, or if a pinned device vouches for it. Of our own
-    /// devices this one is pinned from the beginning, so the others need its word, or a person's.
-    ///
-    /// # Errors
-    /// No key has the fingerprint, there are too many, or it cannot be kept.
+    /// Reviews the keys that the relay publishes for `owner`. At first contact, correctly signed keys are pinned; with
+    /// `expect`, the fingerprint of a signing key from an invite, only the device with that key and those it endorses.
+    /// Later, a device is trusted if it signs with its pinned key or a pinned device endorses it. Among one's own
+    /// devices only this one is pinned from the start; the others need its endorsement, or a person's decision.
     pub fn meet(
         &mut self,
         owner: &Recipient,
@@ -313,11 +288,8 @@ impl Party {
         Ok(meeting)
     }
 
-    /// A person, or an operator, says that the keys a device shows are its own: they are pinned, and sessions begin
-    /// anew.
-    ///
-    /// # Errors
-    /// The device waits for no yes, or it cannot be kept.
+    /// Records a person's or operator's decision to trust the keys that a device published: pins them and discards
+    /// existing sessions.
     pub fn accept(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), MeetError> {
         let known = self.peer(owner)?.unwrap_or_default();
         let mut peer = Peer::clone(&known);
@@ -341,19 +313,12 @@ impl Party {
         self.finish(changes)
     }
 
-    /// The pinned keys of somebody's devices.
-    ///
-    /// # Errors
-    /// They cannot be read.
     pub fn pinned(&mut self, owner: &Recipient) -> Result<Vec<KeyBundle>, KeepError> {
         Ok(self.peer(owner)?.map(|peer| peer.bundles().cloned().collect()).unwrap_or_default())
     }
 
-    /// Twelve groups of five digits that are the same for both, if nobody is between them. None before first
-    /// contact, and where nobody we know vouches for this very device.
-    ///
-    /// # Errors
-    /// What is known cannot be read.
+    /// The safety number: twelve groups of five digits that are equal on both sides unless somebody intercepts. `None`
+    /// before first contact.
     pub fn safety_number(&mut self, owner: &Recipient) -> Result<Option<String>, KeepError> {
         let Some((own, _)) = self.named() else { return Ok(None) };
         let own = own.clone();
@@ -363,10 +328,7 @@ impl Party {
         Ok((!nobody).then(|| safety::number((&own, &ours), (owner, &theirs))))
     }
 
-    /// Whether a one-time key of that device must be fetched before something is sealed to it.
-    ///
-    /// # Errors
-    /// What is known cannot be read.
+    /// Returns whether a one-time key of the device must be fetched before sealing to it.
     pub fn wants_key(&self, kind: ConversationType, bundle: &KeyBundle) -> Result<bool, KeepError> {
         let itself = self.named() == Some((&bundle.keys.owner, &bundle.keys.device_id));
         if itself || self.wrap_for(kind, bundle.keys.mode) == WrapAlgorithm::Hpke {
@@ -375,18 +337,16 @@ impl Party {
         Ok(!self.sessions.exist(&self.vault, &peer_name(&bundle.keys.owner, &bundle.keys.device_id))?)
     }
 
-    /// Forgets the sessions with a device, so that the next letter to it begins a new one. The letter to send then is
-    /// [`Letter::rekey`](super::Letter::rekey).
-    ///
-    /// # Errors
-    /// It cannot be kept.
+    /// Discards the sessions with a device, so that the next message starts a new one. Send
+    /// [`PlaintextMessage::rekey`](super::PlaintextMessage::rekey) next.
     pub fn rekey(&mut self, owner: &Recipient, device: &DeviceId) -> Result<(), KeepError> {
         let peer = peer_name(owner, device);
         let changes = self.sessions.forget(&self.vault, &peer, None)?;
         self.vault.save(changes).inspect_err(|_| self.sessions.uncache(&peer))
     }
 
-    /// How content keys travel between this party and one of that mode: in a session where both remember and are two.
+    /// The wrap algorithm towards a device of mode `other`: Olm in conversations of two stateful devices, HPKE
+    /// otherwise.
     pub(super) fn wrap_for(&self, kind: ConversationType, other: SealMode) -> WrapAlgorithm {
         match (kind, self.this.mode, other) {
             (ConversationType::H2h | ConversationType::H2a, SealMode::Stateful, SealMode::Stateful) => {
@@ -396,7 +356,6 @@ impl Party {
         }
     }
 
-    /// What is known of somebody.
     pub(super) fn peer(&mut self, owner: &Recipient) -> Result<Option<Arc<Peer>>, KeepError> {
         if let Some(peer) = self.peers.get(owner) {
             return Ok(Some(Arc::clone(peer)));
@@ -409,7 +368,7 @@ impl Party {
         Ok(Some(peer))
     }
 
-    /// The account, read again where it must be.
+    /// The Olm account, reloaded from the vault if needed.
     pub(super) fn olm(&mut self) -> Result<Option<&mut Olm>, KeepError> {
         if self.olm.is_none() && self.this.mode == SealMode::Stateful {
             self.olm = Olm::load(&self.vault)?;
@@ -418,7 +377,7 @@ impl Party {
     }
 }
 
-/// Names a device among all.
+/// Name of a device that is unique among all owners.
 pub(super) fn peer_name(owner: &Recipient, device: &DeviceId) -> String {
     format!("{owner}/{device}")
 }

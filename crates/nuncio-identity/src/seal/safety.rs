@@ -1,21 +1,21 @@
-//! Numbers that two people compare to be sure that nobody is between them.
+//! Safety numbers: digits that two people compare to detect an interceptor.
 
 use nuncio_core::happening::Recipient;
 use nuncio_core::signature::PublicKey;
 use ring::digest::{Context, SHA512};
 
 const LABEL: &[u8] = b"a2h/safety/v1";
-/// How often a side is hashed: a near match costs an attacker as much more.
+/// Hash iterations per side, to make partial matches expensive for an attacker.
 const ROUNDS: usize = 5200;
 
-/// Twelve groups of five digits, the same on both sides.
+/// Returns twelve groups of five digits, equal on both sides.
 pub(super) fn number(one: (&Recipient, &[PublicKey]), other: (&Recipient, &[PublicKey])) -> String {
     let mut halves = [half(one), half(other)];
     halves.sort_unstable();
     halves.concat().join(" ")
 }
 
-/// Six groups for one side: who it is, and the keys everything else of it hangs on.
+/// Six groups for one side, from its owner name and its root keys.
 fn half((owner, keys): (&Recipient, &[PublicKey])) -> Vec<String> {
     let mut keys: Vec<_> = keys.iter().map(PublicKey::as_bytes).collect();
     keys.sort_unstable();
@@ -40,7 +40,7 @@ mod tests {
     use nuncio_core::ids::PersonName;
 
     #[test]
-    fn both_sides_get_the_same_number_and_another_key_another() {
+    fn safety_number_is_equal_on_both_sides_and_changes_with_any_key() {
         let person = |name| Recipient::Person(PersonName::parse(name).unwrap());
         let (ada, bob) = (person("ada"), person("bob"));
         let key = |byte| PublicKey::new([byte; 32]).unwrap();

@@ -1,4 +1,4 @@
-//! Sealing a letter: one body for all, its key for each device.
+//! Seals messages: one encrypted body, and its content key wrapped for each device.
 
 use std::collections::BTreeSet;
 
@@ -18,33 +18,30 @@ use crate::encoding::base64url;
 use crate::jcs::sha256;
 use crate::ledger::DeviceSignatures;
 
-/// A device a letter is sealed to.
+/// A device to seal to.
 #[derive(Debug, Clone, Copy)]
 pub struct Addressee<'a> {
-    /// Its keys, as they were met.
+    /// Its keys, which must be pinned.
     pub bundle: &'a KeyBundle,
-    /// One of its one-time keys, where [`Party::wants_key`] says so.
+    /// Required if [`SealIdentity::wants_key`] returns true.
     pub one_time_key: Option<&'a OneTimeKey>,
 }
 
-/// A content key and the hash of the header it belongs to.
+/// A content key, followed by the hash of the header it belongs to.
 pub(super) type Content = Zeroizing<[u8; hpke::WRAPPED]>;
 
 impl Party {
-    /// Seals a letter to devices that are trusted; this very device is passed over. What is handed out may be sent
-    /// any number of times, and nothing is sealed twice with one key of a session.
+    /// Seals a message to trusted devices; this device itself is skipped. The envelope may be sent any number of times,
+    /// and no ratchet key encrypts two messages.
     ///
     /// # Errors
-    /// Nothing was sealed: the error names the devices that are not trusted, or whose one-time keys are needed.
+    /// Nothing was sealed. The error lists the devices that are not trusted, or that need a one-time key.
     pub fn seal(&mut self, letter: &Letter, to: &[Addressee<'_>]) -> Result<Vec<u8>, SealError> {
         self.seal_keeping(letter, to, |_| Vec::new())
     }
 
-    /// The same, and whatever else is to be kept is kept in the same write: either the envelope is there after a
-    /// crash, or it was never sealed.
-    ///
-    /// # Errors
-    /// As [`Party::seal`].
+    /// Like [`SealIdentity::seal`], and saves the caller's changes in the same write: after a crash, either the
+    /// envelope is stored or it was never sealed.
     pub fn seal_keeping(
         &mut self,
         letter: &Letter,
@@ -82,14 +79,14 @@ impl Party {
             Ok(envelope)
         });
         sealed.inspect_err(|_| {
-            // What is in memory went ahead of what is on disk, and nothing was handed out.
+            // The state in memory is ahead of the state on disk, and nothing was returned.
             to.iter().for_each(|one| {
                 self.sessions.uncache(&peer_name(&one.bundle.keys.owner, &one.bundle.keys.device_id));
             });
         })
     }
 
-    /// Who remains when this very device is left out; all of them trusted, and nobody twice.
+    /// Removes this device from the recipients and checks the rest: trusted, and no device twice.
     fn check<'a>(
         &mut self,
         kind: ConversationType,
@@ -110,7 +107,7 @@ impl Party {
         let (mut named, mut untrusted, mut keyless) = (BTreeSet::new(), Vec::new(), Vec::new());
         for one in &to {
             let keys = &one.bundle.keys;
-            // In a group two agents may have chosen one name; there the key tells them apart.
+            // In a group, two agents may use the same device id; there the key distinguishes them.
             let key = (kind == ConversationType::Group).then_some(*keys.hpke_key.as_bytes());
             if !named.insert((&keys.device_id, key)) {
                 return Err(SealError::Twice(keys.device_id.clone()));
@@ -137,7 +134,7 @@ impl Party {
     ) -> Result<Wrap, SealError> {
         let keys = &one.bundle.keys;
         let peer = peer_name(&keys.owner, &keys.device_id);
-        // Olm's libraries take text.
+        // Olm libraries only accept text.
         let plain = Zeroizing::new(base64url(content.as_slice()));
         let bad = || SealError::BadKey(keys.device_id.clone());
         let mut sealed = self.sessions.encrypt(&self.vault, &peer, plain.as_bytes())?;
@@ -167,7 +164,7 @@ fn wrap_to_key(one: &Addressee<'_>, hash: &[u8; 32], content: &Content) -> Resul
     Ok(Wrap::Hpke { kid: hpke::kid(&keys.hpke_key), enc, ct })
 }
 
-/// What is wrapped for each device.
+/// Builds the bytes that are wrapped for each device.
 pub(super) fn content(key: &[u8; 32], hash: &[u8; 32]) -> Content {
     let mut content = Zeroizing::new([0; hpke::WRAPPED]);
     content[..32].copy_from_slice(key);

@@ -1,4 +1,4 @@
-//! The keys that stay: one to sign with, one that HPKE seals to.
+//! The long-term keys: Ed25519 for signatures, X25519 for HPKE.
 
 use std::fmt;
 
@@ -10,15 +10,15 @@ use zeroize::{Zeroize, ZeroizeOnDrop, Zeroizing};
 
 use super::{cipher, hpke};
 
-/// A party's private keys. They are wiped when dropped and never shown.
+/// Private keys of an identity. They are wiped on drop and never printed.
 pub(super) struct Secrets {
     signing: ed25519_dalek::SigningKey,
     hpke: Zeroizing<[u8; 32]>,
-    /// Its public half, which costs as much to find as a message to open.
+    /// Cached public key: computing it costs as much as opening a message.
     hpke_key: AgreementKey,
 }
 
-/// The same as it is kept.
+/// Stored form of [`Secrets`].
 #[derive(Serialize, Deserialize, Zeroize, ZeroizeOnDrop)]
 pub(super) struct KeptSecrets {
     signing: [u8; 32],

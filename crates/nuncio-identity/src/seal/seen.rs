@@ -1,4 +1,4 @@
-//! Which messages of a device were opened: the last few hundred by name, and before which moment everything was.
+//! Replay record of opened messages: the ids of the last few hundred per device, and a time floor for everything older.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 
@@ -11,14 +11,14 @@ use super::vault::{Change, Vault};
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
-/// How many messages are in one record: one record is written for each message that is opened.
+/// Message ids per stored record. Opening a message rewrites one record.
 const PER_RECORD: usize = 32;
-/// How many records there are. The last of them grows, so 480 messages are remembered by name at least.
+/// Records per device. The last one is still growing, so at least 480 ids are remembered.
 const RECORDS: usize = 16;
-/// For how many devices they are held in memory.
+/// Number of devices held in memory.
 const CACHED: usize = 1024;
 
-/// What was opened, by peer. What is not here is in the vault.
+/// Opened messages by device. Devices that are not cached are in the vault.
 #[derive(Default)]
 pub(super) struct Seen {
     cached: HashMap<String, Device>,
@@ -26,7 +26,7 @@ pub(super) struct Seen {
 
 #[derive(Default)]
 struct Device {
-    /// The oldest first; only the last one grows.
+    /// Oldest first; only the last one grows.
     records: VecDeque<(u64, Record)>,
     names: HashSet<[u8; 16]>,
     floor: Option<i64>,
@@ -34,11 +34,11 @@ struct Device {
 
 #[derive(Default, Clone, Serialize, Deserialize)]
 struct Record {
-    /// Nothing sealed at this moment or before it is opened any more.
+    /// Messages sealed at or before this time (milliseconds) are refused.
     floor: Option<i64>,
-    /// The last moment in it.
+    /// Latest time in this record, in milliseconds.
     latest: Option<i64>,
-    /// Names, shortened.
+    /// Truncated hashes of message ids.
     names: Vec<String>,
 }
 
@@ -50,7 +50,7 @@ fn short(id: &ClientMessageId) -> [u8; 16] {
 }
 
 impl Seen {
-    /// Whether a message was opened before, or may have been.
+    /// Returns whether a message was opened before, or is at or below the floor.
     pub(super) fn knows(
         &mut self,
         vault: &Vault,
@@ -62,7 +62,7 @@ impl Seen {
         Ok(device.floor.is_some_and(|floor| at.as_millis() <= floor) || device.names.contains(&short(id)))
     }
 
-    /// Remembers a message, and says what must be saved with it.
+    /// Records a message and returns the changes to save.
     pub(super) fn remember(
         &mut self,
         vault: &Vault,
@@ -95,7 +95,7 @@ impl Seen {
         Ok(changes)
     }
 
-    /// Drops what is in memory, because it is not what is on disk.
+    /// Drops the cache of a device because it may differ from the disk.
     pub(super) fn uncache(&mut self, peer: &str) {
         self.cached.remove(peer);
     }
@@ -135,14 +135,14 @@ mod tests {
     use crate::seal::MemoryKeep;
 
     #[test]
-    fn what_falls_out_of_memory_is_below_the_floor() {
+    fn messages_evicted_from_the_replay_record_are_still_refused() {
         let (vault, change) = Vault::create(Arc::new(MemoryKeep::new())).unwrap();
         vault.save(vec![change]).unwrap();
         let mut seen = Seen::default();
         let id = |number: i64| ClientMessageId::parse(&format!("m{number}")).unwrap();
         let at = Timestamp::from_millis;
         for number in 0..2000 {
-            // Now and then everything is read again.
+            // Reloads from the vault from time to time.
             if number % 97 == 0 {
                 seen = Seen::default();
             }

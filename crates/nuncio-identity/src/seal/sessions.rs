@@ -1,5 +1,5 @@
-//! Olm sessions with the devices of others: several with one device where both began at once, the one last heard
-//! from is written in.
+//! Olm sessions with devices of others. Both sides may start one at the same time; messages are sent in the session
+//! that received last.
 
 use std::collections::HashMap;
 
@@ -12,22 +12,22 @@ use zeroize::Zeroizing;
 use super::keep::KeepError;
 use super::vault::{Change, Vault};
 
-/// How many sessions with one device are kept.
+/// Maximum number of sessions per device.
 const MOST: usize = 4;
-/// With how many devices sessions are held in memory.
+/// Number of devices whose sessions are held in memory.
 const CACHED: usize = 1024;
 
-/// The sessions in use. What is not here is in the vault.
+/// Sessions by device. Devices that are not cached are in the vault.
 #[derive(Default)]
 pub(super) struct Sessions {
-    /// By peer; the one last heard from first.
+    /// Most recently received first.
     cached: HashMap<String, Vec<Held>>,
 }
 
 struct Held {
     name: String,
     session: Session,
-    /// Grows with each message that was read; the largest is written in.
+    /// Increases with each received message. The session with the largest value is used to send.
     heard: u64,
 }
 
@@ -37,13 +37,11 @@ struct Kept<P> {
     heard: u64,
 }
 
-/// Why a message could not be read.
 pub(super) enum Unread {
-    /// No session reads it.
+    /// No session decrypts it.
     Lost,
-    /// It comes from another identity key than the one that is known.
+    /// It was sent with another identity key than the known one.
     OtherIdentity,
-    /// Nothing can be read from the vault.
     Keep(KeepError),
 }
 
@@ -53,23 +51,22 @@ impl From<KeepError> for Unread {
     }
 }
 
-/// What was read.
+/// A message decrypted in a session.
 pub(super) struct Read {
     pub(super) plain: Zeroizing<Vec<u8>>,
-    /// The session that read it.
+    /// Name of the session.
     pub(super) by: String,
-    /// Whether a one-time key was used up.
+    /// Whether the message started a new session and consumed a one-time key.
     pub(super) new: bool,
     pub(super) changes: Vec<Change>,
 }
 
 impl Sessions {
-    /// Whether there is one with that peer.
     pub(super) fn exist(&self, vault: &Vault, peer: &str) -> Result<bool, KeepError> {
         Ok(self.cached.get(peer).is_some_and(|held| !held.is_empty()) || !vault.names(&prefix(peer))?.is_empty())
     }
 
-    /// Encrypts in the session last heard from; none where there is no session.
+    /// Encrypts in the session that received last; `None` if there is no session.
     pub(super) fn encrypt(
         &mut self,
         vault: &Vault,
@@ -82,7 +79,7 @@ impl Sessions {
         Ok(Some((u8::from(kind == 1), ct, held.kept(vault))))
     }
 
-    /// Begins a session with a one-time key; none where the keys agree on nothing.
+    /// Starts a session with a one-time key; `None` if key agreement fails.
     pub(super) fn begin(
         &mut self,
         vault: &Vault,
@@ -98,7 +95,7 @@ impl Sessions {
         Ok(Some(changes))
     }
 
-    /// Reads a message, in the session it belongs to or in a new one.
+    /// Decrypts a message in its session, or in a new one if it is a pre-key message.
     pub(super) fn decrypt(
         &mut self,
         vault: &Vault,
@@ -141,15 +138,15 @@ impl Sessions {
         }
     }
 
-    /// Forgets all sessions with a peer but one.
+    /// Removes all sessions with a device, except `but`.
     pub(super) fn forget(&mut self, vault: &Vault, peer: &str, but: Option<&str>) -> Result<Vec<Change>, KeepError> {
-        // What stays is read again when it is saved.
+        // The remaining session is reloaded after the save.
         self.uncache(peer);
         let names = vault.names(&prefix(peer))?.into_iter();
         Ok(names.filter(|name| but != Some(name)).map(|name| (name, None)).collect())
     }
 
-    /// Drops what is in memory, because it is not what is on disk.
+    /// Drops the cache of a device because it may differ from the disk.
     pub(super) fn uncache(&mut self, peer: &str) {
         self.cached.remove(peer);
     }

@@ -1,7 +1,7 @@
-//! The key under which a device seals what it stores, and the file in which that key lies wrapped.
+//! The key under which a device encrypts its storage, and the file that holds that key in wrapped form.
 //!
-//! Records are sealed under a [`StorageKey`]. It is random, and stored only wrapped under a [`WrappingKey`], which comes
-//! from one of the [`KeySource`]s: changing the source re-wraps one key and no record.
+//! Records are encrypted under a random [`StorageKey`], which is stored only wrapped under a [`WrappingKey`] from one
+//! of the [`KeySource`]s. Changing the source re-wraps one key and no record.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -13,24 +13,23 @@ use super::backup::{Argon2Params, BackupError, SHORTEST, derive};
 use super::cipher::{self, NONCE, TAG};
 use crate::encoding::{base64url, base64url_exact};
 
-/// What a wrapped storage key is bound to.
+/// Associated data of a wrapped storage key.
 const WRAP_LABEL: &[u8] = b"nuncio/storage-key/v1";
-/// The length of a wrapped storage key, in bytes.
+/// Length of a wrapped storage key, in bytes.
 const WRAPPED: usize = 32 + TAG + NONCE;
-/// The length of a salt, in bytes.
+/// Bytes.
 const SALT: usize = 32;
 
-/// Seals records, each bound to its name.
+/// Encrypts records; each ciphertext is bound to the record's name.
 pub struct StorageKey(Zeroizing<[u8; 32]>);
 
 impl StorageKey {
-    /// A new random key.
     #[must_use]
     pub fn random() -> Self {
         Self(Zeroizing::new(cipher::random()))
     }
 
-    /// The key for one purpose that follows from a secret of a server.
+    /// Derives the key for one purpose from a server secret.
     #[must_use]
     pub fn derived(secret: &[u8; 32], purpose: &str) -> Self {
         let message = format!("nuncio/derived-storage-key/v1\n{purpose}");
@@ -38,13 +37,13 @@ impl StorageKey {
         Self(Zeroizing::new(tag.as_ref().try_into().expect("an HMAC-SHA256 has 32 bytes")))
     }
 
-    /// Seals the record of that name.
     #[must_use]
     pub fn seal(&self, name: &str, value: &[u8]) -> Vec<u8> {
         seal(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), value)
     }
 
-    /// Opens the record of that name; none when the key is another, or the record was changed or moved.
+    /// Decrypts the record of that name; `None` if the key is wrong, or the record was changed or moved to another
+    /// name.
     #[must_use]
     pub fn open(&self, name: &str, sealed: Vec<u8>) -> Option<Vec<u8>> {
         open(&self.0, format!("nuncio/storage/v1\n{name}").as_bytes(), sealed)
@@ -57,17 +56,16 @@ impl fmt::Debug for StorageKey {
     }
 }
 
-/// Wraps a [`StorageKey`]; it is kept apart from the records.
+/// Wraps a [`StorageKey`]. It must not be stored beside the records.
 pub struct WrappingKey(Zeroizing<[u8; 32]>);
 
 impl WrappingKey {
-    /// A new random key, for a keyring or a file.
     #[must_use]
     pub fn random() -> Self {
         Self(Zeroizing::new(cipher::random()))
     }
 
-    /// As text, for a keyring or a file.
+    /// Base64url, for a keyring or a file.
     #[must_use]
     pub fn to_text(&self) -> Zeroizing<String> {
         Zeroizing::new(base64url(self.0.as_slice()))
@@ -79,7 +77,7 @@ impl WrappingKey {
         base64url_exact(text).map(|key| Self(Zeroizing::new(key)))
     }
 
-    /// Derives a key from a new passphrase, with a new salt.
+    /// Derives a key from a new passphrase with a new salt.
     ///
     /// # Errors
     /// The passphrase is too short.
@@ -92,10 +90,10 @@ impl WrappingKey {
         Ok((Self(key), KeySource::Passphrase { salt: base64url(&salt), argon2 }))
     }
 
-    /// Derives the key of a passphrase that was set before.
+    /// Derives the key of an existing passphrase.
     ///
     /// # Errors
-    /// The salt or the parameters are not valid.
+    /// The salt or the parameters are invalid.
     pub fn from_passphrase(passphrase: &str, salt: &str, argon2: Argon2Params) -> Result<Self, BackupError> {
         let salt = base64url_exact(salt).ok_or(BackupError::Damaged)?;
         derive(argon2, passphrase, &salt).map(Self)
@@ -108,49 +106,43 @@ impl fmt::Debug for WrappingKey {
     }
 }
 
-/// Where the wrapping key comes from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum KeySource {
-    /// The system's keyring.
+    /// The keyring of the operating system.
     Keyring {
-        /// The attribute by which the item is found.
+        /// Attribute by which the keyring item is found.
         id: String,
     },
-    /// A passphrase, by Argon2id.
+    /// A passphrase, through Argon2id.
     Passphrase {
-        /// 32 bytes, base64url.
+        /// 32 bytes in base64url.
         salt: String,
-        /// Its cost.
         argon2: Argon2Params,
     },
-    /// A file of its own.
-    File {
-        /// Where it is.
-        path: PathBuf,
-    },
+    /// A separate file.
+    File { path: PathBuf },
 }
 
-/// A storage key as it lies on disk, beside the records.
+/// A storage key in its file format, stored beside the records.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct WrappedStorageKey {
-    /// The format, 1.
+    /// Format version, always 1.
     version: u32,
-    /// Where the key comes from that opens it.
+    /// Source of the wrapping key.
     pub source: KeySource,
-    /// The storage key, sealed; base64url.
+    /// The wrapped storage key in base64url.
     wrapped: String,
 }
 
 impl WrappedStorageKey {
-    /// Wraps a storage key.
     #[must_use]
     pub fn new(key: &StorageKey, by: &WrappingKey, source: KeySource) -> Self {
         Self { version: 1, source, wrapped: base64url(&seal(&by.0, WRAP_LABEL, key.0.as_slice())) }
     }
 
-    /// The storage key; none when the wrapping key is another, or this was changed.
+    /// Unwraps the storage key; `None` if the wrapping key is wrong, or the file was changed.
     #[must_use]
     pub fn unwrap_with(&self, by: &WrappingKey) -> Option<StorageKey> {
         let wrapped: [u8; WRAPPED] = base64url_exact(&self.wrapped).filter(|_| self.version == 1)?;
@@ -159,7 +151,7 @@ impl WrappedStorageKey {
     }
 }
 
-/// The ciphertext, its tag and the nonce, in this order.
+/// Returns ciphertext, tag and nonce, in this order.
 fn seal(key: &[u8; 32], aad: &[u8], value: &[u8]) -> Vec<u8> {
     let nonce = cipher::random::<NONCE>();
     let mut sealed = Vec::with_capacity(value.len() + TAG + NONCE);
@@ -199,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn derived_key_follows_from_secret_and_purpose_alone() {
+    fn derived_storage_key_depends_only_on_secret_and_purpose() {
         let sealed = StorageKey::derived(&[1; 32], "seals/a").seal("talk/1", b"x");
         assert_eq!(StorageKey::derived(&[1; 32], "seals/a").open("talk/1", sealed.clone()).unwrap(), b"x");
         for other in [StorageKey::derived(&[2; 32], "seals/a"), StorageKey::derived(&[1; 32], "seals/b")] {
@@ -208,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn storage_key_unwraps_with_the_same_passphrase_only() {
+    fn storage_key_unwraps_only_with_the_same_passphrase() {
         assert_eq!(WrappingKey::from_new_passphrase("too short").unwrap_err(), BackupError::Short);
         let (by, source) = WrappingKey::from_new_passphrase("correct horse battery").unwrap();
         let key = StorageKey::random();
@@ -224,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn wrapping_key_is_read_from_its_text() {
+    fn wrapping_key_round_trips_through_text() {
         let (by, key) = (WrappingKey::random(), StorageKey::random());
         let read = WrappingKey::parse(&by.to_text()).unwrap();
         let wrapped = WrappedStorageKey::new(&key, &by, KeySource::File { path: "/a".into() });

@@ -1,7 +1,7 @@
-//! Streams: an answer read while it is being written. The key of a stream travels in an ordinary envelope, so that
-//! all that holds for messages holds for it; the pieces are sealed with that key, each in its place.
+//! Encrypted streams: a message that can be read while it is being written. The stream key travels in an ordinary
+//! envelope, with all guarantees of messages; the pieces are encrypted under that key and bound to their position.
 //!
-//! What a stream shows is a foretaste: the message that follows says all of it, and is what counts.
+//! A stream is only a preview: the complete message that follows it is authoritative.
 
 use std::fmt;
 
@@ -21,52 +21,43 @@ use super::{body, cipher};
 use crate::encoding::{base64url, base64url_exact};
 use crate::jcs::sha256;
 
-/// The `event` of the system message that begins a stream.
+/// `event` of the system message that starts a stream.
 const EVENT: &str = "stream";
 const LABEL: &[u8; 13] = b"a2h/stream/v1";
 const PREFIX: usize = 4;
 
-/// A stream somebody begins.
+/// Parameters of a new stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NewStream {
-    /// Where it belongs: a person and an agent, alone.
+    /// A conversation of one person and one agent.
     pub conversation: ConversationId,
-    /// Its name: its first envelope's `client_message_id`.
+    /// Id of the stream, which is also the `client_message_id` of its first envelope.
     pub stream: ClientMessageId,
-    /// When it begins.
     pub created_at: Timestamp,
 }
 
-/// A piece of a stream, sealed.
+/// One encrypted piece of a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SealedPiece {
-    /// Its place, from one.
+    /// Position, from one.
     pub seq: u64,
-    /// Its bytes.
     pub sealed: Vec<u8>,
 }
 
-/// Why a piece of a stream was not sealed or not opened. The stream is over then.
+/// Why a piece was not sealed or opened. The stream ends with the error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum StreamError {
-    /// It does not stand where it should: it came before, too early, or something is missing before it.
+    /// The piece was repeated, moved, or a piece before it is missing.
     #[error("piece {found} of the stream came where {expected} is due: it was repeated, moved or left out")]
-    OutOfOrder {
-        /// What is due.
-        expected: u64,
-        /// What came.
-        found: u64,
-    },
-    /// The stream is over.
+    OutOfOrder { expected: u64, found: u64 },
     #[error("the stream is over: nothing comes after its end, or after a piece that was refused")]
     Over,
-    /// It was changed, or belongs to another place, stream or conversation.
+    /// The piece was changed, or belongs to another position, stream or conversation.
     #[error("a piece of the stream was changed or belongs to another")]
     Tampered,
 }
 
 impl StreamError {
-    /// Its code.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -76,20 +67,20 @@ impl StreamError {
     }
 }
 
-/// Whether anything comes after a piece.
+/// Whether a piece is the last of its stream.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Within,
     Last,
 }
 
-/// What both sides of a stream know.
+/// Keys and position of a stream, on either side.
 struct Keys {
     key: Zeroizing<[u8; 32]>,
     prefix: [u8; PREFIX],
-    /// The hash of the header it began with: conversation, sender, device and name are in it.
+    /// Hash of the first envelope's header. It covers conversation, sender, device and stream id.
     header: [u8; 32],
-    /// The place of the next piece; none once it is over.
+    /// Position of the next piece; `None` after the end.
     next: Option<u64>,
 }
 
@@ -123,7 +114,7 @@ impl Keys {
     }
 
     fn open(&mut self, place: Place, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
-        // Taken, so that whatever is refused ends it.
+        // `take` makes every error end the stream.
         let expected = self.next.take().ok_or(StreamError::Over)?;
         if seq != expected {
             return Err(StreamError::OutOfOrder { expected, found: seq });
@@ -136,7 +127,7 @@ impl Keys {
         Ok(text)
     }
 
-    /// No nonce is used twice: after the last place there is none.
+    /// Advances the position. After the last piece there is none, so no nonce is used twice.
     fn moved_on(&mut self, seq: u64, place: Place) {
         self.next = match place {
             Place::Within => seq.checked_add(1),
@@ -145,44 +136,30 @@ impl Keys {
     }
 }
 
-/// Seals the pieces of a stream, in their order. Its key is wiped when it is dropped.
+/// Encrypts the pieces of a stream in order. The key is wiped on drop.
 pub struct StreamSealer(Keys);
 
 impl StreamSealer {
-    /// Seals the next piece.
-    ///
-    /// # Errors
-    /// The stream is over.
     pub fn piece(&mut self, text: &str) -> Result<SealedPiece, StreamError> {
         self.0.seal(Place::Within, text)
     }
 
-    /// Seals the end, which names the message that says all of it.
-    ///
-    /// # Errors
-    /// The stream is over already.
+    /// Seals the last piece, which names the message with the complete text.
     pub fn end(&mut self, message: &ClientMessageId) -> Result<SealedPiece, StreamError> {
         self.0.seal(Place::Last, message.as_str())
     }
 }
 
-/// Opens the pieces of a stream: each once, in its place, and none after one that was refused. Its key is wiped when
-/// it is dropped.
+/// Decrypts the pieces of a stream: each once and in order, none after an error. The key is wiped on drop.
 pub struct StreamOpener(Keys);
 
 impl StreamOpener {
-    /// Opens the next piece.
-    ///
-    /// # Errors
-    /// It is not the next, was changed, or the stream is over; nothing more is opened.
+    /// Opens the next piece. An error ends the stream.
     pub fn piece(&mut self, seq: u64, sealed: &[u8]) -> Result<String, StreamError> {
         self.0.open(Place::Within, seq, sealed)
     }
 
-    /// Opens the end: the message that says all of it.
-    ///
-    /// # Errors
-    /// As [`StreamOpener::piece`].
+    /// Opens the last piece and returns the id of the message with the complete text.
     pub fn end(&mut self, seq: u64, sealed: &[u8]) -> Result<ClientMessageId, StreamError> {
         let named = self.0.open(Place::Last, seq, sealed)?;
         ClientMessageId::parse(&named).map_err(|_| StreamError::Tampered)
@@ -202,10 +179,7 @@ impl fmt::Debug for StreamOpener {
 }
 
 impl Party {
-    /// Begins a stream: an envelope with its key, sealed like any letter, and what seals the pieces.
-    ///
-    /// # Errors
-    /// As [`Party::seal`]. Only agents stream.
+    /// Starts a stream: returns an envelope with the stream key and the sealer for the pieces. Only agents may stream.
     pub fn begin_stream(&mut self, new: NewStream, to: &[Addressee<'_>]) -> Result<(Vec<u8>, StreamSealer), SealError> {
         let (key, prefix) = (Zeroizing::new(cipher::random::<32>()), cipher::random::<PREFIX>());
         let mut letter = letter(new, &key, prefix);
@@ -217,11 +191,8 @@ impl Party {
         Ok((sealed?, StreamSealer(Keys::new(key, prefix, &header))))
     }
 
-    /// Opens the envelope that begins a stream, as [`Party::open`] does, and takes its key out of it. What is not the
-    /// beginning of a stream is opened all the same, and none: see [`Opened::rekeyed`].
-    ///
-    /// # Errors
-    /// As [`Party::open`].
+    /// Opens the first envelope of a stream like [`SealIdentity::open`] and extracts the stream key. Returns no opener
+    /// if the message does not start a stream; it still counts as opened, see [`OpenedMessage::rekeyed`].
     pub fn open_stream(
         &mut self,
         told: &Told,
@@ -264,7 +235,7 @@ fn opener(Opened { header, payload, .. }: &Opened) -> Option<StreamOpener> {
     Some(StreamOpener(Keys::new(key, prefix, header)))
 }
 
-/// Leaves no key behind in a payload.
+/// Erases the stream key from a payload.
 fn wipe(payload: &mut Value) {
     if let Some(Value::String(key)) = payload.get_mut("key") {
         key.zeroize();
@@ -275,7 +246,7 @@ fn wipe(payload: &mut Value) {
 pub(super) mod vectors {
     use super::*;
 
-    /// A stream of fixed keys, for the published vectors.
+    /// A stream with fixed keys, for the published vectors.
     pub(in super::super) fn stream(hex: impl Fn(&[u8]) -> String) -> Value {
         let (key, prefix) = ([16; 32], [17; PREFIX]);
         let new = NewStream {

@@ -1,4 +1,4 @@
-//! Whose keys are whose: pinned at first contact, and from then on only what a pinned key vouches for, or a person.
+//! Pinning of peer keys: trust on first use, and later only keys that a pinned key endorses or a person accepts.
 
 use std::collections::BTreeMap;
 
@@ -12,92 +12,76 @@ use serde::{Deserialize, Serialize};
 use super::error::MeetError;
 use crate::ledger::DeviceSignatures;
 
-/// How many devices of one person or agent are known.
+/// Maximum number of devices per owner.
 pub(super) const MAX_DEVICES: usize = 64;
 
 /// Why a device is not trusted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, thiserror::Error)]
 #[serde(rename_all = "snake_case")]
 pub enum Distrust {
-    /// It is new, and none of the known devices vouches for it.
+    /// The device is new, and no trusted device endorses it.
     #[error("it is new, and no known device vouches for it")]
     NewUnendorsed,
-    /// It signs with another key than it did.
+    /// The device signs with another key than before.
     #[error("it signs with another key than before")]
     KeyChanged,
-    /// The bundle is older than one that was seen, or another of the same number.
+    /// The bundle has a lower sequence number than a known one, or the same number with other keys.
     #[error("an older set of its keys was shown")]
     OldBundle,
-    /// It remembered, and says now that it does not.
+    /// The device was stateful and now claims to be stateless.
     #[error("it gives up forward secrecy, which it had")]
     Downgraded,
-    /// The bundle is not as it was signed, does not fit itself, or is somebody else's.
+    /// The bundle's signature is invalid, or the bundle belongs to another owner.
     #[error("its keys are not signed as they must be")]
     BadSignature,
-    /// Its person took it away.
+    /// Its owner removed it.
     #[error("it was taken away")]
     Removed,
 }
 
-/// Something about somebody's trusted keys that people are shown.
+/// A change among trusted keys that is shown to people.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum KeyChange {
-    /// A device came, and a known one vouches for it.
-    Joined {
-        /// Which.
-        device: DeviceId,
-        /// Who vouches.
-        by: DeviceId,
-    },
-    /// A device signs with another key, and a known one vouches for that.
-    Replaced {
-        /// Which.
-        device: DeviceId,
-        /// Who vouches.
-        by: DeviceId,
-    },
-    /// A device has other keys to be sealed to, signed by the key that is pinned.
-    Renewed {
-        /// Which.
-        device: DeviceId,
-    },
-    /// A device is no longer shown.
-    Gone {
-        /// Which.
-        device: DeviceId,
-    },
+    /// A new device was added, endorsed by a known one.
+    Joined { device: DeviceId, by: DeviceId },
+    /// A device signs with a new key, endorsed by a known device.
+    Replaced { device: DeviceId, by: DeviceId },
+    /// A device has new encryption keys, signed by its pinned key.
+    Renewed { device: DeviceId },
+    /// A device is no longer published.
+    Gone { device: DeviceId },
 }
 
-/// What came of looking at somebody's keys.
+/// Result of reviewing the published keys of an owner.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meeting {
-    /// Whether nothing was pinned before.
+    /// Whether no key was pinned before.
     pub first_contact: bool,
-    /// May be sealed to.
+    /// Devices that messages may be sealed to.
     pub trusted: Vec<DeviceId>,
-    /// May not, until a person says so.
+    /// Devices that need a person's decision first.
     pub distrusted: Vec<(DeviceId, Distrust)>,
-    /// What changed among the trusted since the last time.
+    /// Changes among the trusted devices since the last review.
     pub changes: Vec<KeyChange>,
 }
 
-/// What is known of somebody.
+/// The pinned and pending devices of one owner.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Peer {
     devices: BTreeMap<DeviceId, Pin>,
-    /// Shown, and waiting for a person's yes.
+    /// Published, and waiting for a person's decision.
     waiting: BTreeMap<DeviceId, Waiting>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 struct Pin {
     bundle: KeyBundle,
-    /// The device that vouches for it; those without hold up the others.
+    /// The device that endorses it; `None` for a root.
     by: Option<DeviceId>,
-    /// Not shown the last time.
+    /// Missing from the last review.
     #[serde(default)]
     gone: bool,
-    /// Taken away: nothing it says counts, and no word for it brings it back. Its key is still known.
+    /// Removed by its owner: its messages are refused and endorsements of it are ignored. The key stays known.
     #[serde(default)]
     removed: bool,
 }
@@ -109,43 +93,40 @@ struct Waiting {
 }
 
 impl Peer {
-    /// Somebody of whom one device is known: our own.
+    /// An owner with one pinned device: this one.
     pub(super) fn of(bundle: KeyBundle) -> Self {
         let mut peer = Self::default();
         peer.pin_own(bundle);
         peer
     }
 
-    /// Pins what this very device says of itself.
+    /// Pins the bundle of this device itself.
     pub(super) fn pin_own(&mut self, bundle: KeyBundle) {
         let by = bundle.endorsement.as_ref().map(|endorsement| endorsement.by.clone());
-        // It may have had another name.
+        // The device may have had another id.
         self.devices.retain(|_, pin| pin.bundle.keys.signing_key != bundle.keys.signing_key);
         self.pin(bundle, by);
     }
 
-    /// The pinned keys of a device.
     pub(super) fn bundle(&self, device: &DeviceId) -> Option<&KeyBundle> {
         self.devices.get(device).filter(|pin| !pin.removed).map(|pin| &pin.bundle)
     }
 
-    /// All pinned keys.
     pub(super) fn bundles(&self) -> impl Iterator<Item = &KeyBundle> {
         self.devices.values().filter(|pin| !pin.removed).map(|pin| &pin.bundle)
     }
 
-    /// All keys that wait for a yes.
     pub(super) fn all_waiting(&self) -> impl Iterator<Item = (&KeyBundle, Distrust)> {
         self.waiting.values().map(|waiting| (&waiting.bundle, waiting.why))
     }
 
-    /// A person took a device away. Whether it was known.
+    /// Marks a device as removed; returns whether it was known.
     pub(super) fn remove(&mut self, device: &DeviceId) -> bool {
         self.waiting.remove(device);
         self.devices.get_mut(device).map(|pin| pin.removed = true).is_some()
     }
 
-    /// Pins a device that is not there any more, whose keys its person has shown to hold.
+    /// Pins an earlier device whose keys its owner proved to hold, from a backup.
     pub(super) fn pin_former(&mut self, bundle: KeyBundle) {
         let device = bundle.keys.device_id.clone();
         let known = |pin: &Pin| pin.bundle.keys.signing_key == bundle.keys.signing_key;
@@ -155,12 +136,11 @@ impl Peer {
         }
     }
 
-    /// Keys that wait for a yes.
     pub(super) fn waiting(&self, device: &DeviceId) -> Option<(&KeyBundle, Distrust)> {
         self.waiting.get(device).map(|waiting| (&waiting.bundle, waiting.why))
     }
 
-    /// The signing keys that nobody else vouches for. Of those that vouch for each other, all.
+    /// The signing keys that no other device endorses. Devices that endorse each other in a cycle all count as roots.
     pub(super) fn roots(&self) -> Vec<PublicKey> {
         let above = |device: &DeviceId| {
             let by = self.devices.get(device)?.by.as_ref()?;
@@ -175,10 +155,10 @@ impl Peer {
         roots.map(|pin| pin.bundle.keys.signing_key).collect()
     }
 
-    /// A person says that a device is its owner's.
+    /// Pins pending keys on a person's decision.
     pub(super) fn accept(&mut self, device: &DeviceId) -> Result<(), MeetError> {
         let waiting = self.waiting.remove(device).ok_or_else(|| MeetError::NothingToAccept(device.clone()))?;
-        // An agent is one: what it was before it is no more, and counts in no number that is compared.
+        // An agent has only one device, so its earlier ones are dropped and no longer enter the safety number.
         if matches!(waiting.bundle.keys.owner, Recipient::Agent(_)) {
             self.devices.retain(|_, pin| !pin.gone);
         }
@@ -186,7 +166,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Looks at somebody's keys. Says as well with which devices sessions are void.
+    /// Reviews published keys; also returns the devices whose sessions are now void.
     pub(super) fn meet(
         &mut self,
         owner: &Recipient,
@@ -201,7 +181,7 @@ impl Peer {
         let mut open = Vec::new();
         for bundle in bundles {
             let device = &bundle.keys.device_id;
-            // What is pinned was checked when it was.
+            // A pinned bundle was verified when it was pinned.
             let known = round.peer.bundle(device) == Some(bundle);
             match known || bundle.keys.owner == *owner && bundle.check(&DeviceSignatures).is_ok() {
                 true => open.push(bundle),
@@ -220,7 +200,8 @@ impl Peer {
                 round.peer.pin(found, None);
             }
         } else if first_contact {
-            // Those nobody vouches for hold up the others; a ring of mutual praise holds up nobody.
+            // Devices without endorsement become roots. Devices that only endorse each other do not become trusted by
+            // that.
             for bundle in open.iter().filter(|bundle| bundle.endorsement.is_none()) {
                 if round.peer.bundle(&bundle.keys.device_id).is_none() {
                     round.peer.pin((*bundle).clone(), None);
@@ -243,11 +224,11 @@ impl Peer {
         self.devices.insert(bundle.keys.device_id.clone(), Pin { bundle, by, gone: false, removed: false });
     }
 
-    /// Who of the pinned vouches for it.
+    /// Returns the pinned device that endorses the bundle.
     fn voucher(&self, bundle: &KeyBundle) -> Option<DeviceId> {
         let Endorsement { by, signature } = bundle.endorsement.as_ref()?;
         let key = &self.bundle(by)?.keys.signing_key;
-        // Nobody vouches for itself.
+        // A device cannot endorse itself.
         let other = *key != bundle.keys.signing_key;
         (other && DeviceSignatures.holds(key, &bundle.keys.endorsed(), signature)).then(|| by.clone())
     }
@@ -259,7 +240,7 @@ impl Meeting {
     }
 }
 
-/// One look at somebody's keys.
+/// State of one key review.
 struct Round<'a> {
     peer: &'a mut Peer,
     meeting: Meeting,
@@ -267,7 +248,7 @@ struct Round<'a> {
 }
 
 impl Round<'_> {
-    /// Goes through what is open until nothing more is decided, since one device may vouch for the next.
+    /// Decides the open bundles repeatedly until nothing changes, since one device may endorse the next.
     fn settle<'b>(&mut self, mut open: Vec<&'b KeyBundle>) -> Vec<&'b KeyBundle> {
         loop {
             let before = open.len();
@@ -278,7 +259,7 @@ impl Round<'_> {
         }
     }
 
-    /// Whether it is decided.
+    /// Trusts or distrusts a bundle; returns false while it is undecided.
     fn decide(&mut self, bundle: &KeyBundle) -> bool {
         let device = bundle.keys.device_id.clone();
         let pin = self.peer.devices.get(&device);
@@ -332,7 +313,7 @@ impl Round<'_> {
         self.meeting.distrusted.push((bundle.keys.device_id.clone(), why));
     }
 
-    /// What nobody vouched for is not trusted; what was not shown is gone.
+    /// Distrusts the undecided bundles, and marks devices that were not published as gone.
     fn close(&mut self, rest: Vec<&KeyBundle>, shown: &[KeyBundle]) -> Result<(), MeetError> {
         for bundle in rest {
             let known = self.peer.devices.contains_key(&bundle.keys.device_id);
@@ -356,7 +337,7 @@ impl Round<'_> {
             let waiting = Waiting { bundle: (*bundle).clone(), why };
             decidable.then(|| (bundle.keys.device_id.clone(), waiting))
         };
-        // Of two that are shown under one name neither can be accepted by that name.
+        // Two bundles with the same device id cannot be told apart by a person, so neither can be accepted.
         let once = |bundle: &&KeyBundle| {
             shown.iter().filter(|other| other.keys.device_id == bundle.keys.device_id).count() == 1
         };

@@ -1,4 +1,4 @@
-//! Records, sealed with a key that lies beside them.
+//! Encrypted records over a [`KeyStore`](super::KeyStore). The record key is stored with them.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,20 +10,20 @@ use zeroize::Zeroizing;
 use super::cipher::{self, NONCE, TAG};
 use super::keep::{Keep, KeepError};
 
-/// A record to be saved under a name; none removes it.
+/// A record to save under a name; `None` removes it.
 pub type Change = (String, Option<Vec<u8>>);
 
-/// The record that holds the key of the others.
+/// Name of the record that holds the record key.
 const KEY: &str = "key";
 
-/// What a party keeps, each record sealed and tied to its name.
+/// Encrypted records of one identity. Each ciphertext is bound to its record name.
 pub(super) struct Vault {
     keep: Arc<dyn Keep>,
     key: Zeroizing<[u8; 32]>,
 }
 
 impl Vault {
-    /// A new one, and the change that makes it.
+    /// Returns a new vault and the change that stores its key.
     pub(super) fn create(keep: Arc<dyn Keep>) -> Result<(Self, Change), KeepError> {
         if keep.load(KEY)?.is_some() {
             return Err(KeepError("somebody's keys are here already".to_owned()));
@@ -33,7 +33,6 @@ impl Vault {
         Ok((Self { keep, key }, change))
     }
 
-    /// The one that is there.
     pub(super) fn load(keep: Arc<dyn Keep>) -> Result<Option<Self>, KeepError> {
         let Some(key) = keep.load(KEY)?.map(Zeroizing::new) else { return Ok(None) };
         let key = <[u8; 32]>::try_from(key.as_slice());
@@ -41,12 +40,13 @@ impl Vault {
         Ok(Some(Self { keep, key: Zeroizing::new(key) }))
     }
 
-    /// The change that keeps a value.
+    /// The change that stores a value.
     pub(super) fn put(&self, name: String, value: &impl Serialize) -> Change {
         self.put_large(name, value, 4096)
     }
 
-    /// The change that keeps a value of about so many bytes. With room for it no copy is left behind in memory.
+    /// The change that stores a value of about `room` bytes. Reserving enough room avoids reallocation, which would
+    /// leave plaintext copies in memory.
     pub(super) fn put_large(&self, name: String, value: &impl Serialize, room: usize) -> Change {
         let mut text = Zeroizing::new(Vec::with_capacity(room));
         serde_json::to_writer(&mut *text, value).expect("what is kept can be written");
@@ -58,7 +58,6 @@ impl Vault {
         (name, Some(record))
     }
 
-    /// What is kept under a name.
     pub(super) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeepError> {
         let Some(record) = self.keep.load(name)? else { return Ok(None) };
         let damaged = || KeepError(format!("the record {name:?} is damaged"));
@@ -68,12 +67,12 @@ impl Vault {
         serde_json::from_slice(text).map(Some).map_err(|_| damaged())
     }
 
-    /// The names that begin so.
+    /// The record names with this prefix.
     pub(super) fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
         self.keep.names(prefix)
     }
 
-    /// Saves all of them or none; of two for one name the later.
+    /// Saves all changes atomically. If a name occurs twice, the later change wins.
     pub(super) fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
         if changes.is_empty() {
             return Ok(());

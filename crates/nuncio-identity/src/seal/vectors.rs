@@ -1,5 +1,5 @@
-//! `tests/vectors/sealing.json`, made again from fixed keys: what another implementer needs besides `docs/sealing.md`.
-//! `tests/peers/vectors.mjs` computes all of it with other libraries.
+//! Test vectors of `tests/vectors/sealing.json`, computed from fixed keys for other implementers, together with
+//! `docs/sealing.md`. `tests/peers/vectors.mjs` computes the same values with other libraries.
 
 use nuncio_core::bundle::{BundleKeys, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::digest::canonical;
@@ -19,7 +19,7 @@ use crate::encoding::base64url;
 use crate::jcs::sha256;
 
 const FILE: &str = include_str!("../../tests/vectors/sealing.json");
-/// Where a file of now is put beside the test, for whoever changes the format on purpose.
+/// Environment variable with a file to write the current vectors to, for intended format changes.
 const WRITE: &str = "NUNCIO_WRITE_VECTORS";
 
 fn hex(bytes: &[u8]) -> String {
@@ -140,14 +140,14 @@ fn vectors() -> Value {
 }
 
 #[test]
-fn the_published_vectors_are_what_we_make() {
+fn published_sealing_vectors_match_the_implementation() {
     let made = vectors();
     if let Some(file) = std::env::var_os(WRITE) {
         std::fs::write(file, serde_json::to_string_pretty(&made).unwrap() + "\n").unwrap();
     }
     let published: Value = serde_json::from_str(FILE).unwrap();
     assert_eq!(made, published, "set {WRITE} to a file to see what is made now");
-    // And what is published opens.
+    // The published envelope can also be opened.
     let envelope = made["envelope"]["envelope"].as_str().unwrap();
     let read = envelope::read(envelope.as_bytes()).unwrap();
     let Wrap::Hpke { enc, ct, .. } = &read.entries[0].wrap else { panic!("it is wrapped to a key") };

@@ -1,4 +1,4 @@
-//! An agent's DID vouches for its bundle: whoever knows the DID knows the keys.
+//! Signatures of an agent's DID on its key bundle, so that peers who know the DID can verify the keys.
 
 use nuncio_core::bundle::{BundleKeys, DidProof, KeyBundle};
 
@@ -7,27 +7,22 @@ use crate::document::BoundDocument;
 use crate::encoding::{base64url, base64url_exact};
 use crate::keys::SigningKey;
 
-/// Why a DID does not vouch for a bundle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum DidProofError {
-    /// The bundle names no DID.
     #[error("no DID vouches for the bundle")]
     Missing,
-    /// It is another DID's.
     #[error("the bundle is vouched for by another DID")]
     OtherDid,
-    /// The DID is out of use.
     #[error("the DID that vouches is out of use")]
     Deactivated,
-    /// The DID has no such key for statements.
+    /// The DID document has no such key under `assertionMethod`.
     #[error("the DID has no such key, or not for statements (assertionMethod)")]
     Key,
-    /// The signature does not hold.
     #[error("the DID's signature does not hold for these keys")]
     Signature,
 }
 
-/// Lets a DID vouch for a bundle's keys.
+/// Signs the keys of a bundle with a DID's key.
 #[must_use]
 pub fn vouch(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> DidProof {
     DidProof {
@@ -37,10 +32,7 @@ pub fn vouch(keys: &BundleKeys, by: &DidUrl, key: &SigningKey) -> DidProof {
     }
 }
 
-/// Whether the DID of a document vouches for a bundle. That the agent is that DID is the caller's to know.
-///
-/// # Errors
-/// It does not.
+/// Verifies that the DID of the document signed the bundle's keys. The caller must know that the agent has this DID.
 pub fn verify_did_proof(bundle: &KeyBundle, document: &BoundDocument) -> Result<(), DidProofError> {
     let proof = bundle.did.as_ref().ok_or(DidProofError::Missing)?;
     if proof.did != document.did().as_str() {

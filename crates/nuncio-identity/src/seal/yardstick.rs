@@ -1,4 +1,4 @@
-//! What sealing costs, beside what its parts cost alone: for benchmarks.
+//! Cost of the cryptographic primitives alone, as a baseline for benchmarks of sealing.
 
 use std::fmt;
 
@@ -11,29 +11,29 @@ use super::{cipher, hpke};
 use crate::encoding::base64url;
 use crate::jcs::sha256;
 
-/// How many bytes a header has, about.
+/// Approximate header length, in bytes.
 const HEADER: usize = 320;
-/// How many bytes the one entry of an envelope has, about.
+/// Approximate length of one envelope entry, in bytes.
 const ENTRY: usize = 300;
 
-/// The primitives that sealing and opening one letter to one device call, with nothing between them: no envelope is
-/// written or read, nothing is looked up, nothing is kept.
+/// The primitives that sealing and opening a message for one device call, without envelope encoding, lookups or
+/// storage.
 pub struct Primitives {
     signing: ed25519_dalek::SigningKey,
     agreement: [u8; 32],
     agreement_key: AgreementKey,
-    /// Two ends of a running session; the first one writes.
+    /// The two ends of an established session; the first one sends.
     sessions: [Session; 2],
     padded: Vec<u8>,
-    /// The ciphertext as it is written.
+    /// The ciphertext in base64url.
     body: Vec<u8>,
 }
 
 impl Primitives {
-    /// For a letter whose payload has so many bytes.
+    /// Prepares a message whose payload has `payload` bytes.
     ///
     /// # Panics
-    /// The libraries do not agree on a session, which they always do.
+    /// If the Olm library fails to establish a session.
     #[must_use]
     pub fn new(payload: usize) -> Self {
         let agreement = cipher::random();
@@ -49,12 +49,12 @@ impl Primitives {
         }
     }
 
-    /// The other end of the session writes from now on.
+    /// Swaps sender and receiver of the session.
     pub fn turn(&mut self) {
         self.sessions.reverse();
     }
 
-    /// One letter, its key in a session. Says whether everything held.
+    /// Processes one message with its key in a session; returns whether every step succeeded.
     #[must_use]
     pub fn in_session(&mut self) -> bool {
         let key = cipher::random::<32>();
@@ -64,7 +64,7 @@ impl Primitives {
         unwrapped.is_some() && self.body(&key) && self.signature()
     }
 
-    /// One letter, its key wrapped to a key that stays. Says whether everything held.
+    /// Processes one message with its key wrapped by HPKE; returns whether every step succeeded.
     #[must_use]
     pub fn to_key(&self) -> bool {
         let (key, hash) = (cipher::random::<32>(), self.header());
@@ -74,7 +74,7 @@ impl Primitives {
         unwrapped.is_some() && self.body(&key) && self.signature()
     }
 
-    /// The header is hashed at both ends.
+    /// Both ends hash the header.
     fn header(&self) -> [u8; 32] {
         std::hint::black_box(sha256(&self.body[..HEADER]));
         sha256(&self.body[..HEADER])
@@ -86,7 +86,7 @@ impl Primitives {
         cipher::decrypt(key, nonce, &self.body[..43], &mut text).is_some()
     }
 
-    /// Signs and checks; what is signed holds the hashes of body and entries, made at both ends.
+    /// Signs and verifies; both ends compute the hashes of body and entries.
     fn signature(&self) -> bool {
         let signed = || [sha256(&self.body), sha256(&self.body[..ENTRY])].concat();
         let signature = self.signing.sign(&signed());
@@ -95,7 +95,7 @@ impl Primitives {
     }
 }
 
-/// Two ends that have heard each other.
+/// Two session ends that have exchanged a message in each direction.
 fn running() -> [Session; 2] {
     let (ours, mut theirs) = (Account::new(), Account::new());
     theirs.generate_one_time_keys(1);
@@ -121,7 +121,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_is_measured_holds() {
+    fn benchmarked_primitives_succeed_and_detect_wrong_keys() {
         for payload in [0, 1024] {
             let mut primitives = Primitives::new(payload);
             for _ in 0..3 {

@@ -1,4 +1,4 @@
-//! `ad_proofs.json`.
+//! Test vectors of `ad_proofs.json`.
 
 use nuncio_identity::proof::{DescriptionRules, Encoding, Proof, ProofOptions, Signer, sign, verify_description};
 use nuncio_identity::{DidUrl, ProofError, moment};
@@ -6,19 +6,19 @@ use nuncio_identity::{DidUrl, ProofError, moment};
 use crate::vectors::{self, bind, cases, document, object, signing_key, soon_after, text, verifying_key};
 
 #[test]
-fn every_description_is_judged_as_the_vectors_say() {
+fn description_proofs_verify_as_the_vectors_say() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let mut made = 0;
     for case in cases(&file, "cases", 16) {
         let name = text(&case["name"]);
         let description = object(&case["document"]);
-        // With the bare key, as the vectors were judged.
+        // With the bare key, as the SDK verified the vectors.
         let key = verifying_key(text(&case["key"]));
         let result = Proof::read(&description).and_then(|proof| proof.verify(&description, &key, soon_after()));
         assert_eq!(result.is_ok(), case["spec_valid"] == true, "{name}: {result:?}");
         assert_eq!(result.is_ok(), case["sdk_verify_w3c_proof"] == true, "{name}");
-        // With the document of whoever signed.
+        // With the DID document of the signer.
         let by_k1 = text(&case["key"]).starts_with("secp256k1");
         let k1 = document("k1_path");
         let rules = DescriptionRules {
@@ -27,7 +27,7 @@ fn every_description_is_judged_as_the_vectors_say() {
             ..DescriptionRules::at(soon_after())
         };
         let judged = verify_description(&description, if by_k1 { &k1 } else { &hotel }, &rules);
-        // Another key is tried with the bare key only; the document is the right one.
+        // This case has a wrong bare key; the DID document has the right one.
         if name != "neg_wrong_key" {
             assert_eq!(judged.is_ok(), case["spec_valid"] == true, "{name}: {judged:?}");
         }
@@ -54,7 +54,7 @@ fn every_description_is_judged_as_the_vectors_say() {
 }
 
 #[test]
-fn the_letter_of_anp_07_is_read_only_by_those_who_ask() {
+fn literal_anp_07_proof_needs_the_literal_option() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let case = cases(&file, "cases", 16).into_iter().find(|case| case["name"] == "anp07_literal").unwrap();
@@ -69,7 +69,7 @@ fn the_letter_of_anp_07_is_read_only_by_those_who_ask() {
 }
 
 #[test]
-fn a_proof_for_another_place_is_refused() {
+fn description_proof_for_another_host_or_challenge_is_refused() {
     let file = vectors::ad_proofs();
     let hotel = bind(&file["issuer_did_document"]);
     let case = &cases(&file, "cases", 16)[1];

@@ -1,4 +1,4 @@
-//! `client_headers.json`: what a client reads of a server's answers.
+//! Test vectors of `client_headers.json`: header fields that a client parses.
 
 use nuncio_identity::AuthError;
 use nuncio_identity::challenge::{
@@ -13,7 +13,7 @@ fn members(params: &AuthParams) -> Value {
 }
 
 #[test]
-fn every_answer_is_read_as_the_vectors_say() {
+fn client_parses_authentication_headers_as_the_vectors_say() {
     let file = vectors::client_headers();
     for case in cases(&file, "authentication_info", 3) {
         let field = text(&case["in"]);
@@ -43,7 +43,7 @@ fn every_answer_is_read_as_the_vectors_say() {
 }
 
 #[test]
-fn what_a_server_writes_a_client_reads() {
+fn client_parses_the_challenge_that_the_server_writes() {
     let error = AuthError::Request("the \"label\" is\nnot é well \\ formed".to_owned());
     let challenge = Challenge::new("api.example.com", &error, Some("n-1"));
     let read = Challenge::read(&challenge.www_authenticate()).unwrap();
@@ -65,7 +65,7 @@ fn what_a_server_writes_a_client_reads() {
 }
 
 #[test]
-fn a_client_tries_again_only_where_it_helps() {
+fn challenge_is_retryable_only_if_signing_again_can_succeed() {
     let with = |error: &str, nonce: Option<&str>| Challenge {
         error: Some(error.to_owned()),
         nonce: nonce.map(str::to_owned),

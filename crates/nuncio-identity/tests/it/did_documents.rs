@@ -1,4 +1,4 @@
-//! `did_documents.json`: documents as published, variants of them, and our own made again.
+//! Test vectors of `did_documents.json`: published documents, invalid variants, and our own documents.
 
 use nuncio_identity::proof::{Encoding, Proof, ProofOptions, sign};
 use nuncio_identity::{
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::vectors::{self, cases, object, signing_key, soon_after, text, verifying_key};
 
 #[test]
-fn every_published_document_is_bound_and_its_proof_holds() {
+fn published_did_documents_bind_and_their_proofs_verify() {
     for case in cases(&vectors::did_documents(), "documents", 8) {
         let name = text(&case["name"]);
         let document = DidDocument::from_json(case["document"].clone()).unwrap();
@@ -30,9 +30,9 @@ fn every_published_document_is_bound_and_its_proof_holds() {
     }
 }
 
-/// Signing the same document with the same key gives the same bytes as ANP's software.
+/// Signing the same document with the same key gives the same bytes as ANP's SDK.
 #[test]
-fn every_deterministic_proof_is_made_again_byte_for_byte() {
+fn document_proofs_are_reproduced_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::did_documents(), "documents", 8) {
         let mut document = object(&case["document"]);
@@ -58,7 +58,7 @@ fn every_deterministic_proof_is_made_again_byte_for_byte() {
 }
 
 #[test]
-fn every_variant_is_judged_as_the_specification_says() {
+fn document_variants_authenticate_as_the_specification_says() {
     let mut accepted = 0;
     for case in cases(&vectors::did_documents(), "variants", 21) {
         let name = text(&case["name"]);
@@ -88,7 +88,7 @@ fn every_variant_is_judged_as_the_specification_says() {
 }
 
 #[test]
-fn the_standard_form_is_made_again_byte_for_byte() {
+fn w3c_proof_encoding_is_reproduced_byte_for_byte() {
     let file = vectors::did_documents();
     let case = &file["variants"][0];
     assert_eq!(case["name"], "std_multibase_with_context");
@@ -105,7 +105,7 @@ fn the_standard_form_is_made_again_byte_for_byte() {
 }
 
 #[test]
-fn our_own_documents_are_those_of_the_sdk() {
+fn built_did_documents_equal_those_of_the_sdk() {
     let created = moment::read("2026-01-01T00:00:00Z").unwrap();
     let file = vectors::did_documents();
     let published = |name: &str| {
@@ -126,7 +126,7 @@ fn our_own_documents_are_those_of_the_sdk() {
 }
 
 #[test]
-fn our_own_documents_say_where_we_are() {
+fn built_did_document_lists_services_and_successor() {
     let hotel = signing_key("ed25519:hotel");
     let did = Did::for_key("localhost", Some(8443), &["agents", "hotel"], &hotel).unwrap();
     let domain = Did::new("localhost", Some(8443), &[]).unwrap();
@@ -148,7 +148,7 @@ fn our_own_documents_say_where_we_are() {
     assert_eq!(document.service("ANPMessageService").unwrap().service_did.as_deref(), Some(domain.as_str()));
     let bound = document.bind(&did, soon_after(), K1Proof::Required).unwrap();
     assert_eq!(bound.binding(), Binding::Ed25519);
-    // After a change of keys the old document points to the new DID, signed by the old key.
+    // After a key change the old document points to the new DID and is signed by the old key.
     let new = signing_key("ed25519:service");
     let next = Did::for_key("localhost", Some(8443), &["agents", "hotel"], &new).unwrap();
     assert_eq!(next.stable_subject(), did.stable_subject());
@@ -159,7 +159,7 @@ fn our_own_documents_say_where_we_are() {
 }
 
 #[test]
-fn references_may_be_relative_and_keys_in_place() {
+fn relative_references_and_inline_keys_are_accepted() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
     let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));
@@ -176,7 +176,7 @@ fn references_may_be_relative_and_keys_in_place() {
 }
 
 #[test]
-fn a_proof_that_has_run_out_binds_nothing() {
+fn expired_proof_does_not_bind_the_document() {
     let bob = signing_key("ed25519:bob");
     let did = Did::for_key("example.com", None, &["user", "bob"], &bob).unwrap();
     let mut whole = object(&NewDocument::new(&did, soon_after()).sign(&bob));

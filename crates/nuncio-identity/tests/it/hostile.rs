@@ -1,4 +1,4 @@
-//! Documents and fields a stranger may send: they are refused, or read, and nothing else happens.
+//! Malformed and malicious documents and header fields are refused or parsed safely.
 
 use nuncio_identity::http_signature::SignatureInput;
 use nuncio_identity::{Credentials, DidDocument, K1Proof, Schemes};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::vectors::{self, object, soon_after};
 
 #[test]
-fn documents_of_the_wrong_shape_say_where() {
+fn malformed_document_error_points_to_the_faulty_member() {
     let good = json!({ "id": "did:wba:example.com" });
     let with = |name: &str, value: Value| {
         let mut document = good.clone();
@@ -38,7 +38,7 @@ fn documents_of_the_wrong_shape_say_where() {
 }
 
 #[test]
-fn keys_of_somebody_else_are_not_the_documents() {
+fn keys_of_another_controller_are_ignored() {
     let mut document =
         json!({ "id": "did:wba:example.com", "authentication": ["#key-1", "did:wba:other.example#key-1"] });
     let key = &vectors::did_documents()["documents"][4]["document"]["verificationMethod"][0];
@@ -51,7 +51,7 @@ fn keys_of_somebody_else_are_not_the_documents() {
 }
 
 #[test]
-fn a_deactivated_document_without_a_proof_is_only_its_publishers_word() {
+fn deactivated_document_without_proof_binds_but_authenticates_nobody() {
     let file = vectors::did_documents();
     let mut whole = object(&file["documents"][0]["document"]);
     whole.remove("proof");
@@ -66,7 +66,7 @@ fn a_deactivated_document_without_a_proof_is_only_its_publishers_word() {
 }
 
 #[test]
-fn signature_fields_that_must_not_be_read() {
+fn malformed_signature_input_is_refused() {
     let long = format!("sig1=({})", "\"a\" ".repeat(3000));
     let many = format!("sig1=({})", (0..40).map(|at| format!("\"a{at}\"")).collect::<Vec<_>>().join(" "));
     for field in [
@@ -111,7 +111,7 @@ fn signature_fields_that_must_not_be_read() {
 }
 
 #[test]
-fn credentials_are_looked_for_in_order() {
+fn bearer_token_takes_precedence_over_signature_and_legacy_header() {
     let read = |headers: &[(&str, &str)]| Credentials::read(&headers.to_vec(), Schemes::default());
     assert_eq!(read(&[]).unwrap_err().word(), "invalid_request");
     assert_eq!(read(&[("Authorization", "Basic abc")]).unwrap_err(), nuncio_identity::AuthError::Missing);

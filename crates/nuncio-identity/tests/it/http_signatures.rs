@@ -1,4 +1,4 @@
-//! `http_signatures.json`.
+//! Test vectors of `http_signatures.json`.
 
 use nuncio_identity::http_signature::{
     Authority, SignatureInput, SigningOptions, check_content_digest, content_digest, default_components, sign_covering,
@@ -27,7 +27,7 @@ fn verify(case: &Value) -> Result<Verified, nuncio_identity::AuthError> {
 }
 
 #[test]
-fn every_request_is_judged_as_the_specification_says() {
+fn signed_requests_verify_as_the_specification_says() {
     let mut accepted = 0;
     for case in cases(&vectors::http_signatures(), "cases", 37) {
         let name = text(&case["name"]);
@@ -45,7 +45,7 @@ fn every_request_is_judged_as_the_specification_says() {
 }
 
 #[test]
-fn each_fault_has_its_word() {
+fn each_invalid_request_reports_its_error_code() {
     for (name, status, word) in [
         ("neg_method_changed", 401, "invalid_signature"),
         ("neg_body_changed", 401, "invalid_content_digest"),
@@ -66,9 +66,9 @@ fn each_fault_has_its_word() {
     }
 }
 
-/// Every signature of the SDK that can be made again is, from the base to the last byte of the fields.
+/// Every deterministic signature of the SDK is reproduced, from the signature base to the header fields.
 #[test]
-fn every_signature_is_made_again_byte_for_byte() {
+fn sdk_signatures_are_reproduced_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::http_signatures(), "cases", 37) {
         let name = text(&case["name"]);
@@ -105,7 +105,7 @@ fn every_signature_is_made_again_byte_for_byte() {
         assert_eq!(ours.content_digest.as_deref(), produced["Content-Digest"].as_str(), "{name}");
         let parameters = ours.signature_input.strip_prefix("sig1=").unwrap();
         if name == "authority_case_port" {
-            // We write the host in its normal form, the Python SDK as it stands; so here its base is made.
+            // We write the host in its normal form, the Python SDK as given; here its signature base is rebuilt.
             let base = signature_base(&request, components, parameters, Authority::AsWritten).unwrap();
             assert_eq!(base, text(&case["signature_base"]));
             assert!(verify_bytes(&key, &base, text(&produced["Signature"])));
@@ -125,7 +125,7 @@ fn verify_bytes(key: &nuncio_identity::SigningKey, base: &str, signature: &str) 
     signature == format!("sig1=:{expected}:")
 }
 
-/// The base of a request that was signed by hand.
+/// Checks the signature base of a request that was signed by hand.
 fn check_base(case: &Value) {
     let sent = &case["verify"];
     let headers = fields(&sent["headers"]);
@@ -137,7 +137,7 @@ fn check_base(case: &Value) {
 }
 
 #[test]
-fn every_digest_is_the_one_of_the_vectors() {
+fn content_digests_match_the_vectors() {
     for case in cases(&vectors::http_signatures(), "content_digest", 4) {
         let body = text(&case["body"]).as_bytes();
         assert_eq!(content_digest(body), text(&case["value"]));

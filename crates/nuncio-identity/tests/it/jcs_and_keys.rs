@@ -1,4 +1,4 @@
-//! `jcs.json` and `keys.json`.
+//! Test vectors of `jcs.json` and `keys.json`.
 
 use nuncio_identity::keys::{Algorithm, KeyError, MethodKey};
 use nuncio_identity::{SigningKey, VerifyingKey, jcs};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::vectors::{self, cases, hex, text, verifying_key};
 
 #[test]
-fn every_canonical_form_is_the_one_of_the_vectors() {
+fn canonical_json_matches_the_vectors() {
     for case in cases(&vectors::jcs(), "cases", 13) {
         let value: Value = serde_json::from_str(text(&case["input_json"])).unwrap();
         assert_eq!(String::from_utf8(jcs::canonical(&value)).unwrap(), text(&case["output"]), "{}", case["name"]);
@@ -15,7 +15,7 @@ fn every_canonical_form_is_the_one_of_the_vectors() {
 }
 
 #[test]
-fn every_key_has_the_thumbprint_of_the_vectors() {
+fn key_thumbprints_match_the_vectors() {
     let file = vectors::keys();
     let keys = file["keys"].as_object().unwrap();
     assert_eq!(keys.len(), 9);
@@ -61,9 +61,9 @@ fn check_secp256k1(name: &str, key: &Value) {
     assert_eq!(VerifyingKey::from_multibase(&public.to_multibase()).unwrap(), public);
 }
 
-/// One key in every form a verification method may have it.
+/// One key in every encoding that a verification method may use.
 #[test]
-fn a_key_reads_the_same_in_every_form() {
+fn key_parses_equally_from_every_encoding() {
     let key = verifying_key("ed25519:alice");
     let raw = hex(text(&vectors::keys()["keys"]["ed25519:alice"]["public_hex"]));
     let bare = bs58::encode(&raw).into_string();
@@ -91,7 +91,7 @@ fn a_key_reads_the_same_in_every_form() {
 }
 
 #[test]
-fn keys_that_must_not_be_read() {
+fn malformed_or_weak_keys_are_unusable() {
     let good = verifying_key("ed25519:alice");
     let jwk = |change: fn(&mut Value)| {
         let mut jwk = verifying_key("ed25519:alice").to_jwk();
@@ -118,7 +118,7 @@ fn keys_that_must_not_be_read() {
         let read = MethodKey::read(kind, method.as_object().unwrap());
         assert!(matches!(read, MethodKey::Unusable(_)), "{kind}: {read:?}");
     }
-    // The neutral element and another point of small order: signatures under them say nothing.
+    // The neutral element and another point of small order: signatures under them prove nothing.
     let mut one = [0; 32];
     one[0] = 1;
     for weak in [one, [0; 32]] {
@@ -127,7 +127,7 @@ fn keys_that_must_not_be_read() {
 }
 
 #[test]
-fn a_private_key_with_somebody_elses_public_key_is_refused() {
+fn pkcs8_with_mismatched_public_key_is_refused() {
     let alice = hex("981fc026e020673be2da7d247b9b35f6079fd3dffe2d8d9e765f64d0a60e127d");
     let public = |key: &str| hex(text(&vectors::keys()["keys"][key]["public_hex"]));
     let version_2 =

@@ -1,4 +1,4 @@
-//! Laws: what is signed verifies, what is changed does not, and nothing that is read panics.
+//! Properties: signed data verifies, changed data does not, and no parser panics.
 
 use std::sync::LazyLock;
 
@@ -26,7 +26,6 @@ fn key_id() -> DidUrl {
     DidUrl::new(DOCUMENT.did().clone(), "key-1").unwrap()
 }
 
-/// A JSON value of some depth.
 fn any_json() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
@@ -43,7 +42,7 @@ fn any_json() -> impl Strategy<Value = Value> {
     })
 }
 
-/// The parts of a signed request that travel, one after another.
+/// The transmitted parts of a signed request, in order.
 #[derive(Debug, Clone)]
 struct Sent {
     parts: [Vec<u8>; 6],
@@ -84,11 +83,11 @@ impl Sent {
 }
 
 proptest! {
-    // Unoptimised curves are slow; what matters is that every run draws new cases.
+    // Unoptimised curve arithmetic is slow; every run draws new cases.
     #![proptest_config(ProptestConfig::with_cases(96))]
 
     #[test]
-    fn a_signed_request_verifies_and_no_byte_of_it_may_change(
+    fn signed_request_verifies_until_any_byte_changes(
         path in "[a-z/]{0,12}(\\?[a-z=&]{0,8})?",
         body in prop::collection::vec(any::<u8>(), 0..64),
         nonce in "[ -~]{1,24}",
@@ -111,7 +110,7 @@ proptest! {
     }
 
     #[test]
-    fn a_signed_object_verifies_and_no_other_does(members in any_json(), other in any_json(), name in "[a-z]{1,6}") {
+    fn signed_object_verifies_until_it_changes(members in any_json(), other in any_json(), name in "[a-z]{1,6}") {
         let mut signed = object(&json!({ "n": members }));
         let key_id = key_id().to_string();
         let options = ProofOptions { verification_method: &key_id, created: soon_after(), domain: None, challenge: None };
@@ -132,7 +131,7 @@ proptest! {
     }
 
     #[test]
-    fn an_origin_proof_verifies_and_for_no_other_request(body in any_json(), other in any_json(), method in "[a-z.]{1,12}") {
+    fn origin_proof_verifies_only_for_its_request(body in any_json(), other in any_json(), method in "[a-z.]{1,12}") {
         let meta = json!({ "sender_did": DOCUMENT.did().as_str(), "target": { "kind": "agent", "did": "did:wba:b.example" } });
         let request = OriginRequest { method: &method, meta: &meta, body: &body };
         let key_id = key_id().to_string();
@@ -151,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn an_old_header_verifies_and_for_no_other_host(nonce in "[a-zA-Z0-9_-]{1,32}", host in "[a-z]{1,8}\\.example") {
+    fn legacy_header_verifies_only_for_its_host(nonce in "[a-zA-Z0-9_-]{1,32}", host in "[a-z]{1,8}\\.example") {
         let claim = LegacyClaim::make(&key_id(), &KEY, &host, &nonce, soon_after(), Version::V1_1);
         let read = LegacyClaim::from_header(&claim.to_header()).unwrap();
         prop_assert!(read.verify(&host, &DOCUMENT).is_ok());
@@ -160,7 +159,7 @@ proptest! {
     }
 
     #[test]
-    fn no_character_of_a_token_may_change(at in any::<prop::sample::Index>(), to in "[A-Za-z0-9._-]") {
+    fn token_with_any_changed_character_is_refused(at in any::<prop::sample::Index>(), to in "[A-Za-z0-9._-]") {
         let tokens = TokenIssuer::new(&KEY, "i", "a", std::time::Duration::from_secs(60));
         let token = tokens.issue(DOCUMENT.did(), soon_after()).access_token;
         let at = at.index(token.len());
@@ -169,9 +168,9 @@ proptest! {
         prop_assert_eq!(tokens.verify(&changed, soon_after()).is_ok(), changed == token);
     }
 
-    /// Our signatures by another library's word, and its by ours.
+    /// Signatures of ours verify with another library, and the reverse.
     #[test]
-    fn two_libraries_agree_on_signatures(seed in any::<[u8; 32]>(), message in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn signatures_equal_those_of_ed25519_dalek(seed in any::<[u8; 32]>(), message in prop::collection::vec(any::<u8>(), 0..64)) {
         use ed25519_dalek::Signer as _;
         let ours = SigningKey::from_seed(&seed);
         let theirs = ed25519_dalek::SigningKey::from_bytes(&seed);
@@ -183,7 +182,7 @@ proptest! {
     }
 
     #[test]
-    fn secp256k1_verifies_both_forms_of_s(seed in 1_u64.., message in prop::collection::vec(any::<u8>(), 0..64)) {
+    fn secp256k1_accepts_low_and_high_s(seed in 1_u64.., message in prop::collection::vec(any::<u8>(), 0..64)) {
         use k256::ecdsa::signature::Signer as _;
         let mut bytes = [7; 32];
         bytes[..8].copy_from_slice(&seed.to_be_bytes());
@@ -198,7 +197,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_that_is_read_panics(text in "\\PC{0,80}", bytes in prop::collection::vec(any::<u8>(), 0..80)) {
+    fn parsers_never_panic_on_arbitrary_input(text in "\\PC{0,80}", bytes in prop::collection::vec(any::<u8>(), 0..80)) {
         read_everything(&text);
         read_everything(&String::from_utf8_lossy(&bytes));
         let _ = DidDocument::from_slice(&bytes);
@@ -209,14 +208,14 @@ proptest! {
         let _ = check_content_digest(&text, &bytes);
     }
 
-    /// Text that is nearly right gets further than noise.
+    /// Almost valid text reaches deeper code than noise.
     #[test]
-    fn nothing_that_is_nearly_right_panics(text in "(sig1=|\\(|\\)|\"@method\"| |;|created=|1|nonce=|:|AA==|,|did:wba:|a|\\.|#|%3A|DIDWba |\\\\|=|\"|-|T|Z|z|e1_|é){0,24}") {
+    fn parsers_never_panic_on_almost_valid_input(text in "(sig1=|\\(|\\)|\"@method\"| |;|created=|1|nonce=|:|AA==|,|did:wba:|a|\\.|#|%3A|DIDWba |\\\\|=|\"|-|T|Z|z|e1_|é){0,24}") {
         read_everything(&text);
     }
 
     #[test]
-    fn no_document_panics(
+    fn binding_never_panics_on_arbitrary_documents(
         methods in any_json(), authentication in any_json(), service in any_json(), proof in any_json()
     ) {
         let did = DOCUMENT.did();

@@ -1,4 +1,4 @@
-//! `legacy_didwba.json`.
+//! Test vectors of `legacy_didwba.json`.
 
 use nuncio_identity::legacy::{LegacyClaim, Version};
 use nuncio_identity::{AuthError, DidUrl, Policy, Verified, moment};
@@ -12,7 +12,7 @@ fn verify(header: &str, host: &str, name: &str) -> Result<Verified, AuthError> {
 }
 
 #[test]
-fn every_header_is_judged_as_the_vectors_say() {
+fn legacy_headers_verify_as_the_vectors_say() {
     let (mut accepted, mut parsed) = (0, 0);
     for case in cases(&vectors::legacy_didwba(), "cases", 51) {
         let name = text(&case["name"]);
@@ -29,7 +29,7 @@ fn every_header_is_judged_as_the_vectors_say() {
 }
 
 #[test]
-fn every_deterministic_header_is_made_again_byte_for_byte() {
+fn legacy_headers_are_reproduced_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::legacy_didwba(), "cases", 51) {
         let name = text(&case["name"]);
@@ -57,7 +57,7 @@ fn every_deterministic_header_is_made_again_byte_for_byte() {
 }
 
 #[test]
-fn a_member_that_is_there_twice_is_refused() {
+fn legacy_header_with_duplicate_member_is_refused() {
     let file = vectors::legacy_didwba();
     let header = text(&file["cases"][0]["header"]);
     assert!(LegacyClaim::from_header(header).is_ok());

@@ -1,4 +1,4 @@
-//! The replay memory and our tokens.
+//! Replay memory and access tokens.
 
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ fn key(fragment: &str) -> DidUrl {
 }
 
 #[test]
-fn a_nonce_is_taken_once_for_each_key() {
+fn nonce_is_accepted_once_per_key() {
     let mut memory = ReplayMemory::new(10);
     let now = soon_after();
     let until = now.after(Duration::from_secs(300));
     assert_eq!(memory.remember(&key("a"), "n", until, now), Ok(()));
     assert_eq!(memory.remember(&key("a"), "n", until, now), Err(ReplayError::Seen));
-    // Another expiry does not make it another nonce.
+    // The same nonce with another expiry is still a replay.
     assert_eq!(memory.remember(&key("a"), "n", now, now), Err(ReplayError::Seen));
     assert_eq!(memory.remember(&key("b"), "n", until, now), Ok(()));
     assert_eq!(memory.remember(&key("a"), "m", until, now), Ok(()));
@@ -25,7 +25,7 @@ fn a_nonce_is_taken_once_for_each_key() {
 }
 
 #[test]
-fn it_is_remembered_until_its_moment_and_then_forgotten() {
+fn nonce_is_remembered_until_its_expiry() {
     let mut memory = ReplayMemory::new(10);
     let start = soon_after();
     let until = start.after(Duration::from_secs(300));
@@ -40,7 +40,7 @@ fn it_is_remembered_until_its_moment_and_then_forgotten() {
 }
 
 #[test]
-fn a_full_memory_refuses_and_recovers() {
+fn full_replay_memory_refuses_nonces_until_others_expire() {
     let mut memory = ReplayMemory::new(100);
     let now = soon_after();
     let until = now.after(Duration::from_secs(300));
@@ -52,15 +52,15 @@ fn a_full_memory_refuses_and_recovers() {
     let later = now.after(Duration::from_secs(600));
     assert_eq!(memory.remember(&key("a"), "more", later, later), Ok(()));
     assert_eq!(memory.len(), 1);
-    // An expiry that no signature has.
+    // An expiry further ahead than any signature has.
     let far = later.after(Duration::from_secs(100_000));
     assert_eq!(memory.remember(&key("a"), "far", far, later), Err(ReplayError::Full));
-    // A clock that jumps back forgets nothing.
+    // A clock that jumps back does not clear the memory.
     assert_eq!(memory.remember(&key("a"), "more", later, now), Err(ReplayError::Seen));
 }
 
 #[test]
-fn a_token_counts_where_and_while_it_should() {
+fn token_is_valid_only_for_its_issuer_audience_and_lifetime() {
     let hour = Duration::from_secs(3600);
     let issuer = |key: &str, name: &str, place: &str| TokenIssuer::new(&signing_key(key), name, place, hour);
     let tokens = issuer("ed25519:service", "did:wba:a.example", "https://a.example");
@@ -83,13 +83,13 @@ fn a_token_counts_where_and_while_it_should() {
     for text in ["", ".", "..", "a.b.c", token.trim_end_matches(|c| c != '.')] {
         assert!(tokens.verify(text, now).is_err(), "{text}");
     }
-    // One that is changed anywhere is nobody's.
+    // A token that is changed anywhere is refused.
     for at in (0..token.len()).step_by(7).filter(|at| token.as_bytes()[*at] != b'.') {
         let mut changed = token.clone().into_bytes();
         changed[at] = if changed[at] == b'A' { b'B' } else { b'A' };
         assert!(tokens.verify(&String::from_utf8(changed).unwrap(), now).is_err(), "{at}");
     }
-    // alg: none, with the head in front and no signature.
+    // `alg: none` and no signature.
     let body = token.split('.').nth(1).unwrap();
     assert!(tokens.verify(&format!("eyJhbGciOiJub25lIn0.{body}."), now).is_err());
 }

@@ -1,4 +1,4 @@
-//! `object_proofs.json`.
+//! Test vectors of `object_proofs.json`.
 
 use nuncio_identity::proof::{ProofOptions, sign_object, verify_object};
 use nuncio_identity::{Did, moment};
@@ -6,7 +6,7 @@ use nuncio_identity::{Did, moment};
 use crate::vectors::{self, bind, cases, object, signing_key, soon_after, text};
 
 #[test]
-fn every_object_is_judged_as_the_vectors_say() {
+fn object_proofs_verify_as_the_vectors_say() {
     let file = vectors::object_proofs();
     let issuer = bind(&file["issuer_did_document"]);
     for case in cases(&file, "cases", 12) {
@@ -19,7 +19,7 @@ fn every_object_is_judged_as_the_vectors_say() {
 }
 
 #[test]
-fn the_good_object_is_signed_again_byte_for_byte() {
+fn object_proof_is_reproduced_byte_for_byte() {
     let file = vectors::object_proofs();
     let mut signed = object(&file["cases"][0]["document"]);
     let proof = signed.remove("proof").unwrap();

@@ -1,4 +1,4 @@
-//! `origin_proofs.json`.
+//! Test vectors of `origin_proofs.json`.
 
 use nuncio_identity::http_signature::SigningOptions;
 use nuncio_identity::origin_proof::{OriginProof, OriginRequest, SCHEME, target_uri, verify_origin};
@@ -23,7 +23,7 @@ fn verify(case: &Value) -> Result<Verified, AuthError> {
 }
 
 #[test]
-fn every_proof_is_judged_as_the_specification_says() {
+fn origin_proofs_verify_as_the_specification_says() {
     for case in cases(&vectors::origin_proofs(), "cases", 20) {
         let result = verify(&case);
         assert_eq!(result.is_ok(), case["spec_valid"] == true, "{}: {result:?}", case["name"]);
@@ -34,7 +34,7 @@ fn every_proof_is_judged_as_the_specification_says() {
 }
 
 #[test]
-fn every_deterministic_proof_is_made_again_byte_for_byte() {
+fn origin_proofs_are_reproduced_byte_for_byte() {
     let mut made = 0;
     for case in cases(&vectors::origin_proofs(), "cases", 20) {
         let name = text(&case["name"]);
@@ -62,14 +62,14 @@ fn every_deterministic_proof_is_made_again_byte_for_byte() {
 }
 
 #[test]
-fn every_target_is_written_as_the_vectors_say() {
+fn target_uris_match_the_vectors() {
     for case in cases(&vectors::origin_proofs(), "target_uris", 4) {
         assert_eq!(target_uri(text(&case["kind"]), text(&case["did"])), text(&case["uri"]));
     }
 }
 
 #[test]
-fn each_fault_has_its_word() {
+fn each_invalid_origin_proof_reports_its_error_code() {
     for (name, word) in [
         ("neg_body", "invalid_content_digest"),
         ("neg_wrong_key", "invalid_signature"),
@@ -86,7 +86,7 @@ fn each_fault_has_its_word() {
 }
 
 #[test]
-fn unknown_members_are_refused() {
+fn unknown_members_of_an_origin_proof_are_refused() {
     let file = vectors::origin_proofs();
     let proof = &file["cases"][0]["origin_proof"];
     assert!(OriginProof::from_auth(&json!({ "scheme": SCHEME, "origin_proof": proof })).is_ok());

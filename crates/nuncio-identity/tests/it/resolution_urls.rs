@@ -1,10 +1,10 @@
-//! `resolution_urls.json`, and the names that the SDK resolves and we do not.
+//! Test vectors of `resolution_urls.json`, and DIDs that the SDK accepts and we refuse.
 
 use nuncio_identity::{Did, DidUrl, Fingerprint};
 
 use crate::vectors::{self, cases, text};
 
-/// What we refuse though the SDK finds an address for it.
+/// DIDs that we refuse although the SDK resolves them.
 const REFUSED: &[&str] = &[
     "did:wba:example.com:a%20b",
     "did:wba:example.com:a%2Fb",
@@ -17,7 +17,7 @@ const REFUSED: &[&str] = &[
 ];
 
 #[test]
-fn every_did_has_the_address_of_the_vectors() {
+fn resolution_urls_match_the_vectors() {
     let mut refused = 0;
     for case in cases(&vectors::resolution_urls(), "cases", 22) {
         let text_of_did = text(&case["did"]);
@@ -39,7 +39,7 @@ fn every_did_has_the_address_of_the_vectors() {
 }
 
 #[test]
-fn names_that_must_not_be_read() {
+fn malformed_dids_are_refused_with_their_code() {
     let long = format!("did:wba:example.com:{}", "a".repeat(600));
     for (text, word) in [
         ("", "did_method_unsupported"),
@@ -80,7 +80,7 @@ fn names_that_must_not_be_read() {
 }
 
 #[test]
-fn the_parts_of_a_name() {
+fn did_exposes_host_port_segments_and_fingerprint() {
     let did =
         Did::parse("did:wba:localhost%3A8443:agents:hotel:e1_kXPNjINEfsjdOuGAXyRHAam7UW6fdXqd4lMHM7wPLlw").unwrap();
     assert_eq!((did.host(), did.port()), ("localhost", Some(8443)));

@@ -1,4 +1,4 @@
-//! Keys under a passphrase.
+//! Key backups under a passphrase.
 
 use std::num::NonZeroU32;
 
@@ -16,7 +16,7 @@ fn made() -> (Side, Backup) {
 }
 
 #[test]
-fn a_passphrase_gives_back_the_same_keys() {
+fn backup_restores_the_same_keys() {
     let ada = Side::new(person("ada"), "phone", SealMode::Stateful);
     let backup = backup::seal(&ada.party, PHRASE, Argon2Params::RECOMMENDED).unwrap();
     let written = serde_json::to_value(&backup).unwrap();
@@ -29,7 +29,7 @@ fn a_passphrase_gives_back_the_same_keys() {
 }
 
 #[test]
-fn another_passphrase_or_any_change_gives_back_nothing() {
+fn backup_with_wrong_passphrase_or_any_change_does_not_open() {
     let (_, good) = made();
     assert_eq!(backup::open(&good, "correct horse batterx").unwrap_err(), BackupError::Refused);
     let (_, other) = made();
@@ -61,7 +61,7 @@ fn number(number: u32) -> NonZeroU32 {
 }
 
 #[test]
-fn work_that_is_too_little_or_too_much_is_refused_before_it_is_done() {
+fn backup_with_unsafe_argon2_parameters_is_refused() {
     let (ada, good) = made();
     let Argon2Params { m, t, p } = Argon2Params::LEAST;
     for params in [

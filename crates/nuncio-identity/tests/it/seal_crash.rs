@@ -1,4 +1,4 @@
-//! A process that dies at any save: nothing is opened twice, and no key of a ratchet is used for two messages.
+//! Crashes at every possible save: no message is opened twice, and no ratchet key encrypts two messages.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::seal_world::{Mortal, Side, agent, at, device, pair, parse, person, say, text, told, words};
 
-/// What an agent's life is made of: it tries each step once, and again after it died.
+/// An agent that crashes at a chosen save, restarts from its store and repeats the failed step.
 struct Life {
     disk: Arc<MemoryKeep>,
     ada: Side,
@@ -28,7 +28,7 @@ impl Life {
         Self { disk, ada, hotel, handed_out: Vec::new(), opened: HashMap::new() }
     }
 
-    /// Takes the agent up again from its disk, to die at the n-th save from now.
+    /// Reloads the agent from its store; it will crash at the n-th save from now.
     fn revive(&mut self, dies_at: usize, after: bool) {
         let saves = std::sync::atomic::AtomicUsize::new(0);
         let keep = Mortal { disk: Arc::clone(&self.disk), dies_at, after, saves };
@@ -81,7 +81,7 @@ impl Life {
 }
 
 #[test]
-fn a_death_at_any_save_opens_nothing_twice_and_uses_no_key_twice() {
+fn crash_at_any_save_opens_no_message_twice_and_reuses_no_key() {
     let mut died = 0;
     for after in [false, true] {
         for dies_at in 0..17 {
@@ -90,7 +90,7 @@ fn a_death_at_any_save_opens_nothing_twice_and_uses_no_key_twice() {
             for (message, count) in &life.opened {
                 assert_eq!(*count, 1, "{message} {dies_at} {after}");
             }
-            // A death after the save may swallow the message it happened at, and no other.
+            // A crash after the save may lose the message it happened at, and no other.
             let missing = 12 - life.opened.len();
             assert!(missing <= usize::from(after), "{missing} {dies_at} {after}");
             let mut wraps: Vec<String> = life.handed_out.iter().map(|(_, envelope)| ratchet_place(envelope)).collect();
@@ -103,7 +103,7 @@ fn a_death_at_any_save_opens_nothing_twice_and_uses_no_key_twice() {
     assert!(died >= 32, "{died} deaths");
 }
 
-/// The ratchet key and the place in its chain that an Olm message names in clear, after any pre-key part.
+/// The ratchet key and chain index that an Olm message names in plaintext, after any pre-key part.
 fn ratchet_place(envelope: &[u8]) -> String {
     let wrapped: Value = parse(envelope)["to"][0].clone();
     use base64::Engine as _;
@@ -117,7 +117,7 @@ fn ratchet_place(envelope: &[u8]) -> String {
 }
 
 #[test]
-fn a_process_that_lives_on_after_a_failed_save_goes_on_rightly() {
+fn process_recovers_after_failed_saves() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "m0").unwrap();
     let disk = Arc::new(MemoryKeep::new());
@@ -137,7 +137,7 @@ fn a_process_that_lives_on_after_a_failed_save_goes_on_rightly() {
         assert!(hotel2.party.set_owner_device(agent("hotel2"), device("other"), at(5)).is_err());
         assert_eq!(hotel2.device(), device("main"));
     }
-    // The disk has room again.
+    // The store works again.
     keep.saves.store(0, std::sync::atomic::Ordering::SeqCst);
     hotel2.party = Party::load(keep.disk.clone()).unwrap().unwrap();
     assert_eq!(text(&hotel2.open(&told(&letter, &ada), &envelope).unwrap()), "still here");

@@ -1,4 +1,4 @@
-//! What a person decides about keys, and what nobody else can.
+//! Decisions of a person about keys.
 
 use nuncio_core::bundle::{KeyBundle, SealMode};
 use nuncio_core::digest::Digest;
@@ -22,7 +22,7 @@ fn endorsed(side: &Side, by: &Side) -> KeyBundle {
 }
 
 #[test]
-fn what_was_taken_away_does_not_come_back_by_any_word() {
+fn removed_device_stays_distrusted_even_if_endorsed() {
     let (mut laptop, mut phone, watch) = (adas("laptop"), adas("phone"), adas("watch"));
     let ada = person("ada");
     let shown = [laptop.bundle(), endorsed(&phone, &laptop)];
@@ -32,7 +32,7 @@ fn what_was_taken_away_does_not_come_back_by_any_word() {
 
     laptop.party.remove(&ada, &device("phone")).unwrap();
     assert_eq!(laptop.party.pinned(&ada).unwrap(), [laptop.bundle()]);
-    // The relay shows it again, with the word it was given once; and the phone vouches for another.
+    // The relay shows the removed phone again with its old endorsement, and the phone endorses another device.
     let shown = [laptop.bundle(), endorsed(&phone, &laptop), endorsed(&watch, &phone)];
     let meeting = laptop.party.meet(&ada, &shown, None).unwrap();
     assert_eq!(meeting.trusted, [device("laptop")]);
@@ -40,18 +40,18 @@ fn what_was_taken_away_does_not_come_back_by_any_word() {
     assert_eq!(meeting.distrusted, expected);
     let nothing = MeetError::NothingToAccept(device("phone"));
     assert_eq!(laptop.party.accept(&ada, &device("phone")), Err(nothing));
-    // What it sends is a stranger's, and nothing is sealed to it.
+    // Its messages are refused, and nothing is sealed to it.
     let letter = words("m1", "let me in");
     let envelope = phone.seal(&letter, &mut laptop).unwrap();
     let opened = laptop.open(&told(&letter, &phone), &envelope);
     assert!(matches!(opened, Err(OpenError::UnknownSender { .. })), "{opened:?}");
     assert!(laptop.seal(&words("m2", "x"), &mut phone).is_err());
-    // Nobody takes itself away.
+    // A device cannot remove itself.
     assert_eq!(laptop.party.remove(&ada, &device("laptop")), Err(MeetError::NotOurs));
 }
 
 #[test]
-fn only_the_key_that_was_seen_is_accepted() {
+fn accept_key_refuses_another_fingerprint() {
     let (mut laptop, phone) = (adas("laptop"), adas("phone"));
     let (ada, seen) = (person("ada"), phone.party.signing_key().fingerprint());
     laptop.meet(&phone);
@@ -66,7 +66,7 @@ fn only_the_key_that_was_seen_is_accepted() {
 }
 
 #[test]
-fn an_agent_that_lost_its_keys_has_the_number_that_was_shown_before_it_was_accepted() {
+fn pending_safety_number_equals_the_number_after_acceptance() {
     let (mut ada, mut hotel) = (adas("phone"), hotels("old"));
     ada.meet(&hotel);
     hotel.meet(&ada);
@@ -86,7 +86,7 @@ fn an_agent_that_lost_its_keys_has_the_number_that_was_shown_before_it_was_accep
 }
 
 #[test]
-fn two_that_vouch_for_each_other_have_a_number_and_it_is_one() {
+fn devices_endorsing_each_other_share_one_safety_number() {
     let (mut laptop, mut phone, watch) = (adas("laptop"), adas("phone"), adas("watch"));
     let (mut old, mut new) = (hotels("main"), hotels("main"));
     let ada = person("ada");
@@ -97,7 +97,7 @@ fn two_that_vouch_for_each_other_have_a_number_and_it_is_one() {
     phone.meet(&laptop);
     phone.party.accept(&ada, &device("laptop")).unwrap();
     for side in [&mut laptop, &mut phone, &mut old, &mut new] {
-        // Twice, since the first look may be the one at which a word is taken.
+        // Twice, since the first review may be the one that accepts an endorsement.
         side.party.meet(&ada, &shown, None).unwrap();
         assert_eq!(side.party.meet(&ada, &shown, None).unwrap().trusted.len(), 3);
     }
@@ -107,7 +107,7 @@ fn two_that_vouch_for_each_other_have_a_number_and_it_is_one() {
         side.meet(&old);
         assert_eq!(side.party.safety_number(&agent("hotel")).unwrap(), number);
     }
-    // So does an agent that met all of them at once.
+    // An agent that reviews all of them at once gets the same result.
     laptop.meet(&new);
     laptop.party.accept(&agent("hotel"), &device("main")).unwrap();
     let number = new.party.safety_number(&ada).unwrap();
@@ -116,7 +116,7 @@ fn two_that_vouch_for_each_other_have_a_number_and_it_is_one() {
 }
 
 #[test]
-fn a_lost_device_vouches_from_its_backup_for_the_one_after_it() {
+fn lost_device_endorses_its_successor_from_backup() {
     let (lost, mut phone, mut hotel) = (adas("laptop"), adas("phone"), hotels("main"));
     let ada = person("ada");
     hotel.meet(&lost);
@@ -130,14 +130,14 @@ fn a_lost_device_vouches_from_its_backup_for_the_one_after_it() {
     let joined = KeyChange::Joined { device: device("phone"), by: device("laptop") };
     assert_eq!(hotel.meet(&phone).changes, [joined]);
     say(&mut phone, &mut hotel, "m1").unwrap();
-    // One number, before and after the lost one is taken away, and whether it is shown or not.
+    // The number stays the same before and after the lost device is removed, and whether or not it is published.
     assert_eq!(hotel.party.safety_number(&ada).unwrap(), number);
     assert_eq!(phone.party.safety_number(&agent("hotel")).unwrap(), number);
     assert_eq!(phone.meet(&lost).trusted, [device("laptop")], "it is the same that was backed up");
     phone.party.remove(&ada, &device("laptop")).unwrap();
     assert_eq!(phone.party.safety_number(&agent("hotel")).unwrap(), number);
     assert_eq!(phone.meet(&lost).distrusted, [(device("laptop"), Distrust::Removed)]);
-    // A device does not vouch for itself.
+    // A device cannot endorse itself.
     let own = backup::seal(&phone.party, PHRASE, backup::Argon2Params::LEAST).unwrap();
     let refused = phone.party.vouch_by_backup(&backup::open(&own, PHRASE).unwrap(), at(6));
     assert_eq!(refused, Err(MeetError::NotOurs));

@@ -1,4 +1,4 @@
-//! Words between two, in whatever order and number they arrive.
+//! Messages between two identities, in any order and number of deliveries.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use proptest::prelude::*;
 use crate::seal_world::{Side, agent, at, call, client_id, device, pair, parse, person, say, text, told, words};
 
 #[test]
-fn words_go_both_ways_in_a_session() {
+fn messages_are_exchanged_in_one_session() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     for round in 0..5 {
         let heard = say(&mut ada, &mut hotel, &format!("a{round}")).unwrap();
@@ -28,7 +28,7 @@ fn words_go_both_ways_in_a_session() {
 }
 
 #[test]
-fn an_agent_without_memory_is_sealed_to_by_key_both_ways_and_said_so() {
+fn stateless_agent_uses_hpke_and_opened_messages_say_so() {
     let (mut ada, mut hotel) = pair(SealMode::Stateless);
     let letter = words("m1", "hello");
     let envelope = ada.seal(&letter, &mut hotel).unwrap();
@@ -42,12 +42,12 @@ fn an_agent_without_memory_is_sealed_to_by_key_both_ways_and_said_so() {
 }
 
 #[test]
-fn a_group_is_sealed_to_every_device_by_key() {
+fn group_message_is_sealed_to_every_device_with_hpke() {
     let mut ada = Side::new(person("ada"), "phone", SealMode::Stateful);
     let mut others = [
         Side::new(person("bob"), "phone", SealMode::Stateful),
         Side::new(agent("hotel"), "main", SealMode::Stateful),
-        // Another agent that chose the same name for its device.
+        // Another agent that uses the same device id.
         Side::new(agent("taxi"), "main", SealMode::Stateless),
     ];
     let letter = Letter { conversation_type: ConversationType::Group, ..words("m1", "all of you") };
@@ -70,7 +70,7 @@ fn a_group_is_sealed_to_every_device_by_key() {
 }
 
 #[test]
-fn a_persons_own_devices_read_what_she_writes() {
+fn own_devices_open_messages_sent_by_another_own_device() {
     let mut phone = Side::new(person("ada"), "phone", SealMode::Stateful);
     let mut laptop = Side::new(person("ada"), "laptop", SealMode::Stateful);
     let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
@@ -78,7 +78,7 @@ fn a_persons_own_devices_read_what_she_writes() {
     laptop.party.set_endorsement(word, &phone.party.signing_key()).unwrap();
     let all = [phone.bundle(), laptop.bundle()];
     assert_eq!(phone.party.meet(&person("ada"), &all, None).unwrap().trusted, [device("phone"), device("laptop")]);
-    // The new device has its person's word for the old one.
+    // On the new device, the person accepts the old one.
     let meeting = laptop.party.meet(&person("ada"), &all, None).unwrap();
     assert_eq!(meeting.distrusted.len(), 1);
     laptop.party.accept(&person("ada"), &device("phone")).unwrap();
@@ -98,14 +98,14 @@ fn a_persons_own_devices_read_what_she_writes() {
     for side in [&mut laptop, &mut hotel] {
         assert_eq!(text(&side.open(&told(&letter, &phone), &envelope).unwrap()), "hello");
     }
-    // All of them see the same number, though one vouches for the other.
+    // All of them compute the same number, though one endorses the other.
     let number = phone.party.safety_number(&agent("hotel")).unwrap().unwrap();
     assert_eq!(laptop.party.safety_number(&agent("hotel")).unwrap().as_ref(), Some(&number));
     assert_eq!(hotel.party.safety_number(&person("ada")).unwrap().as_ref(), Some(&number));
 }
 
 #[test]
-fn both_may_begin_at_once() {
+fn sessions_started_by_both_sides_at_once_keep_working() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let (one, two) = (words("a1", "a1"), words("h1", "h1"));
     let (from_ada, from_hotel) = (ada.seal(&one, &mut hotel).unwrap(), hotel.seal(&two, &mut ada).unwrap());
@@ -121,7 +121,7 @@ fn both_may_begin_at_once() {
 }
 
 #[test]
-fn the_fallback_key_is_there_when_the_others_are_gone() {
+fn fallback_key_is_used_when_one_time_keys_are_exhausted() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     hotel.keys.retain(|key| key.fallback);
     assert_eq!(hotel.keys.len(), 1);
@@ -131,7 +131,7 @@ fn the_fallback_key_is_there_when_the_others_are_gone() {
     hotel.meet(&bob);
     say(&mut bob, &mut hotel, "m2").unwrap();
     assert_eq!(hotel.keys.len(), 1, "it stays");
-    // A week later there is another, and the old one still opens what was on its way.
+    // After a week the fallback key is replaced, and the old one still opens messages in transit.
     let late = words("m3", "late");
     ada.party.rekey(&agent("hotel"), &device("main")).unwrap();
     let envelope = ada.seal(&late, &mut hotel).unwrap();
@@ -143,7 +143,7 @@ fn the_fallback_key_is_there_when_the_others_are_gone() {
 }
 
 #[test]
-fn one_time_keys_are_topped_up_and_signed() {
+fn one_time_keys_are_refilled_and_signed() {
     let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
     assert_eq!(hotel.keys.iter().filter(|key| !key.fallback).count(), 50);
     let more = hotel.party.one_time_keys(47, at(1)).unwrap();
@@ -159,11 +159,11 @@ fn one_time_keys_are_topped_up_and_signed() {
 }
 
 #[test]
-fn a_lost_session_is_begun_again() {
+fn lost_session_is_replaced_by_rekey() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "a1").unwrap();
     say(&mut hotel, &mut ada, "h1").unwrap();
-    // The agent comes back with the same keys and no sessions.
+    // The agent restarts with the same keys and no sessions.
     hotel.party.rekey(&person("ada"), &device("phone")).unwrap();
     let lost = words("a2", "lost");
     let envelope = ada.seal(&lost, &mut hotel).unwrap();
@@ -172,14 +172,14 @@ fn a_lost_session_is_begun_again() {
     let again = Letter::rekey(lost.conversation.clone(), lost.conversation_type, client_id("h2"), at(0));
     let envelope = hotel.seal(&again, &mut ada).unwrap();
     assert!(ada.open(&told(&again, &hotel), &envelope).unwrap().rekeyed);
-    // What was lost is sealed again, under a new name or the old one.
+    // The lost message is sealed again, under the same id.
     let envelope = ada.seal(&lost, &mut hotel).unwrap();
     assert_eq!(text(&hotel.open(&told(&lost, &ada), &envelope).unwrap()), "lost");
     say(&mut hotel, &mut ada, "h3").unwrap();
 }
 
 #[test]
-fn what_is_kept_is_taken_up_again() {
+fn identity_continues_after_reload_from_store() {
     let (disk_a, disk_h) = (Arc::new(MemoryKeep::new()), Arc::new(MemoryKeep::new()));
     let mut ada = Side::on(disk_a.clone(), person("ada"), "phone", SealMode::Stateful);
     let mut hotel = Side::on(disk_h.clone(), agent("hotel"), "main", SealMode::Stateful);
@@ -197,7 +197,7 @@ fn what_is_kept_is_taken_up_again() {
 }
 
 #[test]
-fn nothing_on_disk_or_in_debug_shows_a_key_or_a_word() {
+fn stored_records_and_debug_output_reveal_no_secrets() {
     let disk = Arc::new(MemoryKeep::new());
     let mut ada = Side::on(disk.clone(), person("ada"), "phone", SealMode::Stateful);
     let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
@@ -218,7 +218,7 @@ fn nothing_on_disk_or_in_debug_shows_a_key_or_a_word() {
 }
 
 #[test]
-fn a_device_gets_its_name_when_it_enrols() {
+fn device_id_is_set_at_enrolment() {
     let keep = Arc::new(MemoryKeep::new());
     let new = nuncio_identity::seal::NewParty { named: None, mode: SealMode::Stateful, now: at(0) };
     let mut party = Party::create(keep.clone(), &new).unwrap();
@@ -236,7 +236,7 @@ fn a_device_gets_its_name_when_it_enrols() {
 }
 
 #[test]
-fn a_party_may_be_moved_to_another_thread() {
+fn seal_identity_can_move_to_another_thread() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let letter = words("m1", "from there");
     let (ada, envelope) = std::thread::scope(|scope| {
@@ -250,7 +250,7 @@ fn a_party_may_be_moved_to_another_thread() {
 }
 
 #[test]
-fn lengths_tell_little() {
+fn ciphertext_length_shows_only_the_padded_length() {
     let (mut ada, mut hotel) = pair(SealMode::Stateless);
     for length in [1, 100, 200, 230, 1000, 1010] {
         let letter = words(&format!("m{length}"), &"x".repeat(length));
@@ -266,10 +266,10 @@ fn lengths_tell_little() {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
-    /// Whatever is delivered, in whatever order and however often, is opened once and says what was said; what is
-    /// kept back longest still opens, as long as not too many came in between.
+    /// Messages delivered in any order and any number of times are opened exactly once with their text. Delayed
+    /// messages still open, within the limit of skipped keys.
     #[test]
-    fn each_message_is_opened_once_in_any_order(
+    fn messages_are_opened_once_in_any_delivery_order(
         sends in proptest::collection::vec(any::<bool>(), 1..24),
         order in proptest::collection::vec((any::<prop::sample::Index>(), any::<bool>()), 1..80),
         stateful in any::<bool>(),
@@ -297,7 +297,7 @@ proptest! {
                 prop_assert_eq!(outcome, Err(OpenError::Replayed));
             }
         }
-        // What never came comes now.
+        // Messages that were never delivered are delivered now.
         for (place, (by_ada, letter, envelope)) in sent.iter().enumerate() {
             let told = told(letter, if *by_ada { &ada } else { &hotel });
             let outcome = if *by_ada { hotel.open(&told, envelope) } else { ada.open(&told, envelope) };

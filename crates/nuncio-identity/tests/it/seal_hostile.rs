@@ -1,4 +1,4 @@
-//! A relay that does everything a relay can do, and what becomes of it.
+//! Attacks by a malicious relay.
 
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype};
@@ -10,7 +10,7 @@ use crate::seal_world::{Side, agent, at, call, client_id, device, pair, parse, p
 
 const MODES: [SealMode; 2] = [SealMode::Stateful, SealMode::Stateless];
 
-/// Two that have spoken, and an envelope from the agent to the person that was not yet opened.
+/// Two identities with a session, and an unopened envelope from the agent to the person.
 fn on_its_way(mode: SealMode, letter: &Letter) -> (Side, Side, Told, Vec<u8>) {
     let (mut ada, mut hotel) = pair(mode);
     say(&mut ada, &mut hotel, "before").unwrap();
@@ -19,7 +19,7 @@ fn on_its_way(mode: SealMode, letter: &Letter) -> (Side, Side, Told, Vec<u8>) {
     (ada, hotel, told, envelope)
 }
 
-/// Opens what a relay made of an envelope, then the envelope itself: nothing that was refused changed anything.
+/// Opens a manipulated envelope, which must fail, then the original: the failed attempt changed nothing.
 fn refused(mode: SealMode, letter: &Letter, change: impl FnOnce(&mut Told, &mut Value)) -> OpenError {
     let (mut ada, _, told, envelope) = on_its_way(mode, letter);
     let (mut lie, mut forged) = (told.clone(), parse(&envelope));
@@ -30,7 +30,7 @@ fn refused(mode: SealMode, letter: &Letter, change: impl FnOnce(&mut Told, &mut 
 }
 
 #[test]
-fn whatever_the_relay_says_of_it_must_be_what_the_sender_said() {
+fn relay_metadata_that_differs_from_the_header_is_refused() {
     type Lie = fn(&mut Told);
     let lies: [(&str, Lie); 8] = [
         ("conversation_id", |told| told.conversation = ConversationId::parse("conv_2").unwrap()),
@@ -51,7 +51,7 @@ fn whatever_the_relay_says_of_it_must_be_what_the_sender_said() {
 }
 
 #[test]
-fn a_header_that_is_changed_with_the_label_is_not_signed() {
+fn header_changed_together_with_relay_metadata_fails_the_signature() {
     for mode in MODES {
         for (field, value) in [
             ("conversation_id", json!("conv_2")),
@@ -77,7 +77,7 @@ fn a_header_that_is_changed_with_the_label_is_not_signed() {
 }
 
 #[test]
-fn every_part_is_signed() {
+fn change_in_any_envelope_part_fails_the_signature() {
     for mode in MODES {
         for place in ["/body/ct", "/body/nonce", "/to/0/ct", "/sig"] {
             let error = refused(mode, &words("m1", "x"), |_, envelope| {
@@ -100,7 +100,7 @@ fn every_part_is_signed() {
 }
 
 #[test]
-fn entries_are_neither_taken_away_nor_added_nor_doubled() {
+fn removed_added_or_duplicated_entries_fail_the_signature() {
     for mode in MODES {
         let change = |change: fn(&mut Vec<Value>)| {
             refused(mode, &words("m1", "x"), |_, envelope| change(envelope["to"].as_array_mut().unwrap()))
@@ -117,7 +117,7 @@ fn entries_are_neither_taken_away_nor_added_nor_doubled() {
 }
 
 #[test]
-fn parts_of_two_envelopes_do_not_make_a_third() {
+fn mixed_parts_of_two_envelopes_fail_the_signature() {
     for mode in MODES {
         for parts in [vec!["hdr"], vec!["body"], vec!["to"], vec!["sig"], vec!["body", "to"], vec!["hdr", "sig"]] {
             let (mut ada, mut hotel, told, envelope) = on_its_way(mode, &words("m1", "one"));
@@ -127,7 +127,7 @@ fn parts_of_two_envelopes_do_not_make_a_third() {
             for part in &parts {
                 mixed[*part] = other[*part].clone();
             }
-            // The headers are equal, so a header alone changes nothing.
+            // The two headers are equal, so exchanging only the header changes nothing.
             let outcome = ada.open(&told, mixed.to_string().as_bytes());
             match parts.as_slice() {
                 ["hdr"] => assert_eq!(text(&outcome.unwrap()), "one"),
@@ -138,7 +138,7 @@ fn parts_of_two_envelopes_do_not_make_a_third() {
 }
 
 #[test]
-fn what_is_cut_or_is_no_envelope_is_no_envelope() {
+fn truncated_or_malformed_envelope_is_refused() {
     for mode in MODES {
         let (mut ada, _, told, envelope) = on_its_way(mode, &words("m1", "x"));
         for length in 0..envelope.len() {
@@ -173,7 +173,7 @@ fn what_is_cut_or_is_no_envelope_is_no_envelope() {
             let shown = bad.chars().take(200).collect::<String>();
             assert!(matches!(outcome, Err(OpenError::Malformed(_))), "{outcome:?} {shown}");
         }
-        // The rest may be written in any way.
+        // The rest of the envelope may have any JSON formatting.
         let spaced = serde_json::to_string_pretty(&whole).unwrap();
         let compact = whole["hdr"].to_string();
         let start = spaced.find("\"hdr\": {").unwrap() + 7;
@@ -184,7 +184,7 @@ fn what_is_cut_or_is_no_envelope_is_no_envelope() {
 }
 
 #[test]
-fn no_bit_of_an_envelope_may_change() {
+fn envelope_with_any_flipped_bit_is_refused() {
     for mode in MODES {
         let (mut ada, _, told, envelope) = on_its_way(mode, &call("m1"));
         for place in 0..envelope.len() * 8 {
@@ -198,21 +198,21 @@ fn no_bit_of_an_envelope_may_change() {
 }
 
 #[test]
-fn what_was_opened_is_not_opened_again_whatever_it_is_called() {
+fn replayed_envelope_is_refused_under_any_message_id() {
     for mode in MODES {
         let (mut ada, mut hotel, told, envelope) = on_its_way(mode, &words("m1", "x"));
         ada.open(&told, &envelope).unwrap();
         assert_eq!(ada.open(&told, &envelope), Err(OpenError::Replayed));
         let renamed = Told { client_id: client_id("m2"), ..told.clone() };
         assert_eq!(ada.open(&renamed, &envelope), Err(OpenError::Mislabelled { field: "client_message_id" }));
-        // The same name again, sealed anew by the sender itself.
+        // The same message id again, sealed anew by the sender itself.
         let twice = hotel.seal(&words("m1", "y"), &mut ada).unwrap();
         assert_eq!(ada.open(&told, &twice), Err(OpenError::Replayed));
     }
 }
 
 #[test]
-fn what_is_too_old_to_remember_or_from_the_future_is_refused() {
+fn envelope_older_than_the_replay_record_or_from_the_future_is_refused() {
     let (mut ada, mut hotel) = pair(SealMode::Stateless);
     let early = words("early", "x");
     let kept_back = hotel.seal(&early, &mut ada).unwrap();
@@ -233,7 +233,7 @@ fn what_is_too_old_to_remember_or_from_the_future_is_refused() {
 }
 
 #[test]
-fn swapped_keys_are_not_sealed_to() {
+fn sealing_refuses_swapped_bundles_and_one_time_keys() {
     let (mut ada, hotel) = pair(SealMode::Stateful);
     let mut spy = Side::new(agent("hotel"), "main", SealMode::Stateful);
     let key = spy.keys.pop_front().unwrap();
@@ -241,19 +241,19 @@ fn swapped_keys_are_not_sealed_to() {
     let (theirs, ours) = (spy.bundle(), hotel.bundle());
     let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &theirs, one_time_key: Some(&key) }]);
     assert_eq!(swapped, Err(SealError::Untrusted(named.clone())));
-    // Its own keys, changed.
+    // The pinned device with other encryption keys.
     let mut changed = ours.clone();
     changed.keys.hpke_key = theirs.keys.hpke_key;
     changed.keys.olm_key = theirs.keys.olm_key;
     let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &changed, one_time_key: Some(&key) }]);
     assert_eq!(swapped, Err(SealError::Untrusted(named.clone())));
-    // A one-time key of somebody else, and none.
+    // A one-time key of another device, and none.
     let swapped = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &ours, one_time_key: Some(&key) }]);
     assert_eq!(swapped, Err(SealError::BadOneTimeKey(device("main"))));
     let none = ada.party.seal(&words("m1", "x"), &[Addressee { bundle: &ours, one_time_key: None }]);
     assert_eq!(none, Err(SealError::NeedsOneTimeKey(named)));
     assert_eq!(ada.party.seal(&words("m1", "x"), &[]), Err(SealError::Nobody));
-    // One of its own that says it is another, or is the fallback and says it is not.
+    // The device's own one-time key under another id, and its fallback key presented as a one-time key.
     let mut renamed = hotel.keys[0].clone();
     renamed.key_id.push('x');
     let mut fallback = hotel.keys.back().unwrap().clone();
@@ -265,7 +265,7 @@ fn swapped_keys_are_not_sealed_to() {
 }
 
 #[test]
-fn a_one_time_key_that_is_handed_out_twice_costs_a_new_beginning_and_no_more() {
+fn one_time_key_used_twice_only_requires_a_rekey() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let mut bob = Side::new(person("bob"), "phone", SealMode::Stateful);
     bob.meet(&hotel);
@@ -283,12 +283,12 @@ fn a_one_time_key_that_is_handed_out_twice_costs_a_new_beginning_and_no_more() {
     assert!(bob.open(&told(&again, &hotel), &envelope).unwrap().rekeyed);
     let envelope = bob.seal(&two, &mut hotel).unwrap();
     assert_eq!(text(&hotel.open(&told(&two, &bob), &envelope).unwrap()), "y");
-    // Ada's session was not touched.
+    // The session with Ada was not affected.
     say(&mut ada, &mut hotel, "a2").unwrap();
 }
 
 #[test]
-fn strangers_are_not_opened_and_neither_is_what_is_for_others() {
+fn envelope_of_unknown_sender_or_for_another_device_is_refused() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let mut spy = Side::new(agent("hotel"), "main", SealMode::Stateful);
     spy.meet(&ada);
@@ -300,10 +300,10 @@ fn strangers_are_not_opened_and_neither_is_what_is_for_others() {
     let unknown = taxi.seal(&letter, &mut ada).unwrap();
     let outcome = ada.open(&told(&letter, &taxi), &unknown);
     assert_eq!(outcome, Err(OpenError::UnknownSender { owner: agent("taxi"), device: device("main") }));
-    // It is opened once it is known.
+    // It opens after the sender's keys were reviewed.
     ada.meet(&taxi);
     assert_eq!(text(&ada.open(&told(&letter, &taxi), &unknown).unwrap()), "trust me");
-    // What another device gets.
+    // An envelope for another device.
     let mut laptop = Side::new(person("ada"), "laptop", SealMode::Stateful);
     laptop.meet(&hotel);
     let envelope = hotel.seal(&letter, &mut ada).unwrap();
@@ -311,8 +311,8 @@ fn strangers_are_not_opened_and_neither_is_what_is_for_others() {
 }
 
 #[test]
-fn nobody_is_talked_down_to_the_weaker_way() {
-    // An agent that knows better but was built to seal the weaker way.
+fn relay_cannot_downgrade_a_session_to_hpke() {
+    // An agent that supports sessions but seals statelessly.
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "before").unwrap();
     let letter = words("m1", "x");
@@ -321,7 +321,7 @@ fn nobody_is_talked_down_to_the_weaker_way() {
     weak.meet(&ada);
     let envelope = weak.seal(&letter, &mut ada).unwrap();
     assert_eq!(ada.open(&told(&letter, &weak), &envelope), Err(OpenError::BadSignature), "another key");
-    // The same message said to belong to a group: the header says so, and the relay cannot say otherwise.
+    // The same message in a group conversation: the signed header says so, and the relay cannot claim otherwise.
     let envelope = hotel.seal(&group, &mut ada).unwrap();
     let outcome = ada.open(&told(&letter, &hotel), &envelope);
     assert_eq!(outcome, Err(OpenError::Mislabelled { field: "conversation_type" }));
@@ -329,7 +329,7 @@ fn nobody_is_talked_down_to_the_weaker_way() {
 }
 
 #[test]
-fn a_call_must_be_called_a_call() {
+fn sealing_refuses_payload_that_contradicts_its_subtype() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let disguised = Letter { subtype: None, ..call("m1") };
     assert!(matches!(hotel.seal(&disguised, &mut ada), Err(SealError::Mismatched(_))));
@@ -339,14 +339,14 @@ fn a_call_must_be_called_a_call() {
 }
 
 #[test]
-fn many_lost_messages_lose_themselves_and_not_the_session() {
+fn skipped_messages_beyond_the_limit_do_not_break_the_session() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "first").unwrap();
     say(&mut hotel, &mut ada, "second").unwrap();
     let letters: Vec<_> = (0..60).map(|number| words(&format!("m{number}"), "x")).collect();
     let sent: Vec<_> = letters.iter().map(|letter| ada.seal(letter, &mut hotel).unwrap()).collect();
     hotel.open(&told(&letters[59], &ada), &sent[59]).unwrap();
-    // A ratchet keeps the keys of the last forty that were passed over.
+    // A ratchet keeps the keys of the last forty skipped messages.
     let outcome = hotel.open(&told(&letters[0], &ada), &sent[0]);
     assert_eq!(outcome, Err(OpenError::SessionLost { device: device("phone") }));
     for place in 30..59 {

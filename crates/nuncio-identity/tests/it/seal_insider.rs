@@ -1,4 +1,4 @@
-//! A sender whose keys are good and whose program is not: it signs what it should never have made.
+//! A sender with valid keys and a malicious program, which signs invalid envelopes.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use crate::seal_world::{Side, call, pair, parse, say, text, told, words};
 
-/// Random enough for a test.
+/// A constant generator, sufficient for tests.
 struct Counting(u8);
 
 impl TryRng for Counting {
@@ -43,18 +43,18 @@ fn b64(bytes: &[u8]) -> String {
     URL_SAFE_NO_PAD.encode(bytes)
 }
 
-/// What goes into an envelope before it is signed.
+/// The parts of an envelope before it is signed.
 struct Parts {
     header: Value,
     text: Vec<u8>,
-    /// The hash that is wrapped with the content key, where it is not the header's.
+    /// Wrapped with the content key instead of the header's hash.
     hash: Option<[u8; 32]>,
-    /// The content key that is wrapped, where it is not the one used.
+    /// Wrapped instead of the content key that was used.
     key: Option<[u8; 32]>,
     doubled: bool,
 }
 
-/// Seals to a device by its key, and signs whatever comes of it.
+/// Seals to a device with HPKE and signs the result.
 fn make(parts: &Parts, from: &Side, to: &Side) -> Vec<u8> {
     let header = canonical(&parts.header);
     let hash = sha256(&header);
@@ -112,7 +112,7 @@ fn parts(letter: &Letter, from: &Side) -> Parts {
 }
 
 #[test]
-fn what_is_inside_is_held_against_everything_around_it() {
+fn inconsistent_envelope_signed_by_the_sender_is_refused() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
     let letter = words("m1", "x");
     let good = || parts(&letter, &hotel);
@@ -136,11 +136,11 @@ fn what_is_inside_is_held_against_everything_around_it() {
 }
 
 #[test]
-fn a_call_behind_another_header_is_not_opened() {
+fn tool_call_under_another_header_is_refused() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
     let (letter, call) = (words("m1", "x"), call("m1"));
     for (outside, inside) in [
-        // A call that calls itself words, or an artifact of another kind; and words that call themselves a call.
+        // A call labelled as text or as another artifact, and text labelled as a call.
         (letter.clone(), call.payload.to_string()),
         (letter.clone(), r#"{"type":"text","artifact":{"subtype":"tool_call"}}"#.to_owned()),
         (Letter { subtype: None, ..call.clone() }, call.payload.to_string()),
@@ -154,27 +154,27 @@ fn a_call_behind_another_header_is_not_opened() {
 }
 
 #[test]
-fn the_weaker_way_is_refused_where_both_can_do_better() {
+fn hpke_is_refused_where_both_sides_support_sessions() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "before").unwrap();
     let letter = words("m1", "x");
     let weak = make(&parts(&letter, &hotel), &hotel, &ada);
     assert_eq!(ada.open(&told(&letter, &hotel), &weak), Err(OpenError::Downgraded));
-    // And a session where there should be none: in a group.
+    // A session message where only HPKE is allowed: in a group.
     let group = Letter { conversation_type: ConversationType::Group, ..words("m2", "x") };
     let in_session = parse(&hotel.seal(&words("m2", "x"), &mut ada).unwrap());
     let forged = sign(&header(&group, &hotel), &in_session["body"], &in_session["to"], &hotel);
     assert_eq!(ada.open(&told(&group, &hotel), &forged), Err(OpenError::WrongWrap));
-    // A key from one message in the envelope of another.
+    // The content key of one message in the envelope of another.
     let stolen = sign(&header(&words("m3", "x"), &hotel), &in_session["body"], &in_session["to"], &hotel);
     assert_eq!(ada.open(&told(&words("m3", "x"), &hotel), &stolen), Err(OpenError::Tampered));
-    // What was refused used nothing up.
+    // The refused envelopes consumed no key.
     let envelope = canonical(&in_session);
     assert_eq!(text(&ada.open(&told(&words("m2", "x"), &hotel), &envelope).unwrap()), "x");
 }
 
 #[test]
-fn a_message_of_no_session_is_a_lost_session() {
+fn message_outside_any_session_reports_a_lost_session() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "before").unwrap();
     let letter = words("m1", "x");

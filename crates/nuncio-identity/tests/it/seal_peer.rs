@@ -1,4 +1,4 @@
-//! Words with another implementation: libolm, @hpke/core and Node's own cryptography behind `docs/sealing.md`.
+//! Interoperability with another implementation of `docs/sealing.md`: libolm, @hpke/core and Node's cryptography.
 
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use crate::seal_world::{Side, agent, call, client_id, device, parse, person, stream, text, words};
 
-/// The other implementation, in a process of its own; it ends with the test.
+/// The other implementation in a child process, which ends with the test.
 struct Peer {
     process: Child,
     requests: ChildStdin,
@@ -60,13 +60,13 @@ impl Peer {
         self.bundle.clone().unwrap()
     }
 
-    /// What we seal, read there.
+    /// Opens an envelope of ours with the other implementation.
     fn read(&mut self, sender: &Recipient, envelope: &[u8]) -> Result<Value, String> {
         let envelope = std::str::from_utf8(envelope).unwrap();
         self.ask("open", json!({"sender": sender, "envelope": envelope}))
     }
 
-    /// What it seals for us.
+    /// Seals a message to us with the other implementation.
     fn write(&mut self, letter: &Letter, to: &mut Side) -> Vec<u8> {
         let letter = json!({
             "conversation_id": letter.conversation,
@@ -102,7 +102,7 @@ impl Drop for Peer {
     }
 }
 
-/// Our side, and the other implementation as an agent, that have met.
+/// Our identity and the other implementation as an agent, with each other's keys pinned.
 fn pair(mode: SealMode) -> (Side, Peer) {
     let mut ada = Side::new(person("ada"), "phone", SealMode::Stateful);
     let mut peer = Peer::start(&agent("hotel"), mode);
@@ -122,11 +122,11 @@ fn open(ada: &mut Side, letter: &Letter, peer: &Peer, envelope: &[u8]) -> Result
 }
 
 #[test]
-fn every_vector_is_computed_alike_elsewhere() {
+fn other_implementation_reproduces_the_sealing_vectors() {
     let mut peer = Peer::start(&agent("hotel"), SealMode::Stateless);
     let vectors: Value = serde_json::from_str(include_str!("../vectors/sealing.json")).unwrap();
     assert_eq!(peer.ask("vectors", json!({"vectors": vectors})).unwrap()["checked"], 19);
-    // It does compare.
+    // A wrong value is detected.
     for place in [
         "/envelope/sender_key",
         "/envelope/to_hash",
@@ -142,18 +142,18 @@ fn every_vector_is_computed_alike_elsewhere() {
 }
 
 #[test]
-fn a_session_we_begin_with_libolm() {
+fn session_we_start_works_with_libolm() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let key = peer.keys.iter().find(|key| !key.fallback).cloned();
     let letters: Vec<_> = (0..4).map(|number| words(&format!("a{number}"), &format!("grüße {number}"))).collect();
     let sent: Vec<_> = letters.iter().map(|letter| seal(&mut ada, letter, &mut peer, key.as_ref())).collect();
-    // Pre-key messages, out of order; one is kept back.
+    // Pre-key messages, out of order; one is delivered later.
     for place in [1, 0, 3] {
         let read = peer.read(&person("ada"), &sent[place]).unwrap();
         assert_eq!((&read["payload"], &read["type"]), (&letters[place].payload, &json!(0)), "{place}");
     }
     assert_eq!(peer.read(&person("ada"), &sent[0]).unwrap_err(), "replayed");
-    // Its answers make the session whole.
+    // Its answers complete the session.
     let calls: Vec<_> = (0..4).map(|number| call(&format!("h{number}"))).collect();
     let answers: Vec<_> = calls.iter().map(|letter| peer.write(letter, &mut ada)).collect();
     for place in [2, 0, 3, 1] {
@@ -170,7 +170,7 @@ fn a_session_we_begin_with_libolm() {
 }
 
 #[test]
-fn a_session_libolm_begins_with_us() {
+fn session_started_by_libolm_works() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let letters: Vec<_> = (0..3).map(|number| words(&format!("h{number}"), &format!("您好 {number}"))).collect();
     let sent: Vec<_> = letters.iter().map(|letter| peer.write(letter, &mut ada)).collect();
@@ -190,7 +190,7 @@ fn a_session_libolm_begins_with_us() {
 }
 
 #[test]
-fn fallback_keys_both_ways() {
+fn fallback_keys_work_with_libolm_in_both_directions() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let key = peer.keys.iter().find(|key| key.fallback).cloned();
     assert!(key.is_some());
@@ -207,7 +207,7 @@ fn fallback_keys_both_ways() {
 }
 
 #[test]
-fn by_hpke_both_ways_and_in_groups() {
+fn hpke_messages_work_with_another_implementation_in_both_directions() {
     let (mut ada, mut peer) = pair(SealMode::Stateless);
     assert!(peer.keys.is_empty());
     for kind in [ConversationType::H2a, ConversationType::Group] {
@@ -224,7 +224,7 @@ fn by_hpke_both_ways_and_in_groups() {
 }
 
 #[test]
-fn what_is_changed_on_its_way_is_refused_on_both_sides() {
+fn changed_envelope_is_refused_by_both_implementations() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let (mut ada, mut peer) = pair(mode);
         let key = peer.keys.first().cloned();
@@ -249,7 +249,7 @@ fn what_is_changed_on_its_way_is_refused_on_both_sides() {
 }
 
 #[test]
-fn a_stream_of_ours_is_read_elsewhere() {
+fn other_implementation_opens_our_stream() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let mut hotel = Side::new(agent("hotel"), "main", mode);
         let mut peer = Peer::start(&person("ada"), SealMode::Stateful);
@@ -274,7 +274,7 @@ fn a_stream_of_ours_is_read_elsewhere() {
 }
 
 #[test]
-fn the_safety_number_is_the_same_elsewhere() {
+fn other_implementation_computes_the_same_safety_number() {
     let (mut ada, mut peer) = pair(SealMode::Stateful);
     let ours = ada.party.safety_number(&agent("hotel")).unwrap().unwrap();
     let sides = json!([

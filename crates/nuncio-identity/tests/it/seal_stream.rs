@@ -1,4 +1,4 @@
-//! Streams: pieces in their places, and nothing that somebody between made of them.
+//! Encrypted streams: order, integrity and manipulation by the relay.
 
 use nuncio_core::bundle::SealMode;
 use nuncio_core::conversation::{ContentType, ConversationType};
@@ -10,13 +10,13 @@ use proptest::prelude::*;
 
 use crate::seal_world::{Side, client_id, pair, say, stream, text, told, words};
 
-/// What an honest relay says of a stream's beginning.
+/// Relay metadata of a stream's first envelope.
 fn told_of(new: &NewStream, sender: &Side) -> Told {
     let letter = words(new.stream.as_str(), "");
     Told { content_type: ContentType::System, sender_device: None, ..told(&letter, sender) }
 }
 
-/// A stream from one to the other, begun and opened.
+/// A started and opened stream.
 fn begun(from: &mut Side, to: &mut Side, id: &str) -> (StreamSealer, StreamOpener) {
     let bundle = to.bundle();
     let wants = from.party.wants_key(ConversationType::H2a, &bundle).unwrap();
@@ -30,7 +30,7 @@ fn begun(from: &mut Side, to: &mut Side, id: &str) -> (StreamSealer, StreamOpene
 }
 
 #[test]
-fn pieces_come_out_as_they_went_in() {
+fn stream_pieces_open_to_the_sealed_texts() {
     for mode in [SealMode::Stateful, SealMode::Stateless] {
         let (mut ada, mut hotel) = pair(mode);
         let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, "s1");
@@ -44,7 +44,7 @@ fn pieces_come_out_as_they_went_in() {
         assert_eq!(sealer.piece("more"), Err(StreamError::Over));
         assert_eq!(sealer.end(&client_id("m2")), Err(StreamError::Over));
         assert_eq!(opener.end(end.seq, &end.sealed), Err(StreamError::Over));
-        // What was said before and is said after is no matter.
+        // Ordinary messages still work after a stream.
         assert_eq!(text(&say(&mut hotel, &mut ada, "m1").unwrap()), "m1");
         assert_eq!(text(&say(&mut ada, &mut hotel, "m2").unwrap()), "m2");
     }
@@ -58,7 +58,7 @@ fn five(sealer: &mut StreamSealer) -> Vec<SealedPiece> {
 }
 
 #[test]
-fn what_is_repeated_moved_or_left_out_ends_the_stream() {
+fn repeated_reordered_or_missing_piece_ends_the_stream() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     for (number, (order, expected, found)) in
         [(vec![1, 1], 2, 1), (vec![1, 2, 1], 3, 1), (vec![2], 1, 2), (vec![1, 3], 2, 3)].into_iter().enumerate()
@@ -71,14 +71,14 @@ fn what_is_repeated_moved_or_left_out_ends_the_stream() {
         }
         let refused = opener.piece(*last, &pieces[usize::try_from(*last).unwrap() - 1].sealed);
         assert_eq!(refused, Err(StreamError::OutOfOrder { expected, found }), "{order:?}");
-        // Nothing more, not even what would be next.
+        // Nothing more is opened, not even the correct next piece.
         let next = &pieces[usize::try_from(expected).unwrap() - 1];
         assert_eq!(opener.piece(next.seq, &next.sealed), Err(StreamError::Over), "{order:?}");
     }
 }
 
 #[test]
-fn no_piece_passes_for_another() {
+fn piece_of_another_position_or_stream_is_refused() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let mut number = 0;
     let mut fresh = || {
@@ -95,7 +95,7 @@ fn no_piece_passes_for_another() {
     assert_eq!(opener.piece(5, &pieces[4].sealed), Err(StreamError::Tampered));
     let (pieces, mut opener) = fresh();
     assert_eq!(opener.end(1, &pieces[0].sealed), Err(StreamError::Tampered));
-    // One of another stream.
+    // A piece of another stream.
     let ((pieces, _), (_, mut opener)) = (fresh(), fresh());
     assert_eq!(opener.piece(1, &pieces[0].sealed), Err(StreamError::Tampered));
     // Nothing, and too little.
@@ -104,7 +104,7 @@ fn no_piece_passes_for_another() {
 }
 
 #[test]
-fn a_stream_is_begun_once_and_where_its_sender_says() {
+fn stream_start_is_opened_once_with_matching_metadata() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let (bundle, key) = (ada.bundle(), ada.keys.pop_front());
     let to = [Addressee { bundle: &bundle, one_time_key: key.as_ref() }];
@@ -123,7 +123,7 @@ fn a_stream_is_begun_once_and_where_its_sender_says() {
     }
     assert!(ada.party.open_stream(&told, &envelope, now).unwrap().1.is_some());
     assert_eq!(ada.party.open_stream(&told, &envelope, now).unwrap_err(), OpenError::Replayed);
-    // A system message that begins none.
+    // A system message that does not start a stream.
     let mut letter = words("r1", "");
     letter.content_type = ContentType::System;
     letter.payload = serde_json::json!({"type": "system", "event": "other"});
@@ -133,7 +133,7 @@ fn a_stream_is_begun_once_and_where_its_sender_says() {
 }
 
 #[test]
-fn people_do_not_stream() {
+fn person_cannot_start_a_stream() {
     let (mut ada, hotel) = pair(SealMode::Stateless);
     let bundle = hotel.bundle();
     let to = [Addressee { bundle: &bundle, one_time_key: None }];
@@ -145,7 +145,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
     #[test]
-    fn a_changed_bit_is_seen(said in "\\PC{0,600}", place in any::<prop::sample::Index>(), bit in 0_u8..8) {
+    fn piece_with_a_flipped_bit_is_refused(said in "\\PC{0,600}", place in any::<prop::sample::Index>(), bit in 0_u8..8) {
         let (mut ada, mut hotel) = pair(SealMode::Stateless);
         let (mut sealer, mut opener) = begun(&mut hotel, &mut ada, "s1");
         let mut piece = sealer.piece(&said).unwrap();

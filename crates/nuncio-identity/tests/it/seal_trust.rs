@@ -1,4 +1,4 @@
-//! Whose keys are taken for whose.
+//! Pinning and reviewing keys.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ fn endorsed(side: &Side, by: &Side) -> KeyBundle {
 }
 
 #[test]
-fn what_is_shown_at_first_is_pinned_and_later_only_what_it_vouches_for() {
+fn first_keys_are_pinned_and_later_keys_need_endorsement() {
     let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
     let (phone, laptop, watch, spy) = (adas("phone"), adas("laptop"), adas("watch"), adas("spy"));
     let ada = person("ada");
@@ -33,13 +33,13 @@ fn what_is_shown_at_first_is_pinned_and_later_only_what_it_vouches_for() {
     assert!(!meeting.first_contact);
     assert_eq!(meeting.trusted, [device("phone")]);
     assert_eq!(meeting.distrusted, [(device("spy"), Distrust::NewUnendorsed)]);
-    // A chain: the phone vouches for the laptop and the laptop for the watch; the order of the list does not matter.
+    // A chain: the phone endorses the laptop and the laptop the watch; the order of the list does not matter.
     let chain = [endorsed(&watch, &laptop), endorsed(&laptop, &phone), phone.bundle()];
     let meeting = hotel.party.meet(&ada, &chain, None).unwrap();
     assert_eq!(meeting.trusted.len(), 3);
     let joined = |name, by| KeyChange::Joined { device: device(name), by: device(by) };
     assert_eq!(meeting.changes, [joined("laptop", "phone"), joined("watch", "laptop")]);
-    // A device that is trusted for nothing vouches for nothing, and neither does a word about another.
+    // An endorsement by an untrusted device, or about another device, is ignored.
     let forged = KeyBundle { endorsement: endorsed(&laptop, &phone).endorsement, ..spy.bundle() };
     let itself = endorsed(&spy, &spy);
     for bundle in [forged, itself] {
@@ -49,7 +49,7 @@ fn what_is_shown_at_first_is_pinned_and_later_only_what_it_vouches_for() {
 }
 
 #[test]
-fn an_invite_names_the_key_that_is_pinned() {
+fn invite_fingerprint_selects_the_pinned_key() {
     let mut ada = adas("phone");
     let (hotel, spy) =
         (Side::new(agent("hotel"), "main", SealMode::Stateful), Side::new(agent("hotel"), "spy", SealMode::Stateful));
@@ -63,13 +63,13 @@ fn an_invite_names_the_key_that_is_pinned() {
     assert!(meeting.first_contact);
     assert_eq!(meeting.trusted, [device("main")]);
     assert_eq!(meeting.distrusted, [(device("spy"), Distrust::NewUnendorsed)]);
-    // Another invite later does not fit what is pinned.
+    // A later invite with another fingerprint does not match the pinned key.
     assert!(ada.party.meet(&agent("hotel"), &[hotel.bundle()], Some(&wrong)).is_err());
     assert!(ada.party.meet(&agent("hotel"), &[hotel.bundle()], Some(&expect)).is_ok());
 }
 
 #[test]
-fn another_key_is_shown_and_refused_until_a_person_accepts_it() {
+fn changed_key_is_refused_until_a_person_accepts_it() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "m1").unwrap();
     let before = ada.party.safety_number(&agent("hotel")).unwrap().unwrap();
@@ -93,7 +93,7 @@ fn another_key_is_shown_and_refused_until_a_person_accepts_it() {
 }
 
 #[test]
-fn an_old_bundle_does_not_come_back() {
+fn older_bundle_is_distrusted() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     let old = hotel.bundle();
     hotel.party.set_owner_device(agent("hotel"), device("second"), at(1)).unwrap();
@@ -107,14 +107,14 @@ fn an_old_bundle_does_not_come_back() {
 }
 
 #[test]
-fn who_remembered_and_no_longer_does_is_shown() {
+fn agent_that_becomes_stateless_is_distrusted_until_accepted() {
     let keep = Arc::new(MemoryKeep::new());
     let mut ada = adas("phone");
     let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
     ada.meet(&hotel);
     hotel.meet(&ada);
     say(&mut ada, &mut hotel, "m1").unwrap();
-    // The same keys, in an agent that became a webhook.
+    // The same keys in an agent that became stateless.
     let saved = backup::seal(&hotel.party, "correct horse battery", backup::Argon2Params::LEAST).unwrap();
     let restored = backup::open(&saved, "correct horse battery").unwrap();
     let named = Some((agent("hotel"), device("main")));
@@ -129,14 +129,14 @@ fn who_remembered_and_no_longer_does_is_shown() {
     assert!(ada.seal(&words("m3", "x"), &mut weak).is_err());
     ada.party.accept(&agent("hotel"), &device("main")).unwrap();
     assert_eq!(ada.open(&told(&letter, &weak), &envelope).unwrap().mode, SealMode::Stateless);
-    // One without memory does not take what needs one.
+    // A stateless agent does not accept session messages.
     let letter = words("m4", "x");
     let in_session = hotel.seal(&letter, &mut ada).unwrap();
     assert_eq!(ada.open(&told(&letter, &hotel), &in_session), Err(OpenError::WrongWrap));
 }
 
 #[test]
-fn keys_from_a_backup_are_new_keys_of_the_same_device() {
+fn restored_backup_publishes_new_keys_of_the_same_device() {
     let (mut ada, mut hotel) = pair(SealMode::Stateful);
     say(&mut ada, &mut hotel, "m1").unwrap();
     let saved = backup::seal(&hotel.party, "correct horse battery", backup::Argon2Params::LEAST).unwrap();
@@ -162,7 +162,7 @@ fn keys_from_a_backup_are_new_keys_of_the_same_device() {
 }
 
 #[test]
-fn a_bundle_that_is_not_as_it_was_signed_is_not_looked_at() {
+fn bundle_with_invalid_signature_is_distrusted() {
     let mut ada = adas("phone");
     let hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
     let mut changed = hotel.bundle();
@@ -181,7 +181,7 @@ fn a_bundle_that_is_not_as_it_was_signed_is_not_looked_at() {
 }
 
 #[test]
-fn two_of_one_name_are_not_both_taken() {
+fn only_one_of_two_bundles_with_the_same_device_id_is_pinned() {
     let mut ada = adas("phone");
     let (one, two) =
         (Side::new(agent("hotel"), "main", SealMode::Stateful), Side::new(agent("hotel"), "main", SealMode::Stateful));
@@ -193,7 +193,7 @@ fn two_of_one_name_are_not_both_taken() {
 }
 
 #[test]
-fn a_device_that_is_gone_is_told_once() {
+fn missing_device_is_reported_once() {
     let mut hotel = Side::new(agent("hotel"), "main", SealMode::Stateful);
     let (phone, laptop) = (adas("phone"), adas("laptop"));
     hotel.party.meet(&person("ada"), &[phone.bundle(), laptop.bundle()], None).unwrap();
@@ -203,7 +203,7 @@ fn a_device_that_is_gone_is_told_once() {
 }
 
 #[test]
-fn a_device_in_the_middle_shows_in_the_safety_number() {
+fn interceptor_device_changes_the_safety_number() {
     let (mut ada, mut hotel) = (adas("phone"), Side::new(agent("hotel"), "main", SealMode::Stateful));
     let spy = Side::new(agent("hotel"), "spy", SealMode::Stateful);
     hotel.meet(&ada);
@@ -214,7 +214,7 @@ fn a_device_in_the_middle_shows_in_the_safety_number() {
 }
 
 #[test]
-fn an_agents_did_vouches_for_its_bundle() {
+fn did_proof_on_a_bundle_verifies_only_for_its_did() {
     let bound = |key: &SigningKey| -> (Did, BoundDocument) {
         let did = Did::for_key("hotel.example", None, &["agents", "hotel"], key).unwrap();
         let document = DidDocument::from_json(NewDocument::new(&did, at(0)).sign(key)).unwrap();

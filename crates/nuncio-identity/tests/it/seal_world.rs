@@ -1,4 +1,4 @@
-//! People's devices and agents with keys, and the words they exchange.
+//! Test fixtures: identities of people and agents, and the messages they exchange.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use nuncio_identity::seal::{
 };
 use serde_json::{Value, json};
 
-/// When everything here happens.
+/// Milliseconds since the epoch.
 pub(crate) const NOW: i64 = 1_794_740_400_000;
 
 pub(crate) fn at(after: i64) -> Timestamp {
@@ -33,7 +33,7 @@ pub(crate) fn device(name: &str) -> DeviceId {
     DeviceId::parse(name).unwrap()
 }
 
-/// A party, and the one-time keys it left with the relay.
+/// An identity, and the one-time keys it published at the relay.
 #[derive(Debug)]
 pub(crate) struct Side {
     pub(crate) party: Party,
@@ -68,11 +68,11 @@ impl Side {
         self.party.meet(&other.owner(), &[other.bundle()], None).unwrap()
     }
 
-    /// Seals to one other, with a one-time key where one is needed.
+    /// Seals to one peer, with a one-time key if one is needed.
     pub(crate) fn seal(&mut self, letter: &Letter, other: &mut Self) -> Result<Vec<u8>, SealError> {
         let bundle = other.bundle();
         let one_time_key = match self.party.wants_key(letter.conversation_type, &bundle)? {
-            // The fallback key is the last one, and stays.
+            // The fallback key is the last one and is never consumed.
             true if other.keys.len() > 1 => other.keys.pop_front(),
             true => other.keys.front().cloned(),
             false => None,
@@ -85,7 +85,7 @@ impl Side {
     }
 }
 
-/// A person's device and an agent that met.
+/// A person's device and an agent that have pinned each other's keys.
 pub(crate) fn pair(mode: SealMode) -> (Side, Side) {
     let mut ada = Side::new(person("ada"), "phone", SealMode::Stateful);
     let mut hotel = Side::new(agent("hotel"), "main", mode);
@@ -98,7 +98,6 @@ pub(crate) fn client_id(id: &str) -> ClientMessageId {
     ClientMessageId::parse(id).unwrap()
 }
 
-/// A letter of words.
 pub(crate) fn words(id: &str, text: &str) -> Letter {
     Letter {
         conversation: ConversationId::parse("conv_1").unwrap(),
@@ -112,7 +111,6 @@ pub(crate) fn words(id: &str, text: &str) -> Letter {
     }
 }
 
-/// A stream that begins.
 pub(crate) fn stream(id: &str) -> NewStream {
     NewStream { conversation: words(id, "").conversation, stream: client_id(id), created_at: at(0) }
 }
@@ -126,7 +124,7 @@ pub(crate) fn call(id: &str) -> Letter {
     }
 }
 
-/// What an honest relay says of a letter.
+/// The metadata that an honest relay delivers with a message.
 pub(crate) fn told(letter: &Letter, sender: &Side) -> Told {
     Told {
         conversation: letter.conversation.clone(),
@@ -139,7 +137,7 @@ pub(crate) fn told(letter: &Letter, sender: &Side) -> Told {
     }
 }
 
-/// Sends a letter of words from one to the other, and what arrives.
+/// Sends a text message and returns what the recipient opened.
 pub(crate) fn say(from: &mut Side, to: &mut Side, id: &str) -> Result<Opened, OpenError> {
     let letter = words(id, id);
     let envelope = from.seal(&letter, to).unwrap();
@@ -154,12 +152,12 @@ pub(crate) fn parse(envelope: &[u8]) -> Value {
     serde_json::from_slice(envelope).unwrap()
 }
 
-/// A keep that dies at a chosen save, before or after it is on disk, and can be taken up again.
+/// A key store that fails at a chosen save, before or after writing it.
 #[derive(Debug)]
 pub(crate) struct Mortal {
     pub(crate) disk: Arc<MemoryKeep>,
     pub(crate) dies_at: usize,
-    /// Whether the save that kills reaches the disk.
+    /// Whether the failing save still reaches the disk.
     pub(crate) after: bool,
     pub(crate) saves: std::sync::atomic::AtomicUsize,
 }

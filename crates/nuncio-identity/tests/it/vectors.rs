@@ -1,4 +1,4 @@
-//! The vectors, made with ANP's own software.
+//! Test vectors made with ANP's SDK.
 
 use nuncio_core::time::Timestamp;
 use nuncio_identity::{BoundDocument, DidDocument, K1Proof, SigningKey, VerifyingKey, moment};
@@ -31,7 +31,7 @@ pub(crate) fn soon_after() -> Timestamp {
     moment::from_seconds(1_767_225_610)
 }
 
-/// The cases of a file; their number is fixed, so that none can be lost.
+/// The cases of a file. Their number is fixed, so that none can be lost.
 pub(crate) fn cases(file: &Value, name: &str, count: usize) -> Vec<Value> {
     let cases = file[name].as_array().unwrap().clone();
     assert_eq!(cases.len(), count, "{name}");
@@ -56,7 +56,6 @@ pub(crate) fn signing_key(name: &str) -> SigningKey {
     SigningKey::from_seed(&seed.try_into().unwrap())
 }
 
-/// A public key by its name.
 pub(crate) fn verifying_key(name: &str) -> VerifyingKey {
     let key = &keys()["keys"][name];
     match key["publicKeyMultibase"].as_str() {
@@ -78,7 +77,7 @@ pub(crate) fn document(name: &str) -> BoundDocument {
     bind(&case["document"])
 }
 
-/// The private key a document of the vectors signs with, where we can sign with it.
+/// The private key of a document in the vectors, if it is of a type we can sign with.
 pub(crate) fn key_of_document(name: &str) -> Option<SigningKey> {
     let file = did_documents();
     let case = file["documents"].as_array().unwrap().iter().find(|case| case["name"] == name).unwrap();

@@ -1,4 +1,4 @@
-//! `verifier_flow.json`: the whole way of a request through a verifier, with its memory and its tokens.
+//! Test vectors of `verifier_flow.json`: a request through the complete verification, with replay memory and tokens.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::vectors::{self, cases, signing_key, text};
 
-/// What a server does with the parts of this crate.
+/// A server's verification, built from the parts of this crate.
 struct Verifier {
     schemes: Schemes,
     policy: Policy,
@@ -65,13 +65,13 @@ impl Verifier {
     }
 }
 
-/// Where we answer otherwise than the SDK: it gives 403 to an old header that does not fit, we treat it as any
-/// other; it calls a changed body a bad signature.
+/// Results that differ from the SDK on purpose: the SDK answers 403 to a legacy header that does not match, and reports
+/// a changed body as a bad signature.
 const OTHERWISE: &[(&str, u16, &str)] =
     &[("legacy_wrong_domain", 401, "invalid_signature"), ("bad_digest", 401, "invalid_content_digest")];
 
 #[test]
-fn every_request_gets_its_answer() {
+fn requests_are_authenticated_as_the_sdk_does() {
     let file = vectors::verifier_flow();
     for case in cases(&file, "cases", 26) {
         let name = text(&case["name"]);
@@ -85,7 +85,7 @@ fn every_request_gets_its_answer() {
             .collect();
         let outcome = &case["sdk_outcome"];
         if name == "bearer_ok" {
-            // A token is its server's own: the SDK's is refused, one of ours for the same DID counts.
+            // Tokens are specific to their server: the SDK's token is refused, ours for the same DID is accepted.
             let token = headers[0].1.strip_prefix("Bearer ").unwrap();
             assert_eq!(verifier.tokens.verify(token, now).unwrap_err().word(), "invalid_access_token");
             let grant = verifier.tokens.issue(&Did::parse(text(&outcome["did"])).unwrap(), now);
@@ -130,7 +130,7 @@ fn check_refusal(name: &str, fault: &AuthError, outcome: &Value) {
 }
 
 #[test]
-fn a_nonce_is_not_burnt_by_a_request_that_fails() {
+fn failed_request_does_not_consume_its_nonce() {
     let file = vectors::verifier_flow();
     let find = |name| cases(&file, "cases", 26).into_iter().find(|case| case["name"] == name).unwrap();
     let mut verifier = Verifier::new(&file, "");
