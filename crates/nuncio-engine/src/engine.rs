@@ -9,9 +9,9 @@ use nuncio_core::drafting::DraftingPolicy;
 use nuncio_core::time::Timestamp;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
-use tokio_util::task::TaskTracker;
 
 use crate::access::{AccessTable, Links, StandingGrant};
+use crate::background::BackgroundTasks;
 use crate::compute::ComputePool;
 use crate::consent::{AgentLocks, ConsentRules, Mailrooms};
 use crate::converse::{LiveTurns, Recent};
@@ -123,7 +123,7 @@ struct Inner {
     answers: Notify,
     /// Names this process where it holds something.
     process: String,
-    tasks: TaskTracker,
+    tasks: BackgroundTasks,
     request_prefix: String,
     requests: AtomicU64,
     /// Set when the server stops: no new turns.
@@ -154,7 +154,7 @@ impl Engine {
             owed: Notify::new(),
             answers: Notify::new(),
             process: random_name(&*ports.entropy, "proc_"),
-            tasks: TaskTracker::new(),
+            tasks: BackgroundTasks::new(),
             closing: CancellationToken::new(),
             closed: CancellationToken::new(),
             ports,
@@ -167,17 +167,17 @@ impl Engine {
     /// an error that says so. Returns when nothing runs any more.
     pub async fn shut_down(&self, grace: Duration) {
         self.inner.closing.cancel();
-        self.inner.tasks.close();
+        self.inner.tasks.tracker().close();
         let deadline = self.clock().sleep_until(self.now().after(grace));
         tokio::select! {
-            () = self.inner.tasks.wait() => {}
+            () = self.inner.tasks.tracker().wait() => {}
             () = deadline => {
                 self.inner.closed.cancel();
-                self.inner.tasks.wait().await;
+                self.inner.tasks.tracker().wait().await;
             }
         }
         self.served().clear();
-        self.inner.tasks.wait().await;
+        self.inner.tasks.tracker().wait().await;
     }
 
     /// Whether the server is stopping.
@@ -226,6 +226,11 @@ impl Engine {
     /// Runs something that belongs to the engine's work: the server does not stop before it is over.
     pub fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.inner.tasks.spawn(work);
+    }
+
+    /// Runs something that ends with its connection: the server does not wait for it when it stops.
+    pub fn spawn_untracked(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.inner.tasks.spawn_untracked(work);
     }
 
     /// The time.
@@ -341,7 +346,7 @@ impl Engine {
         &self.inner.process
     }
 
-    pub(crate) fn tasks(&self) -> &TaskTracker {
+    pub(crate) fn tasks(&self) -> &BackgroundTasks {
         &self.inner.tasks
     }
 

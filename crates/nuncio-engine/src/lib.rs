@@ -6,6 +6,7 @@
 
 pub mod access;
 pub mod approve;
+mod background;
 pub mod call;
 pub mod callbacks;
 mod compute;

@@ -154,7 +154,7 @@ impl Engine {
         let name = agent.name.clone();
         let unusable = |why: String| EngineError::new(Code::AgentFileInvalid, format!("agent {name}: {why}"));
         let agent = Arc::new(self.runner().resolve(agent).await.map_err(unusable)?);
-        let lease = Lease { runner: Arc::clone(self.runner()), agent: Arc::clone(&agent), tasks: self.tasks().clone() };
+        let lease = Lease { runner: Arc::clone(self.runner()), agent: Arc::clone(&agent), tasks: self.tasks().tracker().clone() };
         let brain = self.brains().brain(&agent).map_err(unusable)?;
         self.check_skill_ids(&agent)?;
         let limit = self.limits().calls_per_tool;

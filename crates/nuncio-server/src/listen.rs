@@ -2,7 +2,6 @@
 //! for, and a graceful end.
 
 use std::convert::Infallible;
-use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -12,7 +11,7 @@ use futures_util::future::BoxFuture;
 use http::{HeaderValue, Request, Version, header};
 use hyper::body::Incoming;
 use hyper::service::Service;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncRead, AsyncWrite};
@@ -26,10 +25,13 @@ use crate::http::client_address::{PeerAddress, TrustedProxies};
 mod activity;
 mod connections;
 mod stream;
+mod unidentified;
 
 use activity::{IdleLimits, WatchedBody};
 pub(crate) use connections::{ConnectionLimits, Connections, OpenConnection};
 use stream::ConnectionStream;
+pub(crate) use unidentified::Runtimes;
+use unidentified::{RequestExecutor, is_for_unidentified, on_main_if_identified};
 
 /// How many bytes a request's head may take.
 const MAX_HEAD: usize = 64 * 1024;
@@ -71,6 +73,7 @@ pub(crate) struct Acceptor {
     pub(crate) times: ConnectionTimes,
     pub(crate) connections: Arc<Connections>,
     pub(crate) proxies: Arc<TrustedProxies>,
+    pub(crate) runtimes: Arc<Runtimes>,
 }
 
 /// How long things on a connection may take.
@@ -86,6 +89,11 @@ impl Acceptor {
     /// Takes connections until told to stop, then lets those that are open finish until `closed`.
     pub(crate) async fn run(self, listener: TcpListener, stop: CancellationToken, closed: CancellationToken) {
         let open = TaskTracker::new();
+        // From here on this runtime watches it, not the one on which it was bound.
+        let listener = match listener.into_std().and_then(TcpListener::from_std) {
+            Ok(listener) => listener,
+            Err(error) => return tracing::error!(%error, "connections cannot be accepted"),
+        };
         loop {
             let (stream, peer) = tokio::select! {
                 accepted = listener.accept() => match accepted {
@@ -99,7 +107,10 @@ impl Acceptor {
                 },
                 () = stop.cancelled() => break,
             };
-            open.spawn(self.clone().serve(stream, peer.ip().to_canonical(), stop.clone()));
+            let peer = peer.ip().to_canonical();
+            let connection = self.connections.open(peer, self.proxies.contains(peer));
+            let serving = self.clone().serve(stream, Arc::clone(&connection), stop.clone());
+            self.runtimes.spawn_connection(connection, Box::pin(open.track_future(serving)));
         }
         drop(listener);
         open.close();
@@ -109,9 +120,8 @@ impl Acceptor {
         }
     }
 
-    async fn serve(self, stream: TcpStream, peer: IpAddr, stop: CancellationToken) {
+    async fn serve(self, stream: TcpStream, open: Arc<OpenConnection>, stop: CancellationToken) {
         let _ = stream.set_nodelay(true);
-        let open = self.connections.open(peer, self.proxies.contains(peer));
         let stream = ConnectionStream::new(stream, Arc::clone(&open), self.times.write);
         let Some(tls) = self.tls.clone() else { return self.serve_http(stream, open, stop).await };
         let handshake = tokio::select! {
@@ -131,7 +141,8 @@ impl Acceptor {
         open: Arc<OpenConnection>,
         stop: CancellationToken,
     ) {
-        let mut builder = Builder::new(TokioExecutor::new());
+        let executor = RequestExecutor { runtimes: Arc::clone(&self.runtimes), open: Arc::clone(&open) };
+        let mut builder = Builder::new(executor);
         // HTTP/1 also counts the time between two requests as time for the head.
         let head_time = if open.is_proxy { IDLE_TIME } else { self.times.head };
         builder.http1().timer(TokioTimer::new()).header_read_timeout(head_time).max_buf_size(MAX_HEAD).max_headers(100);
@@ -200,8 +211,9 @@ impl Service<Request<Incoming>> for ConnectionService {
         let closes = self.open.is_reserved && request.version() < Version::HTTP_2;
         request.extensions_mut().insert(PeerAddress(self.open.peer));
         request.extensions_mut().insert(Arc::clone(&self.open));
-        let answer = self.app.call(request);
+        let (answer, open) = (self.app.call(request), Arc::clone(&self.open));
         Box::pin(async move {
+            on_main_if_identified(&open).await;
             let mut response = answer.await?;
             if closes {
                 response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));

@@ -38,7 +38,7 @@ use crate::dids::{Chosen, Dids};
 use crate::error::StartError;
 use crate::hosting::Hosting;
 use crate::http::{self, client_address::TrustedProxies};
-use crate::listen::{Acceptor, ConnectionLimits, ConnectionTimes, Connections, raise_descriptor_limit};
+use crate::listen::{Acceptor, ConnectionLimits, ConnectionTimes, Connections, Runtimes, raise_descriptor_limit};
 use crate::messages::{self, Messages};
 use crate::metrics::Metrics;
 use crate::programs::ProgramRules;
@@ -372,10 +372,12 @@ impl Server {
                 per_address: settings.limits.connections_per_address,
             }),
             proxies,
+            runtimes: Runtimes::start(exposure).map_err(|error| listen_failed(&error))?,
         };
         let tls = acceptor.tls.is_some();
         for listener in listeners {
-            tasks.spawn(acceptor.clone().run(listener, stop.clone(), closed.clone()));
+            let accepting = acceptor.clone().run(listener, stop.clone(), closed.clone());
+            acceptor.runtimes.spawn_unidentified(tasks.track_future(accepting));
         }
         let sender = dids.clone();
         let desk = admin::Desk::new(engine.clone(), checkpoints, dids, None)

@@ -108,7 +108,8 @@ fn open(a2h: A2h, door: Door, mut request: Request) -> Result<Response, Refused>
     })?;
     let Some(place) = a2h.sockets.open() else { return Ok(full()) };
     let report = request.extensions().get::<CallerReport>().cloned();
-    Ok(upgrade.accept(move |socket| serve(a2h, door, socket, place, report)))
+    let engine = a2h.engine.clone();
+    Ok(upgrade.accept(&engine, move |socket| serve(a2h, door, socket, place, report)))
 }
 
 /// All places are taken.

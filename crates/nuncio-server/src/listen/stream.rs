@@ -13,10 +13,11 @@ use tokio::time::Sleep;
 use tokio_util::sync::WaitForCancellationFutureOwned;
 
 use super::connections::OpenConnection;
+use super::is_for_unidentified;
 
 /// The bytes of an open connection.
 pub(super) struct ConnectionStream {
-    stream: TcpStream,
+    stream: RuntimeStream,
     closed: Pin<Box<WaitForCancellationFutureOwned>>,
     /// How long the other end may leave a write waiting.
     write_time: Duration,
@@ -29,6 +30,7 @@ pub(super) struct ConnectionStream {
 impl ConnectionStream {
     pub(super) fn new(stream: TcpStream, connection: Arc<OpenConnection>, write_time: Duration) -> Self {
         let closed = Box::pin(connection.closed.clone().cancelled_owned());
+        let stream = RuntimeStream { stream: Some(stream), is_for_unidentified: is_for_unidentified() };
         Self { stream, closed, write_time, deadline: None, _connection: connection }
     }
 
@@ -48,13 +50,13 @@ impl AsyncRead for ConnectionStream {
         if self.closed.as_mut().poll(context).is_ready() {
             return Poll::Ready(Err(Error::new(ErrorKind::ConnectionAborted, "closed for another connection")));
         }
-        Pin::new(&mut self.stream).poll_read(context, buffer)
+        Pin::new(self.stream.here()?).poll_read(context, buffer)
     }
 }
 
 impl AsyncWrite for ConnectionStream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write(context, bytes);
+        let polled = Pin::new(self.stream.here()?).poll_write(context, bytes);
         self.within_time(context, polled)
     }
 
@@ -63,19 +65,40 @@ impl AsyncWrite for ConnectionStream {
         context: &mut Context<'_>,
         pieces: &[IoSlice<'_>],
     ) -> Poll<Result<usize>> {
-        let polled = Pin::new(&mut self.stream).poll_write_vectored(context, pieces);
+        let polled = Pin::new(self.stream.here()?).poll_write_vectored(context, pieces);
         self.within_time(context, polled)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(context)
+        Pin::new(self.stream.here()?).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(context)
+        Pin::new(self.stream.here()?).poll_shutdown(context)
+    }
+}
+
+/// A socket whose readiness is watched by the runtime that serves it.
+struct RuntimeStream {
+    /// None if the socket could not be moved to another runtime.
+    stream: Option<TcpStream>,
+    /// Whether the runtime for unidentified callers watches it.
+    is_for_unidentified: bool,
+}
+
+impl RuntimeStream {
+    /// The socket, moved to the runtime of this thread if another one watches it: otherwise a known caller would wait for
+    /// the thread of the unidentified ones.
+    fn here(&mut self) -> Result<&mut TcpStream> {
+        if self.is_for_unidentified != is_for_unidentified() {
+            let moved = self.stream.take().map(|stream| TcpStream::from_std(stream.into_std()?)).transpose()?;
+            self.stream = moved;
+            self.is_for_unidentified = is_for_unidentified();
+        }
+        self.stream.as_mut().ok_or_else(|| Error::new(ErrorKind::NotConnected, "the socket could not be moved"))
     }
 }

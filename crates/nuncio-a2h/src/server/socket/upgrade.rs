@@ -7,6 +7,7 @@ use axum::response::Response;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Version, header};
 use hyper::upgrade::{OnUpgrade, Upgraded};
 use hyper_util::rt::TokioIo;
+use nuncio_engine::Engine;
 use tokio_tungstenite::WebSocketStream;
 use tokio_tungstenite::tungstenite::handshake::derive_accept_key;
 use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
@@ -54,12 +55,12 @@ impl Upgrade {
     }
 
     /// Answers, and goes on with the connection. When that breaks before, nothing is called.
-    pub(super) fn accept<F>(self, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> Response
+    pub(super) fn accept<F>(self, engine: &Engine, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send,
     {
         let Self { on, accept } = self;
-        tokio::spawn(async move {
+        engine.spawn_untracked(async move {
             let Ok(upgraded) = on.await else { return };
             let stream = TokioIo::new(upgraded);
             serve(WebSocketStream::from_raw_socket(stream, Role::Server, Some(config())).await).await;
