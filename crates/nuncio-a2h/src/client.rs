@@ -1,4 +1,4 @@
-//! Reaching a relay: what an agent or a device asks of it, over the network or in the same process.
+//! Client of a relay for an agent or a device, over the network or in the same process.
 
 use std::fmt;
 
@@ -25,107 +25,87 @@ pub use http::{HttpRelay, RelayAddress};
 pub(crate) use read::{hooked_event, hooked_message};
 pub use who::{AgentToken, Credentials, DeviceLogin, Sign, Who};
 
-/// Something the relay told, in its place among all it told.
+/// Event from the relay.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Delivered {
-    /// Its number; acknowledging it acknowledges all before. Zero for what is told in passing and not kept.
+    /// Sequence number; acknowledging it acknowledges all before. Zero for transient events, which are not stored.
     pub seq: u64,
-    /// What.
     pub what: What,
 }
 
-/// What the relay told.
 #[derive(Debug, Clone, PartialEq)]
 pub enum What {
-    /// A message came.
     Message(Box<Posted>),
-    /// Someone seals with other keys from now on.
+    /// An agent or person published other keys.
     KeysChanged(Recipient),
-    /// What a person allows changed, began or ended.
+    /// Consent of a person was given, changed or revoked.
     Relation(RelationId),
-    /// A device took a call upon itself.
+    /// A device claimed a tool call.
     Claimed {
-        /// The call.
         message: MessageId,
-        /// Which device.
         device: DeviceId,
     },
-    /// Something of a stream, in passing.
+    /// Transient event of a stream.
     Stream(Box<StreamNews>),
-    /// Something else, by its name.
+    /// Any other event, by its type.
     Other(String),
 }
 
-/// Why the relay did not do it.
+/// Why a request to the relay failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RelayError {
-    /// It cannot be reached, or has a fault: trying again may help.
+    /// Cannot be reached, or has an internal fault; a retry may help.
     #[error("the relay cannot be reached: {0}")]
     Unreachable(String),
-    /// Too often; in how many seconds to try again.
     #[error("{message}")]
-    TooMany {
-        /// In how many seconds to try again.
-        seconds: u64,
-        /// What it says.
-        message: String,
-    },
-    /// It says no.
+    TooMany { seconds: u64, message: String },
     #[error("{message}")]
-    Refused {
-        /// Why, for programs.
-        code: Code,
-        /// Why, for people.
-        message: String,
-    },
-    /// A person's device must sign that first: the ledger's entry.
+    Refused { code: Code, message: String },
+    /// A device of the person must sign this ledger entry first.
     #[error("a device must sign this first")]
     Unsigned(Value),
 }
 
 impl RelayError {
-    /// Whether the same may work a little later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         matches!(self, Self::Unreachable(_))
     }
 }
 
-/// A relay, as one who is known there.
+/// Connection to a relay with the identity of one agent or device.
 #[async_trait]
 pub trait Relay: fmt::Debug + Send + Sync + 'static {
-    /// Who we are there.
     fn me(&self) -> &Recipient;
-    /// Brings keys; how many one-time keys wait then.
+    /// Publishes keys. Returns the number of one-time keys stored at the relay.
     async fn register_keys(&self, bundle: Option<KeyBundle>, keys: Vec<OneTimeKey>) -> Result<usize, RelayError>;
-    /// Somebody's keys.
     async fn keys_of(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, RelayError>;
-    /// A one-time key of a device, for us alone.
+    /// Takes a one-time key of a device; no other sender gets it.
     async fn one_time_key(&self, id: &BundleId) -> Result<OneTimeKey, RelayError>;
-    /// A conversation of ours.
     async fn conversation(&self, id: &ConversationId) -> Result<Conversation, RelayError>;
-    /// The conversation with someone alone, begun if there is none.
+    /// Two-party conversation with someone; created if there is none.
     async fn conversation_with(&self, other: &Recipient) -> Result<Conversation, RelayError>;
-    /// Sends a message; the number it got. The same again gets the same.
+    /// Sends a message and returns its sequence number. A repetition returns the same number.
     async fn post(&self, conversation: &ConversationId, post: &Post) -> Result<u64, RelayError>;
-    /// Whatever is told after that number; waits until there is something.
+    /// Events after a number; waits until there is at least one.
     async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError>;
-    /// Everything up to that number is dealt with.
+    /// Acknowledges all events up to a number.
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError>;
-    /// Takes a tool call upon itself; false when another device did.
+    /// Claims a tool call for this device; false if another device did.
     async fn claim(&self, message: &MessageId) -> Result<bool, RelayError>;
-    /// The manifest of an agent; null when it has none.
+    /// Manifest of an agent; null if it has none.
     async fn manifest(&self, agent: &AgentId) -> Result<Value, RelayError>;
 
-    /// Whether streams can be sent at this moment.
+    /// Whether streams can be sent at the moment.
     fn streams(&self) -> bool {
         false
     }
 
-    /// Sends something of a stream, or drops it: nothing here is certain, and nothing waits. What the relay has
-    /// against it may be told later, as [`StreamNews::Error`].
+    /// Sends a stream frame, or drops it; delivery is not guaranteed. The relay may report an error later as
+    /// [`StreamNews::Error`].
     async fn stream(&self, frame: StreamFrame) -> Result<(), RelayError> {
         let _ = frame;
-        Err(RelayError::Unreachable("streams do not go this way".to_owned()))
+        Err(RelayError::Unreachable("this connection carries no streams".to_owned()))
     }
 }

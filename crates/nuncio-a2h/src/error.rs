@@ -1,4 +1,4 @@
-//! Errors in the protocol's one format: a stable code in capitals, with its status.
+//! Maps errors to the protocol's error format: a stable code in capitals and an HTTP status.
 
 use http::StatusCode;
 use nuncio_core::Code;
@@ -7,11 +7,10 @@ use nuncio_engine::consent::ConsentError;
 
 use crate::wire::error::{ErrorBody, WireError};
 
-/// An error on its way out.
 #[derive(Debug)]
 pub(crate) struct Refused {
     pub(crate) status: StatusCode,
-    /// In how many seconds to try again, where that is known.
+    /// In seconds, where known.
     pub(crate) retry_after: Option<u64>,
     pub(crate) body: Box<ErrorBody>,
 }
@@ -21,7 +20,7 @@ impl Refused {
         ConsentError::new(code, message).into()
     }
 
-    /// The same where the request named the manifest it is about in `If-Match`.
+    /// Error for a request with `If-Match`: a stale manifest becomes 412.
     pub(crate) fn conditional(error: ConsentError) -> Self {
         let lost = error.code == Code::ManifestStale;
         let mut refused = Self::from(error);
@@ -47,7 +46,7 @@ impl From<EngineError> for Refused {
     }
 }
 
-/// The status of a code where an agent is named by the address.
+/// Status of a code; an unknown agent is 404, because the path names it.
 fn status(code: Code) -> StatusCode {
     match code {
         Code::UnknownAgent => StatusCode::NOT_FOUND,
@@ -57,13 +56,13 @@ fn status(code: Code) -> StatusCode {
 
 #[cfg(test)]
 mod tests {
-    use nuncio_engine::consent::Details;
+    use nuncio_engine::consent::ConsentErrorDetails;
 
     use super::*;
 
-    /// The digest's §8, row by row.
+    /// Protocol §8, row by row.
     #[test]
-    fn every_error_of_the_protocol_has_its_status() {
+    fn each_protocol_error_code_has_its_http_status() {
         for (code, status) in [
             ("MANIFEST_INVALID", 422),
             ("MANIFEST_TOO_LARGE", 413),
@@ -108,7 +107,7 @@ mod tests {
         }
         let lost = ConsentError::new(Code::ManifestStale, "");
         assert_eq!(Refused::conditional(lost).status.as_u16(), 412);
-        let many = Refused::from(ConsentError::with(Code::RateLimited, "", Details::RetryAfter(7)));
+        let many = Refused::from(ConsentError::with(Code::RateLimited, "", ConsentErrorDetails::RetryAfter(7)));
         assert_eq!((many.status.as_u16(), many.retry_after), (429, Some(7)));
     }
 }

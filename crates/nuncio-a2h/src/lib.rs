@@ -1,8 +1,8 @@
-//! A2H: the Capability Manifest v1, by which an agent says what it may do with a person's devices, and
-//! the consent the person gives. Several unrelated specifications are called A2H; this is that one.
+//! A2H Capability Manifest v1: how an agent declares what it may do with a person's devices, and the consent the person
+//! gives. Several unrelated specifications are called A2H; this crate implements that one.
 //!
-//! `wire` is what travels, `project` makes the manifest of a declared agent, `lift` reads requests,
-//! `server` answers them and keeps the sockets. What is allowed is decided in the engine.
+//! `wire` has the messages, `project` makes the manifest of a declared agent, `lift` parses requests, `server` answers
+//! them and manages the sockets. The engine decides what is allowed.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

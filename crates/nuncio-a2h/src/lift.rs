@@ -1,4 +1,4 @@
-//! Requests, read strictly: into what the engine takes, or what is wrong with them.
+//! Parses requests strictly into the engine's types.
 
 use nuncio_core::Code;
 use nuncio_core::account::{Connection, WebhookUrl};
@@ -20,12 +20,12 @@ use crate::wire::keys::KeysRequest;
 use crate::wire::message::{PostRequest, Sealed};
 use crate::wire::relation::ConsentRequest;
 
-/// How many bytes of random there are in a backup's salt.
+/// Length of a backup's salt, in bytes.
 const SALT: usize = 32;
-/// How long each text of a DID's proof may be.
+/// Limit of each text in a DID proof, in bytes.
 const MAX_PROOF: usize = 1024;
 
-/// A body in which no name stands twice and no number is rounded.
+/// Parses a body without duplicate names and without numbers that would be rounded.
 pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError> {
     let value = json::read(bytes, bytes.len()).map_err(|why| bad_json(&format!("the body {why}")))?;
     exact(&value)?;
@@ -33,7 +33,7 @@ pub(crate) fn strict<T: DeserializeOwned>(bytes: &[u8]) -> Result<T, EngineError
     serde_json::from_value(value).map_err(|why| wrong(why.to_string()))
 }
 
-/// The same for a body of which a part, a manifest or a sealed message, is taken byte for byte.
+/// Parses a body of which one part, a manifest or a sealed message, is kept byte for byte.
 pub(crate) fn with_raw<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, EngineError> {
     is_object(bytes)?;
     serde_json::from_slice(bytes).map_err(|why| match why.classify() {
@@ -42,7 +42,7 @@ pub(crate) fn with_raw<'a, T: Deserialize<'a>>(bytes: &'a [u8]) -> Result<T, Eng
     })
 }
 
-/// A list would be taken for the fields in their order.
+/// Serde would accept a list as the fields in order.
 fn is_object(bytes: &[u8]) -> Result<(), EngineError> {
     match bytes.iter().find(|byte| !byte.is_ascii_whitespace()) {
         Some(b'[') => Err(wrong("the body must be an object, found a list")),
@@ -50,7 +50,7 @@ fn is_object(bytes: &[u8]) -> Result<(), EngineError> {
     }
 }
 
-/// Readers round what is beyond 2^53, and then two of them read two different things.
+/// Some readers round integers beyond 2^53, so two of them could read different values.
 fn exact(value: &Value) -> Result<(), EngineError> {
     match value {
         Value::Number(number) => {
@@ -75,12 +75,11 @@ pub(crate) fn wrong(message: impl Into<String>) -> EngineError {
     EngineError::new(Code::BadRequest, message)
 }
 
-/// The bytes of a manifest; none for `null`.
+/// Bytes of a manifest; `None` for `null`.
 pub(crate) fn manifest(raw: &RawValue) -> Option<&[u8]> {
     (raw.get() != "null").then(|| raw.get().as_bytes())
 }
 
-/// An agent to be made.
 pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> {
     let connection = connection(&request)?.unwrap_or(Connection::Websocket);
     let health_check_url = request.health_check_url.flatten().as_deref().map(health).transpose()?;
@@ -97,7 +96,7 @@ pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> 
     })
 }
 
-/// What of an account changes; none when nothing does.
+/// Requested changes of an account; `None` without any.
 pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, EngineError> {
     let health_check_url = match &request.health_check_url {
         Some(Some(url)) => Some(Some(health(url)?)),
@@ -127,20 +126,19 @@ fn connection(request: &AgentRequest) -> Result<Option<Connection>, EngineError>
     }
 }
 
-/// Nothing is asked for at an address that a webhook could not have.
+/// A health check URL must meet the rules of webhook URLs.
 fn health(text: &str) -> Result<Url, EngineError> {
     let url = WebhookUrl::parse(text).map_err(|why| wrong(format!("health_check_url: {why}")))?;
     Ok(url.url().clone())
 }
 
-/// What a person allows.
 pub(crate) fn consent(request: ConsentRequest) -> Result<NewConsent, EngineError> {
     let wishes = request.granted_scopes.iter().map(crate::wire::relation::ScopeWish::wish);
     let wishes = wishes.collect::<Result<_, _>>().map_err(|why| wrong(format!("granted_scopes: {why}")))?;
     Ok(NewConsent { wishes, seen: request.manifest_hash, signed: request.entry })
 }
 
-/// A message. Its envelope is never looked into; that it nests no deeper than other bodies is all that is asked.
+/// Parses a message. The envelope stays opaque; only its nesting depth is limited.
 pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
     let request: PostRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
@@ -154,7 +152,6 @@ pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
     Ok(NewPost { client_id, content_type, subtype, envelope })
 }
 
-/// Keys that somebody brings.
 pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
     let proof = request.bundle.as_ref().and_then(|bundle| bundle.did.as_ref());
     if proof.is_some_and(|proof| {
@@ -168,7 +165,7 @@ pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
     Ok(KeyUpload { bundle: request.bundle, one_time_keys: request.one_time_keys })
 }
 
-/// A person's keys, sealed by themselves.
+/// Parses a person's encrypted key backup.
 pub(crate) fn backup(bytes: &[u8]) -> Result<Backup, EngineError> {
     let backup: Backup = strict(bytes)?;
     let length = |name: &str, text: &str| {
@@ -185,17 +182,15 @@ pub(crate) fn backup(bytes: &[u8]) -> Result<Backup, EngineError> {
     Ok(backup)
 }
 
-/// What `If-Match` wants of a manifest.
+/// Parsed `If-Match` header with manifest hashes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum IfMatch {
-    /// That there is one.
     Any,
-    /// That it is one of these.
     OneOf(Vec<Digest>),
 }
 
 impl IfMatch {
-    /// Reads the header. Weak tags match nothing, as RFC 9110 has it.
+    /// Parses the header. Weak tags match nothing (RFC 9110 §13.1.1).
     pub(crate) fn read(text: &str) -> Result<Self, EngineError> {
         if text.trim() == "*" {
             return Ok(Self::Any);
@@ -214,7 +209,7 @@ impl IfMatch {
         Ok(Self::OneOf(tags?.into_iter().flatten().collect()))
     }
 
-    /// The one hash that must be current: what is, if that is among those wanted, else one that is not.
+    /// Hash that must be current: the current one if it is listed, else one that never matches.
     pub(crate) fn wanted(&self, current: Option<Digest>) -> Digest {
         let fits =
             |hash: &Digest| matches!(self, Self::Any) || matches!(self, Self::OneOf(some) if some.contains(hash));
@@ -227,7 +222,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_that_readers_round_and_names_that_stand_twice_are_refused() {
+    fn unsafe_integers_and_duplicate_names_are_refused() {
         let read = |text: &str| strict::<Value>(text.as_bytes()).map_err(|error| error.code);
         assert!(read(r#"{"a": 9007199254740991, "b": 0.5}"#).is_ok());
         for bad in [
@@ -249,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_manifest_is_taken_byte_for_byte_and_null_clears_it() {
+    fn manifest_bytes_are_kept_and_null_clears_it() {
         let read = |text: &str| with_raw::<AgentRequest>(text.as_bytes()).unwrap().capability_manifest;
         let raw = read(r#"{"capability_manifest": {"a": 1, "a" :2}}"#).unwrap();
         assert_eq!(manifest(&raw), Some(&br#"{"a": 1, "a" :2}"#[..]));
@@ -258,7 +253,7 @@ mod tests {
     }
 
     #[test]
-    fn an_agent_is_reached_one_way() {
+    fn connection_mode_and_webhook_url_must_agree() {
         let read = |text: &str| connection(&with_raw(text.as_bytes()).unwrap()).map_err(|error| error.code);
         assert_eq!(read("{}"), Ok(None));
         assert_eq!(read(r#"{"connection_mode": "websocket"}"#), Ok(Some(Connection::Websocket)));
@@ -273,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn if_match_names_manifests_by_their_hash() {
+    fn if_match_accepts_strong_manifest_hashes_and_star() {
         let hash = Digest::of_bytes(b"x");
         let other = Digest::of_bytes(b"y");
         let wanted = |text: &str, current| IfMatch::read(text).unwrap().wanted(current);
@@ -288,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_taken_with_its_envelope_byte_for_byte() {
+    fn message_envelope_is_kept_byte_for_byte() {
         let read = |envelope: &str| {
             let body = format!(r#"{{"client_message_id":"m1","content_type":"text","envelope":{envelope} }}"#);
             post(body.as_bytes()).map(|new| new.envelope.to_vec()).map_err(|error| error.code)

@@ -1,4 +1,4 @@
-//! The protocol's part of the server's OpenAPI document.
+//! OpenAPI parts of the protocol.
 
 /// `paths`, from the server's root.
 pub const PATHS: &str = include_str!("openapi/paths.json");

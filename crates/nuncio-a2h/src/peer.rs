@@ -1,6 +1,5 @@
-//! Someone at a relay, an agent or a person's device: messages come and go sealed, agents call tools of
-//! people's devices and devices answer, and what was not yet sent or dealt with survives the end of the
-//! process.
+//! An agent or a person's device at a relay: sends and receives sealed messages, calls tools on people's devices and
+//! answers calls. Unsent and unhandled messages survive the end of the process.
 //!
 //! ```no_run
 //! # use nuncio_a2h::peer::{Peer, PeerConfig, ToolError};
@@ -60,52 +59,44 @@ pub use listening::{StreamEvent, Streamed};
 pub use named::Sent;
 pub use writing::StreamWriter;
 
-/// What it stands on.
 pub struct PeerConfig {
-    /// The relay.
     pub relay: Arc<dyn Relay>,
-    /// Where its keys are, and what must not be lost.
+    /// Keys and messages that must survive a restart.
     pub keep: Arc<dyn Keep>,
-    /// Its keys.
     pub party: Party,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// Who answers messages.
     pub handler: Arc<dyn OnMessage>,
 }
 
-/// Who answers messages.
 #[async_trait]
 pub trait OnMessage: fmt::Debug + Send + Sync + 'static {
-    /// A message came. Those of one conversation come one after the other; each at least once. A person's other
-    /// devices are heard too: `sender` is then the person themselves.
+    /// Handles a received message. Messages of one conversation arrive in order, each at least once. Messages of the
+    /// person's other devices arrive too: `sender` is then the person.
     async fn on_message(&self, peer: &Peer, message: Inbound);
 
-    /// A message came and was not opened: somebody changed it on the way, or it is not to be trusted. A person
-    /// is shown why.
+    /// Handles a message that could not be opened because it was changed in transit or its sender is untrusted. A
+    /// person is shown why.
     async fn on_refused(&self, peer: &Peer, refused: Refused) {
         let _ = (peer, refused);
     }
 
-    /// The relay has a message that this very device sent. Whatever comes after waits for it; each at least once.
+    /// Handles the confirmation that the relay has a message of this device, at least once. Later events wait for it.
     async fn on_sent(&self, peer: &Peer, sent: Sent) {
         let _ = (peer, sent);
     }
 
-    /// A message is being written. Everything told of it was opened and checked; whatever comes after waits for it.
+    /// Handles a verified stream event. Later events wait for it.
     async fn on_stream(&self, peer: &Peer, event: StreamEvent) {
         let _ = (peer, event);
     }
 
-    /// Something else was told. Whatever comes after waits for it.
+    /// Handles any other event. Later events wait for it.
     async fn on_event(&self, peer: &Peer, what: &What) {
         let _ = (peer, what);
     }
 }
 
-/// Answers nothing.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Silent;
 
@@ -114,49 +105,35 @@ impl OnMessage for Silent {
     async fn on_message(&self, _: &Peer, _: Inbound) {}
 }
 
-/// A message that was opened.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Inbound {
-    /// Where.
     pub conversation: ConversationId,
-    /// Who takes part there.
     pub conversation_type: ConversationType,
-    /// Its number there.
     pub seq: u64,
-    /// Who sent it.
     pub sender: Recipient,
-    /// On which device.
     pub device: DeviceId,
-    /// What it holds.
     pub content_type: ContentType,
-    /// What it says.
     pub payload: Value,
-    /// The digest of the sealed envelope; none for a message that an earlier version received.
+    /// Digest of the sealed envelope; `None` for a message that an earlier version received.
     pub envelope: Option<Digest>,
     /// Whether its keys give forward secrecy.
     pub mode: SealMode,
-    /// When its sender sealed it, as they signed it.
+    /// Time signed by the sender.
     pub sealed_at: Timestamp,
-    /// When it came.
     pub at: Timestamp,
 }
 
-/// A message that was not opened.
+/// Message that could not be opened. All fields but `why` are claims of the relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Refused {
-    /// Where.
     pub conversation: ConversationId,
-    /// Its number there, as the relay says.
     pub seq: u64,
-    /// Who sent it, as the relay says.
     pub sender: Recipient,
-    /// What it holds, as the relay says.
     pub content_type: ContentType,
-    /// Why it was not opened.
     pub why: OpenError,
 }
 
-/// An agent, or a person's device. Cheap to clone; all clones are one.
+/// Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Peer {
     inner: Arc<Inner>,
@@ -170,36 +147,35 @@ struct Inner {
     entropy: Arc<dyn Entropy>,
     handler: Arc<dyn OnMessage>,
     waiting: Mutex<HashMap<CallId, Waiting>>,
-    /// The conversations that were looked up.
+    /// Cache of conversations.
     conversations: Mutex<HashMap<ConversationId, Arc<Conversation>>>,
-    /// Whose keys were looked at and have not changed since.
+    /// Cache of trusted keys, until they change.
     met: Mutex<HashMap<Recipient, Vec<KeyBundle>>>,
-    /// What each conversation is busy with.
+    /// Last handler task of each conversation.
     handling: Mutex<HashMap<ConversationId, JoinHandle<()>>>,
-    /// Where one after the other sends: see [`turns`].
+    /// Locks that order sending: see [`turns`].
     lines: Mutex<HashMap<Option<ConversationId>, Arc<tokio::sync::Mutex<()>>>>,
-    /// Whether what a process before this one sealed is sent.
+    /// Set once the messages of the previous process are sent.
     leftovers: OnceCell<()>,
-    /// The relay is there again, for those who wait to try once more.
+    /// Notified when the relay is reachable again.
     back: Notify,
-    /// The last letter to each device that says its session is lost: where, and its number there.
+    /// Last rekey message to each device: conversation and number.
     rekeyed: Mutex<HashMap<DeviceId, (ConversationId, u64)>>,
-    /// The streams it writes, each until it is over.
+    /// Own streams, each until it ends.
     writing: Mutex<HashMap<StreamId, CancellationToken>>,
-    /// The streams it hears.
     heard: Mutex<HashMap<(ConversationId, StreamId), Heard>>,
 }
 
-/// A call that waits for its answer, and where that must come from.
+/// Call that waits for its answer from this conversation.
 struct Waiting {
     conversation: ConversationId,
     answer: oneshot::Sender<Outcome>,
-    /// The device could not open it: it has to be sent again.
+    /// Notified when the device could not open the call, so that it is sent again.
     again: Arc<Notify>,
 }
 
 impl Peer {
-    /// One that does nothing yet: see [`Peer::run`].
+    /// Does nothing until [`Peer::run`].
     #[must_use]
     pub fn new(config: PeerConfig) -> Self {
         let PeerConfig { relay, keep, party, clock, entropy, handler } = config;
@@ -224,16 +200,12 @@ impl Peer {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Who it is at the relay.
     #[must_use]
     pub fn me(&self) -> &Recipient {
         self.inner.relay.me()
     }
 
-    /// The conversation with someone alone, begun if there is none.
-    ///
-    /// # Errors
-    /// The relay cannot be reached, or the two do not deal with each other.
+    /// Two-party conversation with someone; created if there is none.
     pub async fn conversation_with(&self, other: &Recipient) -> Result<Arc<Conversation>, SendError> {
         let alone = |known: &&Arc<Conversation>| known.other(self.me()) == Some(other);
         let known = lock(&self.inner.conversations).values().find(alone).cloned();
@@ -243,14 +215,11 @@ impl Peer {
         }
     }
 
-    /// A conversation it takes part in.
-    ///
-    /// # Errors
-    /// The relay cannot be reached, or there is none of that name for it.
+    /// A conversation that this peer is a member of.
     pub async fn conversation(&self, id: &ConversationId) -> Result<Arc<Conversation>, SendError> {
         let known = lock(&self.inner.conversations).get(id).cloned();
         match known {
-            // Who is in a group changes; two stay two.
+            // Members of a group may change, so groups are not cached.
             Some(known) if known.kind != ConversationType::Group => Ok(known),
             _ => Ok(self.remember(self.inner.relay.conversation(id).await?)),
         }
@@ -267,29 +236,19 @@ impl Peer {
         conversation
     }
 
-    /// The keys that are pinned for someone.
-    ///
-    /// # Errors
-    /// They cannot be read.
     pub async fn pinned(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
         let owner = owner.clone();
         Ok(self.with_party(move |party| party.pinned(&owner)).await??)
     }
 
-    /// The number that two compare to know that nobody is between them; none before first contact.
-    ///
-    /// # Errors
-    /// What is known cannot be read, or the other's keys cannot be fetched.
+    /// Number that both sides compare to detect a man in the middle; `None` before first contact.
     pub async fn safety_number(&self, owner: &Recipient) -> Result<Option<String>, SendError> {
         self.meet(owner).await?;
         let owner = owner.clone();
         Ok(self.with_party(move |party| party.safety_number(&owner)).await??)
     }
 
-    /// Deletes every record of its own that mentions one of these texts.
-    ///
-    /// # Errors
-    /// They cannot be deleted.
+    /// Deletes every own record that mentions one of these texts.
     pub fn forget(&self, texts: &[String]) -> Result<(), KeepError> {
         lock(&self.inner.conversations).clear();
         lock(&self.inner.met).clear();
@@ -305,14 +264,14 @@ impl Peer {
         ClientMessageId::parse(&name).map_err(|why| SendError::Fault(why.to_string()))
     }
 
-    /// Does something with the keys, where waiting for a disk holds nobody up.
+    /// Works with the keys on a blocking thread, because every step writes to disk.
     async fn with_party<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Party) -> T + Send + 'static,
     ) -> Result<T, SendError> {
         let inner = Arc::clone(&self.inner);
         let done = tokio::task::spawn_blocking(move || work(&mut lock(&inner.party))).await;
-        done.map_err(|_| SendError::Fault("sealing was given up".to_owned()))
+        done.map_err(|_| SendError::Fault("the sealing task was aborted".to_owned()))
     }
 }
 

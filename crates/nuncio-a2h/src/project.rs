@@ -1,5 +1,4 @@
-//! The manifest of an agent that is declared in a file, made from its tools for people's devices: there is
-//! no second writing.
+//! Generates the manifest of a declared agent from its device tools.
 
 use std::collections::BTreeMap;
 
@@ -8,7 +7,7 @@ use nuncio_core::manifest::{Checked, Manifest, ManifestFaults, Presets, SCHEMA_V
 use nuncio_core::text::LocalText;
 use serde_json::{Value, json};
 
-/// The manifest of a declared agent; none when it has nothing for people's devices.
+/// Manifest of a declared agent; `None` without device tools.
 #[must_use]
 pub fn manifest(agent: &Agent) -> Option<Value> {
     let tools: Vec<Value> = agent.device_tools().map(|(named, run)| tool(named, run)).collect();
@@ -25,10 +24,10 @@ pub fn manifest(agent: &Agent) -> Option<Value> {
     }))
 }
 
-/// The same, checked as anyone's is; none when there is none.
+/// The generated manifest after validation; `None` without device tools.
 ///
 /// # Errors
-/// Every rule it breaks.
+/// Every violated rule.
 pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<Checked>, ManifestFaults> {
     manifest(agent).map(|manifest| Manifest::check(manifest, presets)).transpose()
 }
@@ -53,24 +52,24 @@ fn scope(scope: &Scope) -> Value {
         "label_i18n_key": scope.label_key.clone().unwrap_or_else(|| key("label")),
         "description_i18n_key": scope.description_key.clone().unwrap_or_else(|| key("description")),
         "label_fallback": scope.label,
-        // Whoever is asked must have a sentence to read; the label is the least there is.
+        // A person must see a description; the label is the fallback.
         "description_fallback": scope.description.as_ref().unwrap_or(&scope.label),
         "sensitivity": scope.sensitivity,
     })
 }
 
-/// A name as it stands in a key: `filesystem:read` is `filesystem_read`.
+/// Name in an i18n key: `filesystem:read` becomes `filesystem_read`.
 fn stem(name: &str) -> String {
     name.replace([':', '.', '-'], "_")
 }
 
-/// The tool's own words in English, and those in other languages.
+/// The tool's English description with its translations.
 fn with_english(english: &str, others: Option<&LocalText>) -> BTreeMap<String, String> {
     let others = others.into_iter().flat_map(LocalText::languages).map(|(tag, text)| (tag.to_owned(), text.to_owned()));
     std::iter::once(("en".to_owned(), english.to_owned())).chain(others).collect()
 }
 
-/// What an agent's author wrote that a manifest has no words for.
+/// Parts of a declared agent that a manifest cannot express.
 #[must_use]
 pub fn unsaid(agent: &Agent) -> Vec<String> {
     let mut unsaid = Vec::new();
@@ -103,7 +102,7 @@ mod tests {
         declaration::parse("agent.toml", &format!("{head}{rest}")).unwrap_or_else(|said| panic!("{said}")).agent
     }
 
-    /// The seed's §2.2, from an agent file.
+    /// Example of specification §2.2, as an agent file.
     const SEED: &str = r#"
 [capability_flags]
 supports_streaming = true
@@ -139,7 +138,7 @@ run = { command = ["true"] }
 "#;
 
     #[test]
-    fn an_agent_file_becomes_the_manifest_of_the_seed() {
+    fn agent_file_gives_the_manifest_of_the_specification_example() {
         let made = manifest(&agent(SEED)).unwrap();
         assert_eq!(
             made,
@@ -180,14 +179,14 @@ run = { command = ["true"] }
     }
 
     #[test]
-    fn server_tools_are_never_in_it() {
+    fn manifest_has_no_server_tools() {
         assert_eq!(manifest(&agent("")), None);
         let text = manifest(&agent(SEED)).unwrap().to_string();
         assert!(!text.contains("book"), "{text}");
     }
 
     #[test]
-    fn keys_and_words_are_the_authors_where_they_give_them() {
+    fn manifest_uses_i18n_keys_and_texts_of_the_author() {
         let made = manifest(&agent(
             r#"
 [[scope]]
@@ -214,7 +213,7 @@ run = { device = { required = true, description_i18n_key = "x.send", description
     }
 
     #[test]
-    fn what_is_lost_and_what_is_wrong_is_said() {
+    fn unsupported_properties_and_manifest_faults_are_reported() {
         let agent = agent(
             r#"
 [[scope]]

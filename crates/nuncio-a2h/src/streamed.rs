@@ -1,12 +1,11 @@
-//! An agent's frames of a stream, as the engine takes them: from a socket, or from an agent in this very process.
+//! Passes stream frames of an agent to the engine, from a socket or from an agent in the same process.
 
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::{StreamPiece, Streamer};
+use nuncio_engine::relay::{StreamPiece, StreamSender};
 
 use crate::wire::stream::StreamFrame;
 
-/// Gives a frame to whoever tells the others.
-pub(crate) async fn take(streamer: &mut Streamer, frame: StreamFrame) -> Result<(), ConsentError> {
+pub(crate) async fn take(streamer: &mut StreamSender, frame: StreamFrame) -> Result<(), ConsentError> {
     match frame {
         StreamFrame::Start(start) => {
             streamer.start(&start.conversation_id, start.stream_id, start.encrypted_payload.0).await

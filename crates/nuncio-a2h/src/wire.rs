@@ -1,4 +1,4 @@
-//! What travels: JSON with names in snake case, times as RFC 3339, an answer in `data`, an error in `error`.
+//! Wire types: JSON with names in snake case, RFC 3339 times, results in `data` and errors in `error`.
 
 use serde::{Deserialize, Deserializer, Serialize};
 
@@ -16,23 +16,19 @@ pub mod scope;
 pub mod stream;
 pub mod webhook;
 
-/// An answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Answer<T> {
-    /// What was asked for.
     pub data: T,
 }
 
-/// A page of a list.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Page<T> {
-    /// What is on it.
     pub data: Vec<T>,
-    /// Where the next one begins; none on the last.
+    /// `None` on the last page.
     pub next_cursor: Option<String>,
 }
 
-/// Reads a field that is there, `null` or not. With `#[serde(default)]` one that is not there is none.
+/// Deserialises a present field, including `null`; with `#[serde(default)]` an absent field is `None`.
 fn given<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Option<T>, D::Error> {
     T::deserialize(from).map(Some)
 }

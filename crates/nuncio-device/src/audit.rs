@@ -1,5 +1,5 @@
-//! What happened on this device: each decision, chained by hashes, for thirty days. Arguments are kept as a digest that
-//! is keyed for this device alone, so that a short one cannot be guessed.
+//! Hash-chained audit log of every tool call decided on this device, kept for thirty days. Arguments are stored as an
+//! HMAC under a key of this device, so that short values cannot be guessed from the digest.
 
 use std::time::Duration;
 
@@ -20,53 +20,44 @@ mod page;
 
 pub use page::{AuditPage, Became, Filter};
 
-/// How long it is kept.
-pub const KEPT: Duration = Duration::from_secs(30 * 24 * 3600);
+pub const AUDIT_RETENTION: Duration = Duration::from_secs(30 * 24 * 3600);
 
 const KEY: &str = "audit-key";
 const STATE: &str = "audit-state";
 
-/// Something that happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AuditEntry {
-    /// The call.
     pub call_id: CallId,
-    /// Who called.
     pub agent_id: AgentId,
-    /// What.
     pub tool_name: ToolName,
-    /// By which permission.
     pub scope: ScopeId,
     /// HMAC-SHA256 of the arguments' canonical form, under a key of this device.
     pub arguments_digest: String,
     /// `ok`, `error`, `denied` or `elsewhere`.
     pub status: String,
-    /// Why, where it was not run or failed.
+    /// Why the call failed or was refused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Whether the person was asked.
+    /// Whether the person was prompted for this call.
     pub asked: bool,
-    /// When.
     pub timestamp: Timestamp,
-    /// The message that brought the call.
+    /// Message that carried the call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message_id: Option<MessageId>,
-    /// The digest of that message's sealed envelope.
+    /// Digest of that message's sealed envelope.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub envelope_digest: Option<Digest>,
-    /// The ledger entry up to which the person's consent was proved.
+    /// Last ledger entry that the decision was based on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ledger: Option<LedgerReference>,
 }
 
-/// An entry in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Chained {
-    /// Its number, from one, without gaps.
+    /// Numbered from 1, without gaps.
     pub seq: u64,
-    /// The hash of the one before; zeros before the first.
+    /// Hash of the previous entry; zeros in the first.
     pub prev_hash: Digest,
-    /// What happened.
     #[serde(flatten)]
     pub entry: AuditEntry,
 }
@@ -78,7 +69,7 @@ impl Chained {
         Digest::of_bytes(&canonical(self))
     }
 
-    /// It as it leaves the device, with its own hash: whoever has several can prove that they hold together.
+    /// JSON for export, with the entry's own hash, so that a reader can verify a run of entries.
     #[must_use]
     pub fn with_hash(&self) -> Value {
         let mut value = json!(self);
@@ -87,33 +78,26 @@ impl Chained {
     }
 }
 
-/// Where the chain begins now, and where it has got to.
+/// Both ends of the stored chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct State {
-    /// The last one that was forgotten.
+    /// Last entry that was deleted because of its age.
     from: Head,
-    /// The last one.
     to: Head,
 }
 
-/// Why a chain does not hold.
+/// Why verification of the chain failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum AuditBroken {
-    /// It cannot be read.
     #[error(transparent)]
     Keep(#[from] KeepError),
-    /// An entry was changed, removed or put in.
+    /// An entry was changed, removed or inserted at this number.
     #[error("entry {0} is not what it was when it was written, or one before it is missing")]
     At(u64),
-    /// The end is missing.
     #[error("the last entries are missing: {missing} of them")]
-    Cut {
-        /// How many.
-        missing: u64,
-    },
+    Cut { missing: u64 },
 }
 
-/// The log.
 #[derive(Debug, Clone)]
 pub(crate) struct AuditLog {
     records: Records,
@@ -132,7 +116,7 @@ impl AuditLog {
         Ok(self.records.get(STATE)?.unwrap_or(State { from: Head::START, to: Head::START }))
     }
 
-    /// The digest of arguments, under this device's key, made at first need.
+    /// Keyed digest of arguments; the key is created on first use.
     pub(crate) fn digest(&self, arguments: &Value) -> Result<String, KeepError> {
         let bytes: Option<Vec<u8>> = self.records.get(KEY)?;
         let bytes = match bytes {
@@ -150,7 +134,7 @@ impl AuditLog {
         Ok(tag.as_ref().iter().map(|byte| format!("{byte:02x}")).collect())
     }
 
-    /// The changes by which something that happened goes to the end of the chain.
+    /// Changes that append an entry to the chain; the caller saves them.
     pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<Change>, KeepError> {
         let state = self.state()?;
         let chained = Chained { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
@@ -163,13 +147,13 @@ impl AuditLog {
         self.records.all("audit/")?.into_iter().map(|(_, chained)| chained).collect()
     }
 
-    /// Proves the chain from what was last forgotten to its end; how many there are.
+    /// Verifies the chain from the last deleted entry to its end. Returns the number of entries.
     pub(crate) fn verify(&self) -> Result<u64, AuditBroken> {
         self.walk(drop)
     }
 
-    /// Goes through the chain from its beginning, shows each entry, and says whether it holds. What comes
-    /// after a break is shown too; what cannot be read is a break.
+    /// Verifies the chain from its beginning and passes each readable entry to `see`, including those after a break. An
+    /// unreadable entry counts as a break.
     fn walk(&self, mut see: impl FnMut(Chained)) -> Result<u64, AuditBroken> {
         let state = self.state()?;
         let mut head = state.from;
@@ -194,7 +178,7 @@ impl AuditLog {
         }
     }
 
-    /// Forgets what is too old; the rest still holds together.
+    /// Changes that delete entries older than `AUDIT_RETENTION`; the remaining chain still verifies.
     pub(crate) fn forget(&self, now: Timestamp) -> Result<Vec<Change>, KeepError> {
         let before = now.before(KEPT);
         let mut state = self.state()?;
@@ -235,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn a_chain_holds_until_somebody_touches_it_and_after_the_old_is_forgotten() {
+    fn audit_chain_detects_changes_and_verifies_after_expired_entries_are_deleted() {
         let keep = Arc::new(MemoryKeep::new());
         let records = Records::new(Arc::clone(&keep) as _);
         let log = AuditLog::new(records.clone());
@@ -259,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_digest_is_of_this_device_alone_and_of_the_value_not_its_writing() {
+    fn argument_digest_differs_per_device_and_ignores_key_order() {
         let log = |keep: Arc<MemoryKeep>| AuditLog::new(Records::new(keep as _));
         let (one, other) = (log(Arc::default()), log(Arc::default()));
         let arguments = json!({"path": "a", "x": 1});

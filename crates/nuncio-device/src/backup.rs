@@ -1,5 +1,5 @@
-//! A device's keys under a passphrase: kept at the relay and in a file, put back on an empty machine, or used once more
-//! to vouch for the device that comes after it.
+//! Backup of a device's keys under a passphrase: stored at the relay and in a file, restored on an empty machine, or
+//! used once to vouch for a successor device.
 
 use std::sync::Arc;
 
@@ -23,17 +23,15 @@ use crate::error::DeviceError;
 use crate::former::{self, Former};
 use crate::records::Records;
 
-/// What a person keeps of a device, as JSON. It says nothing to whoever has not the passphrase but who the device is.
+/// Backup of a device, as JSON. Without the passphrase it reveals only which device it belongs to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct BackupFile {
-    /// Who it is, and where.
     pub device: DeviceIdentity,
-    /// The person's other devices that it trusts, or did: what they signed counts.
+    /// The person's other devices that this one trusts or trusted; their signatures count.
     pub devices: Vec<Former>,
-    /// Its keys.
     pub backup: Backup,
-    /// By the device itself: nobody can make it log in elsewhere.
+    /// Signed by the device itself, so that a changed file cannot make it log in elsewhere.
     pub signature: Signature,
 }
 
@@ -42,7 +40,6 @@ impl BackupFile {
         labelled("nuncio/device-backup/v1", &(device, devices, backup))
     }
 
-    /// The keys in it.
     async fn open(&self, passphrase: &str) -> Result<Restored, DeviceError> {
         let restored = open(&self.backup, passphrase).await?;
         let message = Self::message(&self.device, &self.devices, &self.backup);
@@ -53,10 +50,7 @@ impl BackupFile {
 }
 
 impl Device {
-    /// Backs up its keys under a passphrase: at the relay, in the place of what was there, and in what is returned.
-    ///
-    /// # Errors
-    /// The passphrase is too short, or the relay cannot be reached.
+    /// Encrypts the keys under `passphrase`, replaces the backup at the relay and returns the same as a file.
     pub async fn back_up(&self, passphrase: &str) -> Result<BackupFile, DeviceError> {
         let (keep, passphrase) = (Arc::clone(self.keep()), passphrase.to_owned());
         let sealed = tokio::task::spawn_blocking(move || {
@@ -75,11 +69,11 @@ impl Device {
         Ok(BackupFile { device: self.identity().clone(), devices, backup, signature })
     }
 
-    /// Puts a device back on an empty machine: the same to everyone, with a new session to each. What it is allowed is
-    /// looked up anew, so that calls are answered again.
+    /// Restores a device on an empty machine with the same identity and new sealing sessions. Reloads all relations, so
+    /// that calls are answered again.
     ///
     /// # Errors
-    /// A device lives there already, the passphrase is another, or the relay does not let it in: then nothing has
+    /// The directory already holds a device, the passphrase is wrong, or the relay refuses the login. Then nothing has
     /// changed.
     pub async fn restore(config: DeviceConfig, file: &BackupFile, passphrase: &str) -> Result<Self, DeviceError> {
         let used = || DeviceError::new(Code::DataDirInUse, "a device lives here already; choose another folder");
@@ -88,12 +82,12 @@ impl Device {
             return Err(used());
         }
         let restored = Arc::new(file.open(passphrase).await?);
-        // One that was taken away meanwhile does not come back, and leaves nothing here.
+        // A device that was revoked meanwhile is refused here, before anything is written.
         let by = Arc::clone(&restored);
         file.device.login(&config, Arc::new(move |message| by.sign(message))).token().await?;
         let restored = Arc::into_inner(restored).ok_or_else(|| DeviceError::new(Code::Internal, "keys in use"))?;
         match Party::load(Arc::clone(&config.keep))? {
-            // Cut short the last time.
+            // An earlier restore was interrupted after writing the keys.
             Some(party) if party.signing_key() == restored.signing_key() => {}
             Some(_) => return Err(used()),
             None => {
@@ -112,11 +106,11 @@ impl Device {
         Ok(device)
     }
 
-    /// Takes up what another device of the person's left at the relay, when there is no other way back to it: its key
-    /// vouches for this one, so that whoever trusted it trusts this one. It stays a device until it is removed.
+    /// Replaces a lost device: opens its backup from the relay, and its key vouches for this device, so that peers that
+    /// trusted it trust this one. The lost device stays listed until it is removed.
     ///
     /// # Errors
-    /// Nothing is backed up, the passphrase is another, or the relay cannot be reached; where the keys do not open,
+    /// There is no backup, the passphrase is wrong, or the relay cannot be reached. If the backup does not open,
     /// nothing has changed.
     pub async fn recover(&self, passphrase: &str) -> Result<DeviceId, DeviceError> {
         let kept = self.relay().ask("GET", "/keys/backup", None).await?;
@@ -132,16 +126,16 @@ impl Device {
         Ok(before)
     }
 
-    /// Looks at everyone the person deals with, as the relay lists them.
+    /// Refreshes every agent that the person has a relation with, as the relay lists them.
     async fn look_at_all(&self) -> Result<(), DeviceError> {
         let mut cursor = String::new();
         loop {
             let mut page = self.relay().ask_page(&format!("/h2a/relations?limit=50{cursor}")).await?;
             let relations: Vec<RelationView> = read(page["data"].take())?;
             for relation in relations.iter().filter(|relation| relation.status != Status::Revoked) {
-                // One that cannot be read does not keep the others away.
+                // A failure for one agent does not stop the others.
                 if let Err(error) = self.refresh(&relation.agent_id).await {
-                    tracing::warn!(agent = %relation.agent_id, %error, "an agent could not be looked up");
+                    tracing::warn!(agent = %relation.agent_id, %error, "cannot refresh an agent after restore or recovery");
                 }
             }
             match page["next_cursor"].as_str() {
@@ -159,5 +153,5 @@ async fn open(backup: &Backup, passphrase: &str) -> Result<Restored, DeviceError
 }
 
 fn given_up(_: tokio::task::JoinError) -> DeviceError {
-    DeviceError::new(Code::Internal, "the work on the passphrase was given up")
+    DeviceError::new(Code::Internal, "key derivation from the passphrase was aborted")
 }

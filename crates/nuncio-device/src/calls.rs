@@ -1,4 +1,4 @@
-//! Each call runs once. What becomes of it is on disk before it begins, and when it is over.
+//! Runs each tool call at most once: its state is written to disk before it starts and when it ends.
 
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, ToolCall};
 use nuncio_core::conversation::MessagePlace;
@@ -11,29 +11,23 @@ use serde_json::json;
 
 use crate::records::Records;
 
-/// What is known of a call.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CallRecord {
-    /// Who called.
     pub(crate) agent: AgentId,
-    /// The call, without its arguments once it is over.
+    /// Without arguments once the call is over.
     pub(crate) call: ToolCall,
-    /// Where it came, and the answer goes.
+    /// Conversation that carried the call and receives the answer.
     pub(crate) conversation: ConversationId,
-    /// Its number there.
     pub(crate) seq: u64,
-    /// The digest of the sealed message that brought it; none for one that an earlier version received.
+    /// Digest of the sealed message; `None` if an earlier version received the call.
     #[serde(default)]
     pub(crate) envelope: Option<Digest>,
-    /// The digest of tool and arguments, by which a repetition is told from another call of the same name.
+    /// Digest of tool and arguments; tells a repeated call from another call with the same id.
     pub(crate) digest: Digest,
-    /// How far it has got.
     pub(crate) state: CallState,
-    /// When it came.
     pub(crate) at: Timestamp,
 }
 
-/// Whence a call came.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Origin<'a> {
     pub(crate) agent: &'a AgentId,
@@ -44,7 +38,6 @@ pub(crate) struct Origin<'a> {
 }
 
 impl Origin<'_> {
-    /// The id of the message that brought the call.
     pub(crate) fn message_id(&self) -> Option<MessageId> {
         MessagePlace { conversation: self.conversation.clone(), seq: self.seq }.id().ok()
     }
@@ -56,42 +49,38 @@ impl CallRecord {
     }
 }
 
-/// How far a call has got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub(crate) enum CallState {
-    /// It is looked at, or the person is asked.
+    /// Being checked, or waiting for the person's decision.
     Asked,
-    /// It runs.
     Running,
-    /// It is over.
     Over {
-        /// What became of it.
         outcome: Outcome,
-        /// Whether the answer is on its way.
+        /// Whether the answer was handed to the relay.
         #[serde(default)]
         sent: bool,
     },
-    /// Another device took it upon itself.
+    /// Another device of the person claimed the call.
     Elsewhere,
 }
 
-/// How a call stands that came.
+/// How an incoming call compares with the stored calls.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Came {
-    /// It is new, and was written down.
+    /// First arrival; now stored.
     New,
-    /// It came before, and what became of it is known.
+    /// Repeated; the outcome is known.
     Again(Outcome),
-    /// It came before, and is still being dealt with.
+    /// Repeated; still in progress.
     Pending,
-    /// It came before, and another device deals with it.
+    /// Repeated; another device handles it.
     Elsewhere,
-    /// Another call has that name.
+    /// Another call used the same id.
     Other,
 }
 
-/// The digest of what a call asks for.
+/// Digest of tool, arguments and scope of a call.
 pub(crate) fn digest(call: &ToolCall) -> Digest {
     Digest::of_json(&json!([call.tool_name, call.arguments, call.permission_scope]))
 }
@@ -101,7 +90,6 @@ fn name(agent: &AgentId, call: &ToolCall) -> String {
     format!("call/{id}")
 }
 
-/// Takes a call in, once.
 pub(crate) fn take(records: &Records, origin: Origin<'_>, call: &ToolCall, now: Timestamp) -> Result<Came, KeepError> {
     let name = name(origin.agent, call);
     let known: Option<CallRecord> = records.get(&name)?;
@@ -117,12 +105,12 @@ pub(crate) fn take(records: &Records, origin: Origin<'_>, call: &ToolCall, now: 
     })
 }
 
-/// The change by which a call gets further.
+/// Change that writes the new state of a call.
 pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: Timestamp) -> Change {
     let Origin { agent, conversation, seq, envelope } = origin;
     let digest = digest(call);
     let mut call = call.clone();
-    // What was asked for is needed no more once it is over; the digest stays.
+    // Arguments are dropped once the call is over; the digest remains.
     if matches!(state, CallState::Over { .. } | CallState::Elsewhere) {
         call.arguments = serde_json::Value::Null;
     }
@@ -132,8 +120,8 @@ pub(crate) fn moved(origin: Origin<'_>, call: &ToolCall, state: CallState, at: T
     Records::put(&name, &record)
 }
 
-/// Calls that a process before this one left, and what is to be answered: nothing is run again, and nobody is asked
-/// again for what they did not answer.
+/// Calls that were open when the previous process stopped, each with the error to answer. Nothing runs again and the
+/// person is not asked again.
 pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeepError> {
     let mut left = Vec::new();
     for name in records.names("call/")? {
@@ -150,7 +138,7 @@ pub(crate) fn leftovers(records: &Records) -> Result<Vec<(CallRecord, Outcome)>,
     Ok(left)
 }
 
-/// Calls that are over, and whose answer may never have left.
+/// Finished calls whose answer may not have been sent.
 pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, KeepError> {
     let mut left = Vec::new();
     for name in records.names("call/")? {
@@ -163,7 +151,7 @@ pub(crate) fn unsent(records: &Records) -> Result<Vec<(CallRecord, Outcome)>, Ke
     Ok(left)
 }
 
-/// Remembers that the answer to a call is on its way.
+/// Marks the answer of a call as sent.
 pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Result<(), KeepError> {
     let name = name(agent, call);
     let Some(mut record) = records.get::<CallRecord>(&name)? else { return Ok(()) };
@@ -173,7 +161,7 @@ pub(crate) fn sent(records: &Records, agent: &AgentId, call: &ToolCall) -> Resul
     records.set(&name, &record)
 }
 
-/// Forgets calls that came before that time and are over.
+/// Deletes finished calls older than `before`.
 pub(crate) fn forget(records: &Records, before: Timestamp) -> Result<Vec<Change>, KeepError> {
     let mut gone = Vec::new();
     for name in records.names("call/")? {

@@ -1,4 +1,4 @@
-//! What changed since the person last said yes to an agent: found on this device, from the manifest they saw then.
+//! Compares an agent's current manifest with the one the person last consented to, computed on this device.
 
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
@@ -13,22 +13,22 @@ use crate::device::Device;
 use crate::error::DeviceError;
 use crate::standing::Known;
 
-/// What changed since the person last said yes.
+/// Difference since the person's last consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Changed {
-    /// The version they said yes to.
+    /// Manifest version of the last consent.
     pub since_version: u64,
-    /// What is different, and what of it needs a new yes. None when the manifest they saw cannot be had any more:
-    /// then nothing is taken for granted.
+    /// Differences and which of them need new consent. `None` when the earlier manifest is no longer available; then
+    /// every scope needs new consent.
     pub verdict: Option<Verdict>,
-    /// What the agent's owner says about it, without tricks.
+    /// Change note of the agent's owner, sanitised for display.
     pub note: Option<String>,
-    /// What they may go on using meanwhile.
+    /// Scopes that stay usable meanwhile.
     pub keeps: Vec<ScopeId>,
 }
 
 impl Device {
-    /// What changed since the person last said yes; nothing when they did not, or nothing changed.
+    /// Difference since the person's last consent; `None` without a consent or without a difference.
     pub(crate) async fn changed(
         &self,
         known: &Known,
@@ -42,7 +42,7 @@ impl Device {
             return Ok(None);
         }
         let (then, _) = self.published(known, yes.manifest_version).await?;
-        // What is shown as the one they saw must be the one they signed for.
+        // The earlier manifest must match the hash that the person signed.
         let seen = Manifest::check(then.clone(), self.presets()).ok();
         let seen = seen.is_some_and(|seen| Some(seen.hash) == yes.manifest_hash);
         let policy = ChangePolicy::default();
@@ -53,7 +53,7 @@ impl Device {
         Ok(Some(Changed { since_version: yes.manifest_version, verdict, note, keeps }))
     }
 
-    /// A version of an agent's manifest, and what its owner said about it.
+    /// A published manifest version and its change note.
     async fn published(&self, known: &Known, version: u64) -> Result<(Value, Option<String>), DeviceError> {
         let path = format!("/agents/{}/manifests/{version}", known.agent);
         match self.relay().ask("GET", &path, None).await.map_err(DeviceError::from) {

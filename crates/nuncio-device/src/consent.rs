@@ -1,5 +1,5 @@
-//! What an agent asks for, and what the person says to it. Whatever the server drafts is held against what the person
-//! said before it is signed.
+//! Consent of the person: what an agent requests, and granting or revoking it. A ledger entry drafted by the server is
+//! compared with the person's decision before it is signed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -28,68 +28,58 @@ use crate::standing::{self, Known};
 use crate::windows;
 use crate::words::ScopeWords;
 
-/// What an agent asks the person.
+/// What an agent requests of the person.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Ask {
-    /// Who.
     pub agent: AgentId,
-    /// As it calls itself, without tricks.
+    /// Display name chosen by the agent, sanitised.
     pub name: String,
-    /// The hash of the manifest this is about: what the person says counts for this one alone.
+    /// Consent given on this request is valid for the manifest with this hash only.
     pub manifest_hash: Digest,
-    /// Its version.
     pub manifest_version: u64,
-    /// How it is known that it is that agent.
     pub verified: Verified,
-    /// What it asks for, the most sensitive first.
+    /// Most sensitive first.
     pub scopes: Vec<AskedScope>,
-    /// What changed since the person last said yes; nothing when they did not, or nothing changed.
+    /// Difference since the last consent; `None` without a consent or without a difference.
     pub changed: Option<Changed>,
 }
 
-/// One permission an agent asks for.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct AskedScope {
-    /// Which.
     pub id: ScopeId,
-    /// What it means.
     #[serde(flatten)]
     pub words: ScopeWords,
-    /// How much is at stake.
     pub sensitivity: Sensitivity,
-    /// How much it would be, whatever the person wants.
+    /// Minimum that the person's own setting cannot lower.
     pub at_least: Sensitivity,
-    /// The tools it is for.
     pub tools: Vec<String>,
-    /// Whether the agent is of no use without it.
+    /// Whether a required tool needs it.
     pub required: bool,
-    /// Whether the person allows it now.
+    /// Whether the person currently allows it.
     pub granted: bool,
-    /// For how long, where they do.
     pub term: Option<Term>,
-    /// Whether they did, and it waits for a new yes.
+    /// Whether an earlier grant is suspended until new consent.
     pub suspended: bool,
 }
 
-/// An agent that can be found at the relay.
+/// Agent found by a search at the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct FoundAgent {
-    /// Which.
     pub id: AgentId,
-    /// As it calls itself, without tricks.
+    /// Display name chosen by the agent, sanitised.
     pub name: String,
-    /// What it says it is for, without tricks.
+    /// Description by the agent, sanitised.
     pub description: Option<String>,
 }
 
-/// What the person allows: exactly this.
+/// Scopes that the person grants, each with its term.
 pub type Given = BTreeMap<ScopeId, Term>;
 
 impl Device {
-    /// What an agent asks for, looked up anew.
+    /// Loads what an agent requests, from the relay.
     ///
     /// # Errors
-    /// There is no such agent, or it asks for nothing that can be read.
+    /// The agent does not exist, or its manifest is missing or invalid.
     pub async fn look(&self, agent: &AgentId) -> Result<Ask, DeviceError> {
         let known = self.refresh(agent).await?;
         let checked = known.manifest(self.presets()).ok_or_else(|| {
@@ -140,10 +130,7 @@ impl Device {
         }
     }
 
-    /// Agents that can be found at the relay by these words.
-    ///
-    /// # Errors
-    /// The relay cannot be reached.
+    /// Searches the relay's agent directory.
     pub async fn search(&self, words: &str) -> Result<Vec<FoundAgent>, DeviceError> {
         let query: String = url::form_urlencoded::byte_serialize(words.as_bytes()).collect();
         let mut page = self.relay().ask_page(&format!("/agents?limit=20&q={query}")).await?;
@@ -157,10 +144,10 @@ impl Device {
         Ok(found.into_iter().map(agent).collect())
     }
 
-    /// The person allows an agent exactly this, having seen the manifest of that hash.
+    /// Grants exactly `given`, based on the manifest shown in `ask`.
     ///
     /// # Errors
-    /// The agent changed meanwhile, the server wants something else signed, or cannot be reached.
+    /// The manifest changed meanwhile, the server drafted something else than was granted, or it cannot be reached.
     pub async fn allow(&self, ask: &Ask, given: &Given) -> Result<Known, DeviceError> {
         let wishes: Vec<_> = given.iter().map(|(scope, term)| wish(scope, *term)).collect();
         let relation = self.relation_with(&ask.agent).await?;
@@ -190,12 +177,12 @@ impl Device {
         Ok(known)
     }
 
-    /// The person takes everything back from an agent.
+    /// Revokes everything from an agent.
     ///
     /// # Errors
-    /// They deal with no such agent, the server wants something else signed, or cannot be reached.
+    /// No relation exists, the server drafted something else, or it cannot be reached.
     pub async fn revoke(&self, agent: &AgentId) -> Result<(), DeviceError> {
-        // At once on this device, whatever the server does.
+        // Takes effect on this device at once, even if the server cannot be reached.
         self.take_back_here(agent)?;
         let unknown = || DeviceError::new(Code::RelationNotFound, format!("you deal with no agent {agent}"));
         let relation = self.relation_with(agent).await?.ok_or_else(unknown)?;
@@ -209,7 +196,7 @@ impl Device {
         if !fits {
             return Err(other("it is not the end of this relation"));
         }
-        // A ledger without this entry is an old one from now on, whoever shows it.
+        // From now on a ledger without this entry is rejected as outdated.
         self.saw_end(agent, &entry)?;
         let body = json!({"entry": self.signed(entry)});
         self.relay().ask("DELETE", &path, Some(body)).await?;
@@ -217,7 +204,7 @@ impl Device {
         self.heard_of_end(agent)
     }
 
-    /// From now on this device runs nothing for it, be the relay never so far.
+    /// Stops this device from running calls of the agent, even while the relay cannot be reached.
     fn take_back_here(&self, agent: &AgentId) -> Result<(), DeviceError> {
         let _turn = self.turn();
         let mut changes = windows::close(self.records(), agent)?;
@@ -228,7 +215,7 @@ impl Device {
         Ok(self.records().save(changes)?)
     }
 
-    /// The relay knows; from here on the ledger says so.
+    /// Clears the local mark once the relay has recorded the revocation.
     fn heard_of_end(&self, agent: &AgentId) -> Result<(), DeviceError> {
         let _turn = self.turn();
         let Some(mut known) = standing::load(self.records(), agent)? else { return Ok(()) };
@@ -244,7 +231,7 @@ impl Device {
         Ok(self.records().save(vec![standing::put(&known)])?)
     }
 
-    /// What the server wants signed.
+    /// Requests the ledger entry that the server wants signed.
     async fn drafted(&self, method: &'static str, path: &str, body: &Value) -> Result<Entry, DeviceError> {
         match self.relay().ask(method, path, Some(body.clone())).await {
             Err(RelayError::Unsigned(entry)) => {
@@ -259,7 +246,7 @@ impl Device {
         Entry { signature: Some((self.signer())(&entry.message())), ..entry }
     }
 
-    /// Whether a draft is what the person said, field by field.
+    /// Compares a draft with the person's decision, field by field.
     fn check_draft(
         &self,
         entry: &Entry,
@@ -308,9 +295,6 @@ impl Device {
     }
 
     /// Looks at an agent anew: its manifest, and the ledger between it and the person.
-    ///
-    /// # Errors
-    /// There is no such agent, or the server cannot be reached.
     pub async fn refresh(&self, agent: &AgentId) -> Result<Known, DeviceError> {
         let view: AgentView = read(self.relay().ask("GET", &format!("/agents/{agent}"), None).await?)?;
         let ledger = match self.relation_with(agent).await? {
@@ -326,13 +310,13 @@ impl Device {
         known.manifest = view.capability_manifest.unwrap_or_default();
         known.version = view.capability_manifest_version;
         known.at = self.now();
-        // A manifest that is not the one its hash names is nobody's.
+        // A manifest that does not match its announced hash is discarded.
         let hash = Manifest::check(known.manifest.clone(), self.presets()).ok().map(|checked| checked.hash);
         if !known.manifest.is_null() && hash != view.capability_manifest_hash {
             known.manifest = Value::Null;
         }
         let (entries, shown) = ledger.unwrap_or_default();
-        // The relay may show any key as the person's: those count that this device, or one it trusts, vouched for.
+        // The relay may list any key as the person's: only keys that this device, or one it trusts, vouched for count.
         let vouched = |device: &KeyedDevice| {
             let same = |own: &KeyBundle| own.keys.device_id == device.id && own.keys.signing_key == device.key;
             let before = |known: &KeyedDevice| known.id == device.id && known.key == device.key;
@@ -374,10 +358,7 @@ impl Device {
         }
     }
 
-    /// The person wants to be asked about a scope of an agent's at least that much; none takes it back.
-    ///
-    /// # Errors
-    /// It cannot be kept, or nothing is known of the agent.
+    /// Raises the sensitivity of a scope for one agent, so that the person is asked more often; `None` resets it.
     pub fn ask_more(&self, agent: &AgentId, scope: &ScopeId, level: Option<Sensitivity>) -> Result<(), DeviceError> {
         let unknown = || DeviceError::new(Code::UnknownAgent, format!("nothing is known of agent {agent} here"));
         let _turn = self.turn();
@@ -389,16 +370,12 @@ impl Device {
         Ok(self.records().save(vec![standing::put(&known)])?)
     }
 
-    /// Everyone this device deals with, or did.
-    ///
-    /// # Errors
-    /// What is kept cannot be read.
+    /// Every agent with a record on this device, including revoked ones.
     pub fn agents(&self) -> Result<Vec<Known>, DeviceError> {
         Ok(standing::all(self.records())?)
     }
 }
 
-/// What the person said, against which a draft is held.
 struct Said<'a> {
     given: &'a Given,
     ask: &'a Ask,

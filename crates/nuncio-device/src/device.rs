@@ -1,4 +1,4 @@
-//! One device of one person: its keys, its relay, and the life in which it answers calls.
+//! One device of one person: its keys, its relay connection and its main loop.
 
 use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -44,46 +44,35 @@ mod serve;
 
 pub(crate) const SELF: &str = "self";
 
-/// What a device stands on.
 #[derive(Debug, Clone)]
 pub struct DeviceConfig {
-    /// Where its keys are, and all it must not lose. Nobody else may read it.
+    /// Keys and records. Must not be readable by other users.
     pub keep: Arc<dyn Keep>,
-    /// The way out.
     pub fetch: Arc<dyn Fetch>,
-    /// The way to connections that keep talking.
+    /// Opens WebSocket connections.
     pub dial: Arc<dyn Dial>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// The scopes everyone knows.
+    /// Well-known scopes.
     pub presets: Arc<Presets>,
-    /// What an administrator set.
+    /// Minimum sensitivities set by an administrator.
     pub floors: Floors,
-    /// What it can do.
     pub tools: Tools,
-    /// Who asks the person.
     pub prompt: Arc<dyn Prompt>,
 }
 
-/// Who a device is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DeviceIdentity {
-    /// Its person.
     pub person: PersonName,
-    /// Its name at the relay.
     pub device: DeviceId,
-    /// The relay.
     pub url: Url,
-    /// What it signs for to get in.
+    /// Audience of the signed login challenge.
     pub audience: String,
-    /// The key of the relay, pinned when it was let in.
+    /// Public key of the relay, pinned at enrolment.
     pub server_key: PublicKey,
 }
 
 impl DeviceIdentity {
-    /// How it gets in at its relay.
     pub(crate) fn login(&self, config: &DeviceConfig, sign: Sign) -> DeviceLogin {
         DeviceLogin {
             who: Who::Device(self.person.clone(), self.device.clone()),
@@ -99,7 +88,7 @@ impl DeviceIdentity {
     }
 }
 
-/// A device. Cheap to clone; all clones are one.
+/// Cheap to clone; all clones share one state.
 #[derive(Clone)]
 pub struct Device {
     inner: Arc<Inner>,
@@ -113,17 +102,18 @@ struct Inner {
     peer: Peer,
     sign: Sign,
     turn: Mutex<()>,
-    /// Calls that other devices took.
+    /// Calls that other devices claimed.
     taken: Taken,
     teller: Teller,
     writing: Writing,
 }
 
 impl Device {
-    /// Brings a new device in by an invite.
+    /// Enrols a new device with an invite.
     ///
     /// # Errors
-    /// There is one already, the invite is not good, or the server is not the one it names.
+    /// The directory already holds a device, the invite is invalid, or the server has another key than the invite
+    /// names.
     pub async fn enrol(config: DeviceConfig, invitation: &Invitation, name: &str) -> Result<Self, DeviceError> {
         let records = Records::new(Arc::clone(&config.keep));
         if records.get::<DeviceIdentity>(SELF)?.is_some() {
@@ -133,7 +123,7 @@ impl Device {
             let message = "a relay elsewhere is reached by https: what opens its doors would be read on the way";
             return Err(DeviceError::new(Code::OutboundRefused, message));
         }
-        // What stands behind the code is between the two devices.
+        // The part after the code is meant for the two devices only and not sent to the relay.
         let (code, introduction) = Introduction::split(&invitation.code);
         let invitation = &Invitation { code: code.to_owned(), ..invitation.clone() };
         let party = party(&config)?;
@@ -142,7 +132,7 @@ impl Device {
         let enrolled = match let_in(&*config.fetch, invitation, name, key, &sign).await {
             Ok(enrolled) => enrolled,
             Err(error) => {
-                // Whoever answered has let that key in, and is not whom the invite names: it is used no more.
+                // A server with another key than the invite names has accepted this device key: the key is discarded.
                 if matches!(error, RelayError::Refused { code: Code::PeerUntrusted, .. }) {
                     let names = config.keep.names("")?;
                     config.keep.save(names.into_iter().map(|name| (name, None)).collect())?;
@@ -167,10 +157,7 @@ impl Device {
         Ok(device)
     }
 
-    /// Takes up the device that lives there; none where there is none.
-    ///
-    /// # Errors
-    /// Its keys cannot be used.
+    /// Opens the enrolled device; `None` if the directory holds none.
     pub fn open(config: DeviceConfig) -> Result<Option<Self>, DeviceError> {
         let records = Records::new(Arc::clone(&config.keep));
         let Some(identity) = records.get::<DeviceIdentity>(SELF)? else { return Ok(None) };
@@ -207,11 +194,8 @@ impl Device {
         Ok(Some(Self { inner }))
     }
 
-    /// Answers calls until told to stop. What a process before this one left open is answered first: nothing is run
-    /// again, and nobody is asked again.
-    ///
-    /// # Errors
-    /// What is kept cannot be read.
+    /// Answers calls until `stop`. Calls that were open when the previous process stopped are answered first; nothing
+    /// runs again and the person is not asked again.
     pub async fn run(&self, stop: CancellationToken) -> Result<(), DeviceError> {
         self.tidy()?;
         for (record, outcome) in calls::unsent(self.records())? {
@@ -228,17 +212,16 @@ impl Device {
                 && let Err(error) = self.revoke(&known.agent).await
                 && error.code != Code::RelationNotFound
             {
-                tracing::warn!(agent = %known.agent, %error, "the relay has not heard yet that everything was taken back");
+                tracing::warn!(agent = %known.agent, %error, "the relay does not know yet that this agent was revoked; retrying at the next start");
             }
             if let Err(error) = self.refresh(&known.agent).await {
-                tracing::warn!(agent = %known.agent, %error, "what is known of an agent may be old");
+                tracing::warn!(agent = %known.agent, %error, "cannot refresh an agent; its stored manifest and ledger may be outdated");
             }
         }
         self.inner.peer.clone().run(stop).await;
         Ok(())
     }
 
-    /// Forgets what is too old.
     fn tidy(&self) -> Result<(), DeviceError> {
         let _turn = self.turn();
         let mut changes = self.audit_log().forget(self.now())?;
@@ -246,42 +229,35 @@ impl Device {
         Ok(self.records().save(changes)?)
     }
 
-    /// Who it is.
     #[must_use]
     pub fn identity(&self) -> &DeviceIdentity {
         &self.inner.identity
     }
 
-    /// It at its relay: for conversations.
+    /// The device's connection to its relay, for conversations.
     #[must_use]
     pub fn peer(&self) -> &Peer {
         &self.inner.peer
     }
 
-    /// What happened on it, oldest first.
-    ///
-    /// # Errors
-    /// What is kept cannot be read.
+    /// Audit log, oldest first.
     pub fn audit(&self) -> Result<Vec<Chained>, DeviceError> {
         Ok(self.audit_log().all()?)
     }
 
-    /// Proves what happened on it; how many entries there are.
+    /// Verifies the audit log. Returns the number of entries.
     ///
     /// # Errors
     /// The first thing that does not hold.
     pub fn verify_audit(&self) -> Result<u64, AuditBroken> {
-        // Something may be written while it is read: what does not hold is read again with nobody writing.
+        // An entry may be appended during the read: a failure is checked again under the lock.
         self.audit_log().verify().or_else(|_| {
             let _turn = self.turn();
             self.audit_log().verify()
         })
     }
 
-    /// The newest of what happened on it that fit, before that number where one is given; the whole is proved on the way.
-    ///
-    /// # Errors
-    /// The work was given up.
+    /// The newest matching entries numbered below `before`, and the verification of the whole log.
     pub async fn audit_page(
         &self,
         filter: Filter,
@@ -300,10 +276,7 @@ impl Device {
         read.await.map_err(|_| DeviceError::new(Code::Internal, "the log was not read to its end"))
     }
 
-    /// Everything that happened on it, one entry a line as JSON, oldest first, each with its hash.
-    ///
-    /// # Errors
-    /// The work was given up.
+    /// The audit log as JSON lines, oldest first, each entry with its hash.
     pub async fn audit_lines(&self) -> Result<String, DeviceError> {
         let log = self.audit_log();
         let read = tokio::task::spawn_blocking(move || log.lines());
@@ -328,7 +301,7 @@ impl Device {
         &self.inner.records
     }
 
-    /// Held by whoever reads records to write them: one at a time.
+    /// Lock for every read-modify-write of the records.
     pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.inner.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -337,7 +310,7 @@ impl Device {
         &self.inner.relay
     }
 
-    /// Somebody's keys as the relay shows them.
+    /// Published keys of an agent or person, as the relay lists them.
     pub(crate) async fn relay_keys(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, DeviceError> {
         Ok(self.inner.relay.keys_of(owner).await?)
     }
@@ -366,7 +339,6 @@ impl Device {
         &*self.inner.config.entropy
     }
 
-    /// Waits that long.
     pub(crate) async fn pause(&self, time: std::time::Duration) {
         self.inner.config.clock.sleep_until(self.now().after(time)).await;
     }
@@ -382,7 +354,7 @@ impl fmt::Debug for Device {
     }
 }
 
-/// The device's keys, made at first need.
+/// The device's key material, created on first use.
 fn party(config: &DeviceConfig) -> Result<Party, DeviceError> {
     Ok(match Party::load(Arc::clone(&config.keep))? {
         Some(party) => party,
@@ -393,18 +365,17 @@ fn party(config: &DeviceConfig) -> Result<Party, DeviceError> {
     })
 }
 
-/// Whether nobody reads what is said to it on the way: it is on this machine, or speaks TLS.
+/// Whether the connection cannot be read on the way: local, or TLS.
 pub(crate) fn reaches_safely(relay: &Url) -> bool {
     relay.scheme() == "https" || (relay.scheme() == "http" && nuncio_core::address::is_local(relay))
 }
 
-/// Signs with these keys.
 fn signer(party: Party) -> Sign {
     let party = Mutex::new(party);
     Arc::new(move |message| party.lock().unwrap_or_else(PoisonError::into_inner).sign(message))
 }
 
-/// Takes what comes to the device.
+/// Dispatches what arrives at the device.
 struct Hands(std::sync::Weak<Inner>);
 
 impl fmt::Debug for Hands {
@@ -425,15 +396,15 @@ impl OnMessage for Hands {
             return device.hear(message).await;
         };
         let arrived = Arrived { message, agent, call };
-        // Before this returns the call is on disk: from then on it is not lost.
+        // The call is on disk before this returns, so that it is not lost.
         let came = match device.take(&arrived) {
             Ok(came) => came,
-            Err(error) => return tracing::error!(%error, call = %arrived.call.call_id, "a call could not be taken in"),
+            Err(error) => return tracing::error!(%error, call = %arrived.call.call_id, "cannot store an incoming call"),
         };
-        // Apart: while the person is asked about one call, another may be silent.
+        // In its own task, because the person may take long to answer.
         tokio::spawn(async move {
             if let Err(error) = device.serve(&arrived, came).await {
-                tracing::error!(%error, call = %arrived.call.call_id, "a call could not be dealt with");
+                tracing::error!(%error, call = %arrived.call.call_id, "cannot answer a call");
             }
         });
     }
@@ -462,7 +433,7 @@ impl OnMessage for Hands {
                     windows::close(device.records(), agent).map(|changes| device.records().save(changes))
                 };
                 if !matches!(closed, Ok(Ok(()))) {
-                    tracing::error!(%agent, "windows could not be closed");
+                    tracing::error!(%agent, "cannot close the consent windows of an agent");
                 }
                 device.tell(News::Agent { agent: agent.clone() });
                 vec![agent.clone()]
@@ -485,7 +456,7 @@ impl OnMessage for Hands {
         };
         for agent in agents {
             if let Err(error) = device.refresh(&agent).await {
-                tracing::warn!(%agent, %error, "what is known of an agent may be old");
+                tracing::warn!(%agent, %error, "cannot refresh an agent; its stored manifest and ledger may be outdated");
             }
         }
     }

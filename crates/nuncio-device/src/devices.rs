@@ -1,4 +1,4 @@
-//! The person's devices, seen from this one: which there are, a further one, and one that is lost.
+//! The person's devices as seen from this one: list, invite, trust and remove.
 
 use nuncio_a2h::client::RelayError;
 use nuncio_a2h::wire::auth::{DeviceView, InviteView};
@@ -23,59 +23,49 @@ use crate::standing;
 /// A device of the person's.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct OwnDevice {
-    /// Which.
     pub id: DeviceId,
-    /// What the person calls it, without tricks.
+    /// Name chosen by the person, sanitised.
     pub name: String,
-    /// Since when.
     pub enrolled_at: Timestamp,
-    /// Until when, if it was taken away.
     pub revoked_at: Option<Timestamp>,
-    /// Whether it is the one that is asked.
+    /// Whether it is this device.
     pub this: bool,
-    /// How it stands here.
     pub standing: OwnStanding,
-    /// The fingerprint of its key, to be compared on its own screen: see [`Digest::grouped`].
+    /// Fingerprint of its key, to be compared on its own screen: see [`Digest::grouped`].
     pub fingerprint: Digest,
-    /// Six digits to compare instead, where one of the two invited the other and nobody vouched yet.
+    /// Six digits to compare instead of the fingerprint, while one of the two invited the other and nobody has vouched
+    /// yet.
     pub number: Option<String>,
 }
 
-/// How a device of the person's stands with this one.
+/// Trust state of a device of the person, as seen from this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OwnStanding {
-    /// It is this one.
     This,
-    /// What it signs counts here.
+    /// Its signatures count here.
     Trusted,
-    /// It has keys that nobody vouched for here: the person says whether it is theirs.
+    /// Has keys without an endorsement; the person must confirm that it is theirs.
     Waiting,
-    /// It brought no keys yet that could be used.
+    /// Has published no usable keys yet.
     NoKeys,
-    /// It was taken away.
     Removed,
 }
 
-/// An invite for a further device.
+/// Invite for another device of the person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Invite {
-    /// Where it enrols.
     pub url: Url,
-    /// The code, with what the two devices know of each other behind it. Whoever sees it can become a device of the
-    /// person's, though not a trusted one.
+    /// Invite code followed by the introduction. Anyone who has it can enrol as a device of the person, though not as a
+    /// trusted one.
     pub code: String,
-    /// The fingerprint of the server's key.
+    /// Fingerprint of the server's key.
     pub fingerprint: Digest,
-    /// Until when it is good.
     pub expires_at: Timestamp,
 }
 
 impl Device {
-    /// The person's devices, oldest first, those taken away too.
-    ///
-    /// # Errors
-    /// The relay cannot be reached.
+    /// The person's devices, oldest first, including removed ones.
     pub async fn devices(&self) -> Result<Vec<OwnDevice>, DeviceError> {
         let pinned = self.own_devices().await?;
         let waiting = self.peer().waiting(&self.me()).await?;
@@ -116,11 +106,8 @@ impl Device {
         Ok(views.into_iter().map(describe).collect())
     }
 
-    /// Invites a further device of the person's: it trusts this one from the beginning, and waits here for the
-    /// person's word. An invite before it introduces nobody any more.
-    ///
-    /// # Errors
-    /// The relay cannot be reached, or too many invites are open.
+    /// Invites another device of the person. It trusts this one from the start and waits here for confirmation.
+    /// Replaces the introduction of an earlier invite.
     pub async fn invite(&self) -> Result<Invite, DeviceError> {
         let own = self.own_keys().await?;
         let view: InviteView = read(self.relay().ask("POST", "/users/me/devices", Some(json!({}))).await?)?;
@@ -128,23 +115,20 @@ impl Device {
         let code = introduction.behind(&view.code);
         self.records().set(INVITING, &Inviting { introduction, expires_at: view.expires_at })?;
         let identity = self.identity();
-        // The key that was pinned, not what somebody on the way says now.
+        // The pinned key, not the one that the connection shows now.
         let fingerprint = identity.server_key.fingerprint();
         Ok(Invite { url: identity.url.clone(), code, fingerprint, expires_at: view.expires_at })
     }
 
-    /// The person says that another device is theirs too: this one trusts what it signed, and vouches for it.
-    ///
-    /// # Errors
-    /// There is no such device that waits for it, or the server cannot be reached.
+    /// Confirms another device of the person: its signatures count here, and this device endorses it.
     pub async fn trust(&self, device: &DeviceId) -> Result<(), DeviceError> {
         self.vouch_for(device, None).await
     }
 
-    /// The same, having compared the fingerprint of its key: another key than that is not trusted.
+    /// Confirms another device whose key fingerprint the person compared.
     ///
     /// # Errors
-    /// It shows another key, no such device waits for it, or the server cannot be reached.
+    /// The device has another key, no such device waits for confirmation, or the server cannot be reached.
     pub async fn trust_key(&self, device: &DeviceId, seen: &Digest) -> Result<(), DeviceError> {
         self.vouch_for(device, Some(seen)).await
     }
@@ -168,11 +152,11 @@ impl Device {
         Ok(self.records().save(vec![Records::gone(INVITING)])?)
     }
 
-    /// Takes a device away that is lost. At once, whatever the relay does, this one takes its word no more; what it
-    /// signed in its time still counts. At the relay its sessions end, and those it talks with are told.
+    /// Removes a lost device. This device stops trusting it at once, even if the relay cannot be reached; earlier
+    /// signatures still count. The relay ends its sessions and notifies its peers.
     ///
     /// # Errors
-    /// It is this very device, there is no such one, or the relay cannot be reached.
+    /// It is this device, no such device exists, or the relay cannot be reached.
     pub async fn remove(&self, device: &DeviceId) -> Result<(), DeviceError> {
         if *device == self.identity().device {
             let message = "this is the device itself: remove it from another device of yours, or ask who runs the \
@@ -186,7 +170,7 @@ impl Device {
             self.peer().remove_keys(&me, device).await?;
         }
         match self.relay().ask("DELETE", &format!("/users/me/devices/{device}"), None).await {
-            // It was taken away elsewhere, and was known here.
+            // Already removed at the relay, and known here.
             Err(RelayError::Refused { code: Code::DeviceNotFound, .. })
                 if former::all(self.records())?.iter().any(|former| former.id == *device) =>
             {
@@ -196,7 +180,7 @@ impl Device {
         }
     }
 
-    /// From now on it is a device of the past, in every ledger that is known.
+    /// Limits the device in every stored ledger to the time before its removal.
     fn take_away(&self, former: &Former) -> Result<(), DeviceError> {
         let _turn = self.turn();
         let mut changes = vec![former::put(former)];
@@ -207,16 +191,16 @@ impl Device {
         Ok(self.records().save(changes)?)
     }
 
-    /// The keys of the person's devices that this one trusts: its own, and those it or its person vouched for.
+    /// Keys of the person's trusted devices: this one and those that it or the person endorsed.
     pub(crate) async fn own_devices(&self) -> Result<Vec<KeyBundle>, DeviceError> {
         let me = self.me();
-        // Asks the relay for what it shows; what is not vouched for is not pinned.
+        // Fetches the listed keys from the relay; keys without an endorsement are not pinned.
         self.peer().safety_number(&me).await?;
         self.meet_inviter(&me).await?;
         Ok(self.peer().pinned(&me).await?)
     }
 
-    /// Trusts the device that invited this one, as soon as it shows its keys: the invite named its key.
+    /// Trusts the device that invited this one once it has published keys that match the invite.
     pub(crate) async fn meet_inviter(&self, me: &Recipient) -> Result<(), DeviceError> {
         let Some(introduction) = self.records().get::<Introduction>(INTRODUCED)? else { return Ok(()) };
         let pinned = self.peer().pinned(me).await?;
@@ -226,7 +210,7 @@ impl Device {
             let shown = self.relay_keys(me).await?;
             let own = shown.iter().find(|own| own.keys.device_id == self.identity().device);
             let vouched = own.and_then(|own| own.endorsement.as_ref()).is_some_and(|word| word.by == *by);
-            // Both know each other now: there is nothing left to compare.
+            // Both devices trust each other now, so nothing is left to compare.
             return if vouched { Ok(self.records().save(vec![Records::gone(INTRODUCED)])?) } else { Ok(()) };
         }
         for waiting in self.peer().waiting(me).await? {
@@ -245,7 +229,6 @@ impl Device {
         own.ok_or_else(|| DeviceError::new(Code::Internal, "this device does not know its own keys"))
     }
 
-    /// Its person.
     pub(crate) fn me(&self) -> Recipient {
         Recipient::Person(self.identity().person.clone())
     }

@@ -1,5 +1,3 @@
-//! Why a device did not do something.
-
 use nuncio_a2h::client::RelayError;
 use nuncio_a2h::peer::SendError;
 use nuncio_core::Code;
@@ -10,14 +8,12 @@ use nuncio_identity::seal::{KeepError, MeetError};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct DeviceError {
-    /// For programs.
     pub code: Code,
-    /// What was wrong and what to do.
+    /// States what was wrong and what to do.
     pub message: String,
 }
 
 impl DeviceError {
-    /// An error.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code, message: message.into() }

@@ -1,4 +1,4 @@
-//! Devices of the person's that are gone: what they signed in their time still counts, and nothing after it.
+//! Devices of the person that were removed or are known from a backup: signatures from before the removal still count.
 
 use nuncio_core::ids::DeviceId;
 use nuncio_core::person::Device as KeyedDevice;
@@ -9,14 +9,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::records::Records;
 
-/// A device that was trusted here once.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Former {
-    /// Which.
     pub id: DeviceId,
-    /// The key it signed with.
     pub key: PublicKey,
-    /// Until when it counts; as the relay says, where nothing is said here.
+    /// Signatures count until then; `None` leaves the relay's date.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
@@ -26,7 +23,7 @@ impl Former {
         self.id == device.id && self.key == device.key
     }
 
-    /// If this is it, it counts no longer than was said here.
+    /// Limits `device` to the earlier of both dates, if it is this one.
     pub(crate) fn limit(&self, device: &mut KeyedDevice) {
         if self.is(device) {
             device.revoked_at = [self.until, device.revoked_at].into_iter().flatten().min();
@@ -38,13 +35,11 @@ fn name(id: &DeviceId) -> String {
     format!("former/{id}")
 }
 
-/// All of them.
 pub(crate) fn all(records: &Records) -> Result<Vec<Former>, KeepError> {
     let names = records.names("former/")?;
     names.iter().filter_map(|name| records.get(name).transpose()).collect()
 }
 
-/// The change that keeps one.
 pub(crate) fn put(former: &Former) -> Change {
     Records::put(&name(&former.id), former)
 }
@@ -56,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_device_counts_no_longer_than_this_one_or_the_relay_says() {
+    fn earlier_of_local_and_relay_revocation_limits_a_device() {
         let at = |millis| Some(Timestamp::from_millis(millis));
         let key = |byte| PublicKey::new([byte; 32]).unwrap();
         let shown = |revoked_at| KeyedDevice {
@@ -74,7 +69,7 @@ mod tests {
             (at(5), 9, at(3), at(3)),
             (None, 9, at(3), at(3)),
             (None, 9, None, None),
-            // The same name with another key is another device.
+            // The same id with another key is another device.
             (at(5), 8, None, None),
         ] {
             let mut device = shown(relay);

@@ -1,6 +1,6 @@
-//! The decision on every call, in the protocol's order: not in a group, not too late, a tool that is declared, under a
-//! permission the manifest gives it and the person allows, with arguments that fit; then how much is at stake, and
-//! whether the person has to be asked. The last word is the core's policy function, the same the server's chain calls.
+//! Decides on every tool call, in the protocol's order: no group, not late, declared tool, scope of the tool granted by
+//! the person, valid arguments; then sensitivity and whether the person must be asked. The final decision is made by
+//! the core's policy function, which the server uses too.
 
 use std::time::Duration;
 
@@ -18,97 +18,80 @@ use nuncio_core::time::Timestamp;
 
 use crate::standing::Known;
 
-/// How long the person has to answer.
-pub const ANSWER: Duration = Duration::from_secs(30);
+/// How long the person has to answer a prompt.
+pub const ANSWER_TIME: Duration = Duration::from_secs(30);
 
-/// How much later than its own time a call may come.
+/// Tolerated clock difference between agent and device.
 const SKEW: Duration = Duration::from_secs(30);
 
-/// What the guard looks at.
 #[derive(Debug, Clone, Copy)]
 pub struct Case<'a> {
-    /// Whose device this is.
     pub person: &'a PersonName,
-    /// Who calls.
     pub agent: &'a AgentId,
     /// In what kind of conversation.
     pub kind: ConversationType,
-    /// The call.
     pub call: &'a ToolCall,
-    /// When its sender sealed it.
+    /// Time at which the sender sealed it.
     pub sealed_at: Timestamp,
-    /// Now.
     pub now: Timestamp,
 }
 
-/// What is known of the agent, looked up once for a case.
+/// Stored facts about the agent that a decision needs.
 #[derive(Debug)]
 pub struct Background<'a> {
-    /// What is kept of it.
     pub known: &'a Known,
-    /// Its manifest; none when it has none or a wrong one.
+    /// `None` when the agent has no valid manifest.
     pub manifest: Option<&'a Checked>,
-    /// What the person allows it; none when the ledger does not hold, or it is over.
+    /// `None` when the ledger does not verify or the relation has ended.
     pub standing: Option<&'a Standing>,
-    /// The scopes everyone knows, with their floors.
+    /// Well-known scopes with their minimum sensitivities.
     pub presets: &'a Presets,
-    /// What an administrator set, at least.
     pub floors: &'a Floors,
 }
 
-/// What an administrator set: how much is at stake at least, by scope.
+/// Minimum sensitivity per scope, set by an administrator.
 #[derive(Debug, Clone, Default)]
 pub struct Floors(std::collections::BTreeMap<ScopeId, Sensitivity>);
 
 impl Floors {
-    /// These.
     #[must_use]
     pub fn new(floors: impl IntoIterator<Item = (ScopeId, Sensitivity)>) -> Self {
         Self(floors.into_iter().collect())
     }
 
-    /// The floor of a scope.
     #[must_use]
     pub fn of(&self, scope: &ScopeId) -> Option<Sensitivity> {
         self.0.get(scope).copied()
     }
 }
 
-/// A call that nothing forbids.
+/// A call that passed all checks but the person's decision.
 #[derive(Debug, Clone)]
 pub struct Admitted {
     /// The tool, as its manifest has it.
     pub tool: ManifestTool,
-    /// How much is at stake.
     pub stake: Sensitivity,
-    /// How long it may run.
     pub time: Duration,
-    /// The ledger's last entry.
     pub ledger: LedgerReference,
 }
 
-/// What the person has said so far.
+/// What the person has decided so far.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Word {
-    /// Nothing.
     None,
-    /// Yes, a while ago, to the same agent for the same permission in the same conversation.
+    /// Consent window: the person recently said yes to the same agent for the same scope in the same conversation.
     Lately,
-    /// Yes, to this very call.
     Yes,
 }
 
-/// Whether anything forbids the call, in the protocol's order.
-///
-/// # Errors
-/// The answer to give.
+/// Checks everything that forbids a call, in the protocol's order. The error is the answer to send.
 pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome> {
     if case.kind == ConversationType::Group {
         return Err(denied(Reason::ToolNotSupportedInGroup));
     }
     let tool = about.manifest.and_then(|checked| checked.manifest.tool(case.call.tool_name.as_str()));
     let asked = Duration::from_millis(case.call.timeout_ms);
-    // However long an agent would wait: what its tool may take is what the manifest says.
+    // The manifest limits the time, however long the agent would wait.
     let time = tool.map_or(asked, |tool| tool.timeout.min(asked));
     if case.now > case.sealed_at.after(time).after(SKEW) {
         return Err(failed(ErrorCode::Unavailable, "the call came too late"));
@@ -118,7 +101,7 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
         return Err(failed(ErrorCode::Unavailable, message));
     }
     let tool = tool.ok_or_else(|| denied(Reason::ToolNotDeclared))?;
-    // The manifest says which permission a tool needs; a call that names another one wants to slip through.
+    // A call that names another scope than the manifest could bypass the consent needed for the tool.
     if case.call.permission_scope != tool.scope {
         return Err(denied(Reason::ScopeNotGranted));
     }
@@ -143,7 +126,7 @@ pub fn admit(case: Case<'_>, about: &Background<'_>) -> Result<Admitted, Outcome
     })
 }
 
-/// Whether it may run, or the person has to be asked first.
+/// Whether an admitted call may run, or the person must be asked first.
 #[must_use]
 pub fn weigh(case: Case<'_>, admitted: &Admitted, word: Word) -> Decision {
     let (caller, person) = (Principal::Agent(case.agent.clone()), Principal::Person(case.person.clone()));

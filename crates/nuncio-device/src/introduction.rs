@@ -1,8 +1,8 @@
-//! How one device introduces another: what stands behind the code of an invite and never reaches the relay.
+//! Introduction of a new device by an existing one: data after the invite code that never reaches the relay.
 //!
-//! It names the key of the device that invites, which the new one trusts at once, and a secret of the two. From the
-//! secret and the new device's key follows a short number. Whoever stands between cannot make another key fit it, and
-//! so the person compares six digits instead of sixty-four.
+//! It holds the key fingerprint of the inviting device, which the new one trusts at once, and a shared secret. The
+//! secret and the new device's key give a number of six digits that the person compares instead of a fingerprint; a
+//! relay in the middle cannot find another key with the same number.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -14,24 +14,23 @@ use nuncio_engine::ports::Entropy;
 use ring::hmac;
 use serde::{Deserialize, Serialize};
 
-/// How many bytes of each there are.
+/// Bytes of the fingerprint prefix and of the secret.
 const HALF: usize = 16;
 
-/// Kept by the new device until the other one has vouched for it.
+/// Record of the new device until the inviting one has endorsed it.
 pub(crate) const INTRODUCED: &str = "introduced";
 
-/// Kept by the device that invites.
+/// Record of the inviting device.
 pub(crate) const INVITING: &str = "inviting";
 
-/// What two devices of one person know of each other and the relay does not.
+/// Shared by two devices of one person and unknown to the relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Introduction {
-    /// How the fingerprint of the key of the device that invites begins.
+    /// First bytes of the key fingerprint of the inviting device.
     by: [u8; HALF],
     secret: [u8; HALF],
 }
 
-/// An invite that is open.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Inviting {
     pub(crate) introduction: Introduction,
@@ -39,19 +38,18 @@ pub(crate) struct Inviting {
 }
 
 impl Introduction {
-    /// A new one, by the device with that key.
     pub(crate) fn new(by: &PublicKey, entropy: &dyn Entropy) -> Self {
         let mut secret = [0; HALF];
         entropy.fill(&mut secret);
         Self { by: beginning(&by.fingerprint()), secret }
     }
 
-    /// The code of an invite with this behind it.
+    /// Appends the introduction to an invite code.
     pub(crate) fn behind(&self, code: &str) -> String {
         format!("{code}.{}", URL_SAFE_NO_PAD.encode([self.by, self.secret].concat()))
     }
 
-    /// The code for the relay, and what stood behind it.
+    /// Splits into the relay's invite code and the introduction.
     pub(crate) fn split(text: &str) -> (&str, Option<Self>) {
         let read = |rest: &str| {
             let bytes = URL_SAFE_NO_PAD.decode(rest).ok()?;
@@ -64,12 +62,12 @@ impl Introduction {
         }
     }
 
-    /// Whether the device with that key invited.
+    /// Whether the key belongs to the inviting device.
     pub(crate) fn is_by(&self, key: &PublicKey) -> bool {
         beginning(&key.fingerprint()) == self.by
     }
 
-    /// The number that the person compares on both screens.
+    /// Number that the person compares on both screens.
     pub(crate) fn number(&self, new: &BundleKeys) -> String {
         let key = hmac::Key::new(hmac::HMAC_SHA256, &self.secret);
         let whose = (&new.owner, &new.device_id, &new.signing_key, URL_SAFE_NO_PAD.encode(self.by));
@@ -94,14 +92,14 @@ mod tests {
     }
 
     #[test]
-    fn what_stands_behind_a_code_is_read_again_and_a_code_alone_is_a_code() {
+    fn introduction_round_trips_behind_invite_code() {
         let introduction = introduction();
         let text = introduction.behind("inv_abc");
         assert_eq!(Introduction::split(&text), ("inv_abc", Some(introduction.clone())));
         assert!(introduction.is_by(&PublicKey::new([9; 32]).unwrap()));
         assert!(!introduction.is_by(&PublicKey::new([8; 32]).unwrap()));
         assert_eq!(Introduction::split("inv_abc"), ("inv_abc", None));
-        // Cut short it introduces nobody; the code is still a code.
+        // A truncated introduction is dropped; the code stays usable.
         assert_eq!(Introduction::split(&text[..text.len() - 4]), ("inv_abc", None));
     }
 }

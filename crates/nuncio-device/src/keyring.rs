@@ -1,4 +1,4 @@
-//! The system's keyring, by the Secret Service over D-Bus (GNOME Keyring, KWallet, KeePassXC).
+//! Client of the system keyring: Secret Service over D-Bus (GNOME Keyring, KWallet, KeePassXC).
 //!
 //! Protocol: <https://specifications.freedesktop.org/secret-service-spec/latest/>
 
@@ -14,24 +14,22 @@ const ITEM: &str = "org.freedesktop.Secret.Item";
 const SECRETS: Object<'static> =
     Object { service: SERVICE, path: "/org/freedesktop/secrets", interface: "org.freedesktop.Secret.Service" };
 
-/// The attribute that all items of ours have.
+/// Attribute of every item stored by Nuncio.
 const APPLICATION: (&str, &str) = ("application", "nuncio-device");
 
 /// How long a call may take.
 const CALL: Duration = Duration::from_secs(10);
-/// How long the person may take to unlock the keyring.
+/// Time for the person to unlock the keyring.
 const UNLOCK: Duration = Duration::from_secs(120);
 
-/// Why the keyring has no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum KeyringError {
     /// No keyring runs in this session.
     #[error("there is no keyring in this session: {0}")]
     Absent(String),
-    /// It stays locked.
     #[error("the keyring is locked: unlock it and try again")]
     Locked,
-    /// It refused, or answered what cannot be read.
+    /// The keyring refused, or its answer cannot be parsed.
     #[error("the keyring failed: {0}")]
     Failed(String),
 }
@@ -45,7 +43,7 @@ impl From<BusError> for KeyringError {
     }
 }
 
-/// A session with the keyring of the person who is logged in.
+/// Session with the keyring of the logged-in person.
 #[derive(Debug)]
 pub struct Keyring {
     bus: Bus,
@@ -56,14 +54,14 @@ impl Keyring {
     /// Opens a session.
     ///
     /// # Errors
-    /// There is no keyring, or it does not answer.
+    /// No keyring runs, or it does not answer.
     pub async fn open(desktop: &Desktop) -> Result<Self, KeyringError> {
         let none = || KeyringError::Absent("no session bus is named".to_owned());
         let address = desktop.session_bus().ok_or_else(none)?;
         within(CALL, async {
             let mut bus = Bus::open(&address).await?;
-            // The secret crosses the session bus as it is: only processes of the same account can listen there, and those
-            // can ask the keyring themselves.
+            // The secret crosses the session bus unencrypted: only processes of the same account can listen there, and
+            // those can ask the keyring themselves.
             let arguments = vec![Arg::text("plain"), Arg::variant(Arg::text(""))];
             match bus.call(SECRETS, "OpenSession", arguments).await?.as_slice() {
                 [_, Arg::Path(session)] => Ok(Self { session: session.clone(), bus }),
@@ -98,7 +96,7 @@ impl Keyring {
         }
     }
 
-    /// The secret under an id; none when there is none.
+    /// Secret stored under `id`; `None` if there is none.
     ///
     /// # Errors
     /// The keyring stays locked, or fails.
@@ -114,7 +112,7 @@ impl Keyring {
         }
     }
 
-    /// Removes the secret under an id; no error when there is none.
+    /// Deletes the secret stored under `id`, if there is one.
     ///
     /// # Errors
     /// The keyring stays locked, or fails.
@@ -137,7 +135,7 @@ impl Keyring {
         }
     }
 
-    /// Unlocks a collection or an item; the keyring may ask the person.
+    /// Unlocks a collection or an item; the keyring may prompt the person.
     async fn unlock(&mut self, path: &str) -> Result<(), KeyringError> {
         let answer = within(CALL, self.call(SECRETS, "Unlock", vec![Arg::Paths(vec![path.to_owned()])])).await?;
         match answer.as_slice() {
@@ -146,7 +144,7 @@ impl Keyring {
         }
     }
 
-    /// Has the keyring show a prompt, and waits until the person answered. `/` stands for no prompt.
+    /// Shows a prompt of the keyring and waits for the person's answer. The path `/` means that no prompt is needed.
     async fn confirm(&mut self, prompt: String) -> Result<(), KeyringError> {
         if prompt == "/" {
             return Ok(());

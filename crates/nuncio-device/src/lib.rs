@@ -1,9 +1,8 @@
-//! A person's own device: it asks before it acts.
+//! A person's own device, which asks its person before it acts for an agent.
 //!
-//! A [`Device`] is let in at a relay, keeps its keys, knows what its person allows and proves it from ledgers it
-//! verifies itself. For every call of an agent the [`guard`] decides, in the protocol's order and by the core's one
-//! policy function; what only the device knows it adds: what the person was asked, when, and what they said. Calls run
-//! once, and everything that was decided is in the [`audit`] log.
+//! A [`Device`] enrols at a relay, stores its keys, and verifies from signed ledgers what its person allows. The
+//! [`guard`] decides on every call of an agent, in the protocol's order and with the core's policy function. Each call
+//! runs at most once, and every decision is in the [`audit`] log.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,30 +1,22 @@
-//! What happens on a device, for whoever shows it: a hint to look again, and no more.
+//! Notifications about changes on a device, so that open pages reload.
 
 use nuncio_core::ids::AgentId;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-/// Something happened.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum News {
-    /// Something was written to the log.
+    /// The audit log has a new entry.
     Happened,
-    /// Something about an agent changed: what it asks, what it may, its keys.
-    Agent {
-        /// Which.
-        agent: AgentId,
-    },
+    /// An agent's request, grants or keys changed.
+    Agent { agent: AgentId },
     /// The person's devices changed.
     Devices,
-    /// Something was said, or what was said got further.
-    Talk {
-        /// With whom.
-        agent: AgentId,
-    },
+    /// A message arrived, or its delivery state changed.
+    Talk { agent: AgentId },
 }
 
-/// Where it is told.
 #[derive(Debug)]
 pub(crate) struct Teller(broadcast::Sender<News>);
 
@@ -33,9 +25,8 @@ impl Teller {
         Self(broadcast::Sender::new(256))
     }
 
-    /// Tells whoever listens.
     pub(crate) fn tell(&self, news: News) {
-        // Nobody need be there.
+        // Without subscribers the event is dropped.
         let _ = self.0.send(news);
     }
 

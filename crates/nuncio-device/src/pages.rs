@@ -1,14 +1,14 @@
-//! The pages of a device, for its person alone: on loopback, behind a one-time link, and closed to every other site in
-//! the same browser.
+//! Pages of a device for its person: on loopback, behind a one-time link, and closed to other sites in the same
+//! browser.
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | `door` | who may come in: the one-time link, the session, where a request comes from |
-//! | `desk` | the questions that wait, and the person's answers |
-//! | `events` | what a page is told while it is open |
-//! | `frame` | what every page has around it, and whom it is for |
-//! | `texts` | the words, one catalog a language in `locales/` |
-//! | `calls`, `agents`, … | a page each |
+//! | `door` | access: one-time link, session, origin of a request |
+//! | `desk` | pending prompts and the person's answers |
+//! | `events` | event stream to open pages |
+//! | `frame` | layout and request context of every page |
+//! | `texts` | one catalog per language in `locales/` |
+//! | `calls`, `agents`, … | one page each |
 //!
 //! Templates are in `templates/`, static files in `assets/`.
 
@@ -51,40 +51,35 @@ pub use welcome::welcome;
 use door::Doorway;
 use frame::Visit;
 
-/// What there is before the pages are served: where questions wait, who may come in, and where notices hang.
+/// State shared with the prompt and the command line, created before the pages are served.
 #[derive(Debug, Clone)]
 pub struct Rooms {
-    /// Questions.
     pub desk: Arc<Desk>,
-    /// The way in.
     pub door: Arc<Door>,
-    /// Notices.
     pub board: Arc<Board>,
 }
 
 impl Rooms {
-    /// Nothing waits and nobody is signed in; the pages are below `path`.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>, path: PagesPath) -> Self {
         Self { desk: Arc::new(Desk::new(clock)), door: Arc::new(Door::new(path)), board: Arc::default() }
     }
 }
 
-/// What the pages are made of.
 #[derive(Clone)]
 struct Pages {
     device: Device,
     desk: Arc<Desk>,
     door: Arc<Door>,
     board: Arc<Board>,
-    /// Ends what would go on for ever.
+    /// Ends open event streams.
     stop: CancellationToken,
 }
 
-/// Serves the pages of a device until told to stop.
+/// Serves the pages of a device until `stop`.
 ///
 /// # Errors
-/// The address is not of this machine alone, or cannot be listened at.
+/// The address is not a loopback address, or listening fails.
 pub async fn serve(
     device: Device,
     rooms: Rooms,
@@ -131,7 +126,7 @@ fn routes(pages: Pages, at: SocketAddr) -> Router {
     below_path(pages, inside, at)
 }
 
-/// Adds what needs no session, and moves all pages below the path that cannot be guessed.
+/// Adds routes that need no session, and nests all pages under the unguessable path.
 fn below_path<D: Doorway>(state: D, inside: Router<D>, at: SocketAddr) -> Router {
     let path = state.door().path().clone();
     let pages = Router::new()
@@ -148,7 +143,7 @@ fn below_path<D: Doorway>(state: D, inside: Router<D>, at: SocketAddr) -> Router
         .with_state(state)
 }
 
-/// The address of the first page has no slash at its end.
+/// Redirects the trailing-slash form, because the first page has no slash at its end.
 fn first_page_at(path: &str, query: Option<String>) -> Redirect {
     Redirect::to(&query.map_or_else(|| path.to_owned(), |query| format!("{path}?{query}")))
 }
@@ -156,7 +151,7 @@ fn first_page_at(path: &str, query: Option<String>) -> Redirect {
 async fn guarded(mut response: Response) -> Response {
     let kept = response.headers().get(header::CACHE_CONTROL).cloned();
     nuncio_pages::headers::guard_private(response.headers_mut());
-    // Files say themselves how long they may be kept.
+    // Static files set their own cache lifetime.
     if let Some(kept) = kept {
         response.headers_mut().insert(header::CACHE_CONTROL, kept);
     }
@@ -168,12 +163,10 @@ async fn file(Path((version, file)): Path<(String, String)>, headers: HeaderMap)
     files::FILES.answer(&version, &file, &headers).unwrap_or_else(|| StatusCode::NOT_FOUND.into_response())
 }
 
-/// What is not there.
 async fn nothing(State(_): State<Pages>, visit: Visit) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.frame.not_found_why)
 }
 
-/// An answer that gives the browser a cookie.
 fn with_cookie(mut response: Response, cookie: &str) -> Response {
     if let Ok(value) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, value);

@@ -1,4 +1,4 @@
-//! Answers for a device that nobody sits at: a file that says yes, no or nothing, by agent and scope.
+//! Answers prompts from a file of rules, for a device without a user.
 
 use async_trait::async_trait;
 use nuncio_core::agent::Sensitivity;
@@ -7,44 +7,38 @@ use serde::Deserialize;
 
 use crate::prompt::{Prompt, Question, Said};
 
-/// A file of answers: the first rule that fits counts, and none is no.
+/// The first matching rule decides; without a match the answer is no.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PolicyFile {
-    /// The rules.
     #[serde(default)]
     pub rule: Vec<Rule>,
 }
 
-/// One rule.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Rule {
-    /// For which agent; any when none is named.
+    /// `None` matches every agent.
     pub agent: Option<AgentId>,
-    /// For which scope; any when none is named.
+    /// `None` matches every scope.
     pub scope: Option<ScopeId>,
-    /// Up to how much at stake it says yes; `medium` when it does not say. What is high is said yes to only by name.
+    /// Highest sensitivity that the rule allows; `medium` by default, so that `high` must be named.
     pub at_most: Option<Sensitivity>,
-    /// What it says.
     pub answer: Answer,
 }
 
-/// What a rule says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Yes.
     Allow,
-    /// No.
     Deny,
 }
 
 impl PolicyFile {
-    /// Reads a file's text.
+    /// Parses a policy file.
     ///
     /// # Errors
-    /// It is no such file; the sentence says where.
+    /// The message names line and column.
     pub fn parse(text: &str) -> Result<Self, String> {
         toml::from_str(text).map_err(|why| why.to_string())
     }

@@ -1,4 +1,4 @@
-//! Asking the person. How is for whoever shows it; what is asked, and how long, is the guard's.
+//! Interface for prompting the person. The guard decides what is asked and for how long.
 
 use std::fmt;
 
@@ -10,72 +10,56 @@ use serde::Serialize;
 
 use crate::words::{ScopeWords, Words};
 
-/// A question to the person. Every text that came from the agent is plain: no controls, no tricks with direction.
+/// Prompt about one tool call. Texts from the agent are sanitised: no control and no bidirectional characters.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Question {
-    /// Names it.
     pub id: String,
-    /// Who asks.
     pub agent: AgentId,
-    /// As it calls itself.
     pub agent_name: String,
-    /// How it is known that it is that agent.
     pub verified: Verified,
-    /// The call.
     pub call: CallId,
-    /// Where.
     pub conversation: ConversationId,
-    /// What is to be run.
     pub tool: ToolName,
-    /// What the agent says it is, in its words.
+    /// Tool description by the agent.
     pub description: Words,
-    /// With exactly these arguments, as readable JSON.
+    /// Exact arguments, as readable JSON.
     pub arguments: String,
-    /// By which permission.
     pub scope: ScopeId,
-    /// What that means.
     pub scope_words: ScopeWords,
-    /// How much is at stake.
     pub sensitivity: Sensitivity,
-    /// When it is too late to answer.
+    /// Deadline for the answer.
     pub until: Timestamp,
 }
 
-/// How it is known who asks.
+/// How the agent was verified.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "by", rename_all = "snake_case")]
 pub enum Verified {
-    /// By the keys it had at first contact.
+    /// Only by the keys pinned at first contact.
     FirstContact,
-    /// A DID vouches for its keys.
     Did {
-        /// Which.
         did: String,
     },
 }
 
-/// What the person says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Said {
-    /// Yes, to this call.
     Yes,
-    /// No.
     No,
 }
 
-/// Asks the person.
 #[async_trait]
 pub trait Prompt: fmt::Debug + Send + Sync + 'static {
-    /// Asks, and waits for an answer. It is dropped when it is too late, or another device was faster.
+    /// Asks and waits for an answer. The future is dropped at the deadline, or when another device claims the call.
     async fn ask(&self, question: &Question) -> Said;
 
-    /// Whether a person may be sitting there. Where nobody does, their other devices go first with a no.
+    /// Whether a person may be present. If not, the person's other devices may answer before a no counts.
     fn is_attended(&self) -> bool {
         true
     }
 }
 
-/// Says no to everything: for devices that nobody looks at.
+/// Denies everything; for devices without a user interface.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Nobody;
 
@@ -90,7 +74,7 @@ impl Prompt for Nobody {
     }
 }
 
-/// Asks in two places at once; the first answer counts, and the question is gone from the other.
+/// Asks through two prompts at once; the first answer counts.
 #[derive(Debug)]
 pub struct Either(pub std::sync::Arc<dyn Prompt>, pub std::sync::Arc<dyn Prompt>);
 
@@ -104,8 +88,8 @@ impl Prompt for Either {
     }
 }
 
-/// Arguments as people read them: indented, without tricks, and whole, since nobody agrees to what they are not shown.
-/// They are no longer than a message may be.
+/// Arguments as indented, sanitised JSON. Never shortened, because the person must see everything they approve; the
+/// size of a message is limited anyway.
 #[must_use]
 pub fn readable(arguments: &serde_json::Value) -> String {
     let text = serde_json::to_string_pretty(arguments).unwrap_or_default();
@@ -117,7 +101,6 @@ pub(crate) mod tests {
     use super::*;
     use serde_json::json;
 
-    /// Some question.
     pub(crate) fn question() -> Question {
         Question {
             id: "1".to_owned(),
@@ -137,7 +120,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_is_shown_cannot_turn_itself_round_and_hides_nothing() {
+    fn displayed_arguments_have_no_bidi_characters_and_are_complete() {
         let shown = readable(&json!({"path": "a\u{202e}txt.exe\u{0007}"}));
         assert!(!shown.contains('\u{202e}') && !shown.contains('\u{0007}'), "{shown}");
         let long = readable(&json!({"a": "x".repeat(50_000), "command": "the end"}));

@@ -1,4 +1,4 @@
-//! What the device keeps beside its keys, as JSON under names of its own.
+//! JSON records of the device, stored beside its keys.
 
 use std::sync::Arc;
 
@@ -6,13 +6,10 @@ use nuncio_identity::seal::{Change, Keep, KeepError};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-/// How every name begins.
 const PREFIX: &str = "device/";
 
-/// A record with its name.
 pub(crate) type Named<T> = (String, Result<T, KeepError>);
 
-/// The device's records.
 #[derive(Debug, Clone)]
 pub(crate) struct Records(Arc<dyn Keep>);
 
@@ -21,34 +18,31 @@ impl Records {
         Self(keep)
     }
 
-    /// What is kept under a name.
     pub(crate) fn get<T: DeserializeOwned>(&self, name: &str) -> Result<Option<T>, KeepError> {
         let Some(bytes) = self.0.load(&format!("{PREFIX}{name}"))? else { return Ok(None) };
         serde_json::from_slice(&bytes).map(Some).map_err(|_| damaged(name))
     }
 
-    /// The change that keeps a value.
+    /// Change that writes a value.
     pub(crate) fn put(name: &str, value: &impl Serialize) -> Change {
         (format!("{PREFIX}{name}"), Some(serde_json::to_vec(value).unwrap_or_default()))
     }
 
-    /// The change that forgets one.
+    /// Change that deletes a record.
     pub(crate) fn gone(name: &str) -> Change {
         (format!("{PREFIX}{name}"), None)
     }
 
-    /// Keeps a value.
     pub(crate) fn set(&self, name: &str, value: &impl Serialize) -> Result<(), KeepError> {
         self.0.save(vec![Self::put(name, value)])
     }
 
-    /// Makes changes, all or none.
+    /// Applies all changes or none.
     pub(crate) fn save(&self, changes: Vec<Change>) -> Result<(), KeepError> {
         if changes.is_empty() { Ok(()) } else { self.0.save(changes) }
     }
 
-    /// The records whose names begin so, in the order of their names, which stand beside; one that cannot be read says
-    /// so in its place.
+    /// Records whose names start with `prefix`, in order of name. An unreadable record is an error in its place.
     pub(crate) fn all<T: DeserializeOwned>(&self, prefix: &str) -> Result<Vec<Named<T>>, KeepError> {
         let records = self.0.all(&format!("{PREFIX}{prefix}"))?;
         let named = |(name, bytes): (String, Vec<u8>)| {
@@ -59,7 +53,7 @@ impl Records {
         Ok(records.into_iter().filter_map(named).collect())
     }
 
-    /// The names that begin so, without what all begin with.
+    /// Names that start with `prefix`.
     pub(crate) fn names(&self, prefix: &str) -> Result<Vec<String>, KeepError> {
         let names = self.0.names(&format!("{PREFIX}{prefix}"))?;
         Ok(names.into_iter().filter_map(|name| name.strip_prefix(PREFIX).map(str::to_owned)).collect())

@@ -1,5 +1,4 @@
-//! What this device knows of an agent: its manifest as it is now, and what its own person allows it, proved from a
-//! ledger of signatures.
+//! Stored knowledge about an agent: its current manifest, and the person's grants as proved by the signed ledger.
 
 use std::collections::BTreeMap;
 
@@ -17,41 +16,39 @@ use serde_json::Value;
 
 use crate::records::Records;
 
-/// What is kept of an agent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Known {
-    /// Which agent.
     pub agent: AgentId,
-    /// As it calls itself, without tricks.
+    /// Display name chosen by the agent, sanitised.
     pub name: String,
-    /// The version of its manifest.
+    /// Version of the manifest.
     pub version: u64,
-    /// Its manifest, as it was last seen.
+    /// Manifest as last fetched.
     pub manifest: Value,
-    /// The ledger between it and the person.
+    /// Ledger between the agent and the person.
     pub entries: Vec<Entry>,
-    /// The person's devices that this one trusts: with their keys the ledger is proved.
+    /// The person's trusted devices; the ledger is verified with their keys.
     pub devices: Vec<KeyedDevice>,
-    /// The last entry of each ledger that was ever seen, by relation: an older one is no ledger.
+    /// Highest entry ever seen per relation; a ledger that ends earlier is rejected as a rollback.
     pub seen: BTreeMap<RelationId, u64>,
-    /// How much was at stake for each scope when the person said yes, at the most.
+    /// Sensitivity of each scope when the person consented.
     #[serde(default)]
     pub accepted: BTreeMap<ScopeId, Sensitivity>,
-    /// Scopes the person wants to be asked about more than the manifest says.
+    /// Scopes for which the person wants a higher sensitivity than the manifest declares.
     #[serde(default)]
     pub stricter: BTreeMap<ScopeId, Sensitivity>,
-    /// Scopes that were allowed for once and were used, by the relation and the entry that allowed them.
+    /// Used one-time grants: per relation and scope, the number of the entry that granted it.
     #[serde(default)]
     pub used: BTreeMap<RelationId, BTreeMap<ScopeId, u64>>,
-    /// Whether the person took everything back, be it that the relay has not heard of it yet.
+    /// Whether the person revoked everything, even if the relay does not know yet.
     #[serde(default)]
     pub taken_back: bool,
-    /// When it was last looked at.
+    /// Time of the last refresh.
     pub at: Timestamp,
 }
 
 impl Known {
-    /// One of whom nothing is known.
+    /// Record of an agent without manifest and ledger.
     #[must_use]
     pub fn new(agent: AgentId, now: Timestamp) -> Self {
         Self {
@@ -70,13 +67,13 @@ impl Known {
         }
     }
 
-    /// Its manifest, checked like any that comes from outside; none when it has none or a wrong one.
+    /// The manifest after validation; `None` if it is missing or invalid.
     #[must_use]
     pub fn manifest(&self, presets: &Presets) -> Option<Checked> {
         Manifest::check(self.manifest.clone(), presets).ok()
     }
 
-    /// What that person allows it, if the ledger holds and is not older than one that was seen.
+    /// The person's grants, if the ledger verifies and is not older than one already seen.
     #[must_use]
     pub fn standing(&self, person: &PersonName) -> Option<Standing> {
         let standing = ledger::verify(&self.entries, &self.devices, &DeviceSignatures).ok()?;
@@ -86,26 +83,25 @@ impl Known {
         (theirs && whole && !standing.ended && !self.taken_back).then_some(standing)
     }
 
-    /// Remembers how far a ledger has got; it does not go back.
+    /// Records the highest entry seen; never decreases.
     pub(crate) fn saw(&mut self, relation: &RelationId, seq: u64) {
         let seen = self.seen.entry(relation.clone()).or_default();
         *seen = seq.max(*seen);
     }
 
-    /// Whether a scope may be used now.
     #[must_use]
     pub fn allows(&self, standing: &Standing, scope: &ScopeId, now: Timestamp) -> bool {
         standing.effective(now).any(|held| held == scope) && !self.is_spent(standing, scope)
     }
 
-    /// Whether a scope was allowed for once, and that once is over.
+    /// Whether a one-time grant was used.
     fn is_spent(&self, standing: &Standing, scope: &ScopeId) -> bool {
         let once = standing.granted.get(scope) == Some(&nuncio_core::grant::Term::Once);
         let used = self.used.get(&standing.relation).and_then(|used| used.get(scope));
         once && used.is_some_and(|used| *used >= self.given_at(scope))
     }
 
-    /// Remembers that a scope was used.
+    /// Marks a one-time grant as used.
     pub(crate) fn spend(&mut self, scope: &ScopeId) {
         let (relation, given) = (self.entries.first().map(|first| first.relation_id.clone()), self.given_at(scope));
         relation.into_iter().for_each(|relation| {
@@ -113,8 +109,8 @@ impl Known {
         });
     }
 
-    /// Whether it is only this device that cannot say that a scope is allowed: it does not know who signed, or what was
-    /// allowed for once may have been used on another, or not.
+    /// Whether another device might allow what this one refuses: the signer is unknown here, or a one-time grant may
+    /// still be unused elsewhere.
     pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
         let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatures);
         let unknown = matches!(proved, Err(ledger::Refused::UnknownDevice { .. }));
@@ -122,27 +118,26 @@ impl Known {
         unknown || self.has_other_devices() && spent()
     }
 
-    /// Whether the person has another device that counts.
+    /// Whether the person has another active device.
     pub(crate) fn has_other_devices(&self) -> bool {
         self.devices.iter().filter(|device| device.revoked_at.is_none()).count() > 1
     }
 
-    /// The number of the entry that last allowed a scope.
+    /// Number of the last entry that granted a scope.
     #[must_use]
     pub fn given_at(&self, scope: &ScopeId) -> u64 {
         let gives = |entry: &&Entry| entry.action.allows() && entry.scopes.contains(scope);
         self.entries.iter().rev().find(gives).map_or(0, |entry| entry.seq)
     }
 
-    /// How much is at stake: the most of what is published now, what was accepted, every floor, and what the person
-    /// wants. Nobody's word makes it less.
+    /// Effective sensitivity: the maximum of the published one, the accepted one, all floors and the person's setting.
     #[must_use]
     pub fn stake(&self, scope: &ScopeId, published: Sensitivity, floors: [Option<Sensitivity>; 2]) -> Sensitivity {
         let least = self.stake_at_least(scope, published, floors);
         self.stricter.get(scope).map_or(least, |own| least.max(*own))
     }
 
-    /// The same without what the person wants: they may make it more, and never less than this.
+    /// Effective sensitivity without the person's setting, which can only raise it.
     #[must_use]
     pub fn stake_at_least(
         &self,
@@ -153,7 +148,7 @@ impl Known {
         self.accepted.get(scope).copied().into_iter().chain(floors.into_iter().flatten()).fold(published, Ord::max)
     }
 
-    /// The hash of its manifest; none when it has none.
+    /// Hash of the manifest; `None` if it is missing or invalid.
     #[must_use]
     pub fn hash(&self, presets: &Presets) -> Option<Digest> {
         self.manifest(presets).map(|checked| checked.hash)
@@ -164,23 +159,19 @@ fn name(agent: &AgentId) -> String {
     format!("agent/{agent}")
 }
 
-/// What is known of an agent.
 pub(crate) fn load(records: &Records, agent: &AgentId) -> Result<Option<Known>, KeepError> {
     records.get(&name(agent))
 }
 
-/// Everyone something is known of.
 pub(crate) fn all(records: &Records) -> Result<Vec<Known>, KeepError> {
     let names = records.names("agent/")?;
     names.iter().filter_map(|name| records.get(name).transpose()).collect()
 }
 
-/// The change that keeps it.
 pub(crate) fn put(known: &Known) -> nuncio_identity::seal::Change {
     Records::put(&name(&known.agent), known)
 }
 
-/// The change that forgets it.
 pub(crate) fn gone(agent: &AgentId) -> nuncio_identity::seal::Change {
     Records::gone(&name(agent))
 }

@@ -1,14 +1,14 @@
-//! Calls that other devices of the person's took: there is nothing to ask about them any more.
+//! Calls claimed by the person's other devices, so that prompts about them end.
 
 use std::collections::VecDeque;
 
 use nuncio_core::ids::MessageId;
 use tokio::sync::watch;
 
-/// How many are remembered: more than are being asked about at a time.
+/// Number of remembered claims; more than there are prompts at a time.
 const MOST: usize = 256;
 
-/// Calls that other devices took, the last ones.
+/// The latest claims of other devices.
 #[derive(Debug)]
 pub(crate) struct Taken(watch::Sender<VecDeque<MessageId>>);
 
@@ -17,7 +17,6 @@ impl Taken {
         Self(watch::Sender::new(VecDeque::new()))
     }
 
-    /// Another device took that one.
     pub(crate) fn add(&self, message: MessageId) {
         self.0.send_modify(|taken| {
             taken.truncate(MOST - 1);
@@ -25,7 +24,7 @@ impl Taken {
         });
     }
 
-    /// Waits until that one is taken. The word of it may have come before the question was asked.
+    /// Waits until the call is claimed, or returns at once if it already was.
     pub(crate) async fn wait_for(&self, message: &MessageId) {
         if self.0.subscribe().wait_for(|taken| taken.contains(message)).await.is_err() {
             std::future::pending::<()>().await;
@@ -42,7 +41,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_was_taken_before_anyone_asked_is_known_and_so_is_what_is_taken_after() {
+    async fn wait_ends_for_earlier_and_later_claims() {
         let taken = Taken::new();
         (0..=MOST).for_each(|number| taken.add(id(number)));
         taken.wait_for(&id(1)).await;

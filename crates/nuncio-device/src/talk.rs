@@ -1,13 +1,12 @@
-//! What a person and an agent say to each other. A sealed message is opened once and never again, so what was opened is
-//! kept here: in order, for each agent, sealed at rest like everything the device keeps, and on disk before the message
-//! counts as taken.
+//! Conversations between the person and agents. A sealed message can be opened only once, so the opened message is
+//! stored here, per agent and in order, sealed at rest, before it is acknowledged.
 //!
-//! | room | what |
+//! | module | content |
 //! |---|---|
-//! | `kept` | the records: where a line stands, how many there are, which go |
-//! | `sending` | what the person says: once, however often it is said |
-//! | `heard` | what comes: words, what cannot be shown, what was not opened |
-//! | `live` | answers while they are being written |
+//! | `kept` | records: positions, counts, deletion of the oldest |
+//! | `sending` | outgoing messages, each sent once |
+//! | `heard` | incoming messages, including unreadable and refused ones |
+//! | `live` | replies while they are streamed |
 
 use std::fmt;
 use std::str::FromStr;
@@ -27,25 +26,24 @@ mod sending;
 pub(crate) use live::Writing;
 pub use live::{Growing, Live, LiveNews};
 
-/// How many lines of a conversation are kept; the oldest go.
+/// Messages stored per agent; the oldest are deleted.
 pub const MAX_LINES: u64 = 2000;
 
-/// How many bytes of words of a conversation are kept; the oldest lines go.
+/// Bytes of text stored per agent; the oldest messages are deleted.
 pub const MAX_BYTES: u64 = 16 * 1024 * 1024;
 
-/// The longest text, in bytes. Sealed, it is well below what a relay takes; of a longer one that comes the beginning is
-/// kept.
+/// Limit of a message text, in bytes; after sealing it is well below the relay's limit. A longer incoming text is cut.
 pub const MAX_TEXT: usize = 64 * 1024;
 
-/// How many messages to one agent may be on their way, or have failed, at once.
+/// Limit of unsent or failed messages to one agent.
 pub const MAX_UNSENT: usize = 100;
 
-/// Where a line stands among all of its agent: later ones are greater.
+/// Position of a message among all messages with its agent; ordered by time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
-    /// Which conversation with that agent, from zero: a relay that lost everything begins a new one.
+    /// Index of the conversation with that agent, from zero: a relay that lost its data starts a new one.
     pub part: u32,
-    /// The line's number there, as the relay counts.
+    /// Sequence number in that conversation, given by the relay.
     pub seq: u64,
 }
 
@@ -64,103 +62,85 @@ impl FromStr for Place {
     }
 }
 
-/// A text that names no place of a line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("it names no place in a conversation")]
 pub struct NoPlace;
 
-/// One line of a conversation.
+/// One message of a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// Where it stands; none while it is on its way.
+    /// `None` while it is being sent.
     pub place: Option<Place>,
-    /// This device's name for what its person said on it.
+    /// Client message id, for messages sent from this device.
     pub client_id: Option<ClientMessageId>,
-    /// Whether the person said it, on this device or another.
+    /// Whether the person sent it, from this device or another.
     pub mine: bool,
-    /// On which device it was sealed; not known of what was not opened.
+    /// Device that sealed it; unknown for messages that were not opened.
     pub device: Option<DeviceId>,
-    /// What it says.
     pub said: Said,
-    /// When it came to the relay; on its way, when it was said.
+    /// Time of arrival at the relay; while it is being sent, of submission.
     pub at: Timestamp,
-    /// How far it has got.
     pub state: State,
-    /// Whether its keys give forward secrecy; not known of what was not opened or is on its way.
+    /// Whether its keys give forward secrecy; unknown for messages that were not opened or are being sent.
     pub mode: Option<SealMode>,
-    /// Whether the line before it of the same agent was sealed with other keys.
+    /// Whether the agent's previous message was sealed with other keys.
     pub new_keys: bool,
 }
 
-/// What a line says.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case")]
 pub enum Said {
-    /// Words, without anything that is no character to be seen.
+    /// Text without unprintable characters.
     Text {
-        /// They.
         text: String,
-        /// Whether there was more than is kept.
+        /// Whether the text was longer and cut.
         #[serde(default)]
         cut: bool,
     },
-    /// Something that is no words.
+    /// Content that is no text.
     Other,
-    /// A message that was not opened.
-    Refused {
-        /// The kind of reason.
-        why: Unopened,
-        /// The reason, for people.
-        because: String,
-    },
-    /// Somebody with whom the person does not deal wrote. Nothing of it is kept.
+    /// Message that was not opened.
+    Refused { why: Unopened, because: String },
+    /// An agent without a relation wrote; the content is not stored.
     Stranger,
 }
 
-/// Why a message was not opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unopened {
-    /// Its keys are not the ones that are known, and nobody said yes to them.
+    /// Keys are neither pinned nor accepted by the person.
     Untrusted,
-    /// It was changed on its way, re-labelled or made up.
+    /// Changed in transit, relabelled or forged.
     Changed,
-    /// It was not sealed to this device.
     NotForUs,
-    /// It was sealed worse than the two can.
+    /// Sealed in a weaker mode than both sides support.
     Weaker,
-    /// The session it was sealed in is lost; the next message begins a new one.
+    /// Its session is lost; the next message starts a new one.
     Lost,
 }
 
-/// How far a line has got.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum State {
-    /// The relay has it.
     Sent,
-    /// It is on its way, also over a restart, for a day.
+    /// Being sent, also after a restart, for up to a day.
     Sending,
-    /// It did not get through, and is not tried again by itself.
+    /// Failed; not retried automatically.
     Failed {
-        /// Why, for programs.
         code: Code,
-        /// Why, for people.
         why: String,
     },
 }
 
-/// Some lines, oldest first.
+/// Page of messages, oldest first.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Lines {
-    /// They.
     pub lines: Vec<Line>,
-    /// Whether there are older ones.
     pub more: bool,
 }
 
-/// A stranger's words, or the person's: lines stay lines, and nothing is left that changes what others look like.
-/// Whether some of it was left out because it is too long.
+/// Sanitises a text: keeps line breaks, replaces unprintable characters, and cuts at [`MAX_TEXT`]. Returns whether it
+/// was cut.
 fn words(text: &str) -> (String, bool) {
     let mut words = String::with_capacity(text.len().min(MAX_TEXT));
     for c in text.replace("\r\n", "\n").chars() {

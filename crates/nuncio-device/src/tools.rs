@@ -1,5 +1,5 @@
-//! What the device can do, each under a permission. A tool of an agent's manifest is found here by its name, or else by
-//! the permission it needs.
+//! Local tools of the device, each under a scope. A tool of an agent's manifest is found by its name, or else by the
+//! scope it needs.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -24,50 +24,45 @@ pub use own::{OwnTool, Shelf};
 pub use place::{GeoClue, Place};
 pub use programs::ProgramTool;
 
-/// Why a tool has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolFailure {
-    /// The device has no such thing.
+    /// The device lacks what the tool needs.
     #[error("{0}")]
     Unavailable(String),
-    /// The arguments ask for what it does not do.
+    /// The arguments are not supported.
     #[error("{0}")]
     Arguments(String),
-    /// It failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// Something the device can do.
 #[async_trait]
 pub trait LocalTool: fmt::Debug + Send + Sync + 'static {
-    /// Does it, within the time. It is dropped when that is over.
+    /// Runs the tool. The future is dropped when `time` is over.
     async fn run(&self, arguments: &Value, time: Duration) -> Result<Value, ToolFailure>;
 
-    /// The same, for tools that say for whom they do it.
+    /// Runs the tool for a caller, for tools that show who called.
     async fn run_for(&self, caller: &Caller, arguments: &Value, time: Duration) -> Result<Value, ToolFailure> {
         let _ = caller;
         self.run(arguments, time).await
     }
 }
 
-/// For whom something is done.
+/// Agent that a tool runs for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Caller {
-    /// Which agent.
     pub agent: AgentId,
-    /// As it calls itself, without tricks.
+    /// Display name chosen by the agent, sanitised.
     pub name: String,
 }
 
-/// Tools whose names are known only when whoever has them is asked.
+/// Source of tools whose names are only known at the time of the call, such as an MCP server.
 #[async_trait]
 pub trait Family: fmt::Debug + Send + Sync + 'static {
-    /// The tool of that name, if there is one. It is dropped when the call's time is over.
+    /// The tool with that name, if there is one. The future is dropped when the call's time is over.
     async fn tool(&self, name: &ToolName) -> Result<Option<Arc<dyn LocalTool>>, ToolFailure>;
 }
 
-/// What the device can do.
 #[derive(Debug, Clone, Default)]
 pub struct Tools {
     by_scope: BTreeMap<ScopeId, Arc<dyn LocalTool>>,
@@ -76,39 +71,37 @@ pub struct Tools {
 }
 
 impl Tools {
-    /// Does whatever needs that permission with this.
+    /// Adds a tool for every call under a scope.
     #[must_use]
     pub fn under(mut self, scope: ScopeId, tool: Arc<dyn LocalTool>) -> Self {
         self.by_scope.insert(scope, tool);
         self
     }
 
-    /// Does what has that name, under that permission.
+    /// Adds a tool for one name and scope.
     #[must_use]
     pub fn named(mut self, name: ToolName, scope: ScopeId, tool: Arc<dyn LocalTool>) -> Self {
         self.by_name.insert(name, (scope, tool));
         self
     }
 
-    /// Does what these have a name for, under that permission.
+    /// Adds a source of tools for a scope.
     #[must_use]
     pub fn family(mut self, scope: ScopeId, family: Arc<dyn Family>) -> Self {
         self.families.push((scope, family));
         self
     }
 
-    /// Whether something has that name already.
     #[must_use]
     pub fn has(&self, name: &ToolName) -> bool {
         self.by_name.contains_key(name)
     }
 
-    /// The one for a tool of a manifest, which says by which permission it runs: of that name, or of a family that has
-    /// the name, or whatever does all of that permission.
+    /// Finds the implementation of a manifest's tool: by name, then by a source that offers the name, then by scope.
     #[must_use]
     pub fn find(&self, name: &ToolName, scope: &ScopeId) -> Option<Arc<dyn LocalTool>> {
         if let Some((needs, tool)) = self.by_name.get(name) {
-            // A tool of that name under another permission is not this one.
+            // A tool of that name under another scope is another tool.
             return (needs == scope).then(|| Arc::clone(tool));
         }
         let any = self.by_scope.get(scope).map(Arc::clone);
@@ -121,7 +114,7 @@ impl Tools {
     }
 }
 
-/// A tool that a family may have.
+/// A tool that is looked up in the sources when it runs.
 #[derive(Debug)]
 struct Sought {
     name: ToolName,
@@ -137,7 +130,8 @@ impl LocalTool for Sought {
             match family.tool(&self.name).await {
                 Ok(Some(tool)) => return tool.run(arguments, time).await,
                 Ok(None) => {}
-                // One that does not answer may have it: nothing else does it instead, except another that has it.
+                // A source that fails may have the tool: only another source may run it instead, not the tool of the
+                // scope.
                 Err(failure) => silent = Some(failure),
             }
         }
@@ -155,7 +149,6 @@ mod tests {
 
     use super::*;
 
-    /// Says its own name.
     #[derive(Debug)]
     struct Says(&'static str);
 
@@ -166,7 +159,7 @@ mod tests {
         }
     }
 
-    /// Has one tool, or does not say.
+    /// Has one tool, or fails.
     #[derive(Debug)]
     struct Has(Result<&'static str, ToolFailure>);
 
@@ -184,7 +177,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_name_goes_before_a_family_and_a_family_before_the_rest() {
+    async fn tool_is_found_by_name_then_source_then_scope() {
         let scope = |text: &str| ScopeId::parse(text).unwrap();
         let tools = Tools::default()
             .under(scope("a:read"), Arc::new(Says("any")))
@@ -204,7 +197,7 @@ mod tests {
             let got = got.map(|got| got.map_err(|failure| assert!(matches!(failure, ToolFailure::Unavailable(_)))));
             assert_eq!(got, said.map(|said| said.map(|said| json!(said))), "{name} {scope}");
         }
-        // Nothing else does what one that is silent may have; another that has it does.
+        // If a source fails, another source may run the tool, but not the tool of the scope.
         let silent = ToolFailure::Unavailable("silent".to_owned());
         let tools = tools.family(scope("a:read"), Arc::new(Has(Err(silent.clone()))));
         assert_eq!(run(&tools, "other", "a:read").await, Some(Err(silent)));

@@ -1,4 +1,4 @@
-//! Whether an agent's DID vouches for its keys: its document is fetched from its own host, and must say so.
+//! Checks whether an agent's DID vouches for its keys, by fetching the DID document from its own host.
 
 use std::time::Duration;
 
@@ -6,27 +6,26 @@ use nuncio_core::bundle::KeyBundle;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Fetch;
-use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use nuncio_identity::seal::verify_did_proof;
 use nuncio_identity::{Did, DidDocument, K1Proof};
 use url::Url;
 
-/// How long that may take: somebody waits for the prompt.
+/// Time limit; the person's prompt waits for the result.
 const TIME: Duration = Duration::from_secs(3);
 
-/// How large a document is.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// The keys that one device of an agent's signs with, or all.
+/// Pinned keys of one device of an agent, or all.
 pub(crate) fn of<'a>(pinned: &'a [KeyBundle], device: Option<&'a DeviceId>) -> impl Iterator<Item = &'a KeyBundle> {
     pinned.iter().filter(move |bundle| device.is_none_or(|device| bundle.keys.device_id == *device))
 }
 
-/// The DID that vouches for these keys; none when none does, or its host cannot be asked now.
+/// DID that vouches for these keys; `None` without one, or if its host cannot be reached.
 pub(crate) async fn by(fetch: &dyn Fetch, bundle: &KeyBundle, now: Timestamp) -> Option<String> {
     let did = Did::parse(&bundle.did.as_ref()?.did).ok()?;
     let answer = fetch
-        .fetch(Outgoing {
+        .fetch(FetchRequest {
             method: "GET",
             url: Url::parse(&did.resolution_url()).ok()?,
             headers: vec![("accept".to_owned(), "application/did+json, application/json".to_owned())],

@@ -1,4 +1,4 @@
-//! A real relay, a real agent, and devices on this library.
+//! Tests with a real relay, a real agent and devices of this crate.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,4 +1,4 @@
-//! A2H as a device and an agent speak it: HTTP with signatures, and WebSockets.
+//! Minimal A2H device and agent for tests: HTTP with signatures, and WebSockets.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
@@ -20,32 +20,29 @@ pub use relay::{OutsideAgent, artifact, manifest, text};
 pub use sealed::{Between, JumpingClock, Reached, SealedAgent, SealedDevice, Way, content_key_in};
 pub use socket::{Heard, Socket, tungstenite};
 
-/// An answer.
 #[derive(Debug, Clone)]
 pub struct Reply {
-    /// The status.
     pub status: u16,
-    /// The headers.
     pub headers: HeaderMap,
-    /// The body; null where it is no JSON.
+    /// `Null` if the body is no JSON.
     pub body: Value,
 }
 
 impl Reply {
-    /// What was asked for; panics unless it was given.
+    /// The `data` of a successful response; panics otherwise.
     pub fn data(&self) -> &Value {
         assert!(self.status < 300, "{} {:#}", self.status, self.body);
         &self.body["data"]
     }
 
-    /// Why it was refused: the status and the code.
+    /// Status and error code of a refusal.
     #[must_use]
     pub fn refusal(&self) -> (u16, &str) {
         (self.status, self.body["error"]["code"].as_str().unwrap_or_default())
     }
 }
 
-/// A server, as anyone reaches it.
+/// Client of an A2H server without an identity.
 #[derive(Debug, Clone)]
 pub struct A2hServer {
     url: String,
@@ -53,13 +50,12 @@ pub struct A2hServer {
 }
 
 impl A2hServer {
-    /// The server at an address such as `http://127.0.0.1:7400`.
+    /// Takes a base URL such as `http://127.0.0.1:7400`.
     #[must_use]
     pub fn at(url: impl Into<String>) -> Self {
         Self { url: url.into(), http: Client::builder().no_proxy().build().unwrap() }
     }
 
-    /// Its address.
     #[must_use]
     pub fn url(&self) -> &str {
         &self.url
@@ -70,7 +66,7 @@ impl A2hServer {
         self.try_send(method, path, token, body, &[]).await.unwrap()
     }
 
-    /// The same with more headers.
+    /// Sends a request with additional headers.
     pub async fn send_with(
         &self,
         method: Method,
@@ -82,10 +78,7 @@ impl A2hServer {
         self.try_send(method, path, Some(token), Some(body), headers).await.unwrap()
     }
 
-    /// The same to a server that may die meanwhile.
-    ///
-    /// # Errors
-    /// No answer came.
+    /// Sends a request to a server that may die meanwhile.
     pub async fn try_send(
         &self,
         method: Method,
@@ -98,10 +91,7 @@ impl A2hServer {
         self.send_text(method, path, token, text, headers).await
     }
 
-    /// The same with a body byte for byte.
-    ///
-    /// # Errors
-    /// No answer came.
+    /// Sends a request with a body byte for byte.
     pub async fn send_text(
         &self,
         method: Method,
@@ -132,31 +122,27 @@ impl A2hServer {
     }
 }
 
-/// A device's key.
 #[derive(Debug)]
 pub struct DeviceKey(Ed25519KeyPair);
 
 impl DeviceKey {
-    /// A new one.
     #[must_use]
     pub fn new() -> Self {
         let document = Ed25519KeyPair::generate_pkcs8(&SystemRandom::new()).unwrap();
         Self(Ed25519KeyPair::from_pkcs8(document.as_ref()).unwrap())
     }
 
-    /// Its public half.
     #[must_use]
     pub fn public(&self) -> PublicKey {
         PublicKey::new(self.0.public_key().as_ref().try_into().unwrap()).unwrap()
     }
 
-    /// Signs.
     #[must_use]
     pub fn sign(&self, message: &[u8]) -> Signature {
         Signature::new(self.0.sign(message).as_ref().try_into().unwrap())
     }
 
-    /// The body of an enrolment.
+    /// Body of `POST /auth/enroll`.
     #[must_use]
     pub fn enrolment(&self, code: &str, name: &str) -> Value {
         let enrolment =
@@ -167,7 +153,7 @@ impl DeviceKey {
         })
     }
 
-    /// The body of a request for a token.
+    /// Body of `POST /auth/token`.
     #[must_use]
     pub fn assertion(&self, device: &str, audience: &str, at: Timestamp, nonce: &str) -> Value {
         let assertion = Assertion {
@@ -188,22 +174,18 @@ impl Default for DeviceKey {
     }
 }
 
-/// A person's device that was let in.
+/// An enrolled device of a person.
 #[derive(Debug)]
 pub struct Handset {
-    /// The server.
     pub server: A2hServer,
-    /// Its id.
     pub id: String,
-    /// What it signs for.
     pub audience: String,
-    /// Its access token.
     pub token: String,
     key: DeviceKey,
 }
 
 impl Handset {
-    /// Lets a device in by an invite's code.
+    /// Enrols a device with an invite code.
     pub async fn enrol(server: &A2hServer, code: &str) -> Self {
         let key = DeviceKey::new();
         let body = key.enrolment(code, "laptop");
@@ -219,13 +201,12 @@ impl Handset {
         }
     }
 
-    /// Its key.
     #[must_use]
     pub fn key(&self) -> &DeviceKey {
         &self.key
     }
 
-    /// The body of a request for a new token.
+    /// Body of a request for a new token.
     #[must_use]
     pub fn assertion(&self, at: Timestamp) -> Value {
         let mut nonce = [0_u8; 16];
@@ -233,36 +214,34 @@ impl Handset {
         self.key.assertion(&self.id, &self.audience, at, &Digest::of_bytes(&nonce).to_string())
     }
 
-    /// Gets a new token.
     pub async fn refresh(&mut self, at: Timestamp) {
         let answer = self.server.send(Method::POST, "/auth/token", None, Some(&self.assertion(at))).await;
         self.token = answer.data()["access_token"].as_str().unwrap().to_owned();
     }
 
-    /// Sends a request with its token.
+    /// Sends a request with the device's token.
     pub async fn send(&self, method: Method, path: &str, body: &Value) -> Reply {
         self.server.send(method, path, Some(&self.token), Some(body)).await
     }
 
-    /// Reads something with its token.
+    /// Sends a `GET` with the device's token.
     pub async fn get(&self, path: &str) -> Reply {
         self.server.send(Method::GET, path, Some(&self.token), None).await
     }
 
-    /// Publishes a manifest.
     pub async fn publish(&self, agent: &str, manifest: &Value) -> Reply {
         self.send(Method::PATCH, &format!("/agents/{agent}"), &json!({"capability_manifest": manifest})).await
     }
 
-    /// Makes an agent; its id and its token.
+    /// Creates an agent. Returns its id and token.
     pub async fn make_agent(&self, body: &Value) -> (String, String) {
         let answer = self.send(Method::POST, "/agents", body).await;
         let data = answer.data();
         (data["id"].as_str().unwrap().to_owned(), data["token"].as_str().unwrap().to_owned())
     }
 
-    /// Sends a consent: first to be told what to sign, then signed. An answer that asks for no signature is
-    /// returned as it is.
+    /// Sends a consent: the first response names the entry to sign, the second request has it signed. A response that
+    /// needs no signature is returned as it is.
     pub async fn consent(&self, method: Method, path: &str, mut body: Value) -> Reply {
         let asked = self.send(method.clone(), path, &body).await;
         if asked.refusal() != (428, "CONSENT_UNSIGNED") {
@@ -273,19 +252,18 @@ impl Handset {
         self.send(method, path, &body).await
     }
 
-    /// An entry with its signature.
     #[must_use]
     pub fn signed(&self, entry: Entry) -> Entry {
         Entry { signature: Some(self.key.sign(&entry.message())), ..entry }
     }
 
-    /// Allows an agent these scopes; the relation.
+    /// Grants scopes to an agent. Returns the relation.
     pub async fn allow(&self, agent: &str, scopes: Value) -> Value {
         let body = json!({"agent_id": agent, "granted_scopes": scopes});
         self.consent(Method::POST, "/h2a/relations", body).await.data().clone()
     }
 
-    /// Connects, and says who it is; what it was answered.
+    /// Connects and authenticates. Returns the socket and the first response.
     pub async fn connect(&self) -> (Socket, Value) {
         let mut socket = self.server.socket("human").await;
         socket.say(&json!({"type": "auth", "token": self.token})).await;

@@ -1,11 +1,10 @@
-//! A small AAP client for tests: it sends what it is told and hides nothing.
+//! A small AAP client that sends requests as given.
 
 use reqwest::{Method, RequestBuilder, Response};
 use serde_json::{Value, json};
 
 use crate::EventStream;
 
-/// A client of one AAP server.
 #[derive(Debug, Clone)]
 pub struct AapClient {
     base: String,
@@ -43,37 +42,37 @@ impl AapClient {
         answer(self.request(Method::DELETE, path).send().await.unwrap()).await
     }
 
-    /// A new session; panics unless it is made.
+    /// Creates a session; panics on failure.
     pub async fn session(&self, agent: &str, tools: &[(&str, bool)]) -> String {
         let tools: Vec<_> = tools.iter().map(|(name, trust)| json!({"name": name, "trust": trust})).collect();
         self.session_with(json!({"agent": {"name": agent, "tools": tools}})).await
     }
 
-    /// A new session by the whole request; panics unless it is made.
+    /// Creates a session with the whole request; panics on failure.
     pub async fn session_with(&self, request: Value) -> String {
         let (status, body) = self.post("/sessions", request).await;
         assert_eq!(status, 201, "{body}");
         body["sessionId"].as_str().unwrap().to_owned()
     }
 
-    /// A turn with one user message, answered at once.
+    /// Sends one user message and waits for the answer.
     pub async fn say(&self, session: &str, text: &str) -> Value {
         let (status, body) = self.turn(session, json!([{"role": "user", "content": text}])).await;
         assert_eq!(status, 200, "{body}");
         body
     }
 
-    /// A turn with a script for the script brain, answered at once.
+    /// Sends a script for the script brain and waits for the answer.
     pub async fn play(&self, session: &str, script: Value) -> Value {
         self.say(session, &json!({"script": script}).to_string()).await
     }
 
-    /// A turn with these messages, answered at once.
+    /// Sends messages and waits for the answer.
     pub async fn turn(&self, session: &str, messages: Value) -> (u16, Value) {
         self.post(&format!("/sessions/{session}/turns"), json!({"messages": messages})).await
     }
 
-    /// A streamed turn with a script.
+    /// Starts a streamed turn with a script.
     pub async fn stream(&self, session: &str, mode: &str, script: Value) -> EventStream {
         let text = json!({"script": script}).to_string();
         let body = json!({"stream": mode, "messages": [{"role": "user", "content": text}]});
@@ -81,7 +80,7 @@ impl AapClient {
         open(request.send().await.unwrap())
     }
 
-    /// The stream of the last turn, or behind an event.
+    /// Stream of the last turn, from the start or after an event.
     pub async fn resume(&self, session: &str, mode: &str, last: Option<&str>) -> EventStream {
         let mut request = self.request(Method::GET, &format!("/sessions/{session}/stream?stream={mode}"));
         if let Some(last) = last {
@@ -90,7 +89,7 @@ impl AapClient {
         open(request.send().await.unwrap())
     }
 
-    /// Stops the turn that runs; how it ended.
+    /// Cancels the running turn. Returns its end.
     pub async fn cancel(&self, session: &str) -> Value {
         let request = self.request(Method::POST, &format!("/sessions/{session}/cancel"));
         let (status, body) = answer(request.send().await.unwrap()).await;
@@ -98,7 +97,6 @@ impl AapClient {
         body
     }
 
-    /// The full history.
     pub async fn history(&self, session: &str) -> Vec<Value> {
         let (status, body) = self.get(&format!("/sessions/{session}/history?type=full")).await;
         assert_eq!(status, 200, "{body}");

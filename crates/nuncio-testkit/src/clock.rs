@@ -1,4 +1,4 @@
-//! A clock that stands still until it is moved.
+//! Clock that stands still until a test moves it.
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -12,40 +12,40 @@ use tokio::sync::watch;
 
 use crate::eventually;
 
-/// A clock that a test moves. Clones show the same time.
+/// Clones share the time.
 #[derive(Debug, Clone)]
 pub struct ManualClock {
     now: Arc<watch::Sender<Timestamp>>,
     sleepers: Arc<Sleepers>,
 }
 
-/// The moments that are being waited for.
+/// Moments that are being waited for.
 #[derive(Debug, Default)]
 struct Sleepers {
     next: AtomicU64,
     moments: Mutex<HashMap<u64, Timestamp>>,
 }
 
-/// Someone waiting; forgotten when they stop.
+/// Removed on drop.
 struct Sleeper {
     number: u64,
     among: Arc<Sleepers>,
 }
 
 impl ManualClock {
-    /// A clock that shows `2026-11-15T11:00:00Z`.
+    /// Starts at `2026-11-15T11:00:00Z`.
     #[must_use]
     pub fn new() -> Self {
         let now = Arc::new(watch::Sender::new(Timestamp::from_millis(1_794_740_400_000)));
         Self { now, sleepers: Arc::default() }
     }
 
-    /// Moves the clock on and wakes everyone whose time has come.
+    /// Moves the clock and wakes sleepers whose time has come.
     pub fn advance(&self, span: Duration) {
         self.now.send_modify(|now| *now = now.after(span));
     }
 
-    /// Waits until someone waits for exactly that time from now, so that moving the clock wakes them.
+    /// Waits until somebody sleeps for exactly that time, so that moving the clock wakes them.
     pub async fn someone_waits_for(&self, span: Duration) {
         let moment = self.now().after(span);
         eventually("someone waits for the clock", async || {
@@ -77,7 +77,7 @@ impl Clock for ManualClock {
         let sleeper = self.sleepers.add(moment);
         Box::pin(async move {
             let _sleeper = sleeper;
-            // The sender lives as long as any clone of the clock; without it nothing ever comes.
+            // The sender lives as long as any clone of the clock; without it the future never resolves.
             if now.wait_for(|now| *now >= moment).await.is_err() {
                 std::future::pending::<()>().await;
             }

@@ -14,7 +14,7 @@ use nuncio_engine::access::NewKey;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::ports::store::KeyRole;
 use nuncio_engine::{Caller, Engine};
-use nuncio_server::admin::{self, Order};
+use nuncio_server::admin::{self, AdminCommand};
 use nuncio_server::settings::Settings;
 use nuncio_server::{AgentSource, ListenOn, ServeOptions, Server, StartError, SystemClock};
 use serde::de::DeserializeOwned;
@@ -140,7 +140,7 @@ impl Gateway {
     ///
     /// # Errors
     /// It is not carried out.
-    pub async fn order(&self, order: Order) -> Result<Value, StartError> {
+    pub async fn order(&self, order: AdminCommand) -> Result<Value, StartError> {
         admin::ask(self.data(), &order).await.map(Option::unwrap)
     }
 

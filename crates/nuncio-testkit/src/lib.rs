@@ -1,4 +1,4 @@
-//! For tests: an in-process gateway on a free port, a client that speaks AAP, a clock to move.
+//! Test helpers: an in-process gateway on a free port, clients, and clocks that tests control.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

@@ -1,18 +1,18 @@
-//! Waiting for what has no clock of ours: other processes, other threads.
+//! Polling for conditions that no test clock controls: other processes and threads.
 
 use std::time::Duration;
 
-/// When to give up on something that should happen at once. Nothing is ever waited for this long.
+/// Time after which a test fails. Never reached by a passing test.
 const GIVE_UP: Duration = Duration::from_secs(60);
 
-/// Looks again and again until there is something to see; panics when nothing ever comes.
+/// Polls until `look` returns a value; panics after a minute.
 pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>) -> T {
     let looking = async {
         loop {
             if let Some(found) = look().await {
                 return found;
             }
-            // Others on this thread, then others on this processor.
+            // Yields to other tasks on this thread, then to other threads.
             tokio::task::yield_now().await;
             std::thread::yield_now();
         }
@@ -23,7 +23,7 @@ pub async fn eventually<T>(what: &str, mut look: impl AsyncFnMut() -> Option<T>)
     }
 }
 
-/// Whether a process runs. One that ended and waits to be reaped does not.
+/// Whether a process runs; a zombie does not.
 #[must_use]
 pub fn is_alive(pid: u32) -> bool {
     let Ok(stat) = std::fs::read_to_string(format!("/proc/{pid}/stat")) else {

@@ -1,4 +1,4 @@
-//! Requests byte by byte, for what no proper client would send.
+//! Raw HTTP requests, for bytes that no regular client would send.
 
 use std::net::SocketAddr;
 
@@ -6,27 +6,25 @@ use serde_json::Value;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 
-/// An answer, read to the end of the connection.
+/// A response, read until the connection closes.
 #[derive(Debug, Clone)]
 pub struct RawAnswer {
-    /// The status.
     pub status: u16,
-    /// The headers, names in lower case.
+    /// Names in lower case.
     pub headers: Vec<(String, String)>,
-    /// What follows them.
     pub body: String,
 }
 
 impl RawAnswer {
-    /// Sends bytes and reads what comes until the connection ends; nothing when nothing comes.
+    /// Sends bytes and reads until the connection closes; `None` without a response.
     pub(crate) async fn exchange(address: SocketAddr, request: &[u8]) -> Option<Self> {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        // A server that has seen enough may close before all is sent.
+        // The server may close before everything is sent.
         let _ = stream.write_all(request).await;
         Self::read(stream).await
     }
 
-    /// Reads an answer to the end of a connection; nothing when nothing comes.
+    /// Reads a response until the connection closes; `None` without one.
     pub async fn read(mut stream: TcpStream) -> Option<Self> {
         let mut bytes = Vec::new();
         let _ = stream.read_to_end(&mut bytes).await;
@@ -41,20 +39,19 @@ impl RawAnswer {
         Some(Self { status, headers, body: body.to_owned() })
     }
 
-    /// The value of a header.
     #[must_use]
     pub fn header(&self, name: &str) -> Option<&str> {
         self.headers.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
     }
 
-    /// The body as JSON; panics unless it is declared as such.
+    /// Body as JSON; panics if the content type is another.
     #[must_use]
     pub fn json(&self) -> Value {
         assert_eq!(self.header("content-type"), Some("application/json"), "{self:?}");
         serde_json::from_str(&self.body).unwrap()
     }
 
-    /// The code of an AAP error.
+    /// Code of an AAP error.
     #[must_use]
     pub fn code(&self) -> String {
         self.json()["code"].as_str().unwrap_or_default().to_owned()

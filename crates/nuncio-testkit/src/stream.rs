@@ -1,29 +1,25 @@
-//! Server-sent events, with the very bytes they came in.
+//! Server-sent events with their raw bytes.
 
 use reqwest::Response;
 use serde_json::Value;
 
-/// One server-sent event.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Sse {
-    /// Its id.
     pub id: String,
-    /// Its name.
     pub event: String,
-    /// Its data.
     pub data: Value,
-    /// Its bytes, the blank line included.
+    /// Raw bytes including the blank line.
     pub raw: String,
 }
 
 impl Sse {
-    /// The events in the bytes of a stream; comments are passed over.
+    /// Events in the bytes of a stream, without comments.
     #[must_use]
     pub fn parse(bytes: &str) -> Vec<Self> {
         bytes.split_inclusive("\n\n").filter_map(Self::read).collect()
     }
 
-    /// The event in one block of a stream; nothing if it is a comment.
+    /// Event of one block; `None` for a comment.
     fn read(raw: &str) -> Option<Self> {
         if raw.starts_with(':') {
             return None;
@@ -34,7 +30,6 @@ impl Sse {
     }
 }
 
-/// A stream that is being read.
 #[derive(Debug)]
 pub struct EventStream {
     response: Response,
@@ -42,13 +37,12 @@ pub struct EventStream {
 }
 
 impl EventStream {
-    /// Reads an open response.
     #[must_use]
     pub fn new(response: Response) -> Self {
         Self { response, unread: Vec::new() }
     }
 
-    /// The next block, event or comment, as it came; nothing at the end.
+    /// Next block, event or comment, as received; `None` at the end.
     pub async fn block(&mut self) -> Option<String> {
         loop {
             if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
@@ -65,7 +59,7 @@ impl EventStream {
         }
     }
 
-    /// The next event; nothing at the end.
+    /// Next event; `None` at the end.
     pub async fn event(&mut self) -> Option<Sse> {
         loop {
             if let Some(event) = Sse::read(&self.block().await?) {
@@ -74,7 +68,7 @@ impl EventStream {
         }
     }
 
-    /// The events up to one of that name, which must come.
+    /// Events up to one of that name; panics if the stream ends before.
     pub async fn up_to(&mut self, name: &str) -> Vec<Sse> {
         let mut events = Vec::new();
         loop {
@@ -86,7 +80,6 @@ impl EventStream {
         }
     }
 
-    /// The events up to the end.
     pub async fn rest(mut self) -> Vec<Sse> {
         let mut events = Vec::new();
         while let Some(event) = self.event().await {
@@ -95,7 +88,7 @@ impl EventStream {
         events
     }
 
-    /// The bytes up to the end, comments left out.
+    /// Raw bytes until the end, without comments.
     pub async fn rest_raw(self) -> String {
         self.rest().await.into_iter().map(|event| event.raw).collect()
     }

@@ -1,4 +1,4 @@
-//! A device comes to a person: by an invite's code, and only at the server whose key the invite names.
+//! Enrols a device with an invite code, only at the server whose key the invite names.
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
@@ -14,36 +14,31 @@ use super::who::{Sign, ask};
 use super::{RelayError, read};
 use crate::wire::auth::{EnrolledView, KeysView, ServerView};
 
-/// An invite, as it was given to a person.
+/// Invite as given to a person.
 #[derive(Debug, Clone)]
 pub struct Invitation {
-    /// The server.
     pub url: Url,
-    /// Whether whoever runs this named it.
+    /// Whether the operator of this program configured the address.
     pub trust: Trust,
-    /// The code.
     pub code: String,
-    /// The fingerprint of the server's key, where the invite names it: the server must have that key.
+    /// Expected fingerprint of the server's key, if the invite names it.
     pub fingerprint: Option<Digest>,
 }
 
-/// A device that was let in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Enrolled {
-    /// Whose it is.
     pub person: PersonName,
-    /// Its name.
     pub device: DeviceId,
-    /// What it signs for to get in again.
+    /// Audience of later login signatures.
     pub audience: String,
-    /// The key the server signs tokens with, to be pinned.
+    /// Key that the server signs tokens with; the device pins it.
     pub server_key: PublicKey,
 }
 
-/// Brings a device in.
+/// Enrols a device.
 ///
 /// # Errors
-/// It was not let in, or the server is not the one the invite names.
+/// The server refused, or it is not the one that the invite names.
 pub async fn enrol(
     fetch: &dyn Fetch,
     invitation: &Invitation,
@@ -55,7 +50,7 @@ pub async fn enrol(
     let is_other = |server: &ServerView| {
         invitation.fingerprint.is_some_and(|expected| server.public_key.fingerprint() != expected)
     };
-    // Before the code is used up: it works once.
+    // Checked before the code is sent, because it works only once.
     let shown: KeysView = read::read(ask(fetch, &invitation.url, invitation.trust, "/auth/keys", None).await?)?;
     if is_other(&shown.server) {
         return Err(other(

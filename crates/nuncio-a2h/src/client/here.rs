@@ -1,4 +1,4 @@
-//! The relay in this very process.
+//! Relay in the same process.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use nuncio_core::happening::{Happening, MailedEvent, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, Streamer};
+use nuncio_engine::relay::{KeyUpload, NewConversation, NewPost, StreamSender};
 use nuncio_engine::{Caller, Credential, Engine, EngineError};
 use serde_json::Value;
 use tokio::sync::{Mutex, mpsc};
@@ -19,26 +19,25 @@ use super::{Delivered, Relay, RelayError, What};
 use crate::streamed;
 use crate::wire::stream::{StreamFrame, StreamNews};
 
-/// How many events are read at once.
+/// Events per read.
 const BATCH: usize = 100;
 
-/// Under which name an agent's place among its events is kept.
+/// Reader name under which an agent's read position is stored.
 const READER: &str = "agent";
 
-/// The engine, as an agent that is served beside it.
+/// Access to the engine for an agent served in the same process.
 #[derive(Debug)]
 pub struct LocalRelay {
     engine: Engine,
     caller: Caller,
     me: Recipient,
-    /// What it has to do with streams, once it streamed.
-    streamer: Arc<Mutex<Option<Streamer>>>,
-    /// Which of them were ended, to be told among the events.
+    /// Set after the first stream.
+    streamer: Arc<Mutex<Option<StreamSender>>>,
+    /// Streams that the engine ended, to be reported among the events.
     ended: (mpsc::UnboundedSender<StreamNews>, Mutex<mpsc::UnboundedReceiver<StreamNews>>),
 }
 
 impl LocalRelay {
-    /// The relay for that agent.
     #[must_use]
     pub fn new(engine: Engine, agent: AgentId) -> Self {
         let caller = Caller { credential: Credential::AgentToken, ..Caller::new(Principal::Agent(agent.clone())) };
@@ -47,7 +46,7 @@ impl LocalRelay {
         Self { engine, caller, me, streamer: Arc::default(), ended }
     }
 
-    /// Ends a stream once its time is over, also if nobody says anything more.
+    /// Ends a stream when its time limit is over, even without further frames.
     fn watch(&self, stream: StreamId) {
         let (engine, streamer, tell) = (self.engine.clone(), Arc::downgrade(&self.streamer), self.ended.0.clone());
         self.engine.spawn(async move {

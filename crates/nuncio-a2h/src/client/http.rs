@@ -1,4 +1,4 @@
-//! A relay over the network: requests by HTTP, events by WebSocket or by long polling.
+//! Relay over the network: HTTP requests, and events by WebSocket or long polling.
 
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -12,7 +12,7 @@ use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
 use nuncio_core::conversation::{Conversation, Post};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
-use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Dial, Fetch};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
@@ -27,38 +27,37 @@ use crate::wire::stream::StreamFrame;
 
 /// How long a request may take.
 pub(super) const TIME: Duration = Duration::from_secs(30);
-/// How long the relay may wait before it answers a poll.
+/// How long the relay may hold a poll.
 const POLL: Duration = Duration::from_secs(25);
-/// How much of streams may wait to be sent.
+/// Limit of queued stream frames.
 const STREAMS: usize = 256;
-/// How much of an answer is read.
+/// Limit of a response, in bytes.
 const MAX_ANSWER: usize = 16 * 1024 * 1024;
 
-/// Where a relay is.
 #[derive(Debug, Clone)]
 pub struct RelayAddress {
-    /// Its root, such as `https://relay.example`.
+    /// Base URL, such as `https://relay.example`.
     pub url: Url,
-    /// Whether whoever runs this named it.
+    /// Whether the operator of this program configured the address.
     pub trust: Trust,
 }
 
-/// A relay over the network, as someone who is known there.
+/// Relay over the network, with the identity of one agent or device.
 #[derive(Debug)]
 pub struct HttpRelay {
     address: RelayAddress,
     me: Recipient,
     credentials: Arc<dyn Credentials>,
     fetch: Arc<dyn Fetch>,
-    /// How events come: by a connection, or by asking.
+    /// WebSocket dialler; without one, events are polled.
     dial: Option<Arc<dyn Dial>>,
     connection: Mutex<Option<Connection>>,
-    /// Where streams go while there is a connection.
+    /// Queue for stream frames while a connection is open.
     streaming: std::sync::Mutex<Option<mpsc::Sender<String>>>,
 }
 
 impl HttpRelay {
-    /// The relay at that address. Events come by WebSocket.
+    /// Receives events by WebSocket.
     #[must_use]
     pub fn by_socket(
         address: RelayAddress,
@@ -69,7 +68,7 @@ impl HttpRelay {
         Self::new(address, credentials, fetch, Some(dial))
     }
 
-    /// The same for an agent, where events are asked for.
+    /// Receives events by long polling; for agents only.
     #[must_use]
     pub fn by_polling(address: RelayAddress, credentials: Arc<dyn Credentials>, fetch: Arc<dyn Fetch>) -> Self {
         Self::new(address, credentials, fetch, None)
@@ -93,23 +92,17 @@ impl HttpRelay {
         }
     }
 
-    /// Asks for something below `/a2h`; what stands in `data`.
-    ///
-    /// # Errors
-    /// The relay cannot be reached, or says no.
+    /// Sends a request below `/a2h` and returns its `data`.
     pub async fn ask(&self, method: &'static str, path: &str, body: Option<Value>) -> Result<Value, RelayError> {
         Ok(self.ask_whole(method, path, body, TIME).await?["data"].take())
     }
 
-    /// A page of a list, with where the next begins.
-    ///
-    /// # Errors
-    /// The relay cannot be reached, or says no.
+    /// Requests a page of a list, with its `next_cursor`.
     pub async fn ask_page(&self, path: &str) -> Result<Value, RelayError> {
         self.ask_whole("GET", path, None, TIME).await
     }
 
-    /// The same with everything that stands beside it; the answer of an error that asks for a signature too.
+    /// Returns the whole response body; a required signature becomes [`RelayError::Unsigned`].
     async fn ask_whole(
         &self,
         method: &'static str,
@@ -122,7 +115,7 @@ impl HttpRelay {
         if body.is_some() {
             headers.push(("content-type".to_owned(), "application/json".to_owned()));
         }
-        let outgoing = Outgoing {
+        let outgoing = FetchRequest {
             method,
             url: below(&self.address.url, path)?,
             headers,
@@ -228,7 +221,7 @@ impl Relay for HttpRelay {
     async fn events(&self, after: Option<u64>) -> Result<Vec<Delivered>, RelayError> {
         let Some(dial) = &self.dial else { return self.poll(after).await };
         let mut slot = self.connection.lock().await;
-        // Taken out while it is read: one that breaks, or that nobody waits for any more, is not put back.
+        // Taken out while it is read: a broken connection, or one whose reader was dropped, is not put back.
         let mut connection = match slot.take() {
             Some(connection) => connection,
             None => self.connect(&**dial, after).await?,
@@ -241,7 +234,7 @@ impl Relay for HttpRelay {
     async fn acknowledge(&self, seq: u64) -> Result<(), RelayError> {
         match self.connection.lock().await.as_mut() {
             Some(connection) => connection.acknowledge(seq).await,
-            // The next poll says so.
+            // The next poll acknowledges it.
             None => Ok(()),
         }
     }
@@ -271,14 +264,13 @@ impl Relay for HttpRelay {
     }
 }
 
-/// An address below `/a2h`.
+/// URL of a path below `/a2h`.
 pub(super) fn below(root: &Url, path: &str) -> Result<Url, RelayError> {
     let root = root.as_str().trim_end_matches('/');
     Url::parse(&format!("{root}/a2h{path}")).map_err(|why| RelayError::Unreachable(why.to_string()))
 }
 
-/// What an answer says.
-pub(super) fn understood(answer: &Incoming) -> Result<Value, RelayError> {
+pub(super) fn understood(answer: &FetchResponse) -> Result<Value, RelayError> {
     let body: Value = serde_json::from_slice(&answer.body).unwrap_or_default();
     if (200..300).contains(&answer.status) {
         return Ok(body);

@@ -1,4 +1,4 @@
-//! What the relay says, read from JSON.
+//! Parses the relay's JSON.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{Conversation, ConversationType, Post, Posted, SenderType};
@@ -11,7 +11,6 @@ use super::{Delivered, RelayError, What};
 use crate::wire::conversation::ConversationView;
 use crate::wire::message::MessageView;
 
-/// The type of a conversation between two.
 pub(super) fn kind_of_two(one: &Recipient, other: &Recipient) -> Result<ConversationType, RelayError> {
     Conversation::type_of_two(one, other).ok_or_else(|| RelayError::Refused {
         code: Code::BadRequest,
@@ -19,7 +18,6 @@ pub(super) fn kind_of_two(one: &Recipient, other: &Recipient) -> Result<Conversa
     })
 }
 
-/// Reads a value of some shape.
 pub(super) fn read<T: DeserializeOwned>(value: Value) -> Result<T, RelayError> {
     serde_json::from_value(value).map_err(|why| garbled(&why.to_string()))
 }
@@ -29,7 +27,6 @@ pub(super) fn garbled(why: &str) -> RelayError {
     RelayError::Unreachable(format!("its answer cannot be read: {why}"))
 }
 
-/// Someone, by kind and name.
 fn recipient(kind: SenderType, id: &str) -> Result<Recipient, RelayError> {
     let bad = |_| garbled("a member has no name");
     match kind {
@@ -38,7 +35,6 @@ fn recipient(kind: SenderType, id: &str) -> Result<Recipient, RelayError> {
     }
 }
 
-/// A conversation as the relay writes it.
 pub(super) fn conversation(value: Value) -> Result<Conversation, RelayError> {
     let ConversationView { id, kind, members, created_by, created_at, .. } = read(value)?;
     let mut members: Vec<Recipient> = members.into_iter().map(Into::into).collect();
@@ -46,7 +42,6 @@ pub(super) fn conversation(value: Value) -> Result<Conversation, RelayError> {
     Ok(Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 })
 }
 
-/// A message as the relay writes it.
 pub(super) fn message(value: Value) -> Result<Posted, RelayError> {
     let MessageView { message, created_at } = read(value)?;
     Ok(Posted {
@@ -64,17 +59,17 @@ pub(super) fn message(value: Value) -> Result<Posted, RelayError> {
     })
 }
 
-/// An event; none for a frame that is none, such as a word about the connection.
+/// Parses an event; `None` for frames that are no event, such as those about the connection.
 pub(super) fn event(value: Value) -> Result<Option<Delivered>, RelayError> {
     let Some(kind) = value["type"].as_str().map(str::to_owned) else { return Ok(None) };
     if kind.starts_with("stream.") {
-        // As nothing of it is kept, what cannot be read is passed over.
+        // Stream events are transient, so one that cannot be parsed is skipped.
         let news = serde_json::from_value(value).ok().map(|news| What::Stream(Box::new(news)));
         return Ok(news.map(|what| Delivered { seq: 0, what }));
     }
     let Some(seq) = value["seq"].as_u64() else { return Ok(None) };
     let what = match kind.as_str() {
-        // One that cannot be read is one somebody broke on the way; it is passed over, not stumbled over.
+        // A message that cannot be parsed was damaged in transit; it is skipped so that later events arrive.
         "message.new" => message(value).map_or_else(|_| What::Other(kind), |posted| What::Message(Box::new(posted))),
         "keys.changed" => {
             let id = value["owner_id"].as_str().unwrap_or_default();
@@ -94,7 +89,7 @@ pub(super) fn event(value: Value) -> Result<Option<Delivered>, RelayError> {
     Ok(Some(Delivered { seq, what }))
 }
 
-/// Anything else as a webhook brings it.
+/// Parses any other event from a webhook.
 pub(crate) fn hooked_event(body: &Value) -> Result<What, RelayError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("type".to_owned(), body["type"].clone());
@@ -102,7 +97,7 @@ pub(crate) fn hooked_event(body: &Value) -> Result<What, RelayError> {
     event.map(|event| event.what).ok_or_else(|| garbled("it has no number"))
 }
 
-/// A message as a webhook brings it.
+/// Parses a message from a webhook.
 pub(crate) fn hooked_message(body: &Value) -> Result<Posted, RelayError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("encrypted_payload".to_owned(), body["wire_envelope"].clone());

@@ -1,11 +1,11 @@
-//! One WebSocket to a relay: who we are first, then events.
+//! WebSocket connection to a relay: authentication, then events.
 
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use nuncio_core::Code;
 use nuncio_engine::ports::Dial;
-use nuncio_engine::ports::dial::{Dialled, Frame, Wire};
+use nuncio_engine::ports::dial::{DialRequest, SocketFrame, TextSocket};
 use nuncio_engine::ports::fetch::Trust;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
@@ -15,19 +15,17 @@ use super::read::{event, garbled};
 use super::who::Credentials;
 use super::{Delivered, RelayError};
 
-/// How long a connection may take to come about.
 const TIME: Duration = Duration::from_secs(15);
-/// How many events are dealt with before they are acknowledged.
+/// Limit of events that are handled before one acknowledgement.
 const TOGETHER: usize = 64;
-/// The largest frame that is read: a sealed message of the largest size, in base64.
+/// Frame limit in bytes: the largest sealed message, in base64.
 const MAX_FRAME: usize = 1024 * 1024;
 
-/// A connection that knows who we are.
 pub(super) struct Connection {
-    wire: Box<dyn Wire>,
-    /// What is to be sent besides.
+    wire: Box<dyn TextSocket>,
+    /// Stream frames to send.
     outgoing: mpsc::Receiver<String>,
-    /// Whether the relay takes streams.
+    /// Whether the relay accepts streams.
     pub(super) streams: bool,
 }
 
@@ -38,7 +36,7 @@ impl std::fmt::Debug for Connection {
 }
 
 impl Connection {
-    /// Connects and says who we are. Whatever is put into `outgoing` from then on is sent while events are waited for.
+    /// Connects and authenticates. Texts in `outgoing` are sent while events are awaited.
     pub(super) async fn open(
         dial: &dyn Dial,
         url: Url,
@@ -46,7 +44,7 @@ impl Connection {
         who: Value,
         outgoing: mpsc::Receiver<String>,
     ) -> Result<Self, RelayError> {
-        let to = Dialled { url, trust, timeout: TIME, max_frame: MAX_FRAME };
+        let to = DialRequest { url, trust, timeout: TIME, max_frame: MAX_FRAME };
         let wire = dial.dial(to).await.map_err(|why| RelayError::Unreachable(why.to_string()))?;
         let mut connection = Self { wire, outgoing, streams: false };
         connection.say(&without_null(who)).await?;
@@ -69,7 +67,7 @@ impl Connection {
         read(self.wire.next().await)
     }
 
-    /// The next event, and those that are here already.
+    /// The next event, and those that have already arrived.
     pub(super) async fn next(&mut self, credentials: &dyn Credentials) -> Result<Vec<Delivered>, RelayError> {
         let mut events = Vec::new();
         while events.is_empty() {
@@ -86,7 +84,7 @@ impl Connection {
             while (1..TOGETHER).contains(&events.len())
                 && let Some(frame) = self.wire.next().now_or_never()
             {
-                // A connection that is gone stays so, and says so the next time.
+                // A closed connection is reported at the next call.
                 let Ok(frame) = read(frame) else { break };
                 events.extend(self.heard(frame, credentials).await?);
             }
@@ -94,7 +92,7 @@ impl Connection {
         Ok(events)
     }
 
-    /// The event a frame tells; words about the connection are dealt with here.
+    /// Event of a frame; frames about the connection are handled here.
     async fn heard(&mut self, frame: Value, credentials: &dyn Credentials) -> Result<Option<Delivered>, RelayError> {
         match frame["type"].as_str() {
             Some("auth.expiring") => {
@@ -107,16 +105,16 @@ impl Connection {
         }
     }
 
-    /// Everything up to there is dealt with.
+    /// Acknowledges all events up to a number.
     pub(super) async fn acknowledge(&mut self, seq: u64) -> Result<(), RelayError> {
         self.say(&json!({"type": "ack", "seq": seq})).await
     }
 }
 
-fn read(frame: Frame) -> Result<Value, RelayError> {
+fn read(frame: SocketFrame) -> Result<Value, RelayError> {
     match frame {
-        Frame::Text(text) => serde_json::from_str(&text).map_err(|why| garbled(&why.to_string())),
-        Frame::Closed(code) => Err(broken(code)),
+        SocketFrame::Text(text) => serde_json::from_str(&text).map_err(|why| garbled(&why.to_string())),
+        SocketFrame::Closed(code) => Err(broken(code)),
     }
 }
 

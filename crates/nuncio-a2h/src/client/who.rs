@@ -1,4 +1,4 @@
-//! Who we are at a relay, and how we show it.
+//! Identity at a relay, and the credentials for it.
 
 use std::fmt;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use nuncio_core::ids::{AgentId, DeviceId, PersonName};
 use nuncio_core::person::Assertion;
 use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
-use nuncio_engine::ports::fetch::{Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, Trust};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -21,32 +21,27 @@ use url::Url;
 
 use super::{RelayError, http, read};
 
-/// How long before its end a token is worth a new one.
+/// A token is renewed this long before it expires.
 const EARLY: Duration = Duration::from_secs(60);
 
-/// Signs with a device's key.
 pub type Sign = Arc<dyn Fn(&[u8]) -> Signature + Send + Sync>;
 
-/// Who we are, and what shows it.
+/// Identity and its access tokens.
 #[async_trait]
 pub trait Credentials: fmt::Debug + Send + Sync + 'static {
-    /// Who.
     fn who(&self) -> &Who;
-    /// A token that is good now.
+    /// A currently valid token.
     async fn token(&self) -> Result<String, RelayError>;
 }
 
-/// Who someone is at a relay.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Who {
-    /// An agent.
     Agent(AgentId),
-    /// A device of a person.
     Device(PersonName, DeviceId),
 }
 
 impl Who {
-    /// Who takes part in conversations.
+    /// Identity as a member of conversations.
     #[must_use]
     pub fn recipient(&self) -> Recipient {
         match self {
@@ -56,14 +51,13 @@ impl Who {
     }
 }
 
-/// An agent's token, which stays.
+/// Long-lived token of an agent.
 pub struct AgentToken {
     who: Who,
     token: String,
 }
 
 impl AgentToken {
-    /// The token of that agent.
     #[must_use]
     pub fn new(agent: AgentId, token: String) -> Self {
         Self { who: Who::Agent(agent), token }
@@ -87,25 +81,19 @@ impl Credentials for AgentToken {
     }
 }
 
-/// A person's device, which earns a token of five minutes whenever it needs one.
+/// Login of a person's device, which requests a token of five minutes whenever it needs one.
 pub struct DeviceLogin {
-    /// The device.
     pub who: Who,
-    /// The relay's root.
     pub url: Url,
-    /// Whether whoever runs this named it.
+    /// Whether the operator of this program configured the address.
     pub trust: Trust,
-    /// What the device signs for.
+    /// Audience of the signed assertion.
     pub audience: String,
-    /// Signs with its key.
     pub sign: Sign,
-    /// The way there.
     pub fetch: Arc<dyn Fetch>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
-    /// Randomness.
     pub entropy: Arc<dyn Entropy>,
-    /// The token it has, and until when.
+    /// Current token and its expiry.
     pub earned: Mutex<Option<(String, Timestamp)>>,
 }
 
@@ -156,7 +144,7 @@ impl Credentials for DeviceLogin {
     }
 }
 
-/// Asks something that nobody needs to be known for.
+/// Sends a request without credentials.
 pub(super) async fn ask(
     fetch: &dyn Fetch,
     url: &Url,
@@ -164,7 +152,7 @@ pub(super) async fn ask(
     path: &str,
     body: Option<&Value>,
 ) -> Result<Value, RelayError> {
-    let outgoing = Outgoing {
+    let outgoing = FetchRequest {
         method: if body.is_some() { "POST" } else { "GET" },
         url: http::below(url, path)?,
         headers: vec![("content-type".to_owned(), "application/json".to_owned())],

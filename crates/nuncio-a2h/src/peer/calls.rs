@@ -1,4 +1,4 @@
-//! Calling tools of people's devices.
+//! Calls of tools on people's devices.
 
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -18,21 +18,19 @@ use super::{Peer, Waiting, lock};
 use crate::client::RelayError;
 use crate::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 
-/// How long a device may take beside running a tool: to hear of it, to ask its person for half a minute, and
-/// to answer.
+/// Time for delivery, for the person's answer to a prompt and for the reply, beside the run time of the tool.
 const ASKING: Duration = Duration::from_secs(35);
 
-/// How long a tool may take when its manifest does not say.
+/// Run time of a tool whose manifest gives none.
 const USUAL: Duration = Duration::from_secs(10);
 
-/// How a tool is called.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct CallOptions {
-    /// The call's name; the device answers a call of the same name once. A new one when none is given.
+    /// A device answers calls with the same id once; random by default.
     pub call_id: Option<CallId>,
-    /// The scope it belongs to; as the manifest says when none is given.
+    /// Taken from the manifest by default.
     pub scope: Option<ScopeId>,
-    /// How long it may take once it may begin; as the manifest says when none is given.
+    /// Run time once the call may start; taken from the manifest by default.
     pub timeout: Option<Duration>,
 }
 
@@ -40,7 +38,7 @@ impl Peer {
     /// Calls a tool on the device of the person in a conversation, and waits for the result.
     ///
     /// # Errors
-    /// The person or their device refused, it failed, or nobody answered.
+    /// The person or device refused, the tool failed, or no device answered in time.
     pub async fn call_tool(
         &self,
         conversation: &ConversationId,
@@ -50,10 +48,7 @@ impl Peer {
         self.call_tool_with(conversation, name, arguments, CallOptions::default()).await
     }
 
-    /// The same with more said.
-    ///
-    /// # Errors
-    /// The person or their device refused, it failed, or nobody answered.
+    /// [`Peer::call_tool`] with options.
     pub async fn call_tool_with(
         &self,
         conversation: &ConversationId,
@@ -64,10 +59,7 @@ impl Peer {
         self.call_tool_noting(conversation, name, arguments, options, &SentMessages::default()).await
     }
 
-    /// The same, with the messages that carry the call noted in `sent`, for its record.
-    ///
-    /// # Errors
-    /// The person or their device refused, it failed, or nobody answered.
+    /// [`Peer::call_tool_with`] that also records the messages which carry the call in `sent`.
     pub async fn call_tool_noting(
         &self,
         conversation: &ConversationId,
@@ -85,7 +77,7 @@ impl Peer {
         let again = Arc::new(Notify::new());
         let waiting = Waiting { conversation: conversation.clone(), answer, again: Arc::clone(&again) };
         lock(&self.inner.waiting).insert(id.clone(), waiting);
-        // Whoever gives up waiting is not waited for either.
+        // Removes the waiting entry if the caller is dropped.
         let _left = Left { peer: self, id: &id };
         self.send_call(conversation, payload.clone(), until, sent).await?;
         let outcome = tokio::select! {
@@ -100,7 +92,7 @@ impl Peer {
         }
     }
 
-    /// Sends a call again whenever the device could not open it, for as long as somebody waits.
+    /// Sends the call again whenever the device could not open it.
     async fn send_again(
         &self,
         conversation: &ConversationId,
@@ -112,12 +104,12 @@ impl Peer {
         loop {
             again.notified().await;
             if let Err(error) = self.send_call(conversation, payload.clone(), until, sent).await {
-                tracing::warn!(%conversation, %error, "a call was not sent again");
+                tracing::warn!(%conversation, %error, "cannot send a call again");
             }
         }
     }
 
-    /// Sends a call, as soon as the relay takes one more of this agent.
+    /// Sends a call as soon as the relay's rate limit permits.
     async fn send_call(
         &self,
         conversation: &ConversationId,
@@ -139,10 +131,7 @@ impl Peer {
         }
     }
 
-    /// Answers a call, as a person's device. Its number in the conversation.
-    ///
-    /// # Errors
-    /// It was not taken.
+    /// Answers a call, as a person's device. Returns the message's number in the conversation.
     pub async fn respond(&self, conversation: &ConversationId, response: ToolResponse) -> Result<u64, SendError> {
         let payload = json!(Payload::Artifact { artifact: Artifact::ToolResponse(response) });
         let turn = self.turn(conversation).await?;
@@ -167,7 +156,7 @@ impl Peer {
         Ok(ToolCall { call_id, tool_name, arguments, permission_scope: scope, timeout_ms })
     }
 
-    /// What the agent's manifest says of a tool: its scope, and how long it may take.
+    /// Scope and timeout of a tool in the agent's manifest.
     async fn declared(&self, name: &ToolName) -> Result<(ScopeId, Duration), ToolError> {
         let Recipient::Agent(me) = self.me() else { return Err(ToolError::Undeclared(name.clone())) };
         let manifest = self.inner.relay.manifest(me).await.map_err(SendError::from)?;
@@ -178,15 +167,15 @@ impl Peer {
         Ok((scope.ok_or_else(|| ToolError::Undeclared(name.clone()))?, timeout))
     }
 
-    /// Has calls sent again that a device could not open: it had lost the session. It runs each once.
+    /// Sends open calls again after a device lost its session; it runs each only once.
     pub(super) fn call_again(&self, conversation: &ConversationId) {
         let waiting = lock(&self.inner.waiting);
         let there = waiting.values().filter(|waiting| waiting.conversation == *conversation);
         there.for_each(|waiting| waiting.again.notify_one());
     }
 
-    /// The answer to a call that was opened. One that nobody waits for, or that comes from another
-    /// conversation than the call went to, is nobody's.
+    /// Delivers an answer to the waiting call. Answers without a waiting call, or from another conversation, are
+    /// dropped.
     pub(super) fn answered(&self, conversation: &ConversationId, response: ToolResponse) {
         let ToolResponse { call_id, outcome } = response;
         let mut waiting = lock(&self.inner.waiting);
@@ -196,14 +185,14 @@ impl Peer {
             }
             Some(found) => {
                 waiting.insert(call_id, found);
-                tracing::warn!(%conversation, "an answer came from another conversation than its call went to");
+                tracing::warn!(%conversation, "dropped an answer that came from another conversation than its call");
             }
-            None => tracing::info!(%conversation, call = %call_id, "an answer came that nobody waits for"),
+            None => tracing::info!(%conversation, call = %call_id, "dropped an answer without a waiting call"),
         }
     }
 }
 
-/// A call that is waited for no more, once this is dropped.
+/// Removes the waiting entry of a call on drop.
 struct Left<'a> {
     peer: &'a Peer,
     id: &'a CallId,

@@ -1,4 +1,4 @@
-//! What a person decides about keys.
+//! Decisions of a person about keys.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
@@ -10,20 +10,17 @@ use super::Peer;
 use super::error::SendError;
 
 impl Peer {
-    /// Somebody's keys that wait for a yes, as the relay shows them now.
-    ///
-    /// # Errors
-    /// The relay cannot be reached, or what is known cannot be read.
+    /// Published keys that wait for acceptance.
     pub async fn waiting(&self, owner: &Recipient) -> Result<Vec<WaitingKeys>, SendError> {
         self.meet(owner).await?;
         let owner = owner.clone();
         Ok(self.with_party(move |party| party.waiting(&owner)).await??)
     }
 
-    /// Accepts a device by the fingerprint of the key that the person saw, and no other.
+    /// Accepts a device by the key fingerprint that the person saw.
     ///
     /// # Errors
-    /// It waits for no such word, or shows another key.
+    /// No such keys wait, or they have another fingerprint.
     pub async fn accept_key(&self, owner: &Recipient, device: &DeviceId, seen: &Digest) -> Result<(), SendError> {
         let (asked, accepted, seen) = (owner.clone(), device.clone(), *seen);
         self.with_party(move |party| party.accept_key(&asked, &accepted, &seen)).await??;
@@ -31,10 +28,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Takes a device's word no more, whoever vouches for it.
-    ///
-    /// # Errors
-    /// It is this very device, or it cannot be kept.
+    /// Stops trusting a device, even if others vouch for it.
     pub async fn remove_keys(&self, owner: &Recipient, device: &DeviceId) -> Result<(), SendError> {
         let (asked, removed) = (owner.clone(), device.clone());
         self.with_party(move |party| party.remove(&asked, &removed)).await??;
@@ -42,10 +36,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Lets the keys of a device before this one vouch for it, and brings that to the relay.
-    ///
-    /// # Errors
-    /// The keys are this device's own, or the relay cannot be reached.
+    /// Lets the keys of a predecessor device vouch for this one, and publishes that.
     pub async fn vouch_by_backup(&self, restored: Restored) -> Result<(), SendError> {
         let now = self.now();
         self.with_party(move |party| party.vouch_by_backup(&restored, now)).await??;

@@ -1,4 +1,4 @@
-//! Why something was not sent, and why a tool did not answer.
+//! Errors of sending messages and of calling tools.
 
 use nuncio_core::Code;
 use nuncio_core::happening::Recipient;
@@ -8,41 +8,35 @@ use nuncio_identity::seal::{Distrust, KeepError, MeetError, SealError};
 use crate::client::RelayError;
 use crate::wire::artifact::{ErrorCode, Reason};
 
-/// Why a message was not sent.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SendError {
-    /// The relay did not take it.
     #[error(transparent)]
     Relay(#[from] RelayError),
-    /// It could not be sealed.
     #[error(transparent)]
     Seal(#[from] SealError),
-    /// Their keys are not to be had, or not to be trusted.
+    /// The recipient's keys are missing or invalid.
     #[error(transparent)]
     Meet(#[from] MeetError),
-    /// None of their devices has keys.
     #[error("{0} has no device with keys at the relay yet")]
     NoDevice(Recipient),
-    /// Their keys are others than they were, and nobody they trusted vouches for that.
+    /// The recipient's keys changed, without an endorsement by a trusted key.
     #[error("the keys of {owner} changed ({}): compare safety numbers, then accept them", .devices.iter().map(|(device, why)| format!("{device}: {why}")).collect::<Vec<_>>().join("; "))]
     KeysChanged {
-        /// Whose.
         owner: Recipient,
-        /// Which devices, and what is wrong with each.
+        /// Devices, and why each is distrusted.
         devices: Vec<(DeviceId, Distrust)>,
     },
-    /// A fault of ours.
     #[error("{0}")]
     Fault(String),
 }
 
 impl SendError {
-    /// Whether the same may work a little later.
+    /// Whether a retry may succeed.
     #[must_use]
     pub const fn may_pass(&self) -> bool {
         match self {
             Self::Relay(error) => error.may_pass() || matches!(error, RelayError::TooMany { .. }),
-            // Whatever cannot be kept now.
+            // Storage may work again later.
             Self::Fault(_) => true,
             Self::Seal(_) | Self::Meet(_) | Self::NoDevice(_) | Self::KeysChanged { .. } => false,
         }
@@ -55,37 +49,26 @@ impl From<KeepError> for SendError {
     }
 }
 
-/// Why a tool on a person's device did not answer with a result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ToolError {
-    /// It was not run.
     #[error("{}", reason(*.0))]
     Denied(Reason),
-    /// It ran, or tried to, and failed.
     #[error("{}", failure(*.code, .message.as_deref()))]
-    Failed {
-        /// How.
-        code: ErrorCode,
-        /// In the device's words.
-        message: Option<String>,
-    },
-    /// The agent's manifest has no such tool.
+    Failed { code: ErrorCode, message: Option<String> },
     #[error("the agent's manifest has no tool {0}")]
     Undeclared(ToolName),
-    /// No device answered in time. It may or may not have run.
+    /// It may or may not have run.
     #[error("no device of the person answered in time")]
     NoAnswer,
-    /// The call was not sent.
     #[error("the call was not sent: {0}")]
     Unsent(#[from] SendError),
 }
 
 impl ToolError {
-    /// Its code.
     #[must_use]
     pub const fn code(&self) -> Code {
         match self {
-            // Nobody is called who allows nothing: the relay says so before anything is sealed.
+            // Without a relation the relay refuses the call before it is sealed.
             Self::Denied(Reason::ScopeNotGranted)
             | Self::Unsent(SendError::Relay(RelayError::Refused { code: Code::RelationRequired, .. })) => {
                 Code::ScopeNotGranted

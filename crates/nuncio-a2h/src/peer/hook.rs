@@ -1,4 +1,4 @@
-//! Being called instead of connecting: an agent with a webhook checks who calls, and takes what it is told.
+//! Webhook receiver of an agent: verifies the signature of a call and hands its content to the peer.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -14,36 +14,32 @@ use serde_json::Value;
 use super::{Peer, SendError, lock};
 use crate::client::{Delivered, What, hooked_event, hooked_message};
 
-/// How far the caller's clock may be off.
+/// Tolerated difference between both clocks.
 const WINDOW: Duration = Duration::from_secs(5 * 60);
 
-/// How many calls are remembered, so that none counts twice.
+/// Number of remembered webhook ids, against replay.
 const REMEMBERED: usize = 10_000;
 
-/// Why a call is not taken.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum HookError {
-    /// It does not carry what a call carries.
+    /// A header is missing or malformed.
     #[error("the call lacks {0}")]
     Missing(&'static str),
-    /// It is too old, or from the future.
+    /// Too old, or in the future.
     #[error("the call's time is more than five minutes off")]
     Late,
-    /// Its signature does not hold.
     #[error("the call is not signed with this agent's secret")]
     Forged,
-    /// It came before.
     #[error("the call came before")]
     Again,
-    /// It cannot be read.
     #[error("the call cannot be read: {0}")]
     Garbled(String),
-    /// It was taken, and cannot be dealt with now: it should come again.
+    /// Verified, but handling failed; the sender should retry.
     #[error(transparent)]
     Failed(#[from] SendError),
 }
 
-/// Checks calls with the secret that was shown once, when the agent was made.
+/// Verifies webhook calls with the secret that was shown when the agent was created.
 pub struct Hooks {
     key: hmac::Key,
     seen: Mutex<VecDeque<String>>,
@@ -56,21 +52,15 @@ impl fmt::Debug for Hooks {
 }
 
 impl Hooks {
-    /// With that secret: `whsec_` and base64.
-    ///
-    /// # Errors
-    /// It is none.
+    /// Takes the secret: `whsec_` followed by base64.
     pub fn new(secret: &str) -> Result<Self, HookError> {
         let bytes = secret.strip_prefix("whsec_").and_then(|text| STANDARD.decode(text).ok());
         let bytes = bytes.filter(|bytes| bytes.len() >= 32).ok_or(HookError::Missing("a secret of 32 bytes"))?;
         Ok(Self { key: hmac::Key::new(hmac::HMAC_SHA256, &bytes), seen: Mutex::default() })
     }
 
-    /// Checks a call, and gives it to the agent. Answer 204 when it is taken or came before, 401 when it is
-    /// forged or late, 503 when it failed.
-    ///
-    /// # Errors
-    /// It is not taken.
+    /// Verifies a call and hands it to the peer. Respond with 204 if it was handled or repeated, 401 if it is forged or
+    /// late, 503 if handling failed.
     pub async fn take(
         &self,
         peer: &Peer,

@@ -1,4 +1,4 @@
-//! Receiving: opened once, kept until it is dealt with, in the order of its conversation.
+//! Incoming messages: opened once, stored until handled, in the order of their conversation.
 
 use nuncio_core::conversation::{ContentType, ConversationType, Post, Posted};
 use nuncio_core::digest::Digest;
@@ -13,19 +13,19 @@ use super::{Inbound, Peer, Refused, lock};
 use crate::client::{Delivered, What};
 use crate::wire::artifact::{Artifact, Payload, ToolResponse};
 
-/// How the names of what was opened and is not dealt with begin.
+/// Name prefix of opened messages that are not handled yet.
 const INBOX: &str = "peer/in/";
 
-/// What came of opening a message.
+/// Result of opening a message.
 struct Came {
     conversation: ConversationId,
     answer: Option<ToolResponse>,
     arrived: Option<Arrived>,
-    /// Whether its sender had lost the session, and what was sent since.
+    /// Whether the sender had lost the session, so that later messages must be sent again.
     rekeyed: bool,
 }
 
-/// What is kept of a message until it is dealt with.
+/// Stored form of a message until it is handled.
 #[derive(Debug, Serialize, Deserialize)]
 struct Arrived {
     conversation: ConversationId,
@@ -35,7 +35,7 @@ struct Arrived {
     device: DeviceId,
     content_type: ContentType,
     payload: Value,
-    /// None in what an earlier version left.
+    /// `None` in records of an earlier version.
     #[serde(default)]
     envelope: Option<Digest>,
     mode: nuncio_core::bundle::SealMode,
@@ -44,7 +44,7 @@ struct Arrived {
 }
 
 impl Peer {
-    /// Takes what the relay told. Fails only when it should be told again.
+    /// Handles an event. An error asks the relay to deliver it again.
     pub(super) async fn receive(&self, delivered: Delivered) -> Result<(), SendError> {
         match delivered.what {
             What::Message(posted) if posted.post.sender != *self.me() => self.receive_message(*posted).await,
@@ -68,7 +68,7 @@ impl Peer {
     pub(super) async fn receive_message(&self, posted: Posted) -> Result<(), SendError> {
         let conversation = match self.conversation(&posted.conversation).await {
             Ok(conversation) => conversation,
-            // We take part no more, or never did.
+            // This peer is no member, or not any more.
             Err(SendError::Relay(crate::client::RelayError::Refused { .. })) => return Ok(()),
             Err(other) => return Err(other),
         };
@@ -83,7 +83,7 @@ impl Peer {
             Ok(None) | Err(OpenError::Replayed) => {}
             Err(OpenError::SessionLost { device }) => {
                 self.rekey(&posted, conversation.kind, device.clone()).await?;
-                // A call is sent again; what else was lost is told.
+                // Calls are sent again; other lost messages are reported.
                 if posted.post.content_type != ContentType::Artifact {
                     self.refuse(posted, OpenError::SessionLost { device }).await;
                 }
@@ -94,17 +94,19 @@ impl Peer {
         Ok(())
     }
 
-    /// Tells that a message was not opened.
+    /// Reports a message that could not be opened.
     async fn refuse(&self, posted: Posted, why: OpenError) {
         let Posted { conversation, seq, post: Post { sender, content_type, .. }, .. } = posted;
         match why {
-            // As everything that was said before this one was let in.
-            OpenError::NotForUs => tracing::debug!(%conversation, seq, "a message is sealed to others"),
-            _ => tracing::warn!(%conversation, seq, %why, "a message was refused"),
+            // Such as every message from before this device was enrolled.
+            OpenError::NotForUs => {
+                tracing::debug!(%conversation, seq, "skipped a message that is not sealed to this device")
+            }
+            _ => tracing::warn!(%conversation, seq, %why, "refused a message"),
         }
         let to_read = match content_type {
             ContentType::System => false,
-            // What another device of one's own answers to a call is nothing to read.
+            // Answers of the person's other devices to calls are not shown.
             ContentType::Artifact => sender != *self.me(),
             _ => true,
         };
@@ -114,8 +116,8 @@ impl Peer {
         }
     }
 
-    /// Opens a message, and keeps it in the same write as the new state of the keys. Answers to calls are
-    /// given to whoever waits, and are nothing to keep.
+    /// Opens a message and stores it in the same write as the new key state. Answers to calls go to the waiting call
+    /// and are not stored.
     async fn open(
         &self,
         kind: ConversationType,
@@ -179,8 +181,8 @@ impl Peer {
         Ok(Ok(came.arrived.map(Inbound::from)))
     }
 
-    /// Tells a device that the session with it is lost: what it sends next begins a new one. Once for all that it
-    /// sent before it could know.
+    /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
+    /// that it sent before it could know.
     async fn rekey(&self, posted: &Posted, kind: ConversationType, device: DeviceId) -> Result<(), SendError> {
         let told = lock(&self.inner.rekeyed).get(&device).cloned();
         if told.is_some_and(|(conversation, seq)| conversation == posted.conversation && posted.seq < seq) {
@@ -204,7 +206,7 @@ impl Peer {
         passing(sent.map(drop))
     }
 
-    /// Gives a message to whoever answers, after those that came before it in its conversation.
+    /// Hands a message to the handler, after the earlier ones of its conversation.
     fn handle(&self, inbound: Inbound) {
         let (peer, conversation) = (self.clone(), inbound.conversation.clone());
         let mut handling = lock(&self.inner.handling);
@@ -222,13 +224,13 @@ impl Peer {
             let keep = std::sync::Arc::clone(&peer.inner.keep);
             let forgotten = tokio::task::spawn_blocking(move || keep.save(vec![(name, None)])).await;
             if !matches!(forgotten, Ok(Ok(()))) {
-                tracing::error!("a message that was dealt with cannot be forgotten; it will come again");
+                tracing::error!("cannot delete a handled message; it will be handled again after a restart");
             }
         });
         handling.insert(conversation, task);
     }
 
-    /// Deals with what a process before this one opened and did not.
+    /// Handles the messages that the previous process stored but did not finish.
     pub(super) fn handle_leftovers(&self) -> Result<(), SendError> {
         for name in self.inner.keep.names(INBOX)? {
             let record = self.inner.keep.load(&name)?;
@@ -261,19 +263,18 @@ impl From<Arrived> for Inbound {
     }
 }
 
-/// Only what may go better next time is worth being told the same again: one who cannot be answered must not
-/// keep all others waiting.
+/// Keeps only errors that a retry may fix, so that one message that always fails does not block all others.
 fn passing(done: Result<(), SendError>) -> Result<(), SendError> {
     match done {
         Err(error) if !error.may_pass() => {
-            tracing::warn!(%error, "a message cannot be dealt with");
+            tracing::warn!(%error, "skipped a message that cannot be handled");
             Ok(())
         }
         other => other,
     }
 }
 
-/// The name under which a message is kept; names sort as the messages came.
+/// Record name of a message; names sort in order of arrival.
 fn name(conversation: &ConversationId, seq: u64) -> String {
     format!("{INBOX}{conversation}/{seq:020}")
 }

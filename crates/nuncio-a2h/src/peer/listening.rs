@@ -1,4 +1,4 @@
-//! Hearing streams: everything is opened and checked before it is told, and what does not hold ends its stream.
+//! Incoming streams: each frame is opened and verified before it is reported; an invalid frame ends its stream.
 
 use nuncio_core::conversation::{ContentType, ConversationType, SenderType, StreamId};
 use nuncio_core::happening::Recipient;
@@ -8,39 +8,31 @@ use nuncio_identity::seal::{StreamOpener, Told};
 use super::{Peer, lock};
 use crate::wire::stream::StreamNews;
 
-/// How many streams are heard at once.
+/// Limit of concurrent streams.
 const MOST: usize = 64;
 
-/// Something of a stream: a message that is read while it is being written.
+/// Event of a stream: a message that is read while it is written.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StreamEvent {
-    /// Where.
     pub conversation: ConversationId,
-    /// Who writes.
     pub sender: Recipient,
-    /// Which stream.
     pub stream: StreamId,
-    /// What happened.
     pub what: Streamed,
 }
 
-/// What happened to a stream.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Streamed {
-    /// It began.
     Begun,
-    /// More was said.
     Delta(String),
-    /// All was said. The message comes by itself, shortly after or before: it is what counts.
+    /// Complete. The message itself arrives separately and is authoritative.
     Done {
-        /// Its sender's name for that message.
+        /// Client message id of that message.
         client_message_id: ClientMessageId,
     },
-    /// It was given up, or somebody between changed it: what was shown of it counts for nothing.
+    /// Cancelled or tampered with; the text so far is void.
     Aborted,
 }
 
-/// A stream that is being heard.
 #[derive(Debug)]
 pub(super) struct Heard {
     sender: Recipient,
@@ -50,7 +42,7 @@ pub(super) struct Heard {
 type Name = (ConversationId, StreamId);
 
 impl Peer {
-    /// Takes what the relay told of a stream. Nothing of it is ever told again.
+    /// Handles a stream event; it is never repeated.
     pub(super) async fn hear(&self, news: StreamNews) {
         match news {
             StreamNews::Start {
@@ -64,7 +56,7 @@ impl Peer {
                 let Ok(sender) = AgentId::parse(&sender_id).map(Recipient::Agent) else { return };
                 self.hear_start((conversation_id, stream_id), sender, &encrypted_payload.0).await;
             }
-            // People do not stream.
+            // Only agents stream.
             StreamNews::Start { .. } => {}
             StreamNews::Delta { conversation_id, stream_id, stream_seq, encrypted_payload } => {
                 self.hear_more((conversation_id, stream_id), |opener| {
@@ -114,9 +106,9 @@ impl Peer {
                 }
                 opener
             }
-            // The message that follows is looked at anew, and whatever is wrong is dealt with there.
+            // Problems are handled with the message that follows.
             Ok(Err(why)) => {
-                tracing::debug!(conversation = %id, %stream, %why, "a stream is not heard");
+                tracing::debug!(conversation = %id, %stream, %why, "ignored a stream that cannot be opened");
                 None
             }
             Err(_) => None,
@@ -126,7 +118,7 @@ impl Peer {
         self.tell_of((name, sender), Streamed::Begun).await;
     }
 
-    /// Opens what came of a stream that is heard; what does not open ends it.
+    /// Opens a frame of a known stream; a frame that does not open ends it.
     async fn hear_more(&self, name: Name, open: impl FnOnce(&mut StreamOpener) -> Option<Streamed>) {
         let (sender, what) = {
             let mut all = lock(&self.inner.heard);
@@ -141,7 +133,7 @@ impl Peer {
         self.tell_of((name, sender), what).await;
     }
 
-    /// The connection is gone, and what was heard by it goes no further.
+    /// Aborts all incoming streams after the connection closed.
     pub(super) async fn stop_hearing(&self) {
         let all: Vec<_> = lock(&self.inner.heard).drain().collect();
         for (name, heard) in all {

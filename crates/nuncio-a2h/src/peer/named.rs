@@ -1,5 +1,5 @@
-//! Messages that their sender names, and how they come back: a device keeps what its person said, and must know what
-//! of it got through.
+//! Messages with a client message id chosen by the caller, and their confirmation: a device must know which of its
+//! person's messages were sent.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{ContentType, Posted};
@@ -12,26 +12,19 @@ use super::error::SendError;
 use super::outbox::{Answers, OUTBOX};
 use crate::client::RelayError;
 
-/// A message that this very device sent, as the relay has it.
+/// Confirmation of a message sent by this device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Sent {
-    /// Where.
     pub conversation: ConversationId,
-    /// Its number there.
     pub seq: u64,
-    /// The device's name for it.
     pub client_id: ClientMessageId,
-    /// When the relay took it.
     pub at: Timestamp,
 }
 
 impl Peer {
-    /// Sends a message under a name. However often that is done, by this process or a later one, one gets through.
-    /// Its number in the conversation; none where one got through before, which
-    /// [`OnMessage::on_sent`](super::OnMessage::on_sent) tells.
-    ///
-    /// # Errors
-    /// It was not taken.
+    /// Sends a message under a client message id. However often that is done, by this process or a later one, one
+    /// message is sent. Returns its number; `None` if an earlier attempt was accepted, which
+    /// [`OnMessage::on_sent`](super::OnMessage::on_sent) reports.
     pub async fn send_as(
         &self,
         client_id: ClientMessageId,
@@ -42,7 +35,7 @@ impl Peer {
         let turn = self.turn(conversation).await?;
         let sealed = self.inner.keep.load(&format!("{OUTBOX}{client_id}"))?;
         let leaving = match sealed.and_then(|record| serde_json::from_slice(&record).ok()) {
-            // Sealed before: the same bytes get the same number.
+            // Already sealed: the same bytes get the same number.
             Some(leaving) => leaving,
             None => {
                 let named = Answers { client_id, in_reply_to: None };
@@ -55,7 +48,7 @@ impl Peer {
         }
     }
 
-    /// Takes what the person behind this device sent: told if this device did, opened if another of theirs did.
+    /// Handles a message by the person of this device: a confirmation if this device sent it, else it is opened.
     pub(super) async fn receive_own(&self, posted: Posted) -> Result<(), SendError> {
         let this = self.with_party(|party| party.named().map(|(_, device)| device.clone())).await?;
         if this.is_some() && posted.post.device == this {

@@ -1,4 +1,4 @@
-//! Sending: sealed, kept, and only then on its way. What a dead process left is sent by the next.
+//! Outgoing messages: sealed and stored before they are sent. Messages of a previous process are sent by the next.
 
 use std::time::Duration;
 
@@ -21,16 +21,16 @@ use super::turns::Turn;
 use super::{Inbound, Peer, lock};
 use crate::client::RelayError;
 
-/// How the names of what waits to be sent begin.
+/// Name prefix of messages that wait to be sent.
 pub(super) const OUTBOX: &str = "peer/out/";
 
-/// The longest pause between two tries.
+/// Longest delay between retries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often a message is sealed anew because a session ended meanwhile.
+/// How often a message is sealed again because a session ended meanwhile.
 const TRIES: usize = 3;
 
-/// A sealed message on its way.
+/// Stored form of a sealed message until it is sent.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) struct Leaving {
     conversation: ConversationId,
@@ -38,11 +38,10 @@ pub(super) struct Leaving {
     content_type: ContentType,
     subtype: Option<MsgSubtype>,
     envelope: String,
-    /// When it is too late.
     until: Timestamp,
 }
 
-/// How a message is named, and what it answers.
+/// Client message id, and the message that is answered.
 #[derive(Debug)]
 pub(super) struct Answers {
     pub(super) client_id: ClientMessageId,
@@ -50,7 +49,7 @@ pub(super) struct Answers {
 }
 
 impl Answers {
-    /// The one answer to a message: named by it.
+    /// Id of the only reply to a message, derived from it.
     pub(super) fn to(message: &Inbound) -> Result<Self, SendError> {
         let place = MessagePlace { conversation: message.conversation.clone(), seq: message.seq };
         let named = Digest::of_bytes(format!("{}\n{}", place.conversation, place.seq).as_bytes()).to_string();
@@ -78,10 +77,7 @@ impl Leaving {
 }
 
 impl Peer {
-    /// Sends a message: an object whose `type` is the content type. Its number in the conversation.
-    ///
-    /// # Errors
-    /// It was not taken.
+    /// Sends a message: an object whose `type` is the content type. Returns its number in the conversation.
     pub async fn send(
         &self,
         conversation: &ConversationId,
@@ -92,26 +88,23 @@ impl Peer {
         self.deliver(turn, content_type, None, payload).await
     }
 
-    /// Answers a message. However often it is dealt with, one answer gets through.
-    ///
-    /// # Errors
-    /// It was not taken.
+    /// Replies to a message. However often that is done, one reply is sent.
     pub async fn reply(&self, to: &Inbound, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let turn = self.turn(&to.conversation).await?;
         let leaving = self.prepare(&turn, Answers::to(to)?, content_type, None, payload).await?;
         self.send_answer(&turn, &leaving).await
     }
 
-    /// Sends what may be an answer that was given before.
+    /// Sends a reply that may have been sent before.
     pub(super) async fn send_answer(&self, turn: &Turn, leaving: &Leaving) -> Result<(), SendError> {
         match self.send_off(turn, leaving).await {
-            // A process before this one sent it.
+            // The previous process sent it.
             Err(SendError::Relay(RelayError::Refused { code: Code::MessageClash, .. })) => Ok(()),
             other => other.map(drop),
         }
     }
 
-    /// Seals a message for everyone in a conversation and sends it, until it is too late.
+    /// Seals a message for all members of a conversation and sends it, with retries until `turn.until`.
     pub(super) async fn deliver(
         &self,
         turn: Turn,
@@ -124,7 +117,7 @@ impl Peer {
         self.send_off(&turn, &leaving).await
     }
 
-    /// The same for a call of a tool. The reference is none where the relay's names are too long for a message id.
+    /// Seals and sends a tool call. Returns no reference if the relay's ids are too long for a message id.
     pub(super) async fn deliver_call(&self, turn: Turn, payload: Value) -> Result<Option<MessageReference>, SendError> {
         let new = Answers { client_id: self.new_client_id()?, in_reply_to: None };
         let subtype = Some(MsgSubtype::ArtifactToolCall);
@@ -135,7 +128,7 @@ impl Peer {
         Ok(id.zip(envelope).map(|(id, envelope)| MessageReference { envelope, id }))
     }
 
-    /// Seals a message for everyone in a conversation, and keeps it: it will be sent, until it is too late.
+    /// Seals and stores a message for all members of a conversation.
     pub(super) async fn prepare(
         &self,
         turn: &Turn,
@@ -158,7 +151,7 @@ impl Peer {
         for _ in 1..TRIES {
             let to = self.addressees(&conversation).await?;
             match self.seal(letter.clone(), to, turn.until).await {
-                // A session ended between the two steps: the other side lost it, and said so just now.
+                // The other side lost the session between the two steps.
                 Err(SendError::Seal(SealError::NeedsOneTimeKey(_))) => {}
                 done => return done,
             }
@@ -167,7 +160,7 @@ impl Peer {
         self.seal(letter, to, turn.until).await
     }
 
-    /// Seals, and keeps the sealed message in the same write as the new state of the keys.
+    /// Seals, and stores the message in the same write as the new key state.
     async fn seal(
         &self,
         letter: Letter,
@@ -201,8 +194,8 @@ impl Peer {
         .await?
     }
 
-    /// Sends what was sealed until the relay has it, or it is too late. A call that is one too many for now is not
-    /// waited with: other messages may leave meanwhile, and it is sealed anew.
+    /// Sends a sealed message with retries until its deadline. A rate-limited call is not retried here: it is sealed
+    /// again later, and other messages may go first.
     pub(super) async fn send_off(&self, _: &Turn, leaving: &Leaving) -> Result<u64, SendError> {
         self.post(leaving).await
     }
@@ -233,16 +226,15 @@ impl Peer {
         Ok(sent?)
     }
 
-    /// It is sent, or never will be.
+    /// Deletes the stored message, because it was sent or never will be.
     async fn left(&self, client_id: &ClientMessageId) -> Result<(), SendError> {
         let name = format!("{OUTBOX}{client_id}");
         let keep = std::sync::Arc::clone(&self.inner.keep);
         let saved = tokio::task::spawn_blocking(move || keep.save(vec![(name, None)])).await;
-        Ok(saved.map_err(|_| SendError::Fault("keeping was given up".to_owned()))??)
+        Ok(saved.map_err(|_| SendError::Fault("the storage task was aborted".to_owned()))??)
     }
 
-    /// Sends what a process before this one left, but for its calls: nobody waits for their answers any more, and
-    /// whoever begins such a call again sends it anew.
+    /// Sends the messages of the previous process, except calls: nobody waits for their answers any more.
     pub(super) async fn send_leftovers(&self) -> Result<(), SendError> {
         for name in self.inner.keep.names(OUTBOX)? {
             let record = self.inner.keep.load(&name)?;
@@ -250,7 +242,7 @@ impl Peer {
             match leaving {
                 Some(leaving) if leaving.until > self.now() && !leaving.is_call() => {
                     if let Err(error) = self.post(&leaving).await {
-                        tracing::warn!(conversation = %leaving.conversation, %error, "a message left behind was not taken");
+                        tracing::warn!(conversation = %leaving.conversation, %error, "cannot send a message of the previous process");
                     }
                 }
                 _ => self.inner.keep.save(vec![(name, None)])?,
@@ -259,7 +251,7 @@ impl Peer {
         Ok(())
     }
 
-    /// Everyone's trusted devices in a conversation, with a one-time key where a session has to begin.
+    /// Trusted devices of all members of a conversation, with a one-time key where a session must start.
     pub(super) async fn addressees(
         &self,
         conversation: &Conversation,
@@ -268,7 +260,7 @@ impl Peer {
         for member in &conversation.members {
             let bundles = match member == self.me() {
                 false => self.trusted(member).await?,
-                // A person's other devices read along; an agent is one.
+                // The person's other devices get a copy; an agent has one device.
                 true if matches!(member, Recipient::Agent(_)) => continue,
                 true => self.trusted(member).await.unwrap_or_default(),
             };
@@ -285,7 +277,7 @@ impl Peer {
         Ok(all)
     }
 
-    /// Someone's devices that may be sealed to.
+    /// Trusted devices of a recipient.
     async fn trusted(&self, owner: &Recipient) -> Result<Vec<KeyBundle>, SendError> {
         if let Some(known) = lock(&self.inner.met).get(owner) {
             return Ok(known.clone());
@@ -303,7 +295,6 @@ impl Peer {
         }
     }
 
-    /// Looks at someone's keys.
     pub(super) async fn meet(&self, owner: &Recipient) -> Result<(Vec<KeyBundle>, Meeting), SendError> {
         let bundles = self.inner.relay.keys_of(owner).await?;
         let (asked, shown) = (owner.clone(), bundles.clone());
@@ -312,15 +303,12 @@ impl Peer {
             tracing::info!(%owner, ?change, "keys changed");
         }
         for (device, why) in &meeting.distrusted {
-            tracing::warn!(%owner, %device, %why, "a device is not trusted");
+            tracing::warn!(%owner, %device, %why, "a published device key is not trusted");
         }
         Ok((bundles, meeting))
     }
 
-    /// The operator says that a device is its person's own, whatever its keys were before.
-    ///
-    /// # Errors
-    /// It waits for no such word.
+    /// Accepts a device's keys on the operator's decision, whatever its keys were before.
     pub async fn accept_keys(&self, owner: &Recipient, device: &DeviceId) -> Result<(), SendError> {
         let (asked, accepted) = (owner.clone(), device.clone());
         self.with_party(move |party| party.accept(&asked, &accepted)).await??;

@@ -1,4 +1,4 @@
-//! The life of an agent or device at its relay: keys first, then what was left behind, then whatever is told.
+//! Main loop of an agent or device: publish keys, finish the messages of the previous process, then handle events.
 
 use std::time::Duration;
 
@@ -8,35 +8,34 @@ use super::Peer;
 use super::error::SendError;
 use crate::client::{Delivered, RelayError};
 
-/// The longest pause between two tries to reach the relay.
+/// Longest delay between attempts to reach the relay.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// How often keys are looked after.
+/// Interval of publishing keys.
 const KEYS: Duration = Duration::from_secs(600);
 
-/// How events come.
 #[derive(Debug, Clone, Copy)]
 enum Told {
     ByTheRelay,
     ByHooks,
 }
 
-/// What stays while the relay comes and goes.
+/// State across reconnections.
 struct Life {
     told: Told,
     pause: Duration,
-    /// Whether what a process before this one left is being dealt with.
+    /// Whether the messages of the previous process are being handled.
     resumed: bool,
 }
 
 impl Peer {
-    /// Serves until told to stop. Whatever fails is tried again, after 1, 2, 4, 8, 16 and then every 30 seconds.
+    /// Runs until `stop`. Failures are retried after 1, 2, 4, 8, 16 and then every 30 seconds.
     pub async fn run(self, stop: CancellationToken) {
         self.serve(Told::ByTheRelay, stop).await;
     }
 
-    /// The same for an agent that is called: its keys are looked after, what was left behind is sent, and whatever
-    /// it is told comes by [`Hooks::take`](super::Hooks::take).
+    /// Runs without polling for events, for an agent with a webhook: its events come through
+    /// [`Hooks::take`](super::Hooks::take).
     pub async fn run_hooked(self, stop: CancellationToken) {
         self.serve(Told::ByHooks, stop).await;
     }
@@ -52,7 +51,7 @@ impl Peer {
             self.stop_hearing().await;
             let pause = life.pause;
             if let Err(error) = lived {
-                tracing::warn!(me = %self.me(), %error, "the relay is tried again in {pause:?}");
+                tracing::warn!(me = %self.me(), %error, "lost the relay; trying again in {pause:?}");
             }
             tokio::select! {
                 () = self.inner.clock.sleep_until(self.now().after(pause)) => {}
@@ -65,7 +64,7 @@ impl Peer {
     async fn live(&self, life: &mut Life) -> Result<(), SendError> {
         self.publish_keys().await?;
         self.inner.back.notify_waiters();
-        // Once: what this process took itself it is dealing with, however often the connection breaks.
+        // Once per process: messages that this process received are already being handled when a connection breaks.
         if !life.resumed {
             self.handle_leftovers()?;
             life.resumed = true;
@@ -75,7 +74,7 @@ impl Peer {
         let mut after = None;
         let mut told = Box::pin(self.told(life.told, after));
         loop {
-            // Waited for on, whatever else is done meanwhile: streams go by the same connection.
+            // The same future is awaited across other work, because streams use the same connection.
             let events = tokio::select! {
                 events = &mut told => events?,
                 () = self.inner.clock.sleep_until(keys_due) => {
@@ -89,7 +88,7 @@ impl Peer {
             for event in events {
                 let seq = event.seq;
                 self.receive(event).await?;
-                // What is told in passing has no number.
+                // Transient events have no number.
                 last = if seq == 0 { last } else { Some(seq) };
             }
             if let Some(last) = last {
@@ -107,15 +106,12 @@ impl Peer {
         }
     }
 
-    /// Brings the keys to the relay, and one-time keys for those who begin a session.
-    ///
-    /// # Errors
-    /// The relay cannot be reached or does not take them.
+    /// Publishes the keys, and one-time keys for new sessions.
     pub async fn publish_keys(&self) -> Result<(), SendError> {
         let bundle = self.with_party(|party| party.bundle().cloned()).await?;
         let bundle = bundle.ok_or_else(|| SendError::Fault("these keys have no name yet".to_owned()))?;
         let have = match self.inner.relay.register_keys(Some(bundle), Vec::new()).await {
-            // What is there is newer: these keys were copied, or their clock went back.
+            // The relay has a newer bundle: these keys were copied, or the clock was set back.
             Err(RelayError::Refused { code: nuncio_core::Code::BundleRefused, message }) => {
                 return Err(SendError::Fault(message));
             }

@@ -1,6 +1,5 @@
-//! Whose turn it is to send. What is sealed in a session has to arrive about as it was sealed: whoever reads keeps the
-//! keys of a few turns of the conversation and no more. So one message is sealed and on its way at a time, and what a
-//! process before this one sealed goes first.
+//! Orders sending. Receivers keep the session keys of only a few steps, so sealed messages must arrive about in the
+//! order they were sealed: one message is sealed and in transit at a time, and those of the previous process go first.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,17 +13,17 @@ use super::error::SendError;
 use super::{Peer, lock};
 use crate::client::RelayError;
 
-/// How many conversations there are before those that nobody sends in are looked for.
+/// Number of locks after which unused ones are removed.
 const SWEEP: usize = 256;
 
-/// How long a message that is no call is tried to be sent.
+/// How long a message that is no call is retried.
 const PATIENCE: Duration = Duration::from_secs(24 * 3600);
 
-/// The right to seal and send a message, until it is dropped.
+/// Permission to seal and send one message, until it is dropped.
 #[derive(Debug)]
 pub(super) struct Turn {
     pub(super) conversation: ConversationId,
-    /// When it is too late for it.
+    /// Deadline of the message.
     pub(super) until: Timestamp,
     _line: OwnedMutexGuard<()>,
 }
@@ -35,9 +34,9 @@ impl Peer {
         self.turn_until(conversation, self.now().after(PATIENCE)).await
     }
 
-    /// The same for one that is worth nothing later.
+    /// [`Self::turn`] with a deadline.
     pub(super) async fn turn_until(&self, conversation: &ConversationId, until: Timestamp) -> Result<Turn, SendError> {
-        // A person's devices share sessions across conversations, an agent has one with each person.
+        // A person's devices share sessions across conversations; an agent has one session per person.
         let line = match self.me() {
             Recipient::Person(_) => None,
             Recipient::Agent(_) => Some(conversation.clone()),

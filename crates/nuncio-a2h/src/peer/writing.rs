@@ -1,4 +1,4 @@
-//! Streaming: what is being written is read meanwhile, and the message that ends it is sent like any other.
+//! Outgoing streams: a reply is readable while it is written, and the final message is sent like any other.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -22,50 +22,45 @@ use crate::client::Relay;
 use crate::wire::message::Sealed;
 use crate::wire::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
-/// The pause after a piece: what is said meanwhile is the next.
+/// Delay after a piece; text that arrives meanwhile goes into the next piece.
 const PACE: Duration = Duration::from_millis(50);
-/// How long the message waits for the last piece to leave.
+/// How long the final message waits for the last piece.
 const LAST: Duration = Duration::from_secs(2);
-/// How much one piece says, in bytes: a length before it and a tag after it, and it is as large as it may be.
+/// Limit of the text of a piece, in bytes, so that length and tag also fit.
 const PIECE: usize = MAX_STREAM_PIECE - 20;
-/// How much may wait to be told before the stream is given up.
+/// Limit of unsent text, in bytes; beyond it the stream is cancelled.
 const WAITING: usize = 128 * 1024;
 
-/// A message that is read while it is being written. Dropped, it is given up, and nothing was said.
+/// A message that is read while it is written. Dropping it cancels the stream.
 #[derive(Debug)]
 pub struct StreamWriter {
     peer: Peer,
     conversation: ConversationId,
     answers: Answers,
     orders: mpsc::UnboundedSender<Order>,
-    /// How many bytes wait to be told.
+    /// Bytes that wait to be sent.
     waiting: Arc<AtomicUsize>,
     over: CancellationToken,
 }
 
-/// What is to be done next.
 #[derive(Debug)]
 enum Order {
     Say(String),
-    /// All of it is on disk as that message.
+    /// The whole text is stored as that message.
     End(ClientMessageId, oneshot::Sender<()>),
 }
 
 impl Peer {
-    /// Begins a message that is read while it is being written. None where the way to the relay carries no streams:
-    /// then it is sent when it is whole, and nobody is worse off.
+    /// Starts a streamed message. `None` if the connection carries no streams; the message is then sent when complete.
     ///
     /// # Errors
-    /// It cannot be sealed, or the relay takes no stream in that conversation.
+    /// It cannot be sealed, or the relay refuses streams in that conversation.
     pub async fn stream(&self, conversation: &ConversationId) -> Result<Option<StreamWriter>, SendError> {
         let answers = Answers { client_id: self.new_client_id()?, in_reply_to: None };
         self.begin_stream(answers, conversation).await
     }
 
-    /// The same for an answer: however often the message is dealt with, one answer gets through.
-    ///
-    /// # Errors
-    /// As [`Peer::stream`].
+    /// Starts a streamed reply: however often the message is handled, one reply is sent.
     pub async fn stream_reply(&self, to: &Inbound) -> Result<Option<StreamWriter>, SendError> {
         self.begin_stream(Answers::to(to)?, &to.conversation).await
     }
@@ -114,45 +109,45 @@ impl Peer {
         Ok(Some(StreamWriter { peer: self.clone(), conversation: id.clone(), answers, orders, waiting, over }))
     }
 
-    /// The relay ended a stream of ours, or never took it.
+    /// Cancels a stream that the relay ended or refused.
     pub(super) fn stream_ended(&self, stream: &StreamId) {
         if let Some(over) = lock(&self.inner.writing).remove(stream) {
             over.cancel();
         }
     }
 
-    /// The connection they went by is gone.
+    /// Cancels all streams after the connection closed.
     pub(super) fn streams_ended(&self) {
         lock(&self.inner.writing).drain().for_each(|(_, over)| over.cancel());
     }
 }
 
 impl StreamWriter {
-    /// Says more. It leaves at once, or together with what is said within 50 milliseconds; whether anybody reads it
-    /// is not known.
+    /// Appends text. It is sent at once, or together with text within the next 50 milliseconds; delivery is not
+    /// confirmed.
     pub fn push(&self, text: &str) {
         if text.is_empty() || self.is_over() {
             return;
         }
         if self.waiting.fetch_add(text.len(), Ordering::Relaxed) > WAITING {
-            // The relay does not keep up. What counts is the message.
+            // The relay is too slow; the final message is still sent.
             self.over.cancel();
             return;
         }
         let _ = self.orders.send(Order::Say(text.to_owned()));
     }
 
-    /// Whether the stream was given up on the way. The message is sent all the same.
+    /// Whether the stream was cancelled. The final message is sent anyway.
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.over.is_cancelled()
     }
 
-    /// Sends the message that says all of it, like any other: it is on disk before the stream is said to be done, and
-    /// is sent until the relay has it, also by the next process.
+    /// Sends the complete message like any other: it is stored before the stream ends, and retried until the relay
+    /// accepts it, also by the next process.
     ///
     /// # Errors
-    /// It was not taken. The stream is given up then, unless it was on its way already.
+    /// The relay refused it. The stream is then cancelled, unless its end was sent already.
     pub async fn finish(self, content_type: ContentType, payload: Value) -> Result<(), SendError> {
         let Self { peer, conversation, answers, orders, .. } = self;
         let message = answers.client_id.clone();
@@ -160,7 +155,7 @@ impl StreamWriter {
         let leaving = peer.prepare(&turn, answers, content_type, None, payload).await?;
         let (said, ended) = oneshot::channel();
         let _ = orders.send(Order::End(message, said));
-        // It is what counts, and everything else to be said there waits for it.
+        // The final message has priority, and later messages wait for it.
         tokio::select! {
             _ = ended => {}
             () = peer.inner.clock.sleep_until(peer.now().after(LAST)) => {}
@@ -169,18 +164,16 @@ impl StreamWriter {
     }
 }
 
-/// What writes a stream.
 struct Pen {
     peer: Peer,
     stream: StreamId,
     sealer: StreamSealer,
-    /// What was not told yet.
     text: String,
     waiting: Arc<AtomicUsize>,
     over: CancellationToken,
 }
 
-/// Nothing more is written: its writer gave it up, or the relay takes no more of it.
+/// The writer was dropped, or the relay accepts no more frames.
 struct Dry;
 
 impl Pen {
@@ -191,7 +184,7 @@ impl Pen {
             done = self.take(orders) => done,
         };
         over.cancel();
-        // What the relay ended needs no second end.
+        // A stream that the relay ended needs no abort frame.
         let open = lock(&self.peer.inner.writing).remove(&self.stream).is_some();
         if done.is_err() && open {
             let _ = self.send(StreamFrame::Abort(StreamAbort { stream_id: self.stream.clone() })).await;
@@ -203,7 +196,7 @@ impl Pen {
         let mut free = clock.now();
         loop {
             let order = tokio::select! {
-                // Everything that was said already goes together.
+                // Text that is already queued is sent as one piece.
                 biased;
                 order = orders.recv() => order,
                 () = clock.sleep_until(free), if !self.text.is_empty() => {
@@ -225,7 +218,6 @@ impl Pen {
         }
     }
 
-    /// Tells all that was said.
     async fn tell(&mut self) -> Result<(), Dry> {
         let text = std::mem::take(&mut self.text);
         self.waiting.fetch_sub(text.len(), Ordering::Relaxed);
@@ -250,7 +242,7 @@ impl Pen {
     async fn send(&self, frame: StreamFrame) -> Result<(), Dry> {
         let relay: &dyn Relay = &*self.peer.inner.relay;
         relay.stream(frame).await.map_err(|why| {
-            tracing::debug!(stream = %self.stream, %why, "a stream ends early");
+            tracing::debug!(stream = %self.stream, %why, "cannot send a stream frame; the stream ends");
             Dry
         })
     }

@@ -1,4 +1,4 @@
-//! `/a2h/agents`: agents that people can deal with (§2.1).
+//! `/a2h/agents`: accounts of agents (§2.1).
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::account::{Account, AccountOwner, Connection, ManifestVersion};
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
-use nuncio_engine::consent::{AgentChanged, AgentPatch, Publication};
+use nuncio_engine::consent::{AgentPatch, Publication, UpdatedAgent};
 use nuncio_engine::relay::WebhookSecret;
 use nuncio_engine::{Caller, EngineError};
 use serde_json::Value;
@@ -74,7 +74,8 @@ pub(super) async fn update(
     let manifest = lift::manifest(raw);
     let mut webhook_secret = None;
     if let Some(patch) = patch {
-        // Both or none, but for a race: what could be refused is refused before anything changes.
+        // Everything that may be refused is checked before the first change; only a concurrent change can leave one of
+        // the two undone.
         a2h.engine.judge_manifest(&by, &id, manifest).await?;
         if wanted.is_some_and(|hash| account.manifest_hash != Some(hash)) {
             return Err(lost(&account));
@@ -132,7 +133,7 @@ pub(super) async fn revoke_token(
     Ok(data(StatusCode::OK, view(&account, Some(&by))))
 }
 
-/// The agent a path names. What is no id names none.
+/// Parses the agent id of a path; an invalid id is an unknown agent.
 pub(super) fn agent_id(text: &str) -> Result<AgentId, EngineError> {
     AgentId::parse(text).map_err(|_| EngineError::new(Code::UnknownAgent, "no agent of that id has an account here"))
 }
@@ -153,7 +154,7 @@ fn lost(account: &Account) -> Refused {
     refused
 }
 
-/// The answer with the manifest's hash as its tag, for `If-Match`.
+/// Adds the manifest's hash as `ETag`, for `If-Match`.
 fn tagged(mut response: Response, view: &AgentView) -> Response {
     let tag = view.capability_manifest_hash.map(|hash| format!("\"{hash}\""));
     let tag = tag.and_then(|tag| HeaderValue::try_from(tag).ok());
@@ -162,7 +163,7 @@ fn tagged(mut response: Response, view: &AgentView) -> Response {
 }
 
 impl A2h {
-    /// An account that the visitor may read: anyone a public one, whoever is known any.
+    /// Account that the caller may read: a public one for anyone, others for authenticated callers.
     pub(super) async fn visible(&self, asks: Option<&Caller>, id: &str) -> Result<Account, Refused> {
         let found = match agent_id(id) {
             Ok(id) => self.engine.account(&id).await.map_err(Refused::from),
@@ -171,7 +172,7 @@ impl A2h {
         let shown = |account: &Account| account.public || asks.is_some();
         match found {
             Ok(account) if shown(&account) => Ok(account),
-            // Whether there is one that is not public is not told to strangers.
+            // Anonymous callers are not told whether a private agent exists.
             _ if asks.is_none() => {
                 let message = "no public agent has that id; say who asks to see others";
                 Err(Refused::new(Code::Unauthorized, message))
@@ -180,8 +181,8 @@ impl A2h {
         }
     }
 
-    /// Changes an account. An agent that is called from now on is connected no more.
-    async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<AgentChanged, Refused> {
+    /// Changes an account. Closes the WebSocket of an agent that switched to webhook delivery.
+    async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, Refused> {
         let changed = self.engine.update_agent(by, id, patch).await?;
         if changed.account.connection != Connection::Websocket {
             self.sockets.dismiss(id);
@@ -189,7 +190,6 @@ impl A2h {
         Ok(changed)
     }
 
-    /// An agent with its manifest.
     async fn whole(&self, account: &Account, asks: Option<&Caller>) -> Result<AgentView, EngineError> {
         let manifest = self.engine.current_manifest(account).await?;
         let manifest = manifest.as_ref().map_or(Value::Null, written);
@@ -197,13 +197,13 @@ impl A2h {
     }
 }
 
-/// A secret as it is shown, once.
+/// Secret in a response; shown only once.
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map, and is shown once")]
 fn shown(secret: WebhookSecret) -> Secret {
     Secret(secret.text())
 }
 
-/// A version's manifest as JSON.
+/// Manifest of a version as JSON.
 pub(super) fn written(version: &ManifestVersion) -> Value {
     let text = version.manifest.as_deref().unwrap_or("null");
     serde_json::from_str(text).unwrap_or_default()

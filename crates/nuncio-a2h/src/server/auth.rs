@@ -1,4 +1,4 @@
-//! `/a2h/auth`: a device comes in by an invite, and gets a new token by its signature.
+//! `/a2h/auth`: enrolment of devices by invite, and new tokens by signature.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -36,18 +36,18 @@ pub(super) async fn token(State(a2h): State<A2h>, request: Request) -> Result<Re
     Ok(data(StatusCode::OK, a2h.token_for(&device)))
 }
 
-/// `GET /a2h/auth/keys`: who this server is to devices, and what verifies its tokens.
+/// `GET /a2h/auth/keys`: the server's identity for devices, and the keys that verify its tokens.
 pub(super) async fn keys(State(a2h): State<A2h>) -> Response {
     data(StatusCode::OK, KeysView { server: a2h.server_view(), keys: vec![a2h.tokens.jwk()] })
 }
 
-/// The request is counted as this person's.
+/// Attributes the request to this person in rate limits and metrics.
 fn identified(report: Option<CallerReport>, device: &Device) -> Result<(), EngineError> {
     report.map_or(Ok(()), |CallerReport(observer)| observer.identified(&Principal::Person(device.person.clone())))
 }
 
 impl A2h {
-    /// Reads a body that holds its own credential.
+    /// Reads a body that contains its own credential.
     async fn signed_body(&self, request: Request) -> Result<Bytes, EngineError> {
         self.read(request, MAX_BODY, CredentialPlace::Body).await
     }

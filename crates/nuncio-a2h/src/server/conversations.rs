@@ -1,4 +1,4 @@
-//! `/a2h/conversations`: who talks with whom.
+//! `/a2h/conversations`: conversations and their members.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -7,7 +7,7 @@ use nuncio_core::Code;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::ConversationId;
 use nuncio_engine::EngineError;
-use nuncio_engine::ports::store::relay::Held;
+use nuncio_engine::ports::store::relay::MemberView;
 use nuncio_engine::relay::NewConversation;
 
 use super::{A2h, Named, Wanted, data, page, party};
@@ -24,7 +24,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
     Ok(page(found, wanted.limit, |held| view(held.clone()), |held| held.conversation.id.to_string()))
 }
 
-/// `POST /a2h/conversations`: a new one, or the one the two have.
+/// `POST /a2h/conversations`: creates one, or returns the existing one of two members.
 pub(super) async fn open(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
     let (_, by) = party(&request)?;
     let body: OpenRequest = lift::strict(&a2h.body(request).await?)?;
@@ -47,7 +47,7 @@ pub(super) async fn show(
     Ok(data(StatusCode::OK, view(held)))
 }
 
-/// `PATCH /a2h/conversations/{id}`: how far it was read, or who takes part from now on.
+/// `PATCH /a2h/conversations/{id}`: sets the read position, or changes the members of a group.
 pub(super) async fn change(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -76,7 +76,7 @@ pub(super) async fn change(
     Ok(data(StatusCode::OK, view(held)))
 }
 
-/// `DELETE /a2h/conversations/{id}`: whoever asks leaves the group.
+/// `DELETE /a2h/conversations/{id}`: the caller leaves the group.
 pub(super) async fn leave(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -88,14 +88,14 @@ pub(super) async fn leave(
     Ok(data(StatusCode::OK, LeftView { id }))
 }
 
-/// The conversation a path names. What is no id names none.
+/// Parses the conversation id of a path; an invalid id is an unknown conversation.
 pub(super) fn conversation_id(text: &str) -> Result<ConversationId, EngineError> {
     let missing = |_| EngineError::new(Code::ConversationNotFound, "you take part in no such conversation");
     ConversationId::parse(text).map_err(missing)
 }
 
-fn view(held: Held) -> ConversationView {
-    let Held { conversation, last_seq, read_seq } = held;
+fn view(held: MemberView) -> ConversationView {
+    let MemberView { conversation, last_seq, read_seq } = held;
     ConversationView {
         id: conversation.id,
         kind: conversation.kind,

@@ -1,4 +1,4 @@
-//! `/a2h/keys`, and where devices and agents bring theirs: public keys, handed to whoever seals to them.
+//! `/a2h/keys`, and the upload of keys by devices and agents: public keys for those who seal to them.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -8,7 +8,7 @@ use nuncio_core::bundle::{Backup, KeyBundle};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::principal::Principal;
-use nuncio_engine::relay::KeysHeld;
+use nuncio_engine::relay::KeyUploadResult;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::agents::agent_id;
@@ -76,7 +76,7 @@ pub(super) async fn of_person(
     Ok(all(a2h.engine.keys_of(&by, &Recipient::Person(name)).await?))
 }
 
-/// `GET /a2h/keys/groups/{conversation_id}`: of everyone in a conversation.
+/// `GET /a2h/keys/groups/{conversation_id}`: keys of all members of a conversation.
 pub(super) async fn of_conversation(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -86,7 +86,8 @@ pub(super) async fn of_conversation(
     Ok(all(a2h.engine.keys_of_conversation(&by, &conversation_id(&id)?).await?))
 }
 
-/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each to one only. `owner` is `person:NAME` or `agent:ID`.
+/// `POST /a2h/keys/devices/{device_id}/one-time-key?owner=`: each key is handed out once. `owner` is `person:NAME` or
+/// `agent:ID`.
 pub(super) async fn take_one(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -97,7 +98,7 @@ pub(super) async fn take_one(
     Ok(data(StatusCode::OK, a2h.engine.take_one_time_key(&by, owner, &device_id(&id)?).await?))
 }
 
-/// `POST` and `PUT /a2h/keys/backup`: replaces the one before.
+/// `POST` and `PUT /a2h/keys/backup`: replaces the previous backup.
 pub(super) async fn back_up(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
     let (name, _) = person(&request)?;
     let backup = lift::backup(&a2h.body(request).await?)?;
@@ -122,7 +123,7 @@ pub(super) async fn forget_backup(State(a2h): State<A2h>, request: Request) -> R
     Ok(data(StatusCode::OK, serde_json::json!({})))
 }
 
-/// The agent a path names, asking with its own token.
+/// Requires that the agent named in the path calls with its own token.
 pub(super) fn itself(request: &Request, id: &str) -> Result<(Recipient, Caller), EngineError> {
     let (me, by) = party(request)?;
     let id = agent_id(id)?;
@@ -149,7 +150,7 @@ fn all(bundles: Vec<KeyBundle>) -> Response {
 impl A2h {
     async fn register(&self, by: &Caller, request: Request) -> Result<Response, Refused> {
         let body: KeysRequest = lift::strict(&self.body(request).await?)?;
-        let KeysHeld { seq, one_time_keys } = self.engine.register_keys(by, lift::keys(body)?).await?;
+        let KeyUploadResult { seq, one_time_keys } = self.engine.register_keys(by, lift::keys(body)?).await?;
         Ok(data(StatusCode::OK, KeysHeldView { seq, one_time_keys }))
     }
 }

@@ -1,4 +1,4 @@
-//! What an agent's manifest was, and what a change of it would do (§2.5).
+//! History of an agent's manifest, and the verdict on a change (§2.5).
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -12,7 +12,7 @@ use crate::error::Refused;
 use crate::lift;
 use crate::wire::agent::{DiffRequest, ManifestView};
 
-/// `POST /a2h/agents/{id}/manifest:diff`: the verdict, and nothing is written.
+/// `POST /a2h/agents/{id}/manifest:diff`: the verdict; nothing is written.
 pub(super) async fn diff(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -25,7 +25,7 @@ pub(super) async fn diff(
     Ok(data(StatusCode::OK, &judged.verdict))
 }
 
-/// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: the newest first.
+/// `GET /a2h/agents/{id}/manifests?cursor=&limit=`: newest first.
 pub(super) async fn history(
     State(a2h): State<A2h>,
     Named(id): Named<String>,

@@ -1,4 +1,4 @@
-//! `/a2h/conversations/{id}/messages` and `/a2h/messages/{id}/claim`: sealed messages, taken once and in order.
+//! `/a2h/conversations/{id}/messages` and `/a2h/messages/{id}/claim`: sealed messages, each accepted once and in order.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -8,7 +8,7 @@ use nuncio_core::conversation::{MessagePlace, Posted};
 use nuncio_core::happening::{Happening, MailedEvent, Recipient};
 use nuncio_core::ids::{ConversationId, MessageId};
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::Receipt;
+use nuncio_engine::relay::PostReceipt;
 use nuncio_engine::{Caller, Credential, EngineError};
 
 use super::conversations::conversation_id;
@@ -19,9 +19,9 @@ use crate::wire::Page;
 use crate::wire::event::Event;
 use crate::wire::message::{ClaimRequest, ClaimView, MessageView, ReceiptView};
 
-/// How many are read from the store at once: some are large.
+/// Messages per read from the store, because some are large.
 const CHUNK: usize = 16;
-/// How many sealed bytes one answer has at most, beside its first message.
+/// Limit of sealed bytes per response; one larger message is still returned alone.
 pub(super) const MAX_SEALED: usize = 2 * 1024 * 1024;
 
 /// `POST /a2h/conversations/{id}/messages`
@@ -34,9 +34,9 @@ pub(super) async fn send(
     let id = conversation_id(&id)?;
     let body = a2h.message_body(request).await?;
     let new = lift::post(&body)?;
-    // The bytes have been taken out of it.
+    // The body is copied, so its memory is released before the write.
     drop(body);
-    let Receipt { posted, again } = a2h.engine.post_message(&by, &id, new).await?;
+    let PostReceipt { posted, again } = a2h.engine.post_message(&by, &id, new).await?;
     let view = ReceiptView {
         message_id: posted.place().id().map_err(EngineError::from)?,
         conversation_id: posted.conversation,
@@ -63,14 +63,14 @@ pub(super) async fn list(
     Ok(answer(StatusCode::OK, &Page { data: views.map_err(EngineError::from)?, next_cursor }))
 }
 
-/// `POST /a2h/messages/{id}/claim`: this device deals with the call, and no other.
+/// `POST /a2h/messages/{id}/claim`: reserves the call for this device.
 pub(super) async fn claim(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
     request: Request,
 ) -> Result<Response, Refused> {
     let (_, by) = party(&request)?;
-    // There is nothing it must say.
+    // The body is optional.
     let body: ClaimRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
         false => ClaimRequest::default(),
@@ -88,7 +88,7 @@ pub(super) async fn claim(
 }
 
 impl A2h {
-    /// A conversation's messages after a number, so many and so large at most; and whether there are more.
+    /// Messages of a conversation after a number, limited in count and size, and whether there are more.
     pub(super) async fn messages_within(
         &self,
         by: &Caller,
@@ -115,7 +115,7 @@ impl A2h {
         }
     }
 
-    /// What somebody was told, as it is sent; none when it is about a message that is forgotten.
+    /// Event in wire form; `None` if its message was deleted.
     pub(super) async fn event(&self, to: &Recipient, mailed: MailedEvent) -> Result<Option<Event>, EngineError> {
         let message = match &mailed.happening {
             Happening::Message { conversation, seq } => {

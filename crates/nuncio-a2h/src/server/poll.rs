@@ -1,4 +1,4 @@
-//! `GET /a2h/agents/{id}/messages/poll`: what an agent is told, for agents that hold no connection open.
+//! `GET /a2h/agents/{id}/messages/poll`: events for agents without an open connection.
 
 use std::time::Duration;
 
@@ -17,11 +17,11 @@ use crate::lift;
 use crate::wire::Page;
 use crate::wire::event::{Event, What};
 
-/// How many seconds it waits, unless the request says otherwise, and at most.
+/// Default and longest wait, in seconds.
 const WAIT: u64 = 25;
 const MAX_WAIT: u64 = 60;
 
-/// What comes after `after`, which is dealt with; waits until there is something.
+/// Returns events after `after`, which counts as acknowledged; waits until there is one.
 pub(super) async fn poll(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -34,7 +34,7 @@ pub(super) async fn poll(
         return Err(lift::wrong(format!("wait must be a whole number of seconds from 0 to {MAX_WAIT}")).into());
     }
     let after = wanted.number("after")?;
-    // It takes as much room as a socket, for as long as it waits.
+    // A waiting poll counts as a connection.
     let Some(_place) = a2h.sockets.open() else { return Ok(socket::full()) };
     let engine = &a2h.engine;
     let known = engine.mail_read(&to, AGENT).await?;
@@ -48,7 +48,7 @@ pub(super) async fn poll(
     let late = engine.clock().sleep_until(engine.now().after(Duration::from_secs(wait)));
     tokio::pin!(late);
     loop {
-        // What is there needs no waiting, however short that is.
+        // Existing events are returned without waiting.
         let mut found = engine.mail(&to, cursor, wanted.limit).await?;
         if found.is_empty() {
             found = tokio::select! {
@@ -59,7 +59,7 @@ pub(super) async fn poll(
         }
         let is_over = found.is_empty();
         let events = a2h.worded(&to, found, &mut cursor).await?;
-        // Nothing but messages that are forgotten: there may be more behind them.
+        // The batch had only deleted messages; later events may follow.
         if is_over || !events.is_empty() {
             return Ok(answer(StatusCode::OK, &Page { data: events, next_cursor: Some(cursor.to_string()) }));
         }
@@ -67,7 +67,7 @@ pub(super) async fn poll(
 }
 
 impl A2h {
-    /// As many as one answer holds; `cursor` is the last of them.
+    /// Wire form of as many events as one response holds; `cursor` is set to the last.
     async fn worded(
         &self,
         to: &Recipient,

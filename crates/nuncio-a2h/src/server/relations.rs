@@ -1,4 +1,4 @@
-//! `/a2h/h2a/relations`: what a person allows an agent (§2.4).
+//! `/a2h/h2a/relations`: grants of a person to an agent (§2.4).
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -27,7 +27,7 @@ pub(super) async fn establish(State(a2h): State<A2h>, request: Request) -> Resul
     Ok(response)
 }
 
-/// `PATCH /a2h/h2a/relations/{id}`: exactly this from now on.
+/// `PATCH /a2h/h2a/relations/{id}`: replaces the grants.
 pub(super) async fn change(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -45,7 +45,7 @@ pub(super) async fn change(
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
-/// `DELETE /a2h/h2a/relations/{id}`, with what the device signed.
+/// `DELETE /a2h/h2a/relations/{id}`, with the signed ledger entry.
 pub(super) async fn revoke(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -53,7 +53,7 @@ pub(super) async fn revoke(
 ) -> Result<Response, Refused> {
     let by = caller(&request)?;
     let id = relation_id(&id)?;
-    // Without a body it is only asked what to sign.
+    // Without a body the response contains the entry to sign.
     let body: RevokeRequest = match request.headers().contains_key(header::CONTENT_TYPE) {
         true => lift::strict(&a2h.body(request).await?)?,
         false => RevokeRequest::default(),
@@ -71,7 +71,7 @@ pub(super) async fn list(State(a2h): State<A2h>, request: Request) -> Result<Res
     Ok(page(found, wanted.limit, |relation| a2h.relation_view(relation), |relation| relation.id.to_string()))
 }
 
-/// `GET /a2h/h2a/relations/{id}`, for the person or the agent in it.
+/// `GET /a2h/h2a/relations/{id}`, for its person and its agent.
 pub(super) async fn show(
     State(a2h): State<A2h>,
     Named(id): Named<String>,
@@ -81,7 +81,7 @@ pub(super) async fn show(
     Ok(data(StatusCode::OK, a2h.relation_view(&relation)))
 }
 
-/// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for the person or the agent in it.
+/// `GET /a2h/h2a/relations/{id}/ledger?cursor=&limit=`, for its person and its agent.
 pub(super) async fn ledger(
     State(a2h): State<A2h>,
     Named(id): Named<String>,

@@ -1,4 +1,4 @@
-//! `GET /a2h/scopes`: the bundle of scopes every client knows, for clients that have none (§6).
+//! `GET /a2h/scopes`: the well-known scopes, for clients without their own copy (§6).
 
 use axum::extract::State;
 use axum::response::Response;
@@ -8,7 +8,6 @@ use super::{A2h, answer};
 use crate::wire::Page;
 use crate::wire::scope::bundle;
 
-/// The bundle, the same for everyone.
 pub(super) async fn list(State(a2h): State<A2h>) -> Response {
     answer(StatusCode::OK, &Page { data: bundle(&a2h.presets), next_cursor: None })
 }

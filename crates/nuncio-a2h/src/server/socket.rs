@@ -1,5 +1,5 @@
-//! `/a2h/ws/human` and `/a2h/ws/agent`: what happens, told at once to whoever is connected and to the
-//! others when they are back.
+//! `/a2h/ws/human` and `/a2h/ws/agent`: events for connected devices and agents; missed events are sent after a
+//! reconnection.
 
 use std::fmt;
 use std::sync::Arc;
@@ -30,17 +30,13 @@ use seats::{Seats, Sitter};
 pub(super) use session::AGENT;
 use upgrade::{Upgrade, WebSocket};
 
-/// Counts what the sockets do.
+/// Metrics of the sockets.
 pub trait Watch: fmt::Debug + Send + Sync {
-    /// A socket was opened.
     fn socket_opened(&self);
-    /// And is closed.
     fn socket_closed(&self);
-    /// So many events were sent.
     fn events_sent(&self, count: usize);
 }
 
-/// The sockets that are open.
 #[derive(Debug)]
 pub(super) struct Sockets {
     places: Arc<Semaphore>,
@@ -49,26 +45,26 @@ pub(super) struct Sockets {
 }
 
 impl Sockets {
-    /// At most so many, counted by `watch`.
+    /// Limits the number of open connections; `watch` counts them.
     pub(super) fn new(most: usize, watch: Arc<dyn Watch>) -> Self {
         Self { places: Arc::new(Semaphore::new(most.min(Semaphore::MAX_PERMITS))), seats: Seats::default(), watch }
     }
 
-    /// A place, unless all are taken.
+    /// Reserves a connection slot, unless all are in use.
     pub(super) fn open(&self) -> Option<Place> {
         let permit = Arc::clone(&self.places).try_acquire_owned().ok()?;
         self.watch.socket_opened();
         Some(Place { _permit: permit, watch: Arc::clone(&self.watch) })
     }
 
-    /// Ends the connection of an agent that is called from now on.
+    /// Closes the WebSocket of an agent that switched to webhook delivery.
     pub(super) fn dismiss(&self, agent: &AgentId) {
-        // Whoever sits there is told that somebody took the seat, and sees why.
+        // Taking the seat notifies the connected agent, which then learns the reason.
         drop(self.seats.take(Sitter::Agent(agent.clone())));
     }
 }
 
-/// A place among the sockets, given back when it is dropped.
+/// Slot of an open connection, released on drop.
 pub(super) struct Place {
     _permit: OwnedSemaphorePermit,
     watch: Arc<dyn Watch>,
@@ -80,12 +76,10 @@ impl Drop for Place {
     }
 }
 
-/// For whom a socket is.
 #[derive(Debug, Clone)]
 enum Door {
-    /// People's devices.
     Human,
-    /// Agents; one of them, where the address names it.
+    /// For any agent, or the one that the URL names.
     Agent(Option<AgentId>),
 }
 
@@ -112,16 +106,15 @@ fn open(a2h: A2h, door: Door, mut request: Request) -> Result<Response, Refused>
     Ok(upgrade.accept(&engine, move |socket| serve(a2h, door, socket, place, report)))
 }
 
-/// All places are taken.
 pub(super) fn full() -> Response {
     let message = "there are as many connections as this server holds; try again later";
     Refused { retry_after: Some(30), ..Refused::new(Code::QueueFull, message) }.into_response()
 }
 
-/// From the first frame to the last.
+/// Serves a connection from the first frame to the last.
 async fn serve(a2h: A2h, door: Door, socket: WebSocket, place: Place, report: Option<CallerReport>) {
     let mut line = Line::new(socket, Arc::clone(a2h.engine.clock()));
-    // Boxed, so that a connection that waits takes no room for what it does while it does not.
+    // Boxed, so that an idle connection does not reserve memory for authentication.
     let admitted = Box::pin(entry::admit(&a2h, &door, &mut line)).await;
     let admitted = admitted.and_then(|admitted| {
         let caller = Principal::from(admitted.recipient.clone());

@@ -1,4 +1,4 @@
-//! `/a2h/users/me`: the person who asks, and their devices.
+//! `/a2h/users/me`: the calling person and their devices.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ use crate::lift;
 use crate::wire::Page;
 use crate::wire::auth::{DeviceView, InviteRequest, InviteView, MeView};
 
-/// How long an invite of one's own is good: both devices are at hand.
+/// Validity of an invite by a person's own device; short, because both devices are at hand.
 const INVITE_LASTS: Duration = Duration::from_secs(600);
 
 /// `GET /a2h/users/me`
@@ -35,7 +35,7 @@ pub(super) async fn devices(State(a2h): State<A2h>, request: Request) -> Result<
     Ok(answer(StatusCode::OK, &Page { data: devices, next_cursor: None }))
 }
 
-/// `POST /a2h/users/me/devices`: a device asks for a further one of the same person.
+/// `POST /a2h/users/me/devices`: a device invites another device of the same person.
 pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> Result<Response, Refused> {
     let (name, caller) = person(&request)?;
     if !matches!(caller.credential, Credential::Device(_)) {
@@ -53,7 +53,7 @@ pub(super) async fn invite_device(State(a2h): State<A2h>, request: Request) -> R
     Ok(data(StatusCode::CREATED, view))
 }
 
-/// `DELETE /a2h/users/me/devices/{id}`: from now on it speaks for nobody.
+/// `DELETE /a2h/users/me/devices/{id}`: revokes a device.
 pub(super) async fn revoke_device(
     State(a2h): State<A2h>,
     Named(id): Named<String>,

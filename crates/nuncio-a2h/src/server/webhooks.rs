@@ -1,20 +1,20 @@
-//! Webhooks of agents: what their owners do about them, and the words they are called with.
+//! Webhooks of agents: management by their owners, and the bodies of calls.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::happening::Recipient;
 use nuncio_engine::ports::store::relay::DeliveryLog;
-use nuncio_engine::relay::{AgentCall, WaitingDelivery};
+use nuncio_engine::relay::{WaitingDelivery, WebhookCall};
 
 use super::agents::agent_id;
 use super::{A2h, Named, Wanted, answer, caller, data};
 use crate::error::Refused;
 use crate::wire::webhook::{CallBody, DeliveriesView, DeliveryView, Secret, SecretView, WaitingView, WebhookView};
 
-/// The body of a call and the kind of thing it says; none when what it was about is forgotten.
+/// Type and body of a webhook call; `None` if its message was deleted.
 #[must_use]
-pub fn call_body(call: &AgentCall) -> Option<(String, Vec<u8>)> {
+pub fn call_body(call: &WebhookCall) -> Option<(String, Vec<u8>)> {
     let recipient = Recipient::Agent(call.delivery.agent.clone());
     let body = CallBody::of(&recipient, call.delivery.mailed.clone(), call.message.clone())?;
     let bytes = serde_json::to_vec(&body).ok()?;

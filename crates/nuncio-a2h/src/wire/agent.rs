@@ -11,32 +11,30 @@ use serde_json::value::RawValue;
 use super::given;
 use super::webhook::Secret;
 
-/// `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. What is not there stays as it is.
+/// `POST /a2h/agents` and `PATCH /a2h/agents/{id}`. Absent fields stay unchanged.
 #[derive(Debug, Clone, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct AgentRequest {
-    /// What people see.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub display_name: Option<String>,
-    /// What it is for; `null` takes it away.
+    /// `null` removes it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub description: Option<Option<String>>,
-    /// Whether anyone may find it by searching.
+    /// Whether it appears in searches.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub public: Option<bool>,
-    /// How it is reached.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub connection_mode: Option<ConnectionMode>,
-    /// Where it is called, with `webhook`.
+    /// Required with `webhook`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
-    /// Where its health can be asked for; `null` takes it away.
+    /// `null` removes it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub health_check_url: Option<Option<String>>,
-    /// What it may do with people's devices, byte for byte; `null` clears it.
+    /// Kept byte for byte; `null` clears it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Box<RawValue>>,
-    /// What its owner says to people about the change.
+    /// Note of the owner to people about the change.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub change_note: Option<String>,
 }
@@ -45,125 +43,104 @@ pub struct AgentRequest {
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct DiffRequest {
-    /// The manifest that might be published; `null` for none.
+    /// Manifest to compare; `null` for none.
     pub capability_manifest: Box<RawValue>,
 }
 
-/// How an agent is reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConnectionMode {
-    /// It holds a connection open.
+    /// The agent holds a connection open.
     Websocket,
-    /// It is called.
     Webhook,
 }
 
-/// An agent as others see it, and as its owner does.
+/// An agent; some fields are visible to its owner and itself only.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct AgentView {
-    /// Names it.
     pub id: AgentId,
-    /// What people see.
     pub display_name: String,
-    /// What it is for.
     pub description: Option<String>,
-    /// Whether anyone may find it by searching.
+    /// Whether it appears in searches.
     pub public: bool,
-    /// Who may change it.
     pub owner: OwnerView,
-    /// How it is reached.
     pub connection_mode: ConnectionMode,
-    /// Where it is called; for its owner and itself.
+    /// Visible to its owner and itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_url: Option<String>,
-    /// Where its health can be asked for; for its owner and itself.
+    /// Visible to its owner and itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub health_check_url: Option<String>,
-    /// How its token begins; for its owner and itself.
+    /// First characters of the token; visible to its owner and itself only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_prefix: Option<String>,
-    /// Its token: once, when it is made.
+    /// Shown only once, on creation or rotation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token: Option<String>,
-    /// What its calls are signed with: once, when it begins to be called.
+    /// Signing secret of webhook calls; shown only once.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub webhook_secret: Option<Secret>,
-    /// Since when.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
-    /// What it may do with people's devices; not in lists.
+    /// Absent in lists.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Value>,
-    /// How often that was published.
+    /// Number of published versions.
     pub capability_manifest_version: u64,
-    /// SHA-256 over its RFC 8785 form; `null` where there is none.
+    /// SHA-256 of its RFC 8785 form; `null` without a manifest.
     pub capability_manifest_hash: Option<Digest>,
-    /// What publishing did, after it.
+    /// Verdict on the change, after publishing.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_change: Option<Box<ChangeView>>,
 }
 
-/// Who may change an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum OwnerView {
-    /// Whoever runs this server.
+    /// The operator of this server.
     Operator,
-    /// A person.
     User {
-        /// Their name here.
         user_id: PersonName,
     },
 }
 
-/// What publishing a manifest did.
+/// Verdict on a published manifest.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ChangeView {
-    /// Whether it differs from the one before; if not, nothing was written.
+    /// False if it equals the previous one; then nothing was written.
     pub changed: bool,
-    /// Whether those who said yes to the one before are asked again.
+    /// Whether people who consented to the previous one must consent again.
     pub breaking: bool,
-    /// The scopes that need new consent, sorted.
+    /// Scopes that need new consent, sorted.
     pub scopes_requiring_reauth: Vec<String>,
-    /// Why.
     pub findings: Value,
-    /// What changed besides.
     pub notices: Value,
-    /// What is allowed, and probably not meant.
+    /// Permitted, but probably not intended.
     pub warnings: Vec<WarningView>,
-    /// How many people have to say yes again.
+    /// Number of people who must consent again.
     pub affected_users: usize,
 }
 
-/// Something that is allowed, and probably not meant.
+/// Something permitted, but probably not intended.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WarningView {
-    /// Where.
     pub pointer: String,
-    /// Which kind.
     pub rule: String,
-    /// What.
     pub message: String,
 }
 
-/// One version of a manifest.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ManifestView {
-    /// Its number, from one, without gaps.
+    /// Numbered from 1, without gaps.
     pub version: u64,
-    /// Its hash; `null` when it was cleared.
+    /// `null` if the manifest was cleared.
     pub hash: Option<Digest>,
-    /// Who published it.
     pub published_by: Principal,
-    /// When.
     pub published_at: Timestamp,
-    /// What its owner said to people about it.
+    /// Note of the owner about the change.
     pub change_note: Option<String>,
-    /// How it differs from the one before: the judge's four fields.
+    /// Verdict compared with the previous version.
     pub change: Value,
-    /// Itself; not in lists.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub capability_manifest: Option<Value>,
 }

@@ -1,4 +1,4 @@
-//! How a device comes in and stays in: `/a2h/auth`, `/a2h/users/me`.
+//! Enrolment and login of devices: `/a2h/auth`, `/a2h/users/me`.
 
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::person::{Assertion, Device};
@@ -11,13 +11,12 @@ use serde_json::Value;
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EnrollRequest {
-    /// The invite's code.
     pub code: String,
-    /// What the person calls the device.
+    /// Name chosen by the person.
     pub device_name: String,
-    /// The device's Ed25519 public key.
+    /// Ed25519 public key of the device.
     pub public_key: PublicKey,
-    /// Its signature over [`nuncio_core::person::Enrolment::message`].
+    /// Signature over [`nuncio_core::person::Enrolment::message`].
     pub signature: Signature,
 }
 
@@ -25,20 +24,16 @@ pub struct EnrollRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TokenRequest {
-    /// Which device.
     pub device_id: DeviceId,
-    /// For which server.
     pub audience: String,
-    /// When.
     pub at: Timestamp,
-    /// Unlike any other of this device: 16 to 128 bytes.
+    /// Unique per device; 16 to 128 bytes.
     pub nonce: String,
-    /// Its signature over [`Assertion::message`].
+    /// Signature over [`Assertion::message`].
     pub signature: Signature,
 }
 
 impl TokenRequest {
-    /// What the device signed.
     #[must_use]
     pub fn assertion(&self) -> Assertion {
         Assertion {
@@ -50,45 +45,33 @@ impl TokenRequest {
     }
 }
 
-/// An access token.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct TokenView {
-    /// The token.
     pub access_token: String,
     /// `Bearer`.
     pub token_type: String,
-    /// For how many seconds it is good.
+    /// Lifetime in seconds.
     pub expires_in: u64,
-    /// Until when.
     pub expires_at: Timestamp,
 }
 
-/// The answer to an enrolment.
+/// Response to an enrolment.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct EnrolledView {
-    /// The device.
     pub device: DeviceView,
-    /// Its first token.
     #[serde(flatten)]
     pub token: TokenView,
-    /// Who let it in. Its fingerprint must be the one in the invite.
+    /// The server's identity; its fingerprint must be the one in the invite.
     pub server: ServerView,
 }
 
-/// A device.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct DeviceView {
-    /// Names it.
     pub id: DeviceId,
-    /// Whose it is.
     pub user_id: PersonName,
-    /// What they call it.
     pub name: String,
-    /// Its public key.
     pub public_key: PublicKey,
-    /// Since when.
     pub enrolled_at: Timestamp,
-    /// Until when, if it was taken away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
 }
@@ -106,42 +89,37 @@ impl From<Device> for DeviceView {
     }
 }
 
-/// Who a server is to devices.
+/// Identity of a server for devices.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ServerView {
-    /// What devices sign for.
     pub audience: String,
-    /// The key that signs access tokens.
+    /// Key that signs access tokens.
     pub public_key: PublicKey,
-    /// SHA-256 of that key in hex: what an invite says.
+    /// SHA-256 of that key in hex, as named in invites.
     pub fingerprint: String,
 }
 
 /// `GET /a2h/auth/keys`.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct KeysView {
-    /// The server.
     #[serde(flatten)]
     pub server: ServerView,
-    /// The same key as a JWK, for whoever verifies tokens.
+    /// The same key as a JWK, for verifying tokens.
     pub keys: Vec<Value>,
 }
 
-/// `POST /a2h/users/me/devices`: who asks is known, and nothing else is to be said.
+/// `POST /a2h/users/me/devices`; has no fields.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct InviteRequest {}
 
-/// The answer: an invite for a further device of the person who asks.
+/// Invite for another device of the calling person.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct InviteView {
-    /// Who is invited.
     pub user: PersonName,
-    /// The code, which is shown once.
+    /// Shown only once.
     pub code: String,
-    /// Until when it is good.
     pub expires_at: Timestamp,
-    /// Where the device enrols.
     pub server: String,
     /// SHA-256 of the server's key in hex, for the new device to compare.
     pub fingerprint: String,
@@ -150,8 +128,6 @@ pub struct InviteView {
 /// `GET /a2h/users/me`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MeView {
-    /// Who asks.
     pub user_id: PersonName,
-    /// On which device.
     pub device_id: Option<DeviceId>,
 }

@@ -1,4 +1,4 @@
-//! Who talks with whom: `/a2h/conversations`.
+//! Conversations and their members: `/a2h/conversations`.
 
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::happening::Recipient;
@@ -8,20 +8,11 @@ use serde::{Deserialize, Serialize};
 
 use super::given;
 
-/// Someone who takes part.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", rename_all = "snake_case", deny_unknown_fields)]
 pub enum Member {
-    /// A person.
-    Human {
-        /// Their name here.
-        id: PersonName,
-    },
-    /// An agent.
-    Agent {
-        /// Names it.
-        id: AgentId,
-    },
+    Human { id: PersonName },
+    Agent { id: AgentId },
 }
 
 impl From<Recipient> for Member {
@@ -46,52 +37,43 @@ impl From<Member> for Recipient {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct OpenRequest {
-    /// Of which type.
     #[serde(rename = "type")]
     pub kind: ConversationType,
-    /// With whom; whoever asks takes part as well.
+    /// Other members; the caller is added.
     pub with: Vec<Member>,
 }
 
-/// `PATCH /a2h/conversations/{id}`: how far was read, or who takes part from now on.
+/// `PATCH /a2h/conversations/{id}`: the read position, or changed members.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConversationPatch {
-    /// Everything up to that message was read.
+    /// Read position: all messages up to this number were read.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub read_seq: Option<u64>,
-    /// Who comes into the group.
+    /// Members to add to the group.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub add: Option<Vec<Member>>,
-    /// Who leaves it.
     #[serde(default, deserialize_with = "given", skip_serializing_if = "Option::is_none")]
     pub remove: Option<Vec<Member>>,
 }
 
-/// A conversation as one of its members sees it.
+/// A conversation as seen by one of its members.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ConversationView {
-    /// Names it.
     pub id: ConversationId,
-    /// Of which type.
     #[serde(rename = "type")]
     pub kind: ConversationType,
-    /// Who takes part, sorted.
     pub members: Vec<Member>,
-    /// Who began it.
     pub created_by: Member,
-    /// When.
     pub created_at: Timestamp,
-    /// The number of its last message; zero for none.
+    /// Number of its last message; zero without messages.
     pub last_seq: u64,
-    /// Up to which number whoever asks has read it.
+    /// Read position of the caller.
     pub read_seq: u64,
 }
 
-/// A group that was left.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LeftView {
-    /// Which.
     pub id: ConversationId,
 }
 
@@ -102,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_member_is_written_with_its_kind_and_is_nobody_else() {
+    fn member_json_has_its_type_and_refuses_unknown_fields() {
         let ada = Member::Human { id: PersonName::parse("ada").unwrap() };
         assert_eq!(json!(ada), json!({"type": "human", "id": "ada"}));
         assert_eq!(Member::from(Recipient::from(ada.clone())), ada);

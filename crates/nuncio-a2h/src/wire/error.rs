@@ -4,28 +4,24 @@ use nuncio_core::Code;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-/// An answer that refuses.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ErrorBody {
-    /// Why.
     pub error: WireError,
 }
 
-/// Why something was refused.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct WireError {
     /// For programs: [`Code`] in capitals.
     pub code: String,
-    /// For people, in English.
     pub message: String,
-    /// Where a client's bundle has the message in other languages.
+    /// Key of the translated message in a client's bundle.
     pub i18n_key: String,
-    /// What a program needs to do better; an object.
+    /// Object with details for programs.
     pub params: Value,
 }
 
 impl WireError {
-    /// An error with nothing but its message.
+    /// Error without details.
     #[must_use]
     pub fn new(code: Code, message: impl Into<String>) -> Self {
         Self { code: name(code), message: message.into(), i18n_key: i18n_key(code), params: json!({}) }
@@ -38,13 +34,13 @@ impl WireError {
     }
 }
 
-/// A code as it is written here: `MANIFEST_INVALID`.
+/// Code in capitals: `MANIFEST_INVALID`.
 #[must_use]
 pub fn name(code: Code) -> String {
     code.as_str().to_ascii_uppercase()
 }
 
-/// Where the words for a code are.
+/// Key of the translated message of a code.
 #[must_use]
 pub fn i18n_key(code: Code) -> String {
     format!("errors.{}", code.as_str())
@@ -55,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_error_is_written_as_the_convention_has_it() {
+    fn error_body_has_code_message_i18n_key_and_params() {
         let body = ErrorBody { error: WireError::new(Code::ManifestInvalid, "no") };
         let written = json!({"error": {
             "code": "MANIFEST_INVALID", "message": "no", "i18n_key": "errors.manifest_invalid", "params": {},

@@ -1,4 +1,4 @@
-//! What people's devices and agents are told (§2.5): flat, each with its place among all they are told.
+//! Events for people's devices and agents (§2.5): flat JSON with a sequence number.
 
 use nuncio_core::conversation::{MessagePlace, Posted, SenderType};
 use nuncio_core::digest::Digest;
@@ -9,154 +9,83 @@ use serde::{Deserialize, Serialize};
 
 use super::message::{Message, MessageView};
 
-/// An event with its place. It may come more than once; `event_id` tells.
+/// Event with its number. It may be delivered more than once, with the same `event_id`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Event {
-    /// What happened.
     #[serde(flatten)]
     pub what: What,
-    /// Its number among those of its recipient, from one, without gaps; zero for a message that was asked
-    /// for again by its conversation.
+    /// Number among the recipient's events, from 1, without gaps; zero for a replayed message.
     pub seq: u64,
-    /// The same each time it is sent, and no other's.
+    /// Unique, and equal in every delivery of the event.
     pub event_id: String,
-    /// When.
     pub created_at: Timestamp,
 }
 
-/// What happened.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
 pub enum What {
-    /// The agent changed: these scopes need a new yes, and are suspended until then.
+    /// The agent's manifest changed: these scopes are suspended until new consent.
     #[serde(rename = "h2a.reauth_required")]
     ReauthRequired {
-        /// Which agent.
         agent_id: AgentId,
-        /// The version that changed it.
+        /// Version with the change.
         new_manifest_version: u64,
-        /// Its hash.
         new_manifest_hash: Digest,
-        /// Which scopes, sorted.
         scopes_requiring_reauth: Vec<ScopeId>,
-        /// Between it and the person; not where the agent itself is told.
+        /// Absent in the agent's own event.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         relation_id: Option<RelationId>,
     },
-    /// A later version brought back what the person had agreed to.
+    /// A later version restored what the person had consented to.
     #[serde(rename = "relation.restored")]
-    Restored {
-        /// Which agent.
-        agent_id: AgentId,
-        /// Between it and the person.
-        relation_id: RelationId,
-        /// The version that did.
-        manifest_version: u64,
-        /// Which scopes work again.
-        scopes: Vec<ScopeId>,
-    },
-    /// A person began to deal with an agent.
+    Restored { agent_id: AgentId, relation_id: RelationId, manifest_version: u64, scopes: Vec<ScopeId> },
+    /// A person consented to an agent for the first time.
     #[serde(rename = "relation.established")]
-    Established {
-        /// Which agent.
-        agent_id: AgentId,
-        /// Between them.
-        relation_id: RelationId,
-        /// What they allow.
-        granted_scopes: Vec<ScopeId>,
-        /// Who.
-        payload: Payload,
-    },
-    /// A person allows an agent something else than before, after a change or of themselves.
+    Established { agent_id: AgentId, relation_id: RelationId, granted_scopes: Vec<ScopeId>, payload: Payload },
+    /// A person changed the grants of an agent, after a manifest change or on their own.
     #[serde(rename = "agent.capability_changed")]
     CapabilityChanged {
-        /// Which agent.
         agent_id: AgentId,
-        /// Between them.
         relation_id: RelationId,
-        /// Who.
         user_id: PersonName,
-        /// What they allow now.
         granted_scopes: Vec<ScopeId>,
-        /// The version they said yes to.
+        /// Manifest version of the consent.
         manifest_version: u64,
     },
-    /// It is over between a person and an agent.
+    /// A person revoked everything from an agent.
     #[serde(rename = "relation.revoked")]
-    Revoked {
-        /// Which agent.
-        agent_id: AgentId,
-        /// Between them.
-        relation_id: RelationId,
-        /// Who.
-        user_id: PersonName,
-    },
-    /// A device came to the person, or was taken away.
+    Revoked { agent_id: AgentId, relation_id: RelationId, user_id: PersonName },
+    /// A device of the person was enrolled or revoked.
     #[serde(rename = "user.devices_changed")]
-    DevicesChanged {
-        /// Whose.
-        user_id: PersonName,
-    },
-    /// A message came.
+    DevicesChanged { user_id: PersonName },
     #[serde(rename = "message.new")]
     MessageNew(Box<Message>),
-    /// Someone has read a conversation up to a message.
+    /// A member has read a conversation up to a message.
     #[serde(rename = "message.read")]
-    MessageRead {
-        /// Which conversation.
-        conversation_id: ConversationId,
-        /// Who.
-        reader_id: String,
-        /// Of which kind they are.
-        reader_type: SenderType,
-        /// Up to which number.
-        conversation_seq: u64,
-    },
-    /// A device took a tool call upon itself.
+    MessageRead { conversation_id: ConversationId, reader_id: String, reader_type: SenderType, conversation_seq: u64 },
+    /// A device claimed a tool call.
     #[serde(rename = "message.claimed")]
-    MessageClaimed {
-        /// In which conversation.
-        conversation_id: ConversationId,
-        /// Which message.
-        message_id: MessageId,
-        /// Which device.
-        device_id: DeviceId,
-    },
-    /// A conversation began, or others take part in it.
+    MessageClaimed { conversation_id: ConversationId, message_id: MessageId, device_id: DeviceId },
+    /// A conversation was created, or its members changed.
     #[serde(rename = "conversation.updated")]
-    ConversationUpdated {
-        /// Which.
-        conversation_id: ConversationId,
-    },
-    /// Someone seals with other keys from now on.
+    ConversationUpdated { conversation_id: ConversationId },
+    /// An agent or person published other keys.
     #[serde(rename = "keys.changed")]
-    KeysChanged {
-        /// Who.
-        owner_id: String,
-        /// Of which kind they are.
-        owner_type: SenderType,
-    },
-    /// An agent's webhook can be reached no more, or again.
+    KeysChanged { owner_id: String, owner_type: SenderType },
+    /// An agent's webhook became unreachable or reachable again.
     #[serde(rename = "agent.governance")]
-    Governance {
-        /// Which agent.
-        agent_id: AgentId,
-        /// How its webhook is now.
-        state: WebhookState,
-    },
+    Governance { agent_id: AgentId, state: WebhookState },
 }
 
-/// Who began to deal with an agent.
+/// Person in `relation.established`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Payload {
-    /// Their name here.
     pub user_id: PersonName,
-    /// What to call them.
     pub display_name: String,
 }
 
 impl Event {
-    /// What a recipient was told, as it is sent, with the message it is about. None when that is forgotten.
+    /// Event in wire form, with its message. `None` if the message was deleted.
     #[must_use]
     pub fn of(recipient: &Recipient, mailed: MailedEvent, message: Option<Posted>) -> Option<Self> {
         let MailedEvent { seq, at, happening } = mailed;
@@ -164,8 +93,7 @@ impl Event {
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
     }
 
-    /// A message that a recipient asked for again by its conversation: it has no number among what they are
-    /// told. None when its conversation has a name that was not made here.
+    /// Replayed message, without an event number. `None` if its conversation id was not created here.
     #[must_use]
     pub fn again(recipient: &Recipient, message: Posted) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;
@@ -174,7 +102,7 @@ impl Event {
     }
 }
 
-/// Names an event by whom it is for and its number, or what it is about.
+/// Derives the event id from the recipient and a number or message id.
 fn event_id(recipient: &Recipient, which: impl std::fmt::Display) -> String {
     let digest = Digest::of_bytes(format!("{recipient}\n{which}").as_bytes()).to_string();
     format!("evt_{}", &digest[..32])
@@ -243,9 +171,9 @@ mod tests {
 
     use super::*;
 
-    /// The seed's §2.5: the event's four fields, flat.
+    /// Specification §2.5: the event's four fields, flat.
     #[test]
-    fn a_change_that_needs_a_new_yes_is_told_with_the_seeds_four_fields() {
+    fn reauth_event_has_the_fields_of_the_specification() {
         let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
         let happening = Happening::ReauthRequired {
             agent: AgentId::parse("agt_1").unwrap(),
@@ -275,9 +203,9 @@ mod tests {
         assert_ne!(event["event_id"], event_id(&recipient, 8));
     }
 
-    /// The digest's §3, with what tells one message from another.
+    /// Protocol §3, with the ids of the message.
     #[test]
-    fn a_message_is_told_flat_and_read_back() {
+    fn message_event_is_flat_json_and_round_trips() {
         let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let posted = Posted {

@@ -1,4 +1,4 @@
-//! The frames of `/a2h/ws/human` and `/a2h/ws/agent`: JSON texts with a `type`.
+//! Frames of `/a2h/ws/human` and `/a2h/ws/agent`: JSON texts with a `type`.
 
 use std::collections::BTreeMap;
 
@@ -11,54 +11,43 @@ use serde_json::Value;
 use super::error;
 use super::stream::{StreamAbort, StreamDelta, StreamDone, StreamFrame, StreamStart};
 
-/// What a client sends.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type", deny_unknown_fields)]
 pub enum ClientFrame {
-    /// Who it is: the first frame.
+    /// First frame: authentication.
     #[serde(rename = "auth")]
     Auth {
-        /// An access token of a device, or an agent's token.
+        /// Access token of a device, or token of an agent.
         token: String,
-        /// Which agent; on `/a2h/ws/agent`.
+        /// Required on `/a2h/ws/agent`, unless the URL names it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         agent_id: Option<AgentId>,
-        /// After which event to begin; where this reader stopped, when it is not there.
+        /// Event after which to start; the acknowledged position by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
     },
-    /// A new token for the one that runs out.
+    /// Replaces a token that expires.
     #[serde(rename = "auth.renew")]
-    Renew {
-        /// The token.
-        access_token: String,
-    },
-    /// Begin again after an event, and after messages of conversations.
+    Renew { access_token: String },
+    /// Restarts after an event, and replays conversations.
     #[serde(rename = "resume")]
     Resume {
-        /// Which event; where this reader stopped, when it is not there.
+        /// The acknowledged position by default.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         after: Option<u64>,
-        /// After which message of each conversation all of its messages come again, before anything else.
+        /// Message number per conversation after which its messages are replayed, before other events.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         conversations: BTreeMap<ConversationId, u64>,
     },
-    /// Everything up to an event is dealt with.
+    /// Acknowledges all events up to a number.
     #[serde(rename = "ack")]
-    Ack {
-        /// Which.
-        seq: u64,
-    },
-    /// An agent begins a stream.
+    Ack { seq: u64 },
     #[serde(rename = "stream.start")]
     StreamStart(StreamStart),
-    /// A piece of it.
     #[serde(rename = "stream.delta")]
     StreamDelta(StreamDelta),
-    /// Its end.
     #[serde(rename = "stream.done")]
     StreamDone(StreamDone),
-    /// It is given up.
     #[serde(rename = "stream.abort")]
     StreamAbort(StreamAbort),
 }
@@ -74,74 +63,63 @@ impl From<StreamFrame> for ClientFrame {
     }
 }
 
-/// What a server sends beside events.
+/// Frames of the server other than events.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(tag = "type")]
 pub enum ServerFrame {
-    /// The client is who it says.
+    /// Authentication succeeded.
     #[serde(rename = "auth.ok")]
     AuthOk {
-        /// Until when, if it ends by itself.
+        /// Expiry of the token, if it has one.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         expires_at: Option<Timestamp>,
-        /// After which event this connection begins.
+        /// Event after which this connection starts.
         after: u64,
-        /// The number of the last event there is.
+        /// Number of the latest event.
         last_seq: u64,
-        /// Whether streams may be sent on this connection: an agent's, where the server takes them.
+        /// Whether the client may send streams on this connection.
         #[serde(default, skip_serializing_if = "std::ops::Not::not")]
         streams: bool,
     },
-    /// It is not, or not any more; the connection ends.
+    /// Authentication failed or expired; the connection closes.
     #[serde(rename = "auth.error")]
     AuthError(Refusal),
-    /// The token runs out soon: renew it.
+    /// The token expires soon and should be renewed.
     #[serde(rename = "auth.expiring")]
-    AuthExpiring {
-        /// When.
-        expires_at: Timestamp,
-    },
-    /// The device or the token was taken away; the connection ends.
+    AuthExpiring { expires_at: Timestamp },
+    /// The device or token was revoked; the connection closes.
     #[serde(rename = "session.invalidated")]
-    Invalidated {
-        /// Why.
-        reason: String,
-    },
-    /// Events come from there on.
+    Invalidated { reason: String },
+    /// Response to `resume`.
     #[serde(rename = "resume.ok")]
     ResumeOk {
-        /// After which.
         after: u64,
-        /// The number of the last event there is.
+        /// Number of the latest event.
         last_seq: u64,
     },
-    /// A frame was not understood; the connection stays.
+    /// A frame was invalid; the connection stays open.
     #[serde(rename = "error")]
     Error {
-        /// For programs.
         code: String,
-        /// For people.
         message: String,
-        /// Where a client's bundle has the message in other languages.
+        /// Key of the translated message in a client's bundle.
         i18n_key: String,
-        /// What a program needs to do better.
+        /// Object with details for programs.
         params: Value,
     },
 }
 
-/// Why somebody is not let in.
+/// Why authentication failed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Refusal {
     /// For programs: `invalid_token`, `expired`, `wrong_agent` or `malformed`.
     pub reason: String,
-    /// For people.
     pub message: String,
-    /// Where a client's bundle has the message in other languages.
+    /// Key of the translated message in a client's bundle.
     pub i18n_key: String,
 }
 
 impl Refusal {
-    /// A refusal.
     #[must_use]
     pub fn new(reason: &str, message: impl Into<String>) -> Self {
         Self { reason: reason.to_owned(), message: message.into(), i18n_key: format!("errors.auth.{reason}") }
@@ -149,7 +127,7 @@ impl Refusal {
 }
 
 impl ServerFrame {
-    /// A frame that says what was wrong with another.
+    /// Error frame without details.
     #[must_use]
     pub fn error(code: Code, message: impl Into<String>) -> Self {
         Self::Error {
@@ -161,23 +139,18 @@ impl ServerFrame {
     }
 }
 
-/// Why a server closes a connection.
+/// Close codes (RFC 6455 §7.4; 4000 and above are our own).
 pub mod close {
-    /// The server stops.
     pub const GOING_AWAY: u16 = 1001;
-    /// A frame was not text.
     pub const UNSUPPORTED: u16 = 1003;
-    /// A frame was too large.
     pub const TOO_LARGE: u16 = 1009;
-    /// A fault of ours.
     pub const INTERNAL: u16 = 1011;
-    /// Who it is was not shown, or does not hold any more.
+    /// Authentication failed or was revoked.
     pub const AUTH: u16 = 4401;
-    /// Who it is was not shown in time, or nothing is heard of it any more.
+    /// No authentication in time, or no pong.
     pub const TIMEOUT: u16 = 4408;
-    /// The same device or agent has a newer connection.
+    /// A newer connection of the same device or agent replaced it.
     pub const REPLACED: u16 = 4409;
-    /// Too many frames.
     pub const TOO_MANY: u16 = 4429;
 }
 
@@ -186,7 +159,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn frames_are_written_as_the_digest_has_them() {
+    fn client_frames_round_trip_and_invalid_frames_are_refused() {
         for text in [
             r#"{"type":"auth","token":"t"}"#,
             r#"{"type":"auth","token":"hsk_t","agent_id":"agt_1"}"#,

@@ -1,4 +1,4 @@
-//! The public keys of devices and agents, and people's backups: `/a2h/keys` and where keys are brought.
+//! Public keys of devices and agents, and people's backups: `/a2h/keys` and key uploads.
 
 use nuncio_core::bundle::{Backup, KeyBundle, OneTimeKey};
 use nuncio_core::signature::Signature;
@@ -9,20 +9,19 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct KeysRequest {
-    /// The keys; without them those that are known stay.
+    /// Absent to keep the published keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bundle: Option<KeyBundle>,
-    /// Keys for first messages.
     #[serde(default)]
     pub one_time_keys: Vec<OneTimeKey>,
 }
 
-/// What is known of somebody's keys.
+/// Published keys of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 pub struct KeysHeldView {
-    /// The number of the bundle.
+    /// Sequence number of the bundle.
     pub seq: u64,
-    /// How many one-time keys wait.
+    /// Number of stored one-time keys.
     pub one_time_keys: usize,
 }
 
@@ -30,16 +29,14 @@ pub struct KeysHeldView {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct EndorsementRequest {
-    /// Over [`nuncio_core::bundle::BundleKeys::endorsed`], by the device that asks.
+    /// Over [`nuncio_core::bundle::BundleKeys::endorsed`], by the calling device.
     pub signature: Signature,
 }
 
 /// `GET /a2h/keys/backup`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackupView {
-    /// What was backed up.
     #[serde(flatten)]
     pub backup: Backup,
-    /// When.
     pub updated_at: Timestamp,
 }

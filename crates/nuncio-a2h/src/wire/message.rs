@@ -19,75 +19,62 @@ use serde_json::value::RawValue;
 #[derive(Debug, Clone, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct PostRequest<'a> {
-    /// The sender's name for it: the same when it is sent again.
+    /// Id chosen by the sender, equal in repetitions.
     pub client_message_id: ClientMessageId,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
-    /// The sealed message: an object, kept as it is written, or a text with its bytes in base64.
+    /// Sealed message: an object, kept as written, or a text with its bytes in base64.
     #[serde(borrow)]
     pub envelope: &'a RawValue,
 }
 
-/// A message that was taken.
+/// Response to a sent message.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ReceiptView {
-    /// The server's name for it.
+    /// Id chosen by the server.
     pub message_id: MessageId,
-    /// Where it is.
     pub conversation_id: ConversationId,
-    /// Its number there, from one, without gaps.
+    /// Number in the conversation, from 1, without gaps.
     pub conversation_seq: u64,
-    /// The sender's name for it.
+    /// Id chosen by the sender.
     pub client_message_id: ClientMessageId,
-    /// When it came.
     pub created_at: Timestamp,
 }
 
-/// A message in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MessageView {
-    /// The message.
     #[serde(flatten)]
     pub message: Message,
-    /// When it came.
     pub created_at: Timestamp,
 }
 
-/// The same without when it came.
+/// A message without its time of arrival.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Message {
-    /// Where it is.
     pub conversation_id: ConversationId,
-    /// The server's name for it.
+    /// Id chosen by the server.
     pub message_id: MessageId,
-    /// Its sender's name for it.
+    /// Id chosen by the sender.
     pub client_message_id: ClientMessageId,
-    /// Who sent it.
     pub sender_id: String,
-    /// Of which kind they are.
     pub sender_type: SenderType,
-    /// On which device, where a person did.
+    /// Device of the person who sent it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sender_device_id: Option<DeviceId>,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
-    /// The sealed message.
     pub encrypted_payload: Sealed,
-    /// Its number in its conversation, from one, without gaps.
+    /// Number in the conversation, from 1, without gaps.
     pub conversation_seq: u64,
 }
 
 impl MessageView {
-    /// A message as it is shown.
+    /// Wire form of a stored message.
     ///
     /// # Errors
-    /// Its conversation has a name that was not made here.
+    /// Its conversation id was not created here.
     pub fn of(posted: Posted) -> Result<Self, InvalidName> {
         let message_id = posted.place().id()?;
         let Posted { conversation, seq, at, post } = posted;
@@ -111,19 +98,15 @@ impl MessageView {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClaimRequest {
-    /// The device that asks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_id: Option<DeviceId>,
 }
 
-/// The device that took a tool call upon itself.
+/// Device that claimed a tool call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct ClaimView {
-    /// Which message.
     pub message_id: MessageId,
-    /// Which device.
     pub device_id: DeviceId,
-    /// When.
     pub claimed_at: Timestamp,
 }
 
@@ -132,12 +115,10 @@ const BASE64: GeneralPurposeConfig =
 const STANDARD: GeneralPurpose = GeneralPurpose::new(&alphabet::STANDARD, BASE64);
 const URL_SAFE: GeneralPurpose = GeneralPurpose::new(&alphabet::URL_SAFE, BASE64);
 
-/// Sealed bytes, written in base64: the standard alphabet, with padding. Either alphabet is read, padded or
-/// not.
+/// Sealed bytes, written in padded standard base64. Parsing accepts both alphabets, with or without padding.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Sealed(pub Arc<[u8]>);
 
-/// Why a text holds no bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct NotBase64;
 
@@ -148,10 +129,7 @@ impl fmt::Display for NotBase64 {
 }
 
 impl Sealed {
-    /// Reads base64, straight to where the bytes stay.
-    ///
-    /// # Errors
-    /// It is none.
+    /// Decodes base64 directly into the shared buffer.
     pub fn parse(text: &str) -> Result<Self, NotBase64> {
         let bare = text.trim_end_matches('=').len();
         let length = bare / 4 * 3 + [0, 0, 1, 2][bare % 4];
@@ -165,7 +143,7 @@ impl Sealed {
         }
     }
 
-    /// The bytes an envelope stands for; none when it is neither an object nor a text in base64.
+    /// Bytes of an envelope; `None` if it is neither an object nor a base64 text.
     #[must_use]
     pub fn of_envelope(envelope: &RawValue) -> Option<Self> {
         let text = envelope.get();
@@ -174,7 +152,7 @@ impl Sealed {
         }
         let inner = text.strip_prefix('"')?.strip_suffix('"')?;
         let plain: Cow<'_, str> = match inner.contains('\\') {
-            // Some writers put a backslash before each slash.
+            // Some writers escape slashes.
             true => serde_json::from_str::<String>(text).ok()?.into(),
             false => inner.into(),
         };
@@ -224,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_are_read_however_they_are_written_in_base64_and_written_one_way() {
+    fn sealed_bytes_accept_every_base64_form_and_write_padded_standard() {
         for length in 0..70_usize {
             let bytes: Vec<u8> =
                 (0..length).map(|at| 0xff_u8.wrapping_sub(u8::try_from(at * 7 % 256).unwrap())).collect();
@@ -248,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_is_taken_as_it_is_written() {
+    fn envelope_object_is_kept_byte_for_byte() {
         for text in [r#"{"a":1}"#, r#"{ "b" : [1.50, "\u0041"],  "a":{}, "a":1 }"#, "{}"] {
             assert_eq!(&*Sealed::of_envelope(&raw(text)).unwrap().0, text.as_bytes());
         }

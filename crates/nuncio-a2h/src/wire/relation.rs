@@ -1,4 +1,4 @@
-//! What a person allows an agent: `/a2h/h2a/relations` (§2.4).
+//! Grants of a person to an agent: `/a2h/h2a/relations` (§2.4).
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
@@ -14,15 +14,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct ConsentRequest {
-    /// With which agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<AgentId>,
-    /// Exactly what is allowed.
     pub granted_scopes: Vec<ScopeWish>,
-    /// The hash of the manifest the person saw.
+    /// Hash of the manifest that the person saw.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub manifest_hash: Option<Digest>,
-    /// The ledger's entry that says so, signed by the device.
+    /// Ledger entry of the consent, signed by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<Entry>,
 }
@@ -31,56 +29,48 @@ pub struct ConsentRequest {
 #[derive(Debug, Clone, PartialEq, Default, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct RevokeRequest {
-    /// The ledger's entry that says so, signed by the device.
+    /// Ledger entry of the revocation, signed by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub entry: Option<Entry>,
 }
 
-/// A scope to be allowed: its id alone until revoked, or with a mode.
+/// Requested scope: its id alone means until revoked; or with a mode.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(
     untagged,
     expecting = "a scope, or {\"scope\", \"mode\": \"once\" | \"until\" | \"until_revoked\", \"until\"?}"
 )]
 pub enum ScopeWish {
-    /// Until revoked.
     Plain(ScopeId),
-    /// As it says.
     For(TermedScope),
 }
 
-/// A scope and for how long.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct TermedScope {
-    /// Which.
     pub scope: ScopeId,
-    /// For how long.
     #[serde(default)]
     pub mode: Mode,
-    /// Until when, with `until`.
+    /// Required with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
 }
 
-/// For how long something is allowed.
+/// Term of a grant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mode {
-    /// For one call.
     Once,
-    /// Until a moment.
     Until,
-    /// Until the person takes it back.
     #[default]
     UntilRevoked,
 }
 
 impl ScopeWish {
-    /// What is wished for.
+    /// The requested grant.
     ///
     /// # Errors
-    /// The mode and the moment do not go together; the sentence says how they would.
+    /// `mode` and `until` do not fit together.
     pub fn wish(&self) -> Result<Wish, String> {
         let (scope, term) = match self {
             Self::Plain(scope) => (scope, Term::UntilRevoked),
@@ -98,110 +88,83 @@ impl ScopeWish {
     }
 }
 
-/// A relation.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct RelationView {
-    /// Names it.
     pub id: RelationId,
-    /// The agent.
     pub agent_id: AgentId,
-    /// The person.
     pub user_id: PersonName,
-    /// Whether it goes on.
     pub status: Status,
-    /// What may be used now: allowed, not suspended, not over.
+    /// Scopes usable now: granted, not suspended, not expired.
     pub granted_scopes: Vec<ScopeId>,
-    /// What was allowed and is suspended until the person says yes again.
+    /// Scopes suspended until new consent.
     pub suspended_scopes: Vec<ScopeId>,
-    /// Everything that was allowed.
+    /// All grants, including suspended and expired ones.
     pub grants: Vec<GrantView>,
-    /// The version the person said yes to.
+    /// Manifest version of the consent.
     pub manifest_version: u64,
-    /// Its hash.
     pub manifest_hash: Option<Digest>,
-    /// What waits for a new yes.
     pub pending_reauth: Option<PendingView>,
-    /// Where the ledger has got to.
+    /// Last entry of the ledger.
     pub ledger_head: Head,
-    /// Since when.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// When it ended.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
 }
 
-/// Whether a relation goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Status {
-    /// It does.
     Active,
-    /// It does, but something waits for a new yes.
+    /// Active, but some scopes need new consent.
     PendingReauth,
-    /// It is over.
     Revoked,
 }
 
-/// One thing that is allowed.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct GrantView {
-    /// Which scope.
     pub scope: ScopeId,
-    /// For how long.
     pub mode: Mode,
-    /// Until when, with `until`.
+    /// Set with the mode `until`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub until: Option<Timestamp>,
-    /// How much was at stake when it was allowed.
+    /// Sensitivity at the time of the grant.
     pub sensitivity: Sensitivity,
-    /// Since when.
     pub granted_at: Timestamp,
 }
 
-/// What waits for a new yes.
+/// Scopes that need new consent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct PendingView {
-    /// Which scopes.
     pub scopes: Vec<ScopeId>,
-    /// The version that asks.
     pub manifest_version: u64,
-    /// Its hash.
     pub manifest_hash: Option<Digest>,
-    /// Since when something waits.
     pub since: Timestamp,
 }
 
 /// `GET /a2h/h2a/relations/{id}/ledger`: entries, and the keys that verify them.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct LedgerPage {
-    /// The entries, in order.
     pub data: Vec<Entry>,
-    /// After which entry the next page begins; none on the last.
+    /// Entry after which the next page starts; `None` on the last.
     pub next_cursor: Option<String>,
-    /// The person's devices, those taken away too.
+    /// The person's devices, including revoked ones.
     pub devices: Vec<LedgerDevice>,
 }
 
-/// A device as whoever verifies a ledger must know it.
+/// Device with the fields needed to verify a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct LedgerDevice {
-    /// Names it.
     pub id: DeviceId,
-    /// Whose it is.
     pub user_id: PersonName,
-    /// Its public key.
     pub public_key: PublicKey,
-    /// Since when.
     pub enrolled_at: Timestamp,
-    /// Until when.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revoked_at: Option<Timestamp>,
 }
 
 impl RelationView {
-    /// A relation as it stands at that moment.
+    /// State of a relation at `now`.
     #[must_use]
     pub fn of(relation: &Relation, now: Timestamp) -> Self {
         let (status, revoked_at) = match relation.state {
@@ -249,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_scope_is_allowed_until_revoked_unless_it_says_otherwise() {
+    fn requested_scope_defaults_to_until_revoked() {
         let read = |text: &str| serde_json::from_str::<ScopeWish>(text).map(|wish| wish.wish());
         let term = |text: &str| read(text).unwrap().unwrap().term;
         assert_eq!(term(r#""filesystem:read""#), Term::UntilRevoked);

@@ -1,4 +1,4 @@
-//! The scopes every client knows, with their words: `GET /a2h/scopes` (§6).
+//! Well-known scopes with their texts: `GET /a2h/scopes` (§6).
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
@@ -6,24 +6,18 @@ use nuncio_core::manifest::Presets;
 use nuncio_core::text::LocalText;
 use serde::{Deserialize, Serialize};
 
-/// A scope of the bundle.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct ScopeView {
-    /// Its id.
     pub id: ScopeId,
-    /// How much is at stake, at least.
+    /// Minimum sensitivity.
     pub sensitivity: Sensitivity,
-    /// The key of its label.
     pub label_i18n_key: String,
-    /// A few words, by language.
+    /// Label by language.
     pub label: LocalText,
-    /// The key of its description.
     pub description_i18n_key: String,
-    /// A sentence, by language.
     pub description: LocalText,
 }
 
-/// The bundle.
 #[must_use]
 pub fn bundle(presets: &Presets) -> Vec<ScopeView> {
     let view = |scope: &nuncio_core::manifest::presets::PresetScope| ScopeView {
@@ -41,9 +35,9 @@ pub fn bundle(presets: &Presets) -> Vec<ScopeView> {
 mod tests {
     use super::*;
 
-    /// The seed's §6, row by row.
+    /// Specification §6, row by row.
     #[test]
-    fn the_four_preset_scopes_are_in_it_with_their_words() {
+    fn scope_list_has_the_four_presets_with_labels_and_sensitivities() {
         let bundle = bundle(&Presets::default());
         let rows: Vec<_> = bundle
             .iter()

@@ -1,6 +1,6 @@
-//! Streams on the sockets: `stream.start`, `stream.delta`, `stream.done`, `stream.abort` and `stream.error`.
+//! Stream frames on the sockets: `stream.start`, `stream.delta`, `stream.done`, `stream.abort` and `stream.error`.
 //!
-//! A piece's place is `stream_seq`: `seq` is an event's, which is kept and acknowledged, and nothing of a stream is.
+//! Pieces are numbered by `stream_seq`; `seq` numbers stored events, and stream frames are not stored.
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{SenderType, StreamId};
@@ -12,67 +12,53 @@ use serde_json::Value;
 use super::error::WireError;
 use super::message::Sealed;
 
-/// An agent begins a stream.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamStart {
-    /// Where: a person and an agent, alone.
+    /// Two-party conversation of a person and an agent.
     pub conversation_id: ConversationId,
-    /// Its name, new for each.
     pub stream_id: StreamId,
-    /// The sealed letter with its key.
+    /// Sealed key of the stream.
     pub encrypted_payload: Sealed,
 }
 
-/// A piece of it.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamDelta {
-    /// Which stream.
     pub stream_id: StreamId,
-    /// Its place, from one, without gaps.
+    /// Numbered from 1, without gaps.
     pub stream_seq: u64,
-    /// The sealed piece.
     pub encrypted_payload: Sealed,
 }
 
-/// Its end.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamDone {
-    /// Which stream.
     pub stream_id: StreamId,
-    /// The place of its last piece.
+    /// Number of the last piece.
     pub stream_seq: u64,
-    /// The message that says all of it.
+    /// Message with the complete text.
     pub client_message_id: ClientMessageId,
-    /// The sealed last piece, which names that message.
+    /// Sealed last piece, which names that message.
     pub encrypted_payload: Sealed,
 }
 
-/// Its sender gives it up.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub struct StreamAbort {
-    /// Which stream.
     pub stream_id: StreamId,
 }
 
-/// What an agent sends of a stream.
+/// Stream frame sent by an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum StreamFrame {
-    /// It begins.
     Start(StreamStart),
-    /// A piece.
     Delta(StreamDelta),
-    /// It is done.
     Done(StreamDone),
-    /// It is given up.
     Abort(StreamAbort),
 }
 
 impl StreamFrame {
-    /// Which stream it is about.
     #[must_use]
     pub const fn stream(&self) -> &StreamId {
         match self {
@@ -84,87 +70,63 @@ impl StreamFrame {
     }
 }
 
-/// What those who listen are told of a stream.
+/// Stream frame sent to the other side, and errors sent back to the agent.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(tag = "type")]
 pub enum StreamNews {
-    /// It began.
     #[serde(rename = "stream.start")]
     Start {
-        /// Where.
         conversation_id: ConversationId,
-        /// Which.
         stream_id: StreamId,
-        /// Who streams.
         sender_id: String,
-        /// Of which kind they are.
         sender_type: SenderType,
-        /// The sealed letter with its key.
+        /// Sealed key of the stream.
         encrypted_payload: Sealed,
-        /// When it began.
         created_at: Timestamp,
     },
-    /// A piece came.
     #[serde(rename = "stream.delta")]
-    Delta {
-        /// Where.
-        conversation_id: ConversationId,
-        /// Which.
-        stream_id: StreamId,
-        /// Its place.
-        stream_seq: u64,
-        /// The sealed piece.
-        encrypted_payload: Sealed,
-    },
-    /// It is done; the message comes by itself.
+    Delta { conversation_id: ConversationId, stream_id: StreamId, stream_seq: u64, encrypted_payload: Sealed },
+    /// Complete; the message is delivered separately.
     #[serde(rename = "stream.done")]
     Done {
-        /// Where.
         conversation_id: ConversationId,
-        /// Which.
         stream_id: StreamId,
-        /// The place of its last piece.
+        /// Number of the last piece.
         stream_seq: u64,
-        /// The message that says all of it.
+        /// Message with the complete text.
         client_message_id: ClientMessageId,
-        /// The sealed last piece.
         encrypted_payload: Sealed,
     },
-    /// It was given up: what was shown of it counts for nothing.
+    /// Cancelled; the text so far is void.
     #[serde(rename = "stream.abort")]
     Abort {
-        /// Where.
         conversation_id: ConversationId,
-        /// Which.
         stream_id: StreamId,
-        /// Why: `sender`, `gone`, `silent`, `too_long`, `too_fast`, `refused` or `slow`.
+        /// One of `sender`, `gone`, `silent`, `too_long`, `too_fast`, `refused` and `slow`.
         reason: String,
     },
-    /// To its sender: it is over, or that frame of it was not taken.
+    /// To the sender: the stream ended, or a frame was refused.
     #[serde(rename = "stream.error")]
     Error {
-        /// Which.
         stream_id: StreamId,
-        /// For programs.
         code: String,
-        /// For people.
         message: String,
-        /// Where a client's bundle has the message in other languages.
+        /// Key of the translated message in a client's bundle.
         i18n_key: String,
-        /// What a program needs to do better.
+        /// Object with details for programs.
         params: Value,
     },
 }
 
 impl StreamNews {
-    /// A stream is over, for its sender.
+    /// Tells the sender that the stream ended.
     #[must_use]
     pub fn ended(stream_id: StreamId, why: &str) -> Self {
         let message = format!("the stream was ended: {why}; the message says it all");
         Self::error(stream_id, WireError::new(Code::StreamNotFound, message))
     }
 
-    /// What is wrong with a stream, for its sender.
+    /// Tells the sender that a frame was refused.
     #[must_use]
     pub fn error(stream_id: StreamId, error: WireError) -> Self {
         let WireError { code, message, i18n_key, params } = error;

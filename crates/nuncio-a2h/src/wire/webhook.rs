@@ -1,4 +1,4 @@
-//! Webhooks of agents: what they are called with, and what their owners see of it.
+//! Webhooks of agents: bodies of calls, and delivery logs for owners.
 
 use std::fmt;
 
@@ -12,63 +12,52 @@ use serde_json::Value;
 use super::event::{Event, What};
 use super::message::{Message, Sealed};
 
-/// The version of the body.
 pub const VERSION: &str = "v1";
 
-/// How an answer of a person's device is called here.
+/// Call type of a message that answers a tool call.
 const ARTIFACT_RESPONSE: &str = "artifact_response";
 
-/// What an agent is called with.
+/// Body of a webhook call.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct CallBody {
-    /// What happened: an event's type, or `artifact_response` for a message that answers a tool call.
+    /// Event type, or `artifact_response` for a message that answers a tool call.
     #[serde(rename = "type")]
     pub kind: String,
     /// [`VERSION`].
     pub version: String,
-    /// The sealed message, where there is one.
+    /// Sealed message, if the event is one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub wire_envelope: Option<Sealed>,
-    /// All that is not sealed.
     pub metadata: Metadata,
 }
 
-/// All that is not sealed.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(untagged)]
 pub enum Metadata {
-    /// Of a message.
     Message(Box<MessageMetadata>),
-    /// An event's own fields.
     Event(Value),
 }
 
-/// What is known of a message without opening it.
+/// Clear-text fields of a sealed message.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct MessageMetadata {
-    /// Where it is.
     pub conversation_id: ConversationId,
-    /// Who sent it.
     pub sender_id: String,
-    /// Of which kind they are.
     pub sender_type: SenderType,
-    /// When it came.
     pub created_at: Timestamp,
-    /// The server's name for it.
+    /// Id chosen by the server.
     pub message_id: MessageId,
-    /// Its sender's name for it.
+    /// Id chosen by the sender.
     pub client_message_id: ClientMessageId,
-    /// Its number in its conversation.
+    /// Number in the conversation.
     pub conversation_seq: u64,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub msg_subtype: Option<MsgSubtype>,
 }
 
 impl CallBody {
-    /// What a recipient was told, as it is called with it. None when the message it is about is forgotten.
+    /// Body for an event. `None` if its message was deleted.
     #[must_use]
     pub fn of(recipient: &Recipient, mailed: MailedEvent, message: Option<Posted>) -> Option<Self> {
         let event = Event::of(recipient, mailed, message)?;
@@ -107,7 +96,7 @@ impl CallBody {
     }
 }
 
-/// A secret on its way to the one it is for.
+/// Secret in a response; hidden in debug output.
 #[derive(Clone, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(transparent)]
 pub struct Secret(pub String);
@@ -121,64 +110,55 @@ impl fmt::Debug for Secret {
 /// `POST /a2h/agents/{id}/webhook-secret:rotate`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct SecretView {
-    /// What calls are signed with from now on: once, here.
+    /// Signing secret of calls from now on; shown only once.
     pub webhook_secret: Secret,
 }
 
 /// `GET /a2h/agents/{id}/deliveries`.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct DeliveriesView {
-    /// What is over, the newest event first.
+    /// Finished deliveries, newest event first.
     pub data: Vec<DeliveryView>,
-    /// Where the next page begins; none on the last.
+    /// `None` on the last page.
     pub next_cursor: Option<String>,
-    /// How the webhook is; `null` when the agent is not called.
+    /// State of the webhook; `null` without one.
     pub webhook: Option<WebhookView>,
 }
 
-/// A delivery that is over.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct DeliveryView {
-    /// The number of the event among what the agent is told.
+    /// Number of the event among the agent's events.
     pub seq: u64,
     /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
     pub delivery_id: String,
     /// The `type` of its body.
     #[serde(rename = "type")]
     pub kind: String,
-    /// When it was over.
     pub at: Timestamp,
-    /// How often it was tried.
     pub attempts: u32,
-    /// Whether it arrived.
     pub delivered: bool,
-    /// What was answered last, or why nothing was.
+    /// Last response, or why there was none.
     pub outcome: String,
 }
 
-/// How a webhook is.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WebhookView {
-    /// Whether it can be reached.
     pub state: WebhookState,
-    /// Since when every call failed; `null` after one that did not.
+    /// Since when every call failed; `null` after a success.
     pub failing_since: Option<Timestamp>,
-    /// When it is asked whether it is back; `null` unless it is unreachable.
+    /// Time of the next probe; `null` unless it is unreachable.
     pub probe_at: Option<Timestamp>,
-    /// The oldest delivery that waits; `null` when none does.
+    /// Oldest waiting delivery; `null` without one.
     pub waiting: Option<WaitingView>,
 }
 
-/// A delivery that waits.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct WaitingView {
     /// `X-Hashee-Delivery-Id` and `webhook-id` of every attempt.
     pub delivery_id: String,
-    /// When it happened.
     pub created_at: Timestamp,
-    /// How often it was tried.
     pub attempts: u32,
-    /// When it is tried next, if the webhook can be reached.
+    /// Time of the next attempt, if the webhook is reachable.
     pub next_attempt_at: Timestamp,
 }
 
@@ -214,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_called_with_its_envelope_and_what_is_known_of_it() {
+    fn webhook_body_of_a_message_has_envelope_and_metadata() {
         let body = told(ContentType::Artifact, Some(MsgSubtype::ArtifactResponse)).unwrap();
         let written = json!({
             "type": "artifact_response",
@@ -240,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn everything_else_is_called_with_its_own_fields() {
+    fn webhook_body_of_other_events_has_their_fields() {
         let happening = Happening::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
         let mailed = MailedEvent { seq: 4, at: Timestamp::from_millis(0), happening };
         let body = serde_json::to_value(CallBody::of(&agent(), mailed, None).unwrap()).unwrap();
@@ -262,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn a_secret_is_written_and_never_shown() {
+    fn webhook_secret_is_serialised_but_hidden_in_debug_output() {
         let view = SecretView { webhook_secret: Secret("whsec_abc".to_owned()) };
         assert_eq!(serde_json::to_value(&view).unwrap(), json!({"webhook_secret": "whsec_abc"}));
         assert!(!format!("{view:?}").contains("abc"));

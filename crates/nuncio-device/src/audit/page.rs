@@ -1,4 +1,4 @@
-//! What happened, a page at a time: the newest first, by what somebody wants to see, and proved on the way.
+//! Pages of the audit log, newest first and filtered. Every read also verifies the chain.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::fmt::Write as _;
@@ -8,24 +8,19 @@ use nuncio_core::time::Timestamp;
 
 use super::{AuditBroken, AuditEntry, AuditLog, Chained};
 
-/// What became of a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Became {
-    /// It ran.
     Ran,
-    /// It was refused.
     Refused,
-    /// It failed.
     Failed,
-    /// Another device of the person's took it.
+    /// Another device of the person ran it.
     Elsewhere,
 }
 
 impl Became {
-    /// All there are.
     pub const ALL: [Self; 4] = [Self::Ran, Self::Refused, Self::Failed, Self::Elsewhere];
 
-    /// The word for it in the log.
+    /// Value of `AuditEntry::status`.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -43,18 +38,13 @@ impl Became {
     }
 }
 
-/// Which entries somebody wants to see; all, where nothing is said.
+/// Conditions that an entry must meet; an empty filter matches all.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Filter {
-    /// Of that agent alone.
     pub agent: Option<AgentId>,
-    /// That became of it.
     pub became: Option<Became>,
-    /// By that permission.
     pub scope: Option<ScopeId>,
-    /// Not before.
     pub from: Option<Timestamp>,
-    /// Before.
     pub until: Option<Timestamp>,
 }
 
@@ -68,25 +58,24 @@ impl Filter {
     }
 }
 
-/// A page of what happened.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditPage {
     /// The entries, newest first.
     pub entries: Vec<Chained>,
-    /// Whether there are older ones that fit.
+    /// Whether older matching entries exist.
     pub more: bool,
-    /// How many fit, on every page.
+    /// Number of matching entries on all pages.
     pub fitting: usize,
-    /// Every agent that is in the log.
+    /// Every agent in the log, for the filter form.
     pub agents: BTreeSet<AgentId>,
-    /// Every permission that is in the log.
+    /// Every scope in the log, for the filter form.
     pub scopes: BTreeSet<ScopeId>,
-    /// Whether the whole log holds together, and how many entries there are.
+    /// Result of verifying the whole log; the number of entries where it holds.
     pub proof: Result<u64, AuditBroken>,
 }
 
 impl AuditLog {
-    /// The newest entries that fit, before that number where one is given. All are read for it: so they are proved.
+    /// The newest matching entries numbered below `before`. Reads the whole log and verifies it.
     pub(crate) fn page(&self, filter: &Filter, before: Option<u64>, limit: usize) -> AuditPage {
         let mut newest = VecDeque::with_capacity(limit + 1);
         let (mut agents, mut scopes, mut fitting) = (BTreeSet::new(), BTreeSet::new(), 0);
@@ -104,7 +93,7 @@ impl AuditLog {
             fitting += 1;
             if before.is_none_or(|before| chained.seq < before) {
                 newest.push_front(chained);
-                // One more than is shown, to know whether there is one.
+                // One more than the page holds, to find out whether older entries exist.
                 newest.truncate(limit + 1);
             }
         });
@@ -113,11 +102,10 @@ impl AuditLog {
         AuditPage { entries: newest.into(), more, fitting, agents, scopes, proof }
     }
 
-    /// Everything that can be read, one entry a line, oldest first, and each with its own hash: whoever has the lines can
-    /// prove that they hold together.
+    /// Every readable entry as one JSON line, oldest first, each with its own hash.
     pub(crate) fn lines(&self) -> String {
         let mut lines = String::new();
-        // Whether it holds is for whoever reads the lines.
+        // The reader of the lines verifies them.
         let _ = self.walk(|chained| {
             let _ = writeln!(lines, "{}", chained.with_hash());
         });

@@ -59,7 +59,7 @@ fn over() -> CallState {
 }
 
 #[test]
-fn an_answer_that_may_never_have_left_is_known_until_it_has() {
+fn finished_call_is_listed_as_unsent_until_marked_sent() {
     let scene = Scene::new();
     let call = call("call_1", json!({"path": "a"}));
     scene.moved(&call, CallState::Running);
@@ -73,7 +73,7 @@ fn an_answer_that_may_never_have_left_is_known_until_it_has() {
 }
 
 #[test]
-fn a_call_is_new_once() {
+fn repeated_call_is_not_new() {
     let scene = Scene::new();
     let call = call("call_1", json!({"path": "a", "mode": 1}));
     assert_eq!(scene.take(&call), Came::New);
@@ -82,15 +82,15 @@ fn a_call_is_new_once() {
     assert_eq!(scene.take(&call), Came::Pending, "it runs");
     scene.moved(&call, over());
     assert_eq!(scene.take(&call), Came::Again(done()));
-    // The value counts, not how it is written.
+    // Key order does not matter.
     let rewritten = ToolCall { arguments: serde_json::from_str(r#"{"mode":1,"path":"a"}"#).unwrap(), ..call.clone() };
     assert_eq!(scene.take(&rewritten), Came::Again(done()));
-    // Of another agent it is another call.
+    // The same id from another agent is another call.
     assert_eq!(take(&scene.records, scene.origin(&scene.other), &call, at(3)), Ok(Came::New));
 }
 
 #[test]
-fn the_same_name_for_something_else_is_no_repetition() {
+fn reused_call_id_with_other_content_is_detected() {
     let scene = Scene::new();
     let first = call("call_1", json!({"path": "a"}));
     scene.take(&first);
@@ -105,7 +105,7 @@ fn the_same_name_for_something_else_is_no_repetition() {
 }
 
 #[test]
-fn what_was_left_open_is_answered_and_never_run_again() {
+fn open_calls_of_previous_process_get_error_answers() {
     let scene = Scene::new();
     let ids = ["call_asked", "call_running", "call_over", "call_elsewhere"];
     let states = [CallState::Asked, CallState::Running, over(), CallState::Elsewhere];
@@ -129,7 +129,7 @@ fn what_was_left_open_is_answered_and_never_run_again() {
 }
 
 #[test]
-fn what_is_over_keeps_no_arguments_and_is_forgotten_in_time() {
+fn finished_call_drops_arguments_and_expires() {
     let scene = Scene::new();
     let (ended, open) = (call("call_1", json!({"path": "secret"})), call("call_2", json!({"path": "secret"})));
     scene.moved(&ended, over());

@@ -1,4 +1,4 @@
-//! One call, from its arrival to its answer: looked at, asked about, claimed, run once, answered and written down.
+//! Handles one tool call from arrival to answer: check, prompt, claim, run once, answer and log.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ use super::Device;
 use crate::audit::AuditEntry;
 use crate::calls::{self, CallState, Came, Origin};
 use crate::error::DeviceError;
-use crate::guard::{self, ANSWER, Admitted, Background, Case, Word, denied, failed};
+use crate::guard::{self, ANSWER_TIME, Admitted, Background, Case, Word, denied, failed};
 use crate::news::News;
 use crate::prompt::{Question, Said, Verified, readable};
 use crate::standing::{self, Known};
@@ -30,21 +30,20 @@ use crate::vouched;
 use crate::windows::{self, Pane};
 use crate::words::{ScopeWords, Words};
 
-/// The largest answer, in bytes of JSON.
+/// Limit of a tool result, in bytes of JSON.
 const MAX_RESULT: usize = 64 * 1024;
 
-/// How long an answer is tried to be sent; after that, when the device starts again.
-const PATIENCE: Duration = Duration::from_secs(600);
+/// How long sending an answer is retried in this process; it is tried again at the next start.
+const SEND_RETRY_TIME: Duration = Duration::from_secs(600);
 
-/// How long it waits before it tries again, at first and at most.
+/// First and longest delay between retries.
 const PAUSE: Duration = Duration::from_millis(200);
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
-/// When what is too old was last forgotten.
+/// Record with the time of the last clean-up.
 const TIDIED: &str = "tidied";
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// A call that came.
 pub(super) struct Arrived {
     pub(super) message: Inbound,
     pub(super) agent: AgentId,
@@ -62,14 +61,14 @@ impl Arrived {
     }
 }
 
-/// How a call ends on this device.
+/// Outcome of a call on this device and how it came about.
 struct End {
     outcome: Outcome,
-    /// Whether the person was asked.
+    /// Whether the person was prompted.
     asked: bool,
-    /// What the relay said, where it was told that this device takes it.
+    /// Result of the claim, if one was made.
     claim: Option<Claim>,
-    /// The ledger entry up to which the consent was proved.
+    /// Last ledger entry that the decision was based on.
     ledger: Option<LedgerReference>,
 }
 
@@ -83,34 +82,32 @@ impl End {
     }
 }
 
-/// What came of asking the person.
+/// Result of prompting the person.
 enum Heard {
     Said(Said),
-    /// Nothing, in time.
     Nothing,
-    /// Another device took the call.
+    /// Another device claimed the call.
     Taken,
-    /// The person took back what it needs; that is what becomes of it.
+    /// The person revoked a needed scope meanwhile; the call ends with this outcome.
     TakenBack(Outcome),
 }
 
-/// What the relay says when a device wants a call.
+/// Answer of the relay to a device that claims a call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Claim {
     Mine,
     Elsewhere,
-    /// It does not say.
     Unknown,
 }
 
 impl Device {
-    /// Writes down that a call came.
+    /// Stores an incoming call.
     pub(super) fn take(&self, arrived: &Arrived) -> Result<Came, DeviceError> {
         let _turn = self.turn();
         Ok(calls::take(self.records(), arrived.origin(), &arrived.call, self.now())?)
     }
 
-    /// Deals with a call that came.
+    /// Answers an incoming call.
     pub(super) async fn serve(&self, arrived: &Arrived, came: Came) -> Result<(), DeviceError> {
         let (conversation, call) = (&arrived.message.conversation, &arrived.call);
         match came {
@@ -119,7 +116,7 @@ impl Device {
                 let end = self.decide(arrived).await?;
                 self.finish(arrived.origin(), call, end).await
             }
-            // Whatever came of it elsewhere, here more people would hear it.
+            // A repetition in a group is always refused, because all members would see the outcome.
             _ if arrived.message.conversation_type == ConversationType::Group => {
                 self.refuse(arrived, denied(Reason::ToolNotSupportedInGroup)).await
             }
@@ -137,12 +134,12 @@ impl Device {
         }
     }
 
-    /// A call that was sent again is still one call: a device that sees it for the first time must not run it.
+    /// Claims a repeated message too, so that a device that sees only the repetition does not run the call.
     async fn take_repetition(&self, arrived: &Arrived) -> Result<(), DeviceError> {
         self.claim(&arrived.place(), self.now()).await.map(drop)
     }
 
-    /// Refuses what bears the name of another call, which stays as it is.
+    /// Refuses a message that reuses the id of another call; the stored call is not changed.
     async fn refuse(&self, arrived: &Arrived, outcome: Outcome) -> Result<(), DeviceError> {
         let state = CallState::Over { outcome: outcome.clone(), sent: true };
         {
@@ -153,7 +150,7 @@ impl Device {
         Ok(())
     }
 
-    /// Forgets what is too old, once a day.
+    /// Deletes expired records, once per day.
     fn tidy_when_due(&self) -> Result<(), DeviceError> {
         let last: Option<Timestamp> = self.records().get(TIDIED)?;
         if last.is_none_or(|last| self.now() >= last.after(DAY) || self.now() < last) {
@@ -163,21 +160,21 @@ impl Device {
         Ok(())
     }
 
-    /// Answers what a process before this one left open.
+    /// Answers a call that was open when the previous process stopped.
     pub(super) async fn finish_leftover(&self, record: calls::CallRecord, outcome: Outcome) {
         let origin = record.origin();
         if let Err(error) = self.finish(origin, &record.call, End::now(outcome, false)).await {
-            tracing::error!(%error, call = %record.call.call_id, "a call could not be ended");
+            tracing::error!(%error, call = %record.call.call_id, "cannot end a call of the previous process");
         }
     }
 
-    /// One device answers: this one, unless another took the call.
+    /// Closes and answers the call, unless another device claimed it.
     async fn finish(&self, origin: Origin<'_>, call: &ToolCall, end: End) -> Result<(), DeviceError> {
         let place = MessagePlace { conversation: origin.conversation.clone(), seq: origin.seq };
         let claim = match end.claim {
             Some(known @ (Claim::Mine | Claim::Elsewhere)) => known,
-            // Until the relay says so, another device may have the answer.
-            Some(Claim::Unknown) | None => self.claim(&place, self.now().after(PATIENCE)).await?,
+            // Without the relay's reply another device may already have answered.
+            Some(Claim::Unknown) | None => self.claim(&place, self.now().after(SEND_RETRY_TIME)).await?,
         };
         let decided = (end.asked, end.ledger);
         if claim == Claim::Elsewhere {
@@ -187,7 +184,7 @@ impl Device {
         self.send(origin, call, end.outcome).await
     }
 
-    /// Sends an answer that is written down, and remembers that it is on its way.
+    /// Sends a stored answer and marks it as sent.
     async fn send(&self, origin: Origin<'_>, call: &ToolCall, outcome: Outcome) -> Result<(), DeviceError> {
         if self.answer(origin.conversation, call, outcome).await {
             let _turn = self.turn();
@@ -196,21 +193,21 @@ impl Device {
         Ok(())
     }
 
-    /// Sends the answer to a call that was over when the process before this one ended.
+    /// Sends the stored answer of a call that ended before the previous process stopped.
     pub(super) async fn send_leftover(&self, record: calls::CallRecord, outcome: Outcome) {
         let origin = record.origin();
         if let Err(error) = self.send(origin, &record.call, outcome).await {
-            tracing::error!(%error, call = %record.call.call_id, "an answer could not be sent");
+            tracing::error!(%error, call = %record.call.call_id, "cannot send the answer of a call");
         }
     }
 
-    /// Answers; whether the answer is on its way.
+    /// Sends an answer with retries. Returns whether the relay accepted it.
     async fn answer(&self, conversation: &ConversationId, call: &ToolCall, outcome: Outcome) -> bool {
         let response = ToolResponse { call_id: call.call_id.clone(), outcome };
-        let (until, mut pause) = (self.now().after(PATIENCE), PAUSE);
+        let (until, mut pause) = (self.now().after(SEND_RETRY_TIME), PAUSE);
         loop {
             let Err(error) = self.inner.peer.respond(conversation, response.clone()).await else { return true };
-            tracing::warn!(%conversation, %error, "an answer could not be sent");
+            tracing::warn!(%conversation, %error, "cannot send the answer of a call; retrying");
             if !error.may_pass() || self.now() >= until {
                 return false;
             }
@@ -218,7 +215,7 @@ impl Device {
         }
     }
 
-    /// Takes a call upon itself, as soon as the relay can be asked; once at least, and no more after that moment.
+    /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
     async fn claim(&self, place: &MessagePlace, until: Timestamp) -> Result<Claim, DeviceError> {
         let id = place.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
         let mut pause = PAUSE;
@@ -228,7 +225,7 @@ impl Device {
                 Ok(false) => return Ok(Claim::Elsewhere),
                 Err(error) => error,
             };
-            tracing::warn!(%error, "a call could not be claimed");
+            tracing::warn!(%error, "cannot claim a call at the relay");
             let may_pass = error.may_pass() || matches!(error, RelayError::TooMany { .. });
             if !may_pass || self.now() >= until {
                 return Ok(Claim::Unknown);
@@ -237,13 +234,13 @@ impl Device {
         }
     }
 
-    /// Waits before the same is tried again, longer each time.
+    /// Waits, and doubles the delay for the next time.
     async fn back_off(&self, pause: &mut Duration) {
         self.pause(*pause).await;
         *pause = (*pause * 2).min(MAX_PAUSE);
     }
 
-    /// Writes down how a call ended, and that it did.
+    /// Writes the final state and the audit entry of a call in one change.
     fn close(
         &self,
         origin: Origin<'_>,
@@ -256,7 +253,7 @@ impl Device {
         if state == CallState::Elsewhere
             && let Some(mut known) = standing::load(self.records(), origin.agent)?
         {
-            // What was allowed for once may have been used there.
+            // A one-time grant may have been used on the other device.
             known.spend(&call.permission_scope);
             changes.push(standing::put(&known));
         }
@@ -266,7 +263,7 @@ impl Device {
         Ok(())
     }
 
-    /// The changes by which the log says how a call ended, whether the person was asked, and under which ledger entry.
+    /// Changes that append the audit entry of an ended call.
     fn written(
         &self,
         origin: Origin<'_>,
@@ -292,7 +289,7 @@ impl Device {
         })?)
     }
 
-    /// What becomes of a new call.
+    /// Decides on a new call, and runs it where it is allowed.
     async fn decide(&self, arrived: &Arrived) -> Result<End, DeviceError> {
         let (known, admitted) = match self.admit_or_look(arrived).await? {
             Ok(admitted) => admitted,
@@ -304,7 +301,7 @@ impl Device {
             }
         };
         if self.inner.config.tools.find(&admitted.tool.name, &admitted.tool.scope).is_none() {
-            // Another device of the person's may have it: it goes first.
+            // Another device of the person may have the tool: this one answers last.
             if known.has_other_devices() {
                 self.others_first().await;
             }
@@ -319,7 +316,7 @@ impl Device {
             match self.ask(arrived, &admitted, &known).await? {
                 Heard::Said(Said::Yes) => word = Word::Yes,
                 Heard::Said(Said::No) => {
-                    // Where nobody sits, nobody says no for a person who may sit at another of their devices.
+                    // A device without a user interface denies last, because the person may answer on another device.
                     if !attended && known.has_other_devices() {
                         self.others_first().await;
                     }
@@ -353,20 +350,20 @@ impl Device {
         Ok(End { outcome, asked, claim: Some(claim), ledger: Some(ledger) })
     }
 
-    /// Whether another device of the person's may know better than to refuse this.
+    /// Whether another device of the person may have newer consent than this one.
     fn others_may_know(&self, arrived: &Arrived, outcome: &Outcome) -> Result<bool, DeviceError> {
         let known = standing::load(self.records(), &arrived.agent)?;
         let unsure = |known: Known| known.is_unsure(&self.inner.identity.person, &arrived.call.permission_scope);
         Ok(*outcome == denied(Reason::ScopeNotGranted) && known.is_some_and(unsure))
     }
 
-    /// Lets the person's other devices ask and answer first.
+    /// Waits so that the person's other devices can answer first.
     async fn others_first(&self) {
-        self.inner.config.clock.sleep_until(self.now().after(ANSWER)).await;
+        self.inner.config.clock.sleep_until(self.now().after(ANSWER_TIME)).await;
     }
 
-    /// The last look, with nothing between it and the record that the call runs: what was allowed may have been taken
-    /// back while the person was asked, or used up by another call.
+    /// Repeats the check under the lock and marks the call as running: consent may have been revoked, or a one-time
+    /// grant used, while the person was asked.
     fn begin(&self, arrived: &Arrived, mut word: Word) -> Result<Result<Admitted, Outcome>, DeviceError> {
         let _turn = self.turn();
         let Some(mut known) = standing::load(self.records(), &arrived.agent)? else {
@@ -416,8 +413,8 @@ impl Device {
         guard::admit(self.case(arrived), &about)
     }
 
-    /// Whether anything forbids the call. Before it is refused for what is known of the agent, that is looked up anew,
-    /// once; what cannot be looked up allows no more than what is known.
+    /// Checks a call against the stored consent. Before a refusal the agent is reloaded once; if that fails, the stored
+    /// consent decides.
     async fn admit_or_look(&self, arrived: &Arrived) -> Result<Result<(Known, Admitted), Outcome>, DeviceError> {
         let unknown = || Known::new(arrived.agent.clone(), self.now());
         let known = standing::load(self.records(), &arrived.agent)?.unwrap_or_else(unknown);
@@ -433,18 +430,18 @@ impl Device {
         match self.refresh(&arrived.agent).await {
             Ok(known) => Ok(self.admit(arrived, &known).map(|admitted| (known, admitted))),
             Err(error) => {
-                tracing::warn!(agent = %arrived.agent, %error, "an agent could not be looked up");
+                tracing::warn!(agent = %arrived.agent, %error, "cannot refresh an agent; the stored consent decides");
                 Ok(Err(outcome))
             }
         }
     }
 
-    /// Asks the person, for half a minute, or until another device has the answer.
+    /// Prompts the person for at most [`ANSWER_TIME`], or until another device claims the call.
     async fn ask(&self, arrived: &Arrived, admitted: &Admitted, known: &Known) -> Result<Heard, DeviceError> {
         let id = arrived.place().id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
         let Arrived { message, agent, call } = arrived;
         let verified = self.verified(agent, Some(&message.device)).await;
-        let until = self.now().after(ANSWER);
+        let until = self.now().after(ANSWER_TIME);
         let manifest = known.manifest(self.presets());
         let scope = manifest
             .as_ref()
@@ -470,12 +467,12 @@ impl Device {
             () = self.inner.taken.wait_for(&id) => Heard::Taken,
             outcome = self.taken_back(arrived) => Heard::TakenBack(outcome?),
         };
-        // A machine that slept has timers that did too.
+        // Timers stop while the machine sleeps, so the wall clock is compared too.
         let late = matches!(heard, Heard::Said(Said::Yes)) && self.now() > until;
         Ok(if late { Heard::Nothing } else { heard })
     }
 
-    /// Ends when the call would be refused without a question: the person has taken back what it needs.
+    /// Resolves when the call would now be refused without a prompt, because the person revoked a needed scope.
     async fn taken_back(&self, arrived: &Arrived) -> Result<Outcome, DeviceError> {
         let mut news = self.news();
         loop {
@@ -492,8 +489,7 @@ impl Device {
         }
     }
 
-    /// How it is known that an agent is who it says: one DID may vouch for the keys that are pinned, those of one of
-    /// its devices or all.
+    /// Whether one DID vouches for the pinned keys of an agent: those of one device, or all.
     pub(crate) async fn verified(&self, agent: &AgentId, by: Option<&DeviceId>) -> Verified {
         let pinned = self.inner.peer.pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
         let mut vouching = None;
@@ -501,7 +497,7 @@ impl Device {
             match (vouched::by(&*self.inner.config.fetch, bundle, self.now()).await, &vouching) {
                 (Some(did), None) => vouching = Some(did),
                 (Some(did), Some(before)) if did == *before => {}
-                // Whoever put in these keys is not known.
+                // Keys without proof, or with proof of different DIDs, are unverified.
                 _ => return Verified::FirstContact,
             }
         }
@@ -538,7 +534,7 @@ impl Arrived {
     }
 }
 
-/// The words for an end in the log.
+/// Status and reason of a final state in the audit log.
 fn words(state: &CallState) -> (&'static str, Option<String>) {
     let word = |value: serde_json::Value| value.as_str().map(str::to_owned);
     match state {

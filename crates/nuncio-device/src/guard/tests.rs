@@ -1,4 +1,4 @@
-//! Every row of the seed's §3.3 that the guard decides, and the holes it closes.
+//! One case for every refusal in the protocol's order, and for bypasses that the guard prevents.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,7 +22,7 @@ fn scope(text: &str) -> ScopeId {
     ScopeId::parse(text).unwrap()
 }
 
-/// One agent, one person, one call, and everything about it that may be otherwise.
+/// A call that is admitted; tests change single facts.
 struct Scene {
     kind: ConversationType,
     call: ToolCall,
@@ -96,7 +96,7 @@ impl Scene {
         self.admit().unwrap().stake
     }
 
-    /// Why it is not admitted: the reason or the error code.
+    /// Reason or error code of the refusal.
     fn refusal(&self) -> String {
         match self.admit().unwrap_err() {
             Outcome::Denied { reason } => json!(reason),
@@ -120,7 +120,7 @@ fn call(tool: &str, permission: &str, arguments: Value) -> ToolCall {
 }
 
 #[test]
-fn a_call_that_nothing_forbids_is_admitted_with_the_shorter_of_two_times() {
+fn permitted_call_gets_shorter_of_requested_and_declared_timeout() {
     let admitted = Scene::new().admit().unwrap();
     assert_eq!((admitted.tool.name.as_str(), admitted.ledger.seq), ("read_file", 3));
     assert_eq!((admitted.stake, admitted.time), (Sensitivity::Medium, Duration::from_secs(5)));
@@ -131,7 +131,7 @@ fn a_call_that_nothing_forbids_is_admitted_with_the_shorter_of_two_times() {
 }
 
 #[test]
-fn each_reason_has_exactly_its_cause() {
+fn each_forbidden_condition_gives_its_denial_reason() {
     type Change = fn(&mut Scene);
     let rows: [(&str, &str, Change); 13] = [
         ("a group", "tool_not_supported_in_group", |scene| scene.kind = ConversationType::Group),
@@ -154,7 +154,7 @@ fn each_reason_has_exactly_its_cause() {
             let used = BTreeMap::from([(scope("filesystem:read"), 0)]);
             scene.known.used.insert(RelationId::parse("rel_1").unwrap(), used);
         }),
-        // The hole: a tool of much at stake under the name of a scope of little.
+        // Bypass: a sensitive tool called under a less sensitive scope.
         ("another scope than the tool's", "scope_not_granted", |scene| {
             scene.call = call("where", "notification:send", json!({}));
         }),
@@ -173,8 +173,8 @@ fn each_reason_has_exactly_its_cause() {
 }
 
 #[test]
-fn what_comes_first_in_the_protocols_order_is_answered_first() {
-    // All of it is wrong; what is put right shows the next.
+fn refusals_follow_protocol_order() {
+    // Everything is wrong; correcting one fault shows the next.
     let mut scene = Scene::with(|scene| {
         scene.kind = ConversationType::Group;
         scene.call = call("write_file", "location:read", json!([]));
@@ -194,23 +194,23 @@ fn what_comes_first_in_the_protocols_order_is_answered_first() {
 }
 
 #[test]
-fn a_call_is_late_after_its_time_and_half_a_minute_and_not_before() {
+fn call_expires_thirty_seconds_after_its_timeout() {
     Scene::with(|scene| scene.now = NOW + 35_000).admit().unwrap();
-    // Whoever asks for no time at all gets the half minute.
+    // A timeout of zero still has the tolerance of thirty seconds.
     Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_000)).admit().unwrap();
     let late = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (0, NOW + 30_001));
     assert_eq!(late.refusal(), "TOOL_UNAVAILABLE");
-    // A number that no clock reaches does not wrap round, and makes nobody wait longer than the manifest says.
+    // A huge timeout does not overflow and is limited by the manifest.
     Scene::with(|scene| scene.call.timeout_ms = u64::MAX).admit().unwrap();
     let patient = Scene::with(|scene| (scene.call.timeout_ms, scene.now) = (u64::MAX, NOW + 35_001));
     assert_eq!(patient.refusal(), "TOOL_UNAVAILABLE");
-    // Nor does a clock that is ahead: what is sealed in the future would never be late.
+    // A call sealed in the future is refused, because it would never expire.
     Scene::with(|scene| scene.sealed_at = NOW + 30_000).admit().unwrap();
     assert_eq!(Scene::with(|scene| scene.sealed_at = NOW + 30_001).refusal(), "TOOL_UNAVAILABLE");
 }
 
 #[test]
-fn the_stake_is_the_highest_of_five_and_nobody_lowers_it() {
+fn sensitivity_is_the_maximum_of_all_five_sources() {
     use Sensitivity::{High, Low, Medium};
     let files = || scope("filesystem:read");
     assert_eq!(Scene::new().stake(), Medium, "as it is declared");
@@ -223,21 +223,21 @@ fn the_stake_is_the_highest_of_five_and_nobody_lowers_it() {
     let stricter = Scene::with(|scene| scene.known.stricter = BTreeMap::from([(files(), High)]));
     assert_eq!(stricter.stake(), High, "as wanted");
     assert_eq!(Scene::with(|scene| scene.floors = Floors::new([(files(), High)])).stake(), High, "an administrator's");
-    // Below what it is declared as, none of them changes anything.
+    // Lower values do not reduce the declared sensitivity.
     let lower = Scene::with(|scene| {
         scene.known.accepted.insert(files(), Low);
         scene.known.stricter.insert(files(), Low);
         scene.floors = Floors::new([(files(), Low)]);
     });
     assert_eq!(lower.stake(), Medium);
-    // The fifth: what everyone knows of a scope, against a manifest that says less.
+    // Fifth source: the preset of a well-known scope.
     let known = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
     let preset = Presets::default().floor("location:read");
     assert_eq!(known.stake(&scope("location:read"), Low, [preset, None]), High);
 }
 
 #[test]
-fn low_runs_medium_asks_first_and_high_asks_each_time() {
+fn low_runs_unasked_medium_asks_once_high_asks_each_time() {
     let scene = |tool: &str, permission: &str| Scene::with(|scene| scene.call = call(tool, permission, json!({})));
     let (low, medium, high) =
         (scene("tell", "notification:send"), scene("read_file", "filesystem:read"), scene("where", "location:read"));
@@ -252,7 +252,7 @@ fn low_runs_medium_asks_first_and_high_asks_each_time() {
 }
 
 #[test]
-fn nothing_known_is_nothing_allowed() {
+fn unknown_agent_has_no_manifest_and_no_grants() {
     let nobody = Known::new(AgentId::parse("agt_1").unwrap(), at(0));
     assert!(nobody.standing(&PersonName::parse("ada").unwrap()).is_none());
     assert!(nobody.manifest(&Presets::default()).is_none());

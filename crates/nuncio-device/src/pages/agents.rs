@@ -1,4 +1,4 @@
-//! The person's agents: what each asks and may do, how it is known, and taking it back.
+//! Pages of the person's agents: requests, grants, verification and revocation.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -34,7 +34,6 @@ use consent::ConsentView;
 struct AgentsPage {
     frame: Frame,
     agents: Vec<AgentRow>,
-    /// What was looked for, and what was found.
     wanted: Option<String>,
     found: Vec<Found>,
 }
@@ -44,16 +43,16 @@ struct AgentRow {
     talk: String,
     name: String,
     id: String,
-    /// What it may do now, in words.
+    /// Labels of the scopes that are granted now.
     allowed: Vec<String>,
-    /// Whether something waits for a new yes.
+    /// Whether a scope is suspended until new consent.
     suspended: bool,
-    /// Whether there is anything to take back.
+    /// Whether a relation exists that can be revoked.
     has_relation: bool,
     last_used: Option<Timestamp>,
 }
 
-/// An agent that can be found at the relay.
+/// Agent found by a search at the relay.
 struct Found {
     href: String,
     name: String,
@@ -76,7 +75,7 @@ fn page(pages: &Pages, visit: &Visit, wanted: Option<String>, found: Vec<Found>)
     written(StatusCode::OK, &AgentsPage { frame: visit.frame(pages, Place::Agents), agents, wanted, found })
 }
 
-/// When each agent last did something here.
+/// Time of each agent's last successful call on this device.
 fn last_uses(pages: &Pages) -> Result<BTreeMap<AgentId, Timestamp>, DeviceError> {
     let ran = pages.device.audit()?.into_iter().filter(|chained| chained.entry.status == "ok");
     Ok(ran.map(|chained| (chained.entry.agent_id, chained.entry.timestamp)).collect())
@@ -106,7 +105,7 @@ pub(super) struct Wanted {
     agent: String,
 }
 
-/// `GET /agents/find?agent=…`: by its id, or by words.
+/// `GET /agents/find?agent=…`: finds by id or by search terms.
 pub(super) async fn find(State(pages): State<Pages>, Query(wanted): Query<Wanted>, visit: Visit) -> Response {
     let words = wanted.agent.trim();
     if words.is_empty() {
@@ -136,29 +135,29 @@ pub(super) async fn find(State(pages): State<Pages>, Query(wanted): Query<Wanted
 struct AgentPage {
     frame: Frame,
     ask: ConsentView,
-    /// The number that the person and the agent's owner compare, in groups.
+    /// Safety number that the person compares with the agent's owner, in groups of digits.
     number: Vec<String>,
-    /// Keys of the agent's that wait for the person's word.
+    /// New keys of the agent that the person has not accepted yet.
     new_keys: Vec<NewKeys>,
-    /// Whether there is anything to take back.
+    /// Whether a relation exists that can be revoked.
     has_relation: bool,
     last_used: Option<Timestamp>,
     happened: String,
     talk: String,
-    /// What came of the last thing done.
+    /// Result of the previous action.
     news: Option<&'static str>,
     wrong: Option<String>,
 }
 
-/// Keys that are not those the agent had.
+/// Published keys that differ from the pinned ones.
 struct NewKeys {
     device: String,
     fingerprint: String,
-    /// The number there would be to compare with them, in groups.
+    /// Safety number that would result from accepting them.
     number: Vec<String>,
 }
 
-/// A safety number as people read it out.
+/// Splits a safety number into its groups of digits.
 fn groups(number: &str) -> Vec<String> {
     number.split_whitespace().map(str::to_owned).collect()
 }
@@ -240,7 +239,7 @@ fn unknown(visit: &Visit) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
 }
 
-/// The page again, with what went wrong.
+/// Renders the page again with an error message.
 async fn wrong(pages: &Pages, visit: &Visit, agent: &AgentId, error: &DeviceError) -> Response {
     one(pages, visit, agent, None, Some(visit.text.trouble(error))).await
 }
@@ -249,7 +248,7 @@ fn done(visit: &Visit, agent: &AgentId, what: &str) -> Response {
     see(&visit.to(&format!("/agents/{agent}?after={what}")))
 }
 
-/// `POST /agents/:id/allow`: exactly what is switched on, for the manifest that was shown.
+/// `POST /agents/:id/allow`: grants the selected scopes for the manifest that was shown.
 pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
     let Ok(agent) = AgentId::parse(&id) else { return unknown(&visit) };
     let ask = match pages.device.look(&agent).await {
@@ -266,7 +265,7 @@ pub(super) async fn allow(State(pages): State<Pages>, Path(id): Path<String>, Fo
     }
 }
 
-/// What is switched on, of what was asked.
+/// Selected scopes, limited to the requested ones.
 fn given(ask: &Ask, sent: &Fields, now: Timestamp) -> Given {
     let on = |scope: &ScopeId| sent.iter().any(|(name, value)| name == "scope" && value == scope.as_str());
     let chosen = ask.scopes.iter().filter(|scope| on(&scope.id));
@@ -295,7 +294,7 @@ pub(super) async fn revoke(State(pages): State<Pages>, Path(id): Path<String>, F
     }
 }
 
-/// `POST /agents/:id/stricter`: how much the person wants to be asked.
+/// `POST /agents/:id/stricter`: raises the sensitivity of a scope for this agent.
 pub(super) async fn stricter(
     State(pages): State<Pages>,
     Path(id): Path<String>,
@@ -315,7 +314,7 @@ pub(super) async fn stricter(
     }
 }
 
-/// `POST /agents/:id/keys`: the person says that new keys are the agent's.
+/// `POST /agents/:id/keys`: accepts new keys of the agent.
 pub(super) async fn accept_keys(
     State(pages): State<Pages>,
     Path(id): Path<String>,
@@ -325,7 +324,7 @@ pub(super) async fn accept_keys(
     let device = field(&sent, "device").and_then(|text| DeviceId::parse(text).ok());
     let seen = field(&sent, "fingerprint").and_then(Digest::parse);
     let Some((device, seen)) = device.zip(seen) else { return unknown(&visit) };
-    // Those that were shown, and no others that came meanwhile.
+    // The fingerprint shown on the page is accepted, not one that arrived meanwhile.
     let accepted = pages.device.peer().accept_key(&Recipient::Agent(agent.clone()), &device, &seen).await;
     match accepted {
         Ok(()) => done(&visit, &agent, "keys"),

@@ -1,4 +1,4 @@
-//! What waits for the person: calls that they must say yes or no to, each until it is too late.
+//! Pending tool calls that need the person's decision.
 
 use askama::Template;
 use axum::Json;
@@ -17,13 +17,13 @@ use super::frame::{Form, Frame, Place, Visit};
 use super::wording;
 use crate::prompt::{Question, Said};
 
-/// A call that waits, as a page shows it. All that came from the agent is plain text.
+/// A pending call for display. All texts from the agent are plain text.
 #[derive(Serialize)]
 pub(super) struct Waiting {
     id: String,
     agent: AgentId,
     agent_name: String,
-    /// How it is known who asks, in words.
+    /// Result of verifying the agent, as text.
     verified: String,
     tool: String,
     description: Option<String>,
@@ -31,16 +31,16 @@ pub(super) struct Waiting {
     scope: String,
     label: String,
     means: Option<String>,
-    /// Whether those words are the agent's.
+    /// Whether the label was written by the agent.
     agents_words: bool,
     icon: &'static str,
     level: &'static str,
     stake: String,
-    /// How long there is, in milliseconds.
+    /// Remaining time, in milliseconds.
     left: i64,
 }
 
-/// What waits, as a page shows it.
+/// Pending calls, in display form.
 pub(super) fn waiting(pages: &Pages, visit: &Visit) -> Vec<Waiting> {
     pages.desk.show().into_iter().map(|question| shown(pages, visit, question)).collect()
 }
@@ -71,9 +71,9 @@ fn shown(pages: &Pages, visit: &Visit, question: Question) -> Waiting {
 #[template(path = "home.html")]
 struct HomePage {
     frame: Frame,
-    /// Agents that changed and wait for a new yes.
+    /// Agents with suspended scopes.
     changed: Vec<(String, String)>,
-    /// Whether there is any agent at all.
+    /// Whether no agent is known yet.
     alone: bool,
 }
 
@@ -91,12 +91,12 @@ pub(super) async fn home(State(pages): State<Pages>, visit: Visit) -> Response {
     written(StatusCode::OK, &HomePage { frame, changed, alone: known.is_empty() })
 }
 
-/// `GET /calls`: what waits, for the scripts.
+/// `GET /calls`: pending calls as JSON, for the scripts.
 pub(super) async fn list(State(pages): State<Pages>, visit: Visit) -> Response {
     Json(waiting(&pages, &visit)).into_response()
 }
 
-/// `POST /calls/:id`: what the person says. It counts, or the answer says why not.
+/// `POST /calls/:id`: the person's decision. The response says why if it was not accepted.
 pub(super) async fn answer(State(pages): State<Pages>, Path(id): Path<String>, Form { sent, .. }: Form) -> Response {
     let said = match field(&sent, "answer") {
         Some("allow") => Said::Yes,

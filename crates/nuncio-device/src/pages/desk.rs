@@ -1,5 +1,5 @@
-//! The questions that wait for the person, and what they say to them. Nothing that is said in the first half second
-//! after a question was shown counts: it was meant for something else.
+//! Queue of pending prompts and their answers. An answer within half a second after the prompt was shown is rejected,
+//! because the click was probably meant for something else.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,35 +13,32 @@ use tokio::sync::{oneshot, watch};
 
 use crate::prompt::{Prompt, Question, Said};
 
-/// What is said so soon was not an answer to this question.
+/// An answer earlier than this cannot be deliberate.
 const TOO_SOON: Duration = Duration::from_millis(500);
 
-/// The questions that wait.
 pub struct Desk {
     clock: Arc<dyn Clock>,
     open: Mutex<BTreeMap<String, Open>>,
-    /// Counts every change.
     changes: watch::Sender<u64>,
 }
 
 struct Open {
     question: Question,
-    /// When a page first had it; nobody can answer before.
+    /// Time when a page first received it; it cannot be answered before.
     shown: Option<Timestamp>,
     answer: oneshot::Sender<Said>,
 }
 
-/// Why an answer does not count.
+/// Why an answer is rejected.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum NotCounted {
-    /// Nobody waits for it: it is too late, or was answered elsewhere.
+    /// The prompt expired or was answered on another device.
     Gone,
-    /// Nobody can have read the question yet.
+    /// The person cannot have read the prompt yet.
     TooSoon,
 }
 
 impl Desk {
-    /// A desk with nothing on it.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
         Self { clock, open: Mutex::default(), changes: watch::Sender::new(0) }
@@ -55,12 +52,12 @@ impl Desk {
         self.changes.send_modify(|count| *count += 1);
     }
 
-    /// Counts on whenever a question comes or goes.
+    /// Changes whenever a prompt is added or removed.
     pub(super) fn changes(&self) -> watch::Receiver<u64> {
         self.changes.subscribe()
     }
 
-    /// What waits, in the order it runs out. From now on it counts as shown.
+    /// Pending prompts, the one that expires first at the front. Marks them as shown.
     pub(super) fn show(&self) -> Vec<Question> {
         let now = self.clock.now();
         let mut open = self.open();
@@ -75,7 +72,7 @@ impl Desk {
         waiting
     }
 
-    /// What the person says to a question.
+    /// Answers a prompt.
     pub(super) fn answer(&self, id: &str, said: Said) -> Result<(), NotCounted> {
         let mut open = self.open();
         let waits = open.get(id).ok_or(NotCounted::Gone)?;
@@ -95,7 +92,7 @@ impl fmt::Debug for Desk {
     }
 }
 
-/// Takes a question off the desk when nobody waits for its answer any more.
+/// Removes a prompt when its waiting caller is dropped.
 struct Leaves<'a>(&'a Desk, &'a str);
 
 impl Drop for Leaves<'_> {

@@ -1,4 +1,4 @@
-//! The person's devices: which there are, a further one, one that is lost, and what survives losing them all.
+//! Pages of the person's devices: list, invite, removal, backup and recovery.
 
 use askama::Template;
 use axum::extract::{Path, Query, State};
@@ -25,11 +25,11 @@ use crate::error::DeviceError;
 struct DevicesPage {
     frame: Frame,
     devices: Vec<DeviceView>,
-    /// Whose passphrase it is, for those who let a program keep theirs.
+    /// User name of the passphrase, for password managers.
     owner: String,
-    /// How short a passphrase may be.
+    /// Minimum passphrase length, in characters.
     shortest: usize,
-    /// What came of the last thing done.
+    /// Result of the previous action.
     news: Option<&'static str>,
     wrong: Option<String>,
 }
@@ -42,9 +42,9 @@ struct DeviceView {
     class: &'static str,
     standing: &'static str,
     hint: &'static str,
-    /// What is compared on both screens: its words and its groups.
+    /// Number or fingerprint that the person compares on both screens.
     compare: Option<Compare>,
-    /// What the form says was compared; only where the person may vouch for it.
+    /// Fingerprint sent by the confirmation form; set only for devices that wait for confirmation.
     trust: Option<String>,
     remove: Option<String>,
 }
@@ -112,12 +112,12 @@ pub(super) async fn list(State(pages): State<Pages>, Query(shown): Query<Shown>,
     page(&pages, &visit, news, None).await
 }
 
-/// `GET` of what only a form does, as when the language is switched on its answer: the list.
+/// `GET` of a form's target, as when the language is switched on its result page: redirects to the list.
 pub(super) async fn again(visit: Visit) -> Response {
     see(&visit.to("/devices"))
 }
 
-/// The page; with what was wrong, where something was.
+/// Renders the list, with an error message where there is one.
 async fn page(
     pages: &Pages,
     visit: &Visit,
@@ -129,7 +129,7 @@ async fn page(
         Err(error) => return visit.failed(&error),
     };
     let (status, wrong) = wrong.map_or((StatusCode::OK, None), |(status, wrong)| (status, Some(wrong)));
-    // What is gone comes last.
+    // Removed devices are listed last.
     let (gone, there): (Vec<_>, Vec<_>) =
         devices.into_iter().partition(|device| device.standing == OwnStanding::Removed);
     let devices = there.into_iter().chain(gone).map(|own| DeviceView::new(visit, &own)).collect();
@@ -138,9 +138,9 @@ async fn page(
     written(status, &DevicesPage { frame, devices, owner, shortest: SHORTEST, news, wrong })
 }
 
-/// What did not work, above the page.
+/// Renders the list with an error message.
 async fn wrong(pages: &Pages, visit: &Visit, error: &DeviceError) -> Response {
-    tracing::warn!(code = %error.code, %error, "my devices");
+    tracing::warn!(code = %error.code, %error, "an action on the devices page failed");
     page(pages, visit, None, Some((StatusCode::CONFLICT, visit.text.trouble(error)))).await
 }
 
@@ -155,7 +155,7 @@ struct InvitePage {
     expires_at: Timestamp,
 }
 
-/// `POST /devices/invite`: the answer is the invite itself, which is shown once and kept nowhere.
+/// `POST /devices/invite`: shows the invite once; it is not stored.
 pub(super) async fn invite(State(pages): State<Pages>, Form { visit, .. }: Form) -> Response {
     let Invite { url, code, fingerprint, expires_at } = match pages.device.invite().await {
         Ok(invite) => invite,
@@ -169,7 +169,7 @@ fn unknown(visit: &Visit) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.devices.unknown)
 }
 
-/// `POST /devices/:id/trust`: with the key that was on the page, and no other.
+/// `POST /devices/:id/trust`: only for the key that was shown on the page.
 pub(super) async fn trust(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
     let key = field(&sent, "key").and_then(Digest::parse);
     let (Ok(device), Some(key)) = (DeviceId::parse(&id), key) else { return unknown(&visit) };
@@ -189,7 +189,7 @@ struct RemovePage {
     since: Timestamp,
 }
 
-/// `GET /devices/:id/remove`: what follows from it, before it is done.
+/// `GET /devices/:id/remove`: asks for confirmation.
 pub(super) async fn ask_remove(State(pages): State<Pages>, Path(id): Path<String>, visit: Visit) -> Response {
     let devices = match pages.device.devices().await {
         Ok(devices) => devices,
@@ -213,7 +213,7 @@ pub(super) async fn remove(State(pages): State<Pages>, Path(id): Path<String>, F
     }
 }
 
-/// `POST /devices/backup`: the answer is the file.
+/// `POST /devices/backup`: answers with the backup file.
 pub(super) async fn back_up(State(pages): State<Pages>, Form { visit, sent }: Form) -> Response {
     let text = &visit.text.devices;
     let passphrase = field(&sent, "passphrase").unwrap_or_default();
@@ -242,7 +242,7 @@ pub(super) async fn back_up(State(pages): State<Pages>, Form { visit, sent }: Fo
     response
 }
 
-/// `POST /devices/recover`: the device that was backed up vouches for this one.
+/// `POST /devices/recover`: the backed-up device vouches for this one.
 pub(super) async fn recover(State(pages): State<Pages>, Form { visit, sent }: Form) -> Response {
     match pages.device.recover(field(&sent, "passphrase").unwrap_or_default()).await {
         Ok(_) => see(&visit.to("/devices?after=recovered")),

@@ -1,13 +1,12 @@
-//! Who may come in. A link that works once opens a session; a session is a cookie that no other site's page can make a
-//! browser send, and whatever changes something carries, beside that, a token that only our own pages know.
+//! Access control of the pages. A one-time link opens a session; the session is a same-site cookie, and every change
+//! also needs a CSRF token.
 //!
-//! All pages are below a path that cannot be guessed, and the cookie is limited to it: browsers send cookies to every
-//! port of a host, and so to other web servers on this machine. A link is used up by the form on its page: programs that
-//! fetch links for a preview change nothing.
+//! All pages are below an unguessable path and the cookie is limited to it, because browsers send cookies to every port
+//! of a host and so to other web servers on this machine. The link is used by submitting a form: programs that fetch
+//! links for a preview change nothing.
 //!
-//! Other sites in the same browser are kept out three times: a request must name this machine as its host (so no name
-//! that was turned to this address gets in), must come from our own origin by the browser's word, and must carry the
-//! token.
+//! Other sites in the same browser are kept out three times: the `Host` must be this machine (against DNS rebinding),
+//! the browser must report our own origin, and the token must match.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -31,22 +30,20 @@ use super::frame::{Form, Stranger, read_form};
 use super::path::PagesPath;
 use super::{Pages, with_cookie};
 
-/// How long a link works.
 const LINK: Duration = Duration::from_secs(10 * 60);
-/// How long a session lasts after its last use.
+/// Idle time after which a session ends.
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
-/// How many links and sessions there are at once; the oldest goes.
+/// Limit of open links and of sessions; the oldest is dropped.
 const MOST: usize = 16;
 
-/// Somebody who came in.
 #[derive(Clone)]
 pub(super) struct Session {
-    /// What every form of theirs must send along.
+    /// CSRF token that every form must send.
     pub(super) token: String,
     seen: Timestamp,
 }
 
-/// The door. What opens it is known by digests alone, so that looking one up tells nothing about others.
+/// Open links and sessions. Secrets are stored as digests, so that a lookup leaks no timing about them.
 #[derive(Debug)]
 pub struct Door {
     path: PagesPath,
@@ -61,13 +58,11 @@ impl std::fmt::Debug for Session {
 }
 
 impl Door {
-    /// A door to pages below that path.
     #[must_use]
     pub fn new(path: PagesPath) -> Self {
         Self { path, links: Mutex::default(), sessions: Mutex::default() }
     }
 
-    /// The path below which the pages are.
     pub(super) const fn path(&self) -> &PagesPath {
         &self.path
     }
@@ -76,7 +71,7 @@ impl Door {
         Cookie { name: "nuncio-device", path: self.path.as_str() }
     }
 
-    /// A link that opens the pages once, within ten minutes.
+    /// Creates a one-time link, valid for ten minutes.
     pub fn link(&self, at: SocketAddr, entropy: &dyn Entropy, now: Timestamp) -> String {
         let token = random_name(entropy, "");
         let mut links = lock(&self.links);
@@ -86,18 +81,17 @@ impl Door {
         format!("http://{at}{}/open?token={token}", self.path.as_str())
     }
 
-    /// Whether a link can still be used.
     fn is_usable(&self, token: &str, now: Timestamp) -> bool {
         lock(&self.links).get(&Digest::of_bytes(token.as_bytes())).is_some_and(|until| *until > now)
     }
 
-    /// Uses a link up; whether it was good.
+    /// Uses up a link. Returns whether it was valid.
     fn enter(&self, token: &str, now: Timestamp) -> bool {
         let until = lock(&self.links).remove(&Digest::of_bytes(token.as_bytes()));
         until.is_some_and(|until| until > now)
     }
 
-    /// Opens a session; what the cookie holds.
+    /// Opens a session and returns the value of its cookie.
     fn begin(&self, entropy: &dyn Entropy, now: Timestamp) -> String {
         let cookie = random_name(entropy, "");
         let mut sessions = lock(&self.sessions);
@@ -124,7 +118,7 @@ impl Door {
 }
 
 impl Session {
-    /// Whether a form carries the right token.
+    /// Compares the CSRF token of a form in constant time.
     pub(super) fn sent(&self, token: Option<&str>) -> bool {
         bool::from(token.unwrap_or_default().as_bytes().ct_eq(self.token.as_bytes()))
     }
@@ -134,7 +128,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Makes room for one more.
 fn room<T>(all: &mut HashMap<Digest, T>, age: impl Fn(&T) -> Timestamp) {
     if all.len() >= MOST
         && let Some(oldest) = all.iter().min_by_key(|(_, one)| age(one)).map(|(key, _)| *key)
@@ -143,7 +136,7 @@ fn room<T>(all: &mut HashMap<Digest, T>, age: impl Fn(&T) -> Timestamp) {
     }
 }
 
-/// Where there is a door: at the pages of a device, and of a machine that is none yet.
+/// State of a router that needs sessions: the pages of a device and the enrolment page.
 pub(super) trait Doorway: Clone + Send + Sync + 'static {
     fn door(&self) -> &Door;
     fn now(&self) -> Timestamp;
@@ -164,7 +157,7 @@ impl Doorway for Pages {
     }
 }
 
-/// Lets only those through who name this machine: a site whose name was turned to this address does not.
+/// Refuses requests whose `Host` is not this machine (DNS rebinding).
 pub(super) async fn is_this_machine(State(at): State<SocketAddr>, request: Request, next: Next) -> Response {
     let named = host(request.headers(), request.uri()).unwrap_or_default();
     let (name, port) = named.rsplit_once(':').unwrap_or((named, "80"));
@@ -181,7 +174,7 @@ pub(super) struct Link {
     token: String,
 }
 
-/// `GET /open?token=…`: a page with a button. The link stays usable, since previews and prefetching fetch it too.
+/// `GET /open?token=…`: shows a button. The link stays valid, because previews and prefetching fetch it too.
 pub(super) async fn show_link<D: Doorway>(
     State(pages): State<D>,
     Query(link): Query<Link>,
@@ -216,12 +209,12 @@ pub(super) async fn use_link<D: Doorway>(State(pages): State<D>, stranger: Stran
     with_cookie(see(&stranger.to("/")), &door.cookie().set(&stranger.headers, &cookie))
 }
 
-/// Answers everything that is not below the path of the pages.
+/// Fallback for paths outside the unguessable path.
 pub(super) async fn outside(stranger: Stranger) -> Response {
     stranger.outside()
 }
 
-/// Lets through who has a session. What changes something must come from a page of ours.
+/// Requires a session, and for changes a request from our own pages.
 pub(super) async fn inside<D: Doorway>(
     State(pages): State<D>,
     stranger: Stranger,
@@ -233,7 +226,8 @@ pub(super) async fn inside<D: Doorway>(
         return stranger.turned_away(StatusCode::FORBIDDEN);
     }
     let Some(session) = pages.door().session(request.headers(), pages.now()) else {
-        // A browser that follows a link from elsewhere holds back the cookie; asked by a page of ours, it sends it.
+        // Browsers hold back a same-site cookie when a link on another site is followed; a redirect from our own page
+        // makes them send it.
         return match is_from_elsewhere(request.headers()) && !changes {
             true => stranger.step_in(request.uri().path()),
             false => stranger.turned_away(StatusCode::UNAUTHORIZED),
@@ -263,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn a_link_opens_once_and_not_for_ever() {
+    fn sign_in_link_works_once_within_ten_minutes() {
         let chance = Count(0.into());
         let path = PagesPath::random(&chance);
         let door = Door::new(path.clone());

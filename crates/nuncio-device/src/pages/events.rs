@@ -1,4 +1,4 @@
-//! What an open page is told: the questions that wait, whole, and hints to look again at something else.
+//! Event stream of an open page: the pending prompts, and notifications that something else changed.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -19,10 +19,9 @@ use super::{Pages, calls};
 use crate::news::News;
 use crate::talk::LiveNews;
 
-/// How often a line goes out that says nothing, so that both ends know the other is there.
+/// Interval of empty lines that keep the connection alive.
 const BEAT: Duration = Duration::from_secs(15);
 
-/// What one page is told.
 struct Told {
     pages: Pages,
     visit: Visit,
@@ -62,7 +61,7 @@ impl Told {
             }
             news = self.news.recv() => match news {
                 Ok(news) => Some(line("news", &news)),
-                // What was missed is found by looking.
+                // After missed events the page reloads everything.
                 Err(RecvError::Lagged(_)) => Some(line("news", &News::Happened)),
                 Err(RecvError::Closed) => None,
             },

@@ -19,7 +19,7 @@ const OWN: &[Asset] = nuncio_pages::assets![
 
 pub(super) static FILES: Assets = Assets::new(OWN, || version(OWN));
 
-/// The folder they are in, below the path of the pages.
+/// URL folder of the static files, below the path of the pages.
 pub(super) fn folder(base: &str) -> String {
     format!("{base}/assets/{}", FILES.version())
 }
@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_file_in_the_folder_is_served_and_every_script_is_tame() {
+    fn every_asset_is_served_and_scripts_pass_checks() {
         let folder = std::path::Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"));
         assert_eq!(FILES.faults(folder), Vec::<String>::new());
     }

@@ -1,4 +1,4 @@
-//! What every page has around it, and whom it is for.
+//! Layout and request context of every page.
 
 use std::convert::Infallible;
 use std::time::Duration;
@@ -20,14 +20,14 @@ use crate::error::DeviceError;
 /// How long a form may take.
 const FORM_TIME: Duration = Duration::from_secs(30);
 
-/// Somebody at the door: what they read, and where they want to go.
+/// Request without a session: language and requested page.
 pub(super) struct Stranger {
     language: Language,
-    /// Whether the address says so, so that links go on saying it.
+    /// Whether the language was chosen in the URL; links then repeat it.
     chosen: bool,
-    /// The path below which all pages are.
+    /// Path below which all pages are.
     base: String,
-    /// The path below `base`, and the query.
+    /// Path below `base`, and the query.
     page: String,
     pub(super) headers: HeaderMap,
 }
@@ -46,37 +46,37 @@ impl Stranger {
         }
     }
 
-    /// The address of a page, in the language the reader chose.
+    /// Link to a page, keeping the chosen language.
     pub(super) fn to(&self, path: &str) -> String {
         let path = self.below_base(path);
         let joint = if path.contains('?') { '&' } else { '?' };
         if self.chosen { format!("{path}{joint}lang={}", self.language.tag()) } else { path }
     }
 
-    /// The first page has the base itself as its path, without a slash at the end.
+    /// The first page has the base itself as its path, without a trailing slash.
     fn below_base(&self, path: &str) -> String {
         let rest = path.strip_prefix('/').filter(|rest| rest.is_empty() || rest.starts_with('?'));
         format!("{}{}", self.base, rest.unwrap_or(path))
     }
 
-    /// Asks to confirm with a button that the link is to be used.
+    /// Page with the button that uses the one-time link.
     pub(super) fn confirm_link(&self, link: String) -> Response {
         written(StatusCode::OK, &OpenPage { frame: Frame::new(self, None, Place::Outside), link })
     }
 
-    /// For requests outside the base: no page, and nothing that names the base.
+    /// Answer outside the base path: plain text that does not reveal the base.
     pub(super) fn outside(&self) -> Response {
         let texts = &Texts::of(self.language).door;
         (StatusCode::NOT_FOUND, format!("{}\n\n{}\n", texts.closed, texts.closed_why)).into_response()
     }
 
-    /// Says that they are not let in, and how they would be. Programs are told by the status.
+    /// Refusal page that explains how to sign in.
     pub(super) fn turned_away(&self, status: StatusCode) -> Response {
         let texts = &Texts::of(self.language).door;
         self.says(status, &texts.closed, &texts.closed_why)
     }
 
-    /// A page of ours that leads on: with it, the browser sends its cookie.
+    /// Page of our own that redirects to `path`, so that the browser sends its cookie.
     pub(super) fn step_in(&self, path: &str) -> Response {
         let texts = &Texts::of(self.language).door;
         let mut response = self.says(StatusCode::OK, &texts.elsewhere, &texts.elsewhere_why);
@@ -100,7 +100,6 @@ impl<S: Send + Sync> FromRequestParts<S> for Stranger {
     }
 }
 
-/// Somebody who is in.
 pub(super) struct Visit {
     stranger: Stranger,
     session: Session,
@@ -122,7 +121,7 @@ impl<S: Send + Sync> FromRequestParts<S> for Visit {
     }
 }
 
-/// A form of ours, sent by somebody who is in; refused when it is not one, or of another session.
+/// A submitted form with a valid session and CSRF token.
 pub(super) struct Form {
     pub(super) visit: Visit,
     pub(super) sent: Vec<(String, String)>,
@@ -143,7 +142,7 @@ impl<S: Send + Sync> FromRequest<S> for Form {
     }
 }
 
-/// What a form sends, within [`FORM_TIME`].
+/// Reads a form within [`FORM_TIME`].
 pub(super) async fn read_form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
     let read = tokio::time::timeout(FORM_TIME, sender::form(headers, body)).await;
     read.unwrap_or(Err(StatusCode::REQUEST_TIMEOUT))
@@ -156,75 +155,66 @@ impl Visit {
         frame
     }
 
-    /// The same where there is no device yet, and so no other page.
+    /// Frame without navigation, for the enrolment page.
     pub(super) fn bare_frame(&self) -> Frame {
         Frame::new(&self.stranger, Some(&self.session), Place::Outside)
     }
 
-    /// `path`, in the language the reader chose.
+    /// Link to a page, keeping the chosen language.
     pub(super) fn to(&self, path: &str) -> String {
         self.stranger.to(path)
     }
 
-    /// Words instead of a page.
     pub(super) fn message(&self, status: StatusCode, heading: &str, why: &str) -> Response {
         let frame = Frame::new(&self.stranger, Some(&self.session), Place::Elsewhere);
         written(status, &MessagePage { frame, heading: heading.to_owned(), why: why.to_owned() })
     }
 
-    /// What went wrong, as a page.
+    /// Error page.
     pub(super) fn failed(&self, error: &DeviceError) -> Response {
-        tracing::warn!(code = %error.code, %error, "a page of the device");
+        tracing::warn!(code = %error.code, %error, "cannot show a page of the device");
         self.message(StatusCode::BAD_GATEWAY, &self.text.frame.failed, &self.text.trouble(error))
     }
 
-    /// The page for somebody who has left.
+    /// Page after signing out.
     pub(super) fn gone(&self) -> Response {
         let texts = &self.text.door;
         self.stranger.says(StatusCode::OK, &texts.left, &texts.closed_why)
     }
 }
 
-/// Which page it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Place {
-    /// What waits.
     Home,
-    /// The agents.
     Agents,
-    /// What happened.
     Happened,
-    /// The person's devices.
     Devices,
-    /// Inside, and none of these.
+    /// Signed in, on a page without navigation entry.
     Elsewhere,
-    /// Before the door.
     Outside,
 }
 
-/// A link at the top.
 pub(super) struct Way {
     pub(super) href: String,
     pub(super) label: &'static str,
     pub(super) current: bool,
 }
 
-/// What every page has around it.
+/// Layout data of every page.
 pub(super) struct Frame {
     pub(super) text: &'static Texts,
     pub(super) language: Language,
     pub(super) switches: Switches,
-    /// The path below which all pages are.
+    /// Path below which all pages are.
     pub(super) base: String,
     pub(super) assets: String,
     pub(super) ways: Vec<Way>,
-    /// Whose device it is, and which.
+    /// Person and device id.
     pub(super) owner: Option<(String, String)>,
-    /// `?lang=…` where the address says so, so that links go on saying it.
+    /// `?lang=…` if the URL chose the language; links then repeat it.
     pub(super) lang: String,
-    /// What every form sends along.
+    /// CSRF token for forms.
     pub(super) token: String,
-    /// What the scripts say.
     pub(super) words: String,
 }
 
@@ -262,7 +252,6 @@ struct OpenPage {
     link: String,
 }
 
-/// Words instead of a page.
 #[derive(Template)]
 #[template(path = "message.html")]
 struct MessagePage {

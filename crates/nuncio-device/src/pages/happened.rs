@@ -1,4 +1,4 @@
-//! What happened on this device: proved while it is shown, by agent, outcome, permission and day, and to take away.
+//! Page of the audit log: verified on display, filtered by agent, outcome, scope and day, and downloadable.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ mod entry;
 
 use entry::{EntryView, Names, Part};
 
-/// How many entries a page has.
+/// Entries per page.
 const PAGE: usize = 50;
 
 /// `GET /happened`
@@ -29,35 +29,34 @@ struct HappenedPage {
     frame: Frame,
     proof: Proof,
     entries: Vec<EntryView>,
-    /// How many fit, in words; none where everything is shown.
+    /// Number of matching entries as text; `None` without a filter.
     fitting: Option<String>,
-    /// Whether the address asks for something that cannot be understood.
+    /// Whether a query parameter was invalid and ignored.
     misread: bool,
     agents: Vec<Choice>,
     outcomes: Vec<Choice>,
     scopes: Vec<Choice>,
     day: String,
     offset: i32,
-    /// Where the older ones are.
+    /// Link to older entries.
     older: Option<String>,
-    /// Where the newest are, on a page of older ones.
+    /// Link to the newest entries.
     newest: Option<String>,
-    /// Where everything is shown.
+    /// Link without filter.
     everything: String,
-    /// This page, from its newest entry.
+    /// Link to this filter from the newest entry.
     fresh: String,
     export: String,
 }
 
-/// Whether the log holds together.
+/// Result of verifying the log.
 struct Proof {
     holds: bool,
     words: String,
-    /// The entry at which it does not.
+    /// First entry that fails verification.
     at: Option<u64>,
 }
 
-/// Something to choose.
 struct Choice {
     value: String,
     label: String,
@@ -141,17 +140,17 @@ impl Proof {
     }
 }
 
-/// What the address asks for.
+/// Parsed query of the page.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Wanted {
     filter: Filter,
-    /// Only entries before that number.
+    /// Only entries with a lower number.
     before: Option<u64>,
-    /// The day, as it was written.
+    /// Day as given in the query.
     day: String,
-    /// By how many minutes the reader's day begins before the world's.
+    /// Offset of the reader's time zone from UTC, in minutes.
     offset: i32,
-    /// Whether something was not understood, and so was not looked at.
+    /// Whether a parameter was invalid and ignored.
     misread: bool,
 }
 
@@ -186,12 +185,12 @@ impl Wanted {
         wanted
     }
 
-    /// Whether anything is left out.
+    /// Whether a filter is set.
     fn is_narrow(&self) -> bool {
         self.filter != Filter::default()
     }
 
-    /// The address of the same, before that entry.
+    /// URL with the same filter, for entries below `before`.
     fn address(&self, before: Option<u64>) -> String {
         let mut query = url::form_urlencoded::Serializer::new(String::new());
         let filter = &self.filter;
@@ -220,13 +219,13 @@ fn into<T>(place: &mut Option<T>, value: Option<T>) -> bool {
     place.is_some()
 }
 
-/// When a day begins where the clocks of the world do.
+/// Start of a day in UTC.
 fn midnight(day: &str) -> Option<Timestamp> {
     let is_day = day.len() == 10 && day.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
     is_day.then(|| Timestamp::try_from(format!("{day}T00:00:00Z")).ok())?
 }
 
-/// `GET /happened/export`: everything, one entry a line.
+/// `GET /happened/export`: the whole log as JSON lines.
 pub(super) async fn export(State(pages): State<Pages>, visit: Visit) -> Response {
     let lines = match pages.device.audit_lines().await {
         Ok(lines) => lines,
@@ -248,7 +247,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_understood_and_written_again() {
+    fn filter_query_round_trips() {
         let address = "agent=agt_1&outcome=denied&scope=filesystem%3Aread&day=2026-03-01&offset=60&before=9";
         let wanted = Wanted::read(address);
         assert!(!wanted.misread && wanted.is_narrow());
@@ -261,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_understood_leaves_nothing_out_and_is_told() {
+    fn invalid_filter_is_ignored_and_reported() {
         let long = format!("agent={}", "x".repeat(10_000));
         for query in [
             "agent=%3Cscript%3E",

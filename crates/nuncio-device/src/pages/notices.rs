@@ -1,4 +1,4 @@
-//! Notices of agents: on the desktop, or on whichever pages are open where there is none.
+//! Notifications sent by agents: on the desktop, or on open pages where there is no desktop.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,7 +11,7 @@ use tokio::sync::broadcast;
 
 use crate::tools::{Caller, LocalTool, Notify, ToolFailure};
 
-/// What an agent tells. All of it is plain text.
+/// Notification from an agent. All texts are plain text.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Notice {
     agent: AgentId,
@@ -20,7 +20,7 @@ pub(super) struct Notice {
     body: String,
 }
 
-/// Where pages hear of notices.
+/// Broadcasts notifications to open pages.
 #[derive(Debug)]
 pub struct Board(broadcast::Sender<Notice>);
 
@@ -36,12 +36,10 @@ impl Board {
     }
 }
 
-/// Shows notices: on the desktop first, else on the pages.
+/// Shows notifications on the desktop, or else on the pages.
 #[derive(Debug)]
 pub struct Notices {
-    /// The desktop.
     pub desktop: Notify,
-    /// The pages.
     pub board: Arc<Board>,
 }
 
@@ -58,7 +56,7 @@ impl LocalTool for Notices {
         };
         let (title, body) = Notify::words(arguments)?;
         let notice = Notice { agent: caller.agent.clone(), name: caller.name.clone(), title, body };
-        // Nobody has a page open: then nobody is told, and the agent hears that.
+        // Without an open page the agent gets the error.
         self.board.0.send(notice).map_err(|_| ToolFailure::Unavailable(why))?;
         Ok(json!({"shown": true}))
     }

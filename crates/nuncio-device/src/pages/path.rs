@@ -1,4 +1,4 @@
-//! The path below which the pages are.
+//! Unguessable path below which the pages are served.
 
 use std::fmt;
 
@@ -11,13 +11,12 @@ use nuncio_engine::ports::entropy::random_name;
 pub struct PagesPath(String);
 
 impl PagesPath {
-    /// A new random path.
     #[must_use]
     pub fn random(entropy: &dyn Entropy) -> Self {
         Self(format!("/{}", random_name(entropy, "")))
     }
 
-    /// Reads a path that [`PagesPath::random`] made.
+    /// Parses a path that [`PagesPath::random`] made.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let name = text.strip_prefix('/')?;
@@ -25,7 +24,7 @@ impl PagesPath {
         valid.then(|| Self(text.to_owned()))
     }
 
-    /// The path, beginning with a slash and without one at its end.
+    /// Starts with a slash and has none at its end.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

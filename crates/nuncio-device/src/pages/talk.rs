@@ -1,5 +1,4 @@
-//! The sealed conversation with an agent. Plain forms and a page that can be loaded again; where there are scripts, it is
-//! live.
+//! Page of the sealed conversation with an agent. Works with plain forms; scripts keep it live.
 
 use std::time::Duration;
 
@@ -27,10 +26,10 @@ mod line;
 
 use line::LineView;
 
-/// How many lines a page shows.
+/// Messages per page.
 const PAGE: usize = 50;
 
-/// How long the relay is asked about keys before a page goes without.
+/// Time for asking the relay about new keys before the page is shown without the answer.
 const KEYS: Duration = Duration::from_secs(2);
 
 /// `GET /talk/:agent`
@@ -40,29 +39,27 @@ struct TalkPage {
     frame: Frame,
     name: String,
     agent: String,
-    /// Where it is said what the agent may do, and the number that the two compare.
+    /// Link to the agent's page with its grants and safety number.
     about: String,
-    /// Whether the agent remembers nothing, so that what is sealed to it can be read by whoever gets its key later.
+    /// Whether the agent's keys are stateless, so that a key stolen later opens earlier messages (no forward secrecy).
     weaker: bool,
-    /// Whether keys of it wait for the person's word.
+    /// Whether new keys of the agent wait for acceptance.
     keys_changed: bool,
-    /// Whether the person allows it anything.
     has_relation: bool,
     lines: Vec<LineView>,
-    /// What is being said while the page is written.
+    /// Replies that are being streamed while the page is rendered.
     growing: Vec<Growing>,
-    /// The address of older lines.
+    /// Link to older messages.
     older: Option<String>,
-    /// The address of the latest lines, where these are not.
+    /// Link to the latest messages, on a page of older ones.
     latest: Option<String>,
-    /// The name of what will be said next.
+    /// Client message id for the next message.
     next: String,
-    /// What was said and not taken.
+    /// Text that was submitted and refused.
     words: String,
     wrong: Option<String>,
 }
 
-/// Which lines are wanted.
 #[derive(Default, Deserialize)]
 pub(super) struct Wanted {
     before: Option<String>,
@@ -89,7 +86,7 @@ pub(super) async fn show(
     }
 }
 
-/// The page; `refused` is what was said and why it was not taken.
+/// Renders the page; `refused` holds the submitted text and why it was refused.
 async fn page(
     pages: &Pages,
     visit: &Visit,
@@ -105,7 +102,7 @@ async fn page(
     };
     let owner = Recipient::Agent(agent.clone());
     let pinned = pages.device.peer().pinned(&owner).await?;
-    // A relay that cannot be asked says nothing; what comes with other keys is refused all the same.
+    // If the relay cannot be asked, no hint is shown; messages with other keys are refused anyway.
     let waiting = tokio::time::timeout(KEYS, pages.device.peer().waiting(&owner)).await;
     let older = shown.lines.iter().find_map(|line| line.place).filter(|_| shown.more);
     let to = |path: String| visit.to(&path);
@@ -136,11 +133,10 @@ fn unknown(visit: &Visit) -> Response {
     visit.message(StatusCode::NOT_FOUND, &visit.text.frame.not_found, &visit.text.agent.unknown)
 }
 
-/// Lines for the scripts.
 #[derive(Serialize)]
 struct Told {
     lines: Vec<LineView>,
-    /// The place before which there are more.
+    /// Position before which older messages exist.
     older: Option<String>,
     growing: Vec<Growing>,
 }
@@ -173,19 +169,18 @@ pub(super) async fn lines(
     }
 }
 
-/// What a form of this page is about: whom it is for, and the name of what was said.
+/// Agent and client message id of a form.
 fn about(id: &str, sent: &Fields) -> Option<(AgentId, ClientMessageId)> {
     let client_id = ClientMessageId::parse(field(sent, "client_id")?).ok()?;
     Some((AgentId::parse(id).ok()?, client_id))
 }
 
-/// Whether a script asks.
 fn is_script(headers: &HeaderMap) -> bool {
     let accepted = headers.get(header::ACCEPT).and_then(|accepted| accepted.to_str().ok());
     accepted.is_some_and(|accepted| accepted.starts_with("application/json"))
 }
 
-/// `POST /talk/:agent`: says something, once.
+/// `POST /talk/:agent`: sends a message; a repeated client message id sends it once.
 pub(super) async fn say(State(pages): State<Pages>, Path(id): Path<String>, Form { visit, sent }: Form) -> Response {
     let Some((agent, client_id)) = about(&id, &sent) else { return unknown(&visit) };
     let words = field(&sent, "text").unwrap_or_default();
@@ -207,7 +202,7 @@ pub(super) async fn say(State(pages): State<Pages>, Path(id): Path<String>, Form
     }
 }
 
-/// Why something cannot be said, in the reader's words; none where it is no fault of what was said.
+/// Explains why a message was refused; `None` if the message was not the cause.
 fn why_not(visit: &Visit, error: &DeviceError) -> Option<String> {
     let text = &visit.text.talk;
     Some(match error.code {
@@ -218,17 +213,17 @@ fn why_not(visit: &Visit, error: &DeviceError) -> Option<String> {
     })
 }
 
-/// As much of what was said as a field is given back.
+/// Submitted text for the form, shortened.
 fn beginning(words: &str) -> String {
     words.chars().take(4 * MAX_TEXT).collect()
 }
 
-/// `POST /talk/:agent/again`: tries what failed once more.
+/// `POST /talk/:agent/again`: retries a failed message.
 pub(super) async fn again(State(pages): State<Pages>, Path(id): Path<String>, form: Form) -> Response {
     with_failed(&id, form, |agent, client_id| pages.device.say_again(agent, client_id))
 }
 
-/// `POST /talk/:agent/drop`: takes what failed away.
+/// `POST /talk/:agent/drop`: deletes a failed message.
 pub(super) async fn drop_failed(State(pages): State<Pages>, Path(id): Path<String>, form: Form) -> Response {
     with_failed(&id, form, |agent, client_id| pages.device.drop_words(agent, client_id))
 }

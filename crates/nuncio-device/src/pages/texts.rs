@@ -1,4 +1,4 @@
-//! The words of the pages, one catalog a language.
+//! Texts of the pages, one catalog per language.
 //!
 //! `{name}` in a text is filled in by the page.
 
@@ -12,37 +12,31 @@ use serde::Deserialize;
 use crate::error::DeviceError;
 
 texts! {
-    /// What is around every page.
+    /// Layout of every page.
     FrameTexts {
         home, agents, happened, devices, skip, ways, of, leave, not_found, not_found_why, failed,
         lost, back,
     }
-    /// Coming in.
     DoorTexts { open, open_why, open_go, closed, closed_why, elsewhere, elsewhere_why, stale, stale_why, left }
-    /// What waits.
     HomeTexts {
         agent_says, arguments, known, silence, deny, title, nothing, nothing_hint, nobody, nobody_hint, changed, changed_one, without_script }
-    /// How it is known who asks.
+    /// How the agent was verified.
     VerifiedTexts { first_contact, did }
-    /// How long something is allowed.
+    /// Terms of a grant.
     TermTexts { label, keep_until, keep_once, always, once, hour, day, month }
-    /// The agents.
     AgentsTexts { title, find, find_hint, find_go, found_none, found, none, none_hint, allowed, nothing, suspended, last_used, never, talk }
-    /// One agent.
     AgentTexts {
         asks, asks_again, may, version, verified_how, agents_words, tools, required, suspended, granted, ask_me, ask_me_set,
         allow, allow_again, deny, deny_why, deny_again_why, not_now, revoke, revoke_why, number, number_why, number_none, keys_changed, keys_changed_why, keys_new_number, keys_accept,
         happened, talk, unknown, changed_meanwhile, was_allowed, was_revoked, was_set, was_accepted, last_used,
         none_asked,
     }
-    /// Talking with an agent.
     TalkTexts {
         title, you, you_elsewhere, sealed, number, weaker, weaker_line, nothing, words, hint, send, older, latest,
         sending, failed, failed_relation, failed_keys, failed_no_keys, failed_unreachable, again, drop, other, cut,
         refused_untrusted, refused_changed, refused_not_for_us, refused_weaker, refused_lost, own_untrusted, own_not_for_us, stranger,
         new_keys, keys_changed, unallowed, look, writing, empty, too_long, too_many, transcript, without_script,
     }
-    /// What happened.
     HappenedTexts {
         title, holds, holds_one, holds_none, broken, broken_at, broken_cut, broken_keep, broken_what_now, fresh,
         fresh_show, misread, agent, any_agent, outcome, any_outcome, scope, any_scope, day, day_utc, filter, everything,
@@ -50,7 +44,6 @@ texts! {
         elsewhere_why, asked, asked_yes, not_asked, refused_unasked, details, number, call, digest, hash, before, turn, newest, older,
         export, export_why, export_go, kept,
     }
-    /// The person's devices.
     DevicesTexts {
         title, this, trusted, trusted_hint, waiting, waiting_hint, no_keys, no_keys_hint, removed, removed_hint,
         compare_number, compare_key, own_number, own_key, trust, since, until, remove, unknown, was_trusted,
@@ -58,23 +51,20 @@ texts! {
         backup_saving, passphrase, passphrase_hint, again, short, differ, restore, restore_file, restore_file_how,
         restore_relay, restore_relay_how, recover, recover_passphrase, recover_go,
     }
-    /// An invite for a further device.
+    /// Invite of another device.
     InviteTexts {
         title, lasts, came, came_show, run, copy, parts, address, code, fingerprint, compare, trust, secret,
     }
-    /// A machine that is no device yet.
+    /// Enrolment page.
     WelcomeTexts {
         title, lede, join, join_why, address, code, fingerprint, fingerprint_hint, name, name_usual, join_go, restore,
         restore_why, file, file_hint, choose, passphrase, restore_go, wrong_address, wrong_code, wrong_fingerprint,
         wrong_file,
     }
-    /// Taking a device away.
     RemoveTexts { title, follows, sessions, word, told, grants, there, back, go, keep }
-    /// What changed.
     ChangeTexts { title, since, note, breaking, others, was, now, keeps, keeps_none, waits, cannot_compare, at }
 }
 
-/// How much is at stake.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StakeTexts {
@@ -98,7 +88,6 @@ impl StakeTexts {
         }
     }
 
-    /// What follows from it.
     pub(super) fn hint(&self, sensitivity: Sensitivity) -> &str {
         match sensitivity {
             Sensitivity::Low => &self.low_hint,
@@ -117,7 +106,6 @@ impl StakeTexts {
     }
 }
 
-/// One catalog.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Texts {
@@ -136,18 +124,18 @@ pub(super) struct Texts {
     pub(super) invite: InviteTexts,
     pub(super) remove: RemoveTexts,
     pub(super) welcome: WelcomeTexts,
-    /// Why calls were refused or failed, by the words of the protocol.
+    /// Why calls were refused or failed, by the protocol's reason or error code.
     pub(super) reason: BTreeMap<String, String>,
-    /// What went wrong, by its code.
+    /// Error messages, by error code.
     trouble: BTreeMap<String, String>,
-    /// What each kind of change means.
+    /// Explanations of the change rules.
     pub(super) rule: BTreeMap<String, String>,
-    /// What the scripts say, by the names they ask for.
+    /// Texts for the scripts.
     pub(super) script: BTreeMap<String, String>,
 }
 
 impl Texts {
-    /// What went wrong, for people; what has no words of ours is told in its own.
+    /// Error message for the person; codes without a text show the error's own message.
     pub(super) fn trouble(&self, error: &DeviceError) -> String {
         let words = self.trouble.get(error.code.as_str());
         words.map_or_else(|| plain(&error.message), |words| format!("{words} ({})", error.code))
@@ -168,12 +156,12 @@ mod tests {
     use crate::pages::files;
 
     #[test]
-    fn both_languages_say_the_same_things_and_all_that_the_scripts_ask_for() {
+    fn catalogs_have_equal_keys_and_all_script_texts() {
         assert_eq!(Texts::faults(&files::FILES), Vec::<String>::new());
     }
 
     #[test]
-    fn every_kind_of_change_has_words_and_no_other() {
+    fn each_change_rule_has_a_text_and_each_text_a_rule() {
         let changes = ChangeRule::ALL.iter().map(|rule| rule.as_str());
         let schemas = SchemaRule::ALL.iter().map(|rule| rule.as_str());
         let notices = NoticeRule::ALL.iter().map(|rule| rule.as_str());
@@ -182,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn trouble_has_words_by_codes_that_exist() {
+    fn error_texts_use_existing_codes_and_unknown_codes_show_plain_message() {
         for code in Texts::of(Language::Chinese).trouble.keys() {
             assert!(nuncio_core::Code::parse(code).is_some(), "{code}");
         }

@@ -1,4 +1,4 @@
-//! The page of a machine that is no device yet: it becomes one by an invite, or one that was backed up again.
+//! Enrolment page of a machine without a device: join with an invite, or restore a backup.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -28,22 +28,20 @@ use crate::backup::BackupFile;
 use crate::device::{Device, DeviceConfig, reaches_safely};
 use crate::error::DeviceError;
 
-/// The page of the device to which it leads.
+/// Page of the new device to which the forms redirect.
 const DEVICES: &str = "/devices";
 
-/// For how long requests that are under way hold up the device's own pages.
+/// Time for open requests before the device's own pages take over.
 const LAST: Duration = Duration::from_secs(2);
 
-/// What the page is made of.
 #[derive(Clone)]
 struct Hall {
     config: DeviceConfig,
     door: Arc<Door>,
-    /// The device, once there is one.
+    /// Set once the device exists.
     came: Arc<Mutex<Option<Device>>>,
-    /// Held by whoever makes it one: one at a time.
+    /// Lock: one enrolment or restore at a time.
     turn: Arc<tokio::sync::Mutex<()>>,
-    /// Ends the page.
     done: CancellationToken,
 }
 
@@ -61,11 +59,11 @@ impl Doorway for Hall {
     }
 }
 
-/// Serves the page by which this machine becomes a device, until it is one or is told to stop; none when it was told to
-/// stop. Whoever came in stays in: serve the device's own pages with the same door, at the same address.
+/// Serves the enrolment page until the machine is a device, or until `stop`, which gives `None`. Sessions stay valid:
+/// serve the device's own pages with the same `Door` and address.
 ///
 /// # Errors
-/// The address is not of this machine alone, or cannot be listened at.
+/// The address is not a loopback address, or listening fails.
 pub async fn welcome(
     config: DeviceConfig,
     door: Arc<Door>,
@@ -106,7 +104,6 @@ struct WelcomePage {
     wrong: Option<String>,
 }
 
-/// What stands in the fields.
 #[derive(Default)]
 struct Filled {
     address: String,
@@ -117,7 +114,7 @@ struct Filled {
 }
 
 impl Filled {
-    /// What was sent, so that nobody has to write it again; never a passphrase.
+    /// Submitted values, to fill the form again; never the passphrase.
     fn again(sent: &Fields) -> Self {
         let text = |name| field(sent, name).unwrap_or_default().to_owned();
         Self {
@@ -134,8 +131,8 @@ async fn show(visit: Visit) -> Response {
     page(&visit, Filled::default(), None)
 }
 
-/// Every other page is one of the device's: they are there when it is. Whoever follows the way there while this page
-/// still ends is sent it again.
+/// Redirects other pages, which exist only after enrolment, to this page; during the switch to the device's pages, to
+/// the devices page.
 async fn elsewhere(State(hall): State<Hall>, visit: Visit) -> Response {
     see(&visit.to(if hall.done.is_cancelled() { DEVICES } else { "/" }))
 }
@@ -161,13 +158,13 @@ async fn join(State(hall): State<Hall>, Form { visit, sent }: Form) -> Response 
     if let Ok(device) = &device
         && let Err(error) = device.peer().publish_keys().await
     {
-        // It is a device all the same, and shows its keys when it runs.
-        tracing::warn!(%error, "the keys of the new device are not at the relay yet");
+        // The device exists anyway and publishes its keys when it runs.
+        tracing::warn!(%error, "cannot publish the keys of the new device yet; it tries again when it runs");
     }
     hall.became(&visit, &sent, device)
 }
 
-/// What the fields of an invite say.
+/// Parses the fields of an invite.
 fn invitation(visit: &Visit, sent: &Fields) -> Result<Invitation, String> {
     let text = &visit.text.welcome;
     let value = |name| field(sent, name).unwrap_or_default().trim();
@@ -198,17 +195,17 @@ async fn restore(State(hall): State<Hall>, Form { visit, sent }: Form) -> Respon
 }
 
 impl Hall {
-    /// The way on, to the device's own pages; or what was wrong.
+    /// Redirects to the device's own pages, or shows the error.
     fn became(&self, visit: &Visit, sent: &Fields, device: Result<Device, DeviceError>) -> Response {
         match device {
             Ok(device) => {
                 *self.came.lock().unwrap_or_else(PoisonError::into_inner) = Some(device);
                 self.done.cancel();
             }
-            // Pressed twice: it is one already.
+            // The form was submitted twice.
             Err(_) if self.done.is_cancelled() => {}
             Err(error) => {
-                tracing::warn!(code = %error.code, %error, "no device yet");
+                tracing::warn!(code = %error.code, %error, "cannot enrol or restore the device");
                 return page(visit, Filled::again(sent), Some((StatusCode::CONFLICT, visit.text.trouble(&error))));
             }
         }

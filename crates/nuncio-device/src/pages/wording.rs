@@ -1,4 +1,4 @@
-//! How things are said and drawn on every page alike.
+//! Texts and icons used by several pages.
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::ids::ScopeId;
@@ -10,7 +10,6 @@ use crate::prompt::Verified;
 use crate::standing::Known;
 use crate::words::ScopeWords;
 
-/// How it is known that an agent is who it says.
 pub(super) fn verified(text: &Texts, how: &Verified) -> String {
     match how {
         Verified::FirstContact => text.verified.first_contact.clone(),
@@ -18,7 +17,7 @@ pub(super) fn verified(text: &Texts, how: &Verified) -> String {
     }
 }
 
-/// The class of how much is at stake.
+/// CSS class of a sensitivity.
 pub(super) const fn level(sensitivity: Sensitivity) -> &'static str {
     match sensitivity {
         Sensitivity::Low => "low",
@@ -27,7 +26,7 @@ pub(super) const fn level(sensitivity: Sensitivity) -> &'static str {
     }
 }
 
-/// A picture for a family of permissions: its outline, in a square of 24.
+/// Icon of a scope family: SVG path in a square of 24.
 pub(super) fn icon(scope: &ScopeId) -> &'static str {
     match scope.as_str().split(':').next().unwrap_or_default() {
         "notification" => "M6 10a6 6 0 0 1 12 0c0 5 2 6 2 7H4c0-1 2-2 2-7m4 10a2 2 0 0 0 4 0",
@@ -41,7 +40,7 @@ pub(super) fn icon(scope: &ScopeId) -> &'static str {
     }
 }
 
-/// What a permission of an agent's is called.
+/// Label of a scope as the agent's manifest declares it.
 pub(super) fn label(pages: &Pages, known: &Known, scope: &ScopeId, language: Language) -> String {
     let manifest = known.manifest(pages.device.presets());
     let declared =
@@ -51,7 +50,7 @@ pub(super) fn label(pages: &Pages, known: &Known, scope: &ScopeId, language: Lan
     label.unwrap_or(scope.as_str()).to_owned()
 }
 
-/// What a kind of change means.
+/// Explanation of a change rule.
 pub(super) fn rule(text: &Texts, rule: &str) -> String {
     text.rule.get(rule).cloned().unwrap_or_else(|| rule.to_owned())
 }

@@ -26,13 +26,13 @@ answer = "allow"
 "#;
 
 #[tokio::test]
-async fn the_first_rule_that_fits_answers_and_none_is_no() {
+async fn first_matching_rule_decides_and_no_match_denies() {
     use Sensitivity::{High, Medium};
     let file = PolicyFile::parse(FILE).unwrap();
     let rows = [
         (("agt_1", "filesystem:read", Medium), Said::Yes),
         (("agt_bad", "filesystem:read", Medium), Said::No),
-        // Whoever does not name what is high does not allow it.
+        // Without `at_most` a rule does not allow high sensitivity.
         (("agt_1", "filesystem:read", High), Said::No),
         (("agt_guide", "location:read", High), Said::Yes),
         (("agt_1", "location:read", High), Said::No),
@@ -45,7 +45,7 @@ async fn the_first_rule_that_fits_answers_and_none_is_no() {
 }
 
 #[test]
-fn a_file_with_a_slip_is_refused_with_its_place() {
+fn invalid_policy_file_is_refused_with_line_number() {
     for (text, word) in [
         ("[[rule]]\nanswr = \"allow\"", "answr"),
         ("[[rule]]\nanswer = \"maybe\"", "maybe"),

@@ -17,7 +17,7 @@ fn ada() -> PersonName {
     PersonName::parse("ada").unwrap()
 }
 
-/// An agent, and the key of the one device that signs.
+/// An agent, and the key of the only device that signs.
 struct Scene {
     key: DeviceKey,
     known: Known,
@@ -38,7 +38,7 @@ impl Scene {
         Self { key, known }
     }
 
-    /// The person says something more.
+    /// Appends a signed ledger entry.
     fn says(&mut self, action: Action, term: Term) {
         let seq = u64::try_from(self.known.entries.len()).unwrap() + 1;
         let entry = Entry {
@@ -67,7 +67,7 @@ impl Scene {
 }
 
 #[test]
-fn what_the_person_signed_is_allowed_to_that_agent_by_that_person() {
+fn grant_is_valid_only_for_its_agent_person_and_trusted_device() {
     let mut scene = Scene::new();
     assert!(!scene.allows(10));
     scene.says(Action::Grant, Term::UntilRevoked);
@@ -85,7 +85,7 @@ fn what_the_person_signed_is_allowed_to_that_agent_by_that_person() {
 }
 
 #[test]
-fn once_is_once_until_the_person_says_it_again() {
+fn one_time_grant_is_used_up_until_granted_again() {
     let mut scene = Scene::new();
     scene.says(Action::Grant, Term::Once);
     assert!(scene.allows(10));
@@ -100,7 +100,7 @@ fn once_is_once_until_the_person_says_it_again() {
 }
 
 #[test]
-fn an_older_ledger_than_one_that_was_seen_is_none() {
+fn ledger_rollback_is_rejected() {
     let mut scene = Scene::new();
     scene.says(Action::Grant, Term::UntilRevoked);
     let old = scene.known.entries.clone();
@@ -110,7 +110,7 @@ fn an_older_ledger_than_one_that_was_seen_is_none() {
     scene.says(Action::Revoke, Term::UntilRevoked);
     assert!(!scene.allows(10), "it is over");
     scene.known.saw(&relation, 2);
-    // The relay hides the end, and shows what it showed before.
+    // The relay hides the revocation and shows the earlier ledger.
     scene.known.entries = old;
     assert!(!scene.allows(10));
     scene.known.saw(&relation, 1);

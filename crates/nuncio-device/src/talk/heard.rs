@@ -1,4 +1,4 @@
-//! What comes. It is on disk before the message counts as taken; whoever the person does not deal with fills nothing.
+//! Incoming messages. Each is on disk before it is acknowledged; agents without a relation cannot fill the disk.
 
 use std::time::Duration;
 
@@ -19,11 +19,11 @@ use crate::error::DeviceError;
 use crate::news::News;
 use crate::standing;
 
-/// The longest pause between two tries.
+/// Longest delay between retries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 impl Device {
-    /// Takes a message that is no call. Returns once it is on disk, or nothing of it is to be kept.
+    /// Stores a message that is no tool call. Returns once it is on disk or rejected.
     pub(crate) async fn hear(&self, message: Inbound) {
         if message.conversation_type != ConversationType::H2a {
             return;
@@ -48,7 +48,7 @@ impl Device {
         self.keep_line(&agent, (&message.conversation, message.seq), line, key).await;
     }
 
-    /// Takes word of a message that was not opened.
+    /// Stores a notice about a message that could not be opened.
     pub(crate) async fn hear_refused(&self, refused: Refused) {
         let mine = refused.sender == *self.peer().me();
         let Some(agent) = self.agent_of(&refused.conversation).await else { return };
@@ -71,7 +71,7 @@ impl Device {
         self.keep_line(&agent, (&refused.conversation, refused.seq), line, None).await;
     }
 
-    /// Takes a piece of an answer that is being written. Nothing of it is kept.
+    /// Forwards a piece of a streamed reply; nothing is stored.
     pub(crate) fn hear_stream(&self, event: StreamEvent) {
         let Recipient::Agent(agent) = event.sender else { return };
         let (writing, stream) = (self.writing(), event.stream);
@@ -87,13 +87,13 @@ impl Device {
         }
     }
 
-    /// Hears of answers while they are being written, from now on; and how far each is now.
+    /// Subscribes to streamed replies; also returns their current texts.
     #[must_use]
     pub fn live(&self) -> (broadcast::Receiver<LiveNews>, Vec<Growing>) {
         self.writing().listen()
     }
 
-    /// The agent with which a conversation of two is; none where it is no such.
+    /// Agent of a two-party conversation; `None` for other conversations.
     pub(super) async fn agent_of(&self, conversation: &ConversationId) -> Option<AgentId> {
         let mut pause = Duration::from_secs(1);
         loop {
@@ -106,21 +106,23 @@ impl Device {
                 }
                 Ok(_) => return None,
                 Err(error) if !error.may_pass() => return None,
-                Err(error) => tracing::info!(%conversation, %error, "a conversation is looked up again in {pause:?}"),
+                Err(error) => {
+                    tracing::info!(%conversation, %error, "cannot look up a conversation; retrying in {pause:?}")
+                }
             }
             self.pause(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    /// The digest of the key a message of an agent was signed with.
+    /// Digest of the key that signed an agent's message.
     async fn key_of(&self, agent: &AgentId, message: &Inbound) -> Option<Digest> {
         let pinned = self.peer().pinned(&Recipient::Agent(agent.clone())).await.unwrap_or_default();
         let signed = pinned.iter().find(|bundle| bundle.keys.device_id == message.device)?;
         Some(Digest::of_bytes(signed.keys.signing_key.as_bytes()))
     }
 
-    /// Keeps a line, however long the disk or the relay takes: a message is not opened twice.
+    /// Stores a message, retrying as long as needed, because a sealed message cannot be opened twice.
     async fn keep_line(
         &self,
         agent: &AgentId,
@@ -140,7 +142,7 @@ impl Device {
             });
             match kept {
                 Ok(()) => break,
-                Err(error) => tracing::error!(%agent, %error, "a line cannot be kept; tried again in {pause:?}"),
+                Err(error) => tracing::error!(%agent, %error, "cannot store a message; retrying in {pause:?}"),
             }
             self.pause(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
@@ -157,14 +159,14 @@ impl Device {
     ) -> Result<(), DeviceError> {
         let _turn = self.turn();
         let mut thread = Thread::load(self.records(), agent)?;
-        // What the person said elsewhere was said by them as well.
+        // A message sent from another device also counts as sent by the person.
         thread.begun |= line.mine;
         if let Some(key) = key {
             line.new_keys = thread.key.is_some_and(|before| before != key);
             thread.key = Some(key);
         }
         let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
-        // What was said before this device was there is many such messages, and one line.
+        // Messages from before this device was enrolled cannot be opened; a run of them is shown as one.
         let elsewhere = matches!(line.said, Said::Refused { why: Unopened::NotForUs, .. });
         if std::mem::replace(&mut thread.elsewhere, elsewhere) && elsewhere {
             return Ok(self.records().save(vec![thread.put(agent)])?);
@@ -178,7 +180,7 @@ impl Device {
         Ok(self.records().save(vec![change])?)
     }
 
-    /// Whether the person is known to deal with an agent.
+    /// Whether the stored records show a relation or a message by the person.
     fn is_known(&self, agent: &AgentId) -> Result<bool, DeviceError> {
         let person = &self.identity().person;
         let stands = || standing::load(self.records(), agent);
@@ -186,18 +188,18 @@ impl Device {
             || stands()?.is_some_and(|known| known.standing(person).is_some()))
     }
 
-    /// Whether the person has to do with an agent: they allow it something, or have said something to it.
+    /// Whether the person has a relation with the agent or has written to it.
     async fn deals_with(&self, agent: &AgentId) -> Result<bool, DeviceError> {
         let person = &self.identity().person;
         if self.is_known(agent)? {
             return Ok(true);
         }
-        // Another device may have allowed it a moment ago.
+        // Another device may have granted something a moment ago.
         let unknown = standing::load(self.records(), agent)?.is_none();
         match self.refresh(agent).await {
             Ok(known) if known.standing(person).is_some() => Ok(true),
             Ok(_) => {
-                // Looking at a stranger leaves nothing behind.
+                // Looking up an agent without a relation leaves no record.
                 if unknown {
                     let _turn = self.turn();
                     self.records().save(vec![standing::gone(agent)])?;
@@ -211,7 +213,7 @@ impl Device {
 }
 
 fn said(message: &Inbound) -> Said {
-    // Both names are about.
+    // Senders use either of these field names.
     let text = ["text", "content"].iter().find_map(|name| message.payload[name].as_str());
     match text.filter(|_| message.content_type == ContentType::Text) {
         Some(text) => {

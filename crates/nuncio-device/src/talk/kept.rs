@@ -1,4 +1,4 @@
-//! The records of conversations: where a line stands, how many there are, which go.
+//! Records of conversations: positions, counts and deletion of the oldest.
 
 use nuncio_core::bundle::SealMode;
 use nuncio_core::digest::Digest;
@@ -10,30 +10,29 @@ use serde::{Deserialize, Serialize};
 use super::{Line, Lines, MAX_BYTES, MAX_LINES, Place, Said, State};
 use crate::records::Records;
 
-/// How many conversations with one agent are told apart.
+/// Limit of conversations per agent.
 const MAX_PARTS: usize = 100;
 
-/// Of how many strangers it is remembered that they wrote.
+/// Limit of remembered agents that wrote without a relation.
 const MAX_STRANGERS: usize = 20;
 
 const STRANGERS: &str = "talk/strangers";
 
-/// What is known of all lines with an agent.
+/// Summary of all messages with an agent.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Thread {
-    /// The conversations there were, oldest first.
+    /// Conversations with the agent, oldest first.
     parts: Vec<ConversationId>,
-    /// Whether the person ever said something to it.
+    /// Whether the person ever wrote to it.
     #[serde(default)]
     pub(super) begun: bool,
-    /// How many lines are kept.
     lines: u64,
-    /// How many bytes of words.
+    /// Bytes of text.
     bytes: u64,
-    /// The agent's key of the last line, as a digest.
+    /// Digest of the agent's key in the last message.
     #[serde(default)]
     pub(super) key: Option<Digest>,
-    /// Whether the last line says that something is not sealed to this device.
+    /// Whether the last message was one not sealed to this device.
     #[serde(default)]
     pub(super) elsewhere: bool,
 }
@@ -47,7 +46,7 @@ impl Thread {
         Records::put(&name(agent), self)
     }
 
-    /// Where a message of a conversation stands; none where there are too many conversations to be true.
+    /// Position of a message; `None` beyond the limit of conversations.
     pub(super) fn place(&mut self, conversation: &ConversationId, seq: u64) -> Option<Place> {
         let known = self.parts.iter().position(|part| part == conversation);
         let part = match known {
@@ -62,7 +61,6 @@ impl Thread {
     }
 }
 
-/// A line in its place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Kept {
     pub(super) mine: bool,
@@ -93,7 +91,7 @@ impl Kept {
     }
 }
 
-/// What the person said and the relay has not taken yet.
+/// Message by the person that the relay has not accepted yet.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Unsent {
     pub(super) text: String,
@@ -105,7 +103,7 @@ fn name(agent: &AgentId) -> String {
     format!("talk/with/{agent}")
 }
 
-/// How the names of an agent's lines begin.
+/// Name prefix of an agent's messages.
 fn lines_of(agent: &AgentId) -> String {
     format!("talk/line/{agent}/")
 }
@@ -118,17 +116,17 @@ pub(super) fn unsent_name(agent: &AgentId, client_id: &ClientMessageId) -> Strin
     format!("{}{client_id}", unsent_of(agent))
 }
 
-/// Where it stands that something was said: saying it again changes nothing.
+/// Name of the record that a message was sent, which makes repetition harmless.
 fn said_name(agent: &AgentId, client_id: &ClientMessageId) -> String {
     format!("talk/said/{agent}/{client_id}")
 }
 
-/// Whether something of that name was said and taken.
+/// Whether a message with that client id was sent.
 pub(super) fn was_said(records: &Records, agent: &AgentId, client_id: &ClientMessageId) -> Result<bool, KeepError> {
     Ok(records.get::<String>(&said_name(agent, client_id))?.is_some())
 }
 
-/// The places of an agent's lines, oldest first.
+/// Positions of an agent's messages, oldest first.
 fn places(records: &Records, agent: &AgentId) -> Result<Vec<Place>, KeepError> {
     let prefix = lines_of(agent);
     let names = records.names(&prefix)?;
@@ -138,8 +136,7 @@ fn places(records: &Records, agent: &AgentId) -> Result<Vec<Place>, KeepError> {
     Ok(places)
 }
 
-/// The changes that put a line in its place; none where it is there already. Whoever calls holds the turn, and saves
-/// them together.
+/// Changes that store a message; none if it is stored already. The caller holds the state lock and saves them together.
 pub(super) fn put(
     records: &Records,
     agent: &AgentId,
@@ -174,7 +171,7 @@ pub(super) fn put(
     Ok(changes)
 }
 
-/// What was said and not taken, oldest first.
+/// Unsent messages, oldest first.
 pub(super) fn unsent(records: &Records, agent: &AgentId) -> Result<Vec<(ClientMessageId, Unsent)>, KeepError> {
     let prefix = unsent_of(agent);
     let mut all = Vec::new();
@@ -188,7 +185,7 @@ pub(super) fn unsent(records: &Records, agent: &AgentId) -> Result<Vec<(ClientMe
     Ok(all)
 }
 
-/// Everyone to whom something is on its way.
+/// Agents and ids of all unsent messages.
 pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessageId)>, KeepError> {
     let names = records.names("talk/out/")?;
     let parsed = names.iter().filter_map(|name| {
@@ -198,7 +195,7 @@ pub(super) fn all_unsent(records: &Records) -> Result<Vec<(AgentId, ClientMessag
     Ok(parsed.collect())
 }
 
-/// The last `limit` lines before a place; before none, with what is on its way at the end.
+/// The last `limit` messages before a position; without a position, followed by the unsent ones.
 pub(super) fn read(
     records: &Records,
     agent: &AgentId,
@@ -248,12 +245,12 @@ fn stranger_line(at: Timestamp) -> Line {
     }
 }
 
-/// Strangers that wrote, and when each last did; the oldest first.
+/// Agents that wrote without a relation, with the time of the last message; oldest first.
 pub(super) fn strangers(records: &Records) -> Result<Vec<(AgentId, Timestamp)>, KeepError> {
     Ok(records.get(STRANGERS)?.unwrap_or_default())
 }
 
-/// The change by which it is remembered that a stranger wrote.
+/// Change that records such an agent.
 pub(super) fn stranger(records: &Records, agent: &AgentId, at: Timestamp) -> Result<Change, KeepError> {
     let mut all = strangers(records)?;
     all.retain(|(known, _)| known != agent);

@@ -1,4 +1,4 @@
-//! Answers while they are being written: in memory alone. What counts is the message that follows.
+//! Replies while they are streamed, in memory only. The message that follows is authoritative.
 
 use std::fmt;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -9,54 +9,43 @@ use tokio::sync::broadcast;
 
 use super::{MAX_TEXT, words};
 
-/// How many answers are read at once, of all agents.
+/// Limit of concurrent streams, of all agents.
 const MOST: usize = 32;
 
-/// An answer as far as it has been written.
+/// A streamed reply so far.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Growing {
-    /// Who writes.
     pub agent: AgentId,
-    /// Which of its answers.
     pub stream: ClientMessageId,
-    /// What it says so far.
     pub text: String,
-    /// Of how many pieces that is made.
+    /// Number of pieces received.
     pub pieces: u64,
 }
 
-/// What happened to an answer that is being written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LiveNews {
-    /// Who writes.
     pub agent: AgentId,
-    /// Which of its answers.
     pub stream: ClientMessageId,
-    /// What.
     #[serde(flatten)]
     pub what: Live,
 }
 
-/// What happened to an answer that is being written.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(tag = "what", rename_all = "snake_case")]
 pub enum Live {
-    /// It began.
     Begun,
-    /// More was said.
     Piece {
-        /// The number of this piece, from zero.
+        /// Numbered from zero.
         piece: u64,
-        /// It.
         text: String,
     },
-    /// All was said: the message is there, or comes at once.
+    /// The complete message is stored or follows at once.
     Done,
-    /// It was given up: what was shown of it counts for nothing.
+    /// Cancelled; the text shown so far is void.
     Aborted,
 }
 
-/// The answers that are being written, and whoever listens.
+/// Streams in progress and their subscribers.
 pub(crate) struct Writing {
     growing: Mutex<Vec<Growing>>,
     told: broadcast::Sender<LiveNews>,
@@ -71,13 +60,12 @@ impl Writing {
         self.growing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Hears from now on; and how far everything is now.
+    /// Subscribes, and returns the current texts.
     pub(crate) fn listen(&self) -> (broadcast::Receiver<LiveNews>, Vec<Growing>) {
         let growing = self.growing();
         (self.told.subscribe(), growing.clone())
     }
 
-    /// An answer begins.
     pub(crate) fn begin(&self, agent: AgentId, stream: ClientMessageId) {
         let mut growing = self.growing();
         if growing.len() >= MOST {
@@ -88,7 +76,7 @@ impl Writing {
         self.tell(agent, stream, Live::Begun);
     }
 
-    /// More of it. Nothing where it is not known, and nothing beyond what a message holds.
+    /// Appends a piece. Ignored for unknown streams and beyond the size of a message.
     pub(crate) fn add(&self, agent: &AgentId, stream: &ClientMessageId, more: &str) {
         let mut growing = self.growing();
         let Some(one) = growing.iter_mut().find(|one| one.agent == *agent && one.stream == *stream) else { return };
@@ -102,7 +90,6 @@ impl Writing {
         self.tell(agent.clone(), stream.clone(), Live::Piece { piece, text });
     }
 
-    /// It is over.
     pub(crate) fn end(&self, agent: &AgentId, stream: &ClientMessageId, what: Live) {
         let mut growing = self.growing();
         let before = growing.len();
@@ -113,7 +100,7 @@ impl Writing {
     }
 
     fn tell(&self, agent: AgentId, stream: ClientMessageId, what: Live) {
-        // Nobody need be there.
+        // Without subscribers the event is dropped.
         let _ = self.told.send(LiveNews { agent, stream, what });
     }
 }
@@ -129,7 +116,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_that_comes_later_has_the_whole_and_every_piece_after_it() {
+    fn late_subscriber_gets_text_so_far_and_following_pieces() {
         let (agent, stream) = (AgentId::parse("agt_1").unwrap(), ClientMessageId::parse("s_1").unwrap());
         let writing = Writing::new();
         writing.add(&agent, &stream, "nobody began this");
@@ -150,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn the_oldest_of_too_many_is_given_up() {
+    fn oldest_stream_is_aborted_at_the_limit() {
         let agent = AgentId::parse("agt_1").unwrap();
         let writing = Writing::new();
         for number in 0..=MOST {

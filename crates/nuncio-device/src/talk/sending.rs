@@ -1,5 +1,5 @@
-//! What the person says. It is on disk before anything is sent, has one name however often it is said, and is tried until
-//! the relay has it or says no.
+//! Outgoing messages of the person. Each is on disk before it is sent, has one client message id however often it is
+//! submitted, and is retried until the relay accepts or refuses it.
 
 use std::time::Duration;
 
@@ -18,36 +18,28 @@ use crate::error::DeviceError;
 use crate::news::News;
 use crate::records::Records;
 
-/// How long the way to the relay is looked for before a message counts as failed.
-const PATIENCE: Duration = Duration::from_secs(24 * 3600);
+/// How long sending is retried before a message counts as failed.
+const SEND_RETRY_TIME: Duration = Duration::from_secs(24 * 3600);
 
-/// The longest pause between two tries.
+/// Longest delay between retries.
 const MAX_PAUSE: Duration = Duration::from_secs(30);
 
 impl Device {
-    /// The last `limit` lines of what was said with an agent, before a place or up to now; oldest first. What is on its
-    /// way stands at the end.
-    ///
-    /// # Errors
-    /// What is kept cannot be read.
+    /// The last `limit` messages with an agent, before a position or up to now, oldest first, followed by unsent ones.
     pub fn lines(&self, agent: &AgentId, before: Option<Place>, limit: usize) -> Result<Lines, DeviceError> {
         Ok(kept::read(self.records(), agent, before, limit)?)
     }
 
-    /// A name for something that is about to be said.
-    ///
-    /// # Errors
-    /// None can be made.
+    /// Creates the client message id of the next message.
     pub fn new_words(&self) -> Result<ClientMessageId, DeviceError> {
         let name = timed_name(self.entropy(), "m_", self.now());
         ClientMessageId::parse(&name).map_err(|why| DeviceError::new(Code::Internal, why.to_string()))
     }
 
-    /// Says something to an agent. When this returns it is on disk and on its way; said again under the same name, it
-    /// is one message.
+    /// Sends a message to an agent. On return it is stored and queued; a repeated client message id sends it once.
     ///
     /// # Errors
-    /// There is nothing in it, too much, or too much is on its way already.
+    /// The text is empty or too long, or too many messages are unsent.
     pub fn say(&self, agent: &AgentId, client_id: &ClientMessageId, text: &str) -> Result<(), DeviceError> {
         let (text, cut) = words(text.trim_end());
         if cut {
@@ -79,10 +71,7 @@ impl Device {
         Ok(())
     }
 
-    /// Tries again to send what failed.
-    ///
-    /// # Errors
-    /// What is kept cannot be read or written.
+    /// Retries a failed message.
     pub fn say_again(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let failed = |state: &State| matches!(state, State::Failed { .. });
         if self.move_unsent(agent, client_id, failed, State::Sending)? {
@@ -91,10 +80,7 @@ impl Device {
         Ok(())
     }
 
-    /// Drops what failed: it was never said.
-    ///
-    /// # Errors
-    /// What is kept cannot be read or written.
+    /// Deletes a failed message.
     pub fn drop_words(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         {
             let _turn = self.turn();
@@ -108,7 +94,7 @@ impl Device {
         Ok(())
     }
 
-    /// Sends what a process before this one left.
+    /// Resumes sending the messages that were queued when the previous process stopped.
     pub(crate) fn resume_talk(&self) -> Result<(), DeviceError> {
         for (agent, client_id) in kept::all_unsent(self.records())? {
             let unsent = self.records().get::<Unsent>(&kept::unsent_name(&agent, &client_id))?;
@@ -123,16 +109,16 @@ impl Device {
         let device = self.clone();
         tokio::spawn(async move {
             if let Err(error) = device.deliver(&agent, &client_id).await {
-                tracing::warn!(%agent, %error, "a message was not sent");
+                tracing::warn!(%agent, %error, "cannot send a message");
                 let state = State::Failed { code: error.code, why: nuncio_core::text::plain(&error.message) };
                 if let Err(error) = device.move_unsent(&agent, &client_id, |_| true, state) {
-                    tracing::error!(%agent, %error, "it cannot be kept that a message was not sent");
+                    tracing::error!(%agent, %error, "cannot record that sending a message failed");
                 }
             }
         });
     }
 
-    /// Sends until the relay has it; what may go better later is tried again.
+    /// Sends until the relay accepts; retries what may succeed later.
     async fn deliver(&self, agent: &AgentId, client_id: &ClientMessageId) -> Result<(), DeviceError> {
         let name = kept::unsent_name(agent, client_id);
         let Some(Unsent { text, at, .. }) = self.records().get(&name)? else { return Ok(()) };
@@ -149,22 +135,22 @@ impl Device {
                 Ok((conversation, Some(seq))) => {
                     return self.was_sent(agent, &conversation, seq, client_id, self.now());
                 }
-                // One got through before: the relay tells its number by itself.
+                // An earlier attempt was accepted; the relay reports its number in an event.
                 Ok((_, None)) => return Ok(()),
-                Err(error) if !error.may_pass() || self.now() >= at.after(PATIENCE) => return Err(error.into()),
-                Err(error) => tracing::info!(%agent, %error, "a message is tried again in {pause:?}"),
+                Err(error) if !error.may_pass() || self.now() >= at.after(SEND_RETRY_TIME) => return Err(error.into()),
+                Err(error) => tracing::info!(%agent, %error, "cannot send a message; retrying in {pause:?}"),
             }
             self.pause(pause).await;
             pause = (pause * 2).min(MAX_PAUSE);
         }
     }
 
-    /// The relay has what this device sent.
+    /// Handles the relay's event that a message of this device was accepted.
     pub(crate) async fn heard_sent(&self, sent: Sent) {
         let Some(agent) = self.agent_of(&sent.conversation).await else { return };
         let done = self.was_sent(&agent, &sent.conversation, sent.seq, &sent.client_id, sent.at);
         if let Err(error) = done {
-            tracing::error!(%agent, %error, "it cannot be kept that a message was sent");
+            tracing::error!(%agent, %error, "cannot record that a message was sent");
         }
     }
 
@@ -180,7 +166,7 @@ impl Device {
             let _turn = self.turn();
             let records = self.records();
             let name = kept::unsent_name(agent, client_id);
-            // Heard twice, by the answer and by what the relay tells: once is enough.
+            // Both the response and the event report it; the second one finds nothing to do.
             let Some(unsent) = records.get::<Unsent>(&name)? else { return Ok(()) };
             let mut thread = Thread::load(records, agent)?;
             let Some(place) = thread.place(conversation, seq) else { return Ok(()) };
@@ -201,7 +187,7 @@ impl Device {
         Ok(())
     }
 
-    /// Writes down how far a message has got; whether it was as expected.
+    /// Sets the delivery state. Returns false if the message was not in an expected state.
     fn move_unsent(
         &self,
         agent: &AgentId,

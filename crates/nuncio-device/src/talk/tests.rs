@@ -23,7 +23,7 @@ fn text(text: &str) -> Kept {
     }
 }
 
-/// Keeps a line of a conversation.
+/// Stores a message of a conversation.
 fn put(records: &Records, conversation: &str, seq: u64, line: &Kept) {
     let mut thread = Thread::load(records, &agent()).unwrap();
     let place = thread.place(&ConversationId::parse(conversation).unwrap(), seq).unwrap();
@@ -40,12 +40,12 @@ fn said(lines: &Lines) -> Vec<String> {
 }
 
 #[test]
-fn lines_stand_as_the_relay_counts_and_each_once() {
+fn messages_are_ordered_by_relay_sequence_without_duplicates() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     for (seq, words) in [(2, "two"), (1, "one"), (2, "two again"), (10, "ten")] {
         put(&records, "cnv_a", seq, &text(words));
     }
-    // A relay that lost everything counts from one again, and overwrites nothing.
+    // A relay that lost its data counts from one again; nothing is overwritten.
     put(&records, "cnv_b", 1, &text("anew"));
     let all = kept::read(&records, &agent(), None, 10).unwrap();
     assert_eq!(said(&all), ["one", "two", "ten", "anew"]);
@@ -62,7 +62,7 @@ fn lines_stand_as_the_relay_counts_and_each_once() {
 }
 
 #[test]
-fn the_oldest_lines_go_and_what_was_said_under_their_names_with_them() {
+fn oldest_messages_are_deleted_with_their_client_ids_at_the_limits() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     let named = ClientMessageId::parse("m_1").unwrap();
     put(&records, "cnv_a", 1, &Kept { client_id: Some(named.clone()), ..text("first") });
@@ -74,7 +74,7 @@ fn the_oldest_lines_go_and_what_was_said_under_their_names_with_them() {
     assert_eq!(u64::try_from(all.lines.len()).unwrap(), MAX_LINES);
     assert_eq!(all.lines[0].place.unwrap().seq, 2);
     assert!(!kept::was_said(&records, &agent(), &named).unwrap());
-    // So it is with many bytes.
+    // The limit of bytes works the same way.
     let long = "x".repeat(MAX_TEXT);
     let fit = MAX_BYTES / u64::try_from(MAX_TEXT).unwrap();
     for seq in 0..=fit {
@@ -85,7 +85,7 @@ fn the_oldest_lines_go_and_what_was_said_under_their_names_with_them() {
 }
 
 #[test]
-fn strangers_are_remembered_by_name_alone_and_not_for_ever() {
+fn agents_without_relation_are_remembered_by_id_up_to_a_limit() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     for number in 0..30 {
         let stranger = AgentId::parse(&format!("agt_{number}")).unwrap();
@@ -100,7 +100,7 @@ fn strangers_are_remembered_by_name_alone_and_not_for_ever() {
 }
 
 #[test]
-fn words_keep_their_lines_and_lose_what_is_no_character() {
+fn sanitised_text_keeps_line_breaks_and_replaces_control_characters() {
     assert_eq!(words("one\r\ntwo\rthree\tfour"), ("one\ntwo\nthree\tfour".to_owned(), false));
     assert_eq!(words("a\u{202e}b\u{0}c\u{7}"), ("a b c ".to_owned(), false));
     let long = "é".repeat(MAX_TEXT);

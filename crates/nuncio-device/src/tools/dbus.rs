@@ -1,5 +1,4 @@
-//! A small client of D-Bus: calls a service, and hears what it says. A library for that would bring nineteen crates
-//! for a few calls.
+//! Small D-Bus client for method calls and signals. A library would add nineteen crates for a few calls.
 //!
 //! Protocol: <https://dbus.freedesktop.org/doc/dbus-specification.html>
 
@@ -14,31 +13,24 @@ mod wire;
 pub(crate) use wire::{Arg, Secret};
 use wire::{Kind, Message};
 
-/// How large a message may be.
+/// Limit of a message, in bytes.
 const MAX_MESSAGE: usize = 1024 * 1024;
-/// How many signals are kept while an answer is awaited.
+/// Limit of signals that are queued while a reply is awaited.
 const MAX_SIGNALS: usize = 64;
-/// How long a line of the greeting may be.
+/// Limit of a line of the authentication handshake, in bytes.
 const MAX_LINE: u64 = 512;
 
-/// Why there is no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum BusError {
-    /// Nobody can be spoken to there.
+    /// The bus cannot be connected to or closed the connection.
     #[error("the bus cannot be used: {0}")]
     Closed(String),
-    /// The service is not there and cannot be started.
+    /// The service does not run and cannot be started.
     #[error("there is no {0}")]
     Absent(&'static str),
-    /// It answered with an error.
     #[error("{name}: {message}")]
-    Refused {
-        /// The error's name.
-        name: String,
-        /// What it says.
-        message: String,
-    },
-    /// It answered something else than was asked.
+    Refused { name: String, message: String },
+    /// The reply has an unexpected type.
     #[error("it answered something that cannot be read")]
     Unreadable,
 }
@@ -49,7 +41,7 @@ impl From<io::Error> for BusError {
     }
 }
 
-/// Somebody on the bus: a service, an object of it, and the interface that is spoken there.
+/// Target of a call: a service, an object path and an interface.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Object<'a> {
     pub(crate) service: &'static str,
@@ -57,7 +49,6 @@ pub(crate) struct Object<'a> {
     pub(crate) interface: &'static str,
 }
 
-/// A connection to a bus.
 #[derive(Debug)]
 pub(crate) struct Bus {
     stream: BufReader<UnixStream>,
@@ -66,7 +57,7 @@ pub(crate) struct Bus {
 }
 
 impl Bus {
-    /// Connects to the first place of an address that answers.
+    /// Connects to the first socket of an address list that accepts.
     pub(crate) async fn open(address: &str) -> Result<Self, BusError> {
         let mut last = BusError::Closed(format!("{address:?} names no socket of this machine"));
         for place in address.split(';').filter_map(socket) {
@@ -80,7 +71,7 @@ impl Bus {
 
     async fn greet(stream: UnixStream) -> Result<Self, BusError> {
         let mut bus = Self { stream: BufReader::new(stream), serial: 0, signals: VecDeque::new() };
-        // We are whom the socket says we are.
+        // EXTERNAL authentication: the socket's credentials identify this process.
         let uid = rustix::process::getuid().as_raw().to_string();
         let uid: String = uid.bytes().map(|byte| format!("{byte:02x}")).collect();
         bus.stream.write_all(format!("\0AUTH EXTERNAL {uid}\r\n").as_bytes()).await?;
@@ -94,7 +85,7 @@ impl Bus {
         Ok(bus)
     }
 
-    /// Calls a method and waits for the answer.
+    /// Calls a method and waits for the reply.
     pub(crate) async fn call(
         &mut self,
         object: Object<'_>,
@@ -123,7 +114,6 @@ impl Bus {
         }
     }
 
-    /// Reads one property.
     pub(crate) async fn property(&mut self, object: Object<'_>, name: &str) -> Result<Arg, BusError> {
         let body = vec![Arg::text(object.interface), Arg::text(name)];
         match self.call(Object { interface: PROPERTIES, ..object }, "Get", body).await?.pop() {
@@ -132,20 +122,19 @@ impl Bus {
         }
     }
 
-    /// Sets one property.
     pub(crate) async fn set(&mut self, object: Object<'_>, name: &str, value: Arg) -> Result<(), BusError> {
         let body = vec![Arg::text(object.interface), Arg::text(name), Arg::variant(value)];
         self.call(Object { interface: PROPERTIES, ..object }, "Set", body).await.map(drop)
     }
 
-    /// Asks to hear what an object says.
+    /// Subscribes to the signals of an object.
     pub(crate) async fn listen(&mut self, object: Object<'_>) -> Result<(), BusError> {
         let Object { service, path, interface } = object;
         let rule = format!("type='signal',sender='{service}',path='{path}',interface='{interface}'");
         self.call(DAEMON, "AddMatch", vec![Arg::Text(rule)]).await.map(drop)
     }
 
-    /// Waits until an object says that.
+    /// Waits for a signal of an object.
     pub(crate) async fn hear(&mut self, object: Object<'_>, member: &str) -> Result<Vec<Arg>, BusError> {
         loop {
             let message = match self.signals.pop_front() {
@@ -189,7 +178,7 @@ fn refused(message: Message, service: &'static str) -> BusError {
     BusError::Refused { name: nuncio_core::text::plain(&name), message: text.unwrap_or_default() }
 }
 
-/// The socket that one part of an address names: `unix:path=…` or `unix:abstract=…`.
+/// Socket path of one address: `unix:path=…` or `unix:abstract=…`.
 fn socket(place: &str) -> Option<String> {
     let keys = place.strip_prefix("unix:")?;
     keys.split(',').find_map(|pair| match pair.split_once('=')? {
@@ -199,7 +188,7 @@ fn socket(place: &str) -> Option<String> {
     })
 }
 
-/// `%20` is a space, and so on.
+/// Decodes percent escapes.
 fn unescaped(text: &str) -> Option<String> {
     let mut parts = text.split('%');
     let mut bytes = parts.next()?.as_bytes().to_vec();
@@ -216,7 +205,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_names_sockets_of_this_machine_alone() {
+    fn bus_address_accepts_unix_sockets_only() {
         assert_eq!(socket("unix:path=/run/user/1/bus,guid=0f").as_deref(), Some("/run/user/1/bus"));
         assert_eq!(socket("unix:guid=0f,abstract=/tmp/a%20b").as_deref(), Some("\0/tmp/a b"));
         for other in ["tcp:host=example.com,port=1", "unix:path=/a%2", "unix:path=/a%zz", "unix:dir=/tmp", "", "unix:"]

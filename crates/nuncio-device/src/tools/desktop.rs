@@ -1,4 +1,4 @@
-//! The desktop the device runs on, if it runs on one: its clipboard, and notices on it.
+//! Tools of the desktop session: clipboard and notifications.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -12,7 +12,7 @@ use super::dbus::{Arg, Bus, BusError, Object};
 use super::programs::{Program, installed};
 use super::{LocalTool, ToolFailure};
 
-/// What of an environment says where the desktop is.
+/// Environment variables that locate the desktop session.
 const NAMES: [&str; 6] = [
     "DISPLAY",
     "WAYLAND_DISPLAY",
@@ -22,21 +22,21 @@ const NAMES: [&str; 6] = [
     "DBUS_SYSTEM_BUS_ADDRESS",
 ];
 
-/// Where every Linux has the bus of the whole machine.
+/// Default address of the system bus on Linux.
 const SYSTEM_BUS: &str = "unix:path=/run/dbus/system_bus_socket";
 
-/// A desktop, as an environment describes it.
+/// Desktop session, described by environment variables.
 #[derive(Debug, Clone, Default)]
 pub struct Desktop(BTreeMap<String, OsString>);
 
 impl Desktop {
-    /// The one this process runs on.
+    /// Session of this process.
     #[must_use]
     pub fn here() -> Self {
         Self::new(std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value))))
     }
 
-    /// The one that these variables describe; others are passed over.
+    /// Session described by these variables; others are ignored.
     #[must_use]
     pub fn new(variables: impl IntoIterator<Item = (String, OsString)>) -> Self {
         let known = |(name, value): &(String, OsString)| NAMES.contains(&name.as_str()) && !value.is_empty();
@@ -51,7 +51,7 @@ impl Desktop {
         self.0.get(name).and_then(|value| value.to_str())
     }
 
-    /// The address of the person's own bus.
+    /// Address of the person's session bus.
     pub(crate) fn session_bus(&self) -> Option<String> {
         let beside = || {
             let socket = Path::new(self.0.get("XDG_RUNTIME_DIR")?).join("bus");
@@ -60,17 +60,17 @@ impl Desktop {
         self.text("DBUS_SESSION_BUS_ADDRESS").map(str::to_owned).or_else(beside)
     }
 
-    /// The address of the machine's bus.
+    /// Address of the system bus.
     pub(super) fn system_bus(&self) -> &str {
         self.text("DBUS_SYSTEM_BUS_ADDRESS").unwrap_or(SYSTEM_BUS)
     }
 }
 
-/// The clipboard, where the desktop has a program for it.
+/// Reads the clipboard with an installed program.
 #[derive(Debug, Clone)]
 pub struct Clipboard(Desktop);
 
-/// The programs that read a clipboard, the variable that says there is one for them, and their arguments.
+/// Programs that read the clipboard, the variable of the display they need, and their arguments.
 const READERS: [(&str, &str, &[&str]); 3] = [
     ("wl-paste", "WAYLAND_DISPLAY", &["--no-newline"]),
     ("xclip", "DISPLAY", &["-selection", "clipboard", "-o"]),
@@ -78,7 +78,6 @@ const READERS: [(&str, &str, &[&str]); 3] = [
 ];
 
 impl Clipboard {
-    /// The clipboard of that desktop.
     #[must_use]
     pub fn of(desktop: Desktop) -> Self {
         Self(desktop)
@@ -111,7 +110,7 @@ impl LocalTool for Clipboard {
     }
 }
 
-/// A notice on the desktop. Where there is none, it is [`ToolFailure::Unavailable`].
+/// Shows a desktop notification; [`ToolFailure::Unavailable`] without a desktop.
 #[derive(Debug, Clone)]
 pub struct Notify(Desktop);
 
@@ -123,16 +122,12 @@ const NOTIFICATIONS: Object<'static> = Object {
 };
 
 impl Notify {
-    /// Notices on that desktop.
     #[must_use]
     pub fn on(desktop: Desktop) -> Self {
         Self(desktop)
     }
 
-    /// What a notice says: its title, and what else there is.
-    ///
-    /// # Errors
-    /// It says nothing.
+    /// Title and body of a notification.
     pub(crate) fn words(arguments: &Value) -> Result<(String, String), ToolFailure> {
         let text =
             |names: &[&str]| names.iter().find_map(|name| arguments[name].as_str()).map(nuncio_core::text::plain);
@@ -147,7 +142,7 @@ impl Notify {
         let mut bus = Bus::open(address).await?;
         let answer = bus.call(NOTIFICATIONS, "GetCapabilities", Vec::new()).await?.pop();
         let Some(Arg::Texts(can)) = answer else { return Err(BusError::Unreadable) };
-        // What an agent says is text, never markup.
+        // Agents send text, never markup.
         let body = if can.iter().any(|word| word == "body-markup") { escaped(&body) } else { body };
         let arguments = vec![
             Arg::text("Nuncio"),
@@ -191,7 +186,7 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn where_there_is_no_desktop_it_is_said() {
+    async fn desktop_tools_are_unavailable_without_a_desktop() {
         let time = Duration::from_secs(20);
         let gone = tempfile::tempdir().unwrap().path().join("bus");
         let gone = ("DBUS_SESSION_BUS_ADDRESS".to_owned(), OsString::from(format!("unix:path={}", gone.display())));

@@ -1,6 +1,5 @@
-//! Reading files, only below folders that the person chose. The kernel keeps us there: a path is resolved beneath the
-//! folder, without links that lead out and without anything that is no file. A file that has a second name elsewhere, a
-//! hard link, is in the folder all the same.
+//! Tool that reads files below folders chosen by the person. The kernel resolves paths beneath the folder: no links
+//! that lead out, and only regular files and folders. A hard link inside the folder counts as inside.
 
 use std::io::Read as _;
 use std::path::{Component, Path, PathBuf};
@@ -13,19 +12,18 @@ use serde_json::{Value, json};
 
 use super::{LocalTool, ToolFailure};
 
-/// How much of a file is given away: it must fit into an answer.
+/// Limit of a file, in bytes, so that it fits into an answer.
 const MAX_BYTES: usize = 44 * 1024;
-/// How many names of a folder are given away.
+/// Limit of listed names per folder.
 const MAX_NAMES: usize = 1000;
-/// How many names of a folder are looked at.
+/// Limit of directory entries that are read.
 const MAX_LOOKED: usize = 20_000;
 
-/// Folders whose files may be read.
 #[derive(Debug, Clone)]
 pub struct Folders(Vec<PathBuf>);
 
 impl Folders {
-    /// These, each where it really is.
+    /// Resolves the chosen folders, following links once.
     ///
     /// # Errors
     /// One of them is no folder.
@@ -41,7 +39,7 @@ impl Folders {
         folders.into_iter().map(real).collect::<Result<_, _>>().map(Self)
     }
 
-    /// The folder a path is in, and the path within: absolute below one of them, or relative to the first that has it.
+    /// Candidates for a path: absolute below a folder, or relative to each folder. Returns folder and inner path.
     fn places(&self, path: &Path) -> Vec<(&Path, PathBuf)> {
         let is_plain = |part: Component<'_>| matches!(part, Component::Normal(_) | Component::CurDir);
         let within = |folder: &PathBuf| match path.is_absolute() {
@@ -50,7 +48,7 @@ impl Folders {
         };
         let named = |inner: &PathBuf| inner.components().all(is_plain);
         let said = |folder| Some((folder, within(folder).filter(named)?)).filter(|_| !path.as_os_str().is_empty());
-        // A folder itself is what is at `.` in it.
+        // The folder itself is `.` inside it.
         let inner = |inner: PathBuf| if inner.as_os_str().is_empty() { PathBuf::from(".") } else { inner };
         self.0.iter().filter_map(said).map(|(folder, path)| (folder.as_path(), inner(path))).collect()
     }
@@ -64,19 +62,18 @@ impl Folders {
                 };
             }
         }
-        // One word for what is not there and for what is not open, so that nobody maps the disk.
+        // Missing and forbidden files give the same error, so that an agent cannot probe the disk.
         Err(ToolFailure::Failed("there is no such file in the folders this device opens".to_owned()))
     }
 }
 
-/// What is at a path.
 #[derive(Debug, PartialEq, Eq)]
 enum Found {
     File(Vec<u8>),
     Folder { names: Vec<String>, more: bool },
 }
 
-/// A file or a folder, and which it is.
+/// Opens a regular file or folder.
 fn opened(folder: &Path, inner: &Path) -> Option<(OwnedFd, FileType)> {
     let beneath = ResolveFlags::BENEATH | ResolveFlags::NO_MAGICLINKS;
     let folder_flags = OFlags::DIRECTORY | OFlags::CLOEXEC | OFlags::NOFOLLOW;
@@ -86,7 +83,7 @@ fn opened(folder: &Path, inner: &Path) -> Option<(OwnedFd, FileType)> {
         let kind = FileType::from_raw_mode(fstat(file).ok()?.st_mode);
         matches!(kind, FileType::RegularFile | FileType::Directory).then_some(kind)
     };
-    // To open a device or a pipe may already do something: it is looked at first, and again when it is open.
+    // Opening a device or a pipe may have side effects: the type is checked before, and again after opening.
     kind(&open(OFlags::PATH)?)?;
     let file = open(OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY)?;
     let kind = kind(&file)?;
@@ -108,7 +105,7 @@ fn bytes(file: OwnedFd) -> Result<Found, ToolFailure> {
     Ok(Found::File(bytes))
 }
 
-/// The names in a folder, in order; those of folders end with `/`.
+/// Sorted names in a folder; names of folders end with `/`.
 fn names(folder: OwnedFd) -> Result<Found, ToolFailure> {
     let mut names = Vec::new();
     for entry in Dir::new(folder).map_err(|why| unreadable(&why))?.take(MAX_LOOKED + 1) {

@@ -1,5 +1,4 @@
-//! Tools of the person's own, each a small file: what it is called, the permission it needs, the program, and what the
-//! program may reach.
+//! Tools defined by the person, one TOML file each: name, scope, program, and what the program may access.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -11,30 +10,25 @@ use serde_json::Value;
 
 use super::{ProgramTool, Reach};
 
-/// The longest time a file may give a tool.
+/// Limit of `timeout_ms`.
 const LONGEST: Duration = Duration::from_secs(600);
 
-/// A tool of the person's own, as its file declares it.
 #[derive(Debug, Clone)]
 pub struct OwnTool {
-    /// Its name.
     pub name: ToolName,
-    /// The permission it needs.
     pub scope: ScopeId,
-    /// What it does, in the person's words.
     pub description: Option<String>,
-    /// What runs.
     pub program: ProgramTool,
 }
 
-/// Where the files of tools are, and what no tool gets.
+/// Locations for the files of own tools.
 #[derive(Debug, Clone)]
 pub struct Shelf {
-    /// The folder of the files; programs run there.
+    /// Folder of the files, and working directory of the programs.
     pub folder: PathBuf,
-    /// The device's own folder, with its keys.
+    /// Data directory of the device with its keys, which no tool may access.
     pub home: PathBuf,
-    /// What `~` means.
+    /// Home directory that `~` stands for.
     pub user: Option<PathBuf>,
 }
 
@@ -56,10 +50,10 @@ struct Written {
 }
 
 impl Shelf {
-    /// Reads the file of one tool.
+    /// Parses the file of one tool.
     ///
     /// # Errors
-    /// What is wrong with it: the key, and what to do.
+    /// The message names the key and what to do.
     pub fn read(&self, text: &str) -> Result<OwnTool, String> {
         let written: Written = toml::from_str(text).map_err(|why| why.to_string())?;
         if written.command.first().is_none_or(String::is_empty) {
@@ -85,7 +79,7 @@ impl Shelf {
         written.iter().map(|text| self.path(text).map_err(|why| format!("`{key}`: {text:?} {why}"))).collect()
     }
 
-    /// Where a path of a file really leads. Nothing may hold the device's keys.
+    /// Resolves a path of the file, and refuses one that includes the device's keys.
     fn path(&self, text: &str) -> Result<PathBuf, String> {
         let path = match (text.strip_prefix("~/").or((text == "~").then_some("")), &self.user) {
             (Some(inner), Some(user)) => user.join(inner),
@@ -100,7 +94,7 @@ impl Shelf {
     }
 }
 
-/// Whether what is at or below a path is the device's own, but for its folder of tools.
+/// Whether a path includes or lies in the device's data directory, other than in its tools folder.
 fn holds_keys(path: &Path, home: &Path, tools: &Path) -> bool {
     let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
     let (home, tools) = (real(home), real(tools));
@@ -114,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_says_everything_or_is_told_what_is_wrong() {
+    fn tool_file_is_parsed_or_refused_with_the_faulty_key() {
         let world = tempfile::tempdir().unwrap();
         let place = world.path().canonicalize().unwrap();
         let home = place.join("device");

@@ -1,4 +1,4 @@
-//! Where the person is: as they say so themselves, or as the system's location service finds.
+//! Location tools: set by the person in a file, or found by the system's location service.
 
 use std::time::Duration;
 
@@ -9,15 +9,13 @@ use serde_json::{Value, json};
 use super::dbus::{Arg, Bus, BusError, Object};
 use super::{Desktop, LocalTool, ToolFailure};
 
-/// A place the person set.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Place {
-    /// In degrees, north is positive.
+    /// In degrees; north is positive.
     pub latitude: f64,
-    /// In degrees, east is positive.
+    /// In degrees; east is positive.
     pub longitude: f64,
-    /// What they call it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }
@@ -31,7 +29,7 @@ impl LocalTool for Place {
     }
 }
 
-/// What the system's location service finds.
+/// Asks the system's location service.
 ///
 /// GeoClue: <https://www.freedesktop.org/software/geoclue/docs/>
 #[derive(Debug, Clone)]
@@ -43,13 +41,11 @@ const MANAGER: Object<'static> = Object {
     path: "/org/freedesktop/GeoClue2/Manager",
     interface: "org.freedesktop.GeoClue2.Manager",
 };
-/// Who we say we are; the person's settings may name it.
+/// Desktop id of Nuncio, which the system's settings may mention.
 const DESKTOP_ID: &str = "nuncio";
-/// As exact as it gets.
 const EXACT: u32 = 8;
 
 impl GeoClue {
-    /// The service of that desktop's machine.
     #[must_use]
     pub fn of(desktop: Desktop) -> Self {
         Self(desktop)
@@ -88,7 +84,7 @@ impl LocalTool for GeoClue {
     }
 }
 
-/// The object a service names, if that is what it does.
+/// Object path from a reply.
 fn path(arg: Option<Arg>) -> Result<String, BusError> {
     let fits = |path: &str| path.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"/_".contains(&byte));
     match arg {

@@ -1,6 +1,5 @@
-//! Programs on this machine: with an empty environment, in a process group of their own, for so long and with so much
-//! to say. Some are the system's own, for the desktop; others the person put into a folder, and those reach nothing but
-//! what the person allowed.
+//! Runs programs with an empty environment, in their own process group, with limits of time and output. Programs of the
+//! system serve the desktop tools; programs that the person added are confined to what the person allowed.
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
@@ -18,33 +17,29 @@ use tokio::process::Command;
 
 use super::{LocalTool, Reach, ToolFailure};
 
-/// How much a program may say.
+/// Limit of a program's output, in bytes.
 const MAX_OUTPUT: usize = 48 * 1024;
 
-/// Where programs are looked for.
+/// Directories in which programs are searched.
 const PATHS: [&str; 3] = ["/usr/local/bin", "/usr/bin", "/bin"];
 
-/// Where a program is, if it is installed.
+/// Path of an installed program.
 pub(super) fn installed(name: &str) -> Option<PathBuf> {
     PATHS.iter().map(|folder| Path::new(folder).join(name)).find(|path| path.is_file())
 }
 
-/// A program to be run.
 pub(super) struct Program<'a> {
     pub(super) path: &'a Path,
     pub(super) arguments: &'a [String],
-    /// What it gets to read.
     pub(super) input: Vec<u8>,
-    /// Where it runs.
     pub(super) folder: &'a Path,
-    /// What it knows of its surroundings.
     pub(super) environment: &'a BTreeMap<String, OsString>,
-    /// All it may reach; anything, when it is the system's own.
+    /// Confinement; `None` for programs of the system, which run unconfined.
     pub(super) reach: Option<Reach>,
 }
 
 impl Program<'_> {
-    /// Runs it, and everything it starts, to its end or to the end of the time.
+    /// Runs the program until it ends or `time` is over, then kills its whole process group.
     pub(super) async fn run(self, time: Duration) -> Result<Vec<u8>, ToolFailure> {
         static WARNED: Once = Once::new();
         let failed = |why: &dyn std::fmt::Display| ToolFailure::Failed(format!("the program cannot be run: {why}"));
@@ -66,7 +61,7 @@ impl Program<'_> {
         let work = async {
             let write = async {
                 if let Some(mut stdin) = stdin {
-                    // A program that does not read is no failure.
+                    // A program may ignore its input.
                     let _ = stdin.write_all(&self.input).await;
                 }
             };
@@ -95,18 +90,18 @@ impl Program<'_> {
     }
 }
 
-/// A program the person put into their folder of tools: it reads the arguments as JSON and says the result as JSON.
+/// Program in the person's tools folder: reads its arguments as JSON from stdin and writes its result as JSON to
+/// stdout.
 #[derive(Debug, Clone)]
 pub struct ProgramTool {
-    /// The program and its first arguments.
+    /// Program followed by fixed arguments.
     pub command: Vec<String>,
-    /// Where it runs. It may read what is there.
+    /// Working directory, which it may read.
     pub folder: PathBuf,
-    /// What its arguments must be.
+    /// Schema of the arguments.
     pub input: Option<Schema>,
-    /// How long it may take at most.
+    /// Limit of the run time; the call's own limit also applies.
     pub time: Option<Duration>,
-    /// What else it may reach.
     pub reach: Reach,
 }
 
@@ -145,7 +140,7 @@ impl LocalTool for ProgramTool {
 mod tests {
     use super::*;
 
-    /// A program of the person's own in a folder that it may write to.
+    /// An own tool that may write to its folder.
     fn sh(folder: &Path, script: &str) -> ProgramTool {
         let command = ["sh", "-c", script].map(str::to_owned).into();
         let reach = Reach { write: vec![folder.to_owned()], ..Reach::default() };
@@ -153,7 +148,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_program_reads_its_arguments_and_nothing_of_ours() {
+    async fn program_gets_arguments_on_stdin_and_clean_environment() {
         let time = Duration::from_secs(20);
         let folder = tempfile::tempdir().unwrap();
         let sh = |script: &str| sh(folder.path(), script);
@@ -168,7 +163,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_does_not_fit_does_not_run() {
+    async fn program_does_not_run_with_invalid_arguments() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("ran");
         let input = json!({"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]});
@@ -185,22 +180,22 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn nothing_it_starts_outlives_its_time() {
+    async fn child_processes_are_killed_when_the_program_ends_or_times_out() {
         let folder = tempfile::tempdir().unwrap();
         let mark = folder.path().join("child");
         let script = format!("sleep 600 & echo $! > {}; wait", mark.display());
-        // The shorter of the two counts: what its file says, and what the call says.
+        // The shorter of the tool's and the call's limit counts.
         let own = ProgramTool { time: Some(Duration::from_secs(2)), ..sh(folder.path(), &script) };
         let late = own.run(&json!({}), Duration::from_secs(600)).await;
         assert!(matches!(late, Err(ToolFailure::Failed(_))), "{late:?}");
         gone(&mark).await;
-        // Nor does it when the program itself has done its work.
+        // The same holds when the program itself ends normally.
         let script = format!("sleep 600 < /dev/null > /dev/null & echo $! > {}", mark.display());
         sh(folder.path(), &script).run(&json!({}), Duration::from_secs(600)).await.unwrap();
         gone(&mark).await;
     }
 
-    /// Waits until the process is gone whose number was written there.
+    /// Waits until the process with the number in that file has ended.
     async fn gone(mark: &Path) {
         let child: u32 = std::fs::read_to_string(mark).unwrap().trim().parse().unwrap();
         let gone = || (!nuncio_testkit::is_alive(child)).then_some(());

@@ -11,7 +11,7 @@ fn at(hours: i64) -> Timestamp {
 }
 
 #[test]
-fn a_window_slides_with_each_use_and_a_clock_set_back_opens_nothing() {
+fn consent_window_lasts_a_day_from_last_use() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     let (agent, scope) = (AgentId::parse("agt_1").unwrap(), ScopeId::parse("filesystem:read").unwrap());
     let conversation = ConversationId::parse("cnv_1").unwrap();
@@ -29,7 +29,7 @@ fn a_window_slides_with_each_use_and_a_clock_set_back_opens_nothing() {
 }
 
 #[test]
-fn a_window_is_for_one_agent_on_one_device_one_permission_and_one_conversation() {
+fn consent_window_is_bound_to_agent_device_scope_and_conversation() {
     let records = Records::new(Arc::new(MemoryKeep::new()));
     let agents = ["agt_1", "agt_2"].map(|id| AgentId::parse(id).unwrap());
     let scopes = ["filesystem:read", "clipboard:read"].map(|id| ScopeId::parse(id).unwrap());

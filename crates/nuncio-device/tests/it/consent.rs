@@ -1,4 +1,4 @@
-//! What a person allows, takes back, and is shown.
+//! Consent: request, grant, revocation and manifest changes.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::scene::{Scene, manifest};
 const NOT_GRANTED: ToolError = ToolError::Denied(Reason::ScopeNotGranted);
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_is_shown_with_what_it_asks_the_most_sensitive_first() {
+async fn consent_request_lists_scopes_by_sensitivity_with_translated_labels() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     let ask = ada.device.look(&scene.id).await.unwrap();
@@ -33,16 +33,16 @@ async fn an_agent_is_shown_with_what_it_asks_the_most_sensitive_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_taken_back_while_the_person_is_asked_does_not_run() {
+async fn revoking_during_prompt_cancels_the_call() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let revoke = async {
         ada.prompt.questions(1).await;
         ada.device.revoke(&scene.id).await.unwrap();
-        // Nobody has to answer what is answered already.
+        // The prompt ends without an answer.
         let ended = async || ada.device.audit().unwrap().pop();
         let ended = nuncio_testkit::eventually("it is written down", ended).await;
-        // The relay carries no answer between those who deal no more: nobody needs to wait for one.
+        // After the revocation the relay delivers no answer, so the agent's call must time out.
         scene.clock.jump(Duration::from_secs(60));
         ended
     };
@@ -50,14 +50,14 @@ async fn what_is_taken_back_while_the_person_is_asked_does_not_run() {
     assert!(answer.is_err(), "{answer:?}");
     assert_eq!(ended.entry.reason.as_deref(), Some("scope_not_granted"));
     assert_eq!(ada.tool.runs(), 0);
-    // Allowed anew, it is asked about anew.
+    // A new grant prompts again.
     scene.allow(&ada, &["location:read"], nuncio_core::grant::Term::UntilRevoked).await;
     ada.prompt.will_say(&[Said::Yes]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_breaking_change_suspends_until_the_person_says_yes_again() {
+async fn breaking_manifest_change_suspends_scope_until_new_consent() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
     ada.prompt.will_say(&[Said::Yes]);
@@ -79,14 +79,14 @@ async fn a_breaking_change_suspends_until_the_person_says_yes_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_grant_by_a_device_nobody_vouched_for_allows_nothing_here() {
+async fn grant_signed_by_untrusted_device_is_ignored() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     let stranger = scene.ada(&["notification:send"]).await;
     let known = laptop.device.refresh(&scene.id).await.unwrap();
     assert_eq!(known.entries.len(), 1);
     assert!(known.standing(&laptop.device.identity().person).is_none());
-    // The person says that it is theirs.
+    // The person confirms the device.
     laptop.device.trust(&stranger.device.identity().device).await.unwrap();
     let known = laptop.device.refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());

@@ -1,4 +1,4 @@
-//! A person's devices: a further one, a lost one, and one that comes back.
+//! Several devices of a person: invite, removal, backup and recovery.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn id(running: &Running) -> &DeviceId {
     &running.device.identity().device
 }
 
-/// How one stands with another.
+/// How one device lists another.
 async fn seen(by: &Running, other: &DeviceId) -> OwnDevice {
     let devices = by.device.devices().await.unwrap();
     devices.into_iter().find(|device| device.id == *other).unwrap()
@@ -30,34 +30,34 @@ fn code<T: std::fmt::Debug>(result: Result<T, DeviceError>) -> Code {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_further_device_needs_one_word_on_the_first() {
+async fn invited_device_is_trusted_after_one_confirmation() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
     let invited = laptop.device.invite().await.unwrap();
     assert_eq!(invited.fingerprint, laptop.device.identity().server_key.fingerprint());
     let phone = scene.enrolled(invited.code.clone(), Floors::default()).await;
 
-    // The phone trusts whoever invited it; the laptop waits for its person.
+    // The phone trusts the inviting laptop; the laptop waits for confirmation.
     assert_eq!(seen(&phone, id(&laptop)).await.standing, OwnStanding::Trusted);
     let (there, here) = (seen(&laptop, id(&phone)).await, seen(&phone, id(&phone)).await);
     assert_eq!((there.standing, here.standing), (OwnStanding::Waiting, OwnStanding::This));
     assert!(here.this && !there.this);
     assert_eq!(there.fingerprint, here.fingerprint);
-    // Six digits, the same on both screens.
+    // Both screens show the same six digits.
     assert_eq!(there.number.as_ref().unwrap().len(), "123 456".len());
     assert_eq!(there.number, here.number);
     laptop.device.trust_key(id(&phone), &there.fingerprint).await.unwrap();
     let (there, here) = (seen(&laptop, id(&phone)).await, seen(&phone, id(&phone)).await);
     assert_eq!((there.standing, there.number, here.number), (OwnStanding::Trusted, None, None));
 
-    // What the laptop signed counts on the phone, and the other way round.
+    // Signatures of each device count on the other.
     laptop.stop();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (0, 1));
     scene.allow(&phone, &["notification:send", "filesystem:read"], Term::UntilRevoked).await;
     let known = laptop.device.refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
-    // Agents have one number for both, as before.
+    // The safety number with agents stays the same for both.
     let agent = Recipient::Agent(scene.id.clone());
     let number = laptop.device.peer().safety_number(&agent).await.unwrap();
     assert!(number.is_some());
@@ -67,11 +67,11 @@ async fn a_further_device_needs_one_word_on_the_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_invite_is_for_one_device_and_not_for_long_and_introduces_nobody_else() {
+async fn invite_is_single_use_expires_and_introduces_only_its_holder() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     let invited = laptop.device.invite().await.unwrap();
-    // Somebody who has the code alone, such as the relay, knows no number.
+    // Without the introduction, as the relay sees the code, no number can be computed.
     let bare = invited.code.split_once('.').unwrap().0.to_owned();
     let stranger = scene.enrolled(bare, Floors::default()).await;
     let shown = seen(&laptop, id(&stranger)).await;
@@ -79,7 +79,7 @@ async fn an_invite_is_for_one_device_and_not_for_long_and_introduces_nobody_else
     assert!(shown.number.is_some());
     assert_eq!(seen(&stranger, id(&stranger)).await.number, None);
     assert_eq!(seen(&stranger, id(&laptop)).await.standing, OwnStanding::Waiting);
-    // Another key than the one that was compared is not trusted.
+    // A key other than the compared one is not trusted.
     let other = seen(&laptop, id(&laptop)).await.fingerprint;
     assert_eq!(code(laptop.device.trust_key(id(&stranger), &other).await), Code::DeviceUntrusted);
     assert_eq!(seen(&laptop, id(&stranger)).await.standing, OwnStanding::Waiting);
@@ -95,18 +95,18 @@ async fn an_invite_is_for_one_device_and_not_for_long_and_introduces_nobody_else
     scene.clock.jump(Duration::from_secs(601));
     let late = nuncio_a2h::client::Invitation { code: late.code, ..again };
     assert_eq!(code(Device::enrol(scene.machine().config(), &late, "late").await), Code::InviteInvalid);
-    // An agent invites nobody.
+    // Agents cannot invite devices.
     let refused = scene.server.send(Method::POST, "/users/me/devices", Some(&scene.token), Some(&json!({}))).await;
     assert_eq!(refused.refusal(), (401, "UNAUTHORIZED"));
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_lost_device_is_out_its_grants_stay_and_agents_are_told() {
+async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     let phone = scene.enrolled(laptop.device.invite().await.unwrap().code, Floors::default()).await;
     laptop.device.trust(id(&phone)).await.unwrap();
-    // What is allowed, the phone signed.
+    // The phone signs the grant.
     scene.allow(&phone, &["notification:send"], Term::UntilRevoked).await;
     laptop.device.refresh(&scene.id).await.unwrap();
     scene.call("tell", json!({})).await.unwrap();
@@ -121,21 +121,21 @@ async fn a_lost_device_is_out_its_grants_stay_and_agents_are_told() {
     };
     let already = told().await;
     laptop.device.remove(id(&phone)).await.unwrap();
-    // Agents are told, and seal to it no more.
+    // Agents are notified that the keys changed.
     assert_eq!(told().await, already + 1);
-    // It speaks for nobody: neither with the token it has, nor for a new one.
+    // Neither its current token nor a new login is accepted.
     assert_eq!(code(phone.device.devices().await), Code::Unauthorized);
     scene.clock.jump(Duration::from_secs(400));
     assert_eq!(code(phone.device.devices().await), Code::DeviceRefused);
     assert_eq!(seen(&laptop, id(&phone)).await.standing, OwnStanding::Removed);
-    // What it allowed in its time still counts.
+    // The grant from before its removal still counts.
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": before.0 + 1})));
     assert_eq!(phone.tool.runs(), before.1);
-    // Also after all is looked at anew, and by the next process.
+    // Also after a refresh and a restart.
     let laptop = laptop.restart();
     let known = laptop.device.refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
-    // What it signed once its time was over would not.
+    // A signature from after its removal would not count.
     let mut late = known.clone();
     let signed_at = late.entries[0].at;
     let phone_then = late.devices.iter_mut().find(|device| device.id == *id(&phone)).unwrap();
@@ -143,7 +143,7 @@ async fn a_lost_device_is_out_its_grants_stay_and_agents_are_told() {
     phone_then.revoked_at = Some(signed_at);
     assert!(late.standing(&laptop.device.identity().person).is_none());
 
-    // Again is nothing new, and oneself cannot be taken away.
+    // Removing twice is harmless; a device cannot remove itself.
     laptop.device.remove(id(&phone)).await.unwrap();
     assert_eq!(code(laptop.device.remove(id(&laptop)).await), Code::BadRequest);
     let nobody = DeviceId::parse("dev_nobody").unwrap();
@@ -151,7 +151,7 @@ async fn a_lost_device_is_out_its_grants_stay_and_agents_are_told() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_comes_back_from_its_backup_and_is_called_again() {
+async fn restored_backup_is_the_same_device_and_answers_calls() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
@@ -164,30 +164,30 @@ async fn a_device_comes_back_from_its_backup_and_is_called_again() {
     assert!(number.is_some());
     ada.stop();
 
-    // Another passphrase opens nothing and changes nothing.
+    // A wrong passphrase changes nothing.
     let machine = scene.machine();
     let wrong = Device::restore(machine.config(), &file, "correct horse batterx").await.unwrap_err();
     assert_eq!(wrong.code, Code::BackupUnreadable);
     assert!(wrong.message.contains("passphrase"), "{wrong}");
     assert_eq!(machine.records(), 0);
-    // A file that sends it elsewhere is none.
+    // A backup file with a changed URL is refused.
     let mut elsewhere = file.clone();
     elsewhere.device.url = "https://evil.example".parse().unwrap();
     assert_eq!(code(Device::restore(machine.config(), &elsewhere, PHRASE).await), Code::BackupUnreadable);
     assert_eq!(machine.records(), 0);
 
-    // Once it is opened, a new process is the same device.
+    // The restored device has the same identity.
     scene.clock.jump(Duration::from_secs(1));
     let device = Device::restore(machine.config(), &file, PHRASE).await.unwrap();
     assert_eq!(device.identity(), ada.device.identity());
     let back = machine.run(device);
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!(back.device.peer().safety_number(&agent).await.unwrap(), number);
-    // A home that is used is not taken.
+    // A directory with a device is refused.
     let used = scene.machine();
     Device::restore(used.config(), &file, PHRASE).await.unwrap();
     assert_eq!(code(Device::restore(used.config(), &file, PHRASE).await), Code::DataDirInUse);
-    // Taken away, it does not come back, and leaves nothing.
+    // A removed device cannot be restored and leaves no records.
     let phone = scene.enrolled(invite(&scene.gateway, "ada").await, Floors::default()).await;
     phone.device.remove(id(&back)).await.unwrap();
     let machine = scene.machine();
@@ -196,7 +196,7 @@ async fn a_device_comes_back_from_its_backup_and_is_called_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn who_lost_everything_but_the_passphrase_goes_on_with_what_was_allowed() {
+async fn recovery_by_passphrase_keeps_grants_of_a_lost_device() {
     let scene = Scene::start().await;
     let lost = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
@@ -212,17 +212,17 @@ async fn who_lost_everything_but_the_passphrase_goes_on_with_what_was_allowed() 
     assert!(!standing().await);
     assert_eq!(phone.device.recover(PHRASE).await.unwrap(), *id(&lost));
     assert!(standing().await);
-    // The lost one is taken away; what it vouched for stays.
+    // The lost device is removed; what it endorsed stays trusted.
     phone.device.remove(id(&lost)).await.unwrap();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
-    // The agent did not have to trust anybody new: the number is the one it had.
+    // The agent had to trust nothing new: the safety number is unchanged.
     let ada = Recipient::Person(PersonName::parse("ada").unwrap());
     let agent = Recipient::Agent(scene.id.clone());
     let number = scene.agent.peer.safety_number(&ada).await.unwrap();
     assert!(number.is_some());
     assert_eq!(phone.device.peer().safety_number(&agent).await.unwrap(), number);
     assert_eq!(lost.device.peer().safety_number(&agent).await.ok().flatten(), None);
-    // Nothing to recover where nothing was backed up.
+    // Without a backup there is nothing to recover.
     let ben = scene.device("ben").await;
     assert_eq!(code(ben.device.recover(PHRASE).await), Code::BackupNotFound);
     eventually("it is in order", async || phone.device.verify_audit().is_ok().then_some(())).await;

@@ -1,10 +1,10 @@
-//! The disk of a device that can be killed.
+//! In-memory disk of a device process that can be killed.
 
 use std::sync::{Mutex, MutexGuard};
 
 use nuncio_identity::seal::{Keep, KeepError, MemoryKeep};
 
-/// What a process keeps, until that is taken from it.
+/// Records of a process, until they are taken over by the next one.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
     records: MemoryKeep,
@@ -12,8 +12,8 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// What the process leaves when it is killed now. Whatever of it goes on keeps nothing any more, so it seals and
-    /// sends nothing either.
+    /// Takes over the records as a kill would leave them. The old process can store nothing from then on, and so seals
+    /// and sends nothing.
     pub(crate) fn take(&self) -> Self {
         let mut is_taken = self.is_taken.lock().unwrap();
         *is_taken = true;
@@ -23,7 +23,7 @@ impl Disk {
         left
     }
 
-    /// Held while something is read or written.
+    /// Lock held during each read and write.
     fn alive(&self) -> Result<MutexGuard<'_, bool>, KeepError> {
         let is_taken = self.is_taken.lock().unwrap();
         if *is_taken { Err(KeepError("the process was killed".to_owned())) } else { Ok(is_taken) }

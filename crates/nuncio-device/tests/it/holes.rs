@@ -1,4 +1,4 @@
-//! What an agent might try at the edges of the chain: each is closed.
+//! Attempts of an agent to bypass the guard; each must fail.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 
 use super::scene::{Running, Scene, manifest};
 
-/// What the log says of each call: its name, and the reason or the status.
+/// Call id and reason or status of each audit entry.
 fn log(running: &Running) -> Vec<(String, String)> {
     running.device.verify_audit().unwrap();
     let entries = running.device.audit().unwrap().into_iter().map(|chained| chained.entry);
@@ -30,9 +30,9 @@ async fn group(scene: &Scene) -> ConversationId {
     ConversationId::parse(group.data()["id"].as_str().unwrap()).unwrap()
 }
 
-/// A repetition is answered as before, but not before more people than the first time.
+/// The stored answer must not reach more people than the first time.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_not_repeated_in_a_group() {
+async fn repeated_call_in_a_group_is_refused() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send", "location:read"]).await;
     let group = group(&scene).await;
@@ -44,7 +44,7 @@ async fn an_answer_is_not_repeated_in_a_group() {
     let refused = Err(ToolError::Denied(Reason::ToolNotSupportedInGroup));
     assert_eq!(in_group("call_1", "tell").await, refused, "one that was answered");
     assert_eq!(in_group("call_1", "where").await, refused, "another of the same name");
-    // One that is being asked about: nobody waits for that to be told that this is a group.
+    // A call whose prompt is still open: the refusal for the group does not wait for it.
     let meanwhile = async {
         ada.prompt.questions(1).await;
         let answer = in_group("call_2", "where").await;
@@ -57,20 +57,20 @@ async fn an_answer_is_not_repeated_in_a_group() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_under_a_name_that_was_used_is_in_the_log_too() {
+async fn call_with_reused_id_is_refused_and_logged() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({"path": "a"})).await.unwrap();
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
     assert!(matches!(other, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{other:?}");
     assert_eq!(log(&ada), [line("call_1", "ok"), line("call_1", "TOOL_INVALID_ARGUMENTS")]);
-    // What came of the first is still known.
+    // The outcome of the first call is still stored.
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, Ok(json!({"run": 1})));
 }
 
-/// A lid is closed over a question, and opened again: the person's half minute is over, whatever the timers say.
+/// The machine sleeps during the prompt: after waking up the deadline is over, although the timers did not run.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_yes_after_the_half_minute_is_none() {
+async fn yes_after_thirty_seconds_counts_as_timeout() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     *ada.prompt.asleep.lock().unwrap() = Some((scene.clock.clone(), Duration::from_secs(31)));
@@ -79,9 +79,9 @@ async fn a_yes_after_the_half_minute_is_none() {
     assert_eq!(ada.tool.runs(), 0);
 }
 
-/// A change that asks for no new yes is found out about when it is needed.
+/// A compatible manifest change is fetched when a call needs it.
 #[tokio::test(flavor = "multi_thread")]
-async fn arguments_are_held_against_the_manifest_as_it_is_now() {
+async fn arguments_are_validated_against_current_manifest() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({"path": "a"})).await.unwrap();
@@ -95,9 +95,9 @@ async fn arguments_are_held_against_the_manifest_as_it_is_now() {
     assert_eq!(ada.tool.runs(), 2);
 }
 
-/// What is wrong with arguments is said in fewer words than they have.
+/// The error message about large arguments is short.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_refusal_is_never_too_large_to_be_sent() {
+async fn error_for_oversized_arguments_stays_small() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let large: Value = json!({"path": ["\"".repeat(120_000)]});
@@ -110,7 +110,7 @@ async fn a_refusal_is_never_too_large_to_be_sent() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_thirty_days_the_log_forgets_while_the_device_runs() {
+async fn audit_entries_expire_after_thirty_days_without_restart() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call_named("call_1", "tell", json!({})).await.unwrap();
@@ -122,9 +122,9 @@ async fn after_thirty_days_the_log_forgets_while_the_device_runs() {
     assert_eq!(log(&ada), [line("call_2", "ok"), line("call_3", "ok")]);
 }
 
-/// What was used up belongs to the word by which it was allowed.
+/// A used one-time grant is bound to the ledger entry that granted it.
 #[tokio::test(flavor = "multi_thread")]
-async fn once_after_everything_was_taken_back_is_once_more() {
+async fn one_time_grant_works_again_after_revocation_and_new_grant() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     for run in 1..=3 {

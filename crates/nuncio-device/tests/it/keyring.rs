@@ -1,4 +1,4 @@
-//! The system's keyring: a real GNOME Keyring on a bus of its own.
+//! System keyring: a real GNOME Keyring on its own bus.
 
 use std::io::Write as _;
 use std::process::{Command, Stdio};
@@ -9,20 +9,20 @@ use nuncio_testkit::eventually;
 
 use crate::tools_desktop::{Bus, Running};
 
-/// A keyring on that bus, unlocked.
+/// Starts an unlocked keyring on that bus.
 fn start_keyring(bus: &Bus) -> Running {
     let mut daemon = Command::new("gnome-keyring-daemon");
     daemon.args(["--foreground", "--components=secrets", "--unlock"]).env("DBUS_SESSION_BUS_ADDRESS", &bus.address);
     daemon.env("HOME", bus.folder.path()).env("XDG_RUNTIME_DIR", bus.folder.path()).env_remove("XDG_DATA_HOME");
     daemon.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = daemon.spawn().expect("gnome-keyring-daemon starts: run `cargo xtask test`, which installs it");
-    // It reads its password to the end of the input.
+    // It reads its password until the end of input.
     child.stdin.take().unwrap().write_all(b"a password").unwrap();
     Running(child)
 }
 
 #[tokio::test]
-async fn secret_is_stored_found_again_and_deleted() {
+async fn keyring_stores_loads_and_deletes_secrets() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[]);
     let absent = Keyring::open(&desktop).await.unwrap_err();
@@ -37,7 +37,7 @@ async fn secret_is_stored_found_again_and_deleted() {
     keyring.store("two", "Another device", &[0, 255, 7]).await.unwrap();
     keyring.store("one", "A device", b"second").await.unwrap();
     drop(keyring);
-    // Another session, as after a restart.
+    // A second session, as after a restart.
     let mut keyring = Keyring::open(&desktop).await.unwrap();
     assert_eq!(keyring.load("one").await.unwrap().as_deref(), Some(&b"second"[..]));
     assert_eq!(keyring.load("two").await.unwrap().as_deref(), Some(&[0, 255, 7][..]));

@@ -1,4 +1,4 @@
-//! A call runs once, whatever happens.
+//! Each call runs at most once, also across restarts and devices.
 
 use nuncio_a2h::peer::ToolError;
 use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
@@ -10,7 +10,7 @@ use serde_json::json;
 use super::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_call_that_comes_again_is_answered_as_before() {
+async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let first = scene.call_named("call_1", "tell", json!({"path": "a"})).await;
@@ -18,7 +18,7 @@ async fn a_call_that_comes_again_is_answered_as_before() {
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, first);
     let other = scene.call_named("call_1", "tell", json!({"path": "b"})).await;
     assert!(matches!(other, Err(ToolError::Failed { code: ErrorCode::InvalidArguments, .. })), "{other:?}");
-    // Nor is it run again by the next process.
+    // The next process does not run it again either.
     let ada = ada.restart();
     assert_eq!(scene.call_named("call_1", "tell", json!({"path": "a"})).await, first);
     assert_eq!(scene.call_named("call_2", "tell", json!({"path": "a"})).await, Ok(json!({"run": 2})));
@@ -27,7 +27,7 @@ async fn a_call_that_comes_again_is_answered_as_before() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn once_is_once_even_for_two_calls_at_the_same_time() {
+async fn one_time_grant_allows_one_of_two_concurrent_calls() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     scene.allow(&ada, &["notification:send"], Term::Once).await;
@@ -38,7 +38,7 @@ async fn once_is_once_even_for_two_calls_at_the_same_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_while_the_person_is_asked_runs_nothing() {
+async fn restart_during_prompt_answers_unavailable() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     let restart = async {
@@ -48,12 +48,12 @@ async fn a_restart_while_the_person_is_asked_runs_nothing() {
     let (answer, ada) = tokio::join!(scene.call_named("call_1", "where", json!({})), restart);
     assert!(matches!(answer, Err(ToolError::Failed { code: ErrorCode::Unavailable, .. })), "{answer:?}");
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (0, 0));
-    // It stays answered.
+    // A repetition gets the same answer.
     assert_eq!(scene.call_named("call_1", "where", json!({})).await, answer);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_restart_while_it_runs_says_so_and_does_not_run_it_again() {
+async fn restart_during_run_reports_unknown_effect_and_does_not_rerun() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let restart = async {
@@ -70,7 +70,7 @@ async fn a_restart_while_it_runs_says_so_and_does_not_run_it_again() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn of_two_devices_one_runs_it() {
+async fn only_the_device_that_claims_a_call_runs_it() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let phone = scene.device("ada").await;
@@ -80,12 +80,12 @@ async fn of_two_devices_one_runs_it() {
     let answers = async {
         laptop.prompt.questions(1).await;
         phone.prompt.questions(1).await;
-        // The laptop is answered by nobody: it hears that the phone has it, and drops the question.
+        // The laptop gets no answer: it learns that the phone claimed the call, and ends its prompt.
         phone.prompt.will_say(&[Said::Yes]);
     };
     let (answer, ()) = tokio::join!(scene.call("where", json!({})), answers);
     assert_eq!(answer, Ok(json!({"run": 1})));
-    // Both have heard the end of it.
+    // Both log the end of the call.
     eventually("both wrote it down", async || {
         let words: Vec<_> = [&laptop, &phone]
             .iter()

@@ -1,4 +1,4 @@
-//! The page of an agent: keys that changed, being asked more often, and words that would like to be more than words.
+//! Page of an agent: changed keys, stricter settings, and hostile texts.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ fn between<'a>(text: &'a str, from: &str, to: &str) -> &'a str {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn keys_that_changed_are_shown_and_only_those_that_were_shown_are_accepted() {
+async fn changed_keys_are_accepted_only_with_shown_fingerprint() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.call("tell", json!({})).await.unwrap();
@@ -35,7 +35,7 @@ async fn keys_that_changed_are_shown_and_only_those_that_were_shown_are_accepted
         (between(&page, "name=\"device\" value=\"", "\""), between(&page, "name=\"fingerprint\" value=\"", "\""));
     let now = between(&page, "<p class=\"number\">", "</p>");
     assert_ne!(now, before, "the number that would be is shown");
-    // Some other key than the one on the screen.
+    // A fingerprint other than the shown one.
     let keys = format!("{path}/keys");
     let other = reader.post(&keys, &[("device", device), ("fingerprint", &"0".repeat(64))]).await;
     assert_ne!(other.status, 303, "{}", other.body);
@@ -53,7 +53,7 @@ async fn keys_that_changed_are_shown_and_only_those_that_were_shown_are_accepted
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_is_asked_more_often_if_they_wish_and_never_less_than_is_at_stake() {
+async fn stricter_setting_raises_but_never_lowers_sensitivity() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send", "location:read"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -109,7 +109,7 @@ async fn consent_page_preselects_no_scope_that_can_change_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_an_agent_calls_itself_and_its_permissions_stays_text() {
+async fn hostile_agent_and_scope_names_are_escaped() {
     let scene = Scene::start().await;
     let mut hostile = manifest();
     hostile["permission_scopes"][0] = json!({

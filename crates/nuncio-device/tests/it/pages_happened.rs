@@ -1,4 +1,4 @@
-//! What happened, and my devices, as a browser gets them: over a real listener.
+//! Pages of the audit log and of the devices, over a real listener.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 
 use crate::scene::{Running, Scene};
 
-/// The path of a page: the first page is at the base itself.
+/// Path of a page; the first page is the base itself.
 pub(crate) fn below_base(base: &str, path: &str) -> String {
     let rest = path.strip_prefix('/').filter(|rest| !base.is_empty() && (rest.is_empty() || rest.starts_with('?')));
     format!("{base}{}", rest.unwrap_or(path))
@@ -29,12 +29,11 @@ pub(crate) fn without_base(base: &str, path: &str) -> String {
     if rest.is_empty() || rest.starts_with('?') { format!("/{rest}") } else { rest.to_owned() }
 }
 
-/// Somebody who came in to the pages of a device. Paths are given and answered without the base of the pages.
+/// HTTP client signed in to the pages of a device. Paths are given and returned without the base.
 pub(crate) struct Reader {
     at: SocketAddr,
     base: String,
     cookie: String,
-    /// What the forms carry.
     token: String,
     _stop: DropGuard,
 }
@@ -50,7 +49,7 @@ impl Reader {
         Self::by(&link, at, stop).await
     }
 
-    /// Somebody who follows a link.
+    /// Signs in with a one-time link.
     pub(crate) async fn by(link: &str, at: SocketAddr, stop: CancellationToken) -> Self {
         let (base, link) = link.split_once(&at.to_string()).unwrap().1.split_once("/open").unwrap();
         let (base, _stop) = (base.to_owned(), stop.drop_guard());
@@ -90,7 +89,7 @@ impl Reader {
         self.send(&format!("GET {path} HTTP/1.1\r\nCookie: {}\r\nSec-Fetch-Site: same-origin", self.cookie), "").await
     }
 
-    /// Begins to ask for a page: the empty line at the end is not sent yet.
+    /// Sends a request without the final empty line.
     pub(crate) async fn begin(&self, path: &str) -> TcpStream {
         let mut stream = TcpStream::connect(self.at).await.unwrap();
         let path = below_base(&self.base, path);
@@ -99,7 +98,7 @@ impl Reader {
         stream
     }
 
-    /// Sends a form as a page of ours does.
+    /// Submits a form as our own pages do.
     pub(crate) async fn post(&self, path: &str, fields: &[(&str, &str)]) -> RawAnswer {
         self.post_as(path, "same-origin", &self.cookie, &self.token, fields).await
     }
@@ -113,13 +112,13 @@ impl Reader {
     }
 }
 
-/// The entries of a page, each with its words and without its markup.
+/// Text of each entry on the page.
 fn entries(page: &RawAnswer) -> Vec<String> {
     assert_eq!(page.status, 200, "{}", page.body);
     page.body.split("<li class=\"entry").skip(1).map(|part| words(part.split("<details>").next().unwrap())).collect()
 }
 
-/// A text without its markup.
+/// Removes the markup.
 fn words(html: &str) -> String {
     let mut out = String::new();
     let mut inside = false;
@@ -134,13 +133,13 @@ fn words(html: &str) -> String {
     out.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// Waits until that many things happened.
+/// Waits until the audit log has that many entries.
 async fn happened(running: &Running, count: usize) {
     eventually("it is written down", async || (running.device.audit().unwrap().len() == count).then_some(())).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_happened_is_told_in_words_newest_first_and_by_what_somebody_wants() {
+async fn audit_page_lists_newest_first_and_filters() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["filesystem:read", "notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -191,7 +190,7 @@ async fn what_happened_is_told_in_words_newest_first_and_by_what_somebody_wants(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_agent_with_a_wild_name_is_a_line_of_text() {
+async fn hostile_agent_name_is_one_line_of_text() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -221,7 +220,7 @@ async fn an_agent_with_a_wild_name_is_a_line_of_text() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn many_entries_come_a_page_at_a_time_and_each_once() {
+async fn audit_pages_are_stable_while_entries_are_added() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -234,7 +233,7 @@ async fn many_entries_come_a_page_at_a_time_and_each_once() {
     let older = first.body.split("rel=\"next\"").next().unwrap().rsplit("href=\"").next().unwrap();
     let older = older.split('"').next().unwrap().replace("&#38;", "&").replace("&amp;", "&");
     assert_eq!(older, "/happened?outcome=ok&before=4");
-    // What happens meanwhile moves nothing.
+    // A new entry does not shift the older page.
     scene.call("tell", json!({})).await.unwrap();
     happened(&ada, 54).await;
     let last = reader.get(&older).await;
@@ -243,7 +242,7 @@ async fn many_entries_come_a_page_at_a_time_and_each_once() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_record_that_was_touched_is_told_in_red_and_taken_away_as_it_is() {
+async fn changed_audit_record_is_flagged_and_still_exported() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -284,7 +283,7 @@ async fn a_record_that_was_touched_is_told_in_red_and_taken_away_as_it_is() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn get_and_head_leave_a_link_usable_and_a_post_from_its_page_uses_it_up() {
+async fn sign_in_link_is_used_only_by_post_from_its_page() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -321,7 +320,7 @@ async fn get_and_head_leave_a_link_usable_and_a_post_from_its_page_uses_it_up() 
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn outside_its_path_nothing_is_served_even_with_the_cookie() {
+async fn requests_outside_base_path_are_refused_even_with_cookie() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -335,7 +334,7 @@ async fn outside_its_path_nothing_is_served_even_with_the_cookie() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn strangers_see_nothing_and_wrong_addresses_do_no_harm() {
+async fn requests_without_session_or_token_are_refused_and_bad_queries_ignored() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -375,7 +374,7 @@ async fn strangers_see_nothing_and_wrong_addresses_do_no_harm() {
     for query in ["agent=%3Cscript%3Ealert(1)%3C/script%3E", "day=2026-99-99", "before=x", &"x=y&".repeat(1500)] {
         let page = reader.get(&format!("/happened?{query}")).await;
         assert_eq!(entries(&page).len(), 1, "{query}");
-        // In the address of this page in another language, and nowhere else.
+        // The query appears only in the language link of this page.
         let bare = page.body.replace("%3Cscript%3Ealert(1)%3C/script%3E&#38;lang=", "");
         assert!(!bare.contains("alert(1)"), "{query}");
         assert_eq!(page.body.contains("cannot be understood"), !query.starts_with("x="), "{query}");
@@ -384,7 +383,7 @@ async fn strangers_see_nothing_and_wrong_addresses_do_no_harm() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_further_device_is_invited_compared_trusted_and_removed() {
+async fn device_is_invited_compared_trusted_and_removed_on_the_pages() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -442,7 +441,7 @@ async fn a_further_device_is_invited_compared_trusted_and_removed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_backup_is_a_file_and_opens_with_its_passphrase_alone() {
+async fn backup_page_returns_file_and_recovery_needs_its_passphrase() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;
@@ -472,7 +471,7 @@ async fn a_backup_is_a_file_and_opens_with_its_passphrase_alone() {
     assert!(own.status == 409 && own.body.contains("nothing to recover"), "{}", own.body);
     let wrong = reader.post("/devices/recover", &[("passphrase", "another horse battery")]).await;
     assert!(wrong.status == 409 && wrong.body.contains("does not open"), "{}", wrong.body);
-    // Ada lost it and was invited anew.
+    // The device is lost, and a new one is enrolled.
     let next = scene.device("ada").await;
     let theirs = Reader::at(&scene, &next).await;
     let done = theirs.post("/devices/recover", &[("passphrase", good)]).await;
@@ -480,7 +479,7 @@ async fn a_backup_is_a_file_and_opens_with_its_passphrase_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_open_page_hears_that_something_happened() {
+async fn event_stream_reports_audit_and_device_changes() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let reader = Reader::at(&scene, &ada).await;

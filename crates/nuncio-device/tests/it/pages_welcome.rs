@@ -1,4 +1,4 @@
-//! A machine becomes a device by its page, and shows the device's own pages then.
+//! Enrolment page: a machine becomes a device and then serves the device's own pages.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -17,12 +17,12 @@ use tokio_util::sync::CancellationToken;
 use crate::pages_happened::Reader;
 use crate::scene::{Machine, Scene, invite};
 
-/// Somebody at the page of a machine that is no device yet.
+/// Client at the enrolment page.
 struct Newcomer {
     reader: Reader,
     door: Arc<Door>,
     at: SocketAddr,
-    /// The same place, for the pages that come after.
+    /// Second listener on the same address, for the device's pages.
     next: TcpListener,
     becomes: JoinHandle<std::io::Result<Option<Device>>>,
     stop: CancellationToken,
@@ -41,7 +41,7 @@ impl Newcomer {
         Self { reader, door, at, next, becomes, stop }
     }
 
-    /// Goes on to the pages of the device that it is now.
+    /// Switches to the pages of the new device.
     async fn goes_on(self, scene: &Scene) -> (Reader, Device) {
         let device = self.becomes.await.unwrap().unwrap().unwrap();
         assert_eq!(self.next.local_addr().unwrap(), self.at);
@@ -53,7 +53,7 @@ impl Newcomer {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_joins_by_an_invite_and_shows_its_pages_then() {
+async fn machine_enrols_by_invite_and_then_serves_device_pages() {
     let scene = Scene::start().await;
     let machine = scene.machine();
     let other = scene.device("owner").await;
@@ -93,7 +93,7 @@ async fn a_machine_joins_by_an_invite_and_shows_its_pages_then() {
 
     assert_eq!(reader.get("/join?lang=zh-CN").await.header("location"), Some("/?lang=zh-CN"));
 
-    // Nothing of that used the invite up. Others are asking for pages meanwhile.
+    // The refused attempts did not use the invite up. Other requests are open during the switch.
     let (mut early, silent) = (reader.begin("/devices").await, reader.begin("/").await);
     let fields = [("address", url.as_str()), ("code", &code), ("fingerprint", &right), ("name", "desk")];
     let joined = reader.post("/join", &fields).await;
@@ -111,7 +111,7 @@ async fn a_machine_joins_by_an_invite_and_shows_its_pages_then() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_machine_takes_up_a_device_from_its_backup() {
+async fn machine_restores_device_from_backup_file() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let phrase = "correct horse battery";
@@ -139,7 +139,7 @@ async fn a_machine_takes_up_a_device_from_its_backup() {
     assert_eq!(device.identity(), ada.device.identity());
     let page = reader.get("/agents").await;
     assert!(page.body.contains("Notes"), "what it may do is known again: {}", page.body);
-    // It answers again.
+    // The restored device answers calls.
     let running = machine.run(device);
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     let agent = Recipient::Agent(scene.id.clone());
@@ -147,7 +147,7 @@ async fn a_machine_takes_up_a_device_from_its_backup() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_page_that_is_told_to_stop_leaves_no_device() {
+async fn cancelled_enrolment_page_creates_no_device() {
     let scene = Scene::start().await;
     let machine = scene.machine();
     let newcomer = Newcomer::at(&scene, &machine).await;

@@ -1,4 +1,4 @@
-//! Each row of the seed's §3.3 between agent, relay and device, and what the log says of it.
+//! Every outcome of a tool call between agent, relay and device, with its audit entry.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ fn code(answer: Result<Value, ToolError>) -> (ErrorCode, String) {
     }
 }
 
-/// What the log says: status, reason, and whether the person was asked.
+/// Status, reason and prompt flag of each audit entry.
 fn log(running: &Running) -> Vec<(String, Option<String>, bool)> {
     let count = running.device.verify_audit().unwrap();
     let entries = running.device.audit().unwrap();
@@ -40,7 +40,7 @@ fn line(status: &str, reason: Option<&str>, asked: bool) -> (String, Option<Stri
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn low_runs_medium_asks_once_and_high_each_time() {
+async fn low_runs_unasked_medium_prompts_once_high_prompts_each_time() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
@@ -62,7 +62,7 @@ async fn low_runs_medium_asks_once_and_high_each_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_person_refuses_or_says_nothing() {
+async fn refusal_and_silence_give_their_denial_reasons() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     ada.prompt.will_say(&[Said::No]);
@@ -81,7 +81,7 @@ async fn a_person_refuses_or_says_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_sits_nobody_is_said_to_have_been_asked() {
+async fn unattended_device_logs_that_nobody_was_asked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["location:read"]).await;
     ada.prompt.deserted.store(true, std::sync::atomic::Ordering::SeqCst);
@@ -92,13 +92,13 @@ async fn where_nobody_sits_nobody_is_said_to_have_been_asked() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_not_declared_not_allowed_or_not_that_scope_is_denied() {
+async fn undeclared_tool_ungranted_scope_and_wrong_scope_are_denied() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let undeclared = scene.call_under("write_file", "notification:send", json!({})).await;
     assert_eq!(undeclared, denied(Reason::ToolNotDeclared));
     assert_eq!(scene.call("read_file", json!({})).await, denied(Reason::ScopeNotGranted));
-    // A tool of much at stake under the name of a permission that was given.
+    // A sensitive tool called under a granted, less sensitive scope.
     let confused = scene.call_under("where", "notification:send", json!({})).await;
     assert_eq!(confused, denied(Reason::ScopeNotGranted));
     let body = json!({"type": "group", "with": [Handset::member("ada")]});
@@ -112,7 +112,7 @@ async fn what_is_not_declared_not_allowed_or_not_that_scope_is_denied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn errors_have_the_code_of_their_cause() {
+async fn tool_errors_have_the_code_of_their_cause() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (wrong, why) = code(scene.call("tell", json!({"path": 1})).await);
@@ -132,7 +132,7 @@ async fn errors_have_the_code_of_their_cause() {
     let (slow, why) = code(answer);
     assert_eq!(slow, ErrorCode::PlatformError);
     assert!(why.contains("longer"), "{why}");
-    // A permission this device has nothing for.
+    // A scope without a tool on this device.
     let mut more = manifest();
     more["tools"].as_array_mut().unwrap().push(json!({
         "name": "paste", "description_i18n_key": "x", "permission_scope": "clipboard:read",
@@ -153,7 +153,7 @@ async fn errors_have_the_code_of_their_cause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_day_without_use_is_asked_about_again_and_so_is_what_is_stricter() {
+async fn prompt_returns_after_a_day_without_use_and_for_stricter_setting() {
     let scene = Scene::start().await;
     let ada = scene.ada(&ALL).await;
     let read = async || scene.call("read_file", json!({})).await;
@@ -167,13 +167,13 @@ async fn a_day_without_use_is_asked_about_again_and_so_is_what_is_stricter() {
     scene.clock.jump(Duration::from_secs(25 * 3600));
     ada.prompt.will_say(&[Said::No]);
     assert_eq!(read().await, denied(Reason::UserRefused));
-    // The person wants to hear of every notice from now on.
+    // The person wants to be asked about every notification.
     ada.device.ask_more(&scene.id, &scope("notification:send"), Some(Sensitivity::High)).unwrap();
     ada.prompt.will_say(&[Said::No]);
     assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));
     ada.device.ask_more(&scene.id, &scope("notification:send"), None).unwrap();
     scene.call("tell", json!({})).await.unwrap();
-    // A month later only what is younger is kept, and it still holds together.
+    // After a month only newer entries are kept, and the chain verifies.
     scene.clock.jump(Duration::from_secs(31 * 24 * 3600));
     let ada = ada.restart();
     scene.call("tell", json!({})).await.unwrap();
@@ -181,7 +181,7 @@ async fn a_day_without_use_is_asked_about_again_and_so_is_what_is_stricter() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_administrators_floor_holds_against_manifest_and_person() {
+async fn administrator_floor_overrides_manifest_and_person() {
     let scene = Scene::start().await;
     let floors = Floors::new([(scope("notification:send"), Sensitivity::High)]);
     let ada = scene.device_with("ada", floors).await;

@@ -1,4 +1,4 @@
-//! What the tests play with.
+//! Shared fixtures: relay, agent, devices, scripted prompt and counting tool.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -17,7 +17,7 @@ use nuncio_device::{Device, DeviceConfig};
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_identity::seal::{Keep, MemoryKeep};
 use nuncio_server::SystemEntropy;
-use nuncio_server::admin::Order;
+use nuncio_server::admin::AdminCommand;
 pub(crate) use nuncio_testkit::a2h::manifest;
 use nuncio_testkit::a2h::{A2hServer, Handset, JumpingClock, Reached, SealedAgent, Way};
 use nuncio_testkit::{Gateway, eventually};
@@ -26,20 +26,20 @@ use tokio_util::sync::CancellationToken;
 
 use super::disk::Disk;
 
-/// Says what a test wants said, and remembers what was asked.
+/// Prompt with scripted answers that records the questions.
 #[derive(Debug, Default)]
 pub(crate) struct Script {
     answers: Mutex<VecDeque<Said>>,
     more: tokio::sync::Notify,
-    /// Whether nobody sits there.
+    /// Whether the device counts as unattended.
     pub(crate) deserted: AtomicBool,
     pub(crate) asked: Mutex<Vec<Question>>,
-    /// A clock that jumps while the person thinks, with nobody awake to see it.
+    /// Clock jump during the prompt, as when the machine sleeps.
     pub(crate) asleep: Mutex<Option<(JumpingClock, Duration)>>,
 }
 
 impl Script {
-    /// The next questions are answered so; any after them by nobody.
+    /// Queues answers; later questions stay open.
     pub(crate) fn will_say(&self, answers: &[Said]) {
         self.answers.lock().unwrap().extend(answers);
         self.more.notify_one();
@@ -49,7 +49,7 @@ impl Script {
         self.asked.lock().unwrap().len()
     }
 
-    /// Waits for that many questions.
+    /// Waits until that many questions were asked.
     pub(crate) async fn questions(&self, count: usize) {
         eventually("the person is asked", async || (self.count() == count).then_some(())).await;
     }
@@ -76,7 +76,7 @@ impl Prompt for Script {
     }
 }
 
-/// A tool that does as its argument says, and counts.
+/// Tool that counts its runs and behaves as its `path` argument says.
 #[derive(Debug, Default)]
 pub(crate) struct Counter {
     runs: AtomicUsize,
@@ -101,7 +101,7 @@ impl LocalTool for Counter {
     }
 }
 
-/// A device that runs, and what it stands on.
+/// A running device and its parts.
 pub(crate) struct Running {
     pub(crate) device: Device,
     pub(crate) prompt: Arc<Script>,
@@ -112,17 +112,15 @@ pub(crate) struct Running {
 }
 
 impl Running {
-    /// What it keeps.
     pub(crate) fn keep(&self) -> &dyn Keep {
         &*self.keep
     }
 
-    /// Ends for good.
     pub(crate) fn stop(&self) {
         self.stop.cancel();
     }
 
-    /// Ends at once, and begins again with what is kept; the tool goes on counting.
+    /// Kills the device and starts it again with the stored records; the tool keeps its count.
     pub(crate) fn restart(self) -> Self {
         self.stop.cancel();
         let prompt = Arc::<Script>::default();
@@ -139,7 +137,7 @@ impl Drop for Running {
     }
 }
 
-/// A machine that may become a device.
+/// A machine without a device.
 pub(crate) struct Machine {
     keep: Arc<Disk>,
     prompt: Arc<Script>,
@@ -152,12 +150,11 @@ impl Machine {
         config(&self.keep, &self.clock, &self.prompt, &self.tool, Floors::default())
     }
 
-    /// How much is kept on it.
     pub(crate) fn records(&self) -> usize {
         self.keep.names("").unwrap().len()
     }
 
-    /// It is that device now, and runs.
+    /// Starts the device on this machine.
     pub(crate) fn run(self, device: Device) -> Running {
         run(device, self.prompt, self.tool, self.keep, self.clock)
     }
@@ -192,7 +189,7 @@ fn run(device: Device, prompt: Arc<Script>, tool: Arc<Counter>, keep: Arc<Disk>,
     Running { device, prompt, tool, keep, clock, stop }
 }
 
-/// A relay, an agent on it that its owner made, and people.
+/// A relay, an agent with an owner, and devices of people.
 pub(crate) struct Scene {
     pub(crate) gateway: Gateway,
     pub(crate) clock: JumpingClock,
@@ -218,7 +215,7 @@ impl Scene {
         Self { gateway, clock, server, owner, agent, id: AgentId::parse(&id).unwrap(), token }
     }
 
-    /// A device of a person's, let in and running.
+    /// Enrols and starts a device.
     pub(crate) async fn device(&self, person: &str) -> Running {
         self.device_with(person, Floors::default()).await
     }
@@ -227,12 +224,12 @@ impl Scene {
         self.device_by(&Way::straight(), person, floors).await
     }
 
-    /// The same by another way to the relay.
+    /// Enrols and starts a device that reaches the relay through `way`.
     pub(crate) async fn device_by(&self, way: &Way, person: &str, floors: Floors) -> Running {
         self.enrolled_by(way, invite(&self.gateway, person).await, floors).await
     }
 
-    /// A device that came in by that code.
+    /// Enrols and starts a device with that invite code.
     pub(crate) async fn enrolled(&self, code: String, floors: Floors) -> Running {
         self.enrolled_by(&Way::straight(), code, floors).await
     }
@@ -249,14 +246,13 @@ impl Scene {
         run(device, prompt, tool, keep, self.clock.clone())
     }
 
-    /// What an empty machine stands on.
     pub(crate) fn machine(&self) -> Machine {
         let keep = Arc::<Disk>::default();
         let (prompt, tool) = (Arc::<Script>::default(), Arc::<Counter>::default());
         Machine { keep, prompt, tool, clock: self.clock.clone() }
     }
 
-    /// Ada's device, on which she allows the agent these.
+    /// Ada's device, with these scopes granted.
     pub(crate) async fn ada(&self, scopes: &[&str]) -> Running {
         let ada = self.device("ada").await;
         self.allow(&ada, scopes, Term::UntilRevoked).await;
@@ -278,13 +274,13 @@ impl Scene {
         self.agent.call("ada", tool, arguments).await
     }
 
-    /// The same with a name for the call.
+    /// Calls with a given call id.
     pub(crate) async fn call_named(&self, name: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
         let options = CallOptions { call_id: Some(CallId::parse(name).unwrap()), ..CallOptions::default() };
         self.agent.peer.call_tool_with(&self.conversation().await, tool, arguments, options).await
     }
 
-    /// The same with a scope and a time that no manifest gives.
+    /// Calls with a given scope and timeout instead of the manifest's.
     pub(crate) async fn call_under(&self, tool: &str, under: &str, arguments: Value) -> Result<Value, ToolError> {
         let options =
             CallOptions { scope: Some(scope(under)), timeout: Some(Duration::from_secs(5)), ..CallOptions::default() };
@@ -293,7 +289,7 @@ impl Scene {
 }
 
 pub(crate) async fn invite(gateway: &Gateway, name: &str) -> String {
-    let order = Order::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
+    let order = AdminCommand::UserInvite { name: PersonName::parse(name).unwrap(), seconds: None };
     gateway.order(order).await.unwrap()["code"].as_str().unwrap().to_owned()
 }
 

@@ -1,4 +1,4 @@
-//! Several devices of one person: what one does not know it does not say for all, and nothing runs on two.
+//! Several devices of one person: a call is answered once, by a device that can decide.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use nuncio_core::grant::Term;
 use nuncio_core::time::Timestamp;
 use nuncio_device::guard::Floors;
 use nuncio_device::prompt::Said;
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_testkit::a2h::Way;
 use nuncio_testkit::eventually;
@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::scene::{Running, Scene};
 
-/// Each of two devices says that the other is ada's as well.
+/// Both devices confirm each other.
 async fn befriend(scene: &Scene, one: &Running, other: &Running) {
     one.device.trust(&other.device.identity().device).await.unwrap();
     other.device.trust(&one.device.identity().device).await.unwrap();
@@ -35,13 +35,13 @@ async fn ended(running: &Running, count: usize) -> Vec<String> {
     eventually("it is written down", words).await
 }
 
-/// Waits until a device has looked the agent up since: it has a call before it that it would refuse.
+/// Waits until a device has refreshed the agent since `before`, which it does before a refusal.
 async fn looked_since(running: &Running, before: Timestamp) {
     let looked = || running.device.agents().unwrap().iter().any(|known| known.at > before);
     eventually("it looks the agent up", async || looked().then_some(())).await;
 }
 
-/// Lets time pass, little by little, until so many calls have ended there.
+/// Advances the clock in small steps until that many calls have ended on the device.
 async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
     eventually("it has ended", async || {
         scene.clock.jump(Duration::from_millis(50));
@@ -50,9 +50,9 @@ async fn ended_in_time(scene: &Scene, running: &Running, count: usize) {
     .await;
 }
 
-/// The phone does not know who signed: that is no reason to refuse what the laptop knows ada allows.
+/// The phone does not know the signer of the grant, so the laptop decides.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_cannot_prove_the_ledger_lets_the_others_go_first() {
+async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let phone = scene.device("ada").await;
@@ -60,7 +60,7 @@ async fn a_device_that_cannot_prove_the_ledger_lets_the_others_go_first() {
     let answers = async {
         laptop.prompt.questions(1).await;
         looked_since(&phone, Timestamp::from_millis(0)).await;
-        // Longer than it takes to say no.
+        // Long enough for the phone to refuse.
         for _ in 0..5 {
             phone.device.refresh(&scene.id).await.unwrap();
         }
@@ -71,7 +71,7 @@ async fn a_device_that_cannot_prove_the_ledger_lets_the_others_go_first() {
     scene.clock.jump(Duration::from_secs(31));
     assert_eq!(ended(&phone, 1).await, ["elsewhere"]);
     assert_eq!((phone.tool.runs(), phone.prompt.count()), (0, 0));
-    // Where nobody else answers, it is refused all the same.
+    // If no other device answers, the call is refused.
     drop(laptop);
     let before = scene.clock.now();
     let later = async {
@@ -85,7 +85,7 @@ async fn a_device_that_cannot_prove_the_ledger_lets_the_others_go_first() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn once_is_once_on_all_devices_together() {
+async fn one_time_grant_is_used_once_across_devices() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
     scene.allow(&laptop, &["location:read"], Term::Once).await;
@@ -103,7 +103,7 @@ async fn once_is_once_on_all_devices_together() {
     phone.prompt.will_say(&[Said::Yes]);
     let before = scene.clock.now();
     let later = async {
-        // Or it asks, and runs it once more.
+        // A faulty device would prompt and run it again.
         let looked = || phone.device.agents().unwrap().iter().any(|known| known.at > before);
         eventually("the call is there", async || (looked() || phone.tool.runs() > 0).then_some(())).await;
         ended_in_time(&scene, &phone, 2).await;
@@ -114,9 +114,9 @@ async fn once_is_once_on_all_devices_together() {
     assert_eq!((phone.tool.runs(), phone.prompt.count()), (0, 1));
 }
 
-/// A call that is sent again is one call, also to a device that sees it for the first time.
+/// A repeated message is the same call, also for a device that missed the first one.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_repetition_is_not_run_by_a_device_that_missed_the_first() {
+async fn repeated_call_is_not_run_by_a_device_that_missed_the_first() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let repetition = async {
@@ -128,7 +128,7 @@ async fn a_repetition_is_not_run_by_a_device_that_missed_the_first() {
             phone.prompt.will_say(&[Said::Yes]);
             laptop.prompt.will_say(&[Said::Yes]);
             assert_eq!(ended(&laptop, 1).await, ["ok"]);
-            // An agent that calls twice by one name waits for one of them in vain.
+            // Of two calls with the same id only one gets the answer; the other must time out.
             scene.clock.jump(Duration::from_secs(60));
         };
         let _ = tokio::join!(scene.call_named("call_1", "where", json!({})), more);
@@ -138,7 +138,7 @@ async fn a_repetition_is_not_run_by_a_device_that_missed_the_first() {
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (1, 0));
 }
 
-/// A way out on which calls cannot be claimed for a while.
+/// HTTP client on which claims fail while `cut` is set.
 #[derive(Debug)]
 struct Cut {
     real: Arc<dyn Fetch>,
@@ -148,7 +148,7 @@ struct Cut {
 
 #[async_trait]
 impl Fetch for Cut {
-    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         if request.url.path().ends_with("/claim") && self.cut.load(Ordering::SeqCst) {
             self.tried.fetch_add(1, Ordering::SeqCst);
             return Err(FetchError::Unreachable { url: request.url.to_string(), why: "it is cut".to_owned() });
@@ -157,9 +157,9 @@ impl Fetch for Cut {
     }
 }
 
-/// Whether it may answer it does not know before the relay has said that no other device does.
+/// A device must not answer before the relay has confirmed its claim.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_device_that_was_cut_off_does_not_answer_for_one_that_was_not() {
+async fn offline_device_denial_does_not_preempt_reachable_device() {
     let scene = Scene::start().await;
     let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
     let laptop =
@@ -181,9 +181,9 @@ async fn a_device_that_was_cut_off_does_not_answer_for_one_that_was_not() {
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (0, 1));
 }
 
-/// What was decided while the relay was away is said when it is back, without a new start.
+/// A decision made while the relay was unreachable is sent later, without a restart.
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_that_could_not_leave_leaves_later() {
+async fn undelivered_answer_is_sent_when_relay_returns() {
     let scene = Scene::start().await;
     let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
     let laptop =
@@ -201,9 +201,9 @@ async fn an_answer_that_could_not_leave_leaves_later() {
     assert_eq!(ended(&laptop, 1).await, ["TOOL_UNAVAILABLE"]);
 }
 
-/// The server in the cellar, where nobody sits, says no at once: ada, at her laptop, is asked all the same.
+/// An unattended device denies at once, but the person's laptop is still asked.
 #[tokio::test(flavor = "multi_thread")]
-async fn where_nobody_sits_a_no_waits_for_those_who_do() {
+async fn unattended_denial_waits_for_attended_devices() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["location:read"]).await;
     let cellar = scene.device("ada").await;

@@ -1,4 +1,4 @@
-//! What a person and an agent say to each other, and what is left of it.
+//! Conversations between a person and an agent: order, delivery, restarts and refusals.
 
 use std::sync::Arc;
 
@@ -25,7 +25,7 @@ fn text(text: &str) -> Value {
     json!({"type": "text", "text": text})
 }
 
-/// A line in short: who, and what.
+/// A message in short: sender and content.
 fn short(line: &Line) -> String {
     let who = if line.mine { "me" } else { "it" };
     let state = match &line.state {
@@ -45,20 +45,19 @@ fn transcript(running: &Running, agent: &AgentId) -> Vec<String> {
     running.device.lines(agent, None, 100).unwrap().lines.iter().map(short).collect()
 }
 
-/// Waits until exactly that is there.
+/// Waits until the transcript is exactly that.
 async fn reads(running: &Running, agent: &AgentId, expected: &[&str]) {
     let there = async || (transcript(running, agent) == expected).then_some(());
     eventually(&format!("there is {expected:?}"), there).await;
 }
 
-/// What the agent heard.
 fn heard(scene: &Scene) -> Vec<String> {
     let words = |payload: &Value| payload["text"].as_str().unwrap_or_default().to_owned();
     scene.agent.heard.lock().unwrap().iter().map(|message| words(&message.payload)).collect()
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_said_is_there_in_order_and_after_a_restart() {
+async fn messages_are_stored_in_order_and_survive_restart() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let mut news = ada.device.news();
@@ -70,7 +69,7 @@ async fn what_is_said_is_there_in_order_and_after_a_restart() {
     scene.agent.say("ada", text("And you?")).await.unwrap();
     let all = ["me: Good morning.\nHow are you?", "it: Well. ", "it: And you?"];
     reads(&ada, &scene.id, &all).await;
-    // Pressed twice, and once more by a page that was loaded again.
+    // Submitted twice, and again after a restart.
     ada.device.say(&scene.id, &named("m_1"), "Good morning.\r\nHow are you?\n\n").unwrap();
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), all);
@@ -88,14 +87,14 @@ async fn what_is_said_is_there_in_order_and_after_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_process_that_ends_between_saying_and_sending_loses_nothing_and_says_nothing_twice() {
+async fn killed_process_neither_loses_nor_duplicates_messages() {
     let scene = Scene::start().await;
     let mut ada = scene.ada(&["notification:send"]).await;
     let mut said = Vec::new();
     for number in 0..4 {
         let words = format!("number {number}");
         ada.device.say(&scene.id, &named(&format!("m_{number}")), &words).unwrap();
-        // At other moments between.
+        // Killed at a different moment in each round.
         for _ in 0..number * 3 {
             tokio::task::yield_now().await;
         }
@@ -109,21 +108,21 @@ async fn a_process_that_ends_between_saying_and_sending_loses_nothing_and_says_n
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_the_relay_does_not_take_is_said_so_and_can_be_tried_again_or_dropped() {
+async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     ada.device.say(&scene.id, &named("m_1"), "Hello?").unwrap();
     ada.device.say(&scene.id, &named("m_2"), "Never mind.").unwrap();
     let failed = ["me: Hello? (failed: relation_required)", "me: Never mind. (failed: relation_required)"];
     reads(&ada, &scene.id, &failed).await;
-    // It stays so, and what failed is not sent by itself.
+    // The state survives a restart, and failed messages are not sent automatically.
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), failed);
     scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
     ada.device.drop_words(&scene.id, &named("m_2")).unwrap();
     ada.device.say_again(&scene.id, &named("m_1")).unwrap();
     reads(&ada, &scene.id, &["me: Hello?"]).await;
-    // What was sent can be neither tried again nor dropped.
+    // Sent messages can be neither retried nor dropped.
     ada.device.drop_words(&scene.id, &named("m_1")).unwrap();
     ada.device.say_again(&scene.id, &named("m_1")).unwrap();
     assert_eq!(transcript(&ada, &scene.id), ["me: Hello?"]);
@@ -131,7 +130,7 @@ async fn what_the_relay_does_not_take_is_said_so_and_can_be_tried_again_or_dropp
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nothing_and_too_much_are_refused() {
+async fn empty_long_and_excess_messages_are_refused() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     let say = |name: &str, words: &str| ada.device.say(&scene.id, &named(name), words).map_err(|error| error.code);
@@ -147,14 +146,14 @@ async fn nothing_and_too_much_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_longest_text_gets_through_whatever_it_is_made_of() {
+async fn text_of_maximum_length_is_delivered_and_longer_replies_are_cut() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     for (name, long) in [("m_1", "\"\\".repeat(MAX_TEXT / 2)), ("m_2", "a\n".repeat(MAX_TEXT / 2 - 1) + "a")] {
         ada.device.say(&scene.id, &named(name), &long).unwrap();
         eventually("the agent hears it", async || heard(&scene).contains(&long).then_some(())).await;
     }
-    // Of what is longer the beginning is kept.
+    // A longer incoming text is cut.
     scene.agent.say("ada", text(&"x".repeat(2 * MAX_TEXT))).await.unwrap();
     let last =
         eventually("it is there", async || ada.device.lines(&scene.id, None, 3).unwrap().lines.into_iter().nth(2));
@@ -162,7 +161,7 @@ async fn the_longest_text_gets_through_whatever_it_is_made_of() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn two_devices_of_a_person_have_the_same_conversation() {
+async fn devices_of_a_person_show_the_same_conversation() {
     let scene = Scene::start().await;
     let laptop = scene.ada(&["notification:send"]).await;
     let phone = scene.device("ada").await;
@@ -186,7 +185,7 @@ async fn two_devices_of_a_person_have_the_same_conversation() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_was_changed_on_the_way_is_told_and_not_dropped() {
+async fn tampered_message_is_shown_as_not_opened() {
     let scene = Scene::start().await;
     let between = Between::new();
     let ada = scene.device_by(&Way::through(&between), "ada", Floors::default()).await;
@@ -210,7 +209,7 @@ async fn what_was_changed_on_the_way_is_told_and_not_dropped() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn new_keys_are_refused_until_accepted_and_marked_from_then_on() {
+async fn messages_with_new_keys_are_refused_until_accepted_and_then_marked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     scene.agent.say("ada", text("with the old keys")).await.unwrap();
@@ -232,7 +231,7 @@ async fn new_keys_are_refused_until_accepted_and_marked_from_then_on() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_is_no_text_and_what_is_sealed_the_weaker_way_is_shown_as_that() {
+async fn non_text_and_stateless_messages_are_marked() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let conversation = scene.conversation().await;
@@ -240,7 +239,7 @@ async fn what_is_no_text_and_what_is_sealed_the_weaker_way_is_shown_as_that() {
     scene.agent.peer.send(&conversation, ContentType::Image, image).await.unwrap();
     scene.agent.peer.send(&conversation, ContentType::Text, json!({"type": "text", "words": 1})).await.unwrap();
     reads(&ada, &scene.id, &["it: (something)", "it: (something)"]).await;
-    // An agent that remembers nothing.
+    // An agent with stateless keys.
     let (id, token) = scene.owner.make_agent(&json!({"display_name": "Forgetful"})).await;
     scene.owner.publish(&id, &manifest()).await.data();
     let (way, keep) = (Way::straight().by_clock(&scene.clock), Arc::new(MemoryKeep::new()));
@@ -255,10 +254,10 @@ async fn what_is_no_text_and_what_is_sealed_the_weaker_way_is_shown_as_that() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_stranger_is_one_line_however_much_it_writes() {
+async fn agent_without_relation_is_shown_as_one_line() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
-    // Allowed on a device that this one does not trust: whoever that was, here it counts for nothing.
+    // The grant was signed by a device that this one does not trust, so it does not count here.
     let _other = scene.ada(&["notification:send"]).await;
     let mut news = laptop.device.news();
     for number in 0..5 {
@@ -267,7 +266,7 @@ async fn a_stranger_is_one_line_however_much_it_writes() {
     }
     reads(&laptop, &scene.id, &["it: (a stranger)"]).await;
     assert!(laptop.device.agents().unwrap().is_empty(), "looking at it leaves nothing behind");
-    // What the person says to it begins a conversation.
+    // A message by the person starts the conversation.
     laptop.device.say(&scene.id, &named("m_1"), "Who is there?").unwrap();
     reads(&laptop, &scene.id, &["me: Who is there?"]).await;
     scene.agent.say("ada", text("I am.")).await.unwrap();
@@ -275,11 +274,11 @@ async fn a_stranger_is_one_line_however_much_it_writes() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn an_answer_is_read_while_it_is_written_and_kept_when_it_is_whole() {
+async fn streamed_reply_is_shown_live_and_stored_when_complete() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let (mut live, _) = ada.device.live();
-    // It listens: what is told in passing is told to whoever does.
+    // The device is connected: streams only reach connected devices.
     scene.agent.say("ada", text("Listen.")).await.unwrap();
     reads(&ada, &scene.id, &["it: Listen."]).await;
     let conversation = scene.conversation().await;
@@ -297,7 +296,7 @@ async fn an_answer_is_read_while_it_is_written_and_kept_when_it_is_whole() {
     assert_eq!(live.recv().await.unwrap().what, Live::Done);
     assert!(ada.device.live().1.is_empty());
     reads(&ada, &scene.id, &["it: Listen.", "it: It grows, and ends."]).await;
-    // One that is given up leaves nothing.
+    // An aborted stream leaves nothing.
     drop(scene.agent.peer.stream(&conversation).await.unwrap());
     assert_eq!(live.recv().await.unwrap().what, Live::Begun);
     assert_eq!(live.recv().await.unwrap().what, Live::Aborted);

@@ -1,4 +1,4 @@
-//! The pages of a conversation, over HTTP and without a browser: plain forms, and whoever has no business there.
+//! Conversation pages over HTTP without scripts, and refused requests.
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -7,7 +7,7 @@ use std::time::Duration;
 use nuncio_device::News;
 use nuncio_device::pages::{PagesPath, Rooms, serve};
 use nuncio_device::talk::{MAX_TEXT, Said};
-use nuncio_engine::ports::fetch::{Incoming, Outgoing, Trust};
+use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_server::SystemEntropy;
 use nuncio_testkit::a2h::Way;
@@ -20,7 +20,7 @@ use url::form_urlencoded::Serializer;
 use super::pages_happened::{below_base, without_base};
 use super::scene::{Running, Scene};
 
-/// Somebody at the pages of a device.
+/// HTTP client signed in to the pages of a device.
 struct Visitor {
     at: SocketAddr,
     base: String,
@@ -61,11 +61,11 @@ impl Visitor {
         path: &str,
         headers: &[(&str, &str)],
         form: Option<&[(&str, &str)]>,
-    ) -> Incoming {
+    ) -> FetchResponse {
         let given = headers.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned()));
         let body = form.map(|form| Serializer::new(String::new()).extend_pairs(form).finish().into());
         let kind = body.as_ref().map(|_| "application/x-www-form-urlencoded".to_owned());
-        let asked = Outgoing {
+        let asked = FetchRequest {
             method,
             url: format!("http://{}{}", self.at, below_base(&self.base, path)).parse().unwrap(),
             headers: given.chain(kind.map(|kind| ("content-type".to_owned(), kind))).collect(),
@@ -87,15 +87,15 @@ impl Visitor {
         String::from_utf8(answer.body.to_vec()).unwrap()
     }
 
-    /// Sends a form as a page of ours would.
-    async fn send(&self, path: &str, fields: &[(&str, &str)]) -> Incoming {
+    /// Submits a form as our own pages do.
+    async fn send(&self, path: &str, fields: &[(&str, &str)]) -> FetchResponse {
         let origin = format!("http://{}", self.at);
         let form: Vec<_> = fields.iter().copied().chain([("csrf", self.token.as_str())]).collect();
         self.ask("POST", path, &[("cookie", &self.cookie), ("origin", &origin)], Some(&form)).await
     }
 }
 
-fn header(answer: &Incoming, name: &str) -> String {
+fn header(answer: &FetchResponse, name: &str) -> String {
     answer.headers.iter().find(|(key, _)| key == name).unwrap_or_else(|| panic!("no {name}")).1.clone()
 }
 
@@ -109,7 +109,7 @@ fn text(text: &str) -> Value {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn without_scripts_a_form_says_it_once_and_the_page_shows_it() {
+async fn form_without_scripts_sends_message_once_and_page_escapes_content() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;
@@ -118,7 +118,7 @@ async fn without_scripts_a_form_says_it_once_and_the_page_shows_it() {
     assert!(page.contains("Nothing has been said yet.") && page.contains("only you and it read this"), "{page}");
     let name = between(&page, "name=\"client_id\" value=\"", "\"");
     let words = [("client_id", name.as_str()), ("text", "Good <b>morning</b>.\r\nSee https://a.example/x.")];
-    // Twice, as an impatient finger does.
+    // Submitted twice.
     for _ in 0..2 {
         let said = ada_reads.send(&path, &words).await;
         assert_eq!((said.status, header(&said, "location")), (303, format!("{path}#end")));
@@ -144,7 +144,7 @@ async fn without_scripts_a_form_says_it_once_and_the_page_shows_it() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn what_cannot_be_said_stays_in_the_field_and_what_failed_can_be_tried_again() {
+async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     let ada_reads = Visitor::of(&scene, &ada).await;
@@ -171,7 +171,7 @@ async fn what_cannot_be_said_stays_in_the_field_and_what_failed_can_be_tried_aga
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn nobody_else_reads_or_says_anything() {
+async fn conversation_pages_refuse_requests_without_session_origin_or_token() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;
@@ -197,7 +197,8 @@ async fn nobody_else_reads_or_says_anything() {
         let answer = ada_reads.send(&path, &[("client_id", name), ("text", "x")]).await;
         assert_eq!(answer.status, 404, "{name}");
     }
-    // Just too much: what is far too much is not read to its end, and its sender may miss the answer.
+    // Only just too large: the server does not read far larger bodies to the end, and the client might miss the
+    // response.
     let huge = "x".repeat(1024 * 1024);
     assert_eq!(ada_reads.send(&path, &[("client_id", "m_1"), ("text", &huge)]).await.status, 413);
     assert!(ada.device.lines(&scene.id, None, 10).unwrap().lines.is_empty());
@@ -205,7 +206,7 @@ async fn nobody_else_reads_or_says_anything() {
         let answer = ada_reads.ask("GET", &path, &[], None).await;
         assert_eq!(answer.status, 401);
     }
-    // Whatever is asked of the lines is answered, and nothing breaks.
+    // Invalid positions are ignored.
     for query in ["before=", "before=x", "before=0000-0000000000000001", "before=99999999999-1", "before=-1"] {
         ada_reads.get(&format!("{path}/lines?{query}")).await;
         ada_reads.get(&format!("{path}?{query}")).await;
@@ -215,7 +216,7 @@ async fn nobody_else_reads_or_says_anything() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn older_lines_are_a_page_away_and_marks_stand_where_they_belong() {
+async fn older_messages_are_on_the_previous_page() {
     let scene = Scene::start().await;
     let ada = scene.ada(&["notification:send"]).await;
     let ada_reads = Visitor::of(&scene, &ada).await;

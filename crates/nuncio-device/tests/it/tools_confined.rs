@@ -1,4 +1,4 @@
-//! Programs of the person's own try to reach what nobody allowed them, and what somebody did.
+//! Own tools try to access files, processes and networks, with and without permission.
 
 use std::fs;
 use std::net::{TcpListener, UdpSocket};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// A device's folder with its keys, somebody's own folder, and a tool in its folder.
+/// The data directory of a device with its keys, a home directory, and a tools folder.
 struct Place {
     world: tempfile::TempDir,
 }
@@ -32,7 +32,7 @@ impl Place {
         self.world.path().canonicalize().unwrap().join(path)
     }
 
-    /// What a program says that may reach that.
+    /// Output of a program with that access.
     async fn run(&self, command: &[&str], reach: &Reach) -> Result<Value, ToolFailure> {
         let command = command.iter().map(ToString::to_string).collect();
         let folder = self.at("home/device/tools");
@@ -40,7 +40,7 @@ impl Place {
         tool.run(&json!({}), TIME).await
     }
 
-    /// Whether a line of shell gets done what it is to do.
+    /// Whether a shell command succeeds with that access.
     async fn does(&self, line: &str, reach: &Reach) -> bool {
         match self.run(&["bash", "-c", line], reach).await {
             Ok(_) => true,
@@ -58,7 +58,7 @@ fn writing(path: &Path) -> Reach {
     Reach { write: vec![path.to_owned()], ..Reach::default() }
 }
 
-/// This machine's kernel decides what can be tried; what it lacks, it says.
+/// Whether the kernel supports confinement of files; if not, the description must say so.
 fn keeps_files() -> bool {
     let Confinement { files, .. } = confinement();
     if !files {
@@ -68,7 +68,7 @@ fn keeps_files() -> bool {
 }
 
 #[tokio::test]
-async fn a_program_reaches_no_file_that_nobody_allowed_it() {
+async fn confined_program_accesses_only_allowed_files() {
     let place = Place::new();
     if !keeps_files() {
         return;
@@ -98,7 +98,7 @@ async fn a_program_reaches_no_file_that_nobody_allowed_it() {
             assert!(place.does(line, reach).await, "it was allowed: {line}");
         }
     }
-    // What is named for reading is not changed, nor is what lies beside what is named.
+    // Read access does not allow changes, nor access to files beside it.
     let notes = reading(&place.at("home/notes"));
     for line in [
         format!("echo more >> {}", at("home/notes/n.md")),
@@ -109,13 +109,13 @@ async fn a_program_reaches_no_file_that_nobody_allowed_it() {
     ] {
         assert!(!place.does(&line, &notes).await, "{line}");
     }
-    // Nor is it brought to where it may go.
+    // Forbidden files cannot be moved to an allowed folder.
     let inbox = writing(&place.at("home/inbox"));
     for way in ["ln", "mv", "cp"] {
         let line = format!("{way} {} {}", at("home/device/keys.db"), at("home/inbox/keys"));
         assert!(!place.does(&line, &inbox).await, "{line}");
     }
-    // A link that somebody puts there leads nowhere it may not go by itself.
+    // A link in an allowed folder gives no access to its target.
     std::os::unix::fs::symlink(place.at("home/device/keys.db"), place.at("home/notes/link")).unwrap();
     assert!(!place.does(&format!("cat {}", at("home/notes/link")), &notes).await);
     for line in [
@@ -132,25 +132,25 @@ async fn a_program_reaches_no_file_that_nobody_allowed_it() {
 }
 
 #[tokio::test]
-async fn a_program_gets_no_more_rights_and_harms_no_process() {
+async fn confined_program_gains_no_privileges_and_cannot_signal_others() {
     let place = Place::new();
     let status = reading(Path::new("/proc"));
     let said = place.run(&["sh", "-c", "grep NoNewPrivs /proc/self/status"], &status).await.unwrap();
     assert_eq!(said["text"].as_str().unwrap().split_whitespace().last(), Some("1"), "{said}");
-    // Signals are kept in since Linux 6.12.
+    // Landlock confines signals since Linux 6.12.
     let release = fs::read_to_string("/proc/sys/kernel/osrelease").unwrap();
     let mut numbers = release.split('.').map_while(|part| part.parse::<u32>().ok());
     if keeps_files() && (numbers.next(), numbers.next()) >= (Some(6), Some(12)) {
         assert!(!place.does(&format!("kill -0 {}", std::process::id()), &Reach::default()).await, "we are ours");
         assert!(place.does("kill -0 $$", &Reach::default()).await);
     }
-    // We ourselves gave up nothing.
+    // The device process itself is not restricted.
     assert!(fs::read_to_string("/proc/self/status").unwrap().contains("NoNewPrivs:\t0"));
     assert_eq!(fs::read_to_string(place.at("home/device/keys.db")).unwrap(), "words");
 }
 
 #[tokio::test]
-async fn a_program_speaks_to_nobody_unless_it_may() {
+async fn confined_program_has_network_only_if_allowed() {
     let place = Place::new();
     if !confinement().network {
         return assert!(confinement().to_string().contains("no Landlock") || keeps_files());
@@ -168,7 +168,7 @@ async fn a_program_speaks_to_nobody_unless_it_may() {
         assert!(!place.does(line, &Reach::default()).await, "nobody allowed it: {line}");
         assert!(place.does(line, &network).await, "it was allowed: {line}");
     }
-    // A service of the desktop would do for it what it may not do itself: nobody gets there.
+    // Services of the desktop could act for the program, so their sockets are never reachable.
     let socket = place.at("home/notes/bus");
     let _service = UnixListener::bind(&socket).unwrap();
     let connect = "import socket, sys; socket.socket(socket.AF_UNIX).connect(sys.argv[1])";
@@ -181,9 +181,9 @@ async fn a_program_speaks_to_nobody_unless_it_may() {
     assert!(std::process::Command::new("bash").args(["-c", &connect]).status().unwrap().success());
 }
 
-/// Many at once, each kept to its own.
+/// Concurrent programs with different permissions.
 #[tokio::test(flavor = "multi_thread")]
-async fn programs_side_by_side_do_not_share_what_they_may() {
+async fn concurrent_programs_do_not_share_permissions() {
     let place = Place::new();
     if !keeps_files() {
         return;

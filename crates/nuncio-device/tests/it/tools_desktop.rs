@@ -1,4 +1,4 @@
-//! A real desktop, as small as one can be: a bus, a screen that nobody sees, a clipboard and somebody who shows notices.
+//! A minimal real desktop: a bus, a virtual screen, a clipboard and a notification daemon.
 
 use std::ffi::OsString;
 use std::io::{BufRead as _, BufReader};
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const TIME: Duration = Duration::from_secs(30);
 
-/// A bus that starts nothing by itself.
+/// Bus that starts no services by itself.
 const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus Configuration 1.0//EN"
  "http://www.freedesktop.org/standards/dbus/1.0/busconfig.dtd">
 <busconfig>
@@ -24,11 +24,11 @@ const BUS: &str = r#"<!DOCTYPE busconfig PUBLIC "-//freedesktop//DTD D-Bus Bus C
   </policy>
 </busconfig>"#;
 
-/// A process that ends with the test.
+/// Process that is killed at the end of the test.
 pub(crate) struct Running(pub(crate) Child);
 
 impl Running {
-    /// Starts it, and waits for the first line it says.
+    /// Starts it and waits for its first line of output.
     fn saying(command: &mut Command) -> (Self, String) {
         let name = format!("{command:?} starts: run `cargo xtask test`, which installs it");
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect(&name);
@@ -46,7 +46,6 @@ impl Drop for Running {
     }
 }
 
-/// A bus of its own.
 pub(crate) struct Bus {
     _process: Running,
     pub(crate) address: String,
@@ -71,10 +70,10 @@ impl Bus {
     }
 }
 
-/// A screen that nobody sees, and its name.
+/// Virtual screen and its display name.
 fn screen() -> (Running, String) {
     let mut screen = Command::new("Xvfb");
-    // It would begin anew whenever the last program leaves it, and turn away who comes meanwhile.
+    // By default it resets when the last client leaves, and refuses clients meanwhile.
     screen.args(["-noreset", "-displayfd", "1", "-screen", "0", "640x480x24"]);
     let (screen, display) = Running::saying(&mut screen);
     (screen, format!(":{display}"))
@@ -85,7 +84,7 @@ async fn notify(desktop: &Desktop, arguments: Value) -> Result<Value, ToolFailur
 }
 
 #[tokio::test]
-async fn a_notice_is_shown_as_words_by_whoever_shows_notices() {
+async fn desktop_notification_is_shown_as_escaped_text() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[]);
     let nobody = notify(&desktop, json!({"title": "hello"})).await;
@@ -110,7 +109,7 @@ async fn a_notice_is_shown_as_words_by_whoever_shows_notices() {
     };
     ask("NotificationCloseAll");
     let history = ask("NotificationListHistory");
-    // What it displays is markup of its own around our words.
+    // The daemon displays its own markup around our text.
     for part in [
         "\"Nuncio\"",
         "\"Your <b>train</b>\"",
@@ -122,7 +121,7 @@ async fn a_notice_is_shown_as_words_by_whoever_shows_notices() {
 }
 
 #[tokio::test]
-async fn the_clipboard_is_what_somebody_copied() {
+async fn clipboard_tool_returns_copied_text() {
     let (_screen, display) = screen();
     let desktop = Desktop::new([("DISPLAY".to_owned(), OsString::from(&display))]);
     let read = async || Clipboard::of(desktop.clone()).run(&json!({}), TIME).await;
@@ -137,7 +136,7 @@ async fn the_clipboard_is_what_somebody_copied() {
 }
 
 #[tokio::test]
-async fn a_place_that_nobody_set_is_the_systems_to_find() {
+async fn location_tool_asks_the_system_location_service() {
     let bus = Bus::start();
     let desktop = bus.desktop(&[("DBUS_SYSTEM_BUS_ADDRESS", &bus.address)]);
     let find = async || GeoClue::of(desktop.clone()).run(&json!({}), TIME).await;

@@ -1,4 +1,4 @@
-//! An agent whose DID vouches for its keys, and a relay that slipped in others at first contact.
+//! An agent whose DID vouches for its keys, and a relay that added other keys at first contact.
 
 use std::sync::Arc;
 
@@ -9,7 +9,7 @@ use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_device::guard::Floors;
 use nuncio_device::prompt::{Said, Verified};
-use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing};
+use nuncio_engine::ports::fetch::{FetchError, FetchRequest, FetchResponse};
 use nuncio_engine::ports::{Clock as _, Fetch};
 use nuncio_identity::seal::{Keep, MemoryKeep, NewParty, Party};
 use nuncio_identity::{Did, DidUrl, NewDocument, SigningKey};
@@ -20,7 +20,7 @@ use serde_json::{Value, json};
 
 use super::scene::Scene;
 
-/// A way out on which a DID's host can be reached, and on which the relay shows more keys than the agent has.
+/// HTTP client that answers for the DID's host, and adds keys to the relay's answers.
 #[derive(Debug)]
 struct Crooked {
     real: Arc<dyn Fetch>,
@@ -31,9 +31,9 @@ struct Crooked {
 
 #[async_trait]
 impl Fetch for Crooked {
-    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         if request.url.as_str() == self.url {
-            return Ok(Incoming { status: 200, headers: Vec::new(), body: self.document.clone().into() });
+            return Ok(FetchResponse { status: 200, headers: Vec::new(), body: self.document.clone().into() });
         }
         let keys = request.url.path().contains("/keys/agents/");
         let mut answer = self.real.fetch(request).await?;
@@ -47,23 +47,23 @@ impl Fetch for Crooked {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_did_stands_for_the_keys_it_vouches_for_and_no_others() {
+async fn did_verifies_only_the_keys_it_vouches_for() {
     let scene = Scene::start().await;
     let key = SigningKey::from_seed(&[7; 32]);
     let did = Did::for_key("agent.example", None, &["notes"], &key).unwrap();
     let document = NewDocument::new(&did, scene.clock.now()).sign(&key).to_string();
 
-    // The scene's own agent stands for whoever has the keys that are slipped in.
+    // The scene's own agent acts as the holder of the added keys.
     let path = format!("/keys/agents/{}", scene.id);
     let slipped_in = scene.server.send(Method::GET, &path, Some(&scene.token), None).await.data()[0].clone();
-    // The agent itself, with keys that its DID vouches for.
+    // The real agent, with keys that its DID vouches for.
     let keep: Arc<dyn Keep> = Arc::new(MemoryKeep::new());
     let named = Some((Recipient::Agent(scene.id.clone()), DeviceId::parse("dev_vouched").unwrap()));
     let new = NewParty { named, mode: SealMode::Stateful, now: scene.clock.now() };
     let mut party = Party::create(Arc::clone(&keep), &new).unwrap();
     party.vouch_by_did(&DidUrl::parse(&did.url("key-1")).unwrap(), &key).unwrap();
     drop(party);
-    // It does not connect, since to the relay both are one.
+    // It does not connect, because the relay sees both as one agent.
     let way = Way::straight().by_clock(&scene.clock);
     let named = (scene.id.as_str(), scene.token.as_str());
     let agent = SealedAgent::start(&way, &scene.gateway.url(), named, keep, Reached::Hooks).await;
@@ -73,7 +73,7 @@ async fn a_did_stands_for_the_keys_it_vouches_for_and_no_others() {
     let ada = scene.device_by(&Way { fetch: out, ..Way::straight() }, "ada", Floors::default()).await;
     scene.allow(&ada, &["filesystem:read"], Term::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
-    // Nobody hears the answer: what counts is what the device makes of it.
+    // The answer does not arrive; the audit log shows the decision.
     let calls = async |agent: &SealedAgent, count: usize| {
         let ended = eventually("it has ended", async || (ada.device.audit().unwrap().len() == count).then_some(()));
         let called = async {
@@ -91,7 +91,7 @@ async fn a_did_stands_for_the_keys_it_vouches_for_and_no_others() {
     assert_eq!((ada.tool.runs(), verified()), (1, Verified::Did { did: did.to_string() }));
     calls(&agent, 2).await;
     assert_eq!((ada.tool.runs(), ada.prompt.count()), (2, 1), "not asked again");
-    // The yes was to the agent, and the slipped-in keys are not known to be its own.
+    // The yes was given to the verified keys, so the added ones are prompted again and unverified.
     ada.prompt.will_say(&[Said::No]);
     calls(&scene.agent, 3).await;
     assert_eq!((ada.prompt.count(), ada.tool.runs()), (2, 2));

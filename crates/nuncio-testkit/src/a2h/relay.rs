@@ -1,5 +1,4 @@
-//! What devices and agents say to each other over the relay, and the keys they would seal it with. Envelopes
-//! are opaque bytes here.
+//! Messages and keys of devices and agents at the relay. Envelopes are opaque bytes here.
 
 use nuncio_core::bundle::{AgreementKey, BundleKeys, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
 use nuncio_core::happening::Recipient;
@@ -10,64 +9,58 @@ use serde_json::{Value, json};
 
 use super::{A2hServer, DeviceKey, Handset, Reply, Socket};
 
-/// An agent that runs outside, with its token.
+/// An agent outside the gateway, with its token.
 #[derive(Debug)]
 pub struct OutsideAgent {
-    /// The server.
     pub server: A2hServer,
-    /// Its id.
     pub id: String,
-    /// Its token.
     pub token: String,
     key: DeviceKey,
 }
 
 impl OutsideAgent {
-    /// The agent of that id and token.
     #[must_use]
     pub fn new(server: &A2hServer, (id, token): (String, String)) -> Self {
         Self { server: server.clone(), id, token, key: DeviceKey::new() }
     }
 
-    /// The key it signs bundles with.
+    /// Key that signs its bundles.
     #[must_use]
     pub fn key(&self) -> &DeviceKey {
         &self.key
     }
 
-    /// Itself, as a member.
     #[must_use]
     pub fn member(&self) -> Value {
         json!({"type": "agent", "id": self.id})
     }
 
-    /// Itself, as whoever is told something.
+    /// The agent as a recipient of events.
     #[must_use]
     pub fn recipient(&self) -> Recipient {
         Recipient::Agent(AgentId::parse(&self.id).unwrap())
     }
 
-    /// Sends a request with its token.
+    /// Sends a request with the agent's token.
     pub async fn send(&self, method: Method, path: &str, body: &Value) -> Reply {
         self.server.send(method, path, Some(&self.token), Some(body)).await
     }
 
-    /// Reads something with its token.
+    /// Sends a `GET` with the agent's token.
     pub async fn get(&self, path: &str) -> Reply {
         self.server.send(Method::GET, path, Some(&self.token), None).await
     }
 
-    /// Sends a message.
     pub async fn post(&self, conversation: &str, message: &Value) -> Reply {
         self.send(Method::POST, &format!("/conversations/{conversation}/messages"), message).await
     }
 
-    /// Polls, with a query such as `?wait=0`.
+    /// Polls for events, with a query such as `?wait=0`.
     pub async fn poll(&self, query: &str) -> Reply {
         self.get(&format!("/agents/{}/messages/poll{query}", self.id)).await
     }
 
-    /// Connects, and says who it is; what it was answered.
+    /// Connects and authenticates. Returns the socket and the first response.
     pub async fn connect(&self) -> (Socket, Value) {
         let mut socket = self.server.socket(&format!("agent?agent_id={}", self.id)).await;
         socket.say(&json!({"type": "auth", "token": self.token})).await;
@@ -77,37 +70,35 @@ impl OutsideAgent {
 }
 
 impl Handset {
-    /// A person, as a member.
     #[must_use]
     pub fn member(name: &str) -> Value {
         json!({"type": "human", "id": name})
     }
 
-    /// Begins a conversation, or finds it; its id.
+    /// Creates a conversation, or finds it. Returns its id.
     pub async fn converse(&self, kind: &str, with: Value) -> String {
         let answer = self.send(Method::POST, "/conversations", &json!({"type": kind, "with": with})).await;
         answer.data()["id"].as_str().unwrap().to_owned()
     }
 
-    /// Sends a message.
     pub async fn post(&self, conversation: &str, message: &Value) -> Reply {
         self.send(Method::POST, &format!("/conversations/{conversation}/messages"), message).await
     }
 
-    /// A bundle of this device, signed.
+    /// A signed key bundle of this device.
     #[must_use]
     pub fn bundle(&self, person: &str, seq: u64) -> KeyBundle {
         self.key.bundle(Recipient::Person(PersonName::parse(person).unwrap()), &self.id, seq, SealMode::Stateful)
     }
 
-    /// Brings keys; what was answered.
+    /// Uploads keys.
     pub async fn bring(&self, body: &Value) -> Reply {
         self.send(Method::POST, &format!("/users/me/devices/{}/keys", self.id), body).await
     }
 }
 
 impl DeviceKey {
-    /// A bundle of a device whose signing key this is. Its other keys are made up.
+    /// A key bundle signed with this key; its other keys are fixed dummies.
     #[must_use]
     pub fn bundle(&self, owner: Recipient, device: &str, seq: u64, mode: SealMode) -> KeyBundle {
         let keys = BundleKeys {
@@ -128,7 +119,7 @@ impl DeviceKey {
         KeyBundle { keys, signature, did: None, endorsement: None }
     }
 
-    /// A one-time key of a device, signed.
+    /// A signed one-time key of a device.
     #[must_use]
     pub fn one_time_key(&self, device: &str, key_id: &str, fallback: bool) -> OneTimeKey {
         let key = AgreementKey::new([9; 32]);
@@ -137,13 +128,13 @@ impl DeviceKey {
     }
 }
 
-/// A message with words in it, as far as the relay sees.
+/// Request body of a text message.
 #[must_use]
 pub fn text(client_id: &str, envelope: impl Into<Value>) -> Value {
     json!({"client_message_id": client_id, "content_type": "text", "envelope": envelope.into()})
 }
 
-/// A message with an artifact in it, as far as the relay sees.
+/// Request body of an artifact message.
 #[must_use]
 pub fn artifact(client_id: &str, subtype: &str, envelope: impl Into<Value>) -> Value {
     json!({
@@ -152,7 +143,7 @@ pub fn artifact(client_id: &str, subtype: &str, envelope: impl Into<Value>) -> V
     })
 }
 
-/// What an agent asks for: three tools, under a preset of each sensitivity.
+/// Manifest with three tools, one for each sensitivity.
 #[must_use]
 pub fn manifest() -> Value {
     let tool = |name: &str, scope: &str| {

@@ -1,5 +1,5 @@
-//! A small device on the library that every device is built on: it is let in, keeps its keys, opens what is
-//! sealed to it, claims calls and answers them with whatever the test says. And a small agent beside it.
+//! A small sealed device and agent on the real peer library. The device enrols, stores its keys, opens messages, claims
+//! calls and answers them as the test says.
 
 use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,58 +35,49 @@ pub use between::Between;
 pub use content_keys::content_key_in;
 pub use jumping::JumpingClock;
 
-/// How someone gets to the relay, and by whose clock they live.
+/// Network access and clock of a peer.
 #[derive(Debug, Clone)]
 pub struct Way {
-    /// Requests.
     pub fetch: Arc<dyn Fetch>,
-    /// Connections.
     pub dial: Arc<dyn Dial>,
-    /// The time.
     pub clock: Arc<dyn Clock>,
 }
 
 impl Way {
-    /// With nobody between.
     #[must_use]
     pub fn straight() -> Self {
         let fetch = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
         Self { fetch: Arc::clone(&fetch) as _, dial: fetch, clock: Arc::new(SystemClock) }
     }
 
-    /// Through somebody.
     #[must_use]
     pub fn through(between: &Between) -> Self {
         let between = Arc::new(between.clone());
         Self { fetch: Arc::clone(&between) as _, dial: between, clock: Arc::new(SystemClock) }
     }
 
-    /// With another clock.
     #[must_use]
     pub fn by_clock(self, clock: &(impl Clock + Clone)) -> Self {
         Self { clock: Arc::new(clock.clone()), ..self }
     }
 }
 
-/// What the device does when it is called.
+/// Answer of the device to a tool call.
 type Act = Arc<dyn Fn(&ToolCall) -> Outcome + Send + Sync>;
 
-/// A device that talks under seal.
+/// A device that exchanges sealed messages.
 #[derive(Debug)]
 pub struct SealedDevice {
-    /// It at the relay.
     pub peer: Peer,
-    /// Its requests.
     pub relay: Arc<HttpRelay>,
-    /// Whose it is.
     pub person: PersonName,
-    /// How often it really ran something.
+    /// Number of calls that it ran.
     pub ran: Arc<AtomicUsize>,
-    /// What people and agents wrote to it, as it was opened.
+    /// Opened messages.
     pub heard: Arc<Mutex<Vec<Inbound>>>,
-    /// What came and was not opened.
+    /// Messages that could not be opened.
     pub refused: Arc<Mutex<Vec<Refused>>>,
-    /// What it heard of streams.
+    /// Received stream events.
     pub streamed: Arc<Mutex<Vec<StreamEvent>>>,
     who: Who,
     sign: Signer,
@@ -101,11 +92,11 @@ impl fmt::Debug for Signer {
     }
 }
 
-/// Who a device is, kept beside its keys.
+/// Record with the device's identity, beside its keys.
 const SELF: &str = "test/self";
 
 impl SealedDevice {
-    /// Lets a device in at a server, with its keys in `keep`; or takes it up again where it was, `code` unused.
+    /// Enrols a device with its keys in `keep`; an enrolled one is opened again, and `code` is unused.
     pub async fn start(
         url: &str,
         code: &str,
@@ -115,7 +106,6 @@ impl SealedDevice {
         Self::start_by(&Way::straight(), url, code, keep, act).await
     }
 
-    /// The same by another way.
     pub async fn start_by(
         way: &Way,
         url: &str,
@@ -191,12 +181,12 @@ impl SealedDevice {
         Self { peer, relay, person, ran, heard, refused, streamed, who, sign: Signer(sign), stop }
     }
 
-    /// Allows an agent these scopes.
+    /// Grants scopes to an agent.
     pub async fn allow(&self, agent: &str, scopes: &[&str]) -> Value {
         self.consent("POST", "/h2a/relations", json!({"agent_id": agent, "granted_scopes": scopes})).await
     }
 
-    /// Says yes to something, with the signature it asks for.
+    /// Signs and sends a consent.
     pub async fn consent(&self, method: &'static str, path: &str, mut body: Value) -> Value {
         let asked = self.relay.ask(method, path, Some(body.clone())).await;
         let Err(RelayError::Unsigned(entry)) = asked else { panic!("{asked:?}") };
@@ -206,14 +196,14 @@ impl SealedDevice {
         self.relay.ask(method, path, Some(body)).await.unwrap()
     }
 
-    /// Its own keys, as the relay shows them.
+    /// Its keys as published at the relay.
     pub async fn bundle(&self) -> KeyBundle {
         let Who::Device(person, device) = &self.who else { panic!("a device is a person's") };
         let all = self.relay.keys_of(&Recipient::Person(person.clone())).await.unwrap();
         all.into_iter().find(|bundle| bundle.keys.device_id == *device).unwrap()
     }
 
-    /// Vouches for another device of the same person.
+    /// Endorses another device of the same person.
     pub async fn endorse(&self, other: &Self) -> Value {
         let other = other.bundle().await.keys;
         let signature = (self.sign.0)(&other.endorsed());
@@ -221,19 +211,18 @@ impl SealedDevice {
         self.relay.ask("POST", &path, Some(json!({"signature": signature}))).await.unwrap()
     }
 
-    /// How often it ran something.
     #[must_use]
     pub fn runs(&self) -> usize {
         self.ran.load(Ordering::SeqCst)
     }
 
-    /// Why each message that was not opened was not.
+    /// Why each message could not be opened.
     #[must_use]
     pub fn refusals(&self) -> Vec<String> {
         self.refused.lock().unwrap().iter().map(|refused| refused.why.to_string()).collect()
     }
 
-    /// What happened to streams, each in a word: `begun`, what was said together, `done` or `aborted`.
+    /// Stream events in short: `begun`, the joined text, `done` or `aborted`.
     #[must_use]
     pub fn streams(&self) -> Vec<String> {
         let mut words: Vec<String> = Vec::new();
@@ -251,14 +240,13 @@ impl SealedDevice {
         words
     }
 
-    /// The texts of what was written to it.
+    /// Texts of the opened messages.
     #[must_use]
     pub fn texts(&self) -> Vec<String> {
         let heard = self.heard.lock().unwrap();
         heard.iter().filter_map(|message| message.payload["text"].as_str().map(str::to_owned)).collect()
     }
 
-    /// Stops being at the relay.
     pub fn stop(&self) {
         self.stop.cancel();
     }
@@ -270,7 +258,7 @@ impl Drop for SealedDevice {
     }
 }
 
-/// Claims calls and answers them: each once, a repeated one as before.
+/// Claims calls and answers each once; a repeated call gets the stored answer.
 struct Hands {
     relay: Arc<HttpRelay>,
     keep: Arc<dyn Keep>,
@@ -318,7 +306,7 @@ impl OnMessage for Hands {
 }
 
 impl Hands {
-    /// Takes a call upon itself, as soon as the relay can be asked.
+    /// Claims a call, retrying while the relay cannot be reached.
     async fn claim(&self, place: &MessagePlace) -> bool {
         loop {
             match self.relay.claim(&place.id().unwrap()).await {
@@ -331,7 +319,7 @@ impl Hands {
         }
     }
 
-    /// Runs a call that was never begun; says what became of one that was.
+    /// Runs a new call; returns the stored outcome of a known one.
     async fn once(&self, call: &ToolCall) -> Outcome {
         let name = |call: &CallId| format!("test/call/{}", Digest::of_bytes(call.as_str().as_bytes()));
         let name = name(&call.call_id);
@@ -348,7 +336,7 @@ impl Hands {
         save(&begun);
         self.ran.fetch_add(1, Ordering::SeqCst);
         let outcome = (self.act)(call);
-        // As long as a file may take.
+        // Simulates the time of a file access.
         self.clock.sleep_until(self.clock.now().after(Duration::from_millis(20))).await;
         save(&outcome);
         outcome

@@ -1,4 +1,4 @@
-//! A WebSocket, frame by frame.
+//! WebSocket client that reads frame by frame.
 
 use futures_util::{SinkExt as _, StreamExt as _};
 use serde_json::Value;
@@ -8,31 +8,28 @@ use tokio_tungstenite::tungstenite::protocol::WebSocketConfig;
 use tokio_tungstenite::tungstenite::{Error, Message};
 use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
-/// An open connection.
 #[derive(Debug)]
 pub struct Socket(WebSocketStream<MaybeTlsStream<TcpStream>>);
 
-/// What comes in.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Heard {
-    /// A frame.
     Frame(Value),
-    /// The server asks whether we live; answered by the library when more is read or sent.
+    /// Ping of the server; the library answers it with the next read or write.
     Ping,
-    /// The connection was closed with that code; zero without one.
+    /// Closed with that code; zero without a code.
     Closed(u16),
 }
 
 impl Socket {
-    /// Opens the connection at an `http:` address; panics unless it opens.
+    /// Connects to an `http:` URL; panics on failure.
     pub async fn open(url: &str) -> Self {
         Self::try_open(url, &[]).await.unwrap()
     }
 
-    /// The same with headers.
+    /// Connects with headers.
     ///
     /// # Errors
-    /// The status it was refused with.
+    /// HTTP status of the refusal.
     pub async fn try_open(url: &str, headers: &[(&'static str, &str)]) -> Result<Self, u16> {
         let mut request = url.replacen("http", "ws", 1).into_client_request().unwrap();
         for (name, value) in headers {
@@ -45,30 +42,28 @@ impl Socket {
         }
     }
 
-    /// The same for a client that takes no frame larger than that.
+    /// Connects with a limit of the frame size.
     pub async fn open_for_frames(url: &str, most: usize) -> Self {
         let config = WebSocketConfig::default().max_frame_size(Some(most));
         let url = url.replacen("http", "ws", 1);
         Self(tokio_tungstenite::connect_async_with_config(url, Some(config), false).await.unwrap().0)
     }
 
-    /// Sends a frame. A connection that is gone is seen when it is read.
+    /// Sends a frame. A closed connection is noticed by the next read.
     pub async fn say(&mut self, frame: &Value) {
         self.send(Message::text(frame.to_string())).await;
     }
 
-    /// Sends anything at all.
     pub async fn send(&mut self, message: Message) {
         let _ = self.0.send(message).await;
     }
 
-    /// The next thing that comes in.
     pub async fn hear(&mut self) -> Heard {
         loop {
             match self.0.next().await {
                 Some(Ok(Message::Text(text))) => return Heard::Frame(serde_json::from_str(&text).unwrap()),
                 Some(Ok(Message::Ping(_))) => {
-                    // The answer leaves with the next flush.
+                    // The pong is sent by the flush.
                     let _ = self.0.flush().await;
                     return Heard::Ping;
                 }
@@ -82,7 +77,7 @@ impl Socket {
         }
     }
 
-    /// The next frame; pings are passed over. Panics when the connection ends.
+    /// The next frame, skipping pings. Panics if the connection ends.
     pub async fn frame(&mut self) -> Value {
         loop {
             match self.hear().await {
@@ -93,7 +88,7 @@ impl Socket {
         }
     }
 
-    /// The next frame of that type; others are passed over.
+    /// The next frame of that type, skipping others.
     pub async fn event(&mut self, kind: &str) -> Value {
         loop {
             let frame = self.frame().await;
@@ -103,7 +98,7 @@ impl Socket {
         }
     }
 
-    /// The code it is closed with; frames before that are passed over.
+    /// The close code, skipping frames before it.
     pub async fn closed(&mut self) -> u16 {
         loop {
             if let Heard::Closed(code) = self.hear().await {

@@ -1,4 +1,4 @@
-//! The first frame: who it is, within five seconds.
+//! Authentication by the first frame, within five seconds.
 
 use std::time::Duration;
 
@@ -13,25 +13,22 @@ use super::{A2h, Door};
 use crate::server::{Shown, identify};
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
 
-/// How long a connection may stay without saying who it is.
+/// Time until the first frame.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Who is connected.
 #[derive(Debug)]
 pub(super) struct Admitted {
-    /// Whose events it gets.
     pub(super) recipient: Recipient,
-    /// Which seat it takes.
     pub(super) sitter: Sitter,
-    /// The token it showed, to see whether it still holds.
+    /// Token of the connection, which is checked again later.
     pub(super) token: Box<str>,
-    /// Until when that holds by itself.
+    /// Expiry of the token.
     pub(super) expires_at: Option<Timestamp>,
-    /// After which event it wants to begin.
+    /// Event after which to start.
     pub(super) after: Option<u64>,
 }
 
-/// Waits for the first frame.
+/// Waits for the first frame and authenticates the connection.
 pub(super) async fn admit(a2h: &A2h, door: &Door, line: &mut Line) -> Result<Admitted, End> {
     let late = line.until(line.now().after(PATIENCE));
     let frame = tokio::select! {
@@ -62,7 +59,7 @@ pub(super) async fn admit(a2h: &A2h, door: &Door, line: &mut Line) -> Result<Adm
             Err(End::UNKNOWN)
         }
         Err(error) => {
-            tracing::error!(%error, "a connection could not be let in");
+            tracing::error!(%error, "cannot authenticate a connection");
             Err(End::FAULT)
         }
     }
@@ -104,7 +101,7 @@ async fn look_up(
     Ok(Ok(Admitted { recipient, sitter, token: token.into(), expires_at: shown.expires_at, after }))
 }
 
-/// Whose events somebody gets, and where they sit.
+/// Recipient whose events the connection gets, and the slot it occupies.
 pub(super) fn who(shown: &Shown) -> Option<(Recipient, Sitter)> {
     match (&shown.caller.principal, &shown.caller.credential) {
         (Principal::Person(name), Credential::Device(device)) => {

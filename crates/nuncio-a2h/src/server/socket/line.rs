@@ -1,4 +1,4 @@
-//! One connection: texts out within a time, texts in within a size, and a last word.
+//! One WebSocket connection: size and time limits, and the closing handshake.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -17,20 +17,22 @@ use tokio_tungstenite::tungstenite::protocol::frame::coding::{Data, OpCode};
 use super::upgrade::{MAX_FRAME, WebSocket};
 use crate::wire::frame::{ClientFrame, close};
 
-/// How large a frame of ours is at most. What is larger leaves in several, as fragments of one message: a
-/// connection keeps the room its largest frame took.
+/// Limit of an outgoing frame, in bytes. A larger message is sent in fragments, because a connection keeps a buffer of
+/// its largest frame.
 pub(super) const FRAGMENT: usize = 16 * 1024;
 
-/// How long one frame may take to leave. Whoever does not read is let go of.
+/// Time limit of one write; a connection that does not read is dropped.
 const WRITE_TIME: Duration = Duration::from_secs(20);
 
-/// Why a connection ends, as it is said to the other side.
+/// Why a connection ends, as sent to the client.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum End {
-    /// It went away, or does not listen: there is nobody to tell.
+    /// The client closed the connection or does not read, so nothing is sent.
     Gone,
-    /// It is told why.
-    Closed { code: u16, reason: &'static str },
+    Closed {
+        code: u16,
+        reason: &'static str,
+    },
 }
 
 impl End {
@@ -38,26 +40,21 @@ impl End {
         Self::Closed { code, reason }
     }
 
-    /// Who it is does not hold.
     pub(super) const UNKNOWN: Self = Self::closed(close::AUTH, "not authenticated");
-    /// The server stops.
     pub(super) const STOPPING: Self = Self::closed(close::GOING_AWAY, "the server stops");
-    /// The store does not answer.
+    /// The store failed.
     pub(super) const FAULT: Self = Self::closed(close::INTERNAL, "a fault of the server");
 }
 
-/// What came in.
 #[derive(Debug)]
 pub(super) enum Incoming {
-    /// A frame, or why it is none.
+    /// Parsed frame, or why it is invalid.
     Frame(Result<ClientFrame, String>),
-    /// The other side lives.
     Pong,
-    /// Something that asks for no answer of ours.
+    /// Frame that needs no answer.
     Other,
 }
 
-/// One connection.
 pub(super) struct Line {
     socket: WebSocket,
     clock: Arc<dyn Clock>,
@@ -72,12 +69,11 @@ impl Line {
         self.clock.now()
     }
 
-    /// Waits until then.
     pub(super) fn until(&self, moment: Timestamp) -> futures_util::future::BoxFuture<'static, ()> {
         self.clock.sleep_until(moment)
     }
 
-    /// Says something, in as many frames as it takes.
+    /// Sends a message, in as many frames as needed.
     pub(super) async fn say(&mut self, what: &impl Serialize) -> Result<(), End> {
         let mut left = Bytes::from(serde_json::to_vec(what).unwrap_or_default());
         let mut kind = Data::Text;
@@ -92,7 +88,7 @@ impl Line {
         }
     }
 
-    /// Asks whether the other side lives.
+    /// Sends a ping.
     pub(super) async fn ping(&mut self) -> Result<(), End> {
         self.send(Message::Ping(Bytes::new())).await
     }
@@ -106,7 +102,7 @@ impl Line {
         }
     }
 
-    /// The next thing that comes in. Nothing is lost when it is not waited for to the end.
+    /// Next incoming frame. Cancel-safe.
     pub(super) async fn next(&mut self) -> Result<Incoming, End> {
         match self.socket.next().await {
             Some(Ok(Message::Text(text))) => Ok(Incoming::Frame(read(text.as_str()))),
@@ -114,18 +110,17 @@ impl Line {
             Some(Ok(Message::Ping(_) | Message::Frame(_))) => Ok(Incoming::Other),
             Some(Ok(Message::Binary(_))) => Err(End::closed(close::UNSUPPORTED, "frames are texts")),
             Some(Ok(Message::Close(_))) | None => Err(End::Gone),
-            // Too large, or no WebSocket at all; it is told so in case it still listens.
+            // Too large, or no WebSocket frame; the close frame says so if the client still reads.
             Some(Err(_)) => Err(End::closed(close::TOO_LARGE, "the frame is too large or broken")),
         }
     }
 
-    /// The last word.
     pub(super) async fn close(&mut self, end: End) {
         let End::Closed { code, reason } = end else { return };
         if self.send(Message::Close(Some(CloseFrame { code: code.into(), reason: reason.into() }))).await.is_err() {
             return;
         }
-        // A moment for the other side to answer, so that the last word is not lost with the connection.
+        // Waits for the client's close frame, so that ours is not lost with the connection.
         let late = self.clock.sleep_until(self.clock.now().after(Duration::from_secs(1)));
         tokio::select! {
             () = async { while self.socket.next().await.is_some_and(|next| next.is_ok()) {} } => {}

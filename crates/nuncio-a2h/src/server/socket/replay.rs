@@ -1,4 +1,4 @@
-//! Messages that are asked for again by their conversations: for devices that lost what they had.
+//! Replays messages of conversations for devices that lost them.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -11,19 +11,19 @@ use nuncio_engine::consent::ConsentError;
 
 use super::A2h;
 
-/// How many are read at once.
+/// Messages per read.
 const BATCH: usize = 16;
 
-/// The conversations that are left, each with the message after which it goes on.
+/// Remaining conversations, each with the number after which it continues.
 #[derive(Debug, Default)]
 pub(super) struct Replay(VecDeque<(ConversationId, u64)>);
 
-/// What comes next of a conversation.
+/// Next part of a replay.
 #[derive(Debug)]
 pub(super) enum Next {
-    /// These messages, and whether there are more.
+    /// Messages, and whether there are more.
     Messages(Vec<Posted>, bool),
-    /// The reader takes part in no such conversation.
+    /// The reader is no member of the conversation.
     NotTheirs(ConsentError),
 }
 
@@ -36,25 +36,22 @@ impl Replay {
         self.0.is_empty()
     }
 
-    /// Where it goes on.
     pub(super) fn first(&self) -> Option<(ConversationId, u64)> {
         self.0.front().cloned()
     }
 
-    /// These were sent.
     pub(super) fn sent_up_to(&mut self, seq: u64) {
         if let Some((_, after)) = self.0.front_mut() {
             *after = seq;
         }
     }
 
-    /// Nothing more comes of the first.
+    /// Ends the replay of the first conversation.
     pub(super) fn drop_first(&mut self) {
         self.0.pop_front();
     }
 }
 
-/// Reads on.
 pub(super) async fn read(
     a2h: &A2h,
     reader: Recipient,

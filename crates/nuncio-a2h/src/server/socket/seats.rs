@@ -1,5 +1,5 @@
-//! Who is connected. Each device and each agent has one seat: a newer connection takes it over. Several
-//! devices of a person sit side by side.
+//! Connected devices and agents. Each has one connection: a newer one replaces it. Several devices of a person may be
+//! connected at once.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -7,20 +7,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use nuncio_core::ids::{AgentId, DeviceId};
 use tokio::sync::Notify;
 
-/// Who sits.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(super) enum Sitter {
-    /// A person's device.
     Device(DeviceId),
-    /// An agent.
     Agent(AgentId),
 }
 
-/// The seats that are taken.
 #[derive(Debug, Default, Clone)]
 pub(super) struct Seats(Arc<Mutex<HashMap<Sitter, Arc<Notify>>>>);
 
-/// A seat, given back when it is dropped.
+/// Released on drop.
 #[derive(Debug)]
 pub(super) struct Seat {
     seats: Seats,
@@ -29,12 +25,12 @@ pub(super) struct Seat {
 }
 
 impl Seats {
-    /// Takes a seat; whoever had it is told.
+    /// Takes the slot, and notifies the connection that held it.
     pub(super) fn take(&self, sitter: Sitter) -> Seat {
         let taken = Arc::new(Notify::new());
         let before = self.lock().insert(sitter.clone(), Arc::clone(&taken));
         if let Some(before) = before {
-            // Kept for one who is not listening at this very moment.
+            // The notification is stored if the other connection is not waiting at the moment.
             before.notify_one();
         }
         Seat { seats: self.clone(), sitter, taken }
@@ -46,7 +42,7 @@ impl Seats {
 }
 
 impl Seat {
-    /// Waits until a newer connection takes it over.
+    /// Waits until a newer connection takes the slot.
     pub(super) async fn taken_over(&self) {
         self.taken.notified().await;
     }
@@ -68,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_newer_connection_takes_the_seat_and_the_older_gives_nothing_back() {
+    fn newer_connection_replaces_the_older_of_the_same_device() {
         let seats = Seats::default();
         let sitter = |id: &str| Sitter::Device(DeviceId::parse(id).unwrap());
         let (first, other) = (seats.take(sitter("dev_1")), seats.take(sitter("dev_2")));

@@ -1,4 +1,4 @@
-//! A connection after its first frame: events out, acknowledgements in, and the clocks between.
+//! An authenticated connection: events out, acknowledgements in, and timers.
 
 use std::time::Duration;
 
@@ -20,36 +20,35 @@ use crate::wire::event::Event;
 use crate::wire::frame::{ClientFrame, Refusal, ServerFrame, close};
 use crate::wire::stream::{StreamFrame, StreamNews};
 
-/// How often the other side is asked whether it lives.
+/// Interval of pings.
 const PING: Duration = Duration::from_secs(30);
-/// How long it may not answer.
+/// Time without a pong after which the connection is closed.
 const SILENCE: Duration = Duration::from_secs(90);
-/// How long before its token runs out it is told.
+/// A client is warned this long before its token expires.
 const WARNING: Duration = Duration::from_secs(60);
-/// How many frames it may send between two pings.
+/// Limit of incoming frames between two pings.
 const MAX_FRAMES: u32 = 300;
-/// How many events are read at once.
+/// Events per read.
 const BATCH: usize = 100;
-/// Under which name an agent's place is kept.
+/// Reader name under which an agent's read position is stored.
 pub(in crate::server) const AGENT: &str = "agent";
 
-/// A connection after its first frame.
 pub(super) struct Session<'a> {
     a2h: &'a A2h,
     recipient: Recipient,
     sitter: Sitter,
     token: Box<str>,
     expires_at: Option<Timestamp>,
-    /// Whether it was told that its token runs out.
+    /// Whether the client was warned that its token expires.
     warned: bool,
-    /// The last event that was sent.
+    /// Number of the last sent event.
     sent: u64,
-    /// What it asked for again; nothing else is told before that.
+    /// Requested replay; other events wait until it is complete.
     replay: Replay,
-    /// The last event it said it has dealt with.
+    /// Number of the last acknowledged event.
     read: u64,
     heard: Timestamp,
-    /// How many pings have no answer yet.
+    /// Pings without a pong.
     unanswered: u32,
     next_ping: Timestamp,
     frames: u32,
@@ -58,16 +57,14 @@ pub(super) struct Session<'a> {
 
 type Mail<'a> = BoxFuture<'a, Result<Found, EngineError>>;
 
-/// What is to be told.
 enum Found {
-    /// What happened; nothing when the server stops.
+    /// Events; empty when the server stops.
     Mail(Vec<MailedEvent>),
-    /// What was asked for again.
+    /// Part of a requested replay.
     Again(Next),
 }
 
 impl<'a> Session<'a> {
-    /// Serves a connection until it ends.
     pub(super) async fn run(a2h: &'a A2h, admitted: Admitted, line: &mut Line) -> End {
         let seat = a2h.sockets.seats.take(admitted.sitter.clone());
         let begun = Self::begin(a2h, admitted, line).await;
@@ -79,10 +76,10 @@ impl<'a> Session<'a> {
         let mut timer = line.until(session.next_moment());
         loop {
             let step = tokio::select! {
-                // What has come in counts before the clock does; there are only so many frames a time.
+                // Incoming frames come before timers; their number is limited per interval.
                 biased;
                 incoming = line.next() => match incoming {
-                    // Boxed, as what is done then takes room that one who waits does not need.
+                    // Boxed, so that an idle connection does not reserve memory for it.
                     Ok(incoming) => match Box::pin(session.hear(incoming, line)).await {
                         Ok(Moved::Nowhere) => Ok(()),
                         Ok(Moved::Elsewhere) => {
@@ -102,7 +99,7 @@ impl<'a> Session<'a> {
                 () = seat.taken_over() => session.still_holds(line).await.and_then(|()| {
                     Err(End::closed(close::REPLACED, "a newer connection of this device or agent took over"))
                 }),
-                // Last: what is told in passing holds nothing else up.
+                // Last, because transient stream events must not delay stored ones.
                 told = session.streaming.next() => line.say(&news(told)).await,
             };
             if let Err(end) = step {
@@ -143,7 +140,7 @@ impl<'a> Session<'a> {
         ServerFrame::AuthOk { expires_at: self.expires_at, after: self.sent, last_seq, streams }
     }
 
-    /// Whatever is told after what was sent.
+    /// Next events after the last sent one, or the next part of a replay.
     fn mail(&self) -> Mail<'a> {
         let (a2h, recipient, after) = (self.a2h, self.recipient.clone(), self.sent);
         match self.replay.first() {
@@ -167,7 +164,7 @@ impl<'a> Session<'a> {
         self.a2h.engine.mail_head(&self.recipient).await.map_err(fault)
     }
 
-    /// When there is something to do, whatever else happens.
+    /// Time of the next timer.
     fn next_moment(&self) -> Timestamp {
         let next = self.streaming.due().map_or(self.next_ping, |due| due.min(self.next_ping));
         let Some(end) = self.expires_at else { return next };
@@ -245,7 +242,7 @@ impl<'a> Session<'a> {
         if now < self.next_ping {
             return Ok(());
         }
-        // After a long sleep of this machine the other side is asked once more before it is given up.
+        // After the machine slept, the client gets one more ping before the connection is closed.
         if now >= self.heard.after(SILENCE) && self.unanswered >= 2 {
             return Err(End::closed(close::TIMEOUT, "nothing was heard for 90 seconds"));
         }
@@ -256,7 +253,7 @@ impl<'a> Session<'a> {
         line.ping().await
     }
 
-    /// Ends the connection when the device or the token was taken away, or the agent is called instead.
+    /// Closes the connection if its device or token was revoked, or the agent switched to webhook delivery.
     async fn still_holds(&self, line: &mut Line) -> Result<(), End> {
         let engine = &self.a2h.engine;
         let (holds, reason) = match &self.sitter {
@@ -312,7 +309,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// What is taken of a stream that began has limits of its own, and does not count as a frame.
+    /// Frames of an accepted stream have their own limits and do not count here.
     async fn streamed(&mut self, frame: StreamFrame, line: &mut Line) -> Result<Moved, End> {
         let (stream, begins) = (frame.stream().clone(), matches!(frame, StreamFrame::Start(_)));
         match self.streaming.take(&self.a2h.engine, &self.recipient, frame).await {
@@ -328,7 +325,7 @@ impl<'a> Session<'a> {
         Ok(Moved::Nowhere)
     }
 
-    /// Keeps how far the client has got. What came before is known; what was not sent cannot be.
+    /// Stores the acknowledged position; events that were not sent cannot be acknowledged.
     async fn acknowledged(&mut self, seq: u64, line: &mut Line) -> Result<Moved, End> {
         if seq > self.sent {
             return self.objected(format!("event {seq} was not sent on this connection yet"), line).await;
@@ -356,7 +353,7 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Whether events come from another place from now on.
+/// Whether the read position changed, so that pending reads are void.
 enum Moved {
     Nowhere,
     Elsewhere,
@@ -369,6 +366,6 @@ fn before(moment: Timestamp, span: Duration) -> Timestamp {
 
 #[expect(clippy::needless_pass_by_value, reason = "it stands in map_err")]
 fn fault(error: EngineError) -> End {
-    tracing::error!(%error, "a connection cannot be served");
+    tracing::error!(%error, "cannot serve a connection");
     End::FAULT
 }

@@ -1,10 +1,10 @@
-//! Streams on a connection: an agent's frames in, and what a person's devices are told of them out.
+//! Streams on a connection: frames of an agent in, stream events for a person's devices out.
 
 use nuncio_core::happening::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::consent::ConsentError;
-use nuncio_engine::relay::{StreamEar, StreamPiece, StreamTold, StreamWhat, Streamer};
+use nuncio_engine::relay::{StreamPiece, StreamSender, StreamSubscriber, StreamUpdate, StreamUpdateKind};
 use nuncio_engine::{Caller, Credential, Engine};
 
 use super::line::{End, Line};
@@ -12,16 +12,16 @@ use crate::streamed;
 use crate::wire::message::Sealed;
 use crate::wire::stream::{StreamFrame, StreamNews};
 
-/// How much of streams is told before what is kept.
+/// Limit of stream events that are sent before stored events.
 const WAITING: usize = 64;
 
-/// What a connection has to do with streams.
+/// Role of a connection in streams.
 #[derive(Debug)]
 pub(super) enum Streaming {
-    /// A person's device hears them.
-    Hears(StreamEar),
-    /// An agent sends them; one that did not yet has nothing.
-    Sends(Option<Box<Streamer>>),
+    /// A person's device receives streams.
+    Hears(StreamSubscriber),
+    /// An agent sends streams; `None` before its first.
+    Sends(Option<Box<StreamSender>>),
 }
 
 impl Streaming {
@@ -32,18 +32,18 @@ impl Streaming {
         }
     }
 
-    /// What is told next; never where streams are sent.
-    pub(super) async fn next(&self) -> StreamTold {
+    /// Next stream event; never resolves for agents.
+    pub(super) async fn next(&self) -> StreamUpdate {
         match self {
             Self::Hears(ear) => ear.next().await,
             Self::Sends(_) => std::future::pending().await,
         }
     }
 
-    /// Tells what waits, so that a stream's end is said before the message that follows it.
+    /// Sends waiting stream events, so that the end of a stream arrives before its message.
     pub(super) async fn tell_waiting(&self, line: &mut Line) -> Result<(), End> {
         let Self::Hears(ear) = self else { return Ok(()) };
-        // So many at most: what is kept waits for nobody who streams.
+        // Limited, so that streams do not delay stored events.
         for _ in 0..WAITING {
             let Some(told) = ear.waiting() else { break };
             line.say(&news(told)).await?;
@@ -51,7 +51,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// When streams of this connection may be over by themselves.
+    /// Time at which a stream of this connection expires.
     pub(super) fn due(&self) -> Option<Timestamp> {
         match self {
             Self::Sends(Some(streamer)) => streamer.due(),
@@ -59,7 +59,7 @@ impl Streaming {
         }
     }
 
-    /// Ends those whose time is over, and says so to their sender.
+    /// Ends expired streams and notifies their sender.
     pub(super) async fn expire(&mut self, line: &mut Line) -> Result<(), End> {
         let Self::Sends(Some(streamer)) = self else { return Ok(()) };
         for (stream, why) in streamer.expire() {
@@ -68,7 +68,7 @@ impl Streaming {
         Ok(())
     }
 
-    /// Takes a frame of an agent's; why not, where it is not taken.
+    /// Handles a stream frame of an agent.
     pub(super) async fn take(
         &mut self,
         engine: &Engine,
@@ -78,7 +78,7 @@ impl Streaming {
         let streamer = match self {
             Self::Sends(Some(streamer)) => streamer,
             Self::Sends(none) => none.insert(Box::new(engine.streamer(by(recipient))?)),
-            // Says why not.
+            // Returns the reason for the refusal.
             Self::Hears(_) => return engine.streamer(by(recipient)).map(drop),
         };
         streamed::take(streamer, frame).await
@@ -89,10 +89,12 @@ fn by(recipient: &Recipient) -> Caller {
     Caller { credential: Credential::AgentToken, ..Caller::new(Principal::from(recipient.clone())) }
 }
 
-/// What is told of a stream, as it is written.
-pub(super) fn news(StreamTold { conversation: conversation_id, stream: stream_id, what }: StreamTold) -> StreamNews {
+/// Stream event in wire form.
+pub(super) fn news(
+    StreamUpdate { conversation: conversation_id, stream: stream_id, what }: StreamUpdate,
+) -> StreamNews {
     match what {
-        StreamWhat::Started { sender, at, envelope } => StreamNews::Start {
+        StreamUpdateKind::Started { sender, at, envelope } => StreamNews::Start {
             conversation_id,
             stream_id,
             sender_id: sender.id().to_owned(),
@@ -100,17 +102,19 @@ pub(super) fn news(StreamTold { conversation: conversation_id, stream: stream_id
             encrypted_payload: Sealed(envelope),
             created_at: at,
         },
-        StreamWhat::Piece(StreamPiece { seq, sealed }) => {
+        StreamUpdateKind::Piece(StreamPiece { seq, sealed }) => {
             StreamNews::Delta { conversation_id, stream_id, stream_seq: seq, encrypted_payload: Sealed(sealed) }
         }
-        StreamWhat::Done { last: StreamPiece { seq, sealed }, message } => StreamNews::Done {
+        StreamUpdateKind::Done { last: StreamPiece { seq, sealed }, message } => StreamNews::Done {
             conversation_id,
             stream_id,
             stream_seq: seq,
             client_message_id: message,
             encrypted_payload: Sealed(sealed),
         },
-        StreamWhat::Aborted(why) => StreamNews::Abort { conversation_id, stream_id, reason: why.as_str().to_owned() },
+        StreamUpdateKind::Aborted(why) => {
+            StreamNews::Abort { conversation_id, stream_id, reason: why.as_str().to_owned() }
+        }
     }
 }
 
@@ -122,14 +126,14 @@ mod tests {
     use nuncio_core::ids::AgentId;
     use nuncio_core::ids::{ClientMessageId, ConversationId};
     use nuncio_core::time::Timestamp;
-    use nuncio_engine::relay::StreamEnd;
+    use nuncio_engine::relay::StreamAbortReason;
     use serde_json::json;
 
     use super::*;
     use crate::wire::error::WireError;
 
     #[test]
-    fn what_is_told_of_a_stream_is_written_as_the_page_has_it() {
+    fn stream_events_have_the_documented_json() {
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let stream = StreamId::parse("s_1").unwrap();
         let sealed = |bytes: &[u8]| bytes.into();
@@ -139,26 +143,26 @@ mod tests {
         let message = ClientMessageId::parse("m_1").unwrap();
         for (what, written) in [
             (
-                StreamWhat::Started { sender, at, envelope: sealed(b"{}") },
+                StreamUpdateKind::Started { sender, at, envelope: sealed(b"{}") },
                 json!({"type": "stream.start", "conversation_id": "cnv_1", "stream_id": "s_1", "sender_id": "agt_1",
                     "sender_type": "agent", "encrypted_payload": "e30=", "created_at": at}),
             ),
             (
-                StreamWhat::Piece(piece(1)),
+                StreamUpdateKind::Piece(piece(1)),
                 json!({"type": "stream.delta", "conversation_id": "cnv_1", "stream_id": "s_1", "stream_seq": 1,
                     "encrypted_payload": "YWI="}),
             ),
             (
-                StreamWhat::Done { last: piece(2), message },
+                StreamUpdateKind::Done { last: piece(2), message },
                 json!({"type": "stream.done", "conversation_id": "cnv_1", "stream_id": "s_1", "stream_seq": 2,
                     "client_message_id": "m_1", "encrypted_payload": "YWI="}),
             ),
             (
-                StreamWhat::Aborted(StreamEnd::TooLong),
+                StreamUpdateKind::Aborted(StreamAbortReason::TooLong),
                 json!({"type": "stream.abort", "conversation_id": "cnv_1", "stream_id": "s_1", "reason": "too_long"}),
             ),
         ] {
-            let told = StreamTold { conversation: conversation.clone(), stream: stream.clone(), what };
+            let told = StreamUpdate { conversation: conversation.clone(), stream: stream.clone(), what };
             let event = news(told);
             assert_eq!(serde_json::to_value(&event).unwrap(), written);
             assert_eq!(serde_json::from_value::<StreamNews>(written).unwrap(), event);

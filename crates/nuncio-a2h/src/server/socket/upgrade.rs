@@ -1,5 +1,5 @@
-//! The handshake (RFC 6455 §4.2), done here so that a large message can leave in small frames: one large
-//! frame would keep a buffer of its size for as long as its connection lives.
+//! WebSocket handshake (RFC 6455 §4.2), implemented here so that large messages can be sent in small frames: one large
+//! frame would keep a buffer of its size for the life of the connection.
 
 use axum::body::Body;
 use axum::extract::Request;
@@ -14,17 +14,15 @@ use tokio_tungstenite::tungstenite::protocol::{Role, WebSocketConfig};
 
 use super::line::FRAGMENT;
 
-/// How large a frame of a client may be: a token and a little, or the letter that begins a stream.
+/// Limit of an incoming frame, in bytes: a token, or the sealed key that starts a stream.
 pub(super) const MAX_FRAME: usize = 16 * 1024;
-/// How much is kept for a connection while nothing happens. Thousands of them are idle.
+/// Read buffer per connection, in bytes; small, because thousands are idle.
 const READ_BUFFER: usize = 1024;
-/// How much may wait to be sent before a sender waits too.
+/// Write buffer per connection, in bytes; a full buffer blocks the sender.
 const WRITE_BUFFER: usize = 4 * FRAGMENT;
 
-/// What a connection is afterwards.
 pub(super) type WebSocket = WebSocketStream<TokioIo<Upgraded>>;
 
-/// A request that wants to go on as a WebSocket.
 #[derive(Debug)]
 pub(super) struct Upgrade {
     on: OnUpgrade,
@@ -32,7 +30,7 @@ pub(super) struct Upgrade {
 }
 
 impl Upgrade {
-    /// Reads the request's head.
+    /// Checks the request headers.
     pub(super) fn of(request: &mut Request) -> Result<Self, &'static str> {
         let headers = request.headers();
         if request.version() > Version::HTTP_11 {
@@ -54,7 +52,7 @@ impl Upgrade {
         Ok(Self { on, accept })
     }
 
-    /// Answers, and goes on with the connection. When that breaks before, nothing is called.
+    /// Answers 101 and serves the connection. `serve` is not called if the connection breaks before.
     pub(super) fn accept<F>(self, engine: &Engine, serve: impl FnOnce(WebSocket) -> F + Send + 'static) -> Response
     where
         F: Future<Output = ()> + Send,
@@ -85,7 +83,7 @@ fn config() -> WebSocketConfig {
         .max_write_buffer_size(WRITE_BUFFER)
 }
 
-/// Whether a header's list has that word.
+/// Whether a comma-separated header contains a token.
 fn names(headers: &HeaderMap, header: &HeaderName, word: &str) -> bool {
     let texts = headers.get_all(header).iter().filter_map(|value| value.to_str().ok());
     texts.flat_map(|text| text.split(',')).any(|part| part.trim().eq_ignore_ascii_case(word))

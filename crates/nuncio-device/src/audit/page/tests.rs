@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::records::Records;
 
-/// Twelve calls of two agents, each of which became something else, an hour apart.
+/// Twelve calls of two agents, one per hour, with alternating results.
 fn log() -> (Arc<MemoryKeep>, AuditLog) {
     let keep = Arc::new(MemoryKeep::new());
     let records = Records::new(Arc::clone(&keep) as _);
@@ -40,7 +40,7 @@ fn numbers(page: &AuditPage) -> Vec<u64> {
 }
 
 #[test]
-fn the_newest_come_first_a_page_at_a_time() {
+fn audit_pages_list_newest_entries_first() {
     let (_, log) = log();
     let all = Filter::default();
     let first = log.page(&all, None, 5);
@@ -56,7 +56,7 @@ fn the_newest_come_first_a_page_at_a_time() {
 }
 
 #[test]
-fn only_what_fits_is_shown_and_all_is_proved() {
+fn filter_selects_entries_while_whole_log_is_verified() {
     let (_, log) = log();
     let shown = |filter: Filter| {
         let page = log.page(&filter, None, 50);
@@ -75,7 +75,7 @@ fn only_what_fits_is_shown_and_all_is_proved() {
 }
 
 #[test]
-fn what_does_not_hold_is_told_and_the_rest_is_shown() {
+fn page_reports_broken_chain_and_still_lists_readable_entries() {
     let (keep, log) = log();
     let at = |seq: u64| format!("device/audit/{seq:020}");
     let original = keep.load(&at(7)).unwrap().unwrap();
@@ -84,7 +84,7 @@ fn what_does_not_hold_is_told_and_the_rest_is_shown() {
     let page = log.page(&Filter::default(), None, 50);
     assert_eq!((page.proof.clone(), page.entries.len()), (Err(AuditBroken::At(7)), 11), "one cannot be read");
 
-    // Under its own name each: one that was put in another's place is not taken for it.
+    // An entry copied to another number is not accepted there.
     keep.save(vec![(at(7), keep.load(&at(6)).unwrap())]).unwrap();
     assert_eq!(log.page(&Filter::default(), None, 50).proof, Err(AuditBroken::At(7)));
 
@@ -100,7 +100,7 @@ fn what_does_not_hold_is_told_and_the_rest_is_shown() {
 }
 
 #[test]
-fn whoever_has_the_lines_can_prove_them() {
+fn exported_lines_verify_without_the_log() {
     let (_, log) = log();
     let lines = log.lines();
     let mut head = Head::START;

@@ -1,4 +1,4 @@
-//! What changed since the person last said yes: in words, and what stood there before and stands there now.
+//! Renders the difference since the last consent, with old and new values.
 
 use nuncio_core::judge::{Finding, Notice};
 use nuncio_core::text::plain;
@@ -10,25 +10,22 @@ use crate::pages::Pages;
 use crate::pages::frame::Visit;
 use crate::pages::wording;
 
-/// The longest text of a value that is shown.
-const SHOWN: usize = 600;
+/// Limit of a displayed value, in characters.
+const MAX_VALUE_CHARS: usize = 600;
 
 pub(super) struct ChangeView {
     pub(super) since: u64,
     pub(super) note: Option<String>,
-    /// What needs a new yes.
     pub(super) breaking: Vec<Line>,
-    /// What else is different.
     pub(super) others: Vec<Line>,
-    /// What goes on meanwhile, in words.
+    /// Labels of scopes that stay usable.
     pub(super) keeps: Vec<String>,
-    /// What does not, until the person says yes.
+    /// Labels of scopes that are suspended until new consent.
     pub(super) waits: Vec<String>,
-    /// Whether what they saw then can be shown.
+    /// Whether the earlier manifest is available for comparison.
     pub(super) comparable: bool,
 }
 
-/// One difference.
 pub(super) struct Line {
     pub(super) words: String,
     pub(super) about: String,
@@ -76,10 +73,10 @@ impl ChangeView {
     }
 }
 
-/// A value as people read it, without tricks and not endless.
+/// A value as sanitised text, shortened to `MAX_VALUE_CHARS`.
 fn short(value: &Value) -> String {
     let text = crate::prompt::readable(value);
-    match text.char_indices().nth(SHOWN) {
+    match text.char_indices().nth(MAX_VALUE_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text,
     }

@@ -1,5 +1,4 @@
-//! What an agent asks, as its page shows it: grouped by how much is at stake, the most first, each to be switched on by
-//! itself.
+//! Renders an agent's request: scopes grouped by sensitivity, highest first, each with its own switch.
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::grant::Term;
@@ -11,7 +10,6 @@ use crate::pages::frame::Visit;
 use crate::pages::texts::Texts;
 use crate::pages::wording;
 
-/// What an agent asks.
 pub(super) struct ConsentView {
     pub(super) id: String,
     pub(super) name: String,
@@ -23,7 +21,6 @@ pub(super) struct ConsentView {
     pub(super) change: Option<ChangeView>,
 }
 
-/// Permissions of one sensitivity.
 pub(super) struct Group {
     pub(super) level: &'static str,
     pub(super) heading: &'static str,
@@ -33,7 +30,7 @@ pub(super) struct Group {
 
 pub(super) struct ScopeView {
     pub(super) id: String,
-    /// An id for the page's own links.
+    /// Id of the element, for links within the page.
     pub(super) anchor: String,
     pub(super) label: String,
     pub(super) means: Option<String>,
@@ -41,12 +38,13 @@ pub(super) struct ScopeView {
     pub(super) icon: &'static str,
     pub(super) tools: Vec<String>,
     pub(super) required: bool,
-    /// Whether it is switched on when the page opens: granted before, or low and only reading.
+    /// Whether the switch is on when the page opens: already granted, or a read-only scope of low sensitivity on the
+    /// first visit.
     pub(super) on: bool,
     pub(super) granted: bool,
     pub(super) suspended: bool,
     pub(super) terms: Vec<Choice>,
-    /// How the person may be asked more; empty where it cannot be more.
+    /// Settings that ask the person more often; empty at the highest sensitivity.
     pub(super) stricter: Vec<Choice>,
 }
 
@@ -105,7 +103,7 @@ fn view(visit: &Visit, scope: &AskedScope, again: bool) -> ScopeView {
 fn terms(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
     let texts = &text.term;
     let mut choices = Vec::new();
-    // What runs out stays as it is, unless the person says otherwise.
+    // A grant with an end keeps it, unless the person chooses another term.
     let keep = match scope.term {
         Some(Term::Until(end)) => Some(texts.keep_until.replace("{time}", &end.to_string())),
         Some(Term::Once) => Some(texts.keep_once.clone()),

@@ -13,17 +13,17 @@ async fn asked(desk: &Arc<Desk>, id: &str) -> tokio::task::JoinHandle<Said> {
 }
 
 #[tokio::test]
-async fn an_answer_counts_once_and_not_before_it_can_have_been_read() {
+async fn prompt_takes_one_answer_and_none_within_half_a_second() {
     let clock = ManualClock::new();
     let desk = Arc::new(Desk::new(Arc::new(clock.clone())));
     let waits = asked(&desk, "one").await;
-    // Nobody has seen it: nobody can answer it.
+    // It was not shown yet, so it cannot be answered.
     clock.advance(TOO_SOON * 2);
     assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::TooSoon));
     assert_eq!(desk.show().len(), 1);
     assert_eq!(desk.answer("one", Said::Yes), Err(NotCounted::TooSoon));
     clock.advance(TOO_SOON);
-    // Looking again does not begin the half second anew.
+    // Showing it again does not restart the half second.
     assert_eq!(desk.show().len(), 1);
     assert_eq!(desk.answer("one", Said::Yes), Ok(()));
     assert_eq!(waits.await.unwrap(), Said::Yes);
@@ -32,7 +32,7 @@ async fn an_answer_counts_once_and_not_before_it_can_have_been_read() {
 }
 
 #[tokio::test]
-async fn a_question_nobody_waits_for_is_gone_from_the_desk() {
+async fn prompt_is_removed_when_its_caller_is_dropped() {
     let desk = Arc::new(Desk::new(Arc::new(ManualClock::new())));
     let (one, other) = (asked(&desk, "one").await, asked(&desk, "other").await);
     let mut changes = desk.changes();

@@ -1,4 +1,4 @@
-//! One thing that happened, in words.
+//! One audit entry as text for the page.
 
 use std::collections::BTreeMap;
 
@@ -15,27 +15,26 @@ use crate::pages::{Pages, wording};
 use crate::standing::Known;
 use crate::words::ScopeWords;
 
-/// The longest name that is shown.
-const NAME: usize = 60;
+/// Limit of a displayed name, in characters.
+const MAX_NAME_CHARS: usize = 60;
 
-/// One thing that happened.
 pub(super) struct EntryView {
     pub(super) seq: u64,
-    /// Who did what: the words, and what stands in their blanks.
+    /// Summary sentence, split into text and inserted names.
     pub(super) title: Vec<Part>,
     pub(super) agent: String,
     pub(super) agent_href: String,
     pub(super) at: Timestamp,
-    /// The class of what became of it.
+    /// CSS class of the outcome.
     pub(super) class: &'static str,
     pub(super) outcome: String,
-    /// Why, where there is more to say.
+    /// Reason, where one is recorded.
     pub(super) why: Option<String>,
     pub(super) asked: &'static str,
     pub(super) icon: &'static str,
     pub(super) scope: String,
     pub(super) label: String,
-    /// Whether the label is in the agent's own words.
+    /// Whether the label was written by the agent.
     pub(super) agents_words: bool,
     pub(super) call: String,
     pub(super) digest: String,
@@ -43,22 +42,19 @@ pub(super) struct EntryView {
     pub(super) before: String,
 }
 
-/// A piece of a sentence.
 pub(super) enum Part {
-    /// Ours.
     Words(String),
-    /// The name an agent gives itself.
+    /// Display name chosen by the agent.
     Name(String),
-    /// A tool.
     Tool(String),
 }
 
-/// What agents and permissions are called.
+/// Looks up display names of agents and scopes.
 pub(super) struct Names<'a> {
     pages: &'a Pages,
     visit: &'a Visit,
     known: BTreeMap<AgentId, Known>,
-    /// Manifests that were needed, checked once.
+    /// Checked manifests, cached.
     checked: BTreeMap<AgentId, Option<Checked>>,
 }
 
@@ -68,19 +64,19 @@ impl<'a> Names<'a> {
         Ok(Self { pages, visit, known, checked: BTreeMap::new() })
     }
 
-    /// As it calls itself; else its name at the relay.
+    /// Display name of the agent, or its id.
     fn agent(&self, agent: &AgentId) -> String {
         let name = self.known.get(agent).map(|known| plain(&known.name)).unwrap_or_default();
         if name.trim().is_empty() { agent.to_string() } else { short(&name) }
     }
 
-    /// The same with its name at the relay, so that no agent is taken for another.
+    /// Display name with id, so that agents with equal names can be told apart.
     pub(super) fn agent_choice(&self, agent: &AgentId) -> String {
         let name = self.agent(agent);
         if name == agent.as_str() { name } else { format!("{name} · {agent}") }
     }
 
-    /// What everyone calls a permission.
+    /// Label of a well-known scope.
     fn preset(&self, scope: &ScopeId) -> Option<String> {
         let preset = self.pages.device.presets().scope(scope.as_str());
         preset.map(|preset| preset.label.in_language(self.visit.language.tag()).to_owned())
@@ -90,7 +86,7 @@ impl<'a> Names<'a> {
         self.preset(scope).map_or_else(|| scope.to_string(), |label| format!("{label} · {scope}"))
     }
 
-    /// What a permission is called, and whether the agent calls it so.
+    /// Label of a scope, and whether the agent wrote it.
     fn scope(&mut self, agent: &AgentId, scope: &ScopeId) -> (String, bool) {
         if let Some(label) = self.preset(scope) {
             return (label, false);
@@ -141,7 +137,6 @@ impl EntryView {
     }
 }
 
-/// A word for what became of a call.
 pub(super) fn outcome(text: &Texts, became: Became) -> &str {
     let text = &text.happened;
     match became {
@@ -161,7 +156,7 @@ const fn class(became: Became) -> &'static str {
     }
 }
 
-/// Why, in plain words; what has none is said as it stands in the log.
+/// Reason as text; an unknown code is shown as it is logged.
 fn why(text: &Texts, became: Option<Became>, reason: Option<&str>, asked: bool) -> Option<String> {
     match reason {
         Some("user_refused") if !asked => Some(text.happened.refused_unasked.clone()),
@@ -171,7 +166,7 @@ fn why(text: &Texts, became: Option<Became>, reason: Option<&str>, asked: bool) 
     }
 }
 
-/// A sentence with its blanks filled in.
+/// Splits a sentence at its placeholders and inserts the names.
 fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<Part> {
     let mut parts = Vec::new();
     for piece in sentence.split_inclusive('}') {
@@ -187,7 +182,7 @@ fn parts(sentence: &str, agent: &str, tool: &str) -> Vec<Part> {
 }
 
 fn short(text: &str) -> String {
-    match text.char_indices().nth(NAME) {
+    match text.char_indices().nth(MAX_NAME_CHARS) {
         Some((end, _)) => format!("{}…", &text[..end]),
         None => text.to_owned(),
     }
@@ -201,7 +196,7 @@ mod tests {
 
     use super::*;
 
-    /// Every reason there is, by a match that a new one does not get past.
+    /// Enumerates every reason with an exhaustive match, so that a new variant fails to compile here.
     fn next(reason: Option<Reason>) -> Option<Reason> {
         Some(match reason {
             None => Reason::UserRefused,
@@ -223,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_has_words_and_no_other() {
+    fn each_reason_has_a_text_and_each_text_a_reason() {
         let reasons = std::iter::successors(next(None), |reason| next(Some(*reason))).map(|reason| json!(reason));
         let errors = std::iter::successors(next_error(None), |code| next_error(Some(*code))).map(|code| json!(code));
         let mut all: Vec<_> = reasons.chain(errors).map(|word| word.as_str().unwrap().to_owned()).collect();
@@ -239,7 +234,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sentence_keeps_what_fills_its_blanks_apart() {
+    fn placeholders_in_agent_names_are_not_expanded() {
         let parts = parts("{agent} ran {tool} here", "{tool}", "read_file");
         let words: Vec<_> = parts
             .iter()
@@ -250,6 +245,6 @@ mod tests {
             })
             .collect();
         assert_eq!(words, ["w:", "n:{tool}", "w: ran ", "t:read_file", "w: here"]);
-        assert_eq!(short(&"名".repeat(1000)).chars().count(), NAME + 1);
+        assert_eq!(short(&"名".repeat(1000)).chars().count(), MAX_NAME_CHARS + 1);
     }
 }

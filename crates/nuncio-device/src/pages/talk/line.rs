@@ -1,5 +1,4 @@
-//! A line as a page shows it: whatever the agent said is text, and of the addresses in it those lead on that are shown
-//! in full.
+//! A message in display form: the agent's content is plain text, and only URLs that are shown in full become links.
 
 use nuncio_core::Code;
 use nuncio_core::bundle::SealMode;
@@ -13,33 +12,32 @@ use super::super::texts::TalkTexts;
 use crate::standing::Known;
 use crate::talk::{Line, Said, State, Unopened};
 
-/// A line.
 #[derive(Serialize)]
 pub(super) struct LineView {
-    /// By which a page finds it again.
+    /// Stable key by which the script finds the element again.
     pub(super) key: String,
     pub(super) mine: bool,
     pub(super) who: String,
     pub(super) at: Timestamp,
-    /// What was said, in pieces.
+    /// Content, split into text and links.
     pub(super) parts: Vec<Part>,
-    /// What is to be said of it, in our words.
+    /// Remark by the device about the message.
     pub(super) note: Option<String>,
-    /// Whether that is something to be careful about.
+    /// Whether the remark is a warning.
     pub(super) alarm: bool,
-    /// What stands before it: that other keys begin here.
+    /// Heading before the message if the agent's keys changed here.
     pub(super) before: Option<String>,
     /// `sent`, `sending` or `failed`.
     pub(super) state: &'static str,
-    /// That in words, where it is not sent.
+    /// Delivery state as text, unless it is sent.
     pub(super) how_far: Option<String>,
 }
 
-/// A piece of what was said.
+/// A run of text or one link.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub(super) struct Part {
     pub(super) text: String,
-    /// Where it leads; exactly what is shown.
+    /// Target of the link; equal to `text`.
     pub(super) href: Option<String>,
 }
 
@@ -71,7 +69,7 @@ impl LineView {
     }
 }
 
-/// What a line says: in its own words, and in ours; and whether those warn.
+/// Content of a message, remark by the device, and whether the remark is a warning.
 fn said(text: &TalkTexts, line: &Line, is_weaker: bool) -> (Vec<Part>, Option<String>, bool) {
     let note = |words: &String| (Vec::new(), Some(words.clone()), false);
     match &line.said {
@@ -111,7 +109,7 @@ fn state(text: &TalkTexts, state: &State) -> (&'static str, Option<String>) {
     }
 }
 
-/// Text in pieces: addresses that can be followed, and everything else.
+/// Splits text into links and plain runs.
 fn parts(text: &str) -> Vec<Part> {
     let mut parts: Vec<Part> = Vec::new();
     let mut plain = String::new();
@@ -135,15 +133,14 @@ fn parts(text: &str) -> Vec<Part> {
     parts
 }
 
-/// The address in a word, if it is one that is what it looks like: of the web, in plain letters, without a name before
-/// the host.
+/// The URL in a word, if it is what it looks like: http or https, ASCII, no user name before the host.
 fn address(word: &str) -> Option<&str> {
     let word = word.trim_start_matches(['(', '[', '<', '"', '\'']);
     let address = word.trim_end_matches(|c: char| c.is_whitespace() || ".,;:!?)]>\"'".contains(c));
     let after = address.strip_prefix("https://").or_else(|| address.strip_prefix("http://"))?;
     let host = after.split(['/', '?', '#', ':']).next().unwrap_or_default();
     let url = Url::parse(address).ok()?;
-    // Nothing in it is read otherwise by a browser than by a person.
+    // A browser must parse the same host that a person reads.
     let same = url.host_str().is_some_and(|read| read.eq_ignore_ascii_case(host));
     (same && address.is_ascii() && !address.contains(['@', '\\'])).then_some(address)
 }
@@ -160,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_lead_on_if_they_are_what_they_look_like() {
+    fn only_unambiguous_web_addresses_become_links() {
         let text =
             "See https://a.example/x?y=z#w, (http://b.example:8080) and\nhttps://c.example?at=https://d.example.";
         let expected = ["https://a.example/x?y=z#w", "http://b.example:8080", "https://c.example?at=https://d.example"];

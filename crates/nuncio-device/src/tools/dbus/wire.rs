@@ -1,15 +1,14 @@
-//! Messages of D-Bus as bytes: as much of it as talking to a few services of the desktop needs.
+//! Encoding of D-Bus messages, limited to the types that the used services need.
 //!
 //! Format: <https://dbus.freedesktop.org/doc/dbus-specification.html#message-protocol-marshaling>
 
-/// The byte order of this machine, as a message names it.
+/// Byte order mark of this machine.
 const ORDER: u8 = if cfg!(target_endian = "little") { b'l' } else { b'B' };
-/// The signature of [`Arg::Secret`].
+/// Type signature of [`Arg::Secret`].
 const SECRET: &str = "(oayays)";
-/// How deep variants may lie in each other.
+/// Limit of nested variants.
 const MAX_DEPTH: usize = 8;
 
-/// A value.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Arg {
     /// `b`
@@ -40,12 +39,10 @@ pub(crate) enum Arg {
     Variant(Box<Arg>),
 }
 
-/// A secret of the Secret Service, as a plain session carries it.
+/// Secret of the Secret Service in a plain session.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Secret {
-    /// The session.
     pub(crate) session: String,
-    /// The secret itself.
     pub(crate) value: Vec<u8>,
 }
 
@@ -83,7 +80,6 @@ impl Arg {
     }
 }
 
-/// What a message is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
     Call,
@@ -92,7 +88,7 @@ pub(super) enum Kind {
     Signal,
 }
 
-/// A message, and what of its head matters here.
+/// Message with the header fields that are used here.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Message {
     pub(super) kind: Kind,
@@ -112,7 +108,6 @@ impl Message {
         Self { kind: Kind::Call, serial, reply_to: None, path, interface, member, error, to, body: Vec::new() }
     }
 
-    /// The message as bytes.
     pub(super) fn written(&self) -> Vec<u8> {
         let mut body = Writer::default();
         self.body.iter().for_each(|arg| body.arg(arg));
@@ -148,7 +143,7 @@ impl Message {
     }
 }
 
-/// How long a message is, by its first sixteen bytes: all of it, and its body.
+/// Length of the whole message and of its body, from its first sixteen bytes.
 pub(super) fn lengths(start: &[u8; 16]) -> Option<(usize, usize)> {
     let mut reader = Reader { bytes: start, at: 4 };
     let body = usize::try_from(reader.u32()?).ok()?;
@@ -158,8 +153,8 @@ pub(super) fn lengths(start: &[u8; 16]) -> Option<(usize, usize)> {
     (start[0] == ORDER).then_some((head.checked_add(body)?, body))
 }
 
-/// The message in these bytes. None when it is no message, or its head cannot be understood; a body that cannot is
-/// empty, since only whoever waits for it would mind.
+/// Parses a message. `None` if the header is invalid; an unsupported body becomes empty, because only its receiver
+/// needs it.
 pub(super) fn read(bytes: &[u8]) -> Option<Message> {
     let (whole, body) = lengths(bytes.first_chunk()?)?;
     let kind = match bytes[1] {
@@ -210,7 +205,7 @@ impl Writer {
         self.0.extend(number.to_ne_bytes());
     }
 
-    /// No text holds the byte that ends it.
+    /// NUL ends a text and is therefore removed from it.
     fn text(&mut self, text: &str) {
         let text: String = text.chars().filter(|c| *c != '\0').collect();
         self.u32(length(text.len()));
@@ -218,7 +213,7 @@ impl Writer {
         self.0.push(0);
     }
 
-    /// Its length does not count the gap before its first element.
+    /// The length does not include the padding before the first element.
     fn array(&mut self, element: usize, fill: impl FnOnce(&mut Self)) {
         self.u32(0);
         let place = self.0.len() - 4;
@@ -317,7 +312,7 @@ impl Reader<'_> {
         self.string(length)
     }
 
-    /// Where an array ends that begins here; it is within what there is.
+    /// End of an array that starts here, checked against the buffer.
     fn array_end(&mut self, element: usize) -> Option<usize> {
         let length = usize::try_from(self.u32()?).ok()?;
         self.pad(element)?;
@@ -341,7 +336,7 @@ impl Reader<'_> {
         Some(args)
     }
 
-    /// The value that a signature begins with, and the rest of the signature.
+    /// Reads the first value of a signature, and returns the rest of the signature.
     fn arg<'s>(&mut self, signature: &'s str, depth: usize) -> Option<(Arg, &'s str)> {
         if let Some(rest) = signature.strip_prefix("as") {
             return Some((Arg::Texts(self.texts()?), rest));
@@ -363,7 +358,7 @@ impl Reader<'_> {
             let session = self.text()?;
             self.bytes()?;
             let value = self.bytes()?;
-            // The content type; items of other applications may have any.
+            // Content type; items of other applications may have any.
             self.text()?;
             return Some((Arg::Secret(Secret { session, value }), rest));
         }
@@ -453,15 +448,15 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn dbus_message_round_trips() {
         let written = sample().written();
         assert_eq!(lengths(written.first_chunk().unwrap()).unwrap().0, written.len());
         assert_eq!(read(&written), Some(sample()));
     }
 
-    /// Whatever a service sends, it is read or refused; nothing else happens.
+    /// Any input is parsed or refused, without a panic.
     #[test]
-    fn no_bytes_do_harm() {
+    fn truncated_or_corrupt_message_does_not_panic() {
         let written = sample().written();
         for cut in 0..written.len() {
             assert_eq!(read(&written[..cut]), None, "cut at {cut}");
@@ -475,7 +470,7 @@ mod tests {
             }
         }
         assert!(read_anyway > 0);
-        // Variants in variants, without end.
+        // Variants nested beyond the limit.
         let mut deep = Arg::Bool(true);
         for _ in 0..200 {
             deep = Arg::variant(deep);

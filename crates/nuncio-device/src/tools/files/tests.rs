@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::*;
 
-/// A folder that is open, one that is shut, and what lies in them.
+/// An open and a closed folder with files.
 struct World {
     _place: tempfile::TempDir,
     open: PathBuf,
@@ -36,9 +36,9 @@ fn text(found: Result<Found, ToolFailure>) -> Option<String> {
     }
 }
 
-/// Every way out that is known, and that what is inside can be read.
+/// Tries every known escape, and reads what is inside.
 #[test]
-fn nothing_leads_out_of_the_folders() {
+fn paths_links_and_special_files_do_not_escape_the_folders() {
     let World { _place, open, shut } = &World::new();
     fs::write(open.join("large"), vec![b'x'; MAX_BYTES + 1]).unwrap();
     fs::File::create(open.join("huge")).unwrap().set_len(1 << 40).unwrap();
@@ -47,7 +47,7 @@ fn nothing_leads_out_of_the_folders() {
     symlink("../shut/secret", open.join("relative-link")).unwrap();
     symlink(shut, open.join("folder-link")).unwrap();
     symlink("deep/notes.md", open.join("good-link")).unwrap();
-    // Even to a place inside: an absolute link begins outside.
+    // An absolute link starts outside, even if it leads inside.
     symlink(open.join("deep/notes.md"), open.join("absolute-link")).unwrap();
     symlink("loop", open.join("loop")).unwrap();
     symlink("/proc/self/root", open.join("root")).unwrap();
@@ -55,7 +55,7 @@ fn nothing_leads_out_of_the_folders() {
     symlink("/dev/zero", open.join("zero-link")).unwrap();
     rustix::fs::mknodat(CWD, open.join("pipe"), FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
     let _socket = UnixListener::bind(open.join("socket")).unwrap();
-    // Only who may make devices can try them.
+    // Needs the right to create device files.
     let device = rustix::fs::makedev(1, 5);
     let _ = rustix::fs::mknodat(CWD, open.join("zero"), FileType::CharacterDevice, Mode::RUSR, device);
     fs::hard_link(open.join("deep/notes.md"), open.join("hard")).unwrap();
@@ -131,11 +131,11 @@ fn nothing_leads_out_of_the_folders() {
 }
 
 #[test]
-fn a_pipe_is_not_even_opened() {
+fn named_pipe_is_never_opened() {
     let world = World::new();
     let pipe = world.open.join("pipe");
     rustix::fs::mknodat(CWD, &pipe, FileType::Fifo, Mode::RUSR | Mode::WUSR, 0).unwrap();
-    // A writer that does not wait is told at once that nobody reads.
+    // Opening a pipe for writing without blocking fails while nobody reads.
     let nobody_reads = || {
         let opened = openat(CWD, &pipe, OFlags::WRONLY | OFlags::NONBLOCK, Mode::empty());
         opened.is_err_and(|error| error == rustix::io::Errno::NXIO)
@@ -156,18 +156,18 @@ fn a_pipe_is_not_even_opened() {
 }
 
 #[test]
-fn a_chosen_folder_that_is_a_link_is_the_one_it_led_to_then() {
+fn linked_folder_is_resolved_once_when_chosen() {
     let world = World::new();
     let chosen = world.open.with_file_name("chosen");
     symlink(&world.open, &chosen).unwrap();
     let folders = Folders::new([chosen.clone()]).unwrap();
     assert_eq!(text(folders.read("deep/notes.md")).as_deref(), Some("inside"));
-    // Turned to another place later, it opens nothing there.
+    // The link is redirected later, and the new target stays closed.
     fs::remove_file(&chosen).unwrap();
     symlink(&world.shut, &chosen).unwrap();
     assert!(folders.read("secret").is_err());
     assert_eq!(text(folders.read("deep/notes.md")).as_deref(), Some("inside"));
-    // Nor does the folder itself, put away and replaced by a link.
+    // The same holds if the folder itself is replaced by a link.
     fs::rename(&world.open, world.open.with_file_name("moved")).unwrap();
     symlink(&world.shut, &world.open).unwrap();
     assert!(folders.read("secret").is_err());
@@ -176,7 +176,7 @@ fn a_chosen_folder_that_is_a_link_is_the_one_it_led_to_then() {
 }
 
 #[test]
-fn a_folder_is_told_by_its_names_alone_and_not_without_end() {
+fn folder_listing_has_sorted_names_and_is_limited() {
     let world = World::new();
     fs::write(world.open.join("b.md"), "words").unwrap();
     symlink(&world.shut, world.open.join("c")).unwrap();
@@ -207,9 +207,9 @@ fn a_folder_is_told_by_its_names_alone_and_not_without_end() {
     assert!(more && json!(long).to_string().len() <= MAX_BYTES, "{}", long.len());
 }
 
-/// Somebody swaps a folder for a link while we read: what is read is inside, or nothing.
+/// Another process swaps a folder for a link while it is read.
 #[test]
-fn a_race_leads_nowhere_either() {
+fn swapping_folder_and_link_during_read_does_not_escape() {
     let World { _place, open, shut } = &World::new();
     fs::create_dir_all(open.join("real")).unwrap();
     fs::write(open.join("real/f"), "inside").unwrap();

@@ -1,4 +1,4 @@
-//! A small agent on the library that agents are built on: it calls tools, and remembers what it was told.
+//! A small agent on the real peer library, which records what it receives.
 
 use std::sync::{Arc, Mutex};
 
@@ -18,31 +18,28 @@ use url::Url;
 
 use super::Way;
 
-/// How an agent is told things.
+/// How the agent receives events.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reached {
-    /// It connects.
     Socket,
-    /// It asks.
     Polling,
-    /// It is called, and remembers nothing between two messages.
+    /// By webhook, with stateless keys.
     Hooks,
 }
 
-/// An agent that talks under seal.
+/// An agent that exchanges sealed messages.
 #[derive(Debug)]
 pub struct SealedAgent {
-    /// It at the relay.
     pub peer: Peer,
-    /// What people wrote to it, as it was opened.
+    /// Opened messages.
     pub heard: Arc<Mutex<Vec<Inbound>>>,
-    /// What came and was not opened.
+    /// Messages that could not be opened.
     pub refused: Arc<Mutex<Vec<Refused>>>,
     stop: CancellationToken,
 }
 
 impl SealedAgent {
-    /// The agent of that id and token, with its keys in `keep`, at a relay.
+    /// Starts the agent with its keys in `keep`.
     pub async fn start(way: &Way, url: &str, (id, token): (&str, &str), keep: Arc<dyn Keep>, reached: Reached) -> Self {
         let Way { fetch, dial, clock } = way.clone();
         let id = AgentId::parse(id).unwrap();
@@ -74,19 +71,13 @@ impl SealedAgent {
         Self { peer, heard, refused, stop }
     }
 
-    /// Calls a tool of a person's.
-    ///
-    /// # Errors
-    /// The person or their device refused, it failed, or nobody answered.
+    /// Calls a tool on a person's device.
     pub async fn call(&self, person: &str, tool: &str, arguments: Value) -> Result<Value, ToolError> {
         let conversation = self.peer.conversation_with(&of(person)).await.map_err(ToolError::from)?;
         self.peer.call_tool(&conversation.id, tool, arguments).await
     }
 
-    /// Says something to a person.
-    ///
-    /// # Errors
-    /// It was not taken.
+    /// Sends a text message to a person.
     pub async fn say(&self, person: &str, payload: Value) -> Result<u64, SendError> {
         let conversation = self.peer.conversation_with(&of(person)).await?;
         self.peer.send(&conversation.id, nuncio_core::conversation::ContentType::Text, payload).await

@@ -1,20 +1,19 @@
-//! Somebody between a peer and its relay, or the relay itself, with bad intentions: whatever the relay tells may
-//! be kept back, changed, repeated or made up.
+//! A man in the middle between a peer and its relay, or a malicious relay: it can drop, change, repeat and forge what
+//! the relay sends.
 
 use std::collections::VecDeque;
 use std::fmt;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
-use nuncio_engine::ports::dial::{Dial, Dialled, Frame, Wire};
-use nuncio_engine::ports::fetch::{Fetch, FetchError, Incoming, Outgoing};
+use nuncio_engine::ports::dial::{Dial, DialRequest, SocketFrame, TextSocket};
+use nuncio_engine::ports::fetch::{Fetch, FetchError, FetchRequest, FetchResponse};
 use nuncio_server::fetch::{Allow, GuardedFetch};
 use serde_json::Value;
 
-/// What is made of something the relay tells: `None` where it came over a connection, else the path it answers.
+/// Rewrites what the relay sends. The path is that of the request; `None` for a frame of a connection.
 type Meddle = Box<dyn FnMut(Option<&str>, Value) -> Vec<Value> + Send>;
 
-/// Somebody between.
 #[derive(Clone)]
 pub struct Between {
     real: Arc<GuardedFetch>,
@@ -23,20 +22,20 @@ pub struct Between {
 }
 
 impl Between {
-    /// Somebody who passes everything on.
+    /// Forwards everything unchanged.
     #[must_use]
     pub fn new() -> Self {
         let real = Arc::new(GuardedFetch::new(Allow::none(), true, None).unwrap());
         Self { real, meddle: Arc::default(), sent: Arc::default() }
     }
 
-    /// From now on, whatever the relay tells becomes what `meddle` makes of it. Of several answers to a request the
-    /// last counts; none is no answer.
+    /// From now on rewrites everything with `meddle`. Of several responses to a request the last counts; none drops the
+    /// response.
     pub fn meddle(&self, meddle: impl FnMut(Option<&str>, Value) -> Vec<Value> + Send + 'static) {
         *self.meddle.lock().unwrap() = Some(Box::new(meddle));
     }
 
-    /// The same for messages alone, each of them.
+    /// Rewrites message events only.
     pub fn meddle_with_messages(&self, mut meddle: impl FnMut(Value) -> Vec<Value> + Send + 'static) {
         self.meddle(move |path, told| match path.is_none() && told["type"] == "message.new" {
             true => meddle(told),
@@ -44,12 +43,12 @@ impl Between {
         });
     }
 
-    /// From now on everything is passed on.
+    /// From now on forwards everything unchanged.
     pub fn behave(&self) {
         *self.meddle.lock().unwrap() = None;
     }
 
-    /// The bodies that were sent to paths that end so.
+    /// Bodies sent to paths with that ending.
     #[must_use]
     pub fn sent_to(&self, path: &str) -> Vec<Value> {
         let sent = self.sent.lock().unwrap();
@@ -78,7 +77,7 @@ impl fmt::Debug for Between {
 
 #[async_trait]
 impl Fetch for Between {
-    async fn fetch(&self, request: Outgoing) -> Result<Incoming, FetchError> {
+    async fn fetch(&self, request: FetchRequest) -> Result<FetchResponse, FetchError> {
         let (path, url) = (request.url.path().to_owned(), request.url.to_string());
         let body = request.body.as_deref().and_then(|body| serde_json::from_slice(body).ok()).unwrap_or_default();
         self.sent.lock().unwrap().push((path.clone(), body));
@@ -94,35 +93,35 @@ impl Fetch for Between {
 
 #[async_trait]
 impl Dial for Between {
-    async fn dial(&self, to: Dialled) -> Result<Box<dyn Wire>, FetchError> {
+    async fn dial(&self, to: DialRequest) -> Result<Box<dyn TextSocket>, FetchError> {
         let wire = self.real.dial(to).await?;
         Ok(Box::new(Bent { wire, between: self.clone(), waiting: VecDeque::new() }))
     }
 }
 
 struct Bent {
-    wire: Box<dyn Wire>,
+    wire: Box<dyn TextSocket>,
     between: Between,
     waiting: VecDeque<Value>,
 }
 
 #[async_trait]
-impl Wire for Bent {
+impl TextSocket for Bent {
     async fn send(&mut self, text: String) -> bool {
         self.wire.send(text).await
     }
 
-    async fn next(&mut self) -> Frame {
+    async fn next(&mut self) -> SocketFrame {
         loop {
             if let Some(next) = self.waiting.pop_front() {
-                return Frame::Text(next.to_string());
+                return SocketFrame::Text(next.to_string());
             }
             match self.wire.next().await {
-                Frame::Text(text) => match serde_json::from_str(&text) {
+                SocketFrame::Text(text) => match serde_json::from_str(&text) {
                     Ok(told) => self.waiting.extend(self.between.made_of(None, told)),
-                    Err(_) => return Frame::Text(text),
+                    Err(_) => return SocketFrame::Text(text),
                 },
-                closed @ Frame::Closed(_) => return closed,
+                closed @ SocketFrame::Closed(_) => return closed,
             }
         }
     }

@@ -1,5 +1,4 @@
-//! Looking for the key of a sealed message among bytes: every place is tried, as it is and decoded from base64 and
-//! hex.
+//! Searches bytes for the content key of a sealed message: raw, in base64 and in hex, at every offset.
 
 use ring::aead::{AES_256_GCM, Aad, LessSafeKey, Nonce, UnboundKey};
 use ring::digest::{SHA256, digest};
@@ -19,7 +18,7 @@ struct Body {
     ct: String,
 }
 
-/// A key that opens the envelope, if the bytes hold one anywhere.
+/// The key that opens the envelope, if the bytes contain it.
 #[must_use]
 pub fn content_key_in(bytes: &[u8], envelope: &[u8]) -> Option<[u8; 32]> {
     let envelope: Envelope<'_> = serde_json::from_slice(envelope).unwrap();
@@ -32,7 +31,7 @@ pub fn content_key_in(bytes: &[u8], envelope: &[u8]) -> Option<[u8; 32]> {
         let (nonce, mut ct) = (Nonce::assume_unique_for_key(nonce), ct.clone());
         opening.open_in_place(nonce, Aad::from(&aad), &mut ct).is_ok()
     };
-    // Most of a database is nothing.
+    // Most of a database is zeros.
     let within = |bytes: &[u8]| {
         let mut keys = bytes.windows(32).filter(|key| key.iter().any(|byte| *byte != 0));
         keys.find(|key| opens(key)).map(|key| key.try_into().unwrap())
@@ -40,7 +39,7 @@ pub fn content_key_in(bytes: &[u8], envelope: &[u8]) -> Option<[u8; 32]> {
     within(bytes).or_else(|| {
         let mut runs = bytes.split(|byte| !byte.is_ascii_alphanumeric() && !b"+/-_".contains(byte));
         runs.find_map(|run| {
-            // Four places to begin at: what stands before it may run into it.
+            // Four offsets, because preceding characters may shift the base64 groups.
             let base64 = (0..4).filter(|_| run.len() >= 43).find_map(|from| within(&from_base64(&run[from..])));
             let hex = (0..2).filter(|_| run.len() >= 64).find_map(|from| within(&from_hex(&run[from..])));
             base64.or(hex)
@@ -92,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_found_wherever_and_however_it_is_written() {
+    fn content_key_is_found_raw_in_base64_and_in_hex() {
         const URL: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
         const STANDARD: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         let key: [u8; 32] = std::array::from_fn(|place| u8::try_from(place * 7 + 3).unwrap());

@@ -1,4 +1,4 @@
-//! A clock that goes like any other, and jumps when it is told to.
+//! System clock that can jump ahead.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,18 +9,17 @@ use nuncio_engine::ports::Clock;
 use nuncio_server::SystemClock;
 use tokio::sync::watch;
 
-/// The time, and whatever it jumped ahead. Clones show the same.
+/// System time plus all jumps. Clones share the time.
 #[derive(Debug, Clone)]
 pub struct JumpingClock(Arc<watch::Sender<Duration>>);
 
 impl JumpingClock {
-    /// The time as it is.
     #[must_use]
     pub fn new() -> Self {
         Self(Arc::new(watch::Sender::new(Duration::ZERO)))
     }
 
-    /// Jumps ahead, and wakes everyone whose time has come.
+    /// Jumps ahead and wakes sleepers whose time has come.
     pub fn jump(&self, ahead: Duration) {
         self.0.send_modify(|jumped| *jumped += ahead);
     }
