@@ -1,14 +1,13 @@
-//! Reading, negotiating with and calling other people's agents.
+//! Client for remote ANP agents: discovery, verification, negotiation and calls.
 //!
 //! ```text
-//! Target ── describe ──► Described ── negotiate ──► Agreement ── call ──► result
-//!    └───── list ──► Listing      └── operation ──────────────────┘
+//! AgentTarget ── describe ──► VerifiedDescription ── negotiate ──► Agreement ── call ──► result
+//!      └───── list ──► HostListing      └── operation ──────────────────┘
 //! ```
 //!
-//! Nothing an agent says of itself is believed because it says so: what was checked and what could not be is
-//! told with every description, and what was found untrue stops every call. Everything outbound goes through
-//! [`Fetch`], within limits of size and time; addresses in documents are a stranger's unless they are on the
-//! host that was named.
+//! No statement of an agent about itself is trusted unchecked: every description carries the result of each check, and
+//! a failed check prevents every call. All requests go through [`Fetch`] with limits on size and time. URLs found in
+//! documents are untrusted unless they are on the host that the user named.
 
 mod capabilities;
 mod describe;
@@ -51,7 +50,7 @@ use invoke::Known;
 use negotiate::Agreements;
 use tokens::Tokens;
 
-/// Reads and calls other people's agents. Cheap to clone; clones share tokens and agreements.
+/// Client for remote agents. Clones are cheap and share tokens and agreements.
 #[derive(Debug, Clone)]
 pub struct AnpClient {
     fetch: Arc<dyn Fetch>,
@@ -65,16 +64,15 @@ pub struct AnpClient {
     options: Options,
 }
 
-/// How a client behaves.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// How long one request and its answer may take.
+    /// Time limit for one request with its response.
     pub exchange: Duration,
-    /// How many pages of a host's list are read at most.
+    /// Maximum number of pages read from a host's list.
     pub pages: usize,
-    /// How DIDs of this machine are looked up.
+    /// Whether `localhost` DIDs are resolved over https or http.
     pub local: LocalDids,
-    /// What the proof of a description must show, where we asked its publisher for that.
+    /// Challenge that the proof of a description must contain, if we sent one to its publisher.
     pub challenge: Option<String>,
 }
 
@@ -84,7 +82,7 @@ impl Default for Options {
     }
 }
 
-/// A token that the user has for the host they named. Never shown.
+/// The user's token for the host they named. `Debug` hides it.
 #[derive(Clone)]
 struct Bearer(String);
 
@@ -95,22 +93,21 @@ impl fmt::Debug for Bearer {
 }
 
 impl AnpClient {
-    /// A client that says nothing of who it is.
+    /// A client without an identity.
     #[must_use]
     pub fn new(fetch: Arc<dyn Fetch>, clock: Arc<dyn Clock>, entropy: Arc<dyn Entropy>, options: Options) -> Self {
         let (tokens, agreements, known) = (Arc::default(), Arc::default(), Arc::default());
         Self { fetch, clock, entropy, signer: None, bearer: None, tokens, agreements, known, options }
     }
 
-    /// The same client with a DID to sign with; with none if there is none. Tokens and agreements are shared and
-    /// kept apart by DID.
+    /// Sets the DID that signs requests, if any. Tokens and agreements stay shared and are separated by DID.
     #[must_use]
     pub fn signed_by(mut self, signer: Option<Arc<dyn Signs>>) -> Self {
         self.signer = signer;
         self
     }
 
-    /// The same client with a token for the host that is named, and for no other.
+    /// Sets a bearer token for the named host. It is sent to no other host.
     #[must_use]
     pub fn with_bearer(mut self, token: Option<String>) -> Self {
         self.bearer = token.map(Bearer);

@@ -1,8 +1,7 @@
-//! ANP: descriptions others can crawl, interfaces others can call, a negotiation others can check.
+//! The Agent Network Protocol (ANP): descriptions, OpenRPC interfaces, messages and negotiation.
 //!
-//! `wire` is what travels, `validate` says what is wrong with it, and `project` makes our own documents from
-//! declared agents. Who signs, and how signatures are checked, is none of this crate's business: documents
-//! are made without a proof, and whoever holds the key attaches one.
+//! `wire` has the message types, `validate` checks documents, and `project` builds documents from declared agents.
+//! Documents are built without a proof; the holder of the key adds it.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,4 +1,4 @@
-//! Between the wire and the judge: what a caller asked, and what the judge said.
+//! Conversion between the ANP wire types and the negotiation types of the core.
 
 pub mod draft;
 
@@ -11,13 +11,10 @@ use crate::wire::{
     NegotiationResult, RpcError, Schemas, Score, Selected, Status,
 };
 
-/// How many of anything a request may list.
+/// Maximum length of the lists in a request.
 const MAX_LISTED: usize = 256;
 
-/// Reads the body of `anp.negotiate`.
-///
-/// # Errors
-/// It is not of that shape: what to answer.
+/// Parses the body of `anp.negotiate`; the error is the response to send.
 pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
     let wrong = |message: String| RpcError::new(ErrorCode::InvalidParams).saying(message);
     let body: NegotiateBody = serde_json::from_value(Value::Object(body.clone()))
@@ -34,7 +31,7 @@ pub fn read(body: &Map<String, Value>) -> Result<NegotiateBody, RpcError> {
     }
 }
 
-/// What the judge is asked.
+/// Converts a request for the core.
 #[must_use]
 pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
     let caller = body.caller_capabilities.as_ref();
@@ -77,7 +74,7 @@ fn wishes(constraints: &Constraints) -> judge::Wishes {
     }
 }
 
-/// What the judge said, with its digest.
+/// Converts an accepted negotiation, with its digest.
 #[must_use]
 pub fn result(accepted: &judge::Accepted<'_>, negotiation_id: String, valid_until: Timestamp) -> NegotiationResult {
     let offer = accepted.offer;
@@ -118,7 +115,7 @@ pub fn result(accepted: &judge::Accepted<'_>, negotiation_id: String, valid_unti
     result.sealed()
 }
 
-/// What was not chosen, and why.
+/// Converts an interface that was not chosen, with the reason.
 #[must_use]
 pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
     let unsupported = match other.lost {

@@ -1,7 +1,6 @@
-//! The protocol's part of the server's OpenAPI document.
+//! The ANP part of the server's OpenAPI document.
 
-/// `paths`, from the server's root.
 pub const PATHS: &str = include_str!("openapi/paths.json");
 
-/// `components`: none of its own.
+/// ANP adds no components.
 pub const COMPONENTS: &str = "{}";

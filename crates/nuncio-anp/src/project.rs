@@ -1,8 +1,7 @@
-//! Our own documents, from declared agents. It always succeeds; what ANP has no words for is told by
-//! [`unsaid`].
+//! Builds ANP documents from declared agents. [`inexpressible`] lists what ANP cannot express.
 //!
-//! Documents are made without a proof and without asking the time: the same agent on the same host is
-//! always the same bytes ([`crate::wire::canonical`]).
+//! Documents have no proof and no timestamp: the same agent on the same host always gives the same bytes
+//! ([`crate::wire::canonical`]).
 
 #[cfg(feature = "client")]
 mod directory;
@@ -29,38 +28,36 @@ use crate::wire::{
     SecurityDefinition, WELL_KNOWN, method, profile,
 };
 
-/// The name of the definition by which callers show who they are.
+/// Name of the security definition for DID-WBA authentication.
 pub const DIDWBA: &str = "didwba_sc";
-/// The name of the definition of what is for everyone.
+/// Name of the security definition for public access.
 pub const NOSEC: &str = "nosec_sc";
-/// How many agents one page of the host's list has.
+/// Agents per page of the host's list.
 pub const PAGE: usize = 100;
 
 const INTERFACE_VERSION: &str = "1.0";
 
-/// What a host says about itself in its documents.
+/// The host-specific parts of documents.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Host {
-    /// The address every URL begins with, without a slash at the end.
+    /// Base of all URLs, without a trailing slash.
     pub base: String,
-    /// Whether protocols are drafted here where nothing structured fits.
+    /// Whether protocols are drafted when no structured interface matches.
     pub drafts: bool,
 }
 
-/// The documents of an agent's tools.
+/// The two OpenRPC documents of an agent's tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum ToolSet {
-    /// Those that run when they are called.
+    /// Tools that run when called.
     Tools,
-    /// Those that a person must agree to, each time.
+    /// Tools whose every call needs approval by a person.
     Authorized,
 }
 
 impl ToolSet {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Tools, Self::Authorized];
 
-    /// Its word, in ids and addresses.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -69,32 +66,29 @@ impl ToolSet {
         }
     }
 
-    /// The set of that word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|set| set.as_str() == word)
     }
 
-    /// Whether a person must agree to its tools.
     #[must_use]
     pub const fn asks_a_person(self) -> bool {
         matches!(self, Self::Authorized)
     }
 
-    /// Whether a tool is in it.
     #[must_use]
     pub fn has(self, agent: &Agent, tool: &Tool) -> bool {
         tool.exposed && self == Self::of(agent, tool)
     }
 
-    /// The set a tool belongs to. Over ANP nobody asks the caller's own person, so tools under a `high` scope wait for
-    /// an approver as those with `human_authorization` do.
+    /// The set a tool belongs to. ANP cannot ask the caller's own person, so tools under a `high` scope wait for an
+    /// approver, like those with `human_authorization`.
     #[must_use]
     pub fn of(agent: &Agent, tool: &Tool) -> Self {
         if asks_others(agent, tool) { Self::Authorized } else { Self::Tools }
     }
 
-    /// Whether an agent has such a document. What runs by itself has one where there is anything to call.
+    /// Returns whether the agent has this document. The unrestricted one also exists if the agent only converses.
     #[must_use]
     pub fn is_of(self, agent: &Agent) -> bool {
         let talks = self == Self::Tools && agent.presence.conversation;
@@ -102,57 +96,50 @@ impl ToolSet {
     }
 }
 
-/// The id of an agent's interface.
 #[must_use]
 pub fn interface_id(agent: &AgentName, word: &str) -> String {
     format!("interface.{agent}.{word}")
 }
 
 impl Host {
-    /// A host whose addresses begin so, and that drafts no protocols.
     #[must_use]
     pub fn new(base: &str) -> Self {
         Self { base: base.trim_end_matches('/').to_owned(), drafts: false }
     }
 
-    /// Whether an agent here drafts protocols.
+    /// Returns whether this agent drafts protocols here.
     #[must_use]
     pub fn drafts_with(&self, agent: &Agent) -> bool {
         self.drafts && agent.brain.composes() && agent.presence.conversation
     }
 
-    /// Where an agent's description is.
     #[must_use]
     pub fn description_url(&self, agent: &AgentName) -> String {
         format!("{}/agents/{agent}/ad.json", self.base)
     }
 
-    /// Where the document of a set of tools is.
     #[must_use]
     pub fn interface_url(&self, agent: &AgentName, set: ToolSet) -> String {
         format!("{}/agents/{agent}/interfaces/{}.json", self.base, set.as_str())
     }
 
-    /// Where a published file is.
     #[must_use]
     pub fn information_url(&self, agent: &AgentName, stem: &str) -> String {
         format!("{}/agents/{agent}/information/{stem}.json", self.base)
     }
 
-    /// Where an agent's methods are called.
     #[must_use]
     pub fn rpc_url(&self, agent: &AgentName) -> String {
         format!("{}/agents/{agent}/rpc", self.base)
     }
 
-    /// Where messages and negotiations go.
+    /// Endpoint for messages and negotiation.
     #[must_use]
     pub fn anp_url(&self) -> String {
         format!("{}/anp", self.base)
     }
 
-    /// A page of the host's list, counted from 1, of the agents that are listed; nothing past the last one.
-    /// The first is there even when it is empty.
+    /// A page of the host's list, counted from 1; `None` after the last one. The first page exists even if it is empty.
     #[must_use]
     pub fn page<'a>(&self, agents: impl Iterator<Item = &'a Agent>, page: usize) -> Option<CollectionPage> {
         let mut listed: Vec<_> = agents.filter(|agent| agent.presence.listed).collect();
@@ -246,7 +233,7 @@ impl Host {
         }
     }
 
-    /// The methods, by the address of their document. Reading it needs nothing; its methods say what they need.
+    /// The methods by URL. The document is public; its methods state their own security.
     fn structured(&self, agent: &Agent, set: ToolSet) -> Interface {
         let about = match set {
             ToolSet::Tools => format!("OpenRPC interface of {}.", name_of(agent)),
@@ -267,7 +254,7 @@ impl Host {
         }
     }
 
-    /// The same methods, given right here for those who read no further.
+    /// The same methods inline, for clients that do not fetch the document.
     fn inline(&self, agent: &Agent, set: ToolSet) -> Interface {
         let document = self.openrpc(agent, set);
         let by_url = self.structured(agent, set);
@@ -281,7 +268,7 @@ impl Host {
     }
 }
 
-/// What a set of tools can do.
+/// The capabilities of a set of tools.
 fn capabilities_of(agent: &Agent, set: ToolSet) -> Vec<nuncio_core::agent::Capability> {
     let tools: Vec<_> = agent.tools.iter().filter(|tool| set.has(agent, tool)).collect();
     let mut abilities = agent.abilities();
@@ -324,13 +311,13 @@ fn owner(owner: &Owner) -> crate::wire::Owner {
     }
 }
 
-/// What people call an agent.
+/// Display name of an agent.
 #[must_use]
 pub fn name_of(agent: &Agent) -> &str {
     agent.title.as_deref().unwrap_or(agent.name.as_str())
 }
 
-/// What an agent is for; never empty, since some clients refuse a description that is.
+/// Never empty, since some clients refuse an empty description.
 fn description_of(agent: &Agent) -> String {
     agent.description.clone().unwrap_or_else(|| format!("The agent {}.", name_of(agent)))
 }
@@ -347,7 +334,7 @@ fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// A text of a schema with something in it.
+/// A non-empty string member of a schema.
 fn said<'a>(schema: &'a Value, key: &str) -> Option<&'a str> {
     schema.get(key).and_then(Value::as_str).filter(|text| !text.trim().is_empty())
 }

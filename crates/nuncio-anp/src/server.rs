@@ -1,4 +1,4 @@
-//! ANP's routes. Each only translates: the request into a use-case, its outcome into an answer.
+//! HTTP routes of ANP. Each one translates a request into a use case, and its result into a response.
 
 use std::fmt;
 use std::sync::Arc;
@@ -38,58 +38,53 @@ pub use message::{DirectMessage, NotSent};
 
 use discover::Documents;
 
-/// Who is who: DIDs, proofs and signatures. The server that mounts these routes knows.
+/// DIDs, proofs and signatures, provided by the server that mounts the routes.
 #[async_trait]
 pub trait Identities: fmt::Debug + Send + Sync {
-    /// Whom a request speaks for, by what its headers sign of it.
+    /// Authenticates a request by its header fields.
     async fn check(&self, parts: &Parts, body: &[u8]) -> Passage;
 
-    /// Whom a request speaks for, by the proof inside it; the DID whose proof it is.
+    /// Authenticates a request by its origin proof; returns the DID that signed.
     async fn check_origin(&self, request: &AnpRequest) -> Result<String, RpcError>;
 
-    /// An agent's DID, if it has one.
     fn agent_did(&self, agent: &AgentName) -> Option<String>;
 
-    /// This service's DID, if it has one.
     fn service_did(&self) -> Option<String>;
 
-    /// The same description with the agent's proof.
+    /// Adds the agent's proof to a description.
     fn prove(&self, agent: &AgentName, description: Value) -> Value;
 
-    /// The same description with this service's proof.
+    /// Adds this service's proof to a description.
     fn prove_service(&self, description: Value) -> Value;
 
-    /// A file that an agent publishes, by its name without an ending.
+    /// The content of a file that an agent publishes; `stem` is its name without extension.
     fn information(&self, agent: &AgentName, stem: &str) -> Option<Value>;
 
-    /// Whether a DID is of an agent served here.
+    /// Returns whether the DID belongs to a local agent.
     fn is_ours(&self, did: &str) -> bool;
 
-    /// The request that carries a message, proved by its sender.
+    /// Builds and signs the request that carries a message.
     ///
     /// # Errors
     /// The sender has no DID.
     fn signed_message(&self, message: &DirectMessage) -> Result<Value, String>;
 
-    /// Posts that request to the message service of whoever it is for.
-    ///
-    /// # Errors
-    /// It did not arrive.
+    /// Posts the request to the recipient's message service.
     async fn post(&self, message: &DirectMessage, request: &Value) -> Result<(), NotSent>;
 }
 
-/// What a check of a request came to.
+/// Result of authenticating a request.
 #[derive(Debug)]
 pub enum Passage {
-    /// It carries no such credentials: the answer that asks for them.
+    /// No credentials; the response asks for them.
     Absent(Response),
-    /// It speaks for this caller; a header for the answer.
+    /// The caller, and a header to add to the response.
     Known(Box<Caller>, Option<(HeaderName, HeaderValue)>),
-    /// It does not pass: the answer.
+    /// Invalid credentials; the response refuses the request.
     Refused(Response),
 }
 
-/// What the routes need.
+/// State of the routes.
 #[derive(Clone)]
 pub struct Anp {
     engine: Engine,
@@ -101,13 +96,11 @@ pub struct Anp {
 }
 
 impl Anp {
-    /// ANP on that engine.
     #[must_use]
     pub fn new(engine: Engine, host: Host, bodies: BodyLimits, identities: Arc<dyn Identities>) -> Self {
         Self { engine, host: Arc::new(host), bodies, identities, documents: Arc::default(), keeper: None }
     }
 
-    /// The same with a directory.
     #[must_use]
     pub fn with_directory(mut self, keeper: Keeper) -> Self {
         self.keeper = Some(keeper);
@@ -121,21 +114,20 @@ impl fmt::Debug for Anp {
     }
 }
 
-/// The paths this protocol answers below, those of the DID documents it rests on among them.
+/// Path prefixes of this protocol, including those of DID documents.
 pub const PREFIXES: &[&str] =
     &[crate::wire::WELL_KNOWN, "/.well-known/did.json", "/agents", "/anp", registry::PATH, registry::DESCRIPTION];
 
-/// The routes. Whoever mounts them puts an [`Identity`] into each request.
+/// The routes. The server must add an [`Identity`] to each request.
 pub fn routes(anp: Anp) -> Router {
     table().into_iter().fold(Router::new(), |router, (path, methods)| router.route(path, methods)).with_state(anp)
 }
 
-/// The paths of the routes.
 pub fn paths() -> impl Iterator<Item = &'static str> {
     table().into_iter().map(|(path, _)| path)
 }
 
-/// The routes, as data: the OpenAPI document is held against it.
+/// The route table; tests compare it with the OpenAPI document.
 fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
     vec![
         (crate::wire::WELL_KNOWN, get(discover::agents)),
@@ -150,19 +142,19 @@ fn table() -> Vec<(&'static str, MethodRouter<Anp>)> {
     ]
 }
 
-/// A request that was read whole, and who sent it.
+/// An authenticated request with its complete body.
 struct Asked {
     body: Bytes,
-    /// None is nobody.
+    /// `None` if the caller is anonymous.
     caller: Option<Caller>,
-    /// What the answer carries.
+    /// Header to add to the response.
     header: Option<(HeaderName, HeaderValue)>,
-    /// What to answer if it turns out that someone must be known.
+    /// The response to send if the route requires authentication.
     challenge: Option<Response>,
 }
 
 impl Asked {
-    /// The answer, with what it carries; nothing where nothing is wanted.
+    /// Builds the response; 204 without a body.
     fn answer(self, body: Option<&Value>) -> Response {
         let mut response = match body {
             Some(body) => json_response(StatusCode::OK, body),
@@ -176,7 +168,7 @@ impl Asked {
 }
 
 impl Anp {
-    /// Reads a request, and finds out who sent it: by a key or token of this server, or by a signature.
+    /// Reads a request and authenticates it, by a key or token of this server or by a signature.
     async fn ask(&self, request: Request) -> Result<Asked, Response> {
         let (parts, body) = request.into_parts();
         let read = self.bodies.read(&self.engine, &parts.extensions, body, CredentialPlace::Body).await;
@@ -185,7 +177,7 @@ impl Anp {
             Some(Identity::Known(caller)) if caller.principal != Principal::Anonymous => Some(caller.clone()),
             _ => None,
         };
-        // A key or token that counts here is enough; who is known by nothing they showed may show more.
+        // A key or token of this server is sufficient; a caller without credentials may still have signed.
         if known.as_ref().is_some_and(|caller| caller.credential != Credential::None || !shows_more(&parts)) {
             return Ok(Asked { body, caller: known, header: None, challenge: None });
         }
@@ -198,7 +190,7 @@ impl Anp {
                 Ok(Asked { body, caller: Some(caller), header, challenge: None })
             }
             Passage::Absent(challenge) => match parts.extensions.get::<Identity>() {
-                // Where a server is open on purpose, nobody need say who they are.
+                // On an open server, authentication is optional.
                 Some(Identity::Known(caller)) => {
                     Ok(Asked { body, caller: Some(caller.clone()), header: None, challenge: None })
                 }
@@ -211,8 +203,8 @@ impl Anp {
     }
 }
 
-/// Whether a request shows who sends it in ANP's own way: by a signature, or by a token. One of another server
-/// is not taken for a key that means nothing: its bearer has to sign.
+/// Returns whether a request has ANP credentials: a signature or a JWT. A token of another server is not treated as an
+/// unknown key; its bearer must sign.
 fn shows_more(parts: &Parts) -> bool {
     let text = parts.headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok()).unwrap_or_default();
     let (scheme, rest) = text.split_once(' ').unwrap_or_default();
@@ -222,7 +214,7 @@ fn shows_more(parts: &Parts) -> bool {
         || (scheme.eq_ignore_ascii_case("bearer") && rest.trim_start().starts_with("eyJ"))
 }
 
-/// The answer to a request that is refused before its route, or for reasons of HTTP.
+/// The response to a request that is refused before its route, or at the HTTP level.
 #[must_use]
 pub fn refuse(error: &EngineError) -> Response {
     let status = nuncio_http::status(error.code);

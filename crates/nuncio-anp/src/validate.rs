@@ -1,8 +1,7 @@
-//! What is wrong with a document: every fault at once, each with its place and plain words.
+//! Validates ANP documents and reports every error with its location.
 //!
-//! A document is read within bounds, then held against its specification. What breaks a rule is an error;
-//! what is allowed but will be misread, or refused by software in use, is a warning. Proofs and DIDs are not
-//! checked here: that needs keys and a network.
+//! A violation of the specification is an error; what is allowed but misread or refused by existing software is a
+//! warning. Proofs and DIDs are not checked here, because that needs keys and a network.
 
 mod description;
 mod desk;
@@ -21,10 +20,8 @@ pub use nuncio_core::report::{Fault, MAX_FAULTS};
 use crate::wire::{AgentDescription, CollectionPage, OpenRpc, Product};
 use desk::{Desk, Node};
 
-/// What a validation found.
 pub type Report = nuncio_core::report::Report<Kind>;
 
-/// Validates a document.
 #[must_use]
 pub fn validate(kind: Kind, document: &[u8]) -> Report {
     match json::read(document, kind.max_bytes()) {
@@ -33,7 +30,7 @@ pub fn validate(kind: Kind, document: &[u8]) -> Report {
     }
 }
 
-/// Validates a document that is JSON already.
+/// Validates parsed JSON.
 #[must_use]
 pub fn check(kind: Kind, document: &Value) -> Report {
     if depth(document) > MAX_DEPTH {
@@ -50,10 +47,7 @@ pub fn check(kind: Kind, document: &Value) -> Report {
     Report::new(kind, desk.errors, desk.warnings)
 }
 
-/// Reads a valid document of the wanted type.
-///
-/// # Errors
-/// What is wrong with it.
+/// Parses a document that must be valid.
 pub fn parse<T: Document>(document: &[u8]) -> Result<T, Report> {
     let read = json::read(document, T::KIND.max_bytes());
     let value = read.map_err(|error| Report::unreadable(T::KIND, &error))?;
@@ -67,9 +61,8 @@ pub fn parse<T: Document>(document: &[u8]) -> Result<T, Report> {
     })
 }
 
-/// A type that is a whole document.
+/// A type that represents a complete document.
 pub trait Document: Serialize + DeserializeOwned {
-    /// Which document it is.
     const KIND: Kind;
 }
 
@@ -83,24 +76,21 @@ macro_rules! documents {
 
 documents!(AgentDescription, OpenRpc, Product, CollectionPage);
 
-/// The documents that travel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// An agent's description (ANP-07).
+    /// ANP-07.
     AgentDescription,
-    /// Methods (ANP-07).
+    /// ANP-07.
     OpenRpc,
-    /// Something on offer (ANP-07).
+    /// ANP-07.
     Product,
-    /// A host's agents (ANP-08).
+    /// A page of a host's agents (ANP-08).
     CollectionPage,
 }
 
 impl Kind {
-    /// Every kind.
     pub const ALL: [Self; 4] = [Self::AgentDescription, Self::OpenRpc, Self::Product, Self::CollectionPage];
 
-    /// Its name.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -111,7 +101,7 @@ impl Kind {
         }
     }
 
-    /// How many bytes it may have.
+    /// Maximum size in bytes.
     #[must_use]
     pub const fn max_bytes(self) -> usize {
         match self {
@@ -120,7 +110,7 @@ impl Kind {
         }
     }
 
-    /// What a document seems to be, by what it says of itself.
+    /// Detects the kind of a document from its content.
     #[must_use]
     pub fn of(document: &Value) -> Option<Self> {
         if document.get("openrpc").is_some() {
@@ -132,7 +122,7 @@ impl Kind {
         let is_anp = document.get("protocolType").is_some() || document.get("securityDefinitions").is_some();
         match document.get("type").and_then(Value::as_str) {
             Some(AgentDescription::TYPE) => Some(Self::AgentDescription),
-            // Some software writes descriptions of agents as products.
+            // Some software writes agent descriptions as products.
             Some(Product::TYPE) if document.get("interfaces").is_some() => Some(Self::AgentDescription),
             Some(Product::TYPE) if is_anp => Some(Self::Product),
             _ => document.get("securityDefinitions").map(|_| Self::AgentDescription),

@@ -1,8 +1,7 @@
-//! What travels: descriptions (ANP-07), discovery (ANP-08), the core binding (P1) and negotiation (ANP-06).
+//! Message types: descriptions (ANP-07), discovery (ANP-08), core binding (P1) and negotiation (ANP-06).
 //!
-//! Documents are open: fields we do not know are kept in `extra` and written back. Requests are closed where
-//! the core binding says so. Read documents of strangers with [`crate::validate`]; the types alone do not
-//! check what the specifications ask for.
+//! Documents are open: unknown fields are kept in `extra` and written back. Requests are closed where the core binding
+//! says so. The types do not enforce the specifications; validate foreign documents with [`crate::validate`].
 
 mod artifact;
 mod capabilities;
@@ -34,39 +33,36 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use nuncio_core::digest::Digest;
 use serde_json::Value;
 
-/// The version of descriptions we write.
+/// Version of the descriptions we write.
 pub const PROTOCOL_VERSION: &str = "1.0.0";
-/// What every document of the protocol says it is.
+/// Value of `protocolType` in every document.
 pub const PROTOCOL_TYPE: &str = "ANP";
-/// The version of OpenRPC we write.
+/// OpenRPC version we write.
 pub const OPENRPC_VERSION: &str = "1.3.2";
-/// Where a host lists its agents.
+/// Path of a host's list of agents.
 pub const WELL_KNOWN: &str = "/.well-known/agent-descriptions";
 
-/// The profiles, by name.
+/// Profile names.
 pub mod profile {
-    /// How requests are shaped.
+    /// Shape of requests.
     pub const CORE_BINDING: &str = "anp.core.binding.v1";
-    /// Which interface to use.
+    /// Interface negotiation.
     pub const NEGOTIATION: &str = "anp.meta.negotiation.v1";
     /// Messages between two agents.
     pub const DIRECT: &str = "anp.direct.base.v1";
-    /// Calls by OpenRPC, as ANP-06 names them in its examples.
+    /// Calls by OpenRPC, named as in the examples of ANP-06.
     pub const RPC: &str = "anp.rpc.v1";
 }
 
-/// The methods, by name.
+/// Method names.
 pub mod method {
-    /// What an endpoint can do at this moment.
     pub const GET_CAPABILITIES: &str = "anp.get_capabilities";
-    /// Which interface to use.
     pub const NEGOTIATE: &str = "anp.negotiate";
-    /// A message to one agent.
     pub const DIRECT_SEND: &str = "direct.send";
 }
 
-/// Defines an object that is open: what it says beyond its fields is kept and written back. Its names are
-/// written as `camelCase`, unless another case is said.
+/// Defines an open object: unknown members are kept and written back. Member names are `camelCase` unless another case
+/// is given.
 macro_rules! open {
     ($(#[$meta:meta])* struct $name:ident $fields:tt) => {
         open! { $(#[$meta])* "camelCase" struct $name $fields }
@@ -88,7 +84,7 @@ macro_rules! open {
                 $(#[$field_meta])*
                 pub $field: $type,
             )*
-            /// What else it says, as it is.
+            /// Unknown members.
             #[serde(flatten)]
             pub extra: serde_json::Map<String, serde_json::Value>,
         }
@@ -97,17 +93,17 @@ macro_rules! open {
 
 use open;
 
-/// A document's bytes: canonical JSON, the same for the same content on every machine.
+/// Canonical JSON of a document, identical on every machine.
 ///
 /// # Panics
-/// Never: what these types hold can be written as JSON.
+/// Never: these types always serialise to JSON.
 #[must_use]
 pub fn canonical(document: &impl serde::Serialize) -> Vec<u8> {
     let value = serde_json::to_value(document).expect("a document's names are texts and its values JSON");
     nuncio_core::digest::canonical(&value)
 }
 
-/// `sha-256:` and the base64url SHA-256 of the canonical form of everything but the digest itself.
+/// `sha-256:` and the base64url SHA-256 of the canonical document without its digest member.
 fn digest_without(mut document: Value, name: &str) -> String {
     if let Some(object) = document.as_object_mut() {
         object.remove(name);
@@ -115,13 +111,12 @@ fn digest_without(mut document: Value, name: &str) -> String {
     write_digest(&Digest::of_json(&document))
 }
 
-/// A digest as the specification writes it: `sha-256:` and base64url.
+/// Writes a digest in the specification's form: `sha-256:` and base64url.
 #[must_use]
 pub fn write_digest(digest: &Digest) -> String {
     format!("sha-256:{}", URL_SAFE_NO_PAD.encode(digest.as_bytes()))
 }
 
-/// Reads such a digest.
 #[must_use]
 pub fn read_digest(text: &str) -> Option<Digest> {
     let bytes = URL_SAFE_NO_PAD.decode(text.strip_prefix("sha-256:")?).ok()?;

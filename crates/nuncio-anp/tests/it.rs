@@ -1,4 +1,4 @@
-//! ANP documents and requests, held against the seeds, against other software's habits, and against laws.
+//! ANP documents and requests: the specification's examples, the habits of other software, and general properties.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 
@@ -30,7 +30,7 @@ mod validator;
 use nuncio_core::agent::Agent;
 use serde_json::Value;
 
-/// An example of the seeds.
+/// A JSON example from the specifications.
 fn example(name: &str) -> Value {
     let path = format!("{}/tests/data/{name}.json", env!("CARGO_MANIFEST_DIR"));
     serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap()
@@ -40,7 +40,6 @@ fn agent(text: &str) -> Agent {
     nuncio_core::declaration::parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}")).agent
 }
 
-/// The agent of that example.
 fn example_agent(name: &str) -> Agent {
     let path = format!("{}/../../examples/{name}/agent.toml", env!("CARGO_MANIFEST_DIR"));
     agent(&std::fs::read_to_string(path).unwrap())

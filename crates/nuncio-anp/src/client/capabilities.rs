@@ -1,4 +1,4 @@
-//! What an agent's message service can do at this moment (P1 §8): it beats what documents say.
+//! Runtime capabilities of an agent's message service (P1 §8). They override what documents say.
 
 use nuncio_core::digest::Digest;
 use nuncio_engine::ports::entropy::random_name;
@@ -11,22 +11,19 @@ use super::error::{ClientError, Reason, plain, shown};
 use super::exchange::Introduction;
 use crate::wire::{ServiceCapabilities, method, profile};
 
-/// A message service, and what it says of itself now.
+/// A message service and its current capabilities.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Runtime {
-    /// Where it is.
     pub endpoint: Url,
-    /// What it can do.
     pub capabilities: ServiceCapabilities,
 }
 
 impl Runtime {
-    /// What tells one state from another.
+    /// Digest that changes when endpoint or capabilities change.
     pub(super) fn digest(&self) -> Digest {
         Digest::of_json(&json!({"endpoint": self.endpoint, "capabilities": self.capabilities}))
     }
 
-    /// Whether it speaks a profile.
     #[must_use]
     pub fn speaks(&self, profile: &str) -> bool {
         self.capabilities.supported_profiles.iter().any(|it| it == profile)
@@ -34,8 +31,8 @@ impl Runtime {
 }
 
 impl AnpClient {
-    /// Where an agent's messages go: by the document of its DID; by its description, which is a hint, only
-    /// where the document says nothing. Together with what is odd about it.
+    /// Determines the agent's message endpoint: from its DID document or, if that has none, from its description, which
+    /// is only a hint. Also returns notes about inconsistencies.
     pub(super) fn endpoint(&self, agent: &Described) -> Result<(Url, Vec<String>), ClientError> {
         let mut notes = Vec::new();
         let hint = agent.description.negotiation().and_then(|it| it.url.as_deref());
@@ -67,10 +64,10 @@ impl AnpClient {
         Ok((url, notes))
     }
 
-    /// Asks a message service what it can do, without saying who asks.
+    /// Requests the capabilities of a message service anonymously.
     ///
     /// # Errors
-    /// It does not say, or is not the service of the DID document.
+    /// The response is invalid, or the service belongs to another DID than the DID document says.
     pub(super) async fn runtime(&self, agent: &Described, endpoint: &Url) -> Result<Runtime, ClientError> {
         let request = json!({
             "jsonrpc": "2.0",

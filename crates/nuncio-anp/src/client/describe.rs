@@ -1,4 +1,4 @@
-//! From what was named to an agent's description, with everything that was checked about it.
+//! Resolves a target to an agent description and verifies it.
 
 use std::sync::Arc;
 
@@ -13,43 +13,42 @@ use super::verify::{Checks, Claimed, Lookup, checks};
 use crate::validate::{self, Kind};
 use crate::wire::{AgentDescription, PROTOCOL_TYPE, PROTOCOL_VERSION, Product};
 
-/// A description as it was published, as it is read, and what is odd about it.
+/// A fetched description: the raw JSON, the parsed form, and notes about deviations.
 struct Read {
     whole: Map<String, Value>,
     description: AgentDescription,
     notes: Vec<String>,
 }
 
-/// How many faults of a description are told.
+/// Number of validation errors listed in the notes.
 const TOLD: usize = 5;
 
-/// An agent as it describes itself, and what of that holds.
+/// An agent description with the results of its verification.
 #[derive(Debug, Clone)]
 pub struct Described {
-    /// Where the description came from.
+    /// The URL it was fetched from.
     pub url: Url,
-    /// The description. What it breaks of the specification is in the notes.
+    /// The parsed description. Its violations of the specification are listed in `notes`.
     pub description: AgentDescription,
-    /// The same as it was published.
+    /// The raw JSON.
     pub whole: Map<String, Value>,
-    /// The document of its DID, found to be its own.
+    /// The verified document of its DID.
     pub document: Option<Arc<BoundDocument>>,
-    /// What was checked.
     pub checks: Checks,
-    /// What is odd about it.
+    /// Deviations and warnings, for people.
     pub notes: Vec<String>,
     pub(super) named: Named,
 }
 
 impl Described {
-    /// The agent's DID, where its document is its own.
+    /// The agent's DID, if its document was verified.
     #[must_use]
     pub fn did(&self) -> Option<&Did> {
         self.document.as_ref().map(|bound| bound.did())
     }
 
-    /// Whether an address is on a host that is the agent's: the one that was named, the one its description
-    /// came from, or the one of its DID.
+    /// Returns whether a URL is on one of the agent's own hosts: the one the user named, the one that served the
+    /// description, or the one of its DID.
     #[must_use]
     pub fn is_at_home(&self, url: &Url) -> bool {
         let of_did = self.did().is_some_and(|did| Some(did.host()) == url.host_str());
@@ -58,11 +57,8 @@ impl Described {
 }
 
 impl AnpClient {
-    /// Finds an agent and checks what it says of itself. What does not hold is told, not refused: whoever
-    /// goes on to call it asks [`Checks::trusted`] first.
-    ///
-    /// # Errors
-    /// There is no such agent, or no description that can be read.
+    /// Fetches and verifies an agent description. Failed checks do not make this fail; callers must ask
+    /// [`DescriptionChecks::trusted`] before they call the agent.
     pub async fn describe(&self, target: &Target) -> Result<Described, ClientError> {
         let named = target.named(self.options.local)?;
         match target {
@@ -136,8 +132,7 @@ impl AnpClient {
     }
 }
 
-/// Reads a description, also one that breaks the specification where other software does: what it breaks is
-/// told.
+/// Parses a description leniently: known deviations of other software are accepted and listed in the notes.
 fn tolerate(url: &Url, value: Value) -> Result<Read, ClientError> {
     let report = validate::check(Kind::AgentDescription, &value);
     let Value::Object(whole) = value else { return Err(ClientError::invalid(url, &report)) };
@@ -157,7 +152,7 @@ fn tolerate(url: &Url, value: Value) -> Result<Read, ClientError> {
     Ok(Read { whole, description, notes })
 }
 
-/// The description with what some software leaves out. Nothing is made up that anyone would rely on.
+/// Adds defaults for members that some software omits. No default is security-relevant.
 fn completed(whole: &Map<String, Value>) -> Option<AgentDescription> {
     let mut filled = whole.clone();
     let mut usual = |name: &str, value: Value| {
@@ -174,7 +169,8 @@ fn completed(whole: &Map<String, Value>) -> Option<AgentDescription> {
     filled.insert("type".to_owned(), json!(AgentDescription::TYPE));
     let read = |filled: &Map<String, Value>| serde_json::from_value(Value::Object(filled.clone())).ok();
     read(&filled).or_else(|| {
-        // Where the ways to show who one is cannot be read, whoever asks will say what they want.
+        // If the security definitions cannot be parsed, they are dropped; the server will ask for credentials when it
+        // needs them.
         filled.insert("securityDefinitions".to_owned(), json!({}));
         filled.insert("security".to_owned(), json!([]));
         read(&filled)

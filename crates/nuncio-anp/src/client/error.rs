@@ -1,4 +1,4 @@
-//! What went wrong, and what to do about it.
+//! Errors of the client.
 
 use std::fmt;
 use std::ops::Deref;
@@ -14,43 +14,40 @@ use crate::wire::{ErrorCode, RpcError};
 pub(crate) use nuncio_core::address::shown;
 pub(crate) use nuncio_core::text::plain;
 
-/// Why an agent could not be found, believed, negotiated with or called.
+/// Why an agent could not be found, trusted, negotiated with or called.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ClientError(Box<Failure>);
 
-/// What a [`ClientError`] says.
+/// Content of a [`ClientError`].
 #[derive(Debug, Clone, PartialEq)]
 pub struct Failure {
-    /// What exactly happened.
     pub reason: Reason,
     /// What was wrong, and where.
     pub message: String,
-    /// What to do about it.
+    /// What the user can do about it.
     pub advice: Option<String>,
-    /// More about it, for programs.
+    /// Machine-readable details.
     pub details: Option<Value>,
-    /// What the other side said, where it answered with an error of its protocol.
+    /// The JSON-RPC error of the remote side, if it sent one.
     pub said: Option<RpcError>,
-    /// The status it answered with.
+    /// HTTP status of the response.
     pub status: Option<u16>,
 }
 
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])* $variant:ident = $text:literal => $code:ident,)*) => {
-        /// What exactly happened.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($(#[doc = $doc])* $variant,)*
         }
 
         impl Reason {
-            /// Its word.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
             }
 
-            /// The code whose page says more.
+            /// The documented error code.
             #[must_use]
             pub const fn code(self) -> Code {
                 match self { $(Self::$variant => Code::$code),* }
@@ -60,51 +57,44 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// What was given as a target is none.
+    /// The target text is not a DID, a URL or a host.
     BadTarget = "bad_target" => BadRequest,
-    /// The target is a host with several agents, and which one is meant was not said.
+    /// The target is a host with several agents.
     WhichAgent = "which_agent" => BadRequest,
-    /// Which method is meant was not said, or there is none such.
+    /// No method was named, or it does not exist.
     WhichMethod = "which_method" => ToolNotFound,
-    /// The address is one that may not be reached.
+    /// The address is not allowed by the outbound policy.
     Refused = "refused" => OutboundRefused,
-    /// The other side cannot be reached.
     Unreachable = "unreachable" => EndpointUnreachable,
-    /// It did not answer in time.
     TooSlow = "too_slow" => EndpointUnreachable,
-    /// It answered that it is elsewhere.
     Redirected = "redirected" => EndpointUnreachable,
-    /// It answered with a status that says no.
+    /// The response has an unexpected HTTP status.
     Answered = "answered" => EndpointUnreachable,
-    /// It answered more than is read.
     TooLarge = "too_large" => ValidationError,
-    /// What it answered is not of the type it must be.
+    /// The response has the wrong content type.
     WrongType = "wrong_content_type" => ValidationError,
-    /// What it answered is not the document it must be.
     InvalidDocument = "invalid_document" => ValidationError,
-    /// The DID cannot be looked up, or its document is not its own.
+    /// The DID cannot be resolved, or the document does not belong to it.
     BadDid = "bad_did" => PeerUntrusted,
-    /// The DID is out of use, and what takes its place cannot be followed.
+    /// The DID is deactivated, and its successor cannot be verified.
     Superseded = "superseded" => PeerUntrusted,
-    /// Something about the agent was checked and is not true.
+    /// A check of the agent failed.
     Untrusted = "untrusted" => PeerUntrusted,
-    /// The arguments are not what the method takes.
     BadArguments = "bad_arguments" => InvalidArguments,
-    /// It wants to know who calls.
+    /// The remote side requires authentication.
     IdentityNeeded = "identity_needed" => AuthRequired,
-    /// Nothing can be signed.
     CannotSign = "cannot_sign" => DidUnavailable,
-    /// Who calls is known, and may not.
+    /// The caller is authenticated but not allowed.
     Forbidden = "forbidden" => PermissionDenied,
-    /// It answered with an error of JSON-RPC or of ANP.
+    /// The response is a JSON-RPC or ANP error.
     Failed = "failed" => ToolFailed,
-    /// No interface was agreed upon.
+    /// The negotiation ended without an interface.
     NotAgreed = "not_agreed" => NegotiationFailed,
-    /// What was agreed upon does not hold what it must.
+    /// The negotiation result is inconsistent.
     BadAgreement = "bad_agreement" => NegotiationFailed,
-    /// What was agreed upon would be weaker than what was asked for.
+    /// The negotiation result has a weaker security profile than requested.
     Downgrade = "downgrade" => NegotiationFailed,
-    /// What was agreed upon cannot be used from here.
+    /// The negotiated interface cannot be used by this client.
     CannotUse = "cannot_use" => NegotiationFailed,
 }
 
@@ -129,7 +119,7 @@ impl ClientError {
         self
     }
 
-    /// A document that is not what it must be.
+    /// A document that does not validate.
     pub(super) fn invalid(url: &Url, report: &Report) -> Self {
         let (what, count) = (report.kind.name(), report.errors.len());
         let first = report.errors.first().map(ToString::to_string).unwrap_or_default();
@@ -139,7 +129,7 @@ impl ClientError {
             .details(json!(report.errors))
     }
 
-    /// An error of JSON-RPC or ANP that came back.
+    /// A JSON-RPC or ANP error response.
     pub(super) fn said(url: &Url, error: RpcError) -> Self {
         let reason = match error.known() {
             Some(ErrorCode::Unauthorized | ErrorCode::AuthorizationRequired) => Reason::IdentityNeeded,
@@ -149,7 +139,7 @@ impl ClientError {
             _ => Reason::Failed,
         };
         let word = error.anp_code().map(|word| format!(" ({})", plain(word))).unwrap_or_default();
-        // Some software says why beside the message.
+        // Some software puts the reason in `data`.
         let more =
             error.data.as_ref().and_then(Value::as_str).map(|why| format!(": {}", plain(why))).unwrap_or_default();
         let message = format!("{} answered {}{word}: {}{more}", shown(url), error.code, plain(&error.message));
@@ -184,8 +174,8 @@ impl ClientError {
         }
     }
 
-    /// Whether the other side does not know, or no longer knows, what was agreed upon. Nothing was done then,
-    /// and agreeing anew may help (ANP-06 §10.1).
+    /// Returns whether the remote side no longer accepts the agreement. Nothing was executed, and negotiating again may
+    /// help (ANP-06 §10.1).
     #[must_use]
     pub fn is_stale(&self) -> bool {
         let known = self.0.said.as_ref().and_then(RpcError::known);

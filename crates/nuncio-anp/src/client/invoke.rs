@@ -1,4 +1,4 @@
-//! The whole way: from what was named to what came of the call.
+//! Describes, negotiates and calls in one operation.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -16,50 +16,41 @@ use super::negotiate::{Agreement, Wish};
 use super::operation::Operation;
 use super::target::Target;
 
-/// For how long a description counts without being read again.
+/// How long a cached description is used without fetching it again.
 const FRESH: Duration = Duration::from_secs(60);
-/// How many descriptions are kept.
+/// Maximum number of cached descriptions.
 const KEPT: usize = 256;
 
-/// How a method is found.
+/// How the method to call is chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Way {
-    /// By its name.
     Method(String),
-    /// By agreeing with the agent on what does this.
+    /// By negotiating with the agent.
     Wish(Wish),
 }
 
-/// One call to be made.
 #[derive(Debug, Clone)]
 pub struct Invocation {
-    /// Whom.
     pub target: Target,
-    /// What.
     pub way: Way,
-    /// With what.
     pub arguments: Map<String, Value>,
-    /// How long it may take.
     pub timeout: Option<Duration>,
 }
 
-/// The descriptions that were read a moment ago.
+/// Recently fetched descriptions.
 #[derive(Debug, Default)]
 pub(super) struct Known(Mutex<HashMap<String, (Arc<Described>, Timestamp)>>);
 
 impl AnpClient {
-    /// Calls an agent. What was agreed upon before is used again without asking; where the agent refuses it as
-    /// out of date, it is read and agreed with anew, once.
-    ///
-    /// # Errors
-    /// Whatever stopped it.
+    /// Calls an agent. An existing agreement is reused; if the agent rejects it as outdated, the description is fetched
+    /// and negotiated again, once.
     pub async fn invoke(&self, invocation: &Invocation) -> Result<Value, ClientError> {
         let Invocation { target, way, arguments, timeout } = invocation;
         let (agent, read_now) = self.known_agent(target).await?;
         let stale = match self.attempt(&agent, way, arguments, *timeout).await {
             Err(error) if error.is_stale() => error,
             outcome => {
-                // What we may do has changed, and what was agreed upon rests on it (ANP-06 §10.1).
+                // The caller's permissions changed, and the agreement depends on them (ANP-06 §10.1).
                 if let Err(error) = &outcome
                     && matches!(error.reason, Reason::Forbidden | Reason::IdentityNeeded)
                 {
@@ -90,11 +81,7 @@ impl AnpClient {
         self.call(agent, &operation, arguments, timeout).await
     }
 
-    /// Finds the method to call, agreeing on it where it is not named. `names` are those of the arguments there
-    /// will be.
-    ///
-    /// # Errors
-    /// The agent is not to be trusted, has no such method, or nothing was agreed upon.
+    /// Finds the method to call, by negotiation if it is not named. `names` are the names of the arguments.
     pub async fn prepare(
         &self,
         agent: &Described,
@@ -134,7 +121,7 @@ impl AnpClient {
         chosen(agreement, &all, names)
     }
 
-    /// The description of a target, kept or read now.
+    /// Returns the description of a target, and whether it was fetched just now.
     async fn known_agent(&self, target: &Target) -> Result<(Arc<Described>, bool), ClientError> {
         let now = self.clock.now();
         let key = self.known_key(target);
@@ -150,7 +137,7 @@ impl AnpClient {
         self.known.0.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.known_key(target));
     }
 
-    /// What is shown to one may not be shown to another.
+    /// The cache key includes the caller, because a description may differ by caller.
     fn known_key(&self, target: &Target) -> String {
         let who = self.signer.as_ref().map(|signer| signer.did().to_string()).unwrap_or_default();
         format!("{who} {target}")
@@ -174,8 +161,8 @@ impl Known {
     }
 }
 
-/// Which method of the chosen interface is meant: the one whose shape the result names, the one the capability
-/// is called after, the only one, or the only one that takes such arguments.
+/// Selects the method of the negotiated interface: by the schema that the result names, by the capability's name, the
+/// only method, or the only method that accepts these arguments.
 fn chosen(agreement: &Agreement, all: &[Operation], names: &[&str]) -> Result<Operation, ClientError> {
     let of_name = |name: &str| all.iter().find(|it| it.name == name);
     let result = &agreement.result;

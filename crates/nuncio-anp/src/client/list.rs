@@ -1,4 +1,4 @@
-//! The agents of a host (ANP-08): pages, followed as long as they stay on the host and come to an end.
+//! Reads a host's list of agents (ANP-08) over all pages on that host.
 
 use std::collections::HashSet;
 
@@ -10,26 +10,25 @@ use super::target::Named;
 use crate::validate::{self, Kind};
 use crate::wire::{CollectionItem, CollectionPage, WELL_KNOWN};
 
-/// How many agents of one host are taken in.
+/// Maximum number of agents read from one host.
 const MAX_AGENTS: usize = 100_000;
 
-/// The agents of a host, all pages.
+/// All agents that a host lists.
 #[derive(Debug, Clone)]
 pub struct Listing {
-    /// Where the list begins.
+    /// URL of the first page.
     pub url: Url,
-    /// The agents.
     pub agents: Vec<Listed>,
-    /// What is odd about it.
+    /// Deviations, for people.
     pub notes: Vec<String>,
 }
 
-/// One agent of a host, by the host's word.
+/// One listed agent. Its data is unverified.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Listed {
-    /// What people call it.
+    /// Display name.
     pub name: Option<String>,
-    /// Where its description is.
+    /// URL of its description.
     pub url: Url,
 }
 
@@ -37,7 +36,7 @@ impl AnpClient {
     /// Reads the list of a host.
     ///
     /// # Errors
-    /// It cannot be had, is not valid, leads to another host or has no end.
+    /// It is unavailable or invalid, leads to another host, or has too many pages.
     pub async fn list(&self, host: &Url) -> Result<Listing, ClientError> {
         let named = Named::by(host);
         let mut url = host.clone();
@@ -80,7 +79,7 @@ impl AnpClient {
         })
     }
 
-    /// The address of the one agent that is meant: of a host with a single agent, that one.
+    /// The description URL of the host's only agent; an error if there are several.
     pub(super) async fn only_agent(&self, host: &Url) -> Result<Url, ClientError> {
         let listing = self.list(host).await?;
         match listing.agents.as_slice() {

@@ -1,5 +1,5 @@
-//! Agreeing on how to use an agent, the caller's side (ANP-06): the DID document decides who and where,
-//! `anp.get_capabilities` what is possible now, and the description is a hint.
+//! Negotiation, the caller's side (ANP-06). The DID document determines identity and endpoint, `anp.get_capabilities`
+//! the current capabilities; the description is only a hint.
 
 mod cache;
 mod check;
@@ -25,56 +25,54 @@ use crate::wire::{
     method, profile,
 };
 
-/// What a caller wants. It holds what is needed to choose an interface, and nothing of what will be sent on it.
+/// What a caller needs from an interface. It contains nothing of the data that will be sent later.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct Wish {
-    /// What should be done, in words.
+    /// What should be done, in natural language.
     pub intent: Option<String>,
-    /// The same by tags, such as `hotel.booking`.
+    /// Intent tags, such as `hotel.booking`.
     pub tags: Vec<String>,
-    /// What the interface must be able to do.
+    /// Capability ids that the interface must have.
     pub required: Vec<String>,
-    /// The one way it must be protected.
+    /// The required security profile.
     pub security: Option<SecurityProfile>,
-    /// Whether a person must, or must not, be asked.
+    /// Whether approval by a person is required or excluded.
     pub human_authorization: Option<bool>,
-    /// How long an answer may take.
     pub max_latency_ms: Option<u64>,
-    /// Whether only methods that can be called from here will do.
+    /// Whether only interfaces with callable methods are acceptable.
     pub calls_only: bool,
-    /// Whether a protocol may be made up where nothing structured fits.
+    /// Whether a new protocol may be drafted if no structured interface matches.
     pub draft: bool,
-    /// What we say to a protocol that was made up before.
+    /// Our decision on an earlier draft.
     pub word: Option<DraftWord>,
 }
 
-/// What was agreed upon. It opens no door: the call that follows is authorised on its own.
+/// Result of a negotiation. It grants no permission: the following call is authorised on its own.
 #[derive(Debug, Clone)]
 pub struct Agreement {
-    /// The choice, checked.
+    /// The verified result.
     pub result: NegotiationResult,
-    /// Who chose.
     pub decided: Decided,
-    /// What is odd about it.
+    /// Deviations, for people.
     pub notes: Vec<String>,
-    /// Whether it is one of before, used again without asking.
+    /// Whether it came from the cache.
     pub reused: bool,
 }
 
-/// Who chose an interface.
+/// Who chose the interface.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Decided {
     /// The agent, at its endpoint.
     There(Box<Runtime>),
-    /// We, by its description alone.
+    /// This client, from the description alone.
     Here {
-        /// Why it was not asked.
+        /// Why the agent was not asked.
         why: String,
     },
 }
 
 impl Wish {
-    /// The content types we write and read.
+    /// The content types we send and accept.
     const CONTENT_TYPES: [&str; 2] = ["application/json", "text/plain"];
 
     fn profiles(&self) -> Vec<&'static str> {
@@ -83,12 +81,12 @@ impl Wish {
         [profile::CORE_BINDING, profile::RPC].into_iter().chain(talks).chain(drafts).collect()
     }
 
-    /// Whether it is about making up a protocol.
+    /// Returns whether the request concerns a protocol draft.
     fn drafts(&self) -> bool {
         self.draft || self.word.is_some()
     }
 
-    /// How we can protect what we say; what is asked for by name is taken too, or nobody could ask for it.
+    /// The security profiles we support, plus the requested one, so that any can be requested.
     fn securities(&self) -> Vec<SecurityProfile> {
         let usual = SecurityProfile::TransportProtected;
         [Some(usual), self.security.filter(|it| *it != usual)].into_iter().flatten().collect()
@@ -134,10 +132,7 @@ impl Wish {
 }
 
 impl AnpClient {
-    /// Agrees on an interface: as before, if that still holds, without asking; else anew.
-    ///
-    /// # Errors
-    /// As [`AnpClient::negotiate`].
+    /// Returns a cached agreement that is still valid, or negotiates.
     pub async fn agree(&self, agent: &Described, wish: &Wish) -> Result<Agreement, ClientError> {
         agent.checks.trusted()?;
         match self.agreements.get(self, agent, wish) {
@@ -149,10 +144,7 @@ impl AnpClient {
         }
     }
 
-    /// Agrees on an interface anew. The choice and its digest are written to the log before anyone uses it.
-    ///
-    /// # Errors
-    /// The agent is not to be trusted, nothing does what is wanted, or what it chose does not hold.
+    /// Negotiates an interface. The result and its digest are logged before use.
     pub async fn negotiate(&self, agent: &Described, wish: &Wish) -> Result<Agreement, ClientError> {
         agent.checks.trusted()?;
         self.agreements.forget(agent, wish, self);
@@ -161,23 +153,19 @@ impl AnpClient {
             Partner::Service(runtime, notes) => self.negotiate_there(agent, wish, runtime, notes).await?,
         };
         log(&agreement);
-        // A draft changes with every word that is said to it.
+        // Drafts change with each negotiation, so they are not cached.
         if !wish.drafts() {
             self.agreements.put(self, agent, wish, &agreement);
         }
         Ok(agreement)
     }
 
-    /// Forgets what was agreed upon with an agent, for whatever wish: it turned out not to hold.
+    /// Removes all cached agreements with an agent.
     pub fn disagree(&self, agent: &Described) {
         self.agreements.forget_all(agent);
     }
 
-    /// Asks what an agent's service can do now. What was agreed upon when it could do something else is
-    /// forgotten.
-    ///
-    /// # Errors
-    /// It does not say.
+    /// Fetches the current capabilities of an agent's service and removes agreements made under other capabilities.
     pub async fn refresh(&self, agent: &Described) -> Result<Runtime, ClientError> {
         let (endpoint, _) = self.endpoint(agent)?;
         let runtime = self.runtime(agent, &endpoint).await?;
@@ -185,7 +173,7 @@ impl AnpClient {
         Ok(runtime)
     }
 
-    /// With whom to negotiate; with nobody where the description or the runtime says so (ANP-06 §6.3).
+    /// Finds the negotiation partner; none if the description or the capabilities exclude negotiation (ANP-06 §6.3).
     async fn partner(&self, agent: &Described) -> Result<Partner, ClientError> {
         if agent.description.negotiation().is_none() {
             return Ok(Partner::Nobody("it declares no MetaProtocolInterface".to_owned()));
@@ -229,7 +217,7 @@ impl AnpClient {
         Ok(Agreement { result, decided: Decided::There(runtime), notes, reused: false })
     }
 
-    /// The request: least disclosure, and a proof of who asks where we say who we are (ANP-06 §12.1).
+    /// Builds the request with minimal disclosure, and with an origin proof if we have a DID (ANP-06 §12.1).
     fn negotiate_request(&self, agent: &Described, wish: &Wish, id: &str) -> Result<Value, ClientError> {
         let mut meta = json!({
             "profile": profile::NEGOTIATION,
@@ -255,8 +243,8 @@ impl AnpClient {
         Ok(json!({"jsonrpc": "2.0", "id": id, "method": method::NEGOTIATE, "params": params}))
     }
 
-    /// That the chosen interface is one of the agent's: of its description, or of the newest edition of it, or
-    /// at an address that is shown.
+    /// Checks that the chosen interface is in the agent's description, in a freshly fetched one, or has a URL. Returns
+    /// notes.
     async fn known_interface(&self, agent: &Described, result: &NegotiationResult) -> Result<Vec<String>, ClientError> {
         let Some(selected) = &result.selected else { return Ok(Vec::new()) };
         let mut notes = Vec::new();
@@ -293,13 +281,12 @@ fn described(word: &DraftWord) -> Option<CandidateProtocol> {
     }
 }
 
-/// With whom to negotiate.
 enum Partner {
     Service(Box<Runtime>, Vec<String>),
     Nobody(String),
 }
 
-/// For whoever looks later why something was called (ANP-06 §14.4).
+/// Logs the agreement, to explain later calls (ANP-06 §14.4).
 fn log(agreement: &Agreement) {
     let result = &agreement.result;
     let selected = result.selected.as_ref().and_then(|it| it.interface.as_deref());

@@ -1,4 +1,4 @@
-//! What can be called: the methods of an agent's OpenRPC interfaces, by address or given inline.
+//! Callable methods of an agent: from its OpenRPC interfaces, inline or fetched.
 
 use nuncio_core::schema::Schema;
 use serde_json::{Map, Value, json};
@@ -11,36 +11,30 @@ use super::target::authority;
 use crate::validate::Kind;
 use crate::wire::{Interface, Method, OpenRpc};
 
-/// How many methods of one agent are looked at.
+/// Maximum number of methods per agent.
 const MAX_METHODS: usize = 1024;
-/// How many interface documents of one agent are fetched.
+/// Maximum number of interface documents fetched per agent.
 const MAX_DOCUMENTS: usize = 16;
 
-/// A method that can be called.
 #[derive(Debug, Clone)]
 pub struct Operation {
-    /// Its name.
     pub name: String,
-    /// What it does.
     pub description: Option<String>,
-    /// The interface it is of, where that has an id.
+    /// Id of its interface, if it has one.
     pub interface: Option<String>,
-    /// Where calls go.
+    /// URL that calls are posted to.
     pub server: Url,
-    /// Whether a person there must agree to each call.
+    /// Whether a person on the remote side must approve each call.
     pub asks_a_person: bool,
-    /// The shape of its arguments, as a JSON Schema of one object.
+    /// JSON Schema of the arguments, as one object.
     pub input: Value,
-    /// The shape of its answer.
+    /// JSON Schema of the result.
     pub output: Option<Value>,
 }
 
 impl Operation {
-    /// Holds arguments against what the method takes. A schema that cannot be read refuses nothing: the other
-    /// side will say.
-    ///
-    /// # Errors
-    /// They do not fit.
+    /// Validates arguments against the input schema. A schema that does not compile accepts everything; the server
+    /// validates anyway.
     pub fn check(&self, arguments: &Map<String, Value>) -> Result<(), ClientError> {
         let Ok(schema) = Schema::compile(self.input.clone()) else { return Ok(()) };
         schema.check(&Value::Object(arguments.clone())).map_err(|faults| {
@@ -50,7 +44,7 @@ impl Operation {
         })
     }
 
-    /// The type a schema gives an argument, where it is one.
+    /// The declared type of an argument, if it has exactly one.
     #[must_use]
     pub fn type_of(&self, argument: &str) -> Option<&str> {
         self.input.pointer("/properties")?.get(argument)?.get("type")?.as_str()
@@ -58,11 +52,10 @@ impl Operation {
 }
 
 impl AnpClient {
-    /// Everything that can be called, interface by interface: given inline, or fetched. What cannot be read is
-    /// told.
+    /// Collects all callable methods, with notes about unreadable interfaces.
     ///
     /// # Errors
-    /// None of the interfaces can be read, and there are some.
+    /// There are interfaces, and none of them can be read.
     pub async fn operations(&self, agent: &Described) -> Result<(Vec<Operation>, Vec<String>), ClientError> {
         let (found, notes, unread) = self.readable(agent).await;
         match unread {
@@ -71,7 +64,7 @@ impl AnpClient {
         }
     }
 
-    /// What can be read of all interfaces, what is odd about it, and why the first that cannot be read cannot.
+    /// Returns the readable methods, notes, and the error of the first unreadable interface.
     async fn readable(&self, agent: &Described) -> (Vec<Operation>, Vec<String>, Option<ClientError>) {
         let (mut found, mut notes, mut first) = (Vec::new(), Vec::new(), None);
         let mut fetched = 0;
@@ -110,17 +103,14 @@ impl AnpClient {
         (found, notes, first)
     }
 
-    /// The method of that name.
-    ///
-    /// # Errors
-    /// There is none, or the interface that may have it cannot be read.
+    /// Returns the method of that name.
     pub async fn operation(&self, agent: &Described, name: &str) -> Result<Operation, ClientError> {
         let (all, _, unread) = self.readable(agent).await;
         let found = all.iter().find(|it| it.name == name).cloned();
         found.ok_or_else(|| unread.unwrap_or_else(|| unknown(agent, name, &all)))
     }
 
-    /// The methods of one interface, by its id or by the address of its document.
+    /// The methods of one interface, found by id or by the URL of its document.
     pub(super) async fn operations_of(
         &self,
         agent: &Described,
@@ -167,7 +157,7 @@ impl AnpClient {
     }
 }
 
-/// That there is no such method, and which there are.
+/// The error for an unknown method; lists the existing ones.
 fn unknown(agent: &Described, name: &str, all: &[Operation]) -> ClientError {
     let names: Vec<_> = all.iter().map(|it| plain(&it.name)).collect();
     let place = shown(&agent.url);
@@ -180,7 +170,7 @@ fn unknown(agent: &Described, name: &str, all: &[Operation]) -> ClientError {
 
 fn is_openrpc(interface: &Interface) -> bool {
     let says = interface.protocol.as_deref().is_some_and(|word| word.eq_ignore_ascii_case("openrpc"));
-    // Some software writes the document so.
+    // Some software writes inline documents this way.
     says || interface.r#type == "InlineOpenRPC"
 }
 
@@ -189,8 +179,7 @@ fn inline(interface: &Interface) -> Option<OpenRpc> {
     interface.openrpc().or_else(other)
 }
 
-/// The methods of a document. One without a place to be called, or that is itself a reference that leads
-/// nowhere, is passed over.
+/// The methods of a document. Methods with an unresolvable reference are skipped.
 fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<Operation>, ClientError> {
     let components = document.components.as_ref().map(|it| Value::Object(it.clone()));
     let server = document.servers.iter().flatten().next().map(|server| server.url.as_str());
@@ -219,7 +208,7 @@ fn methods(interface: &Interface, document: &OpenRpc, base: &Url) -> Result<Vec<
     Ok(found)
 }
 
-/// What a reference inside the document leads to.
+/// Resolves a `$ref` inside the document.
 fn referred<T: serde::de::DeserializeOwned>(extra: &Map<String, Value>, components: Option<&Value>) -> Option<T> {
     let pointer = extra.get("$ref")?.as_str()?.strip_prefix("#/components")?;
     serde_json::from_value(components?.pointer(pointer)?.clone()).ok()
@@ -229,8 +218,9 @@ fn followed(method: &Method, components: Option<&Value>) -> Option<Method> {
     if method.name.is_empty() { referred(&method.extra, components) } else { Some(method.clone()) }
 }
 
-/// A schema without references that lead nowhere: one would keep all the rest from being checked. Some software
-/// refers to a model by the name of the parameter, which differs from the model's in its capitals.
+/// Repairs references of a schema: an unresolvable one becomes `{}`, because it would disable validation of the rest.
+/// Some software refers to a model by the parameter's name, with different capitalisation; such references are
+/// corrected.
 fn mended(schema: Value, components: Option<&Value>) -> Value {
     match schema {
         Value::Object(mut object) => {
@@ -253,7 +243,7 @@ fn mended(schema: Value, components: Option<&Value>) -> Value {
     }
 }
 
-/// All parameters as one schema, with what its references lead to.
+/// Combines all parameters into one object schema, with the referenced components.
 fn input(method: &Method, components: Option<&Value>) -> Value {
     let (mut properties, mut required) = (Map::new(), Vec::new());
     for param in method.params.iter().flatten() {
@@ -265,7 +255,7 @@ fn input(method: &Method, components: Option<&Value>) -> Value {
         let schema = if param.schema.is_null() { json!({}) } else { mended(param.schema, components) };
         properties.insert(param.name, schema);
     }
-    // A method that describes no parameters may take some all the same.
+    // A method without described parameters may still accept some.
     let open = properties.is_empty();
     let mut schema = json!({
         "type": "object", "properties": properties, "required": required, "additionalProperties": open,

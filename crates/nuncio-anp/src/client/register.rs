@@ -1,4 +1,4 @@
-//! Registering an agent with a directory (ANP-08 §5): the directory's description says where.
+//! Registers an agent with a directory (ANP-08 §5). The directory's description names the endpoint.
 
 use bytes::Bytes;
 use nuncio_identity::Did;
@@ -11,24 +11,21 @@ use super::exchange::{Ask, Introduction, turned_away};
 use super::target::Named;
 use crate::directory::PROFILE;
 
-/// How much of an answer is read.
+/// Maximum size of a response.
 const MAX_BYTES: usize = 64 * 1024;
 
-/// What a directory said to a registration.
+/// A directory's answer to a registration.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
-    /// Where it took the registration.
+    /// The registration endpoint.
     pub at: Url,
-    /// The id it gave.
+    /// The id that the directory assigned.
     pub id: Option<String>,
 }
 
 impl AnpClient {
-    /// Registers the agent of a description with the directory of a host. The directory is asked who it is
-    /// first: its DID leads to its description, and that says where agents register.
-    ///
-    /// # Errors
-    /// The host has no directory, is not to be trusted, or does not take the agent.
+    /// Registers the agent of a description URL with a directory. First resolves the directory's DID and description,
+    /// which name the registration endpoint.
     pub async fn register(&self, directory: &Url, description: &Url) -> Result<Receipt, ClientError> {
         let did = Did::new(directory.host_str().unwrap_or_default(), directory.port(), &[]).map_err(|why| {
             ClientError::new(Reason::BadTarget, format!("{} has no DID: {why}", shown(directory)))

@@ -1,4 +1,4 @@
-//! From a DID to its document, found to be its own (ANP-03).
+//! Resolves DIDs to verified documents (ANP-03).
 
 use std::sync::Arc;
 
@@ -9,15 +9,14 @@ use super::AnpClient;
 use super::error::{ClientError, Reason, plain, shown};
 use super::target::{Named, did_url};
 
-/// How large a document may be.
+/// Maximum size of a DID document.
 const MAX_BYTES: usize = 64 * 1024;
-/// How often a DID may have given way to another.
+/// Maximum number of successors that are followed.
 const MAX_HOPS: usize = 8;
 
 impl AnpClient {
-    /// The document of a DID.
     pub(super) async fn resolve(&self, did: &Did, named: &Named) -> Result<Arc<BoundDocument>, ClientError> {
-        // Whoever named this machine by http means its DIDs too.
+        // If the user named a local http URL, local DIDs are resolved over http too.
         let by_http = self.options.local.is_http() || named.is_local_http();
         let url = did_url(did, by_http)?;
         let value = self.document(&url, named, MAX_BYTES).await?;
@@ -30,8 +29,8 @@ impl AnpClient {
         bound.map(Arc::new).map_err(|fault| not_its_own(fault.to_string()))
     }
 
-    /// The document of a DID that is in use: of one that gave way, of what took its place. Each step must be
-    /// signed by the key that gave way, and stay with the same subject.
+    /// Resolves a DID and follows successors to the current document. Each step must be signed by the superseded key
+    /// and keep the same stable subject.
     pub(super) async fn current(
         &self,
         did: &Did,
@@ -61,7 +60,7 @@ impl AnpClient {
     }
 }
 
-/// What tells one edition of a document from another.
+/// Digest that identifies a version of the document.
 pub(super) fn digest(document: &BoundDocument) -> nuncio_core::digest::Digest {
     nuncio_core::digest::Digest::of_json(&Value::Object(document.document().whole().clone()))
 }

@@ -1,4 +1,4 @@
-//! Calls: JSON-RPC to a method's server, and requests of the core binding to an agent's message service.
+//! Sends JSON-RPC calls to a method's server and to an agent's message service.
 
 use std::time::Duration;
 
@@ -15,14 +15,11 @@ use super::operation::Operation;
 use super::target::Named;
 use crate::wire::{MAX_REQUEST_BYTES, Response};
 
-/// How large an answer may be.
+/// Maximum size of a response.
 const MAX_ANSWER: usize = 4 << 20;
 
 impl AnpClient {
-    /// Calls a method. What was found untrue about the agent stops it, and so do arguments that do not fit.
-    ///
-    /// # Errors
-    /// It was not called, or did not work.
+    /// Calls a method. Fails before sending if a check of the agent failed or the arguments are invalid.
     pub async fn call(
         &self,
         agent: &Described,
@@ -37,7 +34,6 @@ impl AnpClient {
         self.post(&operation.server, &agent.named, &request, Introduction::AtOnce, timeout).await
     }
 
-    /// Posts a JSON-RPC request and reads the response to it.
     pub(super) async fn post(
         &self,
         url: &Url,
@@ -55,7 +51,7 @@ impl AnpClient {
         let ask = Ask { url, named, body: Some(body), introduction, max_bytes: MAX_ANSWER, timeout };
         let answer = self.ask(&ask).await?;
         let id = &request["id"];
-        // Some software answers with an error of JSON-RPC and a status that says so too.
+        // Some software sends a JSON-RPC error with an HTTP error status.
         if answer.status >= 400
             && let Ok(Response::Error { error, .. }) = Response::read(&answer.body, MAX_ANSWER, id)
         {

@@ -1,4 +1,4 @@
-//! The access tokens that good signatures earned: each for one origin, port included, and one DID.
+//! Cache of access tokens that servers granted for signatures, per origin (with port) and DID.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -10,19 +10,18 @@ use nuncio_identity::Did;
 use nuncio_identity::challenge::AccessGrant;
 use url::Url;
 
-/// How many are kept.
+/// Maximum number of tokens.
 const KEPT: usize = 1024;
-/// How long one counts whose server does not say, and at most.
+/// Lifetime of a token whose server names none, and the maximum.
 const USUAL: Duration = Duration::from_secs(3600);
 const LONGEST: Duration = Duration::from_secs(86_400);
-/// One that is about to end is not sent any more.
+/// A token is not used any more this long before it expires.
 const MARGIN: Duration = Duration::from_secs(10);
 
-/// The tokens.
 #[derive(Default)]
 pub(super) struct Tokens(Mutex<HashMap<Holder, Token>>);
 
-/// For whom a token is, and where it counts.
+/// The origin that issued the token, and the DID it was issued to.
 type Holder = (String, Did);
 
 struct Token {
@@ -68,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_token_is_for_one_origin_and_one_did_and_for_a_while() {
+    fn cached_token_is_limited_to_origin_did_and_lifetime() {
         let tokens = Tokens::default();
         let url = |text: &str| Url::parse(text).unwrap();
         let did = |text: &str| Did::parse(text).unwrap();

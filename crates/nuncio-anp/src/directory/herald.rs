@@ -1,5 +1,5 @@
-//! Makes our own agents known: registers each with the directories that the settings name, when the server
-//! starts, when what an agent says has changed, and once a day.
+//! Registers local agents with the configured directories: at start, when an agent's description changes, and once a
+//! day.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,38 +19,35 @@ use crate::client::{AnpClient, Signers};
 use crate::project::Host;
 use crate::wire::canonical;
 
-/// How often it is looked whether something has changed.
+/// How often changes are looked for.
 const LOOK: Duration = Duration::from_secs(5);
-/// How long a registration lasts before it is made again.
+/// Interval after which a registration is renewed.
 const AGAIN: Duration = Duration::from_secs(24 * 60 * 60);
-/// The pause after a registration that came to nothing; twice as long each time.
+/// Delay after the first failed registration; it doubles with each failure.
 const FIRST_PAUSE: Duration = Duration::from_secs(30);
-/// The longest one.
 const LONGEST_PAUSE: Duration = Duration::from_secs(6 * 60 * 60);
 
-/// How the registration of an agent with a directory stands.
+/// State of an agent's registration with one directory.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Told {
-    /// The agent.
     pub agent: AgentName,
-    /// The directory.
     pub directory: Domain,
-    /// When it last took the agent.
+    /// Last successful registration.
     pub registered: Option<Timestamp>,
-    /// The id it gave.
+    /// The id that the directory assigned.
     pub id: Option<String>,
-    /// When it is told again.
+    /// Next attempt.
     pub next: Timestamp,
-    /// How many times in a row it came to nothing.
+    /// Consecutive failed attempts.
     pub failures: u32,
-    /// What was wrong the last time.
+    /// The last error.
     pub problem: Option<String>,
-    /// What the agent said of itself then.
+    /// Digest of the description that was registered.
     #[serde(skip)]
     description: Digest,
 }
 
-/// Registers our agents elsewhere. Cheap to clone; all clones are one.
+/// Registers local agents with remote directories. Clones are cheap and share their state.
 #[derive(Clone)]
 pub struct Herald {
     inner: Arc<Inner>,
@@ -66,7 +63,6 @@ struct Inner {
 }
 
 impl Herald {
-    /// One for those directories.
     #[must_use]
     pub fn new(
         engine: Engine,
@@ -78,13 +74,12 @@ impl Herald {
         Self { inner: Arc::new(Inner { engine, client, signers, host, directories, told: Mutex::default() }) }
     }
 
-    /// How every registration stands.
     #[must_use]
     pub fn told(&self) -> Vec<Told> {
         self.inner.told().values().cloned().collect()
     }
 
-    /// Registers our agents whenever it is time, until told to stop.
+    /// Runs until `stop` completes.
     pub async fn run(self, stop: impl Future<Output = ()>) {
         if self.inner.directories.is_empty() {
             return;
@@ -113,7 +108,7 @@ impl Inner {
         self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Who is to be told of whom now. Of agents that are not for everyone nobody is told.
+    /// The registrations to make now. Agents that are not publicly listed are skipped.
     fn due(&self) -> Vec<Told> {
         let now = self.engine.now();
         let mut told = self.told();

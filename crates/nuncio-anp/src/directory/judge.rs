@@ -1,5 +1,5 @@
-//! Whether a description may be listed: it is valid, and everything it claims about who wrote it and where it
-//! belongs was verified. What could not be checked is not listed.
+//! Decides whether a description may be listed: it must be valid, and all its claims about author and location must be
+//! verified.
 
 use nuncio_core::Code;
 use nuncio_engine::EngineError;
@@ -11,9 +11,9 @@ use super::ListedAgent;
 use crate::client::{ClientError, Described, Outcome, Reason, Subject, plain};
 use crate::validate::{self, Kind};
 
-/// What must be verified of a description.
+/// Checks that must pass.
 const NEEDED: [Subject; 4] = [Subject::Did, Subject::Service, Subject::Proof, Subject::Domain];
-/// What must be so where it is said.
+/// Checks that must pass if the description makes the claim.
 const IF_SAID: [Subject; 1] = [Subject::Address];
 
 /// A description that may be listed.
@@ -24,19 +24,19 @@ pub(super) struct Verified {
     pub(super) listed: ListedAgent,
 }
 
-/// Why one may not.
+/// Why a description may not be listed.
 #[derive(Debug)]
 pub(super) struct Fault {
     pub(super) kind: FaultKind,
     pub(super) error: EngineError,
 }
 
-/// What becomes of an agent that is listed already.
+/// What happens to an agent that is already listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum FaultKind {
-    /// Something it claims is not so, or it is not there any more: it is listed no more.
+    /// A claim is false, or the description is gone: the entry is removed.
     Untrue,
-    /// It could not be read or checked now: it is stale.
+    /// It could not be fetched or checked now: the entry becomes stale.
     Unknown,
 }
 
@@ -49,7 +49,6 @@ impl From<ClientError> for Fault {
     }
 }
 
-/// Holds a description against what is listed here.
 pub(super) fn judge(described: &Described) -> Result<Verified, Fault> {
     let checks = &described.checks;
     if let Err(refuted) = checks.trusted() {

@@ -23,7 +23,7 @@ fn wanted(query: &[(&str, &str)]) -> Wanted {
 }
 
 #[test]
-fn a_tag_finds_what_is_below_it_and_nothing_beside_it() {
+fn tag_search_matches_subtags_only() {
     for (tag, looked_for, is) in [
         ("hotel.booking.create", "hotel.booking", true),
         ("hotel.booking", "hotel.booking", true),
@@ -38,7 +38,7 @@ fn a_tag_finds_what_is_below_it_and_nothing_beside_it() {
 }
 
 #[test]
-fn strangers_texts_are_one_line_within_limits() {
+fn listed_texts_are_single_line_and_truncated() {
     let tags: Vec<_> = (0..500).map(|n| format!("tag{n}")).collect();
     let abilities: Vec<_> = (0..500).map(|n| json!({"id": format!("cap{n}"), "intentTags": ["same"]})).collect();
     let long = format!("\u{1b}[31mred\u{202e}\n{}", "x".repeat(10_000));
@@ -49,7 +49,7 @@ fn strangers_texts_are_one_line_within_limits() {
 }
 
 #[test]
-fn what_is_kept_is_read_back() {
+fn listed_agent_round_trips_through_json() {
     let listed = ListedAgent::of(&described(&json!({
         "did": "did:wba:a.example", "owner": {"name": "Ada"}, "capabilities": [{"id": "c", "intentTags": ["t"]}],
     })))
@@ -59,7 +59,7 @@ fn what_is_kept_is_read_back() {
 }
 
 #[test]
-fn pages_of_any_size_have_everyone_once() {
+fn search_pages_of_any_size_return_each_agent_once() {
     let catalogue = Catalogue::default();
     let own: Vec<_> = (0..17).map(|n| row(&format!("https://h{n}.example/ad.json"), &json!({}))).collect();
     let mut all: Vec<_> = own.iter().map(|(url, _)| url.clone()).collect();
@@ -84,7 +84,7 @@ fn pages_of_any_size_have_everyone_once() {
 }
 
 #[test]
-fn every_word_must_be_there_whatever_the_case() {
+fn search_requires_every_word_ignoring_case() {
     let (_, sea) =
         row("https://a.example/ad.json", &json!({"description": "Rooms by the SEA", "owner": {"name": "Ada"}}));
     let takes = |query: &[(&str, &str)]| wanted(query).takes("https://a.example/ad.json", &sea);

@@ -1,4 +1,4 @@
-//! Protocols made up together (ANP-06 §9, §10.2): a draft as an artifact, and the words both sides say to it.
+//! Protocol drafts (ANP-06 §9, §10.2): the artifact, and the decisions of both sides.
 
 use nuncio_core::digest::Digest;
 use nuncio_core::drafting::{Blueprint, Draft, DraftState, Side};
@@ -13,25 +13,20 @@ use crate::wire::{
     ProtocolArtifact, RpcError, Schemas, Selected, Status, profile, read_digest, write_digest,
 };
 
-/// The version of what is drafted: a draft is written once.
+/// A draft is written once, so its version never changes.
 const VERSION: &str = "1.0";
 
-/// What a caller says to a draft in `candidateProtocols`: which, and that they accept it unless they say
-/// otherwise.
+/// A caller's decision on a draft, from `candidateProtocols`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
-    /// Which.
     pub id: String,
-    /// Which document of it.
+    /// Digest of the draft's document.
     pub digest: Digest,
-    /// Whether they accept it.
+    /// True unless `decision` is `reject`.
     pub accepts: bool,
 }
 
-/// The draft that a request in the drafting mode is about; none where it asks for a new one.
-///
-/// # Errors
-/// It names one without saying which document, or says neither yes nor no.
+/// The draft that a drafting request is about; `None` if it asks for a new one.
 pub fn named(body: &NegotiateBody) -> Result<Option<Named>, RpcError> {
     let described = body.candidate_protocols.iter().find_map(|candidate| match candidate {
         CandidateProtocol::Described(fields) if fields.contains_key("protocol_id") => Some(fields),
@@ -85,21 +80,20 @@ pub fn document(id: &DraftId, blueprint: &Blueprint, publisher: Option<String>) 
     })
 }
 
-/// Where a draft is talked about, and where it is used once both accepted it.
+/// The interface and URLs of a draft before and after both sides accepted it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Places {
-    /// The interface's id.
     pub interface: String,
-    /// Where it is negotiated.
+    /// The negotiation endpoint.
     pub negotiated: String,
-    /// The document of the methods to use it by.
+    /// URL of the OpenRPC document for using the accepted protocol.
     pub used: String,
 }
 
-/// How a draft stands, as the result of a negotiation, with its digest.
+/// The state of a draft as a negotiation result, with its digest.
 ///
 /// # Errors
-/// Our side does not want it, or its time is over.
+/// This side rejected the draft, or it expired.
 pub fn result(
     draft: &Draft,
     places: Places,
@@ -176,7 +170,7 @@ pub fn result(
     Ok(result.sealed())
 }
 
-/// The interfaces there are, and why none fits.
+/// The existing interfaces and why none matches.
 #[must_use]
 pub fn alternatives(draft: &judge::Draft<'_>) -> Vec<Alternative> {
     draft.alternatives.iter().map(alternative).collect()

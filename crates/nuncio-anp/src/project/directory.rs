@@ -1,4 +1,4 @@
-//! The directory of a host, as it describes itself: an agent that other agents register with (ANP-08 §5).
+//! The description of a host's directory as an agent (ANP-08 §5).
 
 use std::collections::BTreeMap;
 
@@ -14,8 +14,7 @@ const SEARCH: &str = "cap.directory.search";
 const REGISTER: &str = "cap.directory.register";
 
 impl Host {
-    /// The description of this host's directory, without a proof; with a place to register where it `takes`
-    /// registrations.
+    /// The description of this host's directory, without a proof. If `takes`, it includes the registration interface.
     #[must_use]
     pub fn directory(&self, did: Option<&str>, takes: bool) -> AgentDescription {
         let name = self.base.split_once("://").map_or(self.base.as_str(), |(_, rest)| rest);
@@ -66,7 +65,7 @@ impl Host {
         }
     }
 
-    /// Plain requests, described as OpenAPI.
+    /// A REST interface, described by OpenAPI.
     fn rest(&self, word: &str, about: &str, security: &str, capability: &str) -> Interface {
         let id = format!("interface.directory.{word}");
         let mut interface = Interface {

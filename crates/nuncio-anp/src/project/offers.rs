@@ -1,4 +1,4 @@
-//! An agent's interfaces as the judge is offered them: what is true of this moment, for this caller.
+//! An agent's interfaces as negotiation offers for one caller at one time.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -9,47 +9,42 @@ use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceType, Offer, Sec
 use super::{Host, ToolSet, interface_id, name_of};
 use crate::wire::profile;
 
-/// What is true of one tool at this moment, for this caller.
+/// State of a tool for one caller at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ToolState {
-    /// Whether it runs. One that is switched off or overloaded does not.
+    /// False if it is disabled or overloaded.
     pub available: bool,
     /// Whether the caller may use it.
     pub granted: bool,
-    /// How long it took lately.
+    /// Recent duration.
     pub latency_ms: Option<u64>,
-    /// How long a call may take, the time for an approver included.
+    /// Time limit of a call, including approval.
     pub timeout_ms: u64,
 }
 
-/// What is true of talking to the agent at this moment, for this caller.
+/// State of the conversation interface for one caller at one time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConversationState {
-    /// Whether it answers.
     pub available: bool,
-    /// Whether the caller may.
+    /// Whether the caller may use it.
     pub granted: bool,
-    /// How long an answer took lately.
+    /// Recent duration of an answer.
     pub latency_ms: Option<u64>,
-    /// How long an answer may take.
     pub timeout_ms: Option<u64>,
-    /// Whether it can draft protocols.
+    /// Whether the agent can draft protocols.
     pub drafts: bool,
-    /// Whether the caller has a DID to sign messages with, or may have one. Who has none calls the method for it.
+    /// Whether the caller can sign messages with a DID. Others use the chat method instead.
     pub signs: bool,
 }
 
-/// What is true at this moment, for this caller.
 pub struct Moment<'a> {
-    /// Of each tool.
     pub tool: &'a dyn Fn(&Tool) -> ToolState,
-    /// Of talking.
     pub conversation: ConversationState,
 }
 
 impl Host {
-    /// What an agent offers at this moment. Tools the caller may not use are offered as not granted, so that
-    /// the judge can say that knowing the caller would help; leave them unavailable where it would not.
+    /// The offers of an agent. Tools the caller may not use are offered as not granted, so that the negotiation can ask
+    /// for authentication; mark them unavailable where authentication would not help.
     #[must_use]
     pub fn offers(&self, agent: &Agent, moment: &Moment<'_>) -> Vec<Offer> {
         let mut offers = Vec::new();
@@ -64,7 +59,7 @@ impl Host {
         offers
     }
 
-    /// The tools of one set that run, and that the caller may or may not use.
+    /// The available tools of one set that the caller may use, or may not (`granted`).
     fn tools_offer(&self, agent: &Agent, set: ToolSet, granted: bool, moment: &Moment<'_>) -> Option<Offer> {
         let tools: Vec<(&Tool, ToolState)> = agent
             .tools
@@ -81,7 +76,7 @@ impl Host {
         for capability in &abilities {
             let of: Vec<_> = tools.iter().filter(|(tool, _)| capability.is_of(&tool.name)).collect();
             let Some((tool, _)) = of.first() else { continue };
-            // Of several tools the slowest is promised; and only one has one shape.
+            // With several tools, the slowest one determines the latency, and there is no single schema.
             let mut ability = Ability::from(capability.clone());
             ability.latency_ms = of.iter().filter_map(|(_, state)| state.latency_ms).max();
             ability.timeout_ms = of.iter().map(|(_, state)| state.timeout_ms).max();

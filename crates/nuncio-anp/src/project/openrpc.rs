@@ -9,12 +9,12 @@ use crate::wire::{
     ContentDescriptor, Info, Method, OPENRPC_VERSION, OpenRpc, PROTOCOL_TYPE, PROTOCOL_VERSION, ParamStructure, Server,
 };
 
-/// The method by which an agent is talked to.
+/// Method name for conversation.
 pub const CHAT: &str = "chat";
-/// What that method is called where a tool has its name.
+/// Used instead if a tool is named `chat`.
 const OTHER_CHAT: &str = "agent.chat";
 
-/// The method by which this agent is talked to; none when strangers may not.
+/// The conversation method of this agent; `None` if it does not converse with others.
 #[must_use]
 pub fn chat_method(agent: &Agent) -> Option<&'static str> {
     let taken = agent.exposed_tools().any(|tool| tool.name.as_str() == CHAT);
@@ -22,7 +22,6 @@ pub fn chat_method(agent: &Agent) -> Option<&'static str> {
 }
 
 impl Host {
-    /// The document of a set of tools.
     #[must_use]
     pub fn openrpc(&self, agent: &Agent, set: ToolSet) -> OpenRpc {
         let mut components = Components::default();
@@ -60,7 +59,7 @@ impl Host {
         }
     }
 
-    /// Where the whole schema of a tool's arguments, or of its answer, is.
+    /// URL of the schema of a tool's arguments or result.
     pub(super) fn schema_url(&self, agent: &Agent, tool: &Tool, part: &str) -> String {
         let set = ToolSet::of(agent, tool);
         format!("{}#/components/schemas/{}.{part}", self.interface_url(&agent.name, set), tool.name)
@@ -79,7 +78,7 @@ fn security_schemes() -> Value {
 fn method(tool: &Tool, components: &mut Components) -> Method {
     let name = tool.name.as_str();
     let summary = tool.title.clone().unwrap_or_else(|| name.to_owned());
-    // Tools taken over from elsewhere may say nothing, and some clients refuse that.
+    // Imported tools may have an empty description, which some clients refuse.
     let description = Some(&tool.description).filter(|text| !text.trim().is_empty()).unwrap_or(&summary).clone();
     let input = components.take(&format!("{name}.input"), tool.input.source());
     let text = json!({"type": "string", "description": "The answer, as text."});
@@ -102,7 +101,7 @@ fn method(tool: &Tool, components: &mut Components) -> Method {
     }
 }
 
-/// The arguments a schema describes: those that must be given first, each part in the order of names.
+/// The parameters of a schema: required ones first, each group sorted by name.
 fn params(schema: &Value) -> Vec<ContentDescriptor> {
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let properties = schema.get("properties").and_then(Value::as_object);
@@ -118,7 +117,7 @@ fn params(schema: &Value) -> Vec<ContentDescriptor> {
     params
 }
 
-/// A schema as an object; `true` and `false` are schemas too, which some clients do not know.
+/// A schema as an object; some clients do not support `true` and `false`.
 fn object(schema: &Value) -> Value {
     match schema {
         Value::Bool(true) => json!({}),
@@ -166,7 +165,7 @@ fn chat(name: &str, agent: &Agent, drafts: bool) -> Method {
     }
 }
 
-/// The shape of a call under a protocol.
+/// Schema of a call under a drafted protocol.
 fn call(about: &str) -> Value {
     json!({
         "type": "object",

@@ -1,4 +1,4 @@
-//! What an agent publishes to read: entries of its description, and the files themselves.
+//! Information that an agent publishes: entries of its description, and the files themselves.
 
 use nuncio_core::agent::{Agent, Information, InformationSource};
 use nuncio_core::json;
@@ -10,7 +10,7 @@ use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, Secu
 
 impl Host {
     pub(super) fn information(&self, agent: &Agent, information: &Information) -> wire::Information {
-        // What we serve is for everyone; what protects other people's addresses we do not know.
+        // Our own files are public; the protection of other URLs is unknown.
         let (url, security) = match &information.source {
             InformationSource::Url(url) => (url.to_string(), None),
             InformationSource::File(path) => {
@@ -27,11 +27,7 @@ impl Host {
         }
     }
 
-    /// A file an agent publishes, as it is served. Products are completed with what the agent file knows of
-    /// them, and must then be valid.
-    ///
-    /// # Errors
-    /// What is wrong with it.
+    /// A published file as it is served. Products are completed from the agent file and must then be valid.
     pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, Report> {
         let InformationSource::File(path) = &information.source else {
             let fault = Fault::new("", "is not a file of ours", "a file", "an address");

@@ -1,25 +1,24 @@
-//! Schemas moved into one document's components, with their references rewritten to where they are then.
+//! Moves schemas into the components of a document and rewrites their references.
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 const PREFIX: &str = "#/components/schemas/";
-/// Where a schema keeps what it refers to.
+/// Keywords that hold definitions.
 const DEFINITIONS: [&str; 2] = ["$defs", "definitions"];
-/// What holds values, not schemas.
+/// Keywords that hold values instead of schemas.
 const VALUES: [&str; 5] = ["const", "enum", "default", "examples", "example"];
-/// What holds schemas by name.
+/// Keywords that hold schemas by name.
 const NAMED: [&str; 5] = ["properties", "patternProperties", "dependentSchemas", "$defs", "definitions"];
 
-/// The schemas of a document, by name.
 #[derive(Debug, Default)]
 pub(super) struct Components {
     schemas: BTreeMap<String, Value>,
 }
 
 impl Components {
-    /// Puts a schema and its definitions among the components, and gives it back rewritten.
+    /// Adds a schema and its definitions to the components, and returns the rewritten schema.
     pub(super) fn take(&mut self, name: &str, schema: &Value) -> Value {
         let root = self.free(name);
         self.schemas.insert(root.clone(), Value::Null);
@@ -41,7 +40,7 @@ impl Components {
         let mut schema = schema.clone();
         if let Some(object) = schema.as_object_mut() {
             DEFINITIONS.iter().for_each(|section| drop(object.remove(*section)));
-            // One document says once which dialect it is in.
+            // The dialect is declared once per document.
             object.remove("$schema");
         }
         let schema = rewriter.schema(&schema);
@@ -55,14 +54,13 @@ impl Components {
         names.into_iter().find(|name| !self.schemas.contains_key(name)).unwrap_or_default()
     }
 
-    /// The components of the document.
     pub(super) fn into_json(self, security_schemes: Value) -> Map<String, Value> {
         let schemas: Map<String, Value> = self.schemas.into_iter().collect();
         Map::from_iter([("schemas".to_owned(), schemas.into()), ("securitySchemes".to_owned(), security_schemes)])
     }
 }
 
-/// A name that the components of OpenRPC may have.
+/// Replaces characters that OpenRPC component names may not have.
 fn plain(name: &str) -> String {
     let allowed = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '-' | '_');
     name.chars().map(|c| if allowed(c) { c } else { '_' }).collect()
@@ -70,14 +68,14 @@ fn plain(name: &str) -> String {
 
 struct Rewriter<'a> {
     root: &'a str,
-    /// Each definition's pointer, and its component.
+    /// Pairs of a definition's pointer and its component name.
     moved: Vec<(&'a str, &'a str)>,
 }
 
 impl Rewriter<'_> {
     fn schema(&self, schema: &Value) -> Value {
         match schema {
-            // Inside a schema with an address of its own, references are to that.
+            // References inside a schema with its own `$id` are relative to it.
             Value::Object(object) if !object.contains_key("$id") => {
                 let rewrite = |(key, value): (&String, &Value)| {
                     let value = match (key.as_str(), value) {
@@ -118,7 +116,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn references_lead_to_the_components() {
+    fn schema_references_are_rewritten_to_components() {
         let schema = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -147,7 +145,7 @@ mod tests {
         let all = components.into_json(json!({}));
         let guest = &all["schemas"]["t.input.Guest"];
         assert_eq!(guest["properties"]["friend"]["$ref"], "#/components/schemas/t.input.Guest");
-        // Every reference leads somewhere.
+        // Every reference can be resolved.
         fn check(value: &Value, document: &Value) {
             match value {
                 Value::Object(object) => object.iter().for_each(|(key, value)| match value.as_str() {
@@ -165,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn names_that_meet_are_told_apart() {
+    fn colliding_component_names_are_numbered() {
         let mut components = Components::default();
         components.take("a.input", &json!({"$defs": {"x y": {"const": 1}, "x_y": {"const": 2}}}));
         components.take("a.input", &json!({}));

@@ -1,10 +1,10 @@
-//! What an agent's author wrote that ANP has no words for.
+//! Parts of a declared agent that ANP cannot express.
 
 use nuncio_core::agent::Agent;
 use nuncio_core::schema::Schema;
 use serde_json::Value;
 
-/// What an agent's author wrote that ANP has no words for, and what ANP could say that would not be true.
+/// Lists the parts of a declared agent that ANP cannot express, as sentences for its author.
 #[must_use]
 pub fn unsaid(agent: &Agent) -> Vec<String> {
     let mut unsaid = Vec::new();

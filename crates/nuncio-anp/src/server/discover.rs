@@ -1,4 +1,4 @@
-//! What can be read: the agents here, their descriptions, their interfaces. Open to everyone.
+//! Public documents: the list of agents, descriptions and interfaces.
 
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
@@ -18,15 +18,15 @@ use super::{Anp, refuse};
 use crate::project::ToolSet;
 use crate::wire::canonical;
 
-/// What another answer could depend on: nothing a reader says.
+/// Responses depend only on the URL, so only the encoding varies.
 const VARY: &str = "accept-encoding";
 
-/// The documents, written once for each change of the agents.
+/// Cached documents of one edition of the agents.
 #[derive(Debug, Default)]
 pub(super) struct Documents(RwLock<(u64, HashMap<String, Document>)>);
 
 impl Anp {
-    /// The document of that name, kept or written anew.
+    /// Returns a cached document, or builds it.
     pub(super) fn document(&self, name: &str, write: impl FnOnce() -> Option<Value>) -> Option<Document> {
         let edition = self.engine.agents_edition();
         {
@@ -75,7 +75,7 @@ pub(super) async fn agents(
 
 /// `GET /agents/{name}/ad.json`
 pub(super) async fn description(State(anp): State<Anp>, Path(name): Path<String>, headers: HeaderMap) -> Response {
-    // A new key makes a new DID, and with it a new description.
+    // A new key changes the DID, and thereby the description.
     let did = anp.agent(&name).and_then(|agent| anp.identities.agent_did(&agent.name)).unwrap_or_default();
     let document = anp.document(&format!("ad {name} {did}"), || {
         let agent = anp.agent(&name)?;

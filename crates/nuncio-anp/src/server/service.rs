@@ -1,4 +1,4 @@
-//! The service's endpoint, `/anp`: requests of the core binding.
+//! The service endpoint `/anp`: requests of the core binding.
 
 use axum::extract::{Request, State};
 use axum::response::Response;
@@ -19,7 +19,7 @@ pub(super) async fn answer(State(anp): State<Anp>, request: Request) -> Response
         Ok(asked) => asked,
         Err(refusal) => return refusal,
     };
-    // Nobody need be known here to begin with.
+    // This endpoint does not require authentication up front.
     asked.challenge = None;
     let caller = asked.caller.take();
     let request = match AnpRequest::read(&asked.body) {
@@ -52,7 +52,8 @@ impl Anp {
             let details = json!({"supported": [expected]});
             return Err(RpcError::new(ErrorCode::UnsupportedProfile).with_details(details));
         }
-        // What is asked for stronger than we protect it is not answered weaker; a negotiation says so itself.
+        // Requests for a stronger security profile are not answered under a weaker one; negotiation reports this
+        // itself.
         if expected != profile::NEGOTIATION && request.meta.security_profile != SecurityProfile::TransportProtected {
             let details = json!({"supported": [SecurityProfile::TransportProtected.as_str()]});
             return Err(RpcError::new(ErrorCode::UnsupportedSecurityProfile).with_details(details));
@@ -65,7 +66,7 @@ impl Anp {
         }
     }
 
-    /// Who sends a request: by what is inside it, else by how it came. Both must agree.
+    /// The sender of a request: from its origin proof, otherwise from the HTTP credentials. Both must agree.
     async fn sender(&self, caller: Option<Caller>, request: &AnpRequest) -> Result<Option<Caller>, RpcError> {
         let by_proof = match &request.auth {
             Some(_) => Some(self.identities.check_origin(request).await?),
@@ -92,8 +93,8 @@ impl Anp {
         })
     }
 
-    /// What is true of this moment, for this caller. Messages are for who has shown a DID: only they can send
-    /// one.
+    /// The current capabilities for this caller. Messages are offered only to callers with a DID, because only they can
+    /// sign one.
     fn capabilities(&self, caller: Option<&Caller>) -> ServiceCapabilities {
         let mut profiles = vec![profile::CORE_BINDING, profile::NEGOTIATION, profile::RPC];
         let signs = caller.is_some_and(|caller| matches!(caller.principal, Principal::Did(_)));

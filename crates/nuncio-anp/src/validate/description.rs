@@ -1,4 +1,4 @@
-//! Agent descriptions (ANP-07, ANP-06 §5) and the lists that lead to them (ANP-08).
+//! Validates agent descriptions (ANP-07, ANP-06 §5) and lists of agents (ANP-08).
 
 use std::collections::HashSet;
 
@@ -8,7 +8,7 @@ use super::desk::{Desk, Node, object_of};
 use super::{openrpc, security};
 use crate::wire::{AgentDescription, Interface, PROTOCOL_TYPE, Product, method, profile};
 
-/// The name of what there is to read, first as the specification spells it.
+/// Spellings of the information member, the specification's first.
 const INFORMATION: [&str; 3] = ["Infomations", "Informations", "informations"];
 
 pub(super) fn check(desk: &mut Desk, node: &Node<'_>) {
@@ -204,7 +204,7 @@ fn check_interface(desk: &mut Desk, node: &Node<'_>) {
     }
 }
 
-/// ANP-06 §5.2.
+/// Checks a `MetaProtocolInterface` (ANP-06 §5.2).
 fn check_meta(desk: &mut Desk, node: &Node<'_>) {
     desk.need_word(node, "profile", profile::NEGOTIATION);
     desk.need_word(node, "binding", "jsonrpc-2.0");
@@ -246,7 +246,7 @@ fn check_proof(desk: &mut Desk, node: &Node<'_>, did: Option<&str>) {
     }
 }
 
-/// ANP-08.
+/// Checks a list of agents (ANP-08).
 pub(super) fn check_page(desk: &mut Desk, node: &Node<'_>) {
     if !desk.object(node) {
         return;
@@ -282,7 +282,7 @@ pub(super) fn check_page(desk: &mut Desk, node: &Node<'_>) {
     }
 }
 
-/// A text that no other item has.
+/// Checks a string that must be unique among the items.
 fn unique<'a>(desk: &mut Desk, node: &Node<'a>, name: &str, seen: &mut HashSet<&'a str>, needed: bool) {
     let found = if needed { desk.need_text(node, name, "an id of its own") } else { desk.may_text(node, name) };
     if let (Some(text), Some(found)) = (found, node.get(name))

@@ -1,4 +1,4 @@
-//! The desk every check sits at: places in a document, and what was found there.
+//! Shared helpers of all validators: JSON values with their location, and collected faults.
 
 use jiff::Timestamp;
 use nuncio_core::json::pointer;
@@ -6,14 +6,14 @@ use nuncio_core::report::{Fault, MAX_FAULTS};
 use serde_json::{Map, Value};
 use url::Url;
 
-/// What was found.
+/// Collects the faults of a document.
 #[derive(Default)]
 pub(super) struct Desk {
     pub(super) errors: Vec<Fault>,
     pub(super) warnings: Vec<Fault>,
 }
 
-/// A value, and where it is.
+/// A JSON value and the JSON pointer to it.
 #[derive(Clone)]
 pub(super) struct Node<'a> {
     pub(super) value: &'a Value,
@@ -25,12 +25,11 @@ impl<'a> Node<'a> {
         Self { value, path: String::new() }
     }
 
-    /// What is under a name, if anything.
     pub(super) fn get(&self, name: &str) -> Option<Self> {
         Some(Self { value: self.value.get(name)?, path: self.at(name) })
     }
 
-    /// The place of a name, whether there is anything or not.
+    /// The JSON pointer of a member, whether it exists or not.
     pub(super) fn at(&self, name: &str) -> String {
         pointer(&self.path, name)
     }
@@ -39,19 +38,16 @@ impl<'a> Node<'a> {
         self.value.as_str()
     }
 
-    /// A text under a name.
     pub(super) fn text_of(&self, name: &str) -> Option<&'a str> {
         self.value.get(name)?.as_str()
     }
 
-    /// Each member of an object.
     pub(super) fn members(&self) -> impl Iterator<Item = (&'a str, Self)> {
         let members = self.value.as_object().into_iter().flatten();
         let path = self.path.clone();
         members.map(move |(name, value)| (name.as_str(), Self { value, path: pointer(&path, name) }))
     }
 
-    /// Each item of a list.
     pub(super) fn items(&self) -> impl Iterator<Item = Self> {
         let items = self.value.as_array().into_iter().flatten().enumerate();
         let path = self.path.clone();
@@ -60,7 +56,7 @@ impl<'a> Node<'a> {
 }
 
 impl Desk {
-    /// Whether so much was found that nobody reads on.
+    /// Returns whether the limit of reported errors is exceeded.
     pub(super) fn is_full(&self) -> bool {
         self.errors.len() > MAX_FAULTS
     }
@@ -90,12 +86,12 @@ impl Desk {
         }
     }
 
-    /// Whether this is an object.
+    /// Reports an error unless this is an object.
     pub(super) fn object(&mut self, node: &Node<'_>) -> bool {
         self.is(node, Value::is_object, "an object")
     }
 
-    /// Whether this is a list.
+    /// Reports an error unless this is a list.
     pub(super) fn list(&mut self, node: &Node<'_>) -> bool {
         self.is(node, Value::is_array, "a list")
     }
@@ -108,14 +104,14 @@ impl Desk {
         holds
     }
 
-    /// Something of any shape, if it is there; null is nothing, and would not be written back.
+    /// An optional value of any type except null, which would be lost when written back.
     pub(super) fn may_say(&mut self, node: &Node<'_>, name: &str) {
         if let Some(said) = node.get(name) {
             self.is(&said, |value| !value.is_null(), "something, not null");
         }
     }
 
-    /// A text that must be there, and not be empty.
+    /// A required, non-empty string.
     pub(super) fn need_text<'a>(&mut self, node: &Node<'a>, name: &str, what: &str) -> Option<&'a str> {
         match node.get(name) {
             Some(text) => self.filled(&text),
@@ -126,7 +122,7 @@ impl Desk {
         }
     }
 
-    /// A text that may be there, and is then not empty.
+    /// An optional, non-empty string.
     pub(super) fn may_text<'a>(&mut self, node: &Node<'a>, name: &str) -> Option<&'a str> {
         node.get(name).and_then(|text| self.filled(&text))
     }
@@ -140,7 +136,7 @@ impl Desk {
         None
     }
 
-    /// A text that must be there and be this.
+    /// A required string with exactly this value.
     pub(super) fn need_word(&mut self, node: &Node<'_>, name: &str, word: &str) {
         let Some(found) = node.get(name) else {
             self.missing(node, name, &format!("{word:?}"));
@@ -151,14 +147,14 @@ impl Desk {
         }
     }
 
-    /// `true` or `false`, if it is there.
+    /// An optional boolean.
     pub(super) fn may_flag(&mut self, node: &Node<'_>, name: &str) {
         if let Some(flag) = node.get(name) {
             self.is(&flag, Value::is_boolean, "true or false");
         }
     }
 
-    /// A list of texts, if it is there.
+    /// An optional list of non-empty strings.
     pub(super) fn may_texts(&mut self, node: &Node<'_>, name: &str) {
         if let Some(list) = node.get(name)
             && self.list(&list)
@@ -169,7 +165,7 @@ impl Desk {
         }
     }
 
-    /// An http or https address, if it is there.
+    /// An optional http or https URL.
     pub(super) fn may_url(&mut self, node: &Node<'_>, name: &str) {
         if let Some(url) = node.get(name)
             && let Some(text) = self.filled(&url)
@@ -179,7 +175,7 @@ impl Desk {
         }
     }
 
-    /// A time with an offset, if it is there.
+    /// An optional timestamp with an offset.
     pub(super) fn may_time(&mut self, node: &Node<'_>, name: &str) {
         if let Some(time) = node.get(name)
             && let Some(text) = self.filled(&time)
@@ -194,7 +190,7 @@ pub(super) fn is_web_address(text: &str) -> bool {
     Url::parse(text).is_ok_and(|url| matches!(url.scheme(), "http" | "https") && url.has_host())
 }
 
-/// The value itself where it is short and plain, else what sort of value it is.
+/// A short scalar value itself, otherwise its type.
 fn shown(value: &Value) -> Value {
     const LONG: usize = 120;
     match value {
@@ -208,7 +204,6 @@ fn shown(value: &Value) -> Value {
     }
 }
 
-/// The names of an object, for whoever looks them up.
 pub(super) fn object_of<'a>(node: &Node<'a>, name: &str) -> Option<&'a Map<String, Value>> {
     node.value.get(name)?.as_object()
 }

@@ -1,4 +1,4 @@
-//! OpenRPC documents, by themselves or inside a description.
+//! Validates OpenRPC documents, standalone or inside a description.
 
 use std::collections::HashSet;
 
@@ -132,8 +132,8 @@ fn check_descriptor(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
     }
 }
 
-/// Whether this is only a reference to what it should be, and if so whether it leads there. Clients in use
-/// follow references in schemas alone.
+/// Returns whether this is a `$ref` object, and checks that it can be resolved. Existing clients follow references only
+/// in schemas.
 fn is_reference(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) -> bool {
     let Some(reference) = node.get("$ref") else { return false };
     desk.warning(&reference, "is a reference, which clients in use follow in schemas alone", "what it refers to");
@@ -146,7 +146,7 @@ fn is_reference(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) -> bool {
     true
 }
 
-/// A JSON Schema whose references lead to the document's components.
+/// Checks a JSON Schema and its references to the document's components.
 fn check_schema(desk: &mut Desk, document: &Node<'_>, node: &Node<'_>) {
     if desk.is_full() {
         return;

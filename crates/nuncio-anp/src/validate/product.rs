@@ -1,4 +1,4 @@
-//! Product documents.
+//! Validates product documents.
 
 use serde_json::Value;
 

@@ -1,11 +1,11 @@
-//! Security definitions, and who refers to them.
+//! Validates security definitions and references to them.
 
 use serde_json::{Map, Value};
 
 use super::desk::{Desk, Node};
 use crate::wire::Place;
 
-/// Names under which people put what must never be published.
+/// Member names that indicate a secret, without case and punctuation.
 const SECRETS: [&str; 10] = [
     "password",
     "secret",
@@ -19,7 +19,6 @@ const SECRETS: [&str; 10] = [
     "credential",
 ];
 
-/// Definitions by name.
 pub(super) fn definitions(desk: &mut Desk, node: &Node<'_>) {
     if !desk.object(node) {
         return;
@@ -62,14 +61,14 @@ fn check(desk: &mut Desk, node: &Node<'_>) {
     for (name, member) in node.members() {
         let plain: String = name.chars().filter(char::is_ascii_alphanumeric).collect::<String>().to_ascii_lowercase();
         if SECRETS.contains(&plain.as_str()) {
-            // What was found is not repeated: it may really be one.
+            // The value is not repeated in the error, because it may be a real secret.
             let hidden = Node { value: &Value::Null, path: member.path };
             desk.error(&hidden, "must not be here: a description never holds what opens a door", Value::Null);
         }
     }
 }
 
-/// What protects something: names of definitions, or definitions right here.
+/// Checks a `security` member: names of definitions, or inline definitions.
 pub(super) fn reference(desk: &mut Desk, node: &Node<'_>, known: Option<&Map<String, Value>>) {
     let mut named = |node: &Node<'_>| {
         if let Some(name) = desk.filled(node)

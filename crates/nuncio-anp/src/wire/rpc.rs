@@ -1,7 +1,7 @@
 //! Requests and responses of the core binding (P1): JSON-RPC 2.0 with `params` of `{meta, auth?, body}`.
 //!
-//! Closed where P1 says so: unknown members of the request, `params`, `meta` (but `x_…`) and `auth` are
-//! refused. What a body may hold is for its profile to say.
+//! Unknown members of the request, `params`, `meta` (except `x_…`) and `auth` are refused, as P1 requires. The profile
+//! defines what a body may contain.
 
 use nuncio_core::json::{self, Unreadable};
 use nuncio_core::negotiation::SecurityProfile;
@@ -11,90 +11,70 @@ use serde_json::{Map, Value, json};
 
 use super::{ErrorCode, RpcError, method, profile};
 
-/// How many bytes a request may have.
 pub const MAX_REQUEST_BYTES: usize = 1 << 20;
 const MAX_ID: usize = 256;
 const MAX_METHOD: usize = 128;
 
-/// A request that keeps the rules.
+/// A well-formed request.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Request {
-    /// What its response is recognised by.
     pub id: String,
-    /// What is asked.
     pub method: String,
-    /// The circumstances.
     pub meta: Meta,
-    /// What shows who asks.
+    /// Origin proof, if there is one.
     pub auth: Option<Auth>,
-    /// What the method takes.
     pub body: Map<String, Value>,
-    /// `meta` as it was sent: what a proof covers.
+    /// `meta` as sent, which the origin proof covers.
     pub raw_meta: Map<String, Value>,
 }
 
-/// The circumstances of a request (P1 §6.2).
+/// Metadata of a request (P1 §6.2).
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Meta {
-    /// By which profile the body is read.
+    /// The profile that defines the body.
     pub profile: String,
-    /// How the request is protected.
     pub security_profile: SecurityProfile,
-    /// Who asks, by their own word.
+    /// The sender as claimed, unverified.
     pub sender_did: Option<String>,
-    /// Whom it is for.
     pub target: Option<Target>,
-    /// What makes a repeated request the same.
+    /// Idempotency key: a repeated request has the same one.
     pub operation_id: Option<String>,
-    /// Names the message it carries.
     pub message_id: Option<String>,
-    /// The type of the message it carries.
     pub content_type: Option<String>,
-    /// When it was made.
     pub created_at: Option<Timestamp>,
 }
 
-/// Whom a request is for.
+/// The addressee of a request.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Target {
-    /// What sort of target.
     pub kind: TargetKind,
-    /// Its DID.
     pub did: String,
 }
 
-/// What sort of target a request has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TargetKind {
-    /// One agent.
     Agent,
-    /// A group.
     Group,
-    /// An endpoint.
+    /// A message service.
     Service,
 }
 
-/// What shows who asks: a proof whose meaning its scheme says.
+/// Proof of the sender.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Auth {
-    /// By which rules the proof is made.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<String>,
-    /// The proof.
     pub origin_proof: Value,
 }
 
-/// What is wrong with a request, and which one it was, as far as that could be read.
+/// The id of an invalid request, if it could be read, and the error.
 pub type Refused = (Option<String>, RpcError);
 
 impl Request {
-    /// Reads a request.
-    ///
-    /// # Errors
-    /// What is wrong with it: the error to answer with.
+    /// Parses a request; the error is the response to send.
     pub fn read(bytes: &[u8]) -> Result<Self, Box<Refused>> {
         let value = json::read(bytes, MAX_REQUEST_BYTES).map_err(|unreadable| Box::new((None, unread(&unreadable))))?;
         let Value::Object(mut members) = value else {
@@ -114,7 +94,6 @@ impl Request {
         json!({"method": self.method, "meta": self.raw_meta, "body": self.body})
     }
 
-    /// The request as it travels.
     #[must_use]
     pub fn to_json(&self) -> Value {
         let mut params = json!({"meta": self.raw_meta, "body": self.body});
@@ -153,7 +132,7 @@ fn read_members(id: &str, members: &mut Map<String, Value>) -> Result<Request, R
         return Err(invalid("The method must be lower-case parts between dots, and not begin with \"rpc.\""));
     };
     let params = members.remove("params");
-    // Some callers ask what we can do without saying more.
+    // Some callers ask for capabilities without parameters.
     let says_nothing = params.as_ref().is_none_or(|params| params.as_object().is_some_and(Map::is_empty));
     if asked == method::GET_CAPABILITIES && says_nothing {
         return Ok(anonymous(id, asked));
@@ -196,7 +175,7 @@ fn anonymous(id: &str, asked: String) -> Request {
 }
 
 impl Meta {
-    /// What we read; the two for devices belong to overlays we do not speak, the last two to older versions.
+    /// Accepted members. The device members belong to overlays we do not support, the last two to older versions.
     const KNOWN: [&str; 12] = [
         "profile",
         "security_profile",
@@ -270,7 +249,7 @@ fn shape(field: &str, expected: &str) -> RpcError {
     error.with_details(json!({"field": field, "expected": expected}))
 }
 
-/// Lower-case parts between dots.
+/// Returns whether the name is lower-case parts separated by dots.
 fn is_method(name: &str) -> bool {
     let is_part = |part: &str| {
         part.starts_with(|first: char| first.is_ascii_lowercase())
@@ -283,39 +262,31 @@ fn cut(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// A response: exactly one of a result and an error.
+/// A response: either a result or an error.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Response {
-    /// It worked.
     Result {
-        /// Of which request.
         id: Value,
-        /// What came of it.
         result: Value,
     },
-    /// It did not.
     Error {
-        /// Of which request; null when that could not be read.
+        /// Null if the id of the request could not be read.
         id: Value,
-        /// Why.
         error: RpcError,
     },
 }
 
 impl Response {
-    /// A response that worked.
     #[must_use]
     pub fn result(id: impl Into<Value>, result: Value) -> Self {
         Self::Result { id: id.into(), result }
     }
 
-    /// A response that did not.
     #[must_use]
     pub fn error(id: Option<impl Into<Value>>, error: RpcError) -> Self {
         Self::Error { id: id.map_or(Value::Null, Into::into), error }
     }
 
-    /// As it travels.
     #[must_use]
     pub fn to_json(&self) -> Value {
         match self {
@@ -324,10 +295,7 @@ impl Response {
         }
     }
 
-    /// Reads the response to the request of that id.
-    ///
-    /// # Errors
-    /// It is no response, or one to another request.
+    /// Parses the response to the request with this id.
     pub fn read(bytes: &[u8], max_bytes: usize, id: &Value) -> Result<Self, String> {
         let value = json::read(bytes, max_bytes).map_err(|unreadable| format!("the response {unreadable}"))?;
         let Value::Object(mut members) = value else {
@@ -339,7 +307,7 @@ impl Response {
         let found = members.remove("id").unwrap_or(Value::Null);
         match (members.remove("result"), members.remove("error")) {
             (Some(result), None) if found == *id => Ok(Self::Result { id: found, result }),
-            // Who could not read the id says null.
+            // A server that could not read the id sends null.
             (None, Some(error)) if found == *id || found.is_null() => {
                 let error =
                     serde_json::from_value(error).map_err(|error| format!("the error cannot be read: {error}"))?;

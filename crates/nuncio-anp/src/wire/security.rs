@@ -1,4 +1,4 @@
-//! How a resource is protected (ANP-07, "安全机制").
+//! Security definitions (ANP-07, "安全机制").
 
 use std::collections::BTreeMap;
 
@@ -8,26 +8,24 @@ use serde_json::Map;
 use super::open;
 
 open! {
-    /// One way to show who one is. It never holds a secret.
+    /// An authentication scheme. It never contains a secret.
     struct SecurityDefinition {
-        /// What sort of object this is.
         #[serde(skip_serializing_if = "Option::is_none")]
         r#type: Option<String>,
-        /// For people.
         #[serde(skip_serializing_if = "Option::is_none")]
         description: Option<String>,
-        /// The mechanism, such as `didwba`; `nosec` for none.
+        /// Scheme name, such as `didwba`; `nosec` for none.
         scheme: String,
-        /// Where its parameters are.
+        /// Location of the credential.
         r#in: Place,
-        /// What they are called there; never with `auto`.
+        /// Name of the parameter at that location; absent with `auto`.
         #[serde(skip_serializing_if = "Option::is_none")]
         name: Option<String>,
     }
 }
 
 impl SecurityDefinition {
-    /// The mechanism of the protocol: signatures by a DID, and the token that follows in `Authorization`.
+    /// DID-WBA: signatures by a DID, and the resulting token in `Authorization`.
     #[must_use]
     pub fn didwba() -> Self {
         Self {
@@ -40,36 +38,31 @@ impl SecurityDefinition {
         }
     }
 
-    /// None at all: whoever asks is answered.
+    /// No authentication.
     #[must_use]
     pub fn nosec() -> Self {
         Self { scheme: "nosec".to_owned(), r#in: Place::Auto, name: None, ..Self::didwba() }
     }
 }
 
-/// Where the parameters of a mechanism are.
+/// Location of a credential in a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Place {
-    /// In a header.
     Header,
-    /// In the query.
     Query,
-    /// In the body.
     Body,
-    /// In a cookie.
     Cookie,
     /// In the path.
     Uri,
-    /// As the protocol says.
+    /// As the protocol defines.
     Auto,
 }
 
 impl Place {
-    /// Every place, in the order of the specification.
+    /// In the order of the specification.
     pub const ALL: [Self; 6] = [Self::Header, Self::Query, Self::Body, Self::Cookie, Self::Uri, Self::Auto];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -83,20 +76,17 @@ impl Place {
     }
 }
 
-/// Which of the definitions protect something.
+/// A reference to security definitions.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Security {
-    /// The one of that name.
     Name(String),
-    /// Those of these names.
     Names(Vec<String>),
-    /// Defined right here, as product documents do.
+    /// Inline definitions, as in product documents.
     Inline(BTreeMap<String, SecurityDefinition>),
 }
 
 impl Security {
-    /// The names, wherever they are defined.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         let (one, many, inline) = match self {
             Self::Name(name) => (Some(name), None, None),

@@ -1,4 +1,4 @@
-//! Our client calls agents: signed where we have a DID, with a token where one was earned, and only there.
+//! Calls by our client: signed if it has a DID, with a token if the server granted one.
 
 use nuncio_anp::client::{Described, Operation, Reason, Target};
 use nuncio_core::time::Timestamp;
@@ -15,14 +15,14 @@ fn stay() -> serde_json::Map<String, Value> {
     arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}))
 }
 
-/// The document under which the caller is known.
+/// The DID document of the caller.
 fn caller_document() -> BoundDocument {
     let did = caller_did();
     let document = DidDocument::from_json(NewDocument::new(&did, NOW).sign(&caller_key())).unwrap();
     document.bind(&did, NOW, K1Proof::Optional).unwrap()
 }
 
-/// Whose signature a request carries, checked as a server would; and with which nonce.
+/// Verifies the signature of a request as a server would; returns the DID and the nonce.
 fn signer(request: &Received, now: Timestamp) -> Option<(String, Option<String>)> {
     request.header("signature")?;
     let target = format!("{HOTEL}{}", request.line().split(' ').nth(1).unwrap());
@@ -46,13 +46,13 @@ fn challenge(value: &str) -> Reply {
 }
 
 #[tokio::test]
-async fn a_call_is_signed_and_the_token_it_earns_is_kept() {
+async fn signed_call_reuses_the_granted_token() {
     let hotel = grand_hotel(|request, before| {
         if request.line() != RPC {
             return None;
         }
         let known = signer(request, NOW).is_some() || request.header("authorization").as_deref() == Some("Bearer t-1");
-        // The third time the token is not taken any more.
+        // The third time, the token is refused.
         if !known || (before == 2 && request.header("signature").is_none()) {
             return Some(challenge("error=\"invalid_access_token\""));
         }
@@ -80,7 +80,7 @@ async fn a_call_is_signed_and_the_token_it_earns_is_kept() {
 }
 
 #[tokio::test]
-async fn a_challenge_is_answered_once_with_its_nonce_and_components() {
+async fn challenge_is_answered_once_with_its_nonce_and_components() {
     let hotel = grand_hotel(|request, _| {
         let nonce = signer(request, NOW).and_then(|(_, nonce)| nonce);
         (request.line() == RPC && nonce.as_deref() != Some("server-nonce"))
@@ -106,7 +106,7 @@ async fn a_challenge_is_answered_once_with_its_nonce_and_components() {
 }
 
 #[tokio::test]
-async fn whoever_has_no_did_is_told_that_one_is_wanted() {
+async fn call_without_did_reports_that_authentication_is_required() {
     let hotel = grand_hotel(|request, _| (request.line() == RPC).then(|| challenge("error=\"invalid_request\""))).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     let (agent, operation) = search(&world).await;
@@ -115,7 +115,7 @@ async fn whoever_has_no_did_is_told_that_one_is_wanted() {
 }
 
 #[tokio::test]
-async fn a_document_for_the_known_is_asked_for_again_with_a_signature() {
+async fn protected_document_is_fetched_again_with_a_signature() {
     let line = "GET /agents/hotel-assistant/ad.json";
     let hotel = grand_hotel(move |request, _| {
         (request.line() == line && request.header("signature").is_none()).then(|| Reply::status(401))
@@ -127,7 +127,7 @@ async fn a_document_for_the_known_is_asked_for_again_with_a_signature() {
 }
 
 #[tokio::test]
-async fn a_users_token_goes_to_the_named_host_alone() {
+async fn bearer_token_is_sent_only_to_the_named_host() {
     let elsewhere = Server::start(|request, _| rpc(request, Ok(json!("elsewhere")))).await;
     let hotel = grand_hotel(|request, _| {
         let document = "GET /agents/hotel-assistant/ad.json";
@@ -157,7 +157,7 @@ async fn a_users_token_goes_to_the_named_host_alone() {
 }
 
 #[tokio::test]
-async fn arguments_are_checked_before_anything_is_sent() {
+async fn invalid_arguments_are_refused_before_sending() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     let (agent, operation) = search(&world).await;
@@ -172,7 +172,7 @@ async fn arguments_are_checked_before_anything_is_sent() {
 }
 
 #[tokio::test]
-async fn answers_that_are_none_are_refused() {
+async fn malformed_or_mismatched_responses_are_refused() {
     for (answer, reason) in [
         (json!({"jsonrpc": "2.0", "id": "other", "result": 1}), Reason::InvalidDocument),
         (json!({"jsonrpc": "2.0", "result": 1}), Reason::InvalidDocument),

@@ -1,4 +1,4 @@
-//! Our client and what goes wrong: the nine errors, what ends an agreement, and protocols that were made up.
+//! Errors of a negotiation, invalidation of agreements, and protocol drafts.
 
 use nuncio_anp::client::{Described, DraftWord, Invocation, Reason, Target, Way, Wish};
 use nuncio_anp::wire::{ErrorCode, NegotiationResult, ProtocolArtifact, RpcError};
@@ -28,7 +28,7 @@ fn invocation() -> Invocation {
 }
 
 #[tokio::test]
-async fn each_of_the_nine_errors_is_told_by_its_number_and_nothing_is_called() {
+async fn each_negotiation_error_is_reported_and_nothing_is_called() {
     let nine = [
         (ErrorCode::NegotiationRejected, 1600, "meta.negotiation_rejected"),
         (ErrorCode::NoMatchingInterface, 1601, "meta.no_matching_interface"),
@@ -54,11 +54,11 @@ async fn each_of_the_nine_errors_is_told_by_its_number_and_nothing_is_called() {
     }
 }
 
-/// What else we may want or be.
+/// A change of the request or of the client.
 type Change = fn(World, Wish) -> (World, Wish);
 
 #[tokio::test]
-async fn what_we_want_are_or_may_do_is_part_of_an_agreement() {
+async fn changed_request_or_caller_requires_a_new_agreement() {
     let changes: [(&str, Change); 9] = [
         ("another protection", |world, wish| {
             (world, Wish { security: Some(SecurityProfile::TransportProtected), ..wish })
@@ -98,7 +98,7 @@ fn with_bearer(mut world: World, token: &str) -> World {
 }
 
 #[tokio::test]
-async fn what_we_may_not_do_any_more_is_agreed_anew_the_next_time() {
+async fn forbidden_call_discards_the_agreement() {
     for code in [ErrorCode::Forbidden, ErrorCode::Unauthorized] {
         let hotel = grand_hotel(move |request, before| {
             (request.line() == RPC && before == 1).then(|| rpc(request, Err(RpcError::new(code))))
@@ -138,7 +138,7 @@ fn drafting() -> Wish {
     Wish { intent: Some("hold a table".to_owned()), draft: true, ..Wish::default() }
 }
 
-/// A hotel that drafts; what it shows is changed, and sealed again if `sealed`.
+/// A server that drafts; the artifact is changed, and its digest recomputed if `sealed`.
 async fn drafting_hotel(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Server {
     grand_hotel(move |request, _| {
         is(request, NEGOTIATE).then(|| {
@@ -171,7 +171,7 @@ fn answer(request: &Received, status: &str, artifact: &Value) -> Reply {
 }
 
 #[tokio::test]
-async fn a_draft_is_asked_for_in_the_words_of_the_specification_and_is_not_kept() {
+async fn draft_request_follows_the_specification_and_is_not_cached() {
     let hotel = drafting_hotel(true, |_| {}).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
     let agent = hotel_of(&world).await;
@@ -190,7 +190,7 @@ async fn a_draft_is_asked_for_in_the_words_of_the_specification_and_is_not_kept(
     let asked = hotel.got("POST /anp").into_iter().rfind(|it| is(it, NEGOTIATE)).unwrap().json();
     let named = json!([{"protocol_id": "drf_1", "digest": artifact().digest, "decision": "accept"}]);
     assert_eq!(asked["params"]["body"]["candidateProtocols"], named);
-    // Nobody who did not ask for a draft gets one.
+    // A draft that was not requested is refused.
     let error = world.client.negotiate(&agent, &wish()).await.unwrap_err();
     assert_eq!(error.reason, Reason::BadAgreement, "{error}");
 
@@ -204,7 +204,7 @@ async fn a_draft_is_asked_for_in_the_words_of_the_specification_and_is_not_kept(
 }
 
 #[tokio::test]
-async fn a_draft_that_is_not_what_it_says_is_never_shown_as_good() {
+async fn invalid_draft_artifact_is_refused() {
     type Wrong = (&'static str, bool, fn(&mut Value), Reason);
     let rows: [Wrong; 13] = [
         ("changed on its way", false, |it| it["version"] = json!("2"), Reason::BadAgreement),
@@ -232,7 +232,7 @@ async fn a_draft_that_is_not_what_it_says_is_never_shown_as_good() {
         let error = world.client.negotiate(&hotel_of(&world).await, &drafting()).await.unwrap_err();
         assert_eq!(error.reason, reason, "{what}: {error}");
     }
-    // And another than the one that was named.
+    // A draft other than the named one is refused.
     let hotel = drafting_hotel(true, |it| it["version"] = json!("2")).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
     let word = DraftWord { protocol: "drf_1".to_owned(), digest: artifact().digest.unwrap(), accepts: true };

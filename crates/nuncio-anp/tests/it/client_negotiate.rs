@@ -1,4 +1,4 @@
-//! Our client negotiates: with the right one, disclosing little, believing nothing weaker, and not twice.
+//! Negotiation by our client: right partner, minimal disclosure, no downgrade, and caching.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -32,7 +32,7 @@ fn is(request: &Received, method: &str) -> bool {
     request.line() == "POST /anp" && request.json()["method"] == method
 }
 
-/// A hotel whose results are changed on their way; its digest is made anew if `sealed`.
+/// A server whose negotiation results are changed; the digest is recomputed if `sealed`.
 async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'static) -> Server {
     grand_hotel(move |request, _| {
         is(request, NEGOTIATE).then(|| {
@@ -49,7 +49,7 @@ async fn tampered(sealed: bool, change: impl Fn(&mut Value) + Send + Sync + 'sta
 }
 
 #[tokio::test]
-async fn the_whole_way_from_an_intent_to_a_result() {
+async fn intent_is_negotiated_and_called() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
@@ -59,7 +59,7 @@ async fn the_whole_way_from_an_intent_to_a_result() {
     assert!(matches!(&agreement.decided, Decided::There(it) if it.endpoint.path() == "/anp"));
     assert_eq!(agreement.notes, Vec::<String>::new());
 
-    // What is told: what is needed to choose, and nobody's name.
+    // Only what is needed for the choice is disclosed, and no identity.
     let asked = hotel.got("POST /anp").into_iter().find(|it| is(it, NEGOTIATE)).unwrap().json();
     let expected = json!({"description": "search for free rooms"});
     assert_eq!(asked["params"]["body"]["intent"], expected);
@@ -75,7 +75,7 @@ async fn the_whole_way_from_an_intent_to_a_result() {
 }
 
 #[tokio::test]
-async fn whoever_says_who_they_are_proves_it() {
+async fn negotiation_with_did_carries_an_origin_proof() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]).signed();
     let agent = hotel_of(&world).await;
@@ -94,7 +94,7 @@ async fn whoever_says_who_they_are_proves_it() {
 }
 
 #[tokio::test]
-async fn a_result_that_does_not_hold_is_never_used() {
+async fn invalid_negotiation_result_is_refused() {
     type Change = fn(&mut Value);
     let rows: [(&str, bool, Change, Reason); 12] = [
         (
@@ -141,7 +141,7 @@ async fn a_result_that_does_not_hold_is_never_used() {
 }
 
 #[tokio::test]
-async fn protection_is_never_traded_away() {
+async fn negotiation_never_downgrades_security_profile() {
     use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
     for (wanted, given) in [
         (DirectE2ee, Some("transport-protected")),
@@ -152,7 +152,7 @@ async fn protection_is_never_traded_away() {
         (TransportProtected, Some("direct-e2ee")),
         (DirectE2ee, Some("DIRECT-E2EE")),
     ] {
-        // A service that says yes to whatever is wanted, and gives something else.
+        // A service that accepts any request and selects another profile.
         let hotel = grand_hotel(move |request, _| {
             is(request, NEGOTIATE).then(|| {
                 let id = request.json()["params"]["body"]["negotiation_id"].clone();
@@ -170,7 +170,7 @@ async fn protection_is_never_traded_away() {
         let error = world.client.negotiate(&agent, &wish).await.unwrap_err();
         assert_eq!(error.reason, Reason::Downgrade, "{wanted:?} {given:?}: {error}");
     }
-    // An honest one says that it cannot.
+    // An honest service reports that it cannot.
     let hotel = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
@@ -179,7 +179,7 @@ async fn protection_is_never_traded_away() {
 }
 
 #[tokio::test]
-async fn the_did_document_decides_where_and_the_runtime_what() {
+async fn did_document_overrides_the_described_endpoint() {
     // The description points elsewhere; the DID document counts, and its service must be the one that answers.
     let hotel = grand_hotel(|request, _| {
         (request.line() == "GET /agents/hotel-assistant/ad.json")
@@ -207,7 +207,7 @@ async fn the_did_document_decides_where_and_the_runtime_what() {
 }
 
 #[tokio::test]
-async fn without_a_negotiation_we_choose_by_the_description() {
+async fn interface_is_chosen_locally_if_the_agent_does_not_negotiate() {
     let silent = grand_hotel(|request, _| {
         (request.line() == "GET /agents/hotel-assistant/ad.json")
             .then(|| Reply::json(&description(|it| drop(it["interfaces"].as_array_mut().unwrap().remove(0)))))
@@ -240,7 +240,7 @@ async fn without_a_negotiation_we_choose_by_the_description() {
 }
 
 #[tokio::test]
-async fn an_agreement_is_used_again_until_something_changes() {
+async fn agreement_is_reused_until_request_caller_or_time_changes() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;
@@ -251,7 +251,7 @@ async fn an_agreement_is_used_again_until_something_changes() {
     assert_eq!(again.result, first.result);
     assert_eq!((hotel.asked(NEGOTIATE), hotel.asked(CAPABILITIES)), (1, 1), "without a round trip");
 
-    // Another wish, another need of protection, or another caller is another agreement.
+    // Another request, security profile or caller needs another agreement.
     let others = [
         Wish { tags: vec!["rooms".to_owned()], ..wish() },
         Wish { security: Some(SecurityProfile::TransportProtected), ..wish() },
@@ -268,13 +268,13 @@ async fn an_agreement_is_used_again_until_something_changes() {
     assert!(world.client.agree(&agent, &wish()).await.unwrap().reused);
     let before = hotel.asked(NEGOTIATE);
     world.clock.advance(Duration::from_secs(1));
-    // The stub's own clock stands still, so that it refuses; but it was asked.
+    // The stub's own clock does not advance, so it refuses; but it was asked.
     assert!(world.client.agree(&agent, &wish()).await.is_err());
     assert_eq!(hotel.asked(NEGOTIATE), before + 1);
 }
 
 #[tokio::test]
-async fn what_the_service_can_do_now_beats_what_was_agreed() {
+async fn changed_capabilities_discard_the_agreement() {
     let asked = Arc::new(AtomicUsize::new(0));
     let counter = Arc::clone(&asked);
     let hotel = grand_hotel(move |request, _| {
@@ -295,7 +295,7 @@ async fn what_the_service_can_do_now_beats_what_was_agreed() {
 }
 
 #[tokio::test]
-async fn another_did_document_ends_an_agreement() {
+async fn changed_did_document_discards_the_agreement() {
     let line = did_line();
     let hotel = grand_hotel(move |request, before| {
         let services = [("AgentDescription", AD), ("ANPMessageService", "https://grand-hotel.example/anp")];
@@ -312,7 +312,7 @@ async fn another_did_document_ends_an_agreement() {
 }
 
 #[tokio::test]
-async fn what_is_refused_as_out_of_date_is_agreed_anew_once() {
+async fn outdated_agreement_is_renegotiated_once() {
     for code in [
         ErrorCode::MethodNotFound,
         ErrorCode::UnsupportedProfile,
@@ -334,7 +334,7 @@ async fn what_is_refused_as_out_of_date_is_agreed_anew_once() {
         world.client.invoke(&invocation).await.unwrap();
         assert_eq!((hotel.asked(NEGOTIATE), hotel.hits(RPC)), (2, 3), "{code:?}");
     }
-    // What failed for another reason is not tried again: it may have been done.
+    // A call that failed for another reason is not repeated, because it may have been executed.
     let failing = grand_hotel(|request, _| {
         (request.line() == RPC).then(|| rpc(request, Err(RpcError::new(ErrorCode::InternalError))))
     })
@@ -348,7 +348,7 @@ async fn what_is_refused_as_out_of_date_is_agreed_anew_once() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_called_from_here_is_said() {
+async fn unsupported_execution_mode_is_reported() {
     let hotel = tampered(true, |it| it["execution"]["mode"] = json!("stream")).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     let agent = hotel_of(&world).await;

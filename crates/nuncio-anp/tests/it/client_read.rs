@@ -1,4 +1,4 @@
-//! Our client reads agents: what holds is verified, what does not is told, and hostile hosts change nothing.
+//! Descriptions read by our client: verification results, and malicious hosts.
 
 use nuncio_anp::client::{AnpClient, Described, Outcome, Reason, Subject, Target};
 use nuncio_engine::ports::fetch::Trust;
@@ -29,19 +29,19 @@ fn outcomes(agent: &Described) -> Vec<(Subject, &'static str)> {
     agent.checks.iter().map(|check| (check.subject, word(&check.outcome))).collect()
 }
 
-/// A hotel with another description.
+/// A server with another description.
 async fn describing(value: impl Fn() -> Value + Send + Sync + 'static) -> Server {
     grand_hotel(move |request, _| (request.line() == AD_LINE).then(|| Reply::json(&value()))).await
 }
 
-/// A hotel with another DID document.
+/// A server with another DID document.
 async fn identified(value: impl Fn() -> Reply + Send + Sync + 'static) -> Server {
     let line = did_line();
     grand_hotel(move |request, _| (request.line() == line).then(&value)).await
 }
 
 #[tokio::test]
-async fn an_agent_is_found_by_address_by_did_and_by_host() {
+async fn agent_is_found_by_url_did_or_host() {
     let hotel = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel)]);
     for named in [AD, hotel_did().as_str(), "grand-hotel.example"] {
@@ -62,7 +62,7 @@ async fn an_agent_is_found_by_address_by_did_and_by_host() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_checked_is_told_and_stops_nothing() {
+async fn unverifiable_claims_are_reported_and_tolerated() {
     let bare = describing(|| {
         let mut value = description(|_| {});
         value.as_object_mut().unwrap().remove("proof");
@@ -96,7 +96,7 @@ async fn what_cannot_be_checked_is_told_and_stops_nothing() {
 }
 
 #[tokio::test]
-async fn what_does_not_hold_is_told_and_nothing_is_called() {
+async fn refuted_claims_prevent_calls() {
     let changed = describing(|| {
         let mut value = description(|_| {});
         value["name"] = json!("Grander Hotel");
@@ -152,7 +152,7 @@ async fn what_does_not_hold_is_told_and_nothing_is_called() {
         }
         let stopped = agent.checks.trusted().unwrap_err();
         assert_eq!(stopped.reason, Reason::Untrusted);
-        // Its methods can still be listed, and none of them is called.
+        // Its methods can be listed, but not called.
         let operation = world.client.operation(&agent, "search_rooms").await.unwrap();
         let stay = arguments(json!({"check_in": "2027-01-01", "check_out": "2027-01-02"}));
         let error = world.client.call(&agent, &operation, &stay, None).await.unwrap_err();
@@ -162,9 +162,9 @@ async fn what_does_not_hold_is_told_and_nothing_is_called() {
 }
 
 #[tokio::test]
-async fn a_look_alike_domain_is_found_out() {
+async fn copied_description_on_lookalike_domain_is_refuted() {
     let hotel = grand_hotel(|_, _| None).await;
-    // The very same documents, under another name.
+    // The same documents under another host name.
     let copy = grand_hotel(|_, _| None).await;
     let world = World::new(&[("grand-hotel.example", &hotel), ("grand-hotei.example", &copy)]);
     let named = target("https://grand-hotei.example/agents/hotel-assistant/ad.json");
@@ -176,7 +176,7 @@ async fn a_look_alike_domain_is_found_out() {
 }
 
 #[tokio::test]
-async fn a_did_that_gave_way_is_followed_only_by_its_own_word() {
+async fn successor_did_is_followed_only_if_signed_and_same_subject() {
     let old = hotel_did();
     let path = |did: &nuncio_identity::Did| {
         let url = url::Url::parse(&did.resolution_url()).unwrap();
@@ -226,7 +226,7 @@ async fn a_did_that_gave_way_is_followed_only_by_its_own_word() {
 }
 
 #[tokio::test]
-async fn pages_are_followed_on_the_host_and_to_an_end() {
+async fn agent_list_pages_are_followed_only_on_the_same_host() {
     let item = |name: &str| json!({"@type": "ad:AgentDescription", "name": name, "@id": format!("https://many.example/{name}/ad.json")});
     let page = move |items: Value, next: Option<&str>| {
         let mut page = json!({"@type": "CollectionPage", "items": items});
@@ -271,7 +271,7 @@ async fn pages_are_followed_on_the_host_and_to_an_end() {
 }
 
 #[tokio::test]
-async fn hostile_hosts_get_a_clear_error_and_nothing_else() {
+async fn malicious_responses_produce_specific_errors() {
     let deep = format!("{}1{}", "[".repeat(5000), "]".repeat(5000));
     let whole = |status: u16, kind: &str, body: &str| {
         Reply::Whole(status, vec![("content-type", kind.to_owned())], body.to_owned())
@@ -301,7 +301,7 @@ async fn hostile_hosts_get_a_clear_error_and_nothing_else() {
 }
 
 #[tokio::test]
-async fn documents_lead_nowhere_inside() {
+async fn urls_in_documents_never_reach_internal_addresses() {
     for (url, why) in [
         ("http://127.0.0.1:9/tools.json", "https"),
         ("https://127.0.0.1:9/tools.json", "127.0.0.1"),
@@ -322,7 +322,7 @@ async fn documents_lead_nowhere_inside() {
         assert_eq!(error.reason, Reason::Refused, "{url}: {error}");
         assert!(error.message.contains(why), "{error}");
     }
-    // A DID of this machine in a stranger's description is not looked up there.
+    // A DID of this machine in a foreign description is not resolved.
     let inside = describing(|| description(|it| it["did"] = json!("did:wba:localhost%3A9:agents:a"))).await;
     let world = World::new(&[("grand-hotel.example", &inside)]);
     let agent = described(&world.client).await;
@@ -330,7 +330,7 @@ async fn documents_lead_nowhere_inside() {
 }
 
 #[tokio::test]
-async fn what_other_software_writes_is_read_and_its_faults_are_told() {
+async fn nonconforming_description_is_accepted_with_notes() {
     let openrpc = json!({
         "openrpc": "1.3.2", "info": {"title": "t", "version": "1"}, "servers": [{"url": "/rpc"}],
         "methods": [

@@ -1,6 +1,6 @@
-//! The examples' documents as they are published, byte for byte, and what clients in use ask of them.
+//! Snapshots of the examples' documents, and what existing clients require of them.
 //!
-//! `NUNCIO_BLESS=1 cargo test -p nuncio-anp documents` writes the snapshots anew.
+//! `NUNCIO_BLESS=1 cargo test -p nuncio-anp documents` rewrites the snapshots.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ fn golden() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// Compares with the snapshot of that name, or writes it when told to bless. Snapshots of JSON are indented
-/// for whoever reads them; that the bytes are stable is compared apart.
+/// Compares with a snapshot, or writes it with NUNCIO_BLESS. JSON snapshots are indented for readability; another test
+/// checks the exact bytes.
 fn assert_golden(name: &str, found: &str) {
     let path = golden().join(name);
     if std::env::var_os("NUNCIO_BLESS").is_some() {
@@ -50,7 +50,7 @@ fn documents(agent: &Agent) -> Vec<(&'static str, Kind, Vec<u8>)> {
 }
 
 #[test]
-fn every_example_is_shown_as_it_was() {
+fn example_documents_match_their_snapshots() {
     for name in EXAMPLES {
         let agent = example_agent(name);
         for (file, kind, bytes) in documents(&agent) {
@@ -73,7 +73,7 @@ fn every_snapshot_belongs_to_an_example() {
 }
 
 #[test]
-fn the_bytes_are_canonical_and_the_same_each_time() {
+fn documents_are_canonical_and_deterministic() {
     let agent = example_agent("hotel");
     for ((_, _, once), (_, _, again)) in documents(&agent).into_iter().zip(documents(&agent)) {
         assert_eq!(once, again);
@@ -82,7 +82,7 @@ fn the_bytes_are_canonical_and_the_same_each_time() {
     }
 }
 
-/// What the Python SDK's `RemoteAgent.discover` and `convert_to_openai_tool` ask for.
+/// What the Python SDK's `RemoteAgent.discover` and `convert_to_openai_tool` require.
 fn assert_usable_by_sdk(description: &Value) {
     let text = |value: &Value| value.as_str().is_some_and(|text| !text.trim().is_empty());
     assert!(text(&description["name"]) && text(&description["description"]));
@@ -103,7 +103,7 @@ fn assert_usable_by_sdk(description: &Value) {
 }
 
 #[test]
-fn clients_in_use_can_use_every_example() {
+fn example_descriptions_satisfy_the_python_sdk() {
     for name in EXAMPLES {
         let description = host().description(&example_agent(name), Some(DID));
         assert_usable_by_sdk(&serde_json::to_value(description).unwrap());
@@ -151,7 +151,7 @@ expose = false
 "##;
 
 #[test]
-fn tools_a_person_must_agree_to_have_an_interface_of_their_own() {
+fn tools_needing_approval_have_a_separate_interface() {
     let busy = agent(BUSY);
     let description = serde_json::to_value(host().description(&busy, None)).unwrap();
     assert_usable_by_sdk(&description);
@@ -181,7 +181,7 @@ fn tools_a_person_must_agree_to_have_an_interface_of_their_own() {
 }
 
 #[test]
-fn arguments_are_told_by_name_with_those_that_must_be_given_first() {
+fn openrpc_lists_required_parameters_first() {
     let document = serde_json::to_value(host().openrpc(&agent(BUSY), ToolSet::Tools)).unwrap();
     let params = document["methods"][0]["params"].as_array().unwrap();
     let shown: Vec<_> = params.iter().map(|it| (it["name"].as_str().unwrap(), it["required"].as_bool())).collect();
@@ -194,7 +194,7 @@ fn arguments_are_told_by_name_with_those_that_must_be_given_first() {
 }
 
 #[test]
-fn an_agent_that_does_not_talk_says_so_nowhere() {
+fn agent_without_conversation_publishes_no_chat_interface() {
     let quiet = agent(&BUSY.replace(
         "[[information]]\ntype = \"Product\"",
         "anp = { conversation = false }\n[[information]]\ntype = \"Product\"",
@@ -205,7 +205,7 @@ fn an_agent_that_does_not_talk_says_so_nowhere() {
 }
 
 #[test]
-fn the_hosts_list_comes_in_pages() {
+fn host_agent_list_is_paginated() {
     let named = |n: usize, more: &str| agent(&format!("[agent]\nname = \"a{n:03}\"\nversion = \"1.0.0\"\n{more}"));
     let mut agents: Vec<_> = (0..250).rev().map(|n| named(n, "")).collect();
     agents.push(named(999, "anp = { listed = false }\n"));

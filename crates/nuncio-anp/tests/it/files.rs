@@ -1,4 +1,4 @@
-//! Files an agent publishes, as they are served.
+//! Files that an agent publishes, as served.
 
 use nuncio_anp::project::Host;
 use serde_json::{Value, json};
@@ -32,7 +32,7 @@ fn served(which: usize, document: &Value) -> Result<Value, String> {
 }
 
 #[test]
-fn a_product_is_completed_with_what_is_known_of_it() {
+fn product_file_is_completed_from_the_agent_file() {
     let found = served(0, &json!({"sku": "R-1"})).unwrap();
     let expected = json!({
         "protocolType": "ANP",
@@ -50,7 +50,7 @@ fn a_product_is_completed_with_what_is_known_of_it() {
 }
 
 #[test]
-fn a_product_that_is_wrong_is_told_where() {
+fn invalid_product_file_reports_each_location() {
     let said = served(0, &json!({"type": "Room", "name": "", "image": {}})).unwrap_err();
     assert_eq!(
         said,
@@ -64,7 +64,7 @@ fn a_product_that_is_wrong_is_told_where() {
 }
 
 #[test]
-fn other_information_is_served_as_it_is() {
+fn other_information_files_are_served_unchanged() {
     let any = json!([1, {"a": null}]);
     assert_eq!(served(1, &any).unwrap(), any);
     let any = json!({"type": "Way"});

@@ -1,4 +1,4 @@
-//! What holds of any document and any request.
+//! Properties of arbitrary documents and requests.
 
 use nuncio_anp::validate::{self, Document, Kind};
 use nuncio_anp::wire::{AgentDescription, CollectionPage, OpenRpc, Product, Request};
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use crate::example;
 
-/// Every place in a document but the whole.
+/// JSON pointers of all members.
 fn places(value: &Value, path: &str, found: &mut Vec<String>) {
     let members: Vec<(String, &Value)> = match value {
         Value::Object(object) => {
@@ -58,7 +58,7 @@ fn set(document: &mut Value, path: &str, value: Option<Value>) {
     }
 }
 
-/// The documents of the seeds.
+/// The example documents of the specifications.
 fn documents() -> Vec<(Kind, Value)> {
     let page = json!({
         "@type": "CollectionPage", "url": "https://a.example/x", "next": "https://a.example/y",
@@ -77,7 +77,7 @@ fn documents() -> Vec<(Kind, Value)> {
     ]
 }
 
-/// One of them with a few things changed.
+/// One of them with a few changes.
 fn any_document() -> impl Strategy<Value = (Kind, Value)> {
     let changed = |(kind, document): (Kind, Value)| {
         let mut found = Vec::new();
@@ -105,7 +105,7 @@ fn reads(kind: Kind, document: &Value) -> bool {
     }
 }
 
-/// What is called valid can be read, and written as it was; and faults are where they say.
+/// A valid document can be parsed and written back unchanged, and every fault points to an existing location.
 fn holds(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
     let report = validate::check(kind, document);
     prop_assert_eq!(report.valid, reads(kind, document), "{}\n{}", report, document);
@@ -116,12 +116,12 @@ fn holds(kind: Kind, document: &Value) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn whatever_one_thing_is_changed_to() {
+fn validator_agrees_with_parser_after_any_single_change() {
     let mut broken = Vec::new();
     for (kind, document) in documents() {
         let mut found = Vec::new();
         places(&document, "", &mut found);
-        // A document within a document is changed on its own.
+        // The embedded document is tested separately.
         for path in found.into_iter().filter(|path| !path.starts_with("/interfaces/3/content/")) {
             for value in wrong() {
                 let mut changed = document.clone();
@@ -139,12 +139,12 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn whatever_a_few_things_are_changed_to((kind, document) in any_document()) {
+    fn validator_agrees_with_parser_after_random_changes((kind, document) in any_document()) {
         holds(kind, &document)?;
     }
 
     #[test]
-    fn whatever_is_sent_is_read_or_refused(
+    fn changed_requests_round_trip_or_are_refused(
         path in 0..64_usize,
         value in proptest::sample::select(wrong()),
         cut in 0..2000_usize,
@@ -166,7 +166,7 @@ proptest! {
 }
 
 #[test]
-fn the_documents_made_are_of_both_sorts() {
+fn random_documents_include_valid_and_invalid_ones() {
     use proptest::strategy::{Strategy as _, ValueTree as _};
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let valid = (0..300).filter(|_| {

@@ -1,4 +1,4 @@
-//! A declared agent, negotiated with as the wire has it.
+//! Negotiation with a declared agent through the wire types.
 
 use nuncio_anp::negotiate;
 use nuncio_anp::negotiate::draft::{self, Places};
@@ -53,7 +53,7 @@ fn negotiate(offers: &Offers, body: &Value) -> Result<NegotiationResult, RpcErro
 }
 
 #[test]
-fn the_hotel_is_found_by_what_is_wanted() {
+fn negotiation_selects_the_capability_that_matches_the_intent() {
     let offers = offers(|_| OPEN);
     // Tools under a `high` scope wait for an approver.
     for (intent, capability, set) in [
@@ -78,18 +78,18 @@ fn the_hotel_is_found_by_what_is_wanted() {
         let name = capability.rsplit('.').next().unwrap();
         assert_eq!(schemas.request_schema, Some(json!(format!("{document}#/components/schemas/{name}.input"))));
     }
-    // What nobody has a tool for can still be said.
+    // An intent without a matching tool selects the conversation.
     let result = negotiate(&offers, &json!({"intent": {"name": "天气"}})).unwrap();
     assert_eq!(result.selected.unwrap().interface.as_deref(), Some("interface.hotel-assistant.conversation"));
 }
 
 #[test]
-fn a_result_carries_its_digest() {
+fn negotiation_result_digest_detects_any_change() {
     let result = negotiate(&offers(|_| OPEN), &json!({"intent": {"intentTags": ["booking"]}})).unwrap();
     assert!(result.is_intact());
     let digest = result.negotiation_digest.clone().unwrap();
     assert!(digest.starts_with("sha-256:") && digest.len() == "sha-256:".len() + 43, "{digest}");
-    // Read back from other bytes, it is the same; changed in anything, it is not.
+    // The digest survives re-serialisation and detects every change.
     let mut value = serde_json::to_value(&result).unwrap();
     let read: NegotiationResult = serde_json::from_str(&serde_json::to_string_pretty(&value).unwrap()).unwrap();
     assert!(read.is_intact());
@@ -111,7 +111,7 @@ fn a_result_carries_its_digest() {
 }
 
 #[test]
-fn what_is_switched_off_is_not_there() {
+fn unavailable_tool_is_not_offered() {
     let off = offers(|tool| ToolState { available: tool.name.as_str() != "make_reservation", ..OPEN });
     let body = json!({
         "intent": {"name": "book"},
@@ -125,7 +125,7 @@ fn what_is_switched_off_is_not_there() {
 }
 
 #[test]
-fn what_is_not_granted_asks_who_the_caller_is() {
+fn tool_that_is_not_granted_requires_authorization() {
     let anonymous = offers(|tool| ToolState { granted: tool.scope.is_none(), ..OPEN });
     let body = |capability: &str| {
         json!({
@@ -165,7 +165,7 @@ fn made_up(agent: &Agent, state: DraftState) -> Draft {
 }
 
 #[test]
-fn a_draft_says_what_it_is() {
+fn draft_result_reports_the_draft_state() {
     let agent = example_agent("process-shell");
     let conversation = ConversationState {
         available: true,
@@ -204,7 +204,7 @@ fn a_draft_says_what_it_is() {
         ("natural_language", Some("u"))
     );
 
-    // It is said where it is true, and nowhere else.
+    // The description announces drafting only where it is possible.
     let says = |host: &Host, agent: &Agent| {
         let description = host.description(agent, None);
         description.negotiation().unwrap().negotiates.as_ref().unwrap().contains(&"protocol_artifacts".to_owned())
@@ -220,7 +220,7 @@ fn a_draft_says_what_it_is() {
 }
 
 #[test]
-fn a_body_of_another_shape_is_refused() {
+fn malformed_negotiate_body_is_refused() {
     let offers = offers(|_| OPEN);
     for body in [
         json!({}),

@@ -1,4 +1,4 @@
-//! Requests of the core binding: what is read, and what each wrong one is answered.
+//! Requests of the core binding, and the error of each invalid one.
 
 use nuncio_anp::wire::{ErrorCode, MAX_REQUEST_BYTES, Request, Response, RpcError};
 use nuncio_core::negotiation::SecurityProfile;
@@ -33,19 +33,19 @@ fn refused(request: &str) -> (Option<String>, Option<ErrorCode>) {
 }
 
 #[test]
-fn a_request_that_keeps_the_rules_is_read_whole() {
+fn well_formed_request_round_trips() {
     let read = Request::read(request().to_string().as_bytes()).unwrap();
     assert_eq!(read.to_json(), request());
     assert_eq!(read.meta.security_profile, SecurityProfile::TransportProtected);
     assert_eq!(read.meta.created_at.unwrap().to_string(), "2026-06-27T04:00:05.000Z");
-    // What a proof covers is what was sent, extensions and all, and nothing else.
+    // The proof covers what was sent, including extensions, and nothing else.
     let params = &request()["params"];
     let signed = json!({"method": "anp.negotiate", "meta": params["meta"], "body": params["body"]});
     assert_eq!(read.signed_object(), signed);
 }
 
 #[test]
-fn each_broken_rule_has_its_error() {
+fn each_malformed_request_gets_its_error_code() {
     let change = |path: &str, value: Value| {
         let mut request = request();
         let (above, name) = path.rsplit_once('/').unwrap();
@@ -105,7 +105,7 @@ fn each_broken_rule_has_its_error() {
 }
 
 #[test]
-fn whoever_asks_what_we_can_do_need_not_say_more() {
+fn capabilities_request_needs_no_params() {
     for params in [json!({}), Value::Null] {
         let mut request = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities", "params": params});
         if params.is_null() {
@@ -117,7 +117,7 @@ fn whoever_asks_what_we_can_do_need_not_say_more() {
 }
 
 #[test]
-fn the_table_of_errors_is_as_specified() {
+fn error_codes_match_the_specification() {
     for (code, word) in [
         (1000, "anp.invalid_request_id"),
         (1001, "anp.unsupported_profile"),
@@ -161,7 +161,7 @@ fn the_table_of_errors_is_as_specified() {
 }
 
 #[test]
-fn responses_are_to_the_request_and_one_of_two() {
+fn response_must_match_the_request_and_have_result_or_error() {
     let id = json!("a");
     let read = |value: Value| Response::read(value.to_string().as_bytes(), 1000, &id);
     let good = json!({"jsonrpc": "2.0", "id": "a", "result": null});

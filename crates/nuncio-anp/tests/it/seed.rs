@@ -1,4 +1,4 @@
-//! The examples of both seeds are read, valid, and written back as they are.
+//! The specifications' examples are parsed, valid, and written back unchanged.
 
 use nuncio_anp::validate::{self, Kind};
 use nuncio_anp::wire::{
@@ -26,9 +26,9 @@ fn assert_valid(kind: Kind, document: &Value, warnings: &[&str]) {
 }
 
 #[test]
-fn the_description() {
+fn description_example_round_trips() {
     let document = example("description");
-    // Its inline interface is left empty by the seed ("see below"), which no OpenRPC document may be.
+    // The specification leaves the inline interface empty ("see below"), which is not a valid OpenRPC document.
     let report = validate::check(Kind::AgentDescription, &document);
     let paths: Vec<_> = report.errors.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(paths, ["/interfaces/3/content/info", "/interfaces/3/content/methods", "/interfaces/3/content/openrpc"]);
@@ -44,7 +44,7 @@ fn the_description() {
 }
 
 #[test]
-fn what_there_is_to_read_is_read_in_every_spelling() {
+fn information_member_is_accepted_in_every_spelling() {
     for name in ["Infomations", "Informations", "informations"] {
         let mut document = example("description");
         let list = document.as_object_mut().unwrap().remove("Infomations").unwrap();
@@ -56,7 +56,7 @@ fn what_there_is_to_read_is_read_in_every_spelling() {
 }
 
 #[test]
-fn the_product_and_the_methods() {
+fn product_and_openrpc_examples_round_trip() {
     let product = example("product");
     assert_valid(Kind::Product, &product, &[]);
     let read: Product = round_trip(&product);
@@ -69,7 +69,7 @@ fn the_product_and_the_methods() {
 }
 
 #[test]
-fn all_six_places_are_read() {
+fn security_definition_round_trips_every_credential_location() {
     let definitions = &example("security")["securityDefinitions"];
     round_trip::<SecurityDefinition>(&definitions["didwba_sc"]);
     for place in Place::ALL {
@@ -83,7 +83,7 @@ fn all_six_places_are_read() {
 }
 
 #[test]
-fn the_negotiation() {
+fn negotiation_examples_round_trip() {
     let interface: Interface = round_trip(&example("negotiation_interface"));
     assert_eq!(interface.r#type, Interface::META);
     let description = example("negotiating_description");
@@ -111,11 +111,11 @@ fn the_negotiation() {
 }
 
 #[test]
-fn the_requests() {
+fn request_and_response_examples_round_trip() {
     let request = example("negotiate_request");
     let body: NegotiateBody = round_trip(&request["params"]["body"]);
     assert_eq!(body.candidate_interface_refs.len(), 2);
-    // Its proof is of a form nobody can check; to read it is not to believe it.
+    // Its proof has a form that cannot be verified; it is only parsed here.
     let read = Request::read(request.to_string().as_bytes()).unwrap();
     assert_eq!(read.to_json(), request);
     assert_eq!(read.auth.unwrap().scheme, None);

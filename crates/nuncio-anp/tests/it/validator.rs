@@ -1,4 +1,4 @@
-//! What the validator says, document by document.
+//! Messages of the validator.
 
 use nuncio_anp::validate::{self, Kind};
 use serde_json::{Value, json};
@@ -11,7 +11,7 @@ fn description() -> Value {
     document
 }
 
-/// One change to a valid document, and the one thing that is said.
+/// Makes one change to a valid document and expects exactly one message.
 fn assert_said(kind: Kind, mut document: Value, path: &str, value: Option<Value>, is_error: bool, said: &str) {
     let (above, name) = path.rsplit_once('/').unwrap();
     let target = document.pointer_mut(above).unwrap();
@@ -29,7 +29,7 @@ fn assert_said(kind: Kind, mut document: Value, path: &str, value: Option<Value>
 }
 
 #[test]
-fn faults_of_a_description() {
+fn invalid_description_members_are_errors() {
     let no = None;
     for (path, value, said) in [
         ("/protocolType", Some(json!("anp")), r#"/protocolType must be "ANP" (found anp)"#),
@@ -131,7 +131,7 @@ fn faults_of_a_description() {
 }
 
 #[test]
-fn what_will_be_misread_is_a_warning() {
+fn members_that_clients_misread_are_warnings() {
     for (path, value, said) in [
         (
             "/description",
@@ -169,7 +169,7 @@ fn what_will_be_misread_is_a_warning() {
 }
 
 #[test]
-fn faults_of_a_negotiation_interface() {
+fn invalid_negotiation_interface_members_are_errors() {
     for (name, value, said) in [
         (
             "profile",
@@ -195,7 +195,7 @@ fn faults_of_a_negotiation_interface() {
 }
 
 #[test]
-fn faults_of_methods() {
+fn invalid_openrpc_members_are_reported() {
     for (path, value, error, said) in [
         (
             "/openrpc",
@@ -238,7 +238,7 @@ fn faults_of_methods() {
 }
 
 #[test]
-fn faults_of_a_list_of_agents() {
+fn invalid_agent_list_members_are_errors() {
     let page = || json!({"@type": "CollectionPage", "url": "https://a.example/x", "items": [{"@id": "https://a.example/ad.json"}]});
     for (path, value, said) in [
         ("/@type", None, r#"/@type is missing: "CollectionPage""#),
@@ -260,7 +260,7 @@ fn faults_of_a_list_of_agents() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told() {
+fn unparsable_document_reports_the_reason() {
     for (bytes, said) in [
         ("{", "the document must be JSON: EOF while parsing an object at line 1 column 1".to_owned()),
         (r#"{"name":"a","name":"b"}"#, "/name must not be repeated (expected 1, found more than one)".to_owned()),
@@ -278,7 +278,7 @@ fn what_cannot_be_read_is_told() {
 }
 
 #[test]
-fn many_faults_are_told_up_to_a_limit() {
+fn number_of_reported_errors_is_limited() {
     let mut document = description();
     document["interfaces"] = json!(vec![json!({}); 10_000]);
     let report = validate::check(Kind::AgentDescription, &document);
@@ -286,7 +286,7 @@ fn many_faults_are_told_up_to_a_limit() {
 }
 
 #[test]
-fn everything_but_nothing_is_told_at_once() {
+fn empty_description_reports_every_missing_field() {
     let report = validate::check(Kind::AgentDescription, &json!({}));
     let paths: Vec<_> = report.errors.iter().map(|fault| fault.path.as_str()).collect();
     assert_eq!(paths, ["/name", "/protocolType", "/protocolVersion", "/security", "/securityDefinitions", "/type"]);

@@ -1,4 +1,4 @@
-//! What was agreed upon before, and until when it holds (ANP-06 §10.1).
+//! Cache of agreements with their validity (ANP-06 §10.1).
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -15,17 +15,16 @@ use crate::client::capabilities::Runtime;
 use crate::client::describe::Described;
 use crate::client::resolve::digest;
 
-/// How many are kept.
+/// Maximum number of entries.
 const KEPT: usize = 512;
-/// How long one holds that does not say, and at most.
+/// Validity of an agreement that names none, and the maximum.
 const USUAL: Duration = Duration::from_secs(300);
 const LONGEST: Duration = Duration::from_secs(3600);
 
-/// The agreements.
 #[derive(Debug, Default)]
 pub(in crate::client) struct Agreements(Mutex<HashMap<Asked, Kept>>);
 
-/// What is known before: whom we ask, who we are, and what we want, policy and protection included.
+/// Cache key: the agent, the caller, and the request including constraints and security profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 struct Asked {
     target: Did,
@@ -33,19 +32,19 @@ struct Asked {
     intent: Digest,
 }
 
-/// What came of it: the other half of the key, and the circumstances it holds in.
+/// A cached agreement and the circumstances it depends on.
 #[derive(Debug, Clone)]
 struct Kept {
     agreement: Agreement,
     until: Timestamp,
-    /// The edition of the DID document, and with it of the message service.
+    /// Digest of the agent's DID document.
     document: Digest,
-    /// What the service could do; none where it was not asked.
+    /// Digest of the service's capabilities; `None` if it was not asked.
     runtime: Option<Digest>,
 }
 
 impl Agreements {
-    /// What was agreed upon for this wish, if nothing it rests on has changed.
+    /// Returns the agreement for this request if nothing it depends on has changed.
     pub(super) fn get(&self, client: &AnpClient, agent: &Described, wish: &Wish) -> Option<Agreement> {
         let (asked, document) = (asked(client, agent, wish)?, digest(agent.document.as_ref()?));
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -78,7 +77,7 @@ impl Agreements {
         }
     }
 
-    /// Forgets what rests on another state of the service than this one.
+    /// Removes agreements that were made under other capabilities.
     pub(super) fn compare(&self, agent: &Described, runtime: &Runtime) {
         let (Some(target), now) = (agent.did(), runtime.digest()) else { return };
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -1,4 +1,4 @@
-//! Whether the result of a negotiation may be used: whole, in time, and no weaker than what was asked for.
+//! Verifies a negotiation result: intact, not expired, and not weaker than requested.
 
 use nuncio_core::negotiation::{ExecutionMode, SecurityProfile};
 use nuncio_core::time::Timestamp;
@@ -9,7 +9,7 @@ use super::{Wish, draft};
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{NegotiationResult, ProtocolArtifact, Selected, Status};
 
-/// Checks a result; what is odd about it is told.
+/// Verifies a result and returns notes about it.
 pub(super) fn check(
     result: &NegotiationResult,
     id: &str,
@@ -32,7 +32,7 @@ pub(super) fn check(
     let why = result.reason.as_deref().map(|why| format!(": {}", plain(why))).unwrap_or_default();
     match result.status {
         Status::Accepted => {}
-        // We said no, and so be it.
+        // We rejected the draft, so a rejected result is expected.
         Status::Rejected if wish.word.as_ref().is_some_and(|word| !word.accepts) => return Ok(notes),
         Status::Rejected => {
             return Err(ClientError::new(Reason::NotAgreed, format!("the agent does not want to{why}")));
@@ -55,7 +55,7 @@ pub(super) fn check(
     Ok(notes)
 }
 
-/// What was asked for is what is got; nothing stronger is traded for something weaker (ANP-06 §12.4).
+/// The security profile must be the requested one; a weaker one is refused (ANP-06 §12.4).
 fn protection(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
     let weaker = |message: String| ClientError::new(Reason::Downgrade, message).advice("nothing was called");
     let found = match selected.security_profile.as_deref() {
@@ -77,7 +77,7 @@ fn protection(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// Nothing was chosen that we did not say we can do, or that does not do what was required.
+/// The result may only contain profiles and content types that we offered, and must have a required capability.
 fn fits(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
     let bad = |message: String| ClientError::new(Reason::BadAgreement, message).advice("nothing was called");
     if let Some(profile) = selected.profile.as_deref().filter(|it| !wish.profiles().contains(it)) {
@@ -98,7 +98,7 @@ fn fits(selected: &Selected, wish: &Wish) -> Result<(), ClientError> {
     Ok(())
 }
 
-/// A protocol written down is data, and must be what its digest says. None was asked for, so none is used.
+/// A protocol artifact must match its digest, and is accepted only if a draft was requested.
 fn artifact(
     selected: &Selected,
     result: &NegotiationResult,

@@ -1,5 +1,5 @@
-//! Protocols made up together, the caller's side: a draft is read as data and checked like our own before anyone
-//! is asked to accept it (ANP-06 §12.5).
+//! Protocol drafts, the caller's side. A draft is treated as data and validated like our own before anybody is asked to
+//! accept it (ANP-06 §12.5).
 
 use nuncio_core::drafting::Blueprint;
 use nuncio_identity::Did;
@@ -9,14 +9,12 @@ use super::Wish;
 use crate::client::error::{ClientError, Reason, plain};
 use crate::wire::{NegotiationResult, ProtocolArtifact};
 
-/// What we say to a draft.
+/// The caller's decision on a draft.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftWord {
-    /// Which protocol.
     pub protocol: String,
-    /// Which document of it: `sha-256:` and base64url.
+    /// Digest of the draft's document: `sha-256:` and base64url.
     pub digest: String,
-    /// Whether we accept it.
     pub accepts: bool,
 }
 
@@ -27,8 +25,8 @@ impl DraftWord {
     }
 }
 
-/// Checks the artifact of a result: whole, by the agent itself, of no other fields than such a document has, its
-/// schemas good and its examples true. What is asked about by its digest must have it.
+/// Verifies the artifact of a result: it matches its digest, was published by the agent, has no unknown fields, and its
+/// schemas and examples are valid. If a draft was named by digest, it must be that one.
 pub(super) fn check(result: &NegotiationResult, wish: &Wish, agent: Option<&Did>) -> Result<(), ClientError> {
     let bad = |message: String| {
         ClientError::new(Reason::BadAgreement, message).advice("nothing was accepted, and nothing called")

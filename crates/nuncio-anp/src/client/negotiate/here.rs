@@ -1,4 +1,4 @@
-//! Choosing among an agent's interfaces without it (ANP-06 §6.3): by the same judge, from its description.
+//! Chooses an interface locally from the description, with the same scoring as a negotiation (ANP-06 §6.3).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,9 +15,9 @@ use crate::client::error::{ClientError, Reason};
 use crate::negotiate as translate;
 use crate::wire::{AgentDescription, Capability, Interface, Meta, RpcError, profile};
 
-/// How long a choice of our own holds.
+/// Validity of a locally made choice.
 const VALID: Duration = Duration::from_secs(600);
-/// How many interfaces and capabilities are looked at.
+/// Maximum number of interfaces, and of capabilities, that are considered.
 const LOOKED_AT: usize = 256;
 
 pub(super) fn choose(
@@ -51,7 +51,7 @@ pub(super) fn choose(
     Ok(Agreement { result, decided: Decided::Here { why }, notes, reused: false })
 }
 
-/// The interfaces as their description has them. What it does not say is taken for the least.
+/// Converts the described interfaces to offers. Missing information is assumed to be the minimum.
 fn offers(agent: &Described) -> Vec<Offer> {
     let description = &agent.description;
     let mut offers: Vec<Offer> = Vec::new();
@@ -62,7 +62,7 @@ fn offers(agent: &Described) -> Vec<Offer> {
             _ => continue,
         };
         let id = interface.id.clone().unwrap_or_else(|| format!("interfaces/{place}"));
-        // Methods given inline are the same as those at the address beside them.
+        // Inline methods duplicate those of the interface with a URL.
         let is_copy = |other: &Offer| id.strip_suffix(".inline") == Some(other.id.as_str());
         if offers.iter().any(is_copy) {
             continue;
@@ -105,7 +105,7 @@ fn offer(agent: &Described, interface: &Interface, kind: InterfaceType, id: Stri
     }
 }
 
-/// The capabilities an interface gives; all, where it does not say.
+/// The capabilities of an interface; all of them if it names none.
 fn capabilities<'a>(
     description: &'a AgentDescription,
     interface: &'a Interface,
