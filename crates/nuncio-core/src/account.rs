@@ -1,5 +1,4 @@
-//! Agents that people can deal with here: those served here, and those that run elsewhere and have an
-//! account.
+//! Accounts of agents: agents served by this server, and agents that run elsewhere and connect to it.
 
 use std::fmt;
 
@@ -12,59 +11,48 @@ use crate::ids::{AgentId, PersonName};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// The longest name of an agent shown to people, in characters.
+/// In characters.
 pub const MAX_DISPLAY_NAME: usize = 120;
 
-/// The longest note to people about a change, in characters.
+/// In characters.
 pub const MAX_CHANGE_NOTE: usize = 1000;
 
-/// An agent's account.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// The agent.
     pub id: AgentId,
-    /// Who may change it.
     pub owner: AccountOwner,
-    /// What people see.
     pub display_name: String,
-    /// What it is for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub description: Option<String>,
-    /// Whether anyone may find it by searching.
+    /// Whether a search lists the agent for everyone.
     pub public: bool,
-    /// How it is reached.
     pub connection: Connection,
-    /// Where its health can be asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub health_check_url: Option<Url>,
-    /// What is known of its token.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub token: Option<TokenMark>,
-    /// Since when.
     pub created_at: Timestamp,
-    /// When it was last changed.
     pub updated_at: Timestamp,
-    /// How often its manifest was published, cleared ones counted; zero for never.
+    /// Number of manifest publications so far, including cleared manifests; 0 before the first.
     pub manifest_version: u64,
-    /// The hash of its manifest; none when it has none now.
+    /// `None` while no manifest is published.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manifest_hash: Option<Digest>,
-    /// Counts every change of it and of what is between it and people, so that none goes unnoticed.
+    /// Incremented by every change of the account or of its relations with people, for optimistic locking.
     pub revision: u64,
 }
 
-/// Who may change an agent's account.
+/// Decides who may change an agent's account.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Principal", try_from = "Principal")]
 pub enum AccountOwner {
-    /// The one who runs this server: the agent is declared in a file here.
+    /// The agent is declared in a file on this server.
     Operator,
-    /// A person: the agent runs elsewhere.
+    /// The agent runs elsewhere and belongs to a person.
     Person(PersonName),
 }
 
 impl AccountOwner {
-    /// Whether that principal is the owner.
     #[must_use]
     pub fn is(&self, principal: &Principal) -> bool {
         Principal::from(self.clone()) == *principal
@@ -98,29 +86,24 @@ impl TryFrom<Principal> for AccountOwner {
     }
 }
 
-/// How an agent is reached.
+/// How the relay delivers messages to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
 pub enum Connection {
-    /// It holds a connection open.
+    /// The agent keeps a WebSocket open.
     Websocket,
-    /// It is called.
     Webhook {
-        /// Where.
         url: WebhookUrl,
     },
 }
 
-/// Where an agent is called: `https:`, or `http:` on this machine.
+/// A webhook address: `https:`, or `http:` on this machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct WebhookUrl(Url);
 
 impl WebhookUrl {
-    /// Reads an address.
-    ///
-    /// # Errors
-    /// It is none, or not one to be called; the sentence says so.
+    /// Parses a webhook address; the error is a complete sentence for its author.
     pub fn parse(text: &str) -> Result<Self, String> {
         let url = Url::parse(text).map_err(|why| format!("this is no address: {why}"))?;
         let safe = url.scheme() == "https" || (url.scheme() == "http" && address::is_local(&url));
@@ -133,7 +116,6 @@ impl WebhookUrl {
         Ok(Self(url))
     }
 
-    /// The address.
     #[must_use]
     pub fn url(&self) -> &Url {
         &self.0
@@ -154,35 +136,31 @@ impl TryFrom<String> for WebhookUrl {
     }
 }
 
-/// What is kept of an agent's token: never the token.
+/// Facts about an agent's token. The token itself is not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TokenMark {
-    /// The digest by which it is recognised.
+    /// Digest of the token, by which a presented token is recognised.
     pub digest: Digest,
-    /// How it begins, for people to tell two apart.
+    /// First characters of the token, so that people can tell two tokens apart.
     pub prefix: String,
-    /// Since when.
     pub created_at: Timestamp,
 }
 
-/// One version of what an agent says it can do.
+/// One published version of an agent's manifest.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ManifestVersion {
-    /// Whose.
     pub agent: AgentId,
-    /// Its number, from one, without gaps.
+    /// Starts at 1, without gaps.
     pub version: u64,
-    /// The hash of its canonical form; none when it was cleared.
+    /// Hash of the canonical form; `None` if this version cleared the manifest.
     pub hash: Option<Digest>,
-    /// Its canonical form; none when it was cleared.
+    /// Canonical JSON; `None` if this version cleared the manifest.
     pub manifest: Option<String>,
-    /// Who published it.
     pub by: Principal,
-    /// When.
     pub at: Timestamp,
-    /// How it differs from the one before, as the judge said it.
+    /// The change judge's report on the difference from the previous version.
     pub verdict: serde_json::Value,
-    /// What its owner says to people about the change.
+    /// The owner's explanation of the change for people.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub change_note: Option<String>,
 }
@@ -192,7 +170,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_and_the_operator_own_agents_and_nobody_else() {
+    fn only_owner_person_or_operator_owns_account() {
         for (owner, text) in [
             (AccountOwner::Operator, "\"operator\""),
             (AccountOwner::Person(PersonName::parse("ada").unwrap()), "\"person:ada\""),
@@ -206,7 +184,7 @@ mod tests {
     }
 
     #[test]
-    fn a_webhook_is_called_safely_or_not_at_all() {
+    fn webhook_url_must_be_https_or_local() {
         for good in ["https://a.example/hook?x=1", "http://localhost:9/hook", "http://127.0.0.1/"] {
             assert!(WebhookUrl::parse(good).is_ok(), "{good}");
         }

@@ -1,14 +1,13 @@
-//! Addresses of servers, as people write them.
+//! Parsing and display of server addresses that people type.
 
 use url::{Host, Url};
 
 use crate::text::plain;
 
-/// Reads where a server is: an `http:` or `https:` address, or a domain with or without a port and a path,
-/// which means `https:`, and `http:` on this machine.
+/// Parses an `http:` or `https:` URL, or a domain with optional port and path. A bare domain means `https:`, or
+/// `http:` on this machine.
 ///
-/// # Errors
-/// What is wrong with it, as the end of a sentence.
+/// The error is the reason, without the address.
 pub fn read(text: &str) -> Result<Url, String> {
     let has_scheme = text.contains("://");
     let whole = if has_scheme { text.to_owned() } else { format!("https://{text}") };
@@ -22,11 +21,11 @@ pub fn read(text: &str) -> Result<Url, String> {
     if has_scheme || !is_local(&url) {
         return Ok(url);
     }
-    // Parsed anew, so that the port stays as it was written.
+    // Parsed again, so that the port stays as written.
     Url::parse(&format!("http://{text}")).map_err(|error| error.to_string())
 }
 
-/// Whether it is on this machine.
+/// Whether the host is a loopback name or address.
 #[must_use]
 pub fn is_local(url: &Url) -> bool {
     match url.host() {
@@ -37,7 +36,7 @@ pub fn is_local(url: &Url) -> bool {
     }
 }
 
-/// The root of the server it is on.
+/// The URL of the same server with path `/` and no query.
 #[must_use]
 pub fn root(url: &Url) -> Url {
     let mut root = url.clone();
@@ -47,14 +46,14 @@ pub fn root(url: &Url) -> Url {
     root
 }
 
-/// Host and port, as people write them.
+/// Host and port for display.
 #[must_use]
 pub fn authority(url: &Url) -> String {
     let host = url.host_str().unwrap_or_default();
     url.port().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
 }
 
-/// An address for messages: without what may be secret in it, and not too long.
+/// The URL for messages: without user info and query, and shortened.
 #[must_use]
 pub fn shown(url: &Url) -> String {
     let mut url = url.clone();
@@ -65,7 +64,7 @@ pub fn shown(url: &Url) -> String {
     plain(url.as_str())
 }
 
-/// Whether what is sent there can be read on the way.
+/// Whether requests to it cross the network unencrypted.
 #[must_use]
 pub fn is_in_clear(url: &Url) -> bool {
     url.scheme() == "http" && !is_local(url)
@@ -76,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_domain_is_https_and_this_machine_http() {
+    fn domain_defaults_to_https_and_localhost_to_http() {
         for (text, url) in [
             ("localhost:7400", "http://localhost:7400/"),
             ("localhost", "http://localhost/"),
@@ -93,21 +92,21 @@ mod tests {
     }
 
     #[test]
-    fn nothing_secret_is_shown() {
+    fn displayed_url_hides_credentials_and_query() {
         let url: Url = "https://ada:word@agents.example:8443/x?key=secret#part".parse().unwrap();
         assert_eq!(shown(&url), "https://agents.example:8443/x");
         assert_eq!((root(&url).path(), authority(&url).as_str()), ("/", "agents.example:8443"));
     }
 
     #[test]
-    fn what_is_no_address_is_refused() {
+    fn invalid_addresses_are_refused() {
         for bad in ["", "ftp://a", "https://user:word@a", "a b", "https://", "user@a"] {
             assert!(read(bad).is_err(), "{bad:?}");
         }
     }
 
     #[test]
-    fn plain_http_beyond_this_machine_is_noticed() {
+    fn plain_http_to_other_hosts_is_detected() {
         assert!(is_in_clear(&"http://agents.example".parse().unwrap()));
         assert!(!is_in_clear(&"http://localhost:1".parse().unwrap()));
         assert!(!is_in_clear(&"https://agents.example".parse().unwrap()));

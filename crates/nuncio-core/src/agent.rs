@@ -1,4 +1,4 @@
-//! The agent: one description from which every protocol's documents are projected.
+//! The agent: the one description from which every protocol's documents are generated.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -27,65 +27,56 @@ pub use run::{
 };
 pub use skill::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod, SkillVersion};
 
-/// An agent as its author declared it. Built by [`crate::declaration`], which checks that every
-/// tool's scope and backend exist, that names are unique and that schemas compile.
+/// An agent as its author declared it. [`crate::declaration`] builds it and has checked that every tool's scope and
+/// backend exist, that names are unique and that schemas compile.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Agent {
-    /// Its name here.
     pub name: AgentName,
-    /// What people call it.
     pub title: Option<String>,
-    /// Its own version.
     pub version: semver::Version,
-    /// What it is for.
     pub description: Option<String>,
-    /// Who answers for it.
     pub owner: Option<Owner>,
-    /// How it thinks.
     pub brain: BrainSpec,
-    /// What its clients may do with it.
     pub capabilities: Capabilities,
-    /// What a client may set per session.
+    /// Options that a client may set per session.
     pub options: Vec<AgentOption>,
-    /// The permissions its tools need.
+    /// Permissions that its tools need.
     pub scopes: Vec<Scope>,
-    /// What it can do.
     pub tools: Vec<Arc<Tool>>,
-    /// The MCP servers its tools run on.
+    /// MCP servers that run some of its tools.
     pub mcp: Vec<McpServer>,
-    /// The secrets its templates may name.
+    /// Secrets that templates may refer to.
     pub secrets: Vec<(BackendName, SecretSource)>,
-    /// What its programs may reach beside what every program may.
+    /// Files and sockets that its programs may use beyond the common set.
     pub allow: ProgramAccess,
-    /// The agent as a whole as a skill: one text in, one answer out.
+    /// Publishes the whole agent as one skill: text in, text out.
     pub skill: Option<Box<Skill>>,
-    /// Since when it exists.
     pub created: Option<Timestamp>,
-    /// How it shows itself to strangers who look around.
+    /// Visibility in ANP discovery.
     pub presence: Presence,
-    /// What it publishes to read.
+    /// Documents it publishes over ANP.
     pub information: Vec<Information>,
-    /// What its author says it can do for others; [`Agent::abilities`] is never empty where there are tools.
+    /// Capabilities that the author declared. [`Agent::abilities`] derives them from the tools if this is empty.
     pub abilities: Vec<Capability>,
-    /// Its interfaces that somebody else serves.
+    /// ANP interfaces of this agent that another server provides.
     pub interfaces: Vec<ElsewhereInterface>,
-    /// What it tells people's devices that it can do, such as `supports_voice`.
+    /// A2H `capability_flags`, such as `supports_voice`.
     pub flags: BTreeMap<String, bool>,
 }
 
 impl Agent {
-    /// The tool of that name, hidden or not.
+    /// Finds a tool by name, including hidden tools.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&Arc<Tool>> {
         self.tools.iter().find(|tool| tool.name.as_str() == name)
     }
 
-    /// The tools its clients may see and switch on.
+    /// Tools that clients may see and enable.
     pub fn exposed_tools(&self) -> impl Iterator<Item = &Arc<Tool>> {
         self.tools.iter().filter(|tool| tool.exposed)
     }
 
-    /// The tools that run on people's devices.
+    /// Tools that run on people's devices.
     pub fn device_tools(&self) -> impl Iterator<Item = (&Arc<Tool>, &DeviceRun)> {
         self.tools.iter().filter_map(|tool| match &tool.run {
             Run::Device(run) => Some((tool, run)),
@@ -93,30 +84,28 @@ impl Agent {
         })
     }
 
-    /// What it offers as skills: tools, and itself as a whole.
+    /// Everything published as a skill: tools, and the agent as a whole.
     pub fn skills(&self) -> impl Iterator<Item = &Skill> {
         self.tools.iter().filter_map(|tool| tool.skill.as_deref()).chain(self.skill.as_deref())
     }
 
-    /// What is said where another agent has a skill of the same id: ids are unique across a host.
+    /// The message for a skill id that another agent already uses: ids are unique across a host.
     #[must_use]
     pub fn skill_taken(&self, id: &SkillId, by: &AgentName) -> String {
         format!("agent {}: the skill id {id} is already used by agent {by}; give one of them another `id`", self.name)
     }
 
-    /// The scope of that id.
     #[must_use]
     pub fn scope(&self, id: &ScopeId) -> Option<&Scope> {
         self.scopes.iter().find(|scope| scope.id == *id)
     }
 
-    /// The option of that name.
     #[must_use]
     pub fn option(&self, name: &str) -> Option<&AgentOption> {
         self.options.iter().find(|option| option.name.as_str() == name)
     }
 
-    /// The command lines of the programs that are started for it: command tools, MCP servers, and its brain.
+    /// Command lines of all programs started for the agent: command tools, MCP servers and a process brain.
     pub fn programs(&self) -> impl Iterator<Item = &[String]> {
         let tools = self.tools.iter().filter_map(|tool| match &tool.run {
             Run::Command(run) => Some(run.argv.as_slice()),
@@ -133,56 +122,51 @@ impl Agent {
         tools.chain(servers).chain(brain)
     }
 
-    /// Whether a person other than the caller must approve calls of some of its tools.
+    /// Whether some tool needs an approver who is not the caller.
     #[must_use]
     pub fn needs_approvers(&self) -> bool {
         let imports = || self.mcp.iter().filter_map(|server| server.import.as_ref());
         self.tools.iter().any(|tool| tool.human_authorization) || imports().any(|import| import.human_authorization)
     }
 
-    /// The MCP server of that name.
     #[must_use]
     pub fn mcp_server(&self, name: &BackendName) -> Option<&McpServer> {
         self.mcp.iter().find(|server| server.name == *name)
     }
 }
 
-/// Who answers for an agent.
+/// The person or organisation responsible for an agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Owner {
-    /// What sort of owner it is.
     pub kind: OwnerKind,
-    /// A person or an organisation.
     pub name: String,
-    /// Their page.
     pub url: Option<Url>,
-    /// Where to write to them.
     pub email: Option<String>,
 }
 
-/// What an agent accepts from and shows to the apps that talk to it.
+/// AAP capabilities: what an agent accepts from its client applications and shows to them.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Capabilities {
-    /// The history the model sees may be read.
+    /// Clients may read the compacted history that the model sees.
     pub compacted_history: bool,
-    /// The whole exact history may be read.
+    /// Clients may read the complete history.
     pub full_history: bool,
-    /// A turn may be streamed piece by piece.
+    /// Streaming piece by piece (`delta`) is offered.
     pub stream_delta: bool,
-    /// A turn may be streamed block by block.
+    /// Streaming block by block (`message`) is offered.
     pub stream_message: bool,
-    /// A turn may be answered at once.
+    /// Answering without streaming is offered.
     pub stream_none: bool,
-    /// Apps may bring tools of their own.
+    /// Clients may bring tools of their own.
     pub application_tools: bool,
-    /// Pictures by `https:` address are accepted.
+    /// Images given as `https:` URLs are accepted.
     pub image_https: bool,
-    /// Pictures inside the message are accepted.
+    /// Images given as data inside the message are accepted.
     pub image_data: bool,
 }
 
 impl Default for Capabilities {
-    /// Everything but pictures, which not every brain can see.
+    /// Everything except images, which not every brain can process.
     fn default() -> Self {
         Self {
             compacted_history: true,
@@ -197,63 +181,55 @@ impl Default for Capabilities {
     }
 }
 
-/// Something a client may set for its session. All values are text.
+/// An option that a client may set per session. All values are text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AgentOption {
-    /// Its name.
     pub name: OptionName,
-    /// What people call it.
     pub title: Option<String>,
-    /// What it does.
     pub description: Option<String>,
-    /// What it takes.
     pub kind: OptionKind,
-    /// Its value when a client sets none.
+    /// Used when a client sets no value.
     pub default: String,
 }
 
-/// What an option takes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum OptionKind {
-    /// Any text.
     Text,
-    /// A text that is never shown again.
+    /// A text that is never returned to clients.
     Secret,
-    /// One of these.
+    /// One of the listed values.
     Select(Vec<String>),
 }
 
-/// A permission, and how much a person would mind.
+/// A permission, with the texts and the sensitivity shown to the person who grants it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scope {
-    /// Its id, such as `booking:write`.
+    /// For example `booking:write`.
     pub id: ScopeId,
-    /// A few words for a button or a list.
+    /// Short text for a button or a list.
     pub label: LocalText,
-    /// A sentence for the one who decides.
+    /// One sentence for the person who decides.
     pub description: Option<LocalText>,
-    /// How much is at stake.
     pub sensitivity: Sensitivity,
-    /// Where people's devices have their own words for the label; by a rule from the id when none is given.
+    /// Translation key of the label on people's devices; derived from the id when absent.
     pub label_key: Option<String>,
-    /// The same for the description.
+    /// Translation key of the description; derived from the id when absent.
     pub description_key: Option<String>,
 }
 
-/// How much is at stake when a permission is used.
+/// How sensitive a permission is, which decides how often people are asked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Sensitivity {
-    /// Harmless: it runs.
+    /// Runs without asking.
     Low,
-    /// Asked once in a while.
+    /// Asked once per consent window.
     Medium,
-    /// Asked every time.
+    /// Asked for every call.
     High,
 }
 
 impl Sensitivity {
-    /// The word for it in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -263,7 +239,6 @@ impl Sensitivity {
         }
     }
 
-    /// The one of that word.
     #[must_use]
     pub fn parse(word: &str) -> Option<Self> {
         [Self::Low, Self::Medium, Self::High].into_iter().find(|sensitivity| sensitivity.as_str() == word)
@@ -276,36 +251,32 @@ impl std::fmt::Display for Sensitivity {
     }
 }
 
-/// One thing an agent can do.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tool {
-    /// The name brains call it by.
+    /// The name used by brains.
     pub name: ToolName,
-    /// What people call it.
     pub title: Option<String>,
-    /// What it does, for people and models.
+    /// Written for people and for models.
     pub description: String,
-    /// The permission a caller needs; none means whoever may talk to the agent.
+    /// The permission a caller needs; `None` admits everyone who may talk to the agent.
     pub scope: Option<ScopeId>,
-    /// What it takes.
     pub input: Schema,
-    /// What its structured result looks like, when declared.
+    /// Schema of the structured result, if declared.
     pub output: Option<Schema>,
-    /// Where it really runs.
     pub run: Run,
-    /// Whether clients see it. A hidden tool is the agent's own and runs without asking them; one that runs on
-    /// people's devices is not for clients at all.
+    /// Whether clients see it. A hidden tool runs without asking the client; a device tool is never offered to
+    /// clients.
     pub exposed: bool,
-    /// Whether a person other than the caller must approve each call.
+    /// Whether each call needs an approver who is not the caller.
     pub human_authorization: bool,
-    /// How long one call may take.
+    /// Time limit of one call.
     pub timeout: Duration,
-    /// What strangers see of it, if it is offered to them.
+    /// How the tool is published as a skill, if it is.
     pub skill: Option<Box<Skill>>,
 }
 
 impl Tool {
-    /// Whether it runs on a person's own device, which asks them itself.
+    /// Whether it runs on a person's device. The device then asks the person itself.
     #[must_use]
     pub fn on_device(&self) -> bool {
         matches!(self.run, Run::Device(_))

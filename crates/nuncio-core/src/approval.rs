@@ -1,5 +1,5 @@
-//! A person's decision on one call: bound to the call and the digest of its arguments, used once,
-//! with an expiry, closed on no answer.
+//! Approvals: a person's decision on one call. It is bound to the call and the digest of its arguments, usable once,
+//! and counts as a denial when it expires.
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -9,94 +9,74 @@ use crate::ids::{AgentName, ApprovalId, CallId, PersonName, ScopeId, SessionId, 
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// Who is asked.
+/// The party that is asked for an approval.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Approver {
-    /// The app that is talking to the agent.
+    /// The client application that talks to the agent.
     Client,
-    /// A person, on their own device.
+    /// A person, on their device.
     Device(PersonName),
-    /// Those who run this server.
+    /// The operators of this server.
     Operators,
 }
 
-/// A question put to someone about one call.
+/// A request for approval of one call, and its state.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
-    /// Names it.
     pub id: ApprovalId,
-    /// What is asked.
     pub question: Question,
-    /// Who is asked.
     pub asked_of: Approver,
-    /// Since when.
     pub asked_at: Timestamp,
-    /// No answer by then means no.
+    /// An approval without an answer by then counts as denied.
     pub expires_at: Timestamp,
-    /// How far it is.
     pub state: ApprovalState,
 }
 
 /// The call that needs a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Question {
-    /// The call.
     pub call: CallId,
-    /// The digest of its arguments; a decision holds for these and no others.
+    /// The decision holds for exactly these arguments.
     pub arguments_digest: Digest,
-    /// The arguments, for the one who decides.
+    /// Shown to the person who decides.
     pub arguments: Value,
-    /// Who calls.
     pub caller: Principal,
-    /// Whose tool.
     pub agent: AgentName,
-    /// Which tool.
     pub tool: ToolName,
-    /// Under which permission.
     pub scope: Option<ScopeId>,
-    /// In which conversation.
     pub session: Option<SessionId>,
 }
 
-/// The life of an approval. It moves one way only.
+/// Lifecycle of an approval. Transitions never go back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum ApprovalState {
-    /// Waiting for an answer.
     Pending,
-    /// Someone said yes; the call has not used it yet.
+    /// Approved; the call has not used the approval yet.
     Allowed {
-        /// Who.
         by: Principal,
-        /// When.
         at: Timestamp,
     },
-    /// Someone said no.
     Denied {
-        /// Who.
         by: Principal,
-        /// When.
         at: Timestamp,
-        /// Why, if they said.
         reason: Option<String>,
     },
-    /// The call has used it.
+    /// The call has used the approval.
     Used {
-        /// Who had said yes.
+        /// The approver.
         by: Principal,
-        /// When it was used.
+        /// Time of use.
         at: Timestamp,
     },
-    /// Nobody answered in time, or the call went away.
+    /// No answer came in time, or the call ended before.
     Expired {
-        /// When.
         at: Timestamp,
     },
 }
 
 impl ApprovalState {
-    /// One word for it.
     #[must_use]
     pub fn word(&self) -> &'static str {
         match self {
@@ -109,41 +89,35 @@ impl ApprovalState {
     }
 }
 
-/// An answer to the question.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Answer {
-    /// Yes, for this call with these arguments.
+    /// Approves this call with these arguments.
     Allow,
-    /// No.
     Deny {
-        /// Why, if they said.
         reason: Option<String>,
     },
 }
 
-/// A step the approval's state does not allow.
+/// A transition that the approval's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ApprovalError {
-    /// It is decided, used or expired.
+    /// Already decided, used or expired; the text is the state's name.
     #[error("the approval is already {0}")]
     Closed(&'static str),
-    /// Its time has run out.
+    /// The approval expired at this time.
     #[error("the approval expired at {0}")]
     TooLate(Timestamp),
     /// A caller cannot approve its own call.
     #[error("{0} made the call and cannot approve it")]
     OwnCall(Principal),
-    /// It was given for another call or other arguments.
+    /// The approval was given for another call or other arguments.
     #[error("the approval is for another call or other arguments")]
     OtherCall,
 }
 
 impl Approval {
-    /// Answers the question.
-    ///
-    /// # Errors
-    /// It is closed or too late, or the one who answers is the caller.
+    /// Records the answer. Fails if the approval is closed or expired, or if `by` is the caller.
     pub fn decide(mut self, answer: Answer, by: Principal, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
             return Err(ApprovalError::Closed(self.state.word()));
@@ -161,10 +135,8 @@ impl Approval {
         Ok(self)
     }
 
-    /// Uses a yes, for exactly the call it was given for.
-    ///
-    /// # Errors
-    /// There is no yes, it is too late, or the call is another.
+    /// Uses an approval for exactly the call it was given for. Fails if it is not allowed, expired, or bound to
+    /// another call.
     pub fn redeem(mut self, call: &CallId, arguments: &Digest, now: Timestamp) -> Result<Self, ApprovalError> {
         let ApprovalState::Allowed { by, .. } = &self.state else {
             return Err(ApprovalError::Closed(self.state.word()));
@@ -179,10 +151,7 @@ impl Approval {
         Ok(self)
     }
 
-    /// Closes it with no answer.
-    ///
-    /// # Errors
-    /// It is no longer waiting.
+    /// Closes a pending approval without an answer.
     pub fn expire(mut self, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
             return Err(ApprovalError::Closed(self.state.word()));
@@ -223,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn a_yes_is_used_once_and_for_its_call_alone() {
+    fn approval_is_usable_once_and_only_for_its_call() {
         let (call, digest) = (pending().question.call, pending().question.arguments_digest);
         assert_eq!(pending().redeem(&call, &digest, SOON), Err(ApprovalError::Closed("pending")));
         let allowed = pending().decide(Answer::Allow, Principal::Operator, SOON).unwrap();
@@ -235,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn the_caller_cannot_answer_and_nobody_can_answer_late_or_twice() {
+    fn caller_late_and_repeated_answers_are_refused() {
         assert_eq!(
             pending().decide(Answer::Allow, Principal::Local, SOON),
             Err(ApprovalError::OwnCall(Principal::Local))

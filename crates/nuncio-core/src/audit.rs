@@ -1,7 +1,7 @@
-//! What was decided and what came of it, in a chain that shows any change.
+//! The audit chain: which calls were decided and how they ended, protected by hashes.
 //!
-//! Each link's hash covers the one before it, so a record that was altered, removed or put in
-//! between breaks the chain at that place. Signed checkpoints show a tail that was cut.
+//! Each link's hash covers the previous link, so a record that was altered, removed or inserted breaks the chain
+//! there. Signed checkpoints reveal a truncated end.
 
 use serde::ser::SerializeMap as _;
 use serde::{Deserialize, Serialize, Serializer};
@@ -20,9 +20,9 @@ pub mod references;
 pub use happened::{Happened, HappenedRecord};
 pub use references::References;
 
-/// What may stand in the chain.
+/// A record that can be appended to the audit chain.
 pub trait Recorded {
-    /// Its canonical JSON.
+    /// Canonical JSON, the bytes that are hashed.
     fn text(&self) -> String;
 }
 
@@ -38,65 +38,53 @@ impl Recorded for HappenedRecord {
     }
 }
 
-/// One call of one tool, whatever protocol it came by.
+/// One tool call, in any protocol.
 ///
-/// Its fields are in the order of their names, so that its JSON is canonical as it is.
+/// Fields are in alphabetical order, so that the serialised JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AuditRecord {
-    /// Whose tool.
     pub agent: AgentName,
-    /// The digest of the arguments; never the arguments.
+    /// Digest of the arguments; the arguments are not stored.
     pub arguments_digest: Digest,
-    /// When it was asked for.
     pub asked_at: Timestamp,
-    /// The call's own id.
     pub call: CallId,
-    /// Who called.
     pub caller: Principal,
-    /// Whether it might run, and who decided.
+    /// Whether the call was allowed, and who decided.
     pub decision: Verdict,
-    /// When it was over.
     pub ended_at: Timestamp,
-    /// What came of it.
     pub outcome: Outcome,
-    /// By which protocol.
     pub protocol: Protocol,
-    /// What it refers to in other records; none in records of earlier versions.
+    /// References to other records; empty in records of earlier versions.
     #[serde(skip_serializing_if = "References::is_empty", default)]
     pub references: References,
-    /// The request that brought it.
+    /// Id of the HTTP request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
-    /// The permission it needed.
+    /// The permission that the tool needs.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub scope: Option<ScopeId>,
-    /// The conversation.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub session: Option<SessionId>,
-    /// When it began to run.
+    /// `None` if the tool did not run.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub started_at: Option<Timestamp>,
-    /// Which tool, as it was named.
+    /// As named by the caller.
     pub tool: ToolName,
-    /// The turn in it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub turn: Option<u64>,
 }
 
-/// Whether a call might run, and on whose word.
+/// Whether a call was allowed, and who decided.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
 pub enum Verdict {
-    /// It might.
     Allowed {
-        /// Who decided: `policy`, or those who said yes.
+        /// `policy`, or the approvers.
         by: Vec<String>,
     },
-    /// It might not.
     Refused {
-        /// Who decided: `policy`, or the one who said no.
+        /// `policy`, or the party that denied.
         by: String,
-        /// Why.
         code: Code,
     },
 }
@@ -119,18 +107,11 @@ impl Serialize for Verdict {
     }
 }
 
-/// What came of a call.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "result")]
 pub enum Outcome {
-    /// It ran and answered.
     Completed,
-    /// It ran and failed.
-    Failed {
-        /// How.
-        code: Code,
-    },
-    /// It never ran.
+    Failed { code: Code },
     NotRun,
 }
 
@@ -150,24 +131,23 @@ impl Serialize for Outcome {
     }
 }
 
-/// A record in its place in the chain.
+/// A record with its position in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Link {
-    /// Its number, from one, without gaps.
+    /// Starts at 1, without gaps.
     pub seq: u64,
-    /// The record's canonical JSON, exactly as it was hashed.
+    /// Canonical JSON, exactly as hashed.
     pub record: String,
-    /// The hash of the link before.
+    /// Hash of the previous link.
     pub previous: Digest,
-    /// The hash of this one.
     pub hash: Digest,
-    /// The server's signature over the record, where a person was taken out of it: its hash is of the record as it was.
+    /// The server's signature over a redacted record. The link's hash is that of the original record.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub redaction: Option<String>,
 }
 
 impl Link {
-    /// Puts a record behind `previous`.
+    /// Appends a record after the link with hash `previous`.
     #[must_use]
     pub fn forge(seq: u64, previous: Digest, record: &impl Recorded) -> Self {
         let record = record.text();
@@ -184,90 +164,65 @@ fn link_hash(seq: u64, previous: Digest, record: &str) -> Digest {
     Digest::of_bytes(&bytes)
 }
 
-/// Where a chain has got to.
+/// The last link of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// The number of the last link; zero for an empty chain.
+    /// 0 for an empty chain.
     pub seq: u64,
-    /// Its hash.
     pub hash: Digest,
 }
 
 impl Head {
-    /// The head of an empty chain.
     pub const START: Self = Self { seq: 0, hash: Digest::ZERO };
 }
 
-/// The first place where a chain does not hold.
+/// The first place where verification of a chain fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Broken {
-    /// A number is missing or out of order.
     #[error("record {expected} is missing: the next one found is {found}")]
-    Gap {
-        /// The number that should come.
-        expected: u64,
-        /// The number that came.
-        found: u64,
-    },
-    /// A link does not follow from the one before.
+    Gap { expected: u64, found: u64 },
+    /// The previous hash of a link is not that of the link before it.
     #[error("record {seq} does not follow from record {}", seq - 1)]
-    Detached {
-        /// The link.
-        seq: u64,
-    },
-    /// A record is not what was hashed.
+    Detached { seq: u64 },
+    /// A record does not match its hash.
     #[error("record {seq} was changed after it was written")]
-    Altered {
-        /// The link.
-        seq: u64,
-    },
-    /// The end is missing: a checkpoint knows of more, or of another chain.
+    Altered { seq: u64 },
+    /// The end is missing: a checkpoint covers more records, or another chain.
     #[error("the chain ends at record {found}, but a signed checkpoint has seen record {seen}")]
     Cut {
-        /// The last record there is.
+        /// Number of the last record present.
         found: u64,
-        /// The last record the checkpoint saw.
+        /// Number of the last record covered by the checkpoint.
         seen: u64,
     },
-    /// A checkpoint saw another record in that place.
+    /// A checkpoint covers a different record with this number.
     #[error("record {seq} is not the one that a signed checkpoint saw")]
-    Replaced {
-        /// The link.
-        seq: u64,
-    },
-    /// An entry of a ledger that was erased with its person is not what was signed.
+    Replaced { seq: u64 },
+    /// An erased ledger entry does not match what was signed.
     #[error("entry {seq} of the erased ledger {relation} was changed, or one before it is missing")]
-    Erased {
-        /// The ledger.
-        relation: RelationId,
-        /// The entry.
-        seq: u64,
-    },
-    /// A checkpoint's signature does not hold.
+    Erased { relation: RelationId, seq: u64 },
+    /// A checkpoint's signature is invalid.
     #[error("the checkpoint at record {seq} is not signed by this server's key")]
     Unsigned {
-        /// The record it claims to have seen.
+        /// Number of the last record that the checkpoint claims to cover.
         seq: u64,
     },
 }
 
-/// Checks one link after another.
+/// Verifies a chain link by link.
 #[derive(Debug)]
 pub struct Verifier {
     head: Head,
 }
 
 impl Verifier {
-    /// Starts behind `head`.
+    /// Continues after `head`.
     #[must_use]
     pub fn after(head: Head) -> Self {
         Self { head }
     }
 
-    /// Takes the next link.
-    ///
-    /// # Errors
-    /// It does not follow, or was changed.
+    /// Verifies the next link.
     pub fn take(&mut self, link: &Link) -> Result<(), Broken> {
         self.follows(link)?;
         if link_hash(link.seq, link.previous, &link.record) != link.hash {
@@ -277,10 +232,8 @@ impl Verifier {
         Ok(())
     }
 
-    /// Takes the next link, whose record was redacted: its text was checked by its signature.
-    ///
-    /// # Errors
-    /// Its number or its previous hash does not follow from the last link.
+    /// Verifies the next link if its record was redacted. The caller has checked the redaction's signature; this
+    /// checks number and previous hash.
     pub fn take_redacted(&mut self, link: &Link) -> Result<(), Broken> {
         self.follows(link)?;
         self.head = Head { seq: link.seq, hash: link.hash };
@@ -298,7 +251,6 @@ impl Verifier {
         Ok(())
     }
 
-    /// Where the chain has got to.
     #[must_use]
     pub fn head(&self) -> Head {
         self.head
@@ -331,7 +283,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn its_json_is_canonical_as_it_is() {
+    fn record_serialises_to_canonical_json() {
         let refused = Verdict::Refused { by: "key:k\u{1}\"é".to_owned(), code: Code::Denied };
         let full = AuditRecord {
             scope: Some(ScopeId::parse("a:b").unwrap()),
@@ -373,13 +325,13 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn an_untouched_chain_holds() {
+    fn unchanged_chain_is_valid() {
         assert_eq!(verify(&chain(5)).unwrap().seq, 5);
         assert_eq!(verify(&[]).unwrap(), Head::START);
     }
 
     #[test]
-    fn the_first_broken_link_is_named() {
+    fn verification_reports_first_broken_link() {
         let mut altered = chain(5);
         altered[2].record = altered[2].record.replace("completed", "not_run");
         assert_eq!(verify(&altered), Err(Broken::Altered { seq: 3 }));

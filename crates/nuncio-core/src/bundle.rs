@@ -1,5 +1,5 @@
-//! The public keys by which something is sealed to a device or an agent, signed by itself. Whoever hands
-//! them out can neither change them nor how they are to be used.
+//! Signed public keys (key bundles) with which messages are encrypted to a device or an agent. The server that
+//! distributes them can change neither the keys nor their mode.
 
 use std::fmt;
 use std::num::NonZeroU32;
@@ -13,22 +13,20 @@ use crate::ids::DeviceId;
 use crate::signature::{CheckSignature, PublicKey, Signature, labelled};
 use crate::time::Timestamp;
 
-/// How many one-time keys a device has waiting at most.
+/// Upper limit of stored one-time keys per device.
 pub const MAX_ONE_TIME_KEYS: usize = 100;
 
-/// A public X25519 key, written as 43 characters of base64url.
+/// A public X25519 key, serialised as 43 characters of base64url.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct AgreementKey([u8; 32]);
 
 impl AgreementKey {
-    /// The key of these bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 32]) -> Self {
         Self(bytes)
     }
 
-    /// Its bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
@@ -56,128 +54,118 @@ impl fmt::Debug for AgreementKey {
     }
 }
 
-/// Whether its holder remembers anything between two messages.
+/// Whether the holder stores session state between messages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SealMode {
-    /// It does: content keys travel in a double ratchet.
+    /// Content keys are sent in a double ratchet (Olm).
     Stateful,
-    /// It does not: content keys are sealed to its one key, and whoever gets that key reads what was sent
-    /// before. People are told so.
+    /// Content keys are sealed to one long-term key. An attacker who gets that key can read earlier messages; pages
+    /// say so.
     Stateless,
 }
 
-/// How a content key is wrapped for a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum WrapAlgorithm {
-    /// In an Olm session.
     #[serde(rename = "olm-v1")]
     Olm,
-    /// By HPKE (RFC 9180) to the one key.
+    /// HPKE (RFC 9180) to the long-term key.
     #[serde(rename = "hpke-x25519-hkdfsha256-aes256gcm")]
     Hpke,
 }
 
-/// The public keys of a device or an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KeyBundle {
-    /// What is signed.
+    /// The signed part.
     #[serde(flatten)]
     pub keys: BundleKeys,
-    /// By the signing key inside.
+    /// Made with `keys.signing_key`.
     pub signature: Signature,
-    /// By an agent's DID, over the same.
+    /// Signature of the agent's DID over the same keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub did: Option<DidProof>,
-    /// By another device of the same person.
+    /// Signature of another device of the same person.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub endorsement: Option<Endorsement>,
 }
 
-/// Names a bundle. Device ids are unique per owner only.
+/// Identifies a bundle. Device ids are unique per owner only.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct BundleId {
-    /// The person or agent that published it.
     pub owner: Recipient,
-    /// The owner's device.
     pub device: DeviceId,
 }
 
-/// What a bundle signs.
+/// The signed content of a key bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct BundleKeys {
-    /// The device. An agent names its own.
+    /// Agents choose their own device id.
     pub device_id: DeviceId,
-    /// Whose it is: `person:NAME` or `agent:ID`.
+    /// `person:NAME` or `agent:ID`.
     pub owner: Recipient,
-    /// Checks what it signs; a person's device has enrolled with it.
+    /// Verifies the owner's signatures; a person's device enrolled with this key.
     pub signing_key: PublicKey,
-    /// HPKE seals to it.
+    /// Recipient key for HPKE.
     pub hpke_key: AgreementKey,
-    /// Names it in Olm; none without memory.
+    /// Identity key for Olm; `None` in stateless mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub olm_key: Option<AgreementKey>,
-    /// Whether it remembers.
     pub mode: SealMode,
-    /// How content keys may be wrapped for it, best first.
+    /// In order of preference.
     pub algs: Vec<WrapAlgorithm>,
-    /// Grows with each bundle of this device: an old one cannot come back.
+    /// Increases with each bundle of the device, so that an old bundle cannot be replayed.
     pub seq: u64,
-    /// Since when.
     pub created_at: Timestamp,
 }
 
-/// An agent's DID vouches for a bundle.
+/// A signature of an agent's DID over its key bundle.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DidProof {
-    /// The DID.
     pub did: String,
-    /// The verification method that signed.
+    /// The DID document's verification method that made the signature.
     pub verification_method: String,
-    /// Over [`BundleKeys::vouched`], raw bytes in base64url.
+    /// Over [`BundleKeys::vouched`]; raw bytes in base64url.
     pub signature: String,
 }
 
-/// A device vouches for another of the same person.
+/// A signature of one device for another device of the same person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Endorsement {
-    /// The device that does.
+    /// The signing device.
     pub by: DeviceId,
     /// Over [`BundleKeys::endorsed`].
     pub signature: Signature,
 }
 
-/// Why a bundle is none.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum BundleRefused {
-    /// It is not what it was when it was signed.
+    /// The bundle's signature is invalid.
     #[error("its signature does not hold under its own signing key")]
     Signature,
-    /// The mode needs other keys or algorithms.
+    /// Keys or algorithms do not fit the mode.
     #[error("stateful bundles have an olm_key and list \"olm-v1\" first; stateless ones have neither")]
     Mode,
 }
 
 impl BundleKeys {
-    /// The owner and device these keys belong to.
     #[must_use]
     pub fn id(&self) -> BundleId {
         BundleId { owner: self.owner.clone(), device: self.device_id.clone() }
     }
 
-    /// The bytes its own key signs.
+    /// The bytes signed with the bundle's own key.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/key-bundle/v1", self)
     }
 
-    /// The bytes a DID signs.
+    /// The bytes signed with a DID.
     #[must_use]
     pub fn vouched(&self) -> Vec<u8> {
         labelled("nuncio/key-bundle-did/v1", self)
     }
 
-    /// The bytes another device signs: who this device is, not its keys of today.
+    /// The bytes signed by another device: the device's identity without its replaceable keys.
     #[must_use]
     pub fn endorsed(&self) -> Vec<u8> {
         labelled("nuncio/device-endorsement/v1", &(&self.owner, &self.device_id, &self.signing_key))
@@ -185,10 +173,7 @@ impl BundleKeys {
 }
 
 impl KeyBundle {
-    /// Whether it is as it was signed, and fits its own mode.
-    ///
-    /// # Errors
-    /// It is not.
+    /// Verifies the signature and that the keys fit the mode.
     pub fn check(&self, signatures: &impl CheckSignature) -> Result<(), BundleRefused> {
         let fits = match self.keys.mode {
             SealMode::Stateful => {
@@ -206,28 +191,27 @@ impl KeyBundle {
     }
 }
 
-/// A key for one first message, or the one that is used when those are gone.
+/// A key for the first message of one session, or the fallback key for when all one-time keys are used.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OneTimeKey {
-    /// Names it on its device.
+    /// Unique per device.
     pub key_id: String,
-    /// The key.
     pub key: AgreementKey,
-    /// Whether it is the one that stays.
+    /// Whether it is the fallback key, which is not removed after use.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub fallback: bool,
-    /// By the device's signing key, over [`OneTimeKey::message`].
+    /// The device's signature over [`OneTimeKey::message`].
     pub signature: Signature,
 }
 
 impl OneTimeKey {
-    /// The bytes its device signs.
+    /// The bytes that the device signs.
     #[must_use]
     pub fn message(device: &DeviceId, key_id: &str, key: AgreementKey, fallback: bool) -> Vec<u8> {
         labelled("nuncio/one-time-key/v1", &(device, key_id, key, fallback))
     }
 
-    /// Whether that device signed it.
+    /// Whether the device's signature is valid.
     #[must_use]
     pub fn holds(&self, device: &DeviceId, signer: &PublicKey, signatures: &impl CheckSignature) -> bool {
         let message = Self::message(device, &self.key_id, self.key, self.fallback);
@@ -235,51 +219,50 @@ impl OneTimeKey {
     }
 }
 
-/// A person's private keys, sealed with a key only they can derive: it says nothing to whoever has not the passphrase.
+/// A person's private keys, encrypted with a key derived from their passphrase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Backup {
-    /// The private agreement key of HPKE, sealed; base64.
+    /// Encrypted private HPKE key; base64.
     pub backup_a: String,
-    /// The private signing key, sealed; base64.
+    /// Encrypted private signing key; base64.
     pub backup_b: String,
     /// 32 random bytes; base64.
     pub argon2_salt: String,
-    /// How the key that seals them follows from the passphrase.
+    /// Parameters of the derivation from the passphrase.
     pub argon2_params: Argon2Params,
-    /// The public half of the agreement key.
+    /// Public half of `backup_a`.
     pub public_key: AgreementKey,
-    /// The public half of the signing key.
+    /// Public half of `backup_b`.
     pub signing_public_key: PublicKey,
-    /// The device whose keys they are.
     pub device_id: DeviceId,
 }
 
-/// How much work a passphrase costs.
+/// Cost parameters of Argon2.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Argon2Params {
     /// Memory, in KiB.
     pub m: NonZeroU32,
-    /// Passes.
+    /// Number of passes.
     pub t: NonZeroU32,
-    /// Lanes.
+    /// Number of lanes.
     pub p: NonZeroU32,
 }
 
 impl Argon2Params {
-    /// What new backups use.
+    /// Used for new backups.
     pub const RECOMMENDED: Self = Self::of(65_536, 3, 4);
-    /// Less is refused: a server that lowered them would guess faster.
+    /// Lower values are refused: a malicious server could lower them to guess passphrases faster.
     pub const LEAST: Self = Self::of(19_456, 2, 1);
-    /// More is refused before it costs anything.
+    /// Higher values are refused before the derivation starts.
     pub const MOST: Self = Self::of(1_048_576, 16, 16);
 
     const fn of(m: u32, t: u32, p: u32) -> Self {
         Self { m: at_least_one(m), t: at_least_one(t), p: at_least_one(p) }
     }
 
-    /// Whether it is safe, and not more than anyone should wait for.
+    /// Whether the parameters are within `LEAST` and `MOST`.
     #[must_use]
     pub fn is_safe(&self) -> bool {
         let (least, most) = (Self::LEAST, Self::MOST);
@@ -324,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_fits_its_mode_and_its_signature() {
+    fn bundle_with_wrong_mode_or_signature_is_refused() {
         let yes = |_: &PublicKey, _: &[u8], _: &Signature| true;
         let no = |_: &PublicKey, _: &[u8], _: &Signature| false;
         for mode in [SealMode::Stateful, SealMode::Stateless] {
@@ -340,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bundle_is_written_flat_and_read_back() {
+    fn bundle_serialises_flat_and_parses_back() {
         let bundle = bundle(SealMode::Stateless);
         let written = serde_json::to_value(&bundle).unwrap();
         assert_eq!(written["owner"], "person:ada");

@@ -6,17 +6,16 @@ use serde::{Deserialize, Serialize};
 
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident = $text:literal,)*) => {
-        /// A stable name for something that can go wrong. Programs may match on it.
+        /// Stable name of an error condition. Programs may match on it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
         pub enum Code {
             $($(#[$doc])* #[serde(rename = $text)] $variant,)*
         }
 
         impl Code {
-            /// Every code.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The code as it is written in answers and records.
+            /// Spelling in responses and records.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
@@ -32,291 +31,246 @@ macro_rules! codes {
 }
 
 codes! {
-    // What a peer sent.
+    // Invalid requests.
     /// The body is not JSON.
     BadJson = "bad_json",
     /// The JSON does not have the shape the request needs.
     BadRequest = "bad_request",
-    /// No agent of that name is served here.
     UnknownAgent = "unknown_agent",
-    /// The agent has no such option, or it does not take that value.
+    /// The agent has no such option, or the option does not accept the value.
     BadOption = "bad_option",
     /// The agent exposes no such tool.
     UnknownTool = "unknown_tool",
-    /// Two tools of one session would have the same name.
+    /// Two tools of one session have the same name.
     ToolNameTaken = "tool_name_taken",
-    /// A tool the app brings has a schema we cannot use.
+    /// A client tool has an unusable schema.
     BadToolSchema = "bad_tool_schema",
-    /// The agent does not declare that capability.
     CapabilityMissing = "capability_missing",
-    /// A picture is of the wrong kind, type or size.
+    /// An image has the wrong type or size.
     BadImage = "bad_image",
-    /// Answers do not match the calls that are waiting.
+    /// Answers do not match the pending calls.
     BadAnswer = "bad_answer",
-    /// The page cursor is not one this server gave.
+    /// The page cursor was not issued by this server.
     BadCursor = "bad_cursor",
-    /// The event id is not one this server gave.
+    /// The event id was not issued by this server.
     BadEventId = "bad_event_id",
-    /// The header is not well formed.
     BadHeader = "bad_header",
-    /// A key is needed, or the one sent is not valid.
+    /// A key is required, or the one sent is invalid.
     Unauthorized = "unauthorized",
-    /// The key sent has expired.
     KeyExpired = "key_expired",
-    /// A page on another origin may not use an open server.
+    /// A web page of another origin may not use an open server.
     CrossOriginRefused = "cross_origin_refused",
-    /// The `Host` is not a name of an open loopback server.
+    /// The `Host` header is not a name of an open loopback server.
     HostRefused = "host_refused",
-    /// The request came through a proxy, so it does not count as coming from this machine.
+    /// The request came through a proxy, so it does not count as local.
     ForwardedRefused = "forwarded_refused",
-    /// The caller is known, and has no permission to use this agent.
+    /// The caller is authenticated but may not use this agent.
     NotAdmitted = "not_admitted",
-    /// There is nothing at that address.
+    /// Nothing exists at this URL.
     NotFound = "not_found",
-    /// No such session belongs to the caller.
+    /// The caller has no such session.
     SessionNotFound = "session_not_found",
-    /// The agent does not offer that history.
+    /// The agent does not offer this kind of history.
     HistoryNotOffered = "history_not_offered",
-    /// The session has no such turn.
     TurnNotFound = "turn_not_found",
-    /// The address does not take that method.
+    /// The URL does not support this method.
     MethodNotAllowed = "method_not_allowed",
-    /// The session is busy with a turn.
+    /// The session is running a turn.
     TurnRunning = "turn_running",
-    /// The body is larger than allowed.
     BodyTooLarge = "body_too_large",
-    /// The body is not declared as JSON.
+    /// The content type of the body is not JSON.
     UnsupportedMediaType = "unsupported_media_type",
-    /// An idempotency key came again with another body.
+    /// An idempotency key was reused with another body.
     IdempotencyMismatch = "idempotency_mismatch",
-    /// Too many requests.
     RateLimited = "rate_limited",
-    /// The request took too long to arrive.
     RequestTimeout = "request_timeout",
-    /// No such skill exists for the caller.
+    /// No such skill is visible to the caller.
     SkillNotFound = "skill_not_found",
-    /// The skill wants its callers to say who they are, in its own way.
+    /// The skill requires its own kind of authentication.
     SkillAuthRequired = "skill_auth_required",
-    /// No such execution exists for the caller.
+    /// No such execution is visible to the caller.
     ExecutionNotFound = "execution_not_found",
-    /// Another process runs the execution now.
+    /// Another process is running the execution.
     LeaseLost = "lease_lost",
-    /// There are too many executions that are not over.
+    /// Too many executions are unfinished.
     QueueFull = "queue_full",
-    /// There is no such task.
     TaskNotFound = "task_not_found",
-    /// The task is over, or somebody else's.
+    /// The task has ended, or somebody else has taken it.
     TaskClosed = "task_closed",
-    // What an agent's manifest breaks.
-    /// The manifest is not as it must be.
+    // Manifest faults.
+    /// The manifest breaks a rule without a code of its own.
     ManifestInvalid = "manifest_invalid",
-    /// The manifest is larger than allowed.
     ManifestTooLarge = "manifest_too_large",
-    /// The manifest declares a scope of the platform.
+    /// The manifest declares a scope that is reserved for the platform.
     ManifestScopeReserved = "manifest_scope_reserved",
-    /// A tool of the manifest needs a scope that it does not declare.
+    /// A tool of the manifest needs an undeclared scope.
     ManifestScopeUndeclared = "manifest_scope_undeclared",
-    /// Two tools of the manifest have one name.
     ManifestToolDuplicate = "manifest_tool_duplicate",
-    /// The schema of a tool's arguments cannot be used.
     ManifestSchemaInvalid = "manifest_schema_invalid",
-    /// A scope of the manifest has no words for whoever decides.
+    /// A scope of the manifest has no text for the person who decides.
     ManifestFallbackMissing = "manifest_fallback_missing",
-    /// A scope of the manifest says that less is at stake than there is.
+    /// A scope of the manifest declares a sensitivity below its floor.
     ManifestSensitivityBelowFloor = "manifest_sensitivity_below_floor",
-    // What became of a tool call.
-    /// A person said that they will not do it.
+    // Results of tool calls.
+    /// A person refused a human task.
     Refused = "refused",
-    /// The brain called a tool that nobody has.
+    /// The brain called a tool that does not exist.
     ToolNotFound = "tool_not_found",
-    /// The caller has not been granted the tool's scope.
+    /// The caller lacks the tool's scope.
     ScopeNotGranted = "scope_not_granted",
-    /// The arguments do not fit the tool's schema.
     InvalidArguments = "invalid_arguments",
-    /// Someone who was asked said no.
+    /// An approver denied the call.
     Denied = "denied",
-    /// Nobody answered the question in time.
+    /// No approver answered in time.
     ApprovalExpired = "approval_expired",
-    /// The approval was already used or decided.
     ApprovalClosed = "approval_closed",
-    /// No such approval.
     ApprovalNotFound = "approval_not_found",
-    /// Too many calls of the tool at once.
+    /// Too many concurrent calls of the tool.
     ToolBusy = "tool_busy",
-    /// The tool took longer than its time limit.
     ToolTimeout = "tool_timeout",
-    /// The tool ran and failed.
     ToolFailed = "tool_failed",
-    /// What the tool runs on cannot be reached.
+    /// The tool's backend is unreachable.
     ToolUnavailable = "tool_unavailable",
-    /// The tool's result does not fit its declared schema.
     InvalidOutput = "invalid_output",
-    /// The call was cut short; it may or may not have had an effect.
+    /// The call was interrupted; it may or may not have had an effect.
     Interrupted = "interrupted",
-    /// The caller stopped it.
+    /// The caller cancelled the call.
     Cancelled = "cancelled",
-    /// The call was waiting for an answer and was given up.
+    /// The call was waiting for an answer and was abandoned.
     Abandoned = "abandoned",
-    // What became of somebody else's skill, by the protocol's own words.
-    /// A document, an input or an answer is not as it must be.
+    // Results of another host's skill, with the codes of Skill Sharing.
+    /// A document, an input or an answer is invalid.
     ValidationError = "validation_error",
-    /// The skill wants a credential.
+    /// The skill requires a credential.
     AuthRequired = "auth_required",
-    /// The credential does not allow it.
+    /// The credential is not sufficient.
     PermissionDenied = "permission_denied",
-    /// The skill did not end in time.
     InvocationTimeout = "invocation_timeout",
-    /// The provider cannot be reached, or may not be.
+    /// The provider is unreachable, or the address is not allowed.
     EndpointUnreachable = "endpoint_unreachable",
-    /// The skill follows a version of the protocol we cannot read.
+    /// The skill uses an unsupported protocol version.
     VersionIncompatible = "version_incompatible",
-    /// The skill ran and failed.
     ExecutionFailed = "execution_failed",
-    // What became of a turn.
-    /// The brain failed.
+    // Results of turns.
     BrainFailed = "brain_failed",
-    /// The turn took longer than allowed.
     TurnDeadline = "turn_deadline",
-    /// The turn took more steps than allowed.
     TooManySteps = "too_many_steps",
-    /// The turn produced more than allowed.
+    /// The turn produced more output than allowed.
     TurnTooLarge = "turn_too_large",
-    // People, their devices, and what they allow agents.
-    /// No such person has an account here.
+    // People, devices and consent.
+    /// No person with this name has an account.
     PersonNotFound = "person_not_found",
-    /// The invite is unknown, used or expired.
     InviteInvalid = "invite_invalid",
-    /// The person has no such device.
     DeviceNotFound = "device_not_found",
-    /// The device could not show that it is the one it says.
+    /// The device could not prove its identity.
     DeviceRefused = "device_refused",
-    /// There are as many as are allowed.
+    /// A limit on the number of objects is reached.
     LimitReached = "limit_reached",
-    /// Only the owner of an agent may do that.
     NotOwner = "not_owner",
-    /// The manifest is another one by now.
+    /// The manifest has changed since the caller read it.
     ManifestStale = "manifest_stale",
-    /// The agent's manifest has no such scope.
     ScopeUnknown = "scope_unknown",
-    /// The agent does not work without that scope.
+    /// The agent requires this scope to work.
     ScopeRequired = "scope_required",
-    /// No such relation belongs to the caller.
+    /// The caller has no such relation.
     RelationNotFound = "relation_not_found",
-    /// Nobody of that name may send or read there without a relation between person and agent.
+    /// The recipient is unknown, or there is no relation between person and agent.
     RelationRequired = "relation_required",
-    /// No conversation of that id has the caller among its members.
+    /// The caller is not a member of such a conversation.
     ConversationNotFound = "conversation_not_found",
-    /// The conversation has no such message.
     MessageNotFound = "message_not_found",
-    /// No such stream is open on this connection.
     StreamNotFound = "stream_not_found",
-    /// The same client message id was used for another message.
+    /// The client message id was used for another message.
     MessageClash = "message_clash",
-    /// Another device took the call upon itself.
+    /// Another device has claimed the call.
     MessageClaimed = "message_claimed",
-    /// Keys that are not signed as they must be, or older than those that are known.
+    /// The keys have an invalid signature or are older than the stored ones.
     BundleRefused = "bundle_refused",
-    /// The device or agent has no keys here.
     KeysNotFound = "keys_not_found",
-    /// Nothing was backed up.
+    /// No key backup is stored.
     BackupNotFound = "backup_not_found",
-    /// The person already deals with that agent.
+    /// The person already has a relation with the agent.
     RelationExists = "relation_exists",
-    /// A device of the person must sign what is to be allowed.
+    /// A device of the person must sign the consent.
     ConsentUnsigned = "consent_unsigned",
-    /// The signature under what is to be allowed does not hold.
+    /// The signature of the consent is invalid.
     ConsentForged = "consent_forged",
-    /// A grant ledger does not hold.
+    /// A consent ledger is invalid.
     LedgerBroken = "ledger_broken",
-    // What is sealed between them.
-    /// A device shows keys that are not trusted.
+    // Sealed messages.
+    /// A device presents untrusted keys.
     DeviceUntrusted = "device_untrusted",
-    /// A sealed message is not as its sender sealed it, or not for this device.
+    /// A sealed message was altered, or is not for this device.
     SealBroken = "seal_broken",
-    /// The session a message was sealed in is lost.
+    /// The session of a sealed message is lost.
     SealSessionLost = "seal_session_lost",
-    /// A sealed message came again.
+    /// A sealed message was received twice.
     MessageReplayed = "message_replayed",
-    /// A backup of keys cannot be opened.
+    /// A key backup cannot be opened.
     BackupUnreadable = "backup_unreadable",
     // The server itself.
-    /// The server is stopping.
+    /// The server is shutting down.
     ShuttingDown = "shutting_down",
-    /// The store cannot be read or written.
     StoreUnavailable = "store_unavailable",
-    /// The caller has stored as much as one caller may.
+    /// The caller's storage quota is used up.
     QuotaExceeded = "quota_exceeded",
-    /// Too many long computations wait.
+    /// Too many expensive computations are queued.
     ComputationQueueFull = "computation_queue_full",
-    /// The server holds as much for callers as it can.
+    /// The server's memory for pending requests is used up.
     ServerBusy = "server_busy",
-    /// An issuer of access tokens does not answer.
+    /// An issuer of access tokens is unreachable.
     IssuerUnavailable = "issuer_unavailable",
-    /// A fault of ours.
+    /// A defect in this program.
     Internal = "internal",
-    /// An outgoing request went where it may not go.
+    /// An outgoing request to a forbidden address.
     OutboundRefused = "outbound_refused",
     // The operator's files and commands.
-    /// The agent file is wrong.
     AgentFileInvalid = "agent_file_invalid",
-    /// Two agent files declare the same name.
     AgentNameTaken = "agent_name_taken",
-    /// The operator's settings are wrong.
     ConfigInvalid = "config_invalid",
-    /// The data directory holds a database without its key, or a key without its database.
+    /// The data directory has a database without its key, or a key without its database.
     DataDirIncomplete = "data_dir_incomplete",
-    /// Another process uses the data directory.
     DataDirInUse = "data_dir_in_use",
-    /// The data directory or a file in it cannot be used.
+    /// The data directory or a file in it is not usable.
     DataDirUnusable = "data_dir_unusable",
-    /// The key that opens a device's stored data is missing or wrong.
+    /// The key for a device's stored data is missing or wrong.
     StorageLocked = "storage_locked",
-    /// The disk of the data directory is full.
     DiskFull = "disk_full",
-    /// The database or its write-ahead file is damaged.
     StoreDamaged = "store_damaged",
-    /// The address to listen on cannot be used.
+    /// The listen address is not usable.
     ListenFailed = "listen_failed",
-    /// Keys are needed to listen beyond loopback.
+    /// Listening beyond loopback requires keys.
     KeysRequired = "keys_required",
-    /// Programs that cannot be confined beside tools that need another person's approval.
+    /// Programs cannot be confined, and some tools need another person's approval.
     ProgramsUnconfined = "programs_unconfined",
-    /// The certificate or key cannot be used.
     TlsInvalid = "tls_invalid",
-    /// No such key.
     KeyNotFound = "key_not_found",
-    /// No such grant.
     GrantNotFound = "grant_not_found",
-    /// The domain is not followed.
     NotFollowed = "not_followed",
-    /// The agent is not listed in the directory.
     NotRegistered = "not_registered",
-    /// The caller may not have that agent listed in the directory.
+    /// The caller may not list that agent in the directory.
     RegistrationRefused = "registration_refused",
-    /// The directory has no room for another agent.
+    /// The directory is full.
     DirectoryFull = "directory_full",
-    /// The public address is not the one the DIDs were made under.
+    /// The public URL is not the one for which the DIDs were made.
     PublicUrlChanged = "public_url_changed",
-    /// There is no DID to show or to sign with.
+    /// No DID exists to show or to sign with.
     DidUnavailable = "did_unavailable",
-    /// What another agent says of itself was checked and does not hold.
+    /// The documents of another agent failed verification.
     PeerUntrusted = "peer_untrusted",
-    /// No interface of another agent was agreed upon that could be used.
+    /// Negotiation found no usable interface of another agent.
     NegotiationFailed = "negotiation_failed",
-    /// No protocol could be drafted.
     DraftFailed = "draft_failed",
-    /// There is no such protocol between the two.
+    /// No such drafted protocol exists between the two parties.
     DraftNotFound = "draft_not_found",
-    /// The protocol cannot be used: not both sides accepted it, or it is another.
+    /// The drafted protocol is not usable: not accepted by both sides, or a different document.
     DraftNotAccepted = "draft_not_accepted",
-    /// No server is there to take the answer to a message.
+    /// No running server can deliver the answer to a message.
     NoMessageService = "no_message_service",
-    /// The audit chain is broken.
     AuditBroken = "audit_broken",
 }
 
 impl Code {
-    /// The code of that name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.iter().copied().find(|code| code.as_str() == text)
@@ -334,7 +288,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_code_has_a_page_that_says_what_to_do() {
+    fn every_error_code_has_a_page_with_instructions() {
         for code in Code::ALL {
             let page = code.page();
             assert!(page.starts_with(&format!("# {code}\n")), "{code}: the page begins with its code");

@@ -1,5 +1,5 @@
-//! Conversations between people and agents, as whoever carries them sees them: who takes part, in which
-//! order messages came and of which kind they are. What they say is sealed and nobody's business here.
+//! Conversations between people and agents as the relay sees them: members, order and type of messages. Message
+//! contents are encrypted and not visible here.
 
 use std::sync::Arc;
 
@@ -10,17 +10,16 @@ use crate::happening::Recipient;
 use crate::ids::{ClientMessageId, ConversationId, DeviceId, InvalidName, MessageId};
 use crate::time::Timestamp;
 
-/// How many may take part in a group.
+/// Upper limit of members in a group.
 pub const MAX_MEMBERS: usize = 500;
 
-/// The largest sealed message, in bytes.
+/// Upper limit of an encrypted message, in bytes.
 pub const MAX_ENVELOPE: usize = 512 * 1024;
 
-/// The name of a stream, by which an answer is read while it is being written: the name its sender gave the sealed
-/// letter that begins it.
+/// Identifies the stream of an answer that is still being written: the client message id of the message that starts
+/// the stream.
 pub type StreamId = ClientMessageId;
 
-/// Who takes part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ConversationType {
@@ -28,52 +27,40 @@ pub enum ConversationType {
     H2h,
     /// A person and an agent.
     H2a,
-    /// Several.
     Group,
 }
 
-/// What a message holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ContentType {
-    /// Words.
     Text,
-    /// A picture.
     Image,
-    /// A film.
     Video,
-    /// Sound.
     Audio,
-    /// A file.
     File,
-    /// Something to act on.
     Artifact,
-    /// A word between the programs, such as that a session was lost.
+    /// A message between programs, for example that a session was lost.
     System,
 }
 
-/// Which artifact it is, in clear: the relay limits calls by it. Version 1 has no others.
+/// Artifact type, unencrypted because the relay rate-limits tool calls. Version 1 defines no others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MsgSubtype {
-    /// An agent calls a tool of a person's device.
+    /// An agent calls a tool on a person's device.
     ArtifactToolCall,
-    /// A person's device answers.
+    /// A device answers a tool call.
     ArtifactResponse,
 }
 
-/// Who sends, as the wire says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SenderType {
-    /// A person.
     Human,
-    /// An agent.
     Agent,
 }
 
 impl Recipient {
-    /// Its kind as a sender.
     #[must_use]
     pub const fn sender_type(&self) -> SenderType {
         match self {
@@ -82,7 +69,7 @@ impl Recipient {
         }
     }
 
-    /// Its name without its kind.
+    /// The name without the prefix `person:` or `agent:`.
     #[must_use]
     pub fn id(&self) -> &str {
         match self {
@@ -92,37 +79,32 @@ impl Recipient {
     }
 }
 
-/// A conversation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Conversation {
-    /// Names it.
     pub id: ConversationId,
-    /// Who takes part.
     #[serde(rename = "type")]
     pub kind: ConversationType,
-    /// They, sorted.
+    /// Sorted.
     pub members: Vec<Recipient>,
-    /// Who began it.
     pub created_by: Recipient,
-    /// When.
     pub created_at: Timestamp,
-    /// Counts the changes of who takes part.
+    /// Incremented by every change of the members.
     pub revision: u64,
 }
 
-/// Why there is no such conversation.
+/// Why a list of members does not fit the conversation type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum WrongMembers {
-    /// A conversation of two has not two.
+    /// A conversation of two does not have two members.
     #[error("a conversation of two needs exactly one other besides you")]
     NotTwo,
-    /// A group has too few or too many.
+    /// A group has too few or too many members.
     #[error("a group has 2 to {MAX_MEMBERS} members, at least one of them a person")]
     Size,
 }
 
 impl Conversation {
-    /// The type of a conversation between these two; none between agents.
+    /// The conversation type for two members; `None` for two agents.
     #[must_use]
     pub fn type_of_two(one: &Recipient, other: &Recipient) -> Option<ConversationType> {
         match (one, other) {
@@ -132,10 +114,7 @@ impl Conversation {
         }
     }
 
-    /// Sorts members, leaves out who stands twice, and checks that they fit the type.
-    ///
-    /// # Errors
-    /// They do not.
+    /// Sorts members, removes duplicates, and checks that they fit the type.
     pub fn members(kind: ConversationType, mut members: Vec<Recipient>) -> Result<Vec<Recipient>, WrongMembers> {
         members.sort();
         members.dedup();
@@ -149,13 +128,12 @@ impl Conversation {
         }
     }
 
-    /// Whether someone takes part.
     #[must_use]
     pub fn has(&self, member: &Recipient) -> bool {
         self.members.binary_search(member).is_ok()
     }
 
-    /// The other one of two; none in a group.
+    /// The other member of a conversation of two; `None` in a group.
     #[must_use]
     pub fn other(&self, member: &Recipient) -> Option<&Recipient> {
         match self.kind {
@@ -164,7 +142,7 @@ impl Conversation {
         }
     }
 
-    /// The key under which two find their conversation again; none for a group.
+    /// Unique key of a conversation of two, by which it is found again; `None` for a group.
     #[must_use]
     pub fn pair(&self) -> Option<String> {
         match (self.kind, self.members.as_slice()) {
@@ -174,45 +152,39 @@ impl Conversation {
     }
 }
 
-/// A message somebody sends.
+/// A message as its sender submits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Post {
-    /// Its sender's name for it.
+    /// The id chosen by the sender.
     pub client_id: ClientMessageId,
-    /// Who sends it.
     pub sender: Recipient,
-    /// On which device, where a person does.
+    /// The sending device, if the sender is a person.
     pub device: Option<DeviceId>,
-    /// What it holds.
     pub content_type: ContentType,
-    /// Which artifact it is.
     pub subtype: Option<MsgSubtype>,
-    /// The sealed message, byte for byte.
+    /// The encrypted message, unchanged.
     pub envelope: Arc<[u8]>,
 }
 
-/// Why a message is not taken.
+/// Why a message is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum PostRefused {
-    /// It holds nothing.
     #[error("the envelope is empty")]
     Empty,
-    /// It is too large.
     #[error("the envelope has more than {MAX_ENVELOPE} bytes")]
     TooLarge,
     /// Only artifacts have a subtype.
     #[error("msg_subtype goes with content_type \"artifact\" alone")]
     NotAnArtifact,
-    /// Only agents call.
+    /// Only agents send tool calls.
     #[error("artifact_tool_call is sent by agents; people answer with artifact_response")]
     NotAnAgent,
-    /// Only people answer.
+    /// Only people's devices answer tool calls.
     #[error("artifact_response is sent by people; agents call with artifact_tool_call")]
     NotAPerson,
 }
 
 impl PostRefused {
-    /// Its code.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -223,10 +195,7 @@ impl PostRefused {
 }
 
 impl Post {
-    /// Whether it may be sent at all.
-    ///
-    /// # Errors
-    /// It may not.
+    /// Checks size, subtype and sender.
     pub fn check(&self) -> Result<(), PostRefused> {
         if self.envelope.is_empty() {
             return Err(PostRefused::Empty);
@@ -244,79 +213,68 @@ impl Post {
         }
     }
 
-    /// Whether it is a tool call, of which an agent has so many a minute.
+    /// Whether it is a tool call, which is rate-limited per agent.
     #[must_use]
     pub fn is_tool_call(&self) -> bool {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    /// Whether a repeated request is the same: everything but the client's name for it, byte for byte.
+    /// Whether a repeated submission is identical, byte for byte, apart from the client message id.
     #[must_use]
     pub fn says_the_same(&self, other: &Self) -> bool {
         (self.content_type, self.subtype) == (other.content_type, other.subtype) && self.envelope == other.envelope
     }
 }
 
-/// Where a message is. Its name says it.
+/// Position of a message. The message id encodes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct MessagePlace {
-    /// In which conversation.
     pub conversation: ConversationId,
-    /// Its number there.
     pub seq: u64,
 }
 
 impl MessagePlace {
-    /// The message's name: its conversation's and its number.
-    ///
-    /// # Errors
-    /// The conversation's name is too long for one; those made here are not.
+    /// The message id: conversation id and number. Fails if the conversation id is too long; ids made here are not.
     pub fn id(&self) -> Result<MessageId, InvalidName> {
         let name = self.conversation.as_str();
         MessageId::parse(&format!("msg_{}-{}", name.strip_prefix(CONVERSATION).unwrap_or(name), self.seq))
     }
 
-    /// The place a name says; none when it is no name made here.
+    /// Decodes a message id; `None` if it was not made here.
     #[must_use]
     pub fn of(id: &MessageId) -> Option<Self> {
         let (name, number) = id.as_str().strip_prefix("msg_")?.rsplit_once('-')?;
         let seq: u64 = number.parse().ok().filter(|seq| *seq > 0)?;
         let conversation = ConversationId::parse(&format!("{CONVERSATION}{name}")).ok()?;
-        // One name for one message: no leading zeros or signs.
+        // Leading zeros or signs would give one message two ids.
         (number == seq.to_string()).then_some(Self { conversation, seq })
     }
 }
 
-/// How the names of conversations made here begin.
+/// Prefix of conversation ids made here.
 pub const CONVERSATION: &str = "cnv_";
 
-/// A message in its place.
+/// A message stored in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Posted {
-    /// Where.
     pub conversation: ConversationId,
-    /// Its number there, from one, without gaps.
+    /// Starts at 1, without gaps.
     pub seq: u64,
-    /// When it came.
     pub at: Timestamp,
-    /// The message.
     pub post: Post,
 }
 
 impl Posted {
-    /// Where it is.
     #[must_use]
     pub fn place(&self) -> MessagePlace {
         MessagePlace { conversation: self.conversation.clone(), seq: self.seq }
     }
 }
 
-/// The device that took a tool call upon itself.
+/// The device that has claimed a tool call, so that no other device runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Claim {
-    /// The device.
     pub device: DeviceId,
-    /// When.
     pub at: Timestamp,
 }
 
@@ -334,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn who_takes_part_fits_the_type() {
+    fn members_must_fit_conversation_type() {
         use ConversationType::{Group, H2a, H2h};
         let (ada, bob, hotel) = (person("ada"), person("bob"), agent("hotel"));
         for (kind, members, fits) in [
@@ -354,7 +312,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_is_named_by_its_place() {
+    fn message_id_encodes_conversation_and_number() {
         let place = MessagePlace { conversation: ConversationId::parse("cnv_a-1_b").unwrap(), seq: 12 };
         let id = place.id().unwrap();
         assert_eq!(id.as_str(), "msg_a-1_b-12");
@@ -365,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn agents_call_and_people_answer() {
+    fn only_agents_call_tools_and_only_people_answer() {
         let post = |sender, content_type, subtype| Post {
             client_id: ClientMessageId::parse("m1").unwrap(),
             sender,

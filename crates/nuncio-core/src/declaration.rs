@@ -1,7 +1,7 @@
-//! The agent file: TOML read into an [`Agent`] that cannot be wrong.
+//! The agent file: TOML parsed into an [`Agent`] that satisfies every check.
 //!
-//! Everything wrong with a file is reported at once, each fault with its line, its key, what was
-//! found and what is allowed. One room per section; `reader` is the desk they share.
+//! All faults of a file are reported together, each with its line, its key, what was found and what is allowed. There
+//! is one module per section; `reader` has the shared parsing helpers.
 
 mod agent;
 mod allow;
@@ -40,26 +40,25 @@ use reader::Table;
 use skill::Publisher;
 use source::Source;
 
-/// How many bytes an agent file may have.
+/// Size limit of an agent file, in bytes.
 pub const MAX_BYTES: usize = 1024 * 1024;
 
-/// The agent file a new author starts from. It works at once, without network or other programs.
+/// Template for new agent files. It works without network or other programs.
 pub const STARTER: &str = include_str!("declaration/starter.toml");
 
-/// An agent, and what its author may want to hear about it.
+/// An agent with warnings for its author.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Declared {
-    /// The agent.
     pub agent: Agent,
-    /// What is allowed but probably not meant, in the order of the file.
+    /// Allowed but probably unintended, in file order.
     pub notes: Vec<Fault>,
 }
 
-/// Reads an agent file. `file` is the name to show in faults.
+/// Parses an agent file. `file` is the name shown in faults.
 ///
 /// # Errors
-/// Everything that is wrong with it, in the order of the file. Where it is not TOML at all, only
-/// the first place where it stops being so.
+///
+/// All faults in file order; for invalid TOML only the first syntax error.
 pub fn parse(file: &str, text: &str) -> Result<Declared, Faults> {
     let source = Source::new(file, text);
     if text.len() > MAX_BYTES {
@@ -82,7 +81,7 @@ pub fn parse(file: &str, text: &str) -> Result<Declared, Faults> {
     }
 }
 
-/// Every section in turn; a section that is wrong does not keep the others from being read.
+/// Reads every section; a fault in one section does not stop the others.
 fn read(root: &Table<'_>) -> Option<Agent> {
     let names = Names::collect(root);
     let publisher = Publisher::of(root);

@@ -1,4 +1,4 @@
-//! Digests that two machines agree on: SHA-256 over RFC 8785 canonical JSON.
+//! Digests that independent programs compute alike: SHA-256 over RFC 8785 canonical JSON.
 
 use std::fmt;
 
@@ -6,22 +6,21 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
-/// A SHA-256 digest, written as 64 hex digits.
+/// A SHA-256 digest, serialised as 64 hex digits.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Digest([u8; 32]);
 
 impl Digest {
-    /// The digest a hash chain starts from.
+    /// Previous hash of the first link of a hash chain.
     pub const ZERO: Self = Self([0; 32]);
 
-    /// The digest of some bytes.
     #[must_use]
     pub fn of_bytes(bytes: &[u8]) -> Self {
         Self(Sha256::digest(bytes).into())
     }
 
-    /// The digest of a JSON value's canonical form.
+    /// Digest of the value's canonical form.
     #[must_use]
     pub fn of_json(value: &Value) -> Self {
         let mut text = Vec::with_capacity(128);
@@ -29,13 +28,11 @@ impl Digest {
         Self::of_bytes(&text)
     }
 
-    /// The digest's bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// Reads 64 hex digits.
     #[must_use]
     pub fn parse(hex: &str) -> Option<Self> {
         let nibble = |digit: u8| match digit {
@@ -55,7 +52,7 @@ impl Digest {
         Some(Self(bytes))
     }
 
-    /// As people compare it: eight groups of eight.
+    /// Hex digits in eight groups of eight, for comparison by people.
     #[must_use]
     pub fn grouped(&self) -> String {
         let hex = self.to_string();
@@ -78,12 +75,12 @@ pub fn canonical(value: &impl Serialize) -> Vec<u8> {
     serde_json_canonicalizer::to_vec(value).expect("a JSON value always has a canonical form")
 }
 
-/// Writes the canonical form of a value that is in memory, whose keys are mostly in their order already.
+/// Writes the canonical form of a JSON value. Fast path: keys are usually sorted already.
 fn write_canonical(value: &Value, text: &mut Vec<u8>) {
     match value {
         Value::Null | Value::Bool(_) | Value::String(_) => write_plain(value, text),
         Value::Number(number) => match number.as_i64() {
-            // As exact as the double that stands for it.
+            // Up to 2^53 an integer and its double have the same text.
             Some(whole) if whole.unsigned_abs() <= 1 << 53 => write_plain(value, text),
             _ => text.extend(canonical(number)),
         },
@@ -98,7 +95,7 @@ fn write_canonical(value: &Value, text: &mut Vec<u8>) {
             text.push(b']');
         }
         Value::Object(map) => {
-            // Names are ordered by UTF-16, which is their order here unless some are beyond it.
+            // RFC 8785 sorts names by UTF-16 units, which equals byte order for ASCII names.
             if map.keys().any(|name| !name.is_ascii()) {
                 return text.extend(canonical(value));
             }
@@ -152,7 +149,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn what_is_in_memory_has_the_same_canonical_form() {
+    fn canonical_form_of_value_matches_serializer() {
         let large = 1_i64 << 53;
         for value in [
             json!({"b": [1, -2, 0, large, large + 1, -large - 1, u64::MAX, i64::MIN, 1.0, 0.1, 1e300, -0.0, 5e-324], "a": {}}),
@@ -167,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_keys_does_not_matter() {
+    fn digest_ignores_key_order() {
         let one = Digest::of_json(&json!({"a": 1.0, "b": "ü"}));
         assert_eq!(one, Digest::of_json(&json!({"b": "ü", "a": 1})));
         assert_eq!(Digest::parse(&one.to_string()), Some(one));

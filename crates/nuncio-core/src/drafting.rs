@@ -1,5 +1,5 @@
-//! A protocol that two sides make up where nothing they have fits: a [`Blueprint`] one of them wrote, checked by
-//! machine, and the [`Draft`] that both must accept before anyone uses it. It is data; nothing in it is ever run.
+//! Protocol drafting: a [`Blueprint`] for a new protocol that one side wrote, validated automatically, and the
+//! [`Draft`] that both sides must accept before use. It is data; nothing in it is executed.
 
 mod blueprint;
 #[cfg(test)]
@@ -15,102 +15,87 @@ use crate::time::Timestamp;
 
 pub use blueprint::{Blueprint, Example, Expected, MAX_BYTES, Method, TestCase};
 
-/// Whether an agent here may be bound by a protocol its brain made up.
+/// Whether an agent may accept a protocol that its brain has drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DraftingPolicy {
-    /// Never: nothing is drafted.
+    /// Drafting is refused.
     Off,
-    /// When an operator says yes to that very protocol.
+    /// Each protocol needs an operator's approval.
     #[default]
     Ask,
-    /// Whenever it passes the checks of the machine.
+    /// Accepted whenever it passes validation.
     Accept,
 }
 
-/// A protocol between one agent of ours and one caller.
+/// A drafted protocol between one agent of this server and one caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Draft {
-    /// Names it.
     pub id: DraftId,
-    /// Our side.
     pub agent: AgentName,
-    /// The other side.
     pub with: Principal,
-    /// The request that asked for it: the same request again is the same draft.
+    /// Id of the negotiation request; a repeated request returns the same draft.
     pub key: String,
-    /// The digest of what that request asked for.
+    /// Digest of that request's content.
     pub asked: Digest,
-    /// What was made up.
     pub blueprint: Blueprint,
-    /// The document both sides see, without its digest.
+    /// The document that both sides see, without its digest.
     pub document: Value,
-    /// The digest of that document. Who accepts names it.
+    /// Digest of `document`, which an acceptance must name.
     pub digest: Digest,
-    /// Since when.
     pub created_at: Timestamp,
-    /// By when both must have accepted.
+    /// Deadline for both acceptances.
     pub expires_at: Timestamp,
-    /// The question the operators were asked.
+    /// The approval requested from the operators.
     pub approval: Option<ApprovalId>,
-    /// How far it is.
     #[serde(flatten)]
     pub state: DraftState,
 }
 
-/// Who of the two.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Side {
-    /// The agent, by the word of whoever runs it.
+    /// The agent of this server, as decided by its operator.
     Us,
     /// The caller.
     Them,
 }
 
-/// The life of a draft. It moves one way only.
+/// Lifecycle of a draft. Transitions never go back.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum DraftState {
-    /// Written, and accepted by nobody.
+    /// Written, not accepted by either side.
     Draft,
-    /// Our side accepted it, theirs has not.
     AcceptedByUs {
-        /// Who said so for us.
+        /// The principal that accepted for the agent.
         by: Principal,
-        /// When.
         at: Timestamp,
     },
-    /// Their side accepted it, ours has not.
     AcceptedByThem {
-        /// When.
         at: Timestamp,
     },
-    /// Both did: it can be used.
+    /// Accepted by both sides: the protocol can be used.
     Accepted {
-        /// Who said so for us.
+        /// The principal that accepted for the agent.
         by: Principal,
-        /// When the second of the two did.
+        /// Time of the second acceptance.
         at: Timestamp,
     },
-    /// One side does not want it, or does not want it any more.
+    /// One side rejected it, possibly after acceptance.
     Rejected {
-        /// Which.
         side: Side,
-        /// When.
         at: Timestamp,
-        /// Why, if they said.
         reason: Option<String>,
     },
-    /// One side did not answer in time.
+    /// A side did not accept in time.
     Expired {
-        /// When that was seen.
+        /// Time at which the expiry was noticed.
         at: Timestamp,
     },
 }
 
 impl DraftState {
-    /// One word for it.
     #[must_use]
     pub const fn word(&self) -> &'static str {
         match self {
@@ -123,35 +108,32 @@ impl DraftState {
         }
     }
 
-    /// Whether somebody still has to say something.
+    /// Whether an acceptance is still missing.
     #[must_use]
     pub const fn is_open(&self) -> bool {
         matches!(self, Self::Draft | Self::AcceptedByUs { .. } | Self::AcceptedByThem { .. })
     }
 
-    /// Whether our side has still to say something.
+    /// Whether the agent's side has not accepted yet.
     #[must_use]
     pub const fn awaits_us(&self) -> bool {
         matches!(self, Self::Draft | Self::AcceptedByThem { .. })
     }
 }
 
-/// A step the draft's state does not allow.
+/// A transition that the draft's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DraftError {
-    /// It is rejected or expired.
+    /// Rejected or expired.
     #[error("the draft is {0}")]
     Closed(&'static str),
-    /// What was named is another document.
+    /// The digest belongs to another document.
     #[error("the digest is not the one of this draft")]
     OtherDocument,
 }
 
 impl Draft {
-    /// Our side accepts that document; once more changes nothing.
-    ///
-    /// # Errors
-    /// The draft is over, or the document is another.
+    /// Accepts the document for the agent's side. A repeated acceptance changes nothing.
     pub fn accept_for_us(mut self, digest: &Digest, by: Principal, now: Timestamp) -> Result<Self, DraftError> {
         self.is_takeable(digest, now)?;
         self.state = match self.state {
@@ -162,10 +144,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// Their side accepts that document; once more changes nothing.
-    ///
-    /// # Errors
-    /// The draft is over, or the document is another.
+    /// Accepts the document for the caller's side. A repeated acceptance changes nothing.
     pub fn accept_for_them(mut self, digest: &Digest, now: Timestamp) -> Result<Self, DraftError> {
         self.is_takeable(digest, now)?;
         self.state = match self.state {
@@ -176,10 +155,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// One side does not want it; also one that both had accepted.
-    ///
-    /// # Errors
-    /// The draft is over.
+    /// Rejects the draft, even if both sides had accepted it.
     pub fn reject(mut self, side: Side, reason: Option<String>, now: Timestamp) -> Result<Self, DraftError> {
         if self.is_over(now) {
             return Err(DraftError::Closed(self.word_at(now)));
@@ -188,7 +164,7 @@ impl Draft {
         Ok(self)
     }
 
-    /// The same draft, closed if its time ran out before both had accepted.
+    /// The draft as of `now`: expired if its deadline passed before both accepted.
     #[must_use]
     pub fn at(mut self, now: Timestamp) -> Self {
         if self.state.is_open() && now >= self.expires_at {
@@ -197,10 +173,7 @@ impl Draft {
         self
     }
 
-    /// Whether both sides accepted that very document.
-    ///
-    /// # Errors
-    /// Not both have, or the document is another.
+    /// Checks that both sides accepted exactly this document.
     pub fn usable(&self, digest: &Digest) -> Result<(), DraftError> {
         match &self.state {
             _ if self.digest != *digest => Err(DraftError::OtherDocument),

@@ -1,7 +1,7 @@
-//! The event log of one turn: everything that happened, in order, readable from any place.
+//! The event log of one turn: all events in order, readable from any position.
 //!
-//! Text is kept in one growing buffer that the entries point into, so that a piece of a stream costs
-//! no allocation and a finished block is read without copying. The same layout is the stored form.
+//! Text is stored in one growing buffer that entries point into, so that appending a delta allocates nothing and a
+//! finished block is read without copying. The stored form has the same layout.
 
 mod messages;
 
@@ -10,40 +10,35 @@ use serde::Serialize;
 use crate::message::{Content, ToolCall};
 use crate::turn::Stop;
 
-/// Which of a brain's two voices.
+/// Whether a piece of model output is text for people or thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Voice {
-    /// For people.
     Text,
-    /// Thinking aloud.
     Thinking,
 }
 
-/// One event, as a reader sees it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
-    /// The turn began.
     Started,
-    /// A piece of a block.
     Delta(Voice, &'a str),
-    /// A block is complete.
+    /// A complete block.
     Block(Voice, &'a str),
-    /// The brain called a tool: JSON of a [`ToolCall`].
+    /// JSON of a [`ToolCall`].
     ToolCall(&'a str),
-    /// A tool of the agent's answered: JSON with `toolCallId` and `content`.
+    /// Result of one of the agent's tools: JSON with `toolCallId` and `content`.
     ToolResult(&'a str),
-    /// The turn ended: JSON of a [`Stop`].
+    /// JSON of a [`Stop`].
     Stopped(&'a str),
 }
 
-/// The log. Events are numbered from zero; those of a log that was told again, from [`RETOLD`].
+/// The log. Events are numbered from 0; in a log rebuilt from the history, from [`RETOLD`].
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct EventLog {
     text: String,
     entries: Vec<Entry>,
-    /// The block that is being written: its voice and where it begins.
+    /// Voice of the unfinished block and the offset at which it begins.
     open: Option<(Voice, u32)>,
-    /// Whether it was told again from the history, after a crash took the events themselves.
+    /// Whether the log was rebuilt from the history, after a crash lost the original events.
     retold: bool,
 }
 
@@ -64,17 +59,17 @@ enum Kind {
     Stopped,
 }
 
-/// The log has reached the size that one turn may have.
+/// The log has reached the size limit of one turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the turn produced more than {MAX_BYTES} bytes")]
 pub struct LogFull;
 
-/// How many bytes of text one turn may produce.
+/// Size limit of the text of one turn.
 pub const MAX_BYTES: usize = 64 * 1024 * 1024;
-/// The number of the first event of a log that was told again: beyond any that a reader can have seen before.
+/// Number of the first event of a rebuilt log: larger than any number that a reader can have seen in the original.
 pub const RETOLD: usize = 10_000_000;
 const _: () = assert!(RETOLD > MAX_BYTES / size_of::<Entry>());
-/// Room kept for the events that end a turn.
+/// Bytes reserved for the events that end a turn.
 const RESERVE: usize = 1024 * 1024;
 
 #[derive(Serialize)]
@@ -85,7 +80,6 @@ struct ToolResult<'a> {
 }
 
 impl EventLog {
-    /// A log that begins with [`Event::Started`].
     #[must_use]
     pub fn started() -> Self {
         let mut log = Self::default();
@@ -93,20 +87,20 @@ impl EventLog {
         log
     }
 
-    /// The same for a log that is told again, since the first one is lost.
+    /// A log that is rebuilt because the original was lost.
     #[must_use]
     pub fn retold() -> Self {
         Self { retold: true, ..Self::started() }
     }
 
-    /// The number of the event at a place.
+    /// The number of the event at an index.
     #[must_use]
     pub const fn number(&self, place: usize) -> usize {
         if self.retold { RETOLD + place } else { place }
     }
 
-    /// The place where those go on who have seen everything before that number. Whoever has seen more of a lost log
-    /// than its beginning is told the end alone: what else they missed is in the history.
+    /// The index at which a reader continues that has seen all events before `number`. A reader that saw part of a
+    /// lost log gets only the end: it finds the rest in the history.
     #[must_use]
     pub fn place(&self, number: usize) -> usize {
         match number {
@@ -117,40 +111,33 @@ impl EventLog {
         }
     }
 
-    /// How many events there are.
     #[must_use]
     pub fn len(&self) -> usize {
         self.entries.len()
     }
 
-    /// Whether nothing has happened.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.entries.is_empty()
     }
 
-    /// Whether the turn has ended.
     #[must_use]
     pub fn is_finished(&self) -> bool {
         self.entries.last().is_some_and(|entry| entry.kind == Kind::Stopped)
     }
 
-    /// The event at that place.
     #[must_use]
     pub fn event(&self, place: usize) -> Option<Event<'_>> {
         self.entries.get(place).map(|entry| self.view(*entry))
     }
 
-    /// The events from that place on, each with its own.
+    /// The events from an index on, each with its index.
     pub fn from(&self, place: usize) -> impl Iterator<Item = (usize, Event<'_>)> {
         let entries = self.entries.get(place..).unwrap_or(&[]);
         entries.iter().enumerate().map(move |(offset, entry)| (place + offset, self.view(*entry)))
     }
 
-    /// A piece of text or thinking. A change of voice completes the block before.
-    ///
-    /// # Errors
-    /// The turn has produced too much.
+    /// Appends a piece of text or thinking. A change of voice completes the previous block.
     pub fn delta(&mut self, voice: Voice, piece: &str) -> Result<(), LogFull> {
         self.room_for(piece.len())?;
         if piece.is_empty() {
@@ -166,30 +153,23 @@ impl EventLog {
         Ok(())
     }
 
-    /// Completes the block being written, if there is one.
+    /// Completes the unfinished block, if there is one.
     pub fn close_block(&mut self) {
         if let Some((voice, start)) = self.open.take() {
             self.entry(Kind::Block(voice), start);
         }
     }
 
-    /// The brain called a tool.
-    ///
-    /// # Errors
-    /// The turn has produced too much.
     pub fn tool_call(&mut self, call: &ToolCall) -> Result<(), LogFull> {
         self.json(Kind::ToolCall, call)
     }
 
-    /// A tool of the agent's answered.
-    ///
-    /// # Errors
-    /// The turn has produced too much.
+    /// Appends the result of one of the agent's tools.
     pub fn tool_result(&mut self, call: &str, content: &Content) -> Result<(), LogFull> {
         self.json(Kind::ToolResult, &ToolResult { tool_call_id: call, content })
     }
 
-    /// The turn ended. There is always room for this.
+    /// Appends the end of the turn; space is reserved for it.
     pub fn stopped(&mut self, stop: &Stop) {
         self.close_block();
         let json = json_of(stop);
@@ -243,23 +223,22 @@ fn json_of(stop: &Stop) -> String {
     serde_json::to_string(stop).expect("a stop is always JSON")
 }
 
-/// The stored form: a version, the number of entries, a kind and a length each, then the text. Where an
-/// entry begins follows from those before it; a block reaches back over its pieces.
+/// The stored form: version, number of entries, kind and length of each entry, then the text. An entry begins where
+/// the previous one ends; a block spans its deltas.
 mod stored {
     use super::{Entry, EventLog, Kind, Stop, Voice, json_of, position};
 
     const VERSION: u8 = 1;
-    /// Of a log that was told again; the rest is the same.
+    /// Version byte of a rebuilt log; the rest of the format is the same.
     const VERSION_RETOLD: u8 = 2;
 
     impl EventLog {
-        /// The log as bytes.
         #[must_use]
         pub fn to_bytes(&self) -> Vec<u8> {
             self.written(&[], "")
         }
 
-        /// The log as bytes, as it is once the turn has [stopped](Self::stopped) like this.
+        /// The stored form as it will be after [`Self::stopped`] with this stop.
         #[must_use]
         pub fn to_bytes_stopped(&self, stop: &Stop) -> Vec<u8> {
             let (start, json) = (self.position(), json_of(stop));
@@ -287,7 +266,7 @@ mod stored {
             out
         }
 
-        /// Reads a finished log back; nothing when the bytes are damaged.
+        /// Parses a finished log; `None` if the bytes are damaged.
         #[must_use]
         pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
             let (&version, mut rest) = bytes.split_first()?;
@@ -315,7 +294,7 @@ mod stored {
         }
     }
 
-    /// Seven bits a byte, the lowest first; the last byte has its high bit clear.
+    /// LEB128: seven bits per byte, lowest first; the last byte has its high bit clear.
     fn put(out: &mut Vec<u8>, mut number: u32) {
         while number >= 0x80 {
             out.push(number.to_le_bytes()[0] | 0x80);
@@ -392,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_written_as_stopped_before_it_is() {
+    fn to_bytes_stopped_equals_bytes_after_stop() {
         let mut log = EventLog::started();
         for voice in [None, Some(Voice::Text), Some(Voice::Thinking)] {
             if let Some(voice) = voice {
@@ -405,7 +384,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_of_a_lost_log_is_not_mistaken_for_what_is_told_again() {
+    fn rebuilt_log_numbers_differ_from_lost_log() {
         let mut log = EventLog::retold();
         log.delta(Voice::Text, "one two").unwrap();
         log.stopped(&stop());
@@ -429,7 +408,7 @@ mod tests {
     }
 
     #[test]
-    fn blocks_are_completed_by_whatever_follows() {
+    fn next_event_completes_open_block() {
         let log = sample();
         let events: Vec<_> = log.from(0).map(|(_, event)| event).collect();
         assert_eq!(
@@ -450,19 +429,19 @@ mod tests {
     }
 
     #[test]
-    fn the_stored_form_is_read_back_and_damage_is_noticed() {
+    fn stored_log_round_trips_and_damage_is_detected() {
         let log = sample();
         let bytes = log.to_bytes();
         assert_eq!(EventLog::from_bytes(&bytes), Some(log));
         assert_eq!(EventLog::from_bytes(&[]), None);
         for cut in 0..bytes.len() {
-            // A shorter text leaves entries pointing nowhere.
+            // A truncated text would leave entries that point past its end.
             assert_eq!(EventLog::from_bytes(&bytes[..cut]), None, "{cut}");
         }
     }
 
     #[test]
-    fn a_turn_cannot_grow_without_end() {
+    fn log_refuses_deltas_beyond_size_limit() {
         let mut log = EventLog::started();
         let piece = "x".repeat(8 * 1024 * 1024);
         let full = (0..8).find_map(|_| log.delta(Voice::Text, &piece).err());

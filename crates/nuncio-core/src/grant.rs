@@ -1,4 +1,4 @@
-//! What a principal may do with an agent: scopes, for once, for a time, or until revoked.
+//! Grants: scopes of a principal for an agent, for one call, until a time, or until revoked.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,39 +6,27 @@ use crate::ids::{AgentName, GrantId, ScopeId};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// Scopes given to a principal for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// Names it, so that it can be revoked.
     pub id: GrantId,
-    /// To whom.
     pub principal: Principal,
-    /// For which agent.
     pub agent: AgentName,
-    /// What.
     pub scopes: Vec<ScopeId>,
-    /// For how long.
     pub term: Term,
-    /// By whom.
     pub given_by: Principal,
-    /// Since when.
     pub given_at: Timestamp,
 }
 
-/// How long a grant holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Term {
-    /// For one call.
     Once,
-    /// Until this moment.
     Until(Timestamp),
-    /// Until someone takes it back.
     UntilRevoked,
 }
 
 impl Grant {
-    /// Whether it gives `scope` at that moment.
+    /// Whether it includes `scope` and has not expired at `now`.
     #[must_use]
     pub fn gives(&self, scope: &ScopeId, now: Timestamp) -> bool {
         let in_time = match self.term {
@@ -53,14 +41,12 @@ impl Grant {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyScopes {
-    /// All of every agent served here.
+    /// All scopes of every agent on this server.
     All,
-    /// These.
     Only(Vec<ScopeId>),
 }
 
 impl KeyScopes {
-    /// Whether the key has this scope.
     #[must_use]
     pub fn gives(&self, scope: &ScopeId) -> bool {
         match self {

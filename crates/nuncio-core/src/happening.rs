@@ -1,4 +1,4 @@
-//! What people and agents are told when it happens, or when they are back.
+//! Notifications to people and agents, stored so that they are delivered after a reconnect.
 
 use std::fmt;
 
@@ -9,13 +9,11 @@ use crate::ids::{AgentId, ConversationId, DeviceId, PersonName, RelationId, Scop
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// Who is told.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "Principal", try_from = "Principal")]
 pub enum Recipient {
-    /// A person, on each of their devices.
+    /// A person, on all their devices.
     Person(PersonName),
-    /// An agent.
     Agent(AgentId),
 }
 
@@ -46,136 +44,103 @@ impl TryFrom<Principal> for Recipient {
     }
 }
 
-/// Something a recipient is told, in its place among all they are told.
+/// A notification with its position in the recipient's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailedEvent {
-    /// Its number among those of its recipient, from one, without gaps.
+    /// Number in the recipient's queue; starts at 1, without gaps.
     pub seq: u64,
-    /// When.
     pub at: Timestamp,
-    /// What.
     pub happening: Happening,
 }
 
-/// Something worth telling.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "happening", rename_all = "snake_case")]
 pub enum Happening {
-    /// The agent changed, and these scopes need a new yes; they are suspended until then.
+    /// A changed manifest suspended these scopes until the person consents again.
     ReauthRequired {
-        /// Which agent.
         agent: AgentId,
-        /// Between it and the person; none when the agent itself is told.
+        /// `None` when the agent itself is notified.
         #[serde(skip_serializing_if = "Option::is_none", default)]
         relation: Option<RelationId>,
-        /// The version that changed it.
+        /// Version of the changed manifest.
         version: u64,
-        /// Its hash.
         hash: Digest,
-        /// Which scopes, sorted.
+        /// Sorted.
         scopes: Vec<ScopeId>,
     },
-    /// A later version brought back what the person had agreed to.
+    /// A later manifest restored what the person had consented to.
     Restored {
-        /// Which agent.
         agent: AgentId,
-        /// Between it and the person.
         relation: RelationId,
-        /// The version that did.
         version: u64,
-        /// Which scopes work again, sorted.
+        /// The scopes that are usable again, sorted.
         scopes: Vec<ScopeId>,
     },
-    /// A person began to deal with an agent.
     RelationEstablished {
-        /// Which agent.
         agent: AgentId,
-        /// Between them.
         relation: RelationId,
-        /// Who.
         person: PersonName,
-        /// What they allow, sorted.
+        /// Sorted.
         scopes: Vec<ScopeId>,
     },
-    /// A person allows something else than before.
+    /// A person changed the permissions of an agent.
     ConsentChanged {
-        /// Which agent.
         agent: AgentId,
-        /// Between them.
         relation: RelationId,
-        /// Who.
         person: PersonName,
-        /// What they allow now, sorted.
+        /// All permissions from now on, sorted.
         scopes: Vec<ScopeId>,
-        /// The version they said yes to.
+        /// Version of the manifest that the person consented to.
         version: u64,
     },
-    /// A person or the server ended it.
+    /// The person or the server ended the relation.
     RelationRevoked {
-        /// Which agent.
         agent: AgentId,
-        /// Between them.
         relation: RelationId,
-        /// Who.
         person: PersonName,
     },
-    /// A device came to a person, or was taken away.
+    /// A device was enrolled or revoked.
     DevicesChanged {
-        /// Whose.
         person: PersonName,
     },
-    /// A message came.
     Message {
-        /// In which conversation.
         conversation: ConversationId,
-        /// Its number there.
         seq: u64,
     },
-    /// Someone has read a conversation up to a message.
+    /// A member has read a conversation up to a message.
     Read {
-        /// Which conversation.
         conversation: ConversationId,
-        /// Who.
         reader: Recipient,
-        /// Up to which number.
         seq: u64,
     },
-    /// A device took a tool call upon itself.
+    /// A device claimed a tool call.
     Claimed {
-        /// In which conversation.
         conversation: ConversationId,
-        /// Its number there.
         seq: u64,
-        /// Which device.
         device: DeviceId,
     },
-    /// A conversation began, or others take part in it.
+    /// A conversation was created, or its members changed.
     ConversationChanged {
-        /// Which.
         conversation: ConversationId,
     },
-    /// Someone seals with other keys from now on.
+    /// A person or agent published new encryption keys.
     KeysChanged {
-        /// Who.
         owner: Recipient,
     },
-    /// An agent's webhook can be reached no more, or again.
+    /// An agent's webhook became unreachable, or reachable again.
     WebhookMoved {
-        /// Which agent.
         agent: AgentId,
-        /// How it is now.
         state: WebhookState,
     },
 }
 
-/// Whether an agent's webhook can be reached.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum WebhookState {
-    /// As far as is known.
+    /// The initial state; no failure is known.
     Reachable,
-    /// Not for days; it is asked now and then whether it is back.
+    /// Unreachable for days; probed from time to time.
     Unreachable,
-    /// It said that it is gone; its owner must say where it is.
+    /// The endpoint answered 410 Gone; its owner must set a new URL.
     Disabled,
 }

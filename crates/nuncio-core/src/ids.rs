@@ -1,19 +1,18 @@
-//! Names and identifiers that cannot hold a wrong value.
+//! Names and identifiers whose types guarantee a valid value.
 
 use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a text is not the name it claims to be.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{found:?} is not {what}: {rule}")]
 pub struct InvalidName {
-    /// What was expected, with its article: "an agent name".
+    /// The expected kind with its article: "an agent name".
     pub what: &'static str,
-    /// What was found, cut to a printable length.
+    /// The rejected text, shortened and printable.
     pub found: String,
-    /// What is allowed.
+    /// What is allowed, for the message.
     pub rule: &'static str,
 }
 
@@ -33,9 +32,6 @@ macro_rules! name {
 
         impl $name {
             #[doc = concat!("Reads ", $what, ": ", $rule, ".")]
-            ///
-            /// # Errors
-            /// The text breaks that rule.
             pub fn parse(text: &str) -> Result<Self, InvalidName> {
                 let ok: fn(&str) -> bool = $ok;
                 if text.is_empty() || text.len() > $max || !ok(text) {
@@ -44,7 +40,6 @@ macro_rules! name {
                 Ok(Self(text.into()))
             }
 
-            /// The name as text.
             #[must_use]
             pub fn as_str(&self) -> &str {
                 &self.0
@@ -99,7 +94,7 @@ fn word(byte: u8) -> bool {
 }
 
 name!(
-    /// The name of an agent, unique on its server and safe in a path.
+    /// Unique on its server and usable in a URL path.
     AgentName, "an agent name",
     "1 to 64 lower-case letters, digits and hyphens, beginning with a letter or digit", 64,
     |text| !text.starts_with('-')
@@ -114,7 +109,7 @@ name!(
 );
 
 name!(
-    /// The name of an option a client may set for its session.
+    /// An option that a client may set per session.
     OptionName, "an option name",
     "1 to 64 letters, digits, '_', '-' and '.'", 64,
     |text| all(text, |b| word(b) || b == b'.')
@@ -134,13 +129,13 @@ impl ScopeId {
         self.has_verb(&["write", "delete", "exec", "execute"])
     }
 
-    /// Whether its verb only reads: `read`, `list`, `get`, `search` or `view`.
+    /// Whether its verb is `read`, `list`, `get`, `search` or `view`.
     #[must_use]
     pub fn is_read_only(&self) -> bool {
         self.has_verb(&["read", "list", "get", "search", "view"])
     }
 
-    /// The verb is what follows the last colon, in any case.
+    /// The verb is the part after the last colon; case is ignored.
     fn has_verb(&self, verbs: &[&str]) -> bool {
         let verb = self.0.rsplit_once(':').map(|(_, verb)| verb.to_ascii_lowercase());
         verb.is_some_and(|verb| verbs.contains(&verb.as_str()))
@@ -154,45 +149,36 @@ name!(
     |text| all(text, word)
 );
 
-name!(
-    /// The name of a person known to this server.
-    PersonName, "a person's name",
-    "1 to 64 letters, digits, '_', '-', '.' and '@'", 64,
-    |text| all(text, |b| word(b) || b == b'.' || b == b'@')
-);
+name!(PersonName, "a person's name", "1 to 64 letters, digits, '_', '-', '.' and '@'", 64, |text| all(text, |b| word(
+    b
+) || b
+    == b'.'
+    || b == b'@'));
 
 name!(
-    /// A conversation's identifier; random, and safe in a path without encoding.
+    /// Random, and usable in a URL path without encoding.
     SessionId, "a session id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// An API key's public identifier. The key itself is never kept.
+    /// Public identifier of an API key. The key itself is not stored.
     KeyId, "a key id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
-name!(
-    /// Names one question put to a person.
-    ApprovalId, "an approval id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
+name!(ApprovalId, "an approval id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
+
+name!(GrantId, "a grant id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
 
 name!(
-    /// Names one grant.
-    GrantId, "a grant id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
-
-name!(
-    /// Names one call of one tool. Brains choose these, so any short text will do.
+    /// Chosen by brains, so any short text is allowed.
     CallId, "a tool call id", "1 to 256 bytes without control characters", 256,
     |text| !text.chars().any(char::is_control)
 );
 
 name!(
-    /// Names one skill on this host, such as `hotel/book`; safe in a path without encoding.
+    /// A skill on this host, such as `hotel/book`; usable in a URL path without encoding.
     SkillId, "a skill id",
     "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'", 200,
     |text| all(text, |b| word(b) || b == b'.' || b == b'/')
@@ -201,14 +187,14 @@ name!(
 );
 
 name!(
-    /// Something an agent can do, such as `cap.hotel.booking`: parts from the general to the particular.
+    /// A capability of an agent, such as `cap.hotel.booking`: parts from general to specific.
     CapabilityId, "a capability id",
     "1 to 200 letters, digits, '_' and '-', in parts between dots", 200,
     |text| all(text, |b| word(b) || b == b'.') && text.split('.').all(|part| !part.is_empty())
 );
 
 name!(
-    /// A JSON file in an agent's folder: it cannot leave the folder, and nothing in it is hidden.
+    /// A JSON file in an agent's folder. The path cannot leave the folder and contains no hidden files.
     InformationPath, "a file to publish",
     "1 to 200 letters, digits, '_', '-', '.' and '/' between parts that do not begin with '.', ending in '.json'", 200,
     |text| all(text, |b| word(b) || b == b'.' || b == b'/')
@@ -217,7 +203,7 @@ name!(
 );
 
 impl InformationPath {
-    /// The file's name without folders and `.json`; what it is called in its address.
+    /// File name without folders and `.json`; used in the published URL.
     #[must_use]
     pub fn stem(&self) -> &str {
         let name = self.0.rsplit('/').next().unwrap_or(&self.0);
@@ -226,26 +212,25 @@ impl InformationPath {
 }
 
 name!(
-    /// Names one execution; random, so that holding it shows that one was told it.
+    /// Random and unguessable: knowing the id proves that the server disclosed it.
     ExecutionId, "an execution id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// Names one piece of work in people's inbox.
+    /// A human task.
     TaskId, "a task id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// Names one protocol that two sides make up.
+    /// A drafted protocol.
     DraftId, "a protocol id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// Names one agent among all that people can deal with here: the name of one served here, or `agt_…`
-    /// for one that runs elsewhere.
+    /// An agent that people can deal with here: the name of a local agent, or `agt_…` for one that runs elsewhere.
     AgentId, "an agent id",
     "1 to 64 lower-case letters, digits, '-' and '_', beginning with a letter or digit", 64,
     |text| !text.starts_with(['-', '_'])
@@ -253,7 +238,7 @@ name!(
 );
 
 impl AgentId {
-    /// The name it has here, if it could be one of an agent served here.
+    /// The name, if a local agent could have it.
     #[must_use]
     pub fn as_name(&self) -> Option<AgentName> {
         AgentName::parse(&self.0).ok()
@@ -261,38 +246,33 @@ impl AgentId {
 }
 
 impl From<AgentName> for AgentId {
-    /// Every name is an id.
     fn from(name: AgentName) -> Self {
         Self(name.0)
     }
 }
 
 name!(
-    /// Names one device of one person.
+    /// A person's device; unique per person.
     DeviceId, "a device id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// Names what is between one person and one agent.
+    /// The relation between one person and one agent.
     RelationId, "a relation id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
-name!(
-    /// Names one conversation.
-    ConversationId, "a conversation id", "1 to 64 letters, digits, '_' and '-'", 64,
-    |text| all(text, word)
-);
+name!(ConversationId, "a conversation id", "1 to 64 letters, digits, '_' and '-'", 64, |text| all(text, word));
 
 name!(
-    /// Names one message, as the server does.
+    /// Assigned by the server.
     MessageId, "a message id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
 
 name!(
-    /// Names one message, as its sender does: the same when it is sent again.
+    /// Assigned by the sender, and equal when the message is sent again.
     ClientMessageId, "a client message id", "1 to 64 letters, digits, '_' and '-'", 64,
     |text| all(text, word)
 );
@@ -302,7 +282,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_refuse_what_a_path_cannot_carry() {
+    fn names_unsafe_in_url_path_are_refused() {
         for bad in ["", "-a", "A", "a/b", "a b", "..", "ü", &"a".repeat(65)] {
             assert!(AgentName::parse(bad).is_err(), "{bad:?}");
         }
@@ -312,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn a_published_file_stays_in_its_folder() {
+    fn information_path_cannot_leave_folder() {
         for bad in [
             "",
             "/a.json",
@@ -337,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn every_agent_name_is_an_agent_id_but_not_the_other_way_round() {
+    fn agent_names_are_valid_agent_ids_but_not_vice_versa() {
         let name = AgentName::parse("hotel-1").unwrap();
         assert_eq!(AgentId::from(name.clone()).as_name(), Some(name));
         assert_eq!(AgentId::parse("agt_1").unwrap().as_name(), None);
@@ -347,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_name_says_what_is_allowed() {
+    fn invalid_name_error_states_the_rule() {
         let error = ToolName::parse("make reservation").unwrap_err().to_string();
         assert_eq!(error, "\"make reservation\" is not a tool name: 1 to 128 letters, digits, '_', '-' and '.'");
     }

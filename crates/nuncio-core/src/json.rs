@@ -1,4 +1,4 @@
-//! JSON from a stranger: bounded before it is parsed, no name twice in an object.
+//! Parsing of untrusted JSON: size and depth are limited before parsing, and repeated names are refused.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -8,42 +8,35 @@ use serde_json::{Map, Number, Value};
 
 use crate::schema::MAX_DEPTH;
 
-/// How many values a document may hold. A value takes up to 360 bytes once it is parsed, however few it is written
-/// with.
+/// Limit of values in a document. One parsed value takes up to 360 bytes of memory, however short its text.
 pub const MAX_VALUES: usize = 250_000;
 
-/// How many repeated names of one document are told.
+/// Limit of reported repeated names per document.
 const MAX_REPEATED: usize = 200;
 
-/// Why some bytes are no JSON document we read.
+/// Why a JSON document was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Unreadable {
-    /// It is too large.
     #[error("must not have more than {most} bytes")]
     TooLarge {
-        /// How many bytes it may have.
+        /// Limit in bytes.
         most: usize,
-        /// How many it has.
         found: usize,
     },
     /// It nests deeper than [`MAX_DEPTH`].
     #[error("must not nest deeper than {MAX_DEPTH} levels")]
     TooDeep,
-    /// It holds more than [`MAX_VALUES`] values.
+    /// It has more than [`MAX_VALUES`] values.
     #[error("must not hold more than {MAX_VALUES} values")]
     TooManyValues,
-    /// It is not JSON at all.
     #[error("must be JSON: {0}")]
     NotJson(String),
-    /// Names that stand twice in their object, as JSON pointers.
+    /// JSON pointers of names that are repeated in their object.
     #[error("{} must not be repeated", .0.join(", "))]
     Repeated(Vec<String>),
 }
 
-/// Reads a document.
-///
-/// # Errors
-/// It is too large, too deep, no JSON, or has a name twice in one object.
+/// Parses a document within the limits. A name that is repeated in an object is an error.
 pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, Unreadable> {
     if document.len() > max_bytes {
         return Err(Unreadable::TooLarge { most: max_bytes, found: document.len() });
@@ -63,13 +56,13 @@ pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, Unreadable> {
     if repeated.is_empty() { Ok(value) } else { Err(Unreadable::Repeated(repeated)) }
 }
 
-/// A content type without what follows it, such as a character set.
+/// A content type without parameters such as the character set.
 #[must_use]
 pub fn essence(content_type: &str) -> &str {
     content_type.split(';').next().unwrap_or_default().trim()
 }
 
-/// Whether what is of that content type is JSON.
+/// Whether the content type is `application/json` or ends in `+json`.
 #[must_use]
 pub fn is_json(content_type: &str) -> bool {
     let (kind, subtype) = essence(content_type).split_once('/').unwrap_or_default();
@@ -79,25 +72,24 @@ pub fn is_json(content_type: &str) -> bool {
         && (subtype.eq_ignore_ascii_case("json") || suffixed(&subtype.to_ascii_lowercase()))
 }
 
-/// A JSON pointer to `name` in what `path` points to.
+/// Appends `name` to a JSON pointer.
 #[must_use]
 pub fn pointer(path: &str, name: &str) -> String {
     format!("{path}/{}", name.replace('~', "~0").replace('/', "~1"))
 }
 
-/// A place in a document, written as a pointer only when it is told.
+/// A position in a document, formatted as a JSON pointer only when needed.
 #[derive(Debug, Clone, Copy)]
 pub enum Place<'a> {
-    /// The whole.
+    /// The whole document.
     Root,
-    /// A field of what is there.
+    /// A field of the object at the inner position.
     Field(&'a Place<'a>, &'a str),
-    /// An item of what is there.
+    /// An item of the array at the inner position.
     Item(&'a Place<'a>, usize),
 }
 
 impl Place<'_> {
-    /// As a JSON pointer.
     #[must_use]
     pub fn pointer(&self) -> String {
         match self {
@@ -108,8 +100,7 @@ impl Place<'_> {
     }
 }
 
-/// Whether brackets outside of strings nest deeper than [`MAX_DEPTH`]; said without recursion, before anything
-/// is parsed.
+/// Whether brackets outside strings nest deeper than [`MAX_DEPTH`]. Scans without recursion or parsing.
 #[must_use]
 pub fn is_too_deep(document: &[u8]) -> bool {
     let (mut depth, mut in_string, mut escaped) = (0_usize, false, false);
@@ -120,7 +111,7 @@ pub fn is_too_deep(document: &[u8]) -> bool {
             b'"' => in_string = !in_string,
             b'{' | b'[' if !in_string => {
                 depth += 1;
-                // A scalar inside is one level more.
+                // A scalar inside counts as one more level.
                 if depth >= MAX_DEPTH {
                     return true;
                 }
@@ -132,11 +123,11 @@ pub fn is_too_deep(document: &[u8]) -> bool {
     false
 }
 
-/// The depth at which `serde_json` gives up.
+/// Recursion limit of `serde_json`.
 const PARSER_DEPTH: u32 = 128;
 
-/// At least as many as a parser makes values of a document, counted without parsing: each but the first is the first
-/// inside a bracket or follows a comma. What is nested deeper than a parser goes is not counted: it makes no values of it.
+/// An upper bound of the number of values, counted without parsing: every value except the first follows a bracket or
+/// a comma. Values deeper than the parser's limit are not counted, because parsing stops there.
 #[must_use]
 pub fn count_values(document: &[u8]) -> usize {
     let (mut count, mut depth, mut in_string, mut escaped) = (1_usize, 0_u32, false, false);
@@ -159,7 +150,7 @@ pub fn count_values(document: &[u8]) -> usize {
     count
 }
 
-/// Builds a value and notes every repeated name with its place.
+/// Builds a value and records every repeated name with its position.
 struct Strict<'a> {
     place: Place<'a>,
     repeated: &'a RefCell<Vec<String>>,
@@ -241,15 +232,15 @@ mod tests {
     }
 
     #[test]
-    fn repeated_names_are_all_told_with_their_place() {
+    fn repeated_names_are_all_reported_with_pointers() {
         let found = wrong(r#"{"a":1,"a":2,"b":[{"x/y":1,"x/y":2}],"c~":{"d":0,"e":{},"d":1}}"#);
         assert_eq!(found, Unreadable::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
-        // The same name written another way is the same name.
+        // Names are compared after unescaping.
         assert_eq!(wrong(r#"{"a":1,"\u0061":2}"#).to_string(), "/a must not be repeated");
     }
 
     #[test]
-    fn size_and_depth_are_bounded_before_parsing() {
+    fn size_and_depth_are_limited_before_parsing() {
         assert_eq!(wrong(&"x".repeat(1001)), Unreadable::TooLarge { most: 1000, found: 1001 });
         assert_eq!(wrong(&"[".repeat(200)), Unreadable::TooDeep);
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
@@ -263,7 +254,7 @@ mod tests {
     }
 
     #[test]
-    fn counted_values_are_never_fewer_than_there_are() {
+    fn value_count_is_an_upper_bound() {
         fn values(value: &Value) -> usize {
             1 + match value {
                 Value::Array(items) => items.iter().map(values).sum(),
@@ -278,14 +269,14 @@ mod tests {
     }
 
     #[test]
-    fn values_beyond_the_parsers_depth_are_not_counted() {
+    fn values_beyond_parser_depth_are_not_counted() {
         let deep = "[".repeat(100_000);
         assert!(serde_json::from_str::<Value>(&deep).is_err());
         assert_eq!(count_values(deep.as_bytes()), 130);
     }
 
     #[test]
-    fn what_is_not_json_is_told_where() {
+    fn syntax_error_reports_position() {
         for bad in ["", "{", "{\"a\":}", "[1,]", "nul", "1 2", "\u{feff}{}", "1e999", "\"\\ud800\""] {
             assert!(matches!(wrong(bad), Unreadable::NotJson(_)), "{bad}");
         }
@@ -295,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_known_by_its_name() {
+    fn json_content_types_are_recognised() {
         for good in ["application/json", "Application/JSON; charset=utf-8", "application/problem+json"] {
             assert!(is_json(good), "{good}");
         }

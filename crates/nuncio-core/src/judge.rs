@@ -1,13 +1,12 @@
-//! The judge of change: what was allowed before, is it still?
+//! The change judge: decides whether a new manifest or schema still accepts what the old one accepted.
 
 mod bare;
 mod manifest;
 pub mod schema;
 mod verdict;
 
-/// Maps with a hash that is seeded by chance and quick on the small keys here.
+/// Hash map with a randomly seeded hash that is fast for small keys.
 type HashMap<K, V> = std::collections::HashMap<K, V, foldhash::fast::RandomState>;
-/// The same for sets.
 type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 
 pub use bare::schemas;

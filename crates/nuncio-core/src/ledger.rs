@@ -1,9 +1,9 @@
-//! The grant ledger: everything that ever changed what one person allows one agent, chained by hashes.
+//! The consent ledger: every change of one person's permissions for one agent, chained by hashes.
 //!
-//! Only entries signed by a device of the person can allow anything. What the server adds by itself is
-//! unsigned and can only take away, or give back what such an entry had allowed. So the server, the agent
-//! and the device can each tell alone, from the entries and the devices' keys, what is allowed, and a
-//! server that invents, alters or drops an entry is caught.
+//! Only entries signed by a device of the person can allow anything. Entries of the server are unsigned and can only
+//! remove permissions, or restore those that a signed entry had allowed. So server, agent and device can each compute
+//! the permissions from the entries and the devices' keys, and a server that invents, alters or drops an entry is
+//! detected.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -21,69 +21,63 @@ mod verify;
 pub use crate::audit::Head;
 pub use verify::{Refused, Standing, Verifier, verify};
 
-/// One change.
+/// One change of a person's permissions for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its number, from one, without gaps.
+    /// Starts at 1, without gaps.
     pub seq: u64,
-    /// The hash of the entry before; zeros before the first.
+    /// Hash of the previous entry; zeros for the first.
     pub prev_hash: Digest,
-    /// Between whom.
     pub relation_id: RelationId,
-    /// The agent, which is the same in every entry.
+    /// The same in every entry.
     pub agent_id: AgentId,
-    /// Who made it.
     pub actor: Actor,
-    /// What it does.
     pub action: Action,
-    /// All that is allowed from now on, for a grant or a new yes; what is taken or given back, for the
-    /// others. Sorted, each once.
+    /// For a grant or a renewed consent all permissions from now on; otherwise the scopes that are removed or
+    /// restored. Sorted, without duplicates.
     pub scopes: Vec<ScopeId>,
-    /// For how long, of those scopes that are not allowed until revoked.
+    /// Terms of the scopes that are not granted until revoked.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub terms: BTreeMap<ScopeId, Term>,
-    /// The manifest it is about.
     pub manifest_version: u64,
-    /// Its hash; none when the agent has no manifest any more.
+    /// `None` if the agent has no manifest any more.
     pub manifest_hash: Option<Digest>,
-    /// When.
     pub at: Timestamp,
-    /// The device that signed it.
+    /// The device that signed the entry.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device_id: Option<DeviceId>,
-    /// Its signature over everything else.
+    /// The device's signature over all other fields.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub signature: Option<Signature>,
 }
 
 impl Entry {
-    /// The bytes a device signs: a label and the canonical form of everything but the signature.
+    /// The bytes that a device signs: a label and the canonical form of everything except the signature.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/grant-ledger/v1", &Self { signature: None, ..self.clone() })
     }
 
-    /// The hash by which the next entry names it; it covers the signature.
+    /// The hash that the next entry refers to; it covers the signature.
     #[must_use]
     pub fn hash(&self) -> Digest {
         Digest::of_bytes(&canonical(self))
     }
 
-    /// For how long it allows that scope; none when it does not.
+    /// The term of a scope; `None` if the entry does not grant it.
     #[must_use]
     pub fn term(&self, scope: &ScopeId) -> Option<Term> {
         self.scopes.contains(scope).then(|| self.terms.get(scope).copied().unwrap_or(Term::UntilRevoked))
     }
 }
 
-/// Who made an entry.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Actor {
-    /// The person, on a device that signed it.
+    /// The person, on a device that signed the entry.
     Person(PersonName),
-    /// The server, by rule.
+    /// The server, following a rule.
     Server,
 }
 
@@ -114,26 +108,25 @@ impl TryFrom<String> for Actor {
     }
 }
 
-/// What an entry does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {
-    /// The person allows these scopes and no others.
+    /// The person grants these scopes and no others.
     Grant,
-    /// The same, after a change that asked for a new yes.
+    /// The person grants these scopes and no others, after a change that needed new consent.
     Reauth,
-    /// It is over, and nothing is allowed.
+    /// Ends the relation; no permissions remain.
     Revoke,
-    /// A change of the agent suspends these until there is a new yes.
+    /// A changed manifest suspends these scopes until the person consents again.
     Suspend,
-    /// A later change brought back what had been agreed to: these hold again.
+    /// A later manifest restored what the person had consented to: these scopes are usable again.
     Restore,
-    /// The agent no longer asks for these.
+    /// The manifest no longer requests these scopes.
     Prune,
 }
 
 impl Action {
-    /// Whether it can allow what was not allowed before; only a person's entry may.
+    /// Whether the action can add permissions, which only a person's entry may.
     #[must_use]
     pub const fn allows(self) -> bool {
         matches!(self, Self::Grant | Self::Reauth)

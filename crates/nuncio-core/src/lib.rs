@@ -1,6 +1,6 @@
-//! The domain of Nuncio: what an agent is, who may do what, what happened.
+//! The domain model of Nuncio: agents, permissions, conversations, executions and records.
 //!
-//! Pure: it does no input or output, asks nobody the time and holds no global state.
+//! Pure: no input or output, no clock, no global state.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 

@@ -1,6 +1,6 @@
-//! What an agent ever asked for, by name: the last form of each tool and scope, and since when each scope
-//! has been there without a break. It stands for the whole history, and does not grow with it, so that
-//! nothing that went and comes back is taken for new, or for what it was.
+//! History of an agent's manifests by name: the last form of each tool and scope, and the version since which each
+//! scope was declared without a break. It replaces the complete history and has bounded size, so that a scope that
+//! was removed and added again is recognised.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,22 +9,21 @@ use serde_json::{Value, json};
 
 use crate::ids::ScopeId;
 
-/// How many different tools and scopes an agent may have had in all.
+/// Limit of different tools and scopes over the whole history.
 pub const MAX_NAMES: usize = 4096;
 
-/// The lineage of an agent's manifests.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Lineage {
-    /// The last form of every tool there was, by name.
+    /// The last form of every tool, by name.
     tools: BTreeMap<String, Value>,
-    /// The last form of every scope there was, by id.
+    /// The last form of every scope, by id.
     scopes: BTreeMap<String, Value>,
-    /// The version since which each scope declared now has been there all the time.
+    /// For each declared scope, the version since which it was declared without a break.
     since: BTreeMap<ScopeId, u64>,
 }
 
 impl Lineage {
-    /// The lineage with a further version; none when that has no manifest.
+    /// The lineage after a further version; `None` stands for a cleared manifest.
     #[must_use]
     pub fn with(&self, version: u64, manifest: Option<&Value>) -> Self {
         let mut next = self.clone();
@@ -47,25 +46,24 @@ impl Lineage {
         next
     }
 
-    /// How many different tools and scopes there were.
+    /// Number of different tools and scopes so far.
     #[must_use]
     pub fn names(&self) -> usize {
         self.tools.len() + self.scopes.len()
     }
 
-    /// The scopes declared now.
     #[must_use]
     pub fn declared(&self) -> BTreeSet<ScopeId> {
         self.since.keys().cloned().collect()
     }
 
-    /// The scopes declared now that were not there all the time since that version.
+    /// The declared scopes that were added after that version.
     #[must_use]
     pub fn fresh_since(&self, version: u64) -> BTreeSet<ScopeId> {
         self.since.iter().filter(|(_, since)| **since > version).map(|(scope, _)| scope.clone()).collect()
     }
 
-    /// Everything there ever was as one manifest, in its last form: the history a judge needs.
+    /// Everything that ever existed as one manifest in its last form: the history for the judge.
     #[must_use]
     pub fn as_history(&self) -> Vec<Value> {
         if self.names() == 0 {
@@ -98,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scope_that_went_and_came_back_is_fresh_again() {
+    fn readded_scope_counts_as_fresh() {
         let one = Lineage::default().with(1, Some(&manifest(&[], &["a", "b"])));
         assert_eq!(fresh(&one, 0), ["a", "b"]);
         assert_eq!(fresh(&one, 1), [""; 0]);
@@ -113,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_form_of_what_is_gone_is_kept_and_nothing_twice() {
+    fn removed_items_keep_last_form_once() {
         let mut lineage = Lineage::default();
         for version in 1..=100 {
             lineage = lineage.with(version, Some(&manifest(&[("t", version), ("u", 0)], &["a"])));
@@ -124,7 +122,7 @@ mod tests {
         assert_eq!(lineage.names(), 3);
     }
 
-    /// A manifest out of a few names in a few forms; none when it was cleared.
+    /// A manifest with a few names in a few forms; `None` if it was cleared.
     fn any_manifest() -> impl Strategy<Value = Option<Value>> {
         let schema = |form: usize| {
             let required: &[&str] = [&[][..], &["a"], &["a", "b"]][form];
@@ -164,9 +162,9 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
 
-        /// To the judge, the lineage says what the whole history says, from wherever one looks.
+        /// The judge gives the same verdict with the lineage as with the whole history, from every version.
         #[test]
-        fn the_lineage_stands_for_the_whole_history(manifests in prop::collection::vec(any_manifest(), 2..7)) {
+        fn lineage_gives_same_verdict_as_whole_history(manifests in prop::collection::vec(any_manifest(), 2..7)) {
             let (new, earlier) = manifests.split_last().unwrap();
             let versions = earlier.iter().zip(1_u64..);
             let lineage = versions.fold(Lineage::default(), |line, (it, version)| line.with(version, it.as_ref()));

@@ -1,4 +1,5 @@
-//! The A2H Capability Manifest v1: what an agent may do with a person's devices, declared in public.
+//! The A2H Capability Manifest v1: an agent's public declaration of the tools and permissions it needs on people's
+//! devices.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -29,100 +30,89 @@ pub use presets::Presets;
 
 use fault::Notes;
 
-/// The one version of the format there is.
+/// The only defined format version.
 pub const SCHEMA_VERSION: &str = "1.0";
-/// How many bytes a manifest's canonical form may have.
+/// Size limit of the canonical form.
 pub const MAX_BYTES: usize = 131_072;
-/// From how many canonical bytes on a manifest is worth a warning.
+/// Canonical size from which a manifest gets a warning.
 pub const LARGE_BYTES: usize = 65_536;
-/// How many bytes a manifest may have as it is sent, spaces included.
+/// Size limit as sent, including white space.
 pub const MAX_WRITTEN_BYTES: usize = 4 * MAX_BYTES;
-/// How long a call may take when the manifest does not say.
+/// Time limit of a call if the manifest gives none.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-/// How long a call may take at most.
 pub const MAX_TIMEOUT: Duration = Duration::from_secs(60 * 60);
-/// The largest integer that every JSON reader holds exactly.
+/// The largest integer that every JSON parser represents exactly.
 pub const MAX_INTEGER: u64 = (1 << 53) - 1;
-/// Scope prefixes that belong to the platform.
+/// Scope prefixes reserved for the platform.
 pub const RESERVED_PREFIXES: [&str; 2] = ["hashee:", "system:"];
 
-/// A manifest that keeps every rule.
+/// A valid manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Manifest {
-    /// The agent's own version.
     pub agent_version: Version,
-    /// What the agent may ask a person's device to do.
+    /// Tools on people's devices that the agent may call.
     pub tools: Vec<ManifestTool>,
-    /// The permissions those tools need.
+    /// Permissions that the tools need.
     pub scopes: Vec<ManifestScope>,
-    /// What the agent says it can do besides, such as `supports_streaming`.
+    /// Capability flags, such as `supports_streaming`.
     pub flags: BTreeMap<String, bool>,
     source: Arc<Value>,
 }
 
-/// One tool of a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestTool {
     /// 2 to 32 lower-case letters, digits and underscores.
     pub name: ToolName,
-    /// Where a client's bundle has the words for it.
+    /// Translation key on devices.
     pub description_i18n_key: String,
-    /// The agent's own words for it, for clients whose bundle has none.
+    /// The agent's own text, for devices without a translation.
     pub description_fallback: Option<LocalText>,
-    /// What it takes; always an object.
+    /// Schema of the arguments; always an object.
     pub input: Schema,
-    /// The permission it needs, declared in the same manifest.
+    /// Declared in the same manifest.
     pub scope: ScopeId,
-    /// Whether the agent is of no use without it.
+    /// Whether the agent cannot work without the tool.
     pub required: bool,
-    /// How long a call may take.
+    /// Time limit of a call.
     pub timeout: Duration,
 }
 
 /// One permission of a manifest.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ManifestScope {
-    /// Its id, such as `filesystem:read`.
+    /// For example `filesystem:read`.
     pub id: ScopeId,
-    /// Where a client's bundle has a few words for it.
+    /// Translation key of the label on devices.
     pub label_i18n_key: String,
-    /// Where a client's bundle has a sentence for it.
+    /// Translation key of the description on devices.
     pub description_i18n_key: String,
-    /// The agent's own few words, for clients whose bundle has none.
+    /// The agent's own label, for devices without a translation.
     pub label_fallback: Option<LocalText>,
-    /// The agent's own sentence, for clients whose bundle has none.
+    /// The agent's own description, for devices without a translation.
     pub description_fallback: Option<LocalText>,
-    /// How much is at stake.
     pub sensitivity: Sensitivity,
 }
 
-/// A manifest that was checked, with what identifies it.
+/// A valid manifest with its canonical form and hash.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
-    /// The manifest.
     pub manifest: Manifest,
-    /// Its RFC 8785 form.
+    /// RFC 8785 form.
     pub canonical: Vec<u8>,
-    /// SHA-256 over that form.
+    /// SHA-256 of the canonical form.
     pub hash: Digest,
-    /// What is allowed, and probably not meant.
     pub warnings: Vec<ManifestWarning>,
 }
 
 impl Manifest {
-    /// Reads a manifest as it was sent.
-    ///
-    /// # Errors
-    /// Every rule it breaks, each with its place.
+    /// Parses a manifest as it was sent. The error lists every broken rule with its JSON pointer.
     pub fn parse(bytes: &[u8], presets: &Presets) -> Result<Checked, ManifestFaults> {
         let value = json::read(bytes, MAX_WRITTEN_BYTES).map_err(|why| unreadable(&why))?;
         Self::check(value, presets)
     }
 
-    /// Reads a manifest that is JSON already. What a parser hides, such as a name that stood twice, is not seen here.
-    ///
-    /// # Errors
-    /// Every rule it breaks, each with its place.
+    /// Validates a manifest that is already parsed. Faults that a parser hides, such as repeated names, are not
+    /// detected. The error lists every broken rule with its JSON pointer.
     pub fn check(value: Value, presets: &Presets) -> Result<Checked, ManifestFaults> {
         let mut notes = Notes::default();
         read::numbers(&value, "", &mut notes);
@@ -151,19 +141,17 @@ impl Manifest {
         Ok(Checked { manifest, canonical, hash, warnings })
     }
 
-    /// The tool of that name.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ManifestTool> {
         self.tools.iter().find(|tool| tool.name.as_str() == name)
     }
 
-    /// The scope of that id.
     #[must_use]
     pub fn scope(&self, id: &str) -> Option<&ManifestScope> {
         self.scopes.iter().find(|scope| scope.id.as_str() == id)
     }
 
-    /// The manifest as it was written, with the fields we know nothing of.
+    /// The manifest as written, including unknown fields.
     #[must_use]
     pub fn source(&self) -> &Value {
         &self.source

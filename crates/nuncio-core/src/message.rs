@@ -1,71 +1,57 @@
-//! What is said in a conversation, by whom, in which pieces.
+//! Messages of a conversation and their content blocks.
 //!
-//! The serialised form is also the stored form. Fields this version does not know are kept, so
-//! that a history comes back as it was given.
+//! The serialised form is also the stored form. Unknown fields are preserved, so that a history is returned as it was
+//! sent.
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use crate::ids::{CallId, ToolName};
 
-/// Fields beside the known ones, kept as they came.
+/// Unknown fields, preserved as sent.
 pub type Extra = Map<String, Value>;
 
-/// One message of a history.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "role", rename_all = "snake_case")]
 pub enum Message {
-    /// Instructions to the agent.
     System {
-        /// The instructions.
         content: String,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// What the person (or the app for them) said.
+    /// A message of the person, or of the application on their behalf.
     User {
-        /// Text or blocks.
         content: Content,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// What the agent said and which tools it called.
+    /// Text and tool calls of the agent.
     Assistant {
-        /// Text or blocks.
         content: Content,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// What a tool call came to.
+    /// The result of a tool call.
     Tool {
-        /// The call answered.
         #[serde(rename = "toolCallId")]
         tool_call_id: CallId,
-        /// Text or blocks.
         content: Content,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
 }
 
 impl Message {
-    /// A user's plain text.
     #[must_use]
     pub fn user(text: impl Into<String>) -> Self {
         Self::User { content: Content::Text(text.into()), extra: Extra::new() }
     }
 
-    /// The agent's message, in blocks.
     #[must_use]
     pub fn assistant(blocks: Vec<Block>) -> Self {
         Self::Assistant { content: Content::Blocks(blocks), extra: Extra::new() }
     }
 
-    /// A tool's result.
     #[must_use]
     pub fn tool(tool_call_id: CallId, content: Content) -> Self {
         Self::Tool { tool_call_id, content, extra: Extra::new() }
@@ -82,7 +68,7 @@ impl Message {
         }
     }
 
-    /// All text of the message, in order, without thinking.
+    /// All text of the message in order, without thinking.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -91,7 +77,6 @@ impl Message {
         }
     }
 
-    /// The tool calls in an agent's message.
     pub fn tool_calls(&self) -> impl Iterator<Item = &ToolCall> {
         let blocks: &[Block] = match self {
             Self::Assistant { content: Content::Blocks(blocks), .. } => blocks,
@@ -104,18 +89,16 @@ impl Message {
     }
 }
 
-/// Plain text, or blocks. Kept apart because an exact history must return what was sent.
+/// Plain text or blocks. Both are kept because an exact history must return what was sent.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Content {
-    /// One text.
     Text(String),
-    /// A list of blocks.
     Blocks(Vec<Block>),
 }
 
 impl Content {
-    /// The text in it, without thinking.
+    /// All text without thinking.
     #[must_use]
     pub fn text(&self) -> String {
         match self {
@@ -130,7 +113,7 @@ impl Content {
         }
     }
 
-    /// Its blocks; none when it is plain text.
+    /// Empty for plain text.
     #[must_use]
     pub fn blocks(&self) -> &[Block] {
         match self {
@@ -152,80 +135,63 @@ impl From<String> for Content {
     }
 }
 
-/// One piece of a message.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
 pub enum Block {
-    /// Text for people.
     Text {
-        /// The text.
         text: String,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// The agent's thinking, shown apart.
+    /// The model's reasoning, shown separately.
     Thinking {
-        /// The thinking.
         thinking: String,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// A call of a tool.
     ToolUse {
-        /// The call.
         #[serde(flatten)]
         call: ToolCall,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
-    /// A picture, by `https:` or `data:` address.
+    /// An image, by `https:` or `data:` URL.
     Image {
-        /// Where it is.
         url: String,
-        /// Unknown fields.
         #[serde(flatten)]
         extra: Extra,
     },
 }
 
 impl Block {
-    /// A text block.
     #[must_use]
     pub fn text(text: impl Into<String>) -> Self {
         Self::Text { text: text.into(), extra: Extra::new() }
     }
 
-    /// A thinking block.
     #[must_use]
     pub fn thinking(thinking: impl Into<String>) -> Self {
         Self::Thinking { thinking: thinking.into(), extra: Extra::new() }
     }
 
-    /// A tool call as a block.
     #[must_use]
     pub fn tool_use(call: ToolCall) -> Self {
         Self::ToolUse { call, extra: Extra::new() }
     }
 
-    /// A picture.
     #[must_use]
     pub fn image(url: impl Into<String>) -> Self {
         Self::Image { url: url.into(), extra: Extra::new() }
     }
 }
 
-/// A brain's wish to have a tool run.
+/// A tool-call request of a brain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolCall {
-    /// Names this call; the result carries it back.
+    /// Repeated in the result.
     #[serde(rename = "toolCallId")]
     pub id: CallId,
-    /// The tool.
     pub name: ToolName,
-    /// Its arguments.
     pub input: Map<String, Value>,
 }
 

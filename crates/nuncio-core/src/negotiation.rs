@@ -1,14 +1,13 @@
-//! Which interface two strangers should use: a judge anyone can check.
+//! Negotiation: chooses the interface that a caller should use, by rules that the caller can verify.
 //!
-//! [`Offers`] are the interfaces that are true of this moment, [`Request`] is what a caller wants. What a
-//! caller must have is settled first, one by one ([`Constraint`]); what is left is ranked:
+//! [`Offers`] are the interfaces that are currently available, [`Request`] states what a caller needs. Hard
+//! constraints ([`Constraint`]) are checked first; the remaining interfaces are ranked:
 //!
-//! 1. the stronger security profile, always: it is never traded for a better match;
-//! 2. then [`Score::total`], whose parts are published with the choice;
-//! 3. then the id, so that the same question always has the same answer.
+//! 1. by security profile: a stronger one is never traded for a better match;
+//! 2. then by [`Score::total`], whose parts are published with the choice;
+//! 3. then by id, so that the same request always has the same result.
 //!
-//! The judge asks nobody the time, keeps nothing, and its word opens no door: the call that follows is
-//! authorised on its own.
+//! The choice is stateless and grants nothing: the call that follows is authorised on its own.
 
 mod constraint;
 mod offer;
@@ -32,17 +31,17 @@ pub use verdict::{Accepted, Alternative, Cause, Draft, Lost, MAX_ALTERNATIVES, R
 use offer::Entry;
 use request::Wanted;
 
-/// How old a request may be, and how far ahead of us its clock.
+/// Maximum age of a request, and maximum lead of the caller's clock.
 pub const MAX_AGE: Duration = Duration::from_secs(300);
 const MAX_AHEAD: Duration = Duration::from_secs(60);
 
-/// The interfaces of one moment, prepared to be judged. The order they were given in does not matter.
+/// The available interfaces, prepared for negotiation. Their order does not matter.
 #[derive(Debug, Clone, Default)]
 pub struct Offers {
     entries: Vec<Entry>,
 }
 
-/// One interface beside a request.
+/// An interface evaluated for a request.
 struct Judged<'a> {
     entry: &'a Entry,
     violations: Violations,
@@ -52,10 +51,10 @@ struct Judged<'a> {
 }
 
 impl Offers {
-    /// Prepares interfaces. An id may stand twice: once for what the caller may use of it, once for what not.
+    /// Prepares interfaces. An id may occur twice: for the part that the caller may use, and for the rest.
     #[must_use]
     pub fn new(offers: Vec<Offer>) -> Self {
-        // Their places are put in order, not they themselves: they are large.
+        // Sorts indices, because offers are large to move.
         let mut order: Vec<usize> = (0..offers.len()).collect();
         let rank = |at: usize| (&offers[at].id, offers[at].granted, &offers[at]);
         order.sort_by(|one, other| rank(*one).cmp(&rank(*other)));
@@ -65,20 +64,16 @@ impl Offers {
         Self { entries: order.into_iter().filter_map(|at| offers[at].take()).map(Entry::new).collect() }
     }
 
-    /// The interfaces, by id.
     pub fn iter(&self) -> impl Iterator<Item = &Offer> {
         self.entries.iter().map(|entry| &entry.offer)
     }
 
-    /// Chooses.
-    ///
-    /// # Errors
-    /// Why there is nothing to choose: one of nine causes.
+    /// Chooses the best interface. The error has one of nine causes.
     pub fn choose(&self, request: &Request, now: Timestamp) -> Result<Verdict<'_>, Refusal> {
         let wanted = Wanted::new(request);
         self.is_worth_judging(request, &wanted, now)?;
         let mut judged: Vec<_> = self.entries.iter().map(|entry| Judged::new(entry, &wanted)).collect();
-        // The best first; among those that will not do, those that lack the least.
+        // Best first; among unsuitable ones, those that violate the fewest constraints.
         judged.sort_by_cached_key(Judged::rank);
         let drafting = request.mode() == Some(Mode::Drafting);
         let will_do =
@@ -90,7 +85,7 @@ impl Offers {
         }
     }
 
-    /// What can be said before any interface is looked at.
+    /// Checks the request itself, before any interface is evaluated.
     fn is_worth_judging(&self, request: &Request, wanted: &Wanted<'_>, now: Timestamp) -> Result<(), Refusal> {
         let unsupported_mode = || Refusal::unsupported_mode(request.mode.as_deref().unwrap_or_default());
         let mode = request.mode().ok_or_else(unsupported_mode)?;
@@ -112,7 +107,7 @@ impl Offers {
         Ok(())
     }
 
-    /// Nothing structured fits: who would draft a protocol with the caller.
+    /// No structured interface fits: chooses one with which a protocol can be drafted.
     fn draft<'a>(&'a self, judged: &[Judged<'a>], wanted: &Wanted<'_>) -> Result<Verdict<'a>, Refusal> {
         let drafts = |it: &&Judged<'a>| {
             it.entry.offer.execution_modes.contains(&ExecutionMode::Drafting)
@@ -133,7 +128,7 @@ impl Offers {
         if judged.iter().any(|it| it.violations.is_empty() && !it.entry.offer.granted) {
             return Refusal::authorization_required();
         }
-        // A cause of its own, where nobody would do whatever else was asked.
+        // The specific cause, if no interface satisfies that requirement alone.
         for (cause, of) in Cause::OF_ONE_CONSTRAINT {
             let blocked = |it: &Judged<'_>| it.violations.any_of(of);
             if !judged.is_empty() && judged.iter().all(blocked) {
@@ -154,7 +149,7 @@ impl Offers {
         Refusal::no_match(unsupported, nearest.map(|it| it.entry.offer.id.as_str()))
     }
 
-    /// What this moment has instead, for whoever was refused.
+    /// The values that are supported instead, for the refusal.
     fn supported(&self, cause: Cause) -> Vec<String> {
         let open = self.entries.iter().map(|entry| &entry.offer).filter(|offer| offer.granted);
         let mut found: Vec<String> = match cause {

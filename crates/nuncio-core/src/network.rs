@@ -1,11 +1,9 @@
-//! Ranges of IP addresses.
-
 use std::fmt;
 use std::net::{IpAddr, Ipv6Addr};
 
 use serde::Deserialize;
 
-/// An address, or a range of them in CIDR notation such as `10.0.0.0/8` or `fd00::/8`.
+/// A single address, or a range in CIDR notation such as `10.0.0.0/8` or `fd00::/8`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Network {
@@ -14,7 +12,6 @@ pub struct Network {
 }
 
 impl Network {
-    /// Reads an address or a range; none where the text is neither.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let (base, prefix) = match text.split_once('/') {
@@ -26,7 +23,7 @@ impl Network {
         (prefix <= width).then_some(Self { base, prefix })
     }
 
-    /// Whether the address is inside. An IPv4 address written as IPv6 counts as IPv4.
+    /// IPv4-mapped IPv6 addresses count as IPv4.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         match (self.base, address.to_canonical()) {
@@ -58,8 +55,8 @@ impl fmt::Display for Network {
     }
 }
 
-/// The address under which a caller is counted: an IPv4 address itself, of an IPv6 address its /64. One household or
-/// machine usually has a whole /64 and can use any address in it.
+/// The address by which requests are counted for rate limits: an IPv4 address itself, an IPv6 address as its /64,
+/// because one household or machine usually controls a whole /64.
 #[must_use]
 pub fn counted_address(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
@@ -73,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_is_inside_its_network_only() {
+    fn network_contains_only_its_addresses() {
         for (network, inside, outside) in [
             ("10.0.0.0/8", "10.255.0.1", "11.0.0.1"),
             ("192.168.1.7", "192.168.1.7", "192.168.1.8"),
@@ -91,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn ipv6_is_counted_by_its_64() {
+    fn ipv6_addresses_are_counted_by_slash_64() {
         let counted = |text: &str| counted_address(text.parse().unwrap()).to_string();
         assert_eq!(counted("2001:db8:1:2:3:4:5:6"), "2001:db8:1:2::");
         assert_eq!(counted("203.0.113.9"), "203.0.113.9");

@@ -1,4 +1,4 @@
-//! People with an account here, their devices, and the invites by which a device comes in.
+//! People with an account on this server, their devices, and invites for new devices.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,65 +7,49 @@ use crate::ids::{DeviceId, PersonName};
 use crate::signature::{PublicKey, labelled};
 use crate::time::Timestamp;
 
-/// The longest name of a device, in characters.
+/// In characters.
 pub const MAX_DEVICE_NAME: usize = 80;
 
-/// A person.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Person {
-    /// Their name here.
     pub name: PersonName,
-    /// Since when.
     pub created_at: Timestamp,
 }
 
-/// A device of a person: a key that never leaves it.
+/// A person's device, identified by a key pair whose private half never leaves it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Device {
-    /// Names it.
     pub id: DeviceId,
-    /// Whose it is.
     pub person: PersonName,
-    /// What they call it.
     pub name: String,
-    /// Its public key.
     pub key: PublicKey,
-    /// Since when.
     pub enrolled_at: Timestamp,
-    /// Until when, if it was taken away.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub revoked_at: Option<Timestamp>,
 }
 
 impl Device {
-    /// Whether it could speak for its person at that moment.
+    /// Whether the device could act for its person at that time.
     #[must_use]
     pub fn is_valid_at(&self, moment: Timestamp) -> bool {
         moment >= self.enrolled_at && self.revoked_at.is_none_or(|end| moment < end)
     }
 }
 
-/// Lets one device in. The code itself is never kept.
+/// An invite for one device. Only the digest of its code is stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Invite {
-    /// The digest by which the code is recognised.
+    /// Digest of the invite's code.
     pub code: Digest,
-    /// Who is invited.
     pub person: PersonName,
-    /// Since when.
     pub created_at: Timestamp,
-    /// Until when.
     pub expires_at: Timestamp,
-    /// The device that came in by it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub used_by: Option<DeviceId>,
 }
 
 impl Invite {
-    /// Lets a device in, once and in time.
-    ///
-    /// # Errors
-    /// It was used, or its time is over.
+    /// Uses the invite for a device. Fails if it was used or has expired.
     pub fn admit(&self, device: DeviceId, now: Timestamp) -> Result<Self, InviteClosed> {
         if self.used_by.is_some() {
             return Err(InviteClosed::Used);
@@ -77,51 +61,44 @@ impl Invite {
     }
 }
 
-/// Why an invite lets nobody in any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InviteClosed {
-    /// A device came in by it.
     #[error("the invite was used already")]
     Used,
-    /// Its time is over.
     #[error("the invite has expired")]
     Expired,
 }
 
-/// What a new device signs to show that it holds its key, and that it is the one that was let in.
+/// Message that a new device signs to prove that it holds its key and was invited.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Enrolment {
-    /// The digest of the invite's code.
+    /// Digest of the invite's code.
     pub invite: Digest,
-    /// The device's public key.
     pub key: PublicKey,
-    /// What the person calls it.
     pub name: String,
 }
 
 impl Enrolment {
-    /// The bytes to sign.
+    /// The bytes that the device signs.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/device-enrolment/v1", self)
     }
 }
 
-/// What a device signs to get in again.
+/// Message that a device signs to get a new token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Assertion {
-    /// Which device.
     pub device_id: DeviceId,
-    /// For which server: its public address.
+    /// Public URL of the server.
     pub audience: String,
-    /// When.
     pub at: Timestamp,
-    /// Unlike any other of this device.
+    /// Unique per device.
     pub nonce: String,
 }
 
 impl Assertion {
-    /// The bytes to sign.
+    /// The bytes that the device signs.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
         labelled("nuncio/device-assertion/v1", self)
@@ -137,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn an_invite_lets_one_device_in_and_only_in_time() {
+    fn invite_admits_one_device_before_expiry() {
         let device = DeviceId::parse("dev_1").unwrap();
         let invite = Invite {
             code: Digest::ZERO,
@@ -152,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_speaks_from_its_enrolment_to_its_end() {
+    fn device_is_valid_from_enrolment_until_revocation() {
         let device = Device {
             id: DeviceId::parse("dev_1").unwrap(),
             person: PersonName::parse("ada").unwrap(),

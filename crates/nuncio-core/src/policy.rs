@@ -1,5 +1,4 @@
-//! The one function that decides whether a call may run. The server's chain and the device's guard
-//! both call it.
+//! The function that decides whether a call may run. The server's call chain and the device's guard both use it.
 
 use serde::{Deserialize, Serialize};
 
@@ -9,13 +8,12 @@ use crate::code::Code;
 use crate::ids::PersonName;
 use crate::principal::Principal;
 
-/// The protocol a call came by.
+/// The protocol of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Protocol {
     /// Agent Application Protocol.
     Aap,
-    /// Skill Sharing.
     Skill,
     /// Agent Network Protocol.
     Anp,
@@ -24,7 +22,6 @@ pub enum Protocol {
 }
 
 impl Protocol {
-    /// Its short name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -35,62 +32,57 @@ impl Protocol {
         }
     }
 
-    /// Reads its short name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         [Self::Aap, Self::Skill, Self::Anp, Self::A2h].into_iter().find(|protocol| protocol.as_str() == text)
     }
 }
 
-/// What the decision rests on.
+/// The inputs of a decision.
 #[derive(Debug, Clone)]
 pub struct Facts<'a> {
-    /// Who calls.
     pub caller: &'a Principal,
-    /// Whether the operator let the caller in to speak for its own person: `local`, keys, and OAuth subjects of an
+    /// Whether the operator admitted the caller to speak for its own person: `local`, keys, and OAuth subjects of an
     /// issuer with `people = true`. Its answer then counts as that person's.
     pub speaks_for_person: bool,
-    /// Whether the caller has the scope the tool needs; true when it needs none.
+    /// Whether the caller has the scope that the tool needs; true if it needs none.
     pub granted: bool,
-    /// What is at stake; none when the tool needs no scope.
+    /// `None` if the tool needs no scope.
     pub sensitivity: Option<Sensitivity>,
-    /// Whether the tool asks for a person's approval each time.
+    /// Whether each call of the tool needs a person's approval.
     pub human_authorization: bool,
-    /// What the app has said about being asked itself.
+    /// The client's answer to a permission prompt.
     pub client: ClientConsent,
-    /// Who has said yes to this very call, other than the app.
+    /// The approver of this call, other than the client.
     pub approved_by: Option<&'a Principal>,
-    /// The person the caller belongs to.
+    /// The person linked to the caller.
     pub linked_person: Option<&'a PersonName>,
-    /// Whether it runs on that person's device, which asks them itself.
+    /// Whether the tool runs on that person's device, which asks them itself.
     pub on_device: bool,
 }
 
-/// Whether the app wants to be asked before the agent runs a tool for it.
+/// Whether the client application must be asked before a tool runs for it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ClientConsent {
-    /// The protocol has no such question, or the tool is the agent's own.
+    /// The protocol has no prompt, or the tool is hidden.
     NotNeeded,
-    /// The app trusts this tool.
+    /// The client trusts this tool.
     Trusted,
-    /// The app wants to be asked, and has not been.
+    /// The client has not been asked yet.
     Unasked,
-    /// The app said yes to this call.
+    /// The client allowed this call.
     Granted,
 }
 
-/// What may happen to a call.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Decision {
-    /// It may run.
     Allow,
-    /// Someone must say yes first.
+    /// An approval is needed first.
     Ask(Approver),
-    /// It may not run.
     Deny(Code),
 }
 
-/// Decides. First what forbids, then whom to ask: the app, then a person who is not the caller.
+/// Decides on a call: first what forbids it, then whom to ask: the client, then a person who is not the caller.
 #[must_use]
 pub fn decide(facts: &Facts<'_>) -> Decision {
     if !facts.granted {
@@ -99,12 +91,12 @@ pub fn decide(facts: &Facts<'_>) -> Decision {
     if facts.client == ClientConsent::Unasked {
         return Decision::Ask(Approver::Client);
     }
-    // Someone who was asked answers for their own person; a caller that is not asked cannot.
+    // A client that was asked answers for its person; a caller that is not asked cannot.
     let answered = facts.speaks_for_person && facts.client != ClientConsent::NotNeeded;
     let asks = needs_approver(facts.sensitivity.filter(|_| !answered), facts.human_authorization, facts.on_device);
     if asks && facts.approved_by.is_none_or(|by| by == facts.caller) {
         return Decision::Ask(match facts.linked_person {
-            // A person acting for themselves is the caller, so the operators are asked instead.
+            // A person who calls for themselves is the caller, so the operators are asked instead.
             Some(person) if *facts.caller != Principal::Person(person.clone()) => Approver::Device(person.clone()),
             _ => Approver::Operators,
         });
@@ -116,8 +108,8 @@ fn needs_approver(stake: Option<Sensitivity>, always: bool, on_device: bool) -> 
     !on_device && (always || stake == Some(Sensitivity::High))
 }
 
-/// Whether calls of a tool wait for an approver who is not the caller, in protocols that do not ask the caller's own
-/// person: `human_authorization` and `high` sensitivity. A person's device asks that person itself.
+/// Whether calls of a tool need an approver who is not the caller in protocols without a client prompt:
+/// `human_authorization` or `high` sensitivity. A device asks its person itself.
 #[must_use]
 pub fn asks_others(agent: &Agent, tool: &Tool) -> bool {
     let scope = tool.scope.as_ref().and_then(|id| agent.scope(id));
@@ -143,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_runs_on_a_device_is_asked_there_and_only_if_it_is_granted() {
+    fn device_call_is_allowed_only_with_grant_and_asked_on_device() {
         let caller = Principal::Anonymous;
         let device = Facts {
             on_device: true,
@@ -158,7 +150,7 @@ mod tests {
     }
 
     #[test]
-    fn trust_skips_the_apps_prompt_and_nothing_else() {
+    fn trust_skips_only_the_client_prompt() {
         let caller = Principal::Local;
         assert_eq!(decide(&facts(&caller)), Decision::Allow);
         let unasked = Facts { client: ClientConsent::Unasked, ..facts(&caller) };
@@ -196,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_approves_their_own_call() {
+    fn caller_never_approves_own_call() {
         let caller = Principal::Local;
         let own = Facts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
         assert_eq!(decide(&own), Decision::Ask(Approver::Operators));
@@ -205,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_linked_person_is_asked_on_their_device() {
+    fn linked_person_is_asked_on_their_device() {
         let ada = PersonName::parse("ada").unwrap();
         let caller = Principal::Anonymous;
         let linked = Facts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };

@@ -1,4 +1,4 @@
-//! Who is asking. Every request has exactly one principal, whatever protocol it came by.
+//! Principals: every request has exactly one, in every protocol.
 
 use std::fmt;
 
@@ -6,30 +6,26 @@ use serde::{Deserialize, Serialize};
 
 use crate::ids::{AgentId, KeyId, PersonName};
 
-/// Who is asking.
+/// The authenticated sender of a request.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum Principal {
-    /// Someone on this machine, while no keys exist.
+    /// A process on this machine, while no keys exist.
     Local,
-    /// Nobody we know.
+    /// A caller without credentials.
     Anonymous,
     /// The holder of an API key.
     Key(KeyId),
-    /// The subject of an OAuth token.
     OAuth {
-        /// Who vouches.
         issuer: String,
-        /// For whom.
         subject: String,
     },
-    /// The controller of a DID.
     Did(String),
-    /// A person with an account here.
+    /// A person with an account on this server.
     Person(PersonName),
-    /// An agent with an account here.
+    /// An agent with an account on this server.
     Agent(AgentId),
-    /// Whoever holds the data directory: the one who runs this server.
+    /// The operator: has access to the data directory.
     Operator,
 }
 
@@ -67,14 +63,14 @@ impl TryFrom<String> for Principal {
 }
 
 impl Principal {
-    /// Reads the written form back.
+    /// Parses the text form made by `Display`.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if let Some(rest) = text.strip_prefix("key:") {
             return KeyId::parse(rest).ok().map(Self::Key);
         }
         if let Some(rest) = text.strip_prefix("oauth:") {
-            // An issuer is an address without a fragment, so the first sign ends it.
+            // An issuer URL has no fragment, so the first `#` ends it.
             let (issuer, subject) = rest.split_once('#')?;
             return Some(Self::OAuth { issuer: issuer.to_owned(), subject: subject.to_owned() });
         }
@@ -99,7 +95,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_principal_is_read_back_as_written() {
+    fn every_principal_round_trips_through_text() {
         for text in [
             "local",
             "anonymous",

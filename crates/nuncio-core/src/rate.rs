@@ -1,25 +1,24 @@
-//! How often something may happen: evenly, with a burst at first (the generic cell rate algorithm).
+//! Rate limiting by the generic cell rate algorithm: an even rate with an initial burst.
 
 use std::time::Duration;
 
 use crate::time::Timestamp;
 
-/// A rate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rate {
-    /// How long each uses up.
+    /// Interval per event at the even rate.
     pub each: Duration,
-    /// How many at once.
+    /// Events allowed at once.
     pub burst: u32,
 }
 
-/// How much of a rate is used up: the moment at which all of it is there again, in microseconds, so that more than one
-/// a millisecond can be counted.
+/// Consumption of a rate: the time at which it is fully available again, in microseconds, so that rates above one per
+/// millisecond work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Used(i64);
 
 impl Used {
-    /// Whether nothing of it is left in use.
+    /// Whether the full rate is available again.
     #[must_use]
     pub fn is_over(self, now: Timestamp) -> bool {
         self.0 <= micros(now)
@@ -27,16 +26,13 @@ impl Used {
 }
 
 impl Rate {
-    /// So many a minute, all of them at once if need be.
+    /// This many per minute, with a burst of the same size.
     #[must_use]
     pub const fn per_minute(count: u32) -> Self {
         Self { each: Duration::from_micros(60_000_000 / count as u64), burst: count }
     }
 
-    /// Takes one: how much is used then, or how long to wait.
-    ///
-    /// # Errors
-    /// It is used up; how long to wait until there is one.
+    /// Consumes one event. The error is the time to wait.
     pub fn take(self, used: Option<Used>, now: Timestamp) -> Result<Used, Duration> {
         let now = micros(now);
         let each = whole_micros(self.each);
@@ -48,7 +44,6 @@ impl Rate {
         }
     }
 
-    /// Gives one back.
     #[must_use]
     pub fn give_back(self, Used(full): Used) -> Used {
         Used(full.saturating_sub(whole_micros(self.each)))
@@ -68,7 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_burst_then_evenly() {
+    fn rate_allows_burst_then_even_interval() {
         let rate = Rate::per_minute(60);
         let at = Timestamp::from_millis;
         let mut used = None;
@@ -81,7 +76,7 @@ mod tests {
         assert!(rate.take(used, at(1000)).is_err());
         let returned = rate.give_back(used.unwrap());
         assert!(rate.take(Some(returned), at(1000)).is_ok());
-        // A minute later all of it is there again, and not more.
+        // A minute later the full rate is available again, and not more.
         let mut used = Some(returned);
         for _ in 0..60 {
             used = Some(rate.take(used, at(120_000)).unwrap());
@@ -91,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn more_than_one_a_millisecond_is_counted() {
+    fn rate_above_one_per_millisecond_is_counted() {
         let rate = Rate::per_minute(600_000);
         let mut used = None;
         for _ in 0..600_000 {

@@ -1,5 +1,5 @@
-//! What is between one person and one agent: what the person allows, what they said yes to, and what
-//! waits for a new yes. Every step is a pure function and leaves its entry in the ledger.
+//! Relations between a person and an agent: granted scopes, the accepted manifest, and scopes that need new consent.
+//! Every transition is a pure function and produces a ledger entry.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,117 +17,97 @@ mod change;
 
 pub use change::{Judged, Published};
 
-/// A relation.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relation {
-    /// Names it.
     pub id: RelationId,
-    /// The person.
     pub person: PersonName,
-    /// The agent.
     pub agent: AgentId,
-    /// Whether it goes on.
     pub state: RelationState,
-    /// What the person allows, by scope.
     pub grants: Vec<ScopeGrant>,
-    /// The version the person last said yes to.
+    /// The manifest that the person last consented to.
     pub accepted: Manifested,
-    /// What waits for a new yes.
+    /// Scopes that need new consent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pending: Option<PendingReauth>,
-    /// Where its ledger has got to.
+    /// The last entry of the ledger.
     pub ledger: Head,
-    /// Since when.
     pub created_at: Timestamp,
-    /// When it last changed.
     pub updated_at: Timestamp,
-    /// Counts its changes.
+    /// Incremented by every change.
     pub revision: u64,
 }
 
-/// Whether a relation goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "state", rename_all = "snake_case")]
 pub enum RelationState {
-    /// It does.
     Active,
-    /// It was ended, for good.
+    /// Ended permanently.
     Revoked {
-        /// When.
         at: Timestamp,
     },
 }
 
-/// One permission a person gave.
+/// A permission that a person gave.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScopeGrant {
-    /// Names it, so that one for a single call can be used up.
+    /// Lets a one-time permission be consumed.
     pub id: GrantId,
-    /// What.
     pub scope: ScopeId,
-    /// For how long.
     pub term: Term,
-    /// How much was at stake when they said yes; they are never asked less than that.
+    /// The sensitivity at the time of consent; the person is never asked less often than it demands.
     pub sensitivity: Sensitivity,
-    /// Since when.
     pub given_at: Timestamp,
 }
 
 impl ScopeGrant {
-    /// Whether it still holds at that moment.
+    /// Whether it has not expired at `now`.
     #[must_use]
     pub fn holds_at(&self, now: Timestamp) -> bool {
         !matches!(self.term, Term::Until(end) if now >= end)
     }
 }
 
-/// A version of a manifest, by number and hash.
+/// A manifest version, by number and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Manifested {
-    /// Its number.
     pub version: u64,
-    /// Its hash; none when it was cleared.
+    /// `None` if the manifest was cleared.
     pub hash: Option<Digest>,
 }
 
-/// What a change of the agent asks the person anew.
+/// Scopes that need new consent after a changed manifest.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PendingReauth {
-    /// Which scopes, sorted. Those that were allowed are suspended; the others are new.
+    /// Sorted. Granted ones are suspended; the others are new.
     pub scopes: Vec<ScopeId>,
-    /// The version as it is now.
+    /// Version of the current manifest.
     pub version: u64,
-    /// Its hash.
     pub hash: Option<Digest>,
-    /// Since when something waits.
+    /// Time of the first change that needs consent.
     pub since: Timestamp,
 }
 
-/// What a person wants to allow.
+/// A scope that a person wants to grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Wish {
-    /// What.
     pub scope: ScopeId,
-    /// For how long.
     pub term: Term,
 }
 
-/// Why a step is not possible.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum RelationError {
-    /// It is over.
     #[error("the relation has ended")]
     Ended,
-    /// The entry is not the next one of this relation.
+    /// The entry does not follow the last one of this ledger.
     #[error("the entry is not the next one of this relation")]
     NotNext,
-    /// The entry does something else.
+    /// The entry has a different action.
     #[error("the entry is of another kind")]
     OtherAction,
 }
 
 impl Relation {
-    /// One in which nothing has happened yet.
+    /// A relation without grants and with an empty ledger.
     #[must_use]
     pub fn new(id: RelationId, person: PersonName, agent: AgentId, now: Timestamp) -> Self {
         Self {
@@ -145,43 +125,41 @@ impl Relation {
         }
     }
 
-    /// Whether it goes on.
     #[must_use]
     pub fn is_active(&self) -> bool {
         self.state == RelationState::Active
     }
 
-    /// What the person allows of that scope.
     #[must_use]
     pub fn grant(&self, scope: &ScopeId) -> Option<&ScopeGrant> {
         self.grants.iter().find(|grant| grant.scope == *scope)
     }
 
-    /// Whether that scope waits for a new yes.
+    /// Whether the scope needs new consent.
     #[must_use]
     pub fn is_pending(&self, scope: &ScopeId) -> bool {
         self.pending.as_ref().is_some_and(|pending| pending.scopes.contains(scope))
     }
 
-    /// What is allowed and suspended.
+    /// Scopes that are granted but suspended.
     pub fn suspended(&self) -> impl Iterator<Item = &ScopeId> {
         self.grants.iter().map(|grant| &grant.scope).filter(|scope| self.is_pending(scope))
     }
 
-    /// What may be used at that moment: allowed, not suspended, not over.
+    /// Permissions usable at `now`: granted, not suspended, not expired.
     pub fn effective(&self, now: Timestamp) -> impl Iterator<Item = &ScopeGrant> {
         let active = self.is_active();
         self.grants.iter().filter(move |grant| active && grant.holds_at(now) && !self.is_pending(&grant.scope))
     }
 
-    /// How carefully the person is asked: as when they said yes or as it is published now, whichever is
-    /// more. A sensitivity that was lowered counts only after a new yes.
+    /// The sensitivity that applies: the higher of that at consent and that published now. A lowered sensitivity
+    /// counts only after new consent.
     #[must_use]
     pub fn sensitivity(&self, scope: &ScopeId, published: Sensitivity) -> Sensitivity {
         self.grant(scope).map_or(published, |grant| grant.sensitivity.max(published))
     }
 
-    /// The entry by which the person allows exactly these scopes, for a device to sign.
+    /// An unsigned entry by which the person grants exactly these scopes.
     #[must_use]
     pub fn draft_grant(&self, wishes: &[Wish], manifest: Manifested, device: &DeviceId, at: Timestamp) -> Entry {
         let action = if self.pending.is_some() { Action::Reauth } else { Action::Grant };
@@ -195,7 +173,7 @@ impl Relation {
         }
     }
 
-    /// The entry by which the person ends it, for a device to sign.
+    /// An unsigned entry by which the person ends the relation.
     #[must_use]
     pub fn draft_revoke(&self, device: &DeviceId, at: Timestamp) -> Entry {
         let scopes = self.grants.iter().map(|grant| grant.scope.clone()).collect();
@@ -225,11 +203,10 @@ impl Relation {
         }
     }
 
-    /// The person's signed entry takes effect: it allows exactly what it names, and answers what waited.
-    /// `level` is how much is at stake with a scope now; `name` makes names for grants.
+    /// Applies the person's signed entry: grants exactly the scopes it names and clears what was pending. `level`
+    /// gives the current sensitivity of a scope; `name` generates grant ids.
     ///
-    /// # Errors
-    /// It is over, or the entry is not the next one.
+    /// Fails if the relation has ended or the entry is not the next one.
     pub fn accept(
         &self,
         entry: &Entry,
@@ -253,10 +230,7 @@ impl Relation {
         Ok(next)
     }
 
-    /// The entry that ends it takes effect.
-    ///
-    /// # Errors
-    /// It is over, or the entry is not the next one.
+    /// Applies an entry that ends the relation.
     pub fn revoke(&self, entry: &Entry) -> Result<Self, RelationError> {
         if entry.action != Action::Revoke {
             return Err(RelationError::OtherAction);
@@ -268,18 +242,15 @@ impl Relation {
         Ok(next)
     }
 
-    /// The server ends it: with the entry that says so.
-    ///
-    /// # Errors
-    /// It is over.
+    /// Ends the relation on behalf of the server and returns the ledger entry.
     pub fn end(&self, at: Timestamp) -> Result<(Self, Entry), RelationError> {
         let scopes = self.grants.iter().map(|grant| grant.scope.clone()).collect();
         let entry = self.draft(Action::Revoke, scopes, self.accepted, at.max(self.updated_at));
         Ok((self.revoke(&entry)?, entry))
     }
 
-    /// What was allowed for one call is used up; none when it is not there. The ledger does not say so:
-    /// what was allowed stays signed, and the record of calls tells the use.
+    /// Consumes a one-time permission; `None` if it does not exist. The ledger has no entry for this: the signed
+    /// grant stays, and the audit record shows its use.
     #[must_use]
     pub fn use_once(&self, grant: &GrantId) -> Option<Self> {
         let place = self.grants.iter().position(|one| one.id == *grant && one.term == Term::Once)?;
@@ -289,15 +260,14 @@ impl Relation {
         Some(next)
     }
 
-    /// What was allowed until a moment that has passed is let go of, with the entry that says so; none
-    /// when there is nothing.
+    /// Removes expired permissions with a ledger entry; `None` if nothing expired.
     #[must_use]
     pub fn expire(&self, now: Timestamp) -> Option<(Self, Entry)> {
         let over = self.grants.iter().filter(|grant| !grant.holds_at(now)).map(|grant| grant.scope.clone()).collect();
         self.prune(over, self.accepted, now)
     }
 
-    /// Takes these scopes away; none when there is nothing to take.
+    /// Removes these scopes; `None` if none of them is granted.
     fn prune(&self, scopes: BTreeSet<ScopeId>, manifest: Manifested, now: Timestamp) -> Option<(Self, Entry)> {
         if scopes.is_empty() || !self.is_active() {
             return None;
@@ -308,7 +278,7 @@ impl Relation {
         Some((next, entry))
     }
 
-    /// The relation with that entry at the end of its ledger.
+    /// The relation with the entry appended to its ledger.
     fn take(&self, entry: &Entry) -> Result<Self, RelationError> {
         if !self.is_active() {
             return Err(RelationError::Ended);

@@ -1,4 +1,4 @@
-//! What is wrong with a document of a protocol: every fault at once, each with its place and plain words.
+//! Validation reports for protocol documents: all faults together, each with its JSON pointer.
 
 use std::fmt;
 
@@ -8,38 +8,35 @@ use serde_json::Value;
 use crate::json::{MAX_VALUES, Unreadable};
 use crate::schema::MAX_DEPTH;
 
-/// How many errors, and how many warnings, of one document are told.
+/// Limit of errors, and of warnings, per document.
 pub const MAX_FAULTS: usize = 200;
 
-/// What a validation found; `K` is the kinds of document there are.
+/// A validation report; `K` is the document kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Report<K> {
-    /// Whether there are no errors.
     pub valid: bool,
-    /// What breaks a rule, by path.
+    /// Broken rules, sorted by path.
     pub errors: Vec<Fault>,
-    /// What is allowed, but cannot be meant, or will be misread or refused by some; by path.
+    /// Allowed but probably unintended, or refused by some implementations; sorted by path.
     pub warnings: Vec<Fault>,
-    /// Which document it should have been.
+    /// The kind of document it was validated as.
     #[serde(skip)]
     pub kind: K,
 }
 
-/// One thing that is wrong with a document.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Fault {
-    /// Where, as a JSON pointer; empty for the whole document.
+    /// JSON pointer; empty for the whole document.
     pub path: String,
-    /// What is wrong there.
     pub message: String,
-    /// What it should be: a value, several, or words for it.
+    /// A value, several, or a description.
     pub expected: Value,
-    /// What it is; null where there is nothing to show.
+    /// Null if there is nothing to show.
     pub actual: Value,
 }
 
 impl<K> Report<K> {
-    /// A report of these faults, in order and each once.
+    /// Sorts the faults and removes duplicates.
     #[must_use]
     pub fn new(kind: K, mut errors: Vec<Fault>, mut warnings: Vec<Fault>) -> Self {
         for faults in [&mut errors, &mut warnings] {
@@ -50,7 +47,7 @@ impl<K> Report<K> {
         Self { valid: errors.is_empty(), errors, warnings, kind }
     }
 
-    /// Of what could not even be read.
+    /// A report on a document that could not be parsed.
     #[must_use]
     pub fn unreadable(kind: K, why: &Unreadable) -> Self {
         Self::new(kind, Fault::unreadable(why), Vec::new())
@@ -58,7 +55,7 @@ impl<K> Report<K> {
 }
 
 impl<K: fmt::Display> fmt::Display for Report<K> {
-    /// A line a fault, errors first.
+    /// One line per fault, errors first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, if self.valid { "valid" } else { "invalid" })?;
         for (word, faults) in [("error", &self.errors), ("warning", &self.warnings)] {
@@ -73,7 +70,6 @@ impl<K: fmt::Display> fmt::Display for Report<K> {
 impl<K: fmt::Debug + fmt::Display> std::error::Error for Report<K> {}
 
 impl Fault {
-    /// A fault.
     #[must_use]
     pub fn new(
         path: impl Into<String>,
@@ -84,7 +80,7 @@ impl Fault {
         Self { path: path.into(), message: message.into(), expected: expected.into(), actual: actual.into() }
     }
 
-    /// What could not even be read, as faults.
+    /// The faults of a document that could not be parsed.
     #[must_use]
     pub fn unreadable(why: &Unreadable) -> Vec<Self> {
         let message = why.to_string();
@@ -99,7 +95,7 @@ impl Fault {
         }
     }
 
-    /// What was expected and what was found, in words, as far as the message does not say it.
+    /// "expected …, found …" as far as the message does not already contain it.
     #[must_use]
     pub fn found(&self) -> Option<String> {
         let expected = words(&self.expected);
@@ -112,7 +108,7 @@ impl Fault {
         }
     }
 
-    /// The same fault of something further out, at `path` there.
+    /// The same fault with `path` in front of its own path.
     #[must_use]
     pub fn below(mut self, path: &str) -> Self {
         self.path.insert_str(0, path);
@@ -128,7 +124,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A value for people: texts as they are, unless nobody would see them, and lists with commas.
+/// A value for people: plain text unquoted unless empty, lists with commas.
 fn words(value: &Value) -> String {
     match value {
         Value::String(text) if text.trim().is_empty() => format!("{text:?}"),
@@ -146,7 +142,7 @@ mod tests {
     use crate::json::read;
 
     #[test]
-    fn every_fault_of_reading_is_told() {
+    fn every_parse_failure_becomes_a_fault() {
         let told = |document: &str| -> Vec<_> {
             let report = Report::unreadable("it", &read(document.as_bytes(), 1000).unwrap_err());
             assert!(!report.valid);
@@ -161,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fault_says_no_more_than_its_reader_needs() {
+    fn fault_omits_values_already_in_its_message() {
         for (message, expected, actual, line) in [
             ("must be string", json!("string"), json!("array"), "/a must be string (found array)"),
             ("must be one of x, y", json!(["x", "y"]), json!("z"), "/a must be one of x, y (found z)"),
@@ -174,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn faults_come_in_order_and_once_and_not_without_end() {
+    fn faults_are_sorted_deduplicated_and_limited() {
         let fault = |path: usize| Fault::new(format!("/{path:03}"), "is wrong", json!(null), json!(null));
         let report = Report::new("it", (0..300).rev().flat_map(|path| [fault(path), fault(path)]).collect(), vec![]);
         assert_eq!(report.errors.len(), MAX_FAULTS);

@@ -1,5 +1,5 @@
-//! JSON Schema 2020-12, compiled once and bounded: no remote references, linear-time patterns,
-//! a limit on depth and size.
+//! JSON Schema 2020-12, compiled once and with limits: no remote references, linear-time patterns, bounded depth and
+//! size.
 
 use std::fmt;
 use std::sync::Arc;
@@ -9,21 +9,20 @@ use serde_json::Value;
 
 pub mod keywords;
 
-/// How deep a schema, or a value checked by one, may nest.
+/// Nesting limit of a schema and of a checked value.
 pub const MAX_DEPTH: usize = 64;
-/// How many bytes a schema may take, written compactly.
+/// Size limit of a schema as compact JSON.
 pub const MAX_SCHEMA_BYTES: usize = 128 * 1024;
-/// How many faults of one value are reported.
+/// Limit of reported faults per value.
 const MAX_FAULTS: usize = 16;
 
-/// A schema that compiles. Cheap to clone.
+/// A compiled schema. Cheap to clone.
 #[derive(Clone)]
 pub struct Schema {
     source: Arc<Value>,
     validator: Arc<Validator>,
 }
 
-/// Why a JSON value is no schema we can use.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SchemaError {
     /// Nested beyond [`MAX_DEPTH`].
@@ -32,20 +31,17 @@ pub enum SchemaError {
     /// Larger than [`MAX_SCHEMA_BYTES`].
     #[error("the schema is larger than {MAX_SCHEMA_BYTES} bytes")]
     TooLarge,
-    /// Tool arguments are objects.
+    /// A schema of tool arguments must require an object.
     #[error("the schema of a tool's arguments must say `type = \"object\"`")]
     NotAnObject,
-    /// It does not compile.
     #[error("{0}")]
     Invalid(String),
 }
 
-/// One way in which a value does not fit a schema.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// Where in the value, as a JSON pointer; empty for the whole.
+    /// JSON pointer into the value; empty for the whole.
     pub pointer: String,
-    /// What is wrong there.
     pub message: String,
 }
 
@@ -59,10 +55,7 @@ impl fmt::Display for Fault {
 }
 
 impl Schema {
-    /// Compiles a schema.
-    ///
-    /// # Errors
-    /// It is too large or deep, refers outside itself, or is no valid schema.
+    /// Compiles a schema. Fails if it is too large or deep, refers outside itself, or is invalid.
     pub fn compile(source: Value) -> Result<Self, SchemaError> {
         if depth(&source) > MAX_DEPTH {
             return Err(SchemaError::TooDeep);
@@ -82,10 +75,7 @@ impl Schema {
         Ok(Self { source: Arc::new(source), validator: Arc::new(validator) })
     }
 
-    /// Compiles the schema of a tool's arguments, which are always an object.
-    ///
-    /// # Errors
-    /// As [`Schema::compile`], and when it does not ask for an object.
+    /// Compiles the schema of a tool's arguments, which must require an object.
     pub fn compile_arguments(source: Value) -> Result<Self, SchemaError> {
         if source.get("type") != Some(&Value::from("object")) {
             return Err(SchemaError::NotAnObject);
@@ -93,16 +83,12 @@ impl Schema {
         Self::compile(source)
     }
 
-    /// The schema as it was written.
     #[must_use]
     pub fn source(&self) -> &Value {
         &self.source
     }
 
-    /// Checks a value.
-    ///
-    /// # Errors
-    /// The faults found, at most a handful.
+    /// Validates a value. The error has at most 16 faults.
     pub fn check(&self, value: &Value) -> Result<(), Vec<Fault>> {
         if depth(value) > MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH} levels");
@@ -132,7 +118,7 @@ impl PartialEq for Schema {
     }
 }
 
-/// How deep a value nests; a scalar is one deep. Stops counting past the limit.
+/// Nesting depth of a value; a scalar has 1. Stops counting past the limit.
 #[must_use]
 pub fn depth(value: &Value) -> usize {
     fn walk(value: &Value, left: usize) -> usize {
@@ -159,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn a_value_that_does_not_fit_is_told_where_and_why() {
+    fn invalid_value_is_reported_with_pointer_and_reason() {
         let schema = Schema::compile_arguments(json!({
             "type": "object",
             "properties": {"nights": {"type": "integer", "minimum": 1}, "room": {}},
@@ -185,14 +171,14 @@ mod tests {
     }
 
     #[test]
-    fn patterns_run_in_linear_time_or_do_not_compile() {
+    fn patterns_that_need_backtracking_do_not_compile() {
         assert!(Schema::compile(json!({"type": "string", "pattern": "(a)\\1"})).is_err());
         let schema = Schema::compile(json!({"type": "string", "pattern": "^(a+)+$"})).unwrap();
         assert!(schema.check(&json!(format!("{}b", "a".repeat(50_000)))).is_err());
     }
 
     #[test]
-    fn depth_is_bounded_on_both_sides() {
+    fn depth_of_schema_and_value_is_limited() {
         assert_eq!(Schema::compile(json!({"const": nest(100)})), Err(SchemaError::TooDeep));
         let any = Schema::compile(json!({})).unwrap();
         assert!(any.check(&nest(MAX_DEPTH - 1)).is_ok());

@@ -1,4 +1,4 @@
-//! A conversation: whose it is, with which agent, under which settings, and what it waits for.
+//! Sessions: one principal's conversation with one agent, its settings and pending calls.
 
 use std::collections::BTreeMap;
 
@@ -14,122 +14,108 @@ use crate::time::Timestamp;
 /// A conversation between one principal and one agent.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Session {
-    /// Names it.
     pub id: SessionId,
-    /// Whose it is; for anyone else it does not exist.
+    /// Everyone else gets "not found".
     pub owner: Principal,
-    /// With whom.
     pub agent: AgentName,
-    /// What the client chose; it may change with every turn.
+    /// May change with every turn.
     pub settings: Settings,
-    /// The calls whose answers the client owes.
+    /// Calls that the client must answer.
     pub pending: Vec<PendingCall>,
-    /// How many turns it has had.
+    /// Number of turns so far.
     pub turns: u64,
-    /// Whether the last of them is still going on.
+    /// Whether the last turn is still running.
     pub running: bool,
-    /// The number the next message gets.
+    /// Number of the next message.
     pub next_message: u64,
-    /// What stands for the messages that no longer fit its agent's brain.
+    /// Replaces older messages that exceed the brain's context window.
     pub summary: Option<Summary>,
-    /// Since when.
     pub created_at: Timestamp,
 }
 
-/// What a brain wrote down of messages it will not see again.
+/// A brain's summary of messages that it no longer gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Summary {
-    /// It stands for the messages numbered below this.
+    /// It replaces all messages with a number below this.
     pub until: u64,
-    /// What they came to.
     pub text: String,
 }
 
-/// What a client chose for its session.
+/// A client's settings for its session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct Settings {
-    /// The agent's tools it switched on; none were named, none are on.
+    /// The agent's tools that the client enabled; `None` enables none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tools: Option<Vec<ToolRef>>,
-    /// The options it set. Secret ones are sealed.
+    /// Secret values are encrypted.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub options: BTreeMap<OptionName, OptionValue>,
-    /// The tools it brings itself.
+    /// Tools that the client provides and runs.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub client_tools: Vec<ClientTool>,
 }
 
 impl Settings {
-    /// How the client switched on that tool of the agent's, if it did.
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolRef> {
         self.tools.iter().flatten().find(|tool| tool.name.as_str() == name)
     }
 
-    /// The client's own tool of that name.
     #[must_use]
     pub fn client_tool(&self, name: &str) -> Option<&ClientTool> {
         self.client_tools.iter().find(|tool| tool.name.as_str() == name)
     }
 }
 
-/// One of the agent's tools, switched on.
+/// A tool of the agent that the client enabled.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ToolRef {
-    /// Which.
     pub name: ToolName,
-    /// Whether the client wants no question before it runs. Kept as it was sent.
+    /// Whether it may run without asking the client. Stored as sent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trust: Option<bool>,
 }
 
-/// The value of an option as it is kept.
+/// The stored value of an option.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum OptionValue {
-    /// In clear.
     Plain(String),
-    /// A secret, sealed under the server's key.
+    /// A secret, encrypted with the server's key.
     Sealed(String),
 }
 
-/// A tool that the client brings and runs itself.
+/// A tool that the client provides and runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ClientTool {
-    /// Its name, unlike that of any tool of the agent's.
+    /// Different from the names of the agent's tools.
     pub name: ToolName,
-    /// What people call it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub title: Option<String>,
-    /// What it does.
     pub description: String,
-    /// What it takes.
     pub parameters: Value,
-    /// Unknown fields.
     #[serde(flatten)]
     pub extra: Map<String, Value>,
 }
 
-/// A call this server issued and the client must answer.
+/// A call that the client must answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PendingCall {
-    /// The call.
     pub call: ToolCall,
-    /// The digest of its arguments, to which a permission is bound.
+    /// The permission is bound to these arguments.
     pub arguments_digest: Digest,
-    /// What kind of answer it takes.
     pub awaits: Awaits,
-    /// Whether the brain runs it itself, elsewhere, once it is allowed.
+    /// Whether the brain itself runs it on another server once it is allowed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub elsewhere: bool,
 }
 
-/// What a pending call waits for.
+/// The kind of answer that a pending call needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Awaits {
-    /// The result of a tool the client runs.
+    /// The result of a tool that the client runs.
     Result,
-    /// Permission to run a tool of the agent's.
+    /// Permission to run one of the agent's tools.
     Permission,
 }

@@ -1,5 +1,5 @@
-//! Ed25519 keys and signatures as they are written, and what is signed. Checking one is somebody else's
-//! work: the core computes no curves.
+//! Text forms of Ed25519 keys and signatures, and the signed bytes. Verification is behind [`CheckSignature`]: the
+//! core has no cryptography of its own.
 
 use std::fmt;
 
@@ -9,9 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, canonical};
 
-/// Checks signatures.
 pub trait CheckSignature {
-    /// Whether the holder of `key` signed `message`.
+    /// Whether `signature` of `message` is valid under `key`.
     fn holds(&self, key: &PublicKey, message: &[u8], signature: &Signature) -> bool;
 }
 
@@ -21,8 +20,8 @@ impl<F: Fn(&PublicKey, &[u8], &Signature) -> bool> CheckSignature for F {
     }
 }
 
-/// What is signed: a label that says what it is for, and the canonical form of a value. A signature for
-/// one purpose is worth nothing for another.
+/// The bytes to sign: a label for the purpose and the canonical form of a value, so that a signature for one purpose
+/// is invalid for another.
 #[must_use]
 pub fn labelled(label: &str, value: &impl Serialize) -> Vec<u8> {
     let mut message = format!("{label}\n").into_bytes();
@@ -30,50 +29,42 @@ pub fn labelled(label: &str, value: &impl Serialize) -> Vec<u8> {
     message
 }
 
-/// The public half of an Ed25519 key, written as 43 characters of base64url.
+/// A public Ed25519 key, serialised as 43 characters of base64url.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct PublicKey([u8; 32]);
 
 impl PublicKey {
-    /// Reads 32 bytes.
-    ///
-    /// # Errors
-    /// It is one of the few keys under which anyone can sign anything.
+    /// Refuses keys of small order, under which anyone can make a valid signature.
     pub fn new(bytes: [u8; 32]) -> Result<Self, InvalidKey> {
         let mut y = bytes;
         y[31] &= 0x7f;
         if SMALL_ORDER.contains(&y) { Err(InvalidKey::Weak) } else { Ok(Self(bytes)) }
     }
 
-    /// Reads the written form.
-    ///
-    /// # Errors
-    /// It is not 32 bytes in base64url, or a weak key.
+    /// Parses base64url; refuses other lengths and weak keys.
     pub fn parse(text: &str) -> Result<Self, InvalidKey> {
         Self::new(decode(text).ok_or(InvalidKey::NotAKey)?)
     }
 
-    /// The key's bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }
 
-    /// A digest to show and to compare.
+    /// SHA-256 of the key, for display and comparison.
     #[must_use]
     pub fn fingerprint(&self) -> Digest {
         Digest::of_bytes(&self.0)
     }
 }
 
-/// Why a text is no public key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum InvalidKey {
-    /// It is not written as one.
+    /// Not 32 bytes in base64url.
     #[error("an Ed25519 public key is 32 bytes in base64url without padding")]
     NotAKey,
-    /// Anyone could sign with it.
+    /// A point of small order: anyone could make a valid signature.
     #[error("this public key is weak: anyone could sign with it; make a new one")]
     Weak,
 }
@@ -103,25 +94,22 @@ const SMALL_ORDER: [[u8; 32]; 7] = {
     ]
 };
 
-/// An Ed25519 signature, written as 86 characters of base64url.
+/// An Ed25519 signature, serialised as 86 characters of base64url.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Signature([u8; 64]);
 
 impl Signature {
-    /// A signature of these bytes.
     #[must_use]
     pub const fn new(bytes: [u8; 64]) -> Self {
         Self(bytes)
     }
 
-    /// Reads the written form.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         decode(text).map(Self)
     }
 
-    /// The signature's bytes.
     #[must_use]
     pub const fn as_bytes(&self) -> &[u8; 64] {
         &self.0
@@ -129,7 +117,7 @@ impl Signature {
 }
 
 fn decode<const N: usize>(text: &str) -> Option<[u8; N]> {
-    // Longer texts are not even looked at.
+    // Longer texts are refused without decoding.
     if text.len() > N * 2 {
         return None;
     }
@@ -175,7 +163,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_and_signatures_are_read_back_as_written() {
+    fn keys_and_signatures_round_trip_through_text() {
         let key = PublicKey::new([9; 32]).unwrap();
         assert_eq!(PublicKey::parse(&key.to_string()), Ok(key));
         let signature = Signature::new([7; 64]);
@@ -184,12 +172,12 @@ mod tests {
             assert_eq!(PublicKey::parse(bad), Err(InvalidKey::NotAKey), "{bad}");
         }
         assert_eq!(Signature::parse(&"A".repeat(43)), None);
-        // Padding is another writing of the same bytes: there is one writing.
+        // Padding would be a second text form of the same bytes.
         assert_eq!(PublicKey::parse(&format!("{key}=")), Err(InvalidKey::NotAKey));
     }
 
     #[test]
-    fn keys_under_which_anyone_can_sign_are_refused() {
+    fn small_order_keys_are_refused() {
         for weak in SMALL_ORDER {
             assert_eq!(PublicKey::new(weak), Err(InvalidKey::Weak));
             let mut signed = weak;
@@ -199,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_label_separates_purposes() {
+    fn label_separates_signature_purposes() {
         let value = serde_json::json!({"b": 1, "a": 2});
         assert_eq!(labelled("x/v1", &value), b"x/v1\n{\"a\":2,\"b\":1}");
     }

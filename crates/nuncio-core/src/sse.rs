@@ -1,9 +1,9 @@
-//! Reading server-sent events: bytes in, events out, in any pieces.
+//! Parser for server-sent events that takes bytes in any pieces.
 //!
-//! After the [WHATWG specification](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream).
-//! Every byte is looked at once and copied at most twice, whatever a peer sends, and what it can make
-//! us hold is limited. Text is decoded line by line, so that a character cut in two by the network
-//! comes out whole.
+//! Follows the [WHATWG
+//! specification](https://html.spec.whatwg.org/multipage/server-sent-events.html#parsing-an-event-stream). Every byte
+//! is examined once and copied at most twice, and the memory that a peer can make it use is limited. Text is decoded
+//! line by line, so that a character split across network packets is decoded correctly.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -12,23 +12,22 @@ use std::time::Duration;
 #[cfg(test)]
 mod tests;
 
-/// One event.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SseEvent {
-    /// Its name; `message` when it has none.
+    /// `message` if the stream gives none.
     pub event: String,
-    /// Its data; the lines joined by `\n`.
+    /// Lines joined by `\n`.
     pub data: String,
-    /// The last id the stream has given, by which it can be taken up behind this event.
+    /// The last id of the stream, for `Last-Event-ID` when resuming after this event.
     pub id: Option<Arc<str>>,
 }
 
-/// How much a peer may make us hold.
+/// Limits on buffered data.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct SseLimits {
-    /// The bytes of one line.
+    /// Bytes of one line.
     pub line: usize,
-    /// The bytes of one event: its data and its name.
+    /// Bytes of one event's data and name.
     pub event: usize,
 }
 
@@ -39,18 +38,16 @@ impl Default for SseLimits {
     }
 }
 
-/// A peer sent more than it may.
+/// The stream exceeds a limit; the value is the limit in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum SseTooLarge {
-    /// In one line.
     #[error("a line of the event stream is longer than {0} bytes")]
     Line(usize),
-    /// In one event.
     #[error("an event of the stream is larger than {0} bytes")]
     Event(usize),
 }
 
-/// Reads a stream of events. Feed it what comes, then take what is there:
+/// Parses a stream of events. Pass it the received bytes, then take the complete events:
 ///
 /// ```
 /// use nuncio_core::sse::{SseDecoder, SseLimits};
@@ -65,15 +62,15 @@ pub enum SseTooLarge {
 #[derive(Debug)]
 pub struct SseDecoder {
     limits: SseLimits,
-    /// The line that has not ended yet.
+    /// The unfinished line.
     line: Vec<u8>,
-    /// Whether no line has ended yet, so that a byte order mark may come.
+    /// Whether no line has ended yet, so that a byte order mark may follow.
     first: bool,
-    /// Whether the last line ended with a carriage return, to which a line feed belongs.
+    /// Whether the last line ended with a carriage return; a line feed after it belongs to the same line end.
     after_return: bool,
     name: String,
     data: String,
-    /// Whether the open event has data, if only an empty line.
+    /// Whether the unfinished event has a `data` field, even an empty one.
     has_data: bool,
     id: Option<Arc<str>>,
     retry: Option<Duration>,
@@ -82,7 +79,6 @@ pub struct SseDecoder {
 }
 
 impl SseDecoder {
-    /// A decoder at the beginning of a stream.
     #[must_use]
     pub fn new(limits: SseLimits) -> Self {
         Self {
@@ -100,10 +96,11 @@ impl SseDecoder {
         }
     }
 
-    /// Takes in the next bytes. The events before a fault can still be taken out.
+    /// Parses the next bytes. Events before an error can still be taken.
     ///
     /// # Errors
-    /// The stream holds more than the limits allow; nothing more is read from it.
+    ///
+    /// The stream exceeds the limits; nothing more is parsed.
     pub fn feed(&mut self, mut bytes: &[u8]) -> Result<(), SseTooLarge> {
         if let Some(failed) = self.failed {
             return Err(failed);
@@ -130,13 +127,13 @@ impl SseDecoder {
         Ok(())
     }
 
-    /// The next event that is complete.
+    /// The next complete event.
     pub fn next_event(&mut self) -> Option<SseEvent> {
         self.ready.pop_front()
     }
 
-    /// The stream has ended: the event that only lacks its blank line. The specification drops it,
-    /// since it may have been cut off; whoever can tell (its data is whole JSON) may still use it.
+    /// Ends the stream and returns an event that lacks only its blank line. The specification drops it, since it may
+    /// be truncated; a caller that can tell (its data is complete JSON) may still use it.
     #[must_use]
     pub fn finish(mut self) -> Option<SseEvent> {
         if self.failed.is_none() && !self.line.is_empty() {
@@ -147,19 +144,18 @@ impl SseDecoder {
         self.ready.pop_back()
     }
 
-    /// The last id the stream has given.
     #[must_use]
     pub fn last_id(&self) -> Option<&str> {
         self.id.as_deref()
     }
 
-    /// How long the stream asks to wait before it is opened again.
+    /// Reconnection delay requested by the stream.
     #[must_use]
     pub fn retry(&self) -> Option<Duration> {
         self.retry
     }
 
-    /// A line has ended; `part` is what of it is not in the buffer yet.
+    /// Ends a line; `part` is the rest of it that is not in the buffer.
     fn end_line(&mut self, part: &[u8]) -> Result<(), SseTooLarge> {
         self.check_line(part)?;
         if self.line.is_empty() {
@@ -217,7 +213,7 @@ impl SseDecoder {
                 let millis = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
                 self.retry = millis.map(Duration::from_millis).or(self.retry);
             }
-            // A comment has no field's name before its colon.
+            // A comment line has an empty field name.
             _ => {}
         }
         if self.name.len().saturating_add(self.data.len()) > self.limits.event {

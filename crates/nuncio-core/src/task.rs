@@ -1,4 +1,4 @@
-//! Work for people: it lies in the inbox until somebody takes it and finishes or refuses it.
+//! Human tasks: work that waits in the inbox until a person takes it and completes or refuses it.
 
 use std::fmt;
 
@@ -9,79 +9,54 @@ use crate::ids::{AgentName, CallId, ExecutionId, TaskId, ToolName};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// A piece of work for a person.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Task {
-    /// Its id. The same work asked for again, after a crash, is the same task.
+    /// Derived from the call, so that a repeated call after a crash finds the same task.
     pub id: TaskId,
-    /// Whose tool it is.
     pub agent: AgentName,
-    /// Which tool.
     pub tool: ToolName,
-    /// What it is called.
     pub title: String,
-    /// What is to be done.
     pub instructions: String,
-    /// With what.
     pub inputs: Map<String, Value>,
-    /// What the result must look like; none means one text.
+    /// JSON Schema of the result; `None` means one text.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub form: Option<Value>,
-    /// Who asked for it.
     pub asked_by: Principal,
-    /// The call it answers.
     pub call: CallId,
-    /// The execution it belongs to.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub execution: Option<ExecutionId>,
-    /// Since when it waits.
     pub created_at: Timestamp,
-    /// When it must be done.
+    /// Deadline.
     pub due: Timestamp,
-    /// How far it has got.
     pub state: TaskState,
 }
 
-/// How far a piece of work has got.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
 pub enum TaskState {
-    /// Nobody has taken it.
     Open,
-    /// Somebody is at it.
     Taken {
-        /// Who.
         by: String,
-        /// Since when.
         at: Timestamp,
     },
-    /// It is done.
     Done {
-        /// By whom.
         by: String,
-        /// When.
         at: Timestamp,
-        /// The result.
         output: Value,
     },
-    /// Somebody said that it will not be done.
     Refused {
-        /// Who.
         by: String,
-        /// When.
         at: Timestamp,
-        /// Why.
         reason: String,
     },
-    /// It is no longer wanted: cancelled, or past its time.
+    /// Cancelled, or past its deadline.
     Withdrawn {
-        /// When.
         at: Timestamp,
     },
 }
 
 impl TaskState {
-    /// Its word, as it is stored.
+    /// Name of the state in the store.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -93,23 +68,21 @@ impl TaskState {
         }
     }
 
-    /// Whether nothing more happens to it.
+    /// Whether the state is final.
     #[must_use]
     pub const fn is_over(&self) -> bool {
         matches!(self, Self::Done { .. } | Self::Refused { .. } | Self::Withdrawn { .. })
     }
 }
 
-/// Why a piece of work cannot move on like that.
+/// A transition that the task's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum TaskError {
-    /// It is over.
+    /// The task has ended; the text is the state's name.
     Over(&'static str),
-    /// Somebody else has it.
     TakenBy(String),
-    /// Its time is up.
     TooLate,
-    /// Nobody has it, so nobody can give it back.
+    /// Only a taken task can be given back.
     NotTaken,
 }
 
@@ -127,10 +100,7 @@ impl fmt::Display for TaskError {
 impl std::error::Error for TaskError {}
 
 impl Task {
-    /// Somebody takes it; with `over`, also from somebody else.
-    ///
-    /// # Errors
-    /// It is over, late, or somebody else's.
+    /// Assigns the task; with `over`, also if somebody else has it.
     pub fn take(self, by: &str, over: bool, at: Timestamp) -> Result<Self, TaskError> {
         self.open(at)?;
         match &self.state {
@@ -139,10 +109,7 @@ impl Task {
         }
     }
 
-    /// Whoever has it gives it back.
-    ///
-    /// # Errors
-    /// It is over, late, nobody's or somebody else's.
+    /// Returns a taken task to the inbox.
     pub fn give_back(self, by: &str, at: Timestamp) -> Result<Self, TaskError> {
         self.open(at)?;
         match &self.state {
@@ -152,25 +119,18 @@ impl Task {
         }
     }
 
-    /// It is done. Whether the output fits is for whoever knows the form to say.
-    ///
-    /// # Errors
-    /// It is over, late, or somebody else's.
+    /// Completes the task. The caller has validated the output against the form.
     pub fn finish(self, by: &str, output: Value, at: Timestamp) -> Result<Self, TaskError> {
         let task = self.take(by, false, at)?;
         Ok(Self { state: TaskState::Done { by: by.to_owned(), at, output }, ..task })
     }
 
-    /// It will not be done.
-    ///
-    /// # Errors
-    /// It is over, late, or somebody else's.
     pub fn refuse(self, by: &str, reason: &str, at: Timestamp) -> Result<Self, TaskError> {
         let task = self.take(by, false, at)?;
         Ok(Self { state: TaskState::Refused { by: by.to_owned(), at, reason: reason.to_owned() }, ..task })
     }
 
-    /// It is no longer wanted. Nothing happens to what is over.
+    /// Withdraws the task; has no effect on one that has ended.
     #[must_use]
     pub fn withdraw(self, at: Timestamp) -> Self {
         if self.state.is_over() { self } else { Self { state: TaskState::Withdrawn { at }, ..self } }
@@ -213,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn work_passes_from_hand_to_hand() {
+    fn task_can_be_taken_given_back_and_completed() {
         let task = task().take("ada", false, at(1)).unwrap();
         assert_eq!(task.clone().take("bob", false, at(2)), Err(TaskError::TakenBy("ada".to_owned())));
         assert_eq!(task.clone().finish("bob", json!({}), at(2)), Err(TaskError::TakenBy("ada".to_owned())));
@@ -227,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_happens_after_its_time_but_its_withdrawal() {
+    fn overdue_task_can_only_be_withdrawn() {
         assert_eq!(task().take("ada", false, at(100)), Err(TaskError::TooLate));
         assert_eq!(task().refuse("ada", "no", at(100)), Err(TaskError::TooLate));
         assert_eq!(task().withdraw(at(100)).state, TaskState::Withdrawn { at: at(100) });

@@ -1,36 +1,31 @@
-//! Texts with `{{ … }}` places, in the Jinja language, checked when they are read.
+//! Templates in the Jinja language, checked when parsed.
 
 use std::fmt;
 
 use minijinja::{Environment, UndefinedBehavior};
 use serde::Serialize;
 
-/// A template that parses.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Template(String);
 
-/// What the rendered text is going to be part of, and so how values are written into it.
+/// Where the rendered text is used, which decides how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Place {
-    /// Prose: values as they are.
+    /// Values are inserted unchanged.
     Text,
-    /// An address: values percent-encoded, so that none can add a path segment or parameter. A
-    /// value may still be a segment of dots; whoever sends the request refuses those.
+    /// A URL: values are percent-encoded, so that none can add a path segment or parameter. A value may still be a
+    /// dot segment, which the sender of the request refuses.
     Url,
-    /// A header or an environment variable: values may not hold control characters.
+    /// A header or an environment variable: control characters in values are refused.
     Line,
 }
 
-/// Why a template is wrong, or what could not be rendered.
+/// A syntax error, or why rendering failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("template: {0}")]
 pub struct TemplateError(String);
 
 impl Template {
-    /// Reads a template.
-    ///
-    /// # Errors
-    /// It does not parse.
     pub fn parse(text: impl Into<String>) -> Result<Self, TemplateError> {
         let text = text.into();
         let environment = Environment::new();
@@ -38,26 +33,21 @@ impl Template {
         Ok(Self(text))
     }
 
-    /// The template as written.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
     }
 
-    /// Whether there is nothing to fill in.
+    /// Whether it has no placeholders.
     #[must_use]
     pub fn is_plain(&self) -> bool {
         !["{{", "{%", "{#"].iter().any(|mark| self.0.contains(mark))
     }
 
-    /// Fills in the places from `context`. In prose a missing value is left out; elsewhere it is
-    /// an error.
-    ///
-    /// # Errors
-    /// A value is missing or does not belong in that place.
+    /// Renders the template. In text a missing value is left out; elsewhere it is an error.
     pub fn render(&self, place: Place, context: impl Serialize) -> Result<String, TemplateError> {
         let mut environment = Environment::new();
-        // Work is bounded, since what is rendered may be as long as a peer likes.
+        // Limits the work, since the input may be as long as a peer likes.
         environment.set_recursion_limit(32);
         match place {
             Place::Text => environment.set_undefined_behavior(UndefinedBehavior::Chainable),
@@ -121,7 +111,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn a_value_cannot_leave_its_place_in_an_address() {
+    fn value_cannot_add_url_segment_or_parameter() {
         let template = Template::parse("https://api.example/rooms/{{ args.id }}?q={{ args.q }}").unwrap();
         let context = json!({"args": {"id": "../admin", "q": "a&b=c#d"}});
         assert_eq!(
@@ -132,14 +122,14 @@ mod tests {
     }
 
     #[test]
-    fn a_value_cannot_start_a_second_header() {
+    fn value_cannot_inject_header() {
         let template = Template::parse("Bearer {{ secrets.key }}").unwrap();
         assert!(template.render(Place::Line, json!({"secrets": {"key": "a\r\nX: 1"}})).is_err());
         assert_eq!(template.render(Place::Line, json!({"secrets": {"key": "a"}})).unwrap(), "Bearer a");
     }
 
     #[test]
-    fn prose_leaves_out_what_is_missing() {
+    fn missing_value_is_empty_in_text() {
         let template =
             Template::parse("{% for room in result.rooms %}{{ room.id }} {% endfor %}{{ nothing.at.all }}").unwrap();
         let context = json!({"result": {"rooms": [{"id": "101"}, {"id": 102}]}});
@@ -147,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_that_does_not_parse_is_refused() {
+    fn invalid_template_is_refused() {
         assert!(Template::parse("{{ unclosed").is_err());
     }
 }

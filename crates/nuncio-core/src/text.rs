@@ -1,22 +1,21 @@
-//! Words for people, in one language or several.
+//! Localised texts, and cleaning of untrusted text for display.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// A text by language tag (`en`, `zh-CN`). A text given without a language is English.
+/// A text by language tag (`en`, `zh-CN`). A text without a language is English.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct LocalText(BTreeMap<String, String>);
 
 impl LocalText {
-    /// A text in English alone.
     #[must_use]
     pub fn english(text: impl Into<String>) -> Self {
         Self(BTreeMap::from([("en".to_owned(), text.into())]))
     }
 
-    /// A text in the given languages, or nothing when there is none.
+    /// `None` if there are no texts.
     #[must_use]
     pub fn in_languages(texts: BTreeMap<String, String>) -> Option<Self> {
         (!texts.is_empty()).then_some(Self(texts))
@@ -33,14 +32,13 @@ impl LocalText {
             .map_or("", String::as_str)
     }
 
-    /// Every language with its text.
     pub fn languages(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(tag, text)| (tag.as_str(), text.as_str()))
     }
 }
 
-/// Whether a character changes what others look like, or is none that can be seen: controls, line breaks, direction
-/// marks, invisible separators and tags. A terminal would obey some. Joiners stay: several scripts need them.
+/// Whether a character is invisible or changes how others are shown: controls, line breaks, direction marks,
+/// invisible separators and tags. Terminals interpret some of them. Joiners are allowed: several scripts need them.
 #[must_use]
 pub fn is_unprintable(c: char) -> bool {
     c.is_control()
@@ -49,21 +47,20 @@ pub fn is_unprintable(c: char) -> bool {
             | '\u{feff}' | '\u{fff9}'..='\u{fffb}' | '\u{e0000}'..='\u{e007f}')
 }
 
-/// A text of several lines, such as a page, with a replacement character for each unprintable one. Line breaks and
-/// tabs stay.
+/// Replaces each unprintable character of a multi-line text. Line breaks and tabs stay.
 #[must_use]
 pub fn printable(text: String) -> String {
     let hidden = |c: char| is_unprintable(c) && !matches!(c, '\n' | '\r' | '\t');
     if text.contains(hidden) { text.replace(hidden, "\u{fffd}") } else { text }
 }
 
-/// A stranger's text for a message: one line, nothing a terminal would obey, not too long.
+/// Untrusted text for a message: one line, no control characters, shortened.
 #[must_use]
 pub fn plain(text: &str) -> String {
     one_line(text, 500)
 }
 
-/// The name a stranger goes by: the same, and no longer than what stands around it can bear.
+/// An untrusted name for a message: like [`plain`], with a lower length limit.
 #[must_use]
 pub fn name(text: &str) -> String {
     one_line(text.trim(), 80)
@@ -77,7 +74,7 @@ fn one_line(text: &str, most: usize) -> String {
     out
 }
 
-/// Whether a text has the shape of a BCP 47 language tag; not whether anyone speaks it.
+/// Whether a text has the form of a BCP 47 language tag. The language need not exist.
 #[must_use]
 pub fn is_language(tag: &str) -> bool {
     let mut parts = tag.split('-');

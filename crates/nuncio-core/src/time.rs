@@ -1,45 +1,43 @@
-//! Moments, as milliseconds since the Unix epoch. The core never asks for one: it is told.
+//! Timestamps in milliseconds since the Unix epoch. The core has no clock: callers pass the time.
 
 use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// A moment in UTC, to the millisecond.
+/// UTC, in milliseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Timestamp(i64);
 
 impl Timestamp {
-    /// The last moment that can be written: two days before the year 10000.
+    /// The largest value with a text form: two days before the year 10000.
     pub const LAST: Self = Self(253_402_128_000_000);
 
-    /// The moment `millis` milliseconds after the Unix epoch.
     #[must_use]
     pub const fn from_millis(millis: i64) -> Self {
         Self(millis)
     }
 
-    /// Milliseconds since the Unix epoch.
     #[must_use]
     pub const fn as_millis(self) -> i64 {
         self.0
     }
 
-    /// This moment and `span` more, at most [`Timestamp::LAST`].
+    /// `span` later, at most [`Timestamp::LAST`].
     #[must_use]
     pub fn after(self, span: Duration) -> Self {
         let sum = self.0.saturating_add(i64::try_from(span.as_millis()).unwrap_or(i64::MAX));
         Self(sum).min(Self::LAST)
     }
 
-    /// The moment `span` earlier.
+    /// `span` earlier.
     #[must_use]
     pub fn before(self, span: Duration) -> Self {
         Self(self.0.saturating_sub(i64::try_from(span.as_millis()).unwrap_or(i64::MAX)))
     }
 
-    /// How long it is from this moment until `later`; zero if it has passed.
+    /// The time from now until `later`; zero if that is past.
     #[must_use]
     pub fn until(self, later: Self) -> Duration {
         Duration::from_millis(u64::try_from(later.0.saturating_sub(self.0)).unwrap_or(0))
@@ -59,16 +57,16 @@ impl fmt::Display for Timestamp {
     }
 }
 
-/// The form of a written moment.
+/// Layout of the text form.
 const FORM: [u8; 24] = *b"0000-00-00T00:00:00.000Z";
 
 impl Timestamp {
-    /// The moment as it is written, if that is in our era: each call and each answer has several.
+    /// The text form for the years 1970 to 9999; a fast path, since each call writes several.
     fn written(self) -> Option<[u8; 24]> {
         const DAY: i64 = 24 * 60 * 60 * 1000;
         let moment = self.0.checked_rem_euclid(DAY).and_then(|rest| u32::try_from(rest).ok())?;
         let days = u32::try_from(self.0.div_euclid(DAY)).ok().filter(|_| self <= Self::LAST)?;
-        // Years that begin in March, so that a leap day is the last of one; 400 of them are an era.
+        // Years that begin in March, so that the leap day is the last; 400 of them are an era.
         let days = days + 719_468;
         let (era, of_era) = (days / 146_097, days % 146_097);
         let year = (of_era - of_era / 1_460 + of_era / 36_524 - of_era / 146_096) / 365;
@@ -117,7 +115,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn written_and_read_back() {
+    fn timestamp_round_trips_through_text() {
         let moment = Timestamp::from_millis(1_794_740_400_007);
         assert_eq!(moment.to_string(), "2026-11-15T11:00:00.007Z");
         assert_eq!(Timestamp::try_from(moment.to_string()), Ok(moment));
@@ -127,7 +125,7 @@ mod tests {
     }
 
     #[test]
-    fn every_day_is_written_as_the_calendar_has_it() {
+    fn fast_date_format_matches_calendar_library() {
         let days = (0..=Timestamp::LAST.0).step_by(86_400_000);
         let odd = [i64::MIN, -1, 0, 1, 951_782_399_999, 4_107_542_400_000, Timestamp::LAST.0 + 1, i64::MAX];
         for millis in days.map(|day| day + day / 31 % 86_400_000).chain(odd) {

@@ -1,4 +1,4 @@
-//! One exchange: what came in, how it is going, how it ended.
+//! Turns: one request to an agent with its answer, from start to end.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,40 +8,28 @@ use crate::message::{Content, Extra, Message};
 use crate::policy::Protocol;
 use crate::time::Timestamp;
 
-/// What a client sends to start a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnInput {
-    /// Something new from the user.
+    /// A new message of the user.
     User(Message),
-    /// Answers to the calls that are waiting.
+    /// Answers to the pending calls.
     Answers(Vec<CallAnswer>),
 }
 
-/// A client's answer to one call.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CallAnswer {
-    /// What its own tool came to.
+    /// The result of the client's own tool.
     Result {
-        /// The call.
         call: CallId,
-        /// The result.
         content: Content,
-        /// Unknown fields of the message, kept.
+        /// Unknown fields of the message, preserved.
         extra: Extra,
     },
     /// Whether the agent's tool may run.
-    Permission {
-        /// The call.
-        call: CallId,
-        /// Yes or no.
-        granted: bool,
-        /// Why not.
-        reason: Option<String>,
-    },
+    Permission { call: CallId, granted: bool, reason: Option<String> },
 }
 
 impl CallAnswer {
-    /// The call it answers.
     #[must_use]
     pub fn call(&self) -> &CallId {
         match self {
@@ -50,21 +38,16 @@ impl CallAnswer {
     }
 }
 
-/// How a client wants to receive a turn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, Default)]
 #[serde(rename_all = "snake_case")]
 pub enum StreamMode {
-    /// Piece by piece.
     Delta,
-    /// Block by block.
     Message,
-    /// All at once.
     #[default]
     None,
 }
 
 impl StreamMode {
-    /// Reads its name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -75,7 +58,6 @@ impl StreamMode {
         }
     }
 
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -86,24 +68,21 @@ impl StreamMode {
     }
 }
 
-/// Why a turn stopped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum StopReason {
-    /// The agent has said what it had to say, or was cancelled.
+    /// The agent finished, or the turn was cancelled.
     EndTurn,
-    /// The client must act.
+    /// The client must answer tool calls.
     ToolUse,
-    /// The model's limit was reached.
+    /// The model's output limit was reached.
     MaxTokens,
     /// The model or a guardrail refused.
     Refusal,
-    /// Something failed.
     Error,
 }
 
 impl StopReason {
-    /// Reads its name.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         match text {
@@ -116,7 +95,6 @@ impl StopReason {
         }
     }
 
-    /// Its name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -129,32 +107,24 @@ impl StopReason {
     }
 }
 
-/// How a turn ended. The serialised form is what streams say at their end.
+/// How a turn ended. The serialised form is sent at the end of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Stop {
-    /// Why.
     pub stop_reason: StopReason,
-    /// The turn's id.
     pub turn_id: String,
-    /// Whether someone stopped it.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub cancelled: bool,
-    /// What the model counted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub usage: Option<Usage>,
-    /// What failed.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub error: Option<TurnError>,
 }
 
-/// What a model counted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Usage {
-    /// Tokens read.
     pub input_tokens: u64,
-    /// Tokens written.
     pub output_tokens: u64,
 }
 
@@ -165,47 +135,33 @@ impl std::ops::AddAssign for Usage {
     }
 }
 
-/// What failed in a turn, for people and programs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TurnError {
-    /// Its code.
     pub code: Code,
     /// What was wrong and what to do.
     pub message: String,
 }
 
-/// A turn as it is kept.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Turn {
-    /// Its conversation.
     pub session: SessionId,
-    /// Its number there, from one.
+    /// Starts at 1.
     pub number: u64,
-    /// How its client asked to receive it.
+    /// The stream mode that the client requested.
     pub mode: StreamMode,
-    /// The protocol it was begun by.
+    /// The protocol of the request that started it.
     pub protocol: Protocol,
-    /// Since when.
     pub started_at: Timestamp,
-    /// How far it is.
     pub state: TurnState,
 }
 
-/// The life of a turn.
 #[derive(Debug, Clone, PartialEq)]
 pub enum TurnState {
-    /// Going on.
     Running,
-    /// Over.
-    Stopped {
-        /// When.
-        at: Timestamp,
-        /// How.
-        stop: Stop,
-    },
+    Stopped { at: Timestamp, stop: Stop },
 }
 
-/// A turn's public id: its session and its number.
+/// A turn's public id, from its session and number.
 #[must_use]
 pub fn turn_id(session: &SessionId, number: u64) -> String {
     format!("{session}.{number}")

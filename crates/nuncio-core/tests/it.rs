@@ -1,4 +1,4 @@
-//! What the core promises to its neighbours, proved from outside.
+//! Integration tests of the change judge, through the public interface.
 
 #![expect(clippy::unwrap_used, reason = "a test may panic")]
 

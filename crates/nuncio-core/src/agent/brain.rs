@@ -1,4 +1,4 @@
-//! How an agent thinks.
+//! Brain configuration: how an agent produces its answers.
 
 use url::Url;
 
@@ -6,23 +6,22 @@ use super::run::CommandRun;
 use crate::ids::{AgentName, BackendName, OptionName, ToolName};
 use crate::template::Template;
 
-/// The brain an agent file chose.
+/// The `[brain]` section of an agent file.
 #[derive(Debug, Clone, PartialEq)]
 pub enum BrainSpec {
-    /// Intents by keyword and pattern; no network.
+    /// Matches keywords and patterns; uses no network.
     Rules(RulesSpec),
-    /// Plays a script carried in the user's message; for trying clients.
+    /// Plays a script contained in the user's message, for testing clients.
     Script,
-    /// A language model.
     Model(Box<ModelSpec>),
-    /// A program, started for each step of thinking.
+    /// A program that is started for each step.
     Process(CommandRun),
     /// An agent on another AAP server.
     Aap(AapSpec),
 }
 
 impl BrainSpec {
-    /// The word by which an agent file chooses it.
+    /// Value of `kind` in the agent file.
     #[must_use]
     pub fn kind(&self) -> &'static str {
         match self {
@@ -34,7 +33,7 @@ impl BrainSpec {
         }
     }
 
-    /// Whether it can say what nobody wrote down for it.
+    /// Whether the brain can write text that is not in the agent file.
     #[must_use]
     pub const fn composes(&self) -> bool {
         match self {
@@ -43,7 +42,7 @@ impl BrainSpec {
         }
     }
 
-    /// The secret of the agent's that it shows to the one it asks.
+    /// The agent's secret that the brain sends to its provider.
     #[must_use]
     pub fn key(&self) -> Option<&BackendName> {
         match self {
@@ -54,63 +53,51 @@ impl BrainSpec {
     }
 }
 
-/// Which language model, where, and how it is asked.
+/// Configuration of a language model.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ModelSpec {
-    /// Who serves it.
     pub provider: Provider,
-    /// Its name there.
     pub model: String,
-    /// Where the provider's interface begins; none for the provider's own address.
+    /// Base URL of the API; `None` for the provider's own.
     pub base_url: Option<Url>,
-    /// The secret that holds the key.
+    /// Name of the secret that holds the API key.
     pub key: Option<BackendName>,
-    /// How freely it chooses its words.
     pub temperature: Option<f64>,
-    /// How many tokens it may write in one step.
+    /// Limit of output tokens per step.
     pub max_tokens: Option<u64>,
-    /// What it is told before the conversation: over `options`.
+    /// System prompt; a template over `options`.
     pub instructions: Option<Template>,
-    /// How many tokens of history it can take.
+    /// Context window, in tokens.
     pub window_tokens: Option<u64>,
-    /// What a session may set otherwise.
+    /// Session options that override fields of this configuration.
     pub options: ModelOptions,
 }
 
-/// The options of the agent's that take the place of what the file says, where a session sets them.
+/// Agent options whose session value overrides the model configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ModelOptions {
-    /// Names the model.
     pub model: Option<OptionName>,
-    /// A number, as text.
+    /// The option's value is a number written as text.
     pub temperature: Option<OptionName>,
-    /// A secret: the key.
     pub key: Option<OptionName>,
 }
 
-/// Who serves a language model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Provider {
-    /// OpenAI, and any server that speaks as it does.
+    /// OpenAI, or any server with the same API.
     OpenAi,
-    /// Anthropic.
     Anthropic,
-    /// Google.
     Gemini,
-    /// Ollama, on this machine unless said otherwise.
+    /// Ollama, on this machine unless `base_url` is set.
     Ollama,
-    /// OpenRouter.
     OpenRouter,
-    /// DeepSeek.
     DeepSeek,
-    /// Mistral.
     Mistral,
-    /// Groq.
     Groq,
 }
 
 impl Provider {
-    /// Every provider, in the order people list them.
+    /// In the order in which they are listed to people.
     pub const ALL: [Self; 8] = [
         Self::OpenAi,
         Self::Anthropic,
@@ -122,7 +109,7 @@ impl Provider {
         Self::Groq,
     ];
 
-    /// The word by which an agent file chooses it.
+    /// Value of `provider` in the agent file.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -137,84 +124,81 @@ impl Provider {
         }
     }
 
-    /// Reads that word.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|provider| provider.as_str() == text)
     }
 
-    /// Whether it answers those who show no key.
+    /// Whether it accepts requests without a key.
     #[must_use]
     pub fn is_keyless(self) -> bool {
         self == Self::Ollama
     }
 }
 
-/// Another AAP server, whose agent thinks for this one.
+/// An agent on another AAP server that answers in place of a local brain.
 #[derive(Debug, Clone, PartialEq)]
 pub struct AapSpec {
-    /// Where its AAP interface begins.
+    /// Base URL of the AAP interface.
     pub url: Url,
-    /// Which of its agents; none for its only or first one.
+    /// `None` selects the server's only or first agent.
     pub agent: Option<AgentName>,
-    /// The secret that holds the key it asks for.
+    /// Name of the secret that holds the API key.
     pub key: Option<BackendName>,
 }
 
-/// What a rules brain knows.
+/// Configuration of a rules brain.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct RulesSpec {
-    /// What it says when nothing matches.
+    /// Answer when no intent matches.
     pub fallback: Option<Template>,
-    /// What it understands, in order of preference.
+    /// In order of preference.
     pub intents: Vec<Intent>,
 }
 
-/// Something a person may want.
+/// An intent of the user that the rules brain recognises.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Intent {
-    /// Its name, unique in the agent.
+    /// Unique in the agent.
     pub name: BackendName,
-    /// Words or phrases any of which means it; matched without regard to case.
+    /// Any of these words or phrases matches, ignoring case.
     pub keywords: Vec<String>,
-    /// Patterns any of which means it; named groups fill slots.
+    /// Regular expressions, any of which matches; named groups fill slots.
     pub patterns: Vec<String>,
-    /// What must be known before it can be done, in the order asked.
+    /// Values that must be collected before the intent runs, in the order they are asked for.
     pub slots: Vec<Slot>,
-    /// The tool that does it; none for a plain answer.
+    /// The tool to call; `None` for a text answer.
     pub tool: Option<ToolName>,
-    /// What to say: over `slots`, and `result` and `text` once the tool has run.
+    /// Answer template over `slots`, and over `result` and `text` once the tool has run.
     pub answer: Template,
-    /// What to say when the tool failed: over `slots` and `error`.
+    /// Answer template for a failed tool, over `slots` and `error`.
     pub failure: Option<Template>,
 }
 
-/// Something to be known before an intent can be done.
+/// A value that an intent needs before it runs.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Slot {
-    /// The argument of the tool that it fills.
+    /// The tool argument that it fills.
     pub name: String,
-    /// What it looks like.
     pub kind: SlotKind,
-    /// How to ask for it. A slot without a question is optional.
+    /// The question that asks for it. A slot without a question is optional.
     pub ask: Option<Template>,
-    /// What it is when nobody says.
+    /// Used when the user gives no value.
     pub default: Option<String>,
-    /// Whether an earlier intent's value of the same name serves again.
+    /// Whether the value of an earlier intent's slot of the same name is reused.
     pub remember: bool,
 }
 
-/// What a slot's value looks like.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SlotKind {
-    /// Whatever is said, when it is asked for.
+    /// Any answer to the slot's question.
     Text,
-    /// A date; ISO, `today`, `tomorrow`.
+    /// An ISO date, `today` or `tomorrow`.
     Date,
-    /// A whole number, in digits or a small number's word.
+    /// A whole number in digits, or a small number as a word.
     Integer,
-    /// One of these words. `suite|suites|套房` is said in three ways and has the value `suite`.
+    /// One of these values with synonyms: `suite|suites|套房` accepts three spellings and has the value `suite`.
     Choice(Vec<String>),
-    /// What this pattern finds.
+    /// The match of this regular expression.
     Pattern(String),
 }

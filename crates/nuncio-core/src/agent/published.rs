@@ -1,4 +1,4 @@
-//! What an agent publishes beside its tools: things to read, abilities to find it by, interfaces elsewhere.
+//! Published parts of an agent other than tools: documents, capabilities, and interfaces that other servers provide.
 
 use url::Url;
 
@@ -6,97 +6,86 @@ use super::Agent;
 use crate::ids::{CapabilityId, InformationPath, ToolName};
 use crate::policy::asks_others;
 
-/// Something an agent publishes to read.
+/// A document that an agent publishes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Information {
-    /// What sort of thing it is, such as `Product` or `VideoObject`.
+    /// The document type, such as `Product` or `VideoObject`.
     pub kind: String,
-    /// What is in it.
     pub description: String,
-    /// Where it is.
     pub source: InformationSource,
 }
 
 impl Information {
-    /// The kind whose files are completed and checked as product documents.
+    /// Documents of this type are completed and validated as product documents.
     pub const PRODUCT: &str = "Product";
-    /// How many bytes a file may have.
+    /// Size limit of a document file, in bytes.
     pub const MAX_BYTES: usize = 1 << 20;
 
-    /// Whether it is a product document.
     #[must_use]
     pub fn is_product(&self) -> bool {
         self.kind == Self::PRODUCT
     }
 }
 
-/// Where information is.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum InformationSource {
-    /// At an address of its own.
+    /// A URL on any server.
     Url(Url),
-    /// In a JSON file beside the agent file, which we serve.
+    /// A JSON file beside the agent file, served by this server.
     File(InformationPath),
 }
 
-/// Something an agent can do for others, whichever of its interfaces they use.
+/// A capability of an agent, independent of the interface that offers it.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Capability {
-    /// Its id, such as `cap.hotel.booking`.
+    /// For example `cap.hotel.booking`.
     pub id: CapabilityId,
-    /// What people call it.
     pub name: String,
-    /// What it is.
     pub description: String,
-    /// What people may want when they need it: `hotel.booking` and below.
+    /// Dotted tags of the intents it serves: `hotel.booking` includes everything below it.
     pub intent_tags: Vec<String>,
-    /// The tools that do it; none for the agent as a whole.
+    /// The tools that implement it; empty for the agent as a whole.
     pub tools: Vec<ToolName>,
-    /// Whether a person must agree to some of it.
+    /// Whether some of its calls need a person's approval.
     pub human_authorization: bool,
 }
 
 impl Capability {
-    /// Whether that tool does some of it.
+    /// Whether the tool implements this capability.
     #[must_use]
     pub fn is_of(&self, tool: &ToolName) -> bool {
         self.tools.is_empty() || self.tools.contains(tool)
     }
 }
 
-/// An interface of an agent that somebody else serves.
+/// An ANP interface of an agent that another server provides.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ElsewhereInterface {
-    /// Its id in the agent file and, prefixed, in documents.
+    /// Id in the agent file; documents add a prefix to it.
     pub name: crate::ids::BackendName,
-    /// What sort of interface it is.
     pub kind: InterfaceKind,
-    /// What it speaks, such as `WebRTC`.
+    /// For example `WebRTC`.
     pub protocol: String,
-    /// Of which version.
     pub version: Option<String>,
-    /// Where it is described.
+    /// Address of the interface's description.
     pub url: Url,
-    /// What it is for.
     pub description: String,
-    /// Whether a person must agree to each use.
+    /// Whether each use needs a person's approval.
     pub human_authorization: bool,
 }
 
-/// How an interface is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InterfaceKind {
-    /// By calls with arguments.
+    /// Called with arguments.
     Structured,
-    /// By talking.
+    /// Used by conversation.
     NaturalLanguage,
 }
 
 impl InterfaceKind {
-    /// Every kind, in the order they are preferred.
+    /// In order of preference.
     pub const ALL: [Self; 2] = [Self::Structured, Self::NaturalLanguage];
 
-    /// Its word in agent files.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -106,12 +95,12 @@ impl InterfaceKind {
     }
 }
 
-/// How an agent shows itself to strangers who look around.
+/// Visibility of an agent in ANP discovery.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Presence {
-    /// Whether it is in the host's list of agents.
+    /// Whether the host's list of agents contains it.
     pub listed: bool,
-    /// Whether strangers may talk to it.
+    /// Whether callers without a grant may talk to it.
     pub conversation: bool,
 }
 
@@ -121,21 +110,17 @@ impl Default for Presence {
     }
 }
 
-/// What sort of owner answers for an agent.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum OwnerKind {
-    /// An organisation.
     #[default]
     Organization,
-    /// A person.
     Person,
 }
 
 impl OwnerKind {
-    /// Every kind.
     pub const ALL: [Self; 2] = [Self::Organization, Self::Person];
 
-    /// Its word, in agent files and documents alike.
+    /// Spelling in agent files and documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -146,7 +131,7 @@ impl OwnerKind {
 }
 
 impl Agent {
-    /// What it can do for others: what its author declared, else one ability for each exposed tool.
+    /// The declared capabilities, or one for each exposed tool if none is declared.
     #[must_use]
     pub fn abilities(&self) -> Vec<Capability> {
         if !self.abilities.is_empty() {

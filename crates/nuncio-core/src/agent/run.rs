@@ -1,4 +1,4 @@
-//! Where a tool really runs.
+//! Tool backends: where a tool runs.
 
 use std::path::PathBuf;
 
@@ -8,76 +8,63 @@ use crate::ids::{BackendName, ScopeId, ToolName};
 use crate::template::Template;
 use crate::text::LocalText;
 
-/// Where a tool really runs.
+/// The backend that runs a tool.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Run {
-    /// A tool of an MCP server declared by the same agent.
     Mcp {
-        /// The server.
         server: BackendName,
-        /// The tool's name there.
         tool: ToolName,
     },
-    /// A request to a web service.
     Http(Box<HttpRun>),
-    /// A program, started for each call.
+    /// A program that is started for each call.
     Command(CommandRun),
-    /// A person, who finds the work in the inbox.
+    /// A person, who gets a task in the inbox.
     Human(HumanRun),
-    /// Somebody else's skill.
+    /// A skill of another host.
     Skill(Box<SkillRun>),
-    /// A method of somebody else's agent.
+    /// A method of an agent on another host, called over ANP.
     Anp(Box<AnpRun>),
-    /// Nowhere: the answer is written in the agent file, a template over the arguments.
+    /// A fixed answer in the agent file: a template over the arguments.
     Answer(Template),
-    /// A person's own device, with their consent.
+    /// The linked person's device, with their consent.
     Device(DeviceRun),
 }
 
-/// Work for a person's device: what is said to the person about it.
+/// A tool that runs on a person's device, with the texts shown to that person.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct DeviceRun {
-    /// Whether the agent is of no use to people who do not allow it.
+    /// Whether the agent cannot work without this permission (`required` in the manifest).
     pub required: bool,
-    /// Where their device's own words have its description; by a rule from its name when none is given.
+    /// Translation key of the description on devices; derived from the tool's name when absent.
     pub description_key: Option<String>,
-    /// The description in more languages than the tool's own, for devices without words for it.
+    /// The description in further languages, for devices without a translation.
     pub description: Option<LocalText>,
 }
 
-/// A request whose parts are templates over the arguments.
+/// An HTTP request whose parts are templates over the arguments.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HttpRun {
-    /// The method.
     pub method: HttpMethod,
-    /// The address.
     pub url: Template,
-    /// The headers; values may name secrets.
+    /// Values may refer to secrets.
     pub headers: Vec<(String, Template)>,
-    /// The body; none sends the arguments as JSON where the method takes a body.
+    /// Without a body, methods that take one send the arguments as JSON.
     pub body: Option<Template>,
 }
 
-/// The methods a tool may use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HttpMethod {
-    /// `GET`
     Get,
-    /// `POST`
     Post,
-    /// `PUT`
     Put,
-    /// `PATCH`
     Patch,
-    /// `DELETE`
     Delete,
 }
 
 impl HttpMethod {
-    /// Every method, in the order people list them.
+    /// In the order in which they are listed to people.
     pub const ALL: [Self; 5] = [Self::Get, Self::Post, Self::Put, Self::Patch, Self::Delete];
 
-    /// The method's name on the wire.
     #[must_use]
     pub fn as_str(self) -> &'static str {
         match self {
@@ -90,110 +77,97 @@ impl HttpMethod {
     }
 }
 
-/// A program: no shell, arguments as JSON on its standard input, its answer on standard output.
+/// A program run without a shell: arguments as JSON on standard input, answer on standard output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct CommandRun {
-    /// The program and its arguments; never empty.
+    /// Program and arguments; never empty.
     pub argv: Vec<String>,
-    /// Environment variables it gets beside `PATH`, `HOME` and `LANG`; values are templates that may name secrets.
+    /// Environment variables beside `PATH`, `HOME` and `LANG`; the templates may refer to secrets.
     pub env: Vec<(String, Template)>,
 }
 
-/// Work for a person.
+/// A task that a person carries out.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HumanRun {
-    /// What the person is to do; a template over the arguments. The tool's description if absent.
+    /// Instructions for the person, a template over the arguments; the tool's description if absent.
     pub instructions: Option<Template>,
 }
 
-/// A skill of another host.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SkillRun {
-    /// Where: the address of its descriptor, or `skill-id@domain`.
+    /// URL of the descriptor, or `skill-id@domain`.
     pub target: String,
-    /// What it is called with.
     pub credential: Option<SkillCredential>,
 }
 
-/// A method of another host's agent, called over ANP and signed with the DID of the agent that declares it.
+/// A method of an agent on another host, called over ANP and signed with the DID of the declaring agent.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AnpRun {
-    /// Whom: a did:wba, or the address of its description.
+    /// A did:wba, or the URL of the agent description.
     pub target: String,
-    /// The method.
     pub method: String,
 }
 
-/// What another host's skill is called with; templates that may name secrets.
+/// Credential for another host's skill; the templates may refer to secrets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum SkillCredential {
-    /// An API key.
     ApiKey(Template),
-    /// An access token that lasts.
+    /// A long-lived access token.
     Token(Template),
-    /// A client that fetches its access tokens by itself.
+    /// OAuth client credentials, with which access tokens are fetched.
     Client {
-        /// Its id.
         id: Template,
-        /// Its secret.
         secret: Template,
     },
-    /// The shared secret of the reference signature.
+    /// Shared secret of the `X-Signature` scheme.
     Signature(Template),
 }
 
-/// An MCP server an agent may use.
 #[derive(Debug, Clone, PartialEq)]
 pub struct McpServer {
-    /// Its name in the agent file.
     pub name: BackendName,
-    /// How to reach it.
     pub transport: McpTransport,
-    /// Tools taken over from it as they are.
+    /// Tools of the server that are offered under their own names and schemas.
     pub import: Option<Import>,
 }
 
-/// How an MCP server is reached.
 #[derive(Debug, Clone, PartialEq)]
 pub enum McpTransport {
-    /// A child process speaking on its standard input and output.
+    /// A child process that communicates over standard input and output.
     Stdio {
-        /// The program and its arguments; never empty.
+        /// Program and arguments; never empty.
         argv: Vec<String>,
-        /// Environment variables it gets; values are templates that may name secrets.
+        /// Templates that may refer to secrets.
         env: Vec<(String, Template)>,
     },
-    /// Streamable HTTP.
     Http {
-        /// Its endpoint.
         url: Url,
-        /// Headers sent with each request; values may name secrets.
+        /// Sent with each request; values may refer to secrets.
         headers: Vec<(String, Template)>,
     },
 }
 
-/// Which of an MCP server's tools become the agent's own, without writing them again.
+/// Selects the MCP server's tools that the agent offers unchanged.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Import {
-    /// These; none means all.
+    /// `None` imports all.
     pub only: Option<Vec<ToolName>>,
-    /// The permission they need.
+    /// Permission that callers of the imported tools need.
     pub scope: Option<ScopeId>,
-    /// Whether clients see them.
     pub exposed: bool,
-    /// Whether a person other than the caller must approve each call.
+    /// Whether each call needs an approver who is not the caller.
     pub human_authorization: bool,
 }
 
 impl HttpRun {
-    /// Every template of the request, for whoever checks that they parse.
+    /// Every template of the request, so that a caller can check each one.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         std::iter::once(&self.url).chain(self.headers.iter().map(|(_, value)| value)).chain(self.body.iter())
     }
 }
 
 impl SkillRun {
-    /// Every template that may name a secret.
+    /// Every template that may refer to a secret.
     pub fn templates(&self) -> impl Iterator<Item = &Template> {
         let (one, other) = match &self.credential {
             None => (None, None),
@@ -206,25 +180,23 @@ impl SkillRun {
     }
 }
 
-/// What an agent's programs may reach beside what every program may. Paths begin in the agent file's folder, at `/` or
-/// at `~/`.
+/// Access of an agent's programs beyond the common set. Paths are relative to the agent file's folder, or start with
+/// `/` or `~/`.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct ProgramAccess {
-    /// Files and folders they may read.
     pub read: Vec<String>,
-    /// Files and folders they may read and change.
+    /// Files and folders that may be read and changed.
     pub write: Vec<String>,
-    /// Whether they may use Unix sockets. Other services act for whoever reaches their socket, so this lifts the
-    /// confinement.
+    /// Whether Unix sockets may be used. Services behind a socket act for any process that connects, so this lifts
+    /// the confinement.
     pub unix: bool,
 }
 
-/// Where a secret comes from. Templates name it as `{{ secrets.NAME }}`; it is read when needed and
-/// never written anywhere.
+/// Where a secret comes from. Templates refer to it as `{{ secrets.NAME }}`; it is read when needed and never stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SecretSource {
-    /// An environment variable of the server.
+    /// An environment variable of the server process.
     Env(String),
-    /// A file, without its trailing newline.
+    /// A file; a trailing newline is removed.
     File(PathBuf),
 }

@@ -1,4 +1,4 @@
-//! What an author says about a tool, or a whole agent, that strangers may discover and invoke.
+//! Publication of a tool or a whole agent as a skill (Skill Sharing) that other hosts can discover and invoke.
 
 use std::time::Duration;
 
@@ -8,55 +8,42 @@ use url::Url;
 use crate::ids::SkillId;
 use crate::time::Timestamp;
 
-/// A tool, or a whole agent, offered to other people's agents.
+/// A tool, or a whole agent, offered to agents of other hosts.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Skill {
     /// Unique on this host.
     pub id: SkillId,
-    /// What people call it.
     pub name: String,
-    /// What it does.
     pub description: String,
-    /// Its own version.
     pub version: SkillVersion,
-    /// What sort of thing it is.
     pub kind: CapabilityType,
-    /// Who may find and use it.
     pub access: Access,
-    /// How its callers say who they are.
+    /// Authentication method for callers.
     pub auth: SkillAuth,
-    /// How it is called.
     pub method: SkillMethod,
-    /// Words to find it by.
     pub tags: Vec<String>,
-    /// Where more is written about it.
     pub documentation: Option<Url>,
-    /// Since when it exists.
     pub created_at: Option<Timestamp>,
-    /// When it last changed.
     pub updated_at: Option<Timestamp>,
-    /// How often a call that could not reach its backend is tried again.
+    /// Retries of a call that could not reach its backend.
     pub retry: Option<Retry>,
-    /// How long results are kept; none for the server's own rule.
+    /// How long results are stored; `None` for the server's setting.
     pub retention: Option<Duration>,
-    /// How many run at once; none for the server's own rule.
+    /// Number of executions at the same time; `None` for the server's setting.
     pub concurrency: Option<usize>,
 }
 
-/// A version of three numbers and nothing else, as Skill Sharing writes them.
+/// A version `MAJOR.MINOR.PATCH` without pre-release or build, as Skill Sharing requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct SkillVersion {
-    /// Changes when callers must change.
     pub major: u64,
-    /// Changes when something is added.
     pub minor: u64,
-    /// Changes when something is mended.
     pub patch: u64,
 }
 
 impl SkillVersion {
-    /// Reads `MAJOR.MINOR.PATCH`: digits without leading zeros, no pre-release, no build.
+    /// Parses three numbers without leading zeros; pre-release and build parts are refused.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         let version = semver::Version::parse(text).ok()?;
@@ -85,25 +72,21 @@ impl From<SkillVersion> for String {
     }
 }
 
-/// What sort of thing a skill is.
+/// The `type` of a skill descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CapabilityType {
-    /// Adds to something else.
     Plugin,
-    /// A service.
     Api,
-    /// Something to ask.
+    /// A source of answers.
     Knowledge,
-    /// Something to have done, by a machine or a person.
+    /// Work done by a machine or a person.
     Task,
 }
 
 impl CapabilityType {
-    /// Every kind, in the order they are listed.
     pub const ALL: [Self; 4] = [Self::Plugin, Self::Api, Self::Knowledge, Self::Task];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -115,23 +98,21 @@ impl CapabilityType {
     }
 }
 
-/// Who may find and use a skill.
+/// The access policy of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Anyone may find it; whoever its `auth` lets in may use it.
+    /// Everyone can find it; callers that pass its `auth` can use it.
     Public,
-    /// Anyone may find it; only known callers with its permission may use it.
+    /// Everyone can find it; only authenticated callers with its permission can use it.
     Restricted,
-    /// For anyone but known callers with its permission it does not exist.
+    /// Hidden from everyone except authenticated callers with its permission.
     Private,
 }
 
 impl Access {
-    /// Every policy, in the order they are listed.
     pub const ALL: [Self; 3] = [Self::Public, Self::Restricted, Self::Private];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -142,30 +123,26 @@ impl Access {
     }
 }
 
-/// How a skill's callers say who they are.
+/// How callers of a skill authenticate.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SkillAuth {
-    /// They need not.
+    /// No authentication.
     None,
-    /// By a key of this server, in that header.
-    ApiKey {
-        /// The header's name.
-        header: String,
-    },
-    /// By an access token.
+    /// An API key of this server, sent in `header`.
+    ApiKey { header: String },
+    /// An OAuth access token.
     OAuth2 {
-        /// Of which issuer; none for any the operator trusts.
+        /// `None` accepts every issuer that the operator trusts.
         issuer: Option<Url>,
     },
-    /// By signing the request with a shared secret.
+    /// A request signature with a shared secret (`X-Signature`).
     Custom,
 }
 
 impl SkillAuth {
-    /// The header keys are sent in when an author names none.
+    /// Default header for API keys.
     pub const KEY_HEADER: &str = "X-API-Key";
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -177,24 +154,19 @@ impl SkillAuth {
     }
 }
 
-/// How a skill is called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum SkillMethod {
-    /// `GET`: safe to repeat, inputs in the query.
+    /// Idempotent; inputs are in the query string.
     Get,
-    /// `POST`
     Post,
-    /// `PUT`
     Put,
-    /// `DELETE`: safe to repeat, inputs in the query.
+    /// Idempotent; inputs are in the query string.
     Delete,
 }
 
 impl SkillMethod {
-    /// Every method, in the order they are listed.
     pub const ALL: [Self; 4] = [Self::Get, Self::Post, Self::Put, Self::Delete];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -205,19 +177,18 @@ impl SkillMethod {
         }
     }
 
-    /// Whether inputs travel in the query.
+    /// Whether inputs are in the query string.
     #[must_use]
     pub const fn has_query(self) -> bool {
         matches!(self, Self::Get | Self::Delete)
     }
 }
 
-/// How often, and after how long, something is tried again.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Retry {
-    /// How often it is tried at most.
+    /// Includes the first attempt.
     pub max_attempts: u32,
-    /// How long to wait first; doubled each time.
+    /// Delay before the second attempt; doubles with each further one.
     pub backoff: Duration,
 }
 
@@ -226,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_version_is_three_numbers_and_nothing_else() {
+    fn skill_version_accepts_only_three_numbers() {
         for good in ["0.0.0", "1.0.0", "2.3.1", "10.20.30"] {
             assert_eq!(SkillVersion::parse(good).unwrap().to_string(), good);
         }

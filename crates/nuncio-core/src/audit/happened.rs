@@ -1,4 +1,4 @@
-//! What people and agents' owners did to what is allowed, beside the calls of tools.
+//! Audit records of changes to permissions, accounts and data, beside those of tool calls.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,58 +7,49 @@ use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-/// One change of what is allowed, in the same chain as the calls.
+/// One change to permissions, accounts or data, in the same chain as the calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct HappenedRecord {
-    /// What happened.
     pub happened: Happened,
-    /// Who did it.
     pub by: Principal,
-    /// Under which account of the system, where an operator did it on this machine.
+    /// The operating-system account, if an operator acted on this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub account: Option<String>,
-    /// What an operator ordered, such as `key_create`.
+    /// An operator's command, such as `key_create`.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub action: Option<String>,
-    /// What the order was about: the id or name of a key, a grant, an approval, a task, a domain or a DID.
+    /// Object of the command: id or name of a key, a grant, an approval, a task, a domain or a DID.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub subject: Option<String>,
-    /// To which person.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub person: Option<PersonName>,
-    /// On or to which device.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub device: Option<DeviceId>,
-    /// With which agent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub agent: Option<AgentId>,
-    /// Between them.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub relation: Option<RelationId>,
-    /// Which permissions: those held from now on, or those that were taken.
+    /// The permissions held from now on, or those that were withdrawn.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub scopes: Vec<ScopeId>,
-    /// The manifest it was about.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manifest_version: Option<u64>,
-    /// Its hash.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub manifest_hash: Option<Digest>,
-    /// The number of records or sessions that were deleted or redacted.
+    /// Number of records or sessions that were deleted or redacted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub count: Option<u64>,
-    /// The time before which they ended.
+    /// Records or sessions that ended before this time were deleted or redacted.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub before: Option<Timestamp>,
-    /// The request that brought it.
+    /// Id of the HTTP request.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub request: Option<String>,
-    /// When.
     pub at: Timestamp,
 }
 
 impl HappenedRecord {
-    /// A record of which nothing else is known yet.
+    /// A record with all optional fields empty.
     #[must_use]
     pub fn new(happened: Happened, by: Principal, at: Timestamp) -> Self {
         Self {
@@ -82,48 +73,39 @@ impl HappenedRecord {
     }
 }
 
-/// What happened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Happened {
-    /// Someone was invited.
     PersonInvited,
-    /// A device was added.
     DeviceEnrolled,
-    /// A device was taken away.
     DeviceRevoked,
-    /// An agent got an account.
     AgentCreated,
-    /// An agent's token was made anew.
     TokenRotated,
-    /// An agent's token was taken back.
     TokenRevoked,
-    /// The secret an agent's webhook calls are signed with was made anew.
     WebhookSecretRotated,
-    /// An agent said anew what it can do.
     ManifestPublished,
-    /// A person allowed something for the first time.
+    /// A person gave an agent its first permissions.
     ConsentGiven,
-    /// A person allowed something else than before.
+    /// A person changed the permissions of an agent.
     ConsentChanged,
-    /// A person took everything back.
+    /// A person withdrew all permissions.
     ConsentRevoked,
-    /// A change of the agent suspended what was allowed, until the person says yes again.
+    /// A changed manifest suspended permissions until the person consents again.
     ConsentSuspended,
-    /// A later change brought back what had been agreed to.
+    /// A later manifest restored what the person had consented to, and with it the permissions.
     ConsentRestored,
-    /// What was allowed is gone, since the agent no longer asks for it.
+    /// Permissions were removed because the manifest no longer requests them.
     ConsentPruned,
-    /// Old audit records were deleted; a signed line beside the store says up to which one.
+    /// Old audit records were deleted; a signed line beside the store states the last deleted number.
     AuditPruned,
-    /// Sessions that nobody used any more were deleted.
+    /// Unused sessions were deleted.
     SessionsPruned,
-    /// An operator ordered something; it is about to be done.
+    /// An operator's command was accepted and is about to run.
     OperatorOrdered,
-    /// What an operator ordered was done.
+    /// An operator's command succeeded.
     OperatorOrderDone,
-    /// What an operator ordered could not be done.
+    /// An operator's command failed.
     OperatorOrderFailed,
-    /// A person's data was erased; `person` is what stands for them from then on.
+    /// A person's data was erased; `person` is their pseudonym from then on.
     PersonForgotten,
 }

@@ -1,28 +1,26 @@
-//! Taking a person out of a record: every mention becomes a pseudonym, and the rest stays as it was.
+//! Removal of a person from a record: every mention is replaced by a pseudonym, the rest is unchanged.
 
 use serde_json::Value;
 
 use crate::ids::PersonName;
 use crate::principal::Principal;
 
-/// Under these names a text that equals the person's name, or a name of their keys, means the person.
+/// JSON fields whose value means the person if it equals their name or the name of one of their keys.
 const NAMED: [&str; 4] = ["person", "subject", "device", "user"];
 
-/// Who is replaced, and by what.
+/// The person to remove and the pseudonym.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Redaction {
-    /// The person.
     pub name: PersonName,
-    /// What stands for them from now on.
     pub pseudonym: PersonName,
-    /// All principals that are this person, such as linked DIDs. Their keys are named by random ids and stay.
+    /// All principals of this person, such as linked DIDs. API keys have random ids and stay.
     pub principals: Vec<Principal>,
-    /// What their keys were called: a record of their creation says it.
+    /// Names of the person's keys, which appear in the records of their creation.
     pub key_names: Vec<String>,
 }
 
 impl Redaction {
-    /// The record without the person; none if it does not mention them.
+    /// The redacted record; `None` if it does not mention the person.
     #[must_use]
     pub fn of_text(&self, record: &str) -> Option<String> {
         let mut value: Value = serde_json::from_str(record).ok()?;
@@ -43,7 +41,7 @@ impl Redaction {
                 *text = by;
                 true
             }
-            // Not lazy: every item is looked at.
+            // `fold` visits every item; `any` would stop at the first.
             Value::Array(items) => items.iter_mut().fold(false, |any, item| self.replace(item, key) | any),
             Value::Object(fields) => fields.iter_mut().fold(false, |any, (key, field)| self.replace(field, key) | any),
             Value::Null | Value::Bool(_) | Value::Number(_) => false,
@@ -56,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mention_is_replaced_and_nothing_else() {
+    fn redaction_replaces_every_mention_and_nothing_else() {
         let name = |text| PersonName::parse(text).unwrap();
         let redaction = Redaction {
             name: name("ada"),

@@ -1,87 +1,80 @@
-//! What the record of a call refers to in other records: the rule that gave the permission, the approval, and the
-//! sealed messages by which the call went to a person's device. Each reference carries a hash, so the records of
-//! server, ledger, relay and device prove each other.
+//! References from a call's audit record to other records: the source of the permission, the approval, and the sealed
+//! messages that carried the call to a device. Each reference contains a hash, so that the records of server, ledger,
+//! relay and device confirm each other.
 
 use serde::{Deserialize, Serialize};
 
 use crate::digest::Digest;
 use crate::ids::{ApprovalId, GrantId, MessageId, RelationId};
 
-/// The references of one record. Fields are in the order of their names, so that their JSON is canonical as it is.
+/// The references of one record. Fields are in alphabetical order, so that the serialised JSON is canonical.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct References {
-    /// The approval that was asked for.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub approval: Option<ApprovalReference>,
-    /// The messages that carried the call; several if the device could not open the first.
+    /// The messages that carried the call; more than one if the device could not decrypt the first.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub messages: Vec<MessageReference>,
-    /// What gave the caller the permission; none if nothing did.
+    /// Source of the caller's permission; `None` if the caller had none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub rule: Option<Rule>,
 }
 
 impl References {
-    /// Whether there are none, as in records of earlier versions.
+    /// True for records of earlier versions.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         *self == Self::default()
     }
 }
 
-/// An approval as it was when the call used it, or was refused by it.
+/// An approval in the state in which it allowed or refused the call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ApprovalReference {
-    /// The digest of the approval's canonical JSON.
+    /// Digest of the approval's canonical JSON.
     pub hash: Digest,
-    /// Its id.
     pub id: ApprovalId,
 }
 
-/// A message at a relay.
+/// A sealed message stored at a relay.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessageReference {
-    /// The digest of the sealed envelope's bytes.
+    /// Digest of the envelope's bytes.
     pub envelope: Digest,
-    /// Its id at the relay.
     pub id: MessageId,
 }
 
-/// An entry of a grant ledger.
+/// An entry of a consent ledger.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LedgerReference {
-    /// Its hash, which covers the entries before it.
+    /// Covers all earlier entries of the ledger.
     pub hash: Digest,
-    /// The relation the ledger belongs to.
+    /// The relation that the ledger belongs to.
     pub relation: RelationId,
-    /// Its number.
     pub seq: u64,
 }
 
-/// What gave a caller the permission that a tool needs.
+/// The source of the permission under which a tool was called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
 pub enum Rule {
-    /// The tool needs no permission.
     NoScope,
     /// `local` and operators have all permissions.
     Local,
-    /// The key was created with it.
+    /// The scopes of the API key.
     Key,
-    /// The access token names it.
+    /// The scopes of the access token.
     Token,
-    /// The operator's settings give it.
+    /// The operator's settings file.
     Settings,
-    /// An operator's grant.
     Grant {
-        /// The grant.
         grant: GrantId,
-        /// The digest of the grant's canonical JSON.
+        /// Digest of the grant's canonical JSON.
         hash: Digest,
     },
-    /// A person's consent: the last entry of the ledger when the call was decided.
+    /// A person's consent: the last ledger entry at the time of the decision.
     Ledger(LedgerReference),
-    /// The person's device knows the consent; it was given at another relay.
+    /// Consent that was given at another relay and is known only to the person's device.
     OtherRelay,
 }
 
@@ -91,7 +84,7 @@ mod tests {
     use crate::digest::canonical;
 
     #[test]
-    fn json_is_canonical_and_is_read_back() {
+    fn references_serialise_canonically_and_parse_back() {
         let ledger = LedgerReference { hash: Digest::ZERO, relation: RelationId::parse("rel_1").unwrap(), seq: 3 };
         let grant = Rule::Grant { grant: GrantId::parse("grant_1").unwrap(), hash: Digest::ZERO };
         let rules = [Rule::NoScope, Rule::Local, Rule::Key, Rule::Token, Rule::Settings, Rule::OtherRelay];

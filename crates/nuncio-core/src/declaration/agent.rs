@@ -1,4 +1,4 @@
-//! `[agent]`: who it is.
+//! The `[agent]` section: name, version, owner and publication.
 
 use semver::Version;
 use url::Url;
@@ -10,7 +10,7 @@ use crate::agent::{Owner, OwnerKind, Presence, Skill};
 use crate::ids::AgentName;
 use crate::time::Timestamp;
 
-/// What `[agent]` says.
+/// Content of the `[agent]` section.
 pub(super) struct Identity {
     pub(super) name: AgentName,
     pub(super) title: Option<String>,
@@ -22,7 +22,7 @@ pub(super) struct Identity {
     pub(super) presence: Presence,
 }
 
-/// The last part of the id of an agent that is a skill as a whole.
+/// Last part of the skill id when the whole agent is a skill.
 const WHOLE: &str = "ask";
 
 pub(super) fn read(root: &Table<'_>, publisher: &Publisher) -> Option<Identity> {
@@ -84,7 +84,7 @@ fn email(item: &Item<'_>) -> Option<String> {
     Some(text.to_owned())
 }
 
-/// `anp = { … }`: how it shows itself to strangers who look around.
+/// `anp = { … }`: visibility in ANP discovery.
 fn presence(table: &Table<'_>) -> Presence {
     let default = Presence::default();
     let listed = table.flag("listed").unwrap_or(default.listed);
@@ -93,7 +93,7 @@ fn presence(table: &Table<'_>) -> Presence {
     Presence { listed, conversation }
 }
 
-/// An `http:` or `https:` address.
+/// An `http:` or `https:` URL.
 pub(super) fn web_address(item: &Item<'_>) -> Option<Url> {
     let text = item.any_text()?;
     let problem = match Url::parse(text) {

@@ -1,4 +1,4 @@
-//! `allow`: what the agent's programs may reach beside what every program may.
+//! The `allow` key: access of the agent's programs beyond the common set.
 
 use super::reader::Table;
 use crate::agent::ProgramAccess;

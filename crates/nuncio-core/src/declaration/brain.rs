@@ -1,4 +1,4 @@
-//! `[brain]`: how it thinks.
+//! The `[brain]` section.
 
 use super::agent::web_address;
 use super::intents;
@@ -28,13 +28,13 @@ const KINDS: [(&str, Kind); 5] = [
     ("aap", Kind::Aap),
 ];
 
-/// Without `[brain]` an agent thinks by rules.
+/// Without `[brain]` the agent has a rules brain.
 pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Option<BrainSpec> {
     let Some(table) = root.table("brain") else {
         return Some(rules(root, names, RulesSpec::default()));
     };
     let Some(kind) = table.choice("kind", &KINDS) else {
-        // Which keys belong to it nobody knows; its intents are read for what is wrong in them.
+        // An unknown kind has unknown keys; the intents are still checked for faults.
         intents::read(root, names);
         return None;
     };

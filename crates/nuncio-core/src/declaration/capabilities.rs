@@ -1,4 +1,4 @@
-//! `[capabilities]`: what its clients may do with it.
+//! The `[capabilities]` section: AAP features offered to clients.
 
 use std::collections::BTreeMap;
 
@@ -39,13 +39,13 @@ pub(super) fn read(root: &Table<'_>) -> Capabilities {
     capabilities
 }
 
-/// `[capability_flags]`: what it tells people's devices that it can do.
+/// `[capability_flags]`: A2H flags such as `supports_voice`.
 pub(super) fn flags(root: &Table<'_>) -> BTreeMap<String, bool> {
     let Some(table) = root.table("capability_flags") else { return BTreeMap::new() };
     table.entries().into_iter().filter_map(|(name, item)| Some((name.to_owned(), item.boolean()?))).collect()
 }
 
-/// Which of the words are in the list; none when there is no list, which leaves the default.
+/// For each word, whether the list contains it; `None` without a list, which leaves the defaults.
 fn listed<const N: usize>(table: &Table<'_>, key: &'static str, words: [&'static str; N]) -> Option<[bool; N]> {
     let items = table.list(key, &format!("a list of {}", similar::list(words)))?;
     let choices: Vec<_> = words.into_iter().zip(0..).collect();

@@ -1,19 +1,18 @@
-//! What is wrong with an agent file, and where.
+//! Faults in an agent file, with their positions.
 
 use std::fmt;
 
-/// One thing wrong, or probably not meant, in an agent file.
+/// An error or a warning about an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Fault {
-    /// The file, as it was named to the reader.
+    /// File name as given to the parser.
     pub file: String,
-    /// The line, from 1.
+    /// Starts at 1.
     pub line: usize,
-    /// The character in that line, from 1.
+    /// Starts at 1, in characters.
     pub column: usize,
-    /// The key, such as `tool "make_reservation".scope`; empty for the whole file.
+    /// For example `tool "make_reservation".scope`; empty for the whole file.
     pub key: String,
-    /// What was found.
     pub found: String,
     /// What is allowed, or what was probably meant.
     pub help: Option<String>,
@@ -33,7 +32,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// Everything wrong with an agent file, in the order of the file; never empty.
+/// All faults of an agent file in file order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Faults(pub Vec<Fault>);
 

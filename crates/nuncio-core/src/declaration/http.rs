@@ -1,4 +1,4 @@
-//! `run = { http = … }`: a request to a web service.
+//! `run = { http = … }`: an HTTP request.
 
 use super::names::{Input, Names};
 use super::reader::{Item, Table};
@@ -20,7 +20,6 @@ pub(super) fn read(table: &Table<'_>, input: &Input<'_>, names: &Names<'_>) -> O
     Some(HttpRun { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
 }
 
-/// Headers to send.
 pub(super) fn headers(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
         if !is_header_name(name) {
@@ -36,8 +35,7 @@ pub(super) fn is_header_name(name: &str) -> bool {
     !name.is_empty() && name.bytes().all(token)
 }
 
-/// A template whose scheme is written out: a value filled in could never supply it, since values
-/// are percent-encoded.
+/// A URL template with a literal scheme. Values are percent-encoded, so a value could never supply the scheme.
 fn address(item: &Item<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));

@@ -1,4 +1,4 @@
-//! `[[intent]]`: what a rules brain understands.
+//! The `[[intent]]` sections of a rules brain.
 
 use std::collections::BTreeSet;
 
@@ -50,7 +50,7 @@ fn intent(table: &Table<'_>, names: &Names<'_>) -> Option<Intent> {
     })
 }
 
-/// A pattern whose named groups are slots of the intent.
+/// A regular expression whose named groups are slots of the intent.
 fn pattern(item: &Item<'_>, slots: &BTreeSet<&str>) -> Option<String> {
     let regex = slots::regex(item)?;
     for group in regex.capture_names().flatten().filter(|group| !slots.contains(group)) {
@@ -64,7 +64,7 @@ fn pattern(item: &Item<'_>, slots: &BTreeSet<&str>) -> Option<String> {
     Some(regex.as_str().to_owned())
 }
 
-/// A call without an argument the tool must have will always be refused.
+/// Warns about required tool arguments without a slot: every call would be refused.
 fn note_unfilled(table: &Table<'_>, tool: &ToolName, slots: &BTreeSet<&str>, names: &Names<'_>) {
     let required = names.input(tool).map(|input| input.required.as_slice()).unwrap_or_default();
     for argument in required.iter().filter(|argument| !slots.contains(*argument)) {

@@ -1,4 +1,4 @@
-//! `[[mcp]]`: the MCP servers its tools run on.
+//! The `[[mcp]]` sections: MCP servers that run tools.
 
 use std::collections::BTreeSet;
 
@@ -67,7 +67,7 @@ fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) 
     Some(Import { only, scope, exposed, human_authorization })
 }
 
-/// Tools by name. Two of one name would leave it open which one is called.
+/// Imported tool names. A repeated name is a fault, because it would be ambiguous which tool is called.
 fn listed(item: &Item<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
     let mut tools = Vec::new();
     for item in item.some_list("a list of tool names")? {

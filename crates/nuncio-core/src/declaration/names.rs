@@ -1,7 +1,6 @@
-//! What the file declares by name, gathered before anything refers to it.
+//! Names declared in the file, collected before references to them are checked.
 //!
-//! Names count as declared even where the rest of their section is wrong, so that one fault does
-//! not bring others that go away with it.
+//! A name counts as declared even if the rest of its section is wrong, so that one fault does not cause others.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,39 +11,37 @@ use super::similar;
 use super::source::cut;
 use crate::ids::{BackendName, OptionName, ScopeId, ToolName};
 
-/// The names of an agent file.
 pub(super) struct Names<'a> {
     tools: BTreeMap<&'a str, Input<'a>>,
     scopes: BTreeSet<&'a str>,
     servers: BTreeSet<&'a str>,
     secrets: BTreeSet<&'a str>,
     options: BTreeMap<&'a str, Secrecy>,
-    /// The tools, and those taken over from MCP servers by name.
+    /// Declared tools, and tools imported by name from MCP servers.
     callable: BTreeSet<&'a str>,
-    /// Whether an MCP server gives all its tools, whatever they are called.
+    /// Whether some MCP server imports all its tools, whose names are unknown here.
     imports_all: bool,
 }
 
-/// What a tool takes, as far as its schema says so plainly.
+/// The arguments of a tool, as far as its schema lists them.
 #[derive(Default)]
 pub(super) struct Input<'a> {
-    /// Its arguments; none when the schema lists none.
+    /// `None` when the schema lists no properties.
     pub(super) properties: Option<BTreeSet<&'a str>>,
-    /// The arguments it must have.
     pub(super) required: Vec<&'a str>,
 }
 
-/// Whether the value of an option may be seen.
+/// Whether the value of an option may be shown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Secrecy {
-    /// By whoever may see the session.
+    /// Visible to everyone who may see the session.
     Shown,
-    /// By nobody.
+    /// Never shown.
     Secret,
 }
 
 impl<'a> Names<'a> {
-    /// Gathers the names, and says which are taken twice.
+    /// Collects the names and reports duplicates.
     pub(super) fn collect(root: &Table<'a>) -> Self {
         let secrecy = |option: &Table<'_>| match option.peek("type").and_then(|item| item.value.as_str()) {
             Some("secret") => Secrecy::Secret,
@@ -70,41 +67,40 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// The scope an item names.
+    /// Reads a reference to a declared scope.
     pub(super) fn scope(&self, item: &Item<'_>) -> Option<ScopeId> {
         let id = item.name(ScopeId::parse)?;
         known(item, id.as_str(), "scope", &self.scopes).then_some(id)
     }
 
-    /// The MCP server an item names.
+    /// Reads a reference to a declared MCP server.
     pub(super) fn server(&self, item: &Item<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
         known(item, name.as_str(), "mcp", &self.servers).then_some(name)
     }
 
-    /// The tool an item names.
+    /// Reads a reference to a declared or imported tool.
     pub(super) fn tool(&self, item: &Item<'_>) -> Option<ToolName> {
         let name = item.name(ToolName::parse)?;
         (self.imports_all || known(item, name.as_str(), "tool", &self.callable)).then_some(name)
     }
 
-    /// What a tool takes, when the file says so.
+    /// The arguments of a tool that the file declares.
     pub(super) fn input(&self, tool: &ToolName) -> Option<&Input<'a>> {
         self.tools.get(tool.as_str())
     }
 
-    /// Whether the file has a section for that tool.
     pub(super) fn has_tool(&self, tool: &str) -> bool {
         self.tools.contains_key(tool)
     }
 
-    /// The secret an item names.
+    /// Reads a reference to a declared secret.
     pub(super) fn secret(&self, item: &Item<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
         self.knows_secret(item, name.as_str()).then_some(name)
     }
 
-    /// Whether there is a secret of that name; a fault if not.
+    /// Checks that the secret is declared, and reports a fault otherwise.
     pub(super) fn knows_secret(&self, item: &Item<'_>, name: &str) -> bool {
         let known = self.secrets.contains(name);
         if !known {
@@ -118,7 +114,7 @@ impl<'a> Names<'a> {
         known
     }
 
-    /// The option an item names, which must be as secret as what it is for.
+    /// Reads a reference to an option, which must be as secret as its use requires.
     pub(super) fn option(&self, item: &Item<'_>, secrecy: Secrecy) -> Option<OptionName> {
         let name = item.name(OptionName::parse)?;
         let declared: BTreeSet<_> = self.options.keys().copied().collect();
@@ -140,14 +136,14 @@ impl<'a> Names<'a> {
         None
     }
 
-    /// The options of the file, and who may see their values.
+    /// The declared options and the secrecy of their values.
     pub(super) fn options(&self) -> &BTreeMap<&'a str, Secrecy> {
         &self.options
     }
 }
 
 impl<'a> Input<'a> {
-    /// What the tool in that section takes.
+    /// Reads the arguments from the tool's input schema.
     pub(super) fn of(tool: &Table<'a>) -> Self {
         let schema = tool.peek("input");
         let schema = schema.as_ref().and_then(|item| item.value.as_table());
@@ -167,7 +163,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The sections by name. A name that is taken twice is a fault of the second.
+/// The sections by name. A repeated name is a fault of the later section.
 fn unique<'a>(root: &Table<'a>, section: &'static str, key: &str, what: &str) -> BTreeMap<&'a str, Table<'a>> {
     let mut seen: BTreeMap<&str, Table<'_>> = BTreeMap::new();
     for (name, table) in root.peek_named(section, key) {
@@ -186,7 +182,7 @@ fn unique<'a>(root: &Table<'a>, section: &'static str, key: &str, what: &str) ->
     seen
 }
 
-/// Whether something of that name is declared; a fault if not.
+/// Checks that the name is declared, and reports a fault otherwise.
 fn known(item: &Item<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
     if declared.contains(name) {
         return true;

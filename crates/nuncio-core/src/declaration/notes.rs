@@ -1,4 +1,4 @@
-//! What is allowed but probably not meant, seen over the whole file.
+//! Warnings that need the whole file: allowed but probably unintended.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::agent::{Agent, BrainSpec, McpTransport, Run, Sensitivity};
 use crate::ids::{BackendName, ScopeId};
 use crate::template::Template;
 
-/// Says what is declared and never used.
+/// Warns about declarations that nothing uses.
 pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
     let imports = || agent.mcp.iter().filter_map(|server| Some((server, server.import.as_ref()?)));
 
@@ -62,7 +62,7 @@ pub(super) fn unused(agent: &Agent, root: &Table<'_>) {
     }
 }
 
-/// Warns about server tools that change something under a `low` scope, which runs without asking. On devices such scopes
+/// Warns about server tools that change data under a `low` scope, which run without asking. On devices such scopes
 /// count as `medium`.
 pub(super) fn low_mutating_scopes(agent: &Agent, root: &Table<'_>) {
     let server_tools = agent.tools.iter().filter(|tool| !matches!(tool.run, Run::Device(_)));
@@ -79,7 +79,7 @@ pub(super) fn low_mutating_scopes(agent: &Agent, root: &Table<'_>) {
     }
 }
 
-/// Every template that may name a secret.
+/// Every template that may refer to a secret.
 fn templates(agent: &Agent) -> Vec<&Template> {
     let mut templates = Vec::new();
     for tool in &agent.tools {

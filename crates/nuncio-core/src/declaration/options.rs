@@ -1,4 +1,4 @@
-//! `[[option]]`: what a client may set per session.
+//! The `[[option]]` sections: options that a client may set per session.
 
 use super::reader::{Item, Table};
 use super::similar;
@@ -52,7 +52,7 @@ fn option(table: &Table<'_>) -> Option<AgentOption> {
 
 fn default_value(item: &Item<'_>, kind: Option<Kind>, choices: Option<&[String]>) -> Option<String> {
     let text = item.any_text()?;
-    // What was found is not repeated: it may really be a secret.
+    // The value is not repeated in the message: it may be a real secret.
     if kind == Some(Kind::Secret) && !text.is_empty() {
         item.spot.fault("a secret has no default", r#"allowed: "", or no default at all"#);
         return None;

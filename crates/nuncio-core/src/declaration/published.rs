@@ -1,4 +1,4 @@
-//! `[[information]]`, `[[capability]]` and `[[interface]]`: what strangers find beside the tools.
+//! The `[[information]]`, `[[capability]]` and `[[interface]]` sections, published over ANP.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,10 +10,9 @@ use super::source::cut;
 use crate::agent::{Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, Tool};
 use crate::ids::{BackendName, CapabilityId, InformationPath, ToolName};
 
-/// How many sections of one kind an agent may have.
+/// Upper limit of sections of one kind.
 const MAX_SECTIONS: usize = 256;
 
-/// What the agent publishes to read.
 pub(super) fn information(root: &Table<'_>) -> Vec<Information> {
     let tables = root.tables("information", "description");
     bounded(&tables, "information");
@@ -35,7 +34,7 @@ fn one_information(table: &Table<'_>, taken: &mut BTreeMap<String, usize>) -> Op
     Some(Information { kind: kind?, description: description?, source: source? })
 }
 
-/// A file whose name no other has: its folder is not in its address.
+/// A file with a unique name: the folder is not part of the published URL.
 fn file(item: &Item<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
     let path = item.name(InformationPath::parse)?;
     if let Some(line) = taken.get(path.stem()) {
@@ -49,7 +48,7 @@ fn file(item: &Item<'_>, taken: &mut BTreeMap<String, usize>) -> Option<Informat
     Some(path)
 }
 
-/// What the agent can do for others, as its author puts it.
+/// Reads `[[capability]]`.
 pub(super) fn abilities(root: &Table<'_>, names: &Names<'_>, tools: &[Arc<Tool>]) -> Vec<Capability> {
     let tables = root.tables("capability", "id");
     bounded(&tables, "capability");
@@ -77,12 +76,12 @@ fn ability(table: &Table<'_>, names: &Names<'_>, declared: &[Arc<Tool>]) -> Opti
 }
 
 fn tools(item: &Item<'_>, names: &Names<'_>) -> Option<Vec<ToolName>> {
-    // Every item is read, so that each one's fault is said.
+    // Every item is read, so that the faults of all items are reported.
     let tools: Vec<_> = item.some_list("a list of tools")?.iter().map(|item| names.tool(item)).collect();
     tools.into_iter().collect()
 }
 
-/// The agent's interfaces that somebody else serves.
+/// Reads `[[interface]]`.
 pub(super) fn interfaces(root: &Table<'_>) -> Vec<ElsewhereInterface> {
     let tables = root.tables("interface", "name");
     bounded(&tables, "interface");

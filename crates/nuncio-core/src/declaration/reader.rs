@@ -1,7 +1,6 @@
-//! Reading tables key by key: a key that is missing, of the wrong kind or unknown becomes a fault,
-//! and the reader goes on.
+//! Reads TOML tables key by key: a missing, mistyped or unknown key becomes a fault, and reading continues.
 //!
-//! `None` means "absent" for an optional key, and "a fault has been said" for a required one.
+//! `None` means "absent" for an optional key, and "a fault was reported" for a required one.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -14,7 +13,7 @@ use super::similar;
 use super::source::{Source, Spot, cut};
 use crate::ids::InvalidName;
 
-/// A table, and which of its keys have been asked for.
+/// A table that records which of its keys were read.
 pub(super) struct Table<'a> {
     pub(super) spot: Spot<'a>,
     entries: &'a DeTable<'a>,
@@ -22,14 +21,13 @@ pub(super) struct Table<'a> {
     refused: RefCell<Vec<&'static str>>,
 }
 
-/// A value, and where it stands.
+/// A value with its position in the file.
 pub(super) struct Item<'a> {
     pub(super) spot: Spot<'a>,
     pub(super) value: &'a DeValue<'a>,
 }
 
 impl<'a> Table<'a> {
-    /// The document.
     pub(super) fn root(source: &'a Source<'a>, entries: &'a DeTable<'a>) -> Self {
         Self::new(source.root(), entries)
     }
@@ -38,13 +36,13 @@ impl<'a> Table<'a> {
         Self { spot, entries, known: RefCell::default(), refused: RefCell::default() }
     }
 
-    /// The value of a key, if it is there.
+    /// The value of an optional key.
     pub(super) fn item(&self, key: &'static str) -> Option<Item<'a>> {
         self.know(key);
         self.peek(key)
     }
 
-    /// The value of a key that must be there. `what` says what it should be.
+    /// The value of a required key. `what` describes the expected value in the fault.
     pub(super) fn required(&self, key: &'static str, what: &str) -> Option<Item<'a>> {
         let item = self.item(key);
         if item.is_none() {
@@ -53,53 +51,52 @@ impl<'a> Table<'a> {
         item
     }
 
-    /// Whether a key is there. Does not count as asking for it.
+    /// Whether the key exists. Does not mark it as read.
     pub(super) fn has(&self, key: &str) -> bool {
         self.entries.contains_key(key)
     }
 
-    /// The value of a key, without asking for it.
+    /// The value of a key. Does not mark it as read.
     pub(super) fn peek(&self, key: &str) -> Option<Item<'a>> {
         self.entries.get(key).map(|value| Item::new(&self.spot, key, value))
     }
 
-    /// A text that must be there and not be empty.
+    /// A required, non-empty text.
     pub(super) fn text(&self, key: &'static str) -> Option<String> {
         self.required(key, "a text")?.text().map(str::to_owned)
     }
 
-    /// A text that may be left out, but not be empty.
+    /// An optional text, which may not be empty.
     pub(super) fn optional_text(&self, key: &'static str) -> Option<String> {
         self.item(key)?.text().map(str::to_owned)
     }
 
-    /// A name that must be there.
+    /// A required name.
     pub(super) fn name<T>(&self, key: &'static str, parse: Parse<T>) -> Option<T> {
         self.required(key, "a text")?.name(parse)
     }
 
-    /// One of a few words, that must be there.
+    /// A required key whose value is one of a few words.
     pub(super) fn choice<T: Copy>(&self, key: &'static str, words: &[(&'static str, T)]) -> Option<T> {
         let listed = similar::list(words.iter().map(|(word, _)| *word));
         self.required(key, &format!("one of {listed}"))?.choice(words)
     }
 
-    /// `true` or `false`.
     pub(super) fn flag(&self, key: &'static str) -> Option<bool> {
         self.item(key)?.boolean()
     }
 
-    /// A whole number within limits.
+    /// A whole number within a range.
     pub(super) fn whole_number(&self, key: &'static str, range: RangeInclusive<u64>) -> Option<u64> {
         self.item(key)?.whole_number(range)
     }
 
-    /// A section of its own: `[key]`.
+    /// The table `[key]`.
     pub(super) fn table(&self, key: &'static str) -> Option<Table<'a>> {
         self.item(key)?.table()
     }
 
-    /// Sections of the same kind: `[[key]]`. Each goes by the text under `name`, if it has one.
+    /// The tables `[[key]]`. The value of `name`, if present, identifies each table in faults.
     pub(super) fn tables(&self, key: &'static str, name: &str) -> Vec<Table<'a>> {
         let Some(item) = self.item(key) else {
             return Vec::new();
@@ -121,7 +118,7 @@ impl<'a> Table<'a> {
         tables.iter().enumerate().filter_map(read).collect()
     }
 
-    /// The sections under `[[key]]` that give themselves a name, without asking for them.
+    /// The tables under `[[key]]` that have a name. Does not mark them as read.
     pub(super) fn peek_named(&self, key: &'static str, name: &str) -> Vec<(&'a str, Table<'a>)> {
         let Some(item) = self.peek(key) else {
             return Vec::new();
@@ -136,7 +133,7 @@ impl<'a> Table<'a> {
         sections.filter_map(read).collect()
     }
 
-    /// Which one of several keys is there. None or several is a fault.
+    /// The one key of several that is present. None or more than one is a fault.
     pub(super) fn one_of(&self, keys: &[&'static str]) -> Option<&'static str> {
         keys.iter().for_each(|key| self.know(key));
         let listed = similar::list(keys.iter().copied());
@@ -153,12 +150,12 @@ impl<'a> Table<'a> {
         Some(first)
     }
 
-    /// The items of a list that may be left out. `what` says what the list should be.
+    /// The items of an optional list. `what` describes the expected list in the fault.
     pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<Item<'a>>> {
         self.item(key)?.list(what)
     }
 
-    /// Every key with its value, in the order of the file, for tables whose keys are names.
+    /// All keys with their values in file order, for tables whose keys are names.
     pub(super) fn entries(&self) -> Vec<(&'a str, Item<'a>)> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
@@ -169,12 +166,12 @@ impl<'a> Table<'a> {
         entries.into_iter().map(read).collect()
     }
 
-    /// Says that a key is missing.
+    /// Reports a missing key.
     pub(super) fn missing(&self, key: &str, what: &str) {
         self.spot.here(key).fault("missing", format!("needed: {what}"));
     }
 
-    /// Says why a key, allowed elsewhere, is not allowed here.
+    /// Reports a key that is allowed elsewhere but not here.
     pub(super) fn refuse(&self, key: &'static str, why: &str) {
         self.refused.borrow_mut().push(key);
         if let Some(spot) = self.key_spot(key) {
@@ -182,7 +179,7 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Says which keys nobody asked for.
+    /// Reports the keys that were never read.
     pub(super) fn finish(&self) {
         let known = self.known.borrow();
         for (key, _) in self.entries {
@@ -204,14 +201,14 @@ impl<'a> Table<'a> {
         }
     }
 
-    /// Where a key itself stands.
+    /// Position of the key itself, not of its value.
     pub(super) fn key_spot(&self, key: &str) -> Option<Spot<'a>> {
         let (found, _) = self.entries.get_key_value(key)?;
         Some(self.spot.inside(found.span().start, &segment(key)))
     }
 }
 
-/// How a name is read.
+/// A function that parses a name.
 pub(super) type Parse<T> = fn(&str) -> Result<T, InvalidName>;
 
 impl<'a> Item<'a> {
@@ -220,7 +217,7 @@ impl<'a> Item<'a> {
         Self { spot, value: value.get_ref() }
     }
 
-    /// A text that is not empty.
+    /// A non-empty text.
     pub(super) fn text(&self) -> Option<&'a str> {
         let text = self.any_text()?;
         if text.trim().is_empty() {
@@ -230,7 +227,7 @@ impl<'a> Item<'a> {
         Some(text)
     }
 
-    /// A text, empty or not.
+    /// A text, possibly empty.
     pub(super) fn any_text(&self) -> Option<&'a str> {
         let text = self.value.as_str();
         if text.is_none() {
@@ -281,7 +278,7 @@ impl<'a> Item<'a> {
         number
     }
 
-    /// A number, whole or not, within limits.
+    /// A number within a range, whole or not.
     pub(super) fn number(&self, range: RangeInclusive<f64>) -> Option<f64> {
         let allowed = format!("a number from {} to {}", range.start(), range.end());
         let (number, found) = match self.value {
@@ -325,7 +322,7 @@ impl<'a> Item<'a> {
         Some(values.iter().enumerate().map(read).collect())
     }
 
-    /// A list of texts, at least one, none empty and none twice.
+    /// A non-empty list of distinct, non-empty texts.
     pub(super) fn distinct_texts(&self) -> Option<Vec<String>> {
         let mut seen = BTreeSet::new();
         let mut texts = Vec::new();
@@ -340,7 +337,7 @@ impl<'a> Item<'a> {
         Some(texts)
     }
 
-    /// A list with something in it.
+    /// A non-empty list.
     pub(super) fn some_list(&self, what: &str) -> Option<Vec<Item<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
@@ -350,7 +347,7 @@ impl<'a> Item<'a> {
         Some(items)
     }
 
-    /// Says that this is not what is allowed here.
+    /// Reports a value of the wrong type.
     pub(super) fn wrong_kind(&self, allowed: &str) {
         self.wrong_kind_help(format!("allowed: {allowed}"));
     }
@@ -370,12 +367,12 @@ impl<'a> Item<'a> {
     }
 }
 
-/// Whether this looks like `[[…]]` rather than `[…, …]`.
+/// Whether the array was written as `[[…]]` rather than `[…, …]`.
 fn is_sections(array: &toml::de::DeArray<'_>) -> bool {
     !array.is_empty() && array.iter().all(|item| item.get_ref().is_table())
 }
 
-/// A key as it is written in a path.
+/// A key, quoted where TOML needs quotes.
 fn segment(key: &str) -> String {
     let bare = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-';
     if !key.is_empty() && key.len() <= 80 && key.bytes().all(bare) {

@@ -1,4 +1,4 @@
-//! `run`: where a tool really runs.
+//! The `run` key of a tool: its backend.
 
 mod anp;
 mod device;
@@ -68,7 +68,7 @@ pub(super) fn read(
     }
 }
 
-/// A program and its arguments.
+/// A program with its arguments.
 pub(super) fn argv(item: &Item<'_>) -> Option<Vec<String>> {
     let mut argv = Vec::new();
     for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {
@@ -85,7 +85,6 @@ pub(super) fn argv(item: &Item<'_>) -> Option<Vec<String>> {
     Some(argv)
 }
 
-/// Environment variables for a program.
 pub(super) fn env(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
         if name.is_empty() || name.contains(['=', '\0']) {

@@ -1,4 +1,4 @@
-//! JSON Schemas, written as TOML.
+//! JSON Schemas written as TOML.
 
 use serde_json::{Map, Number, Value};
 use toml::de::DeValue;
@@ -8,14 +8,14 @@ use super::similar;
 use super::source::cut;
 use crate::schema::{Schema, SchemaError};
 
-/// The schema of a tool's arguments.
+/// Schema of a tool's arguments.
 pub(super) fn arguments(item: &Item<'_>) -> Option<Schema> {
     let schema = compile(item, Schema::compile_arguments)?;
     note_required(item, schema.source());
     Some(schema)
 }
 
-/// The schema of a tool's result.
+/// Schema of a tool's result.
 pub(super) fn result(item: &Item<'_>) -> Option<Schema> {
     compile(item, Schema::compile)
 }
@@ -41,7 +41,7 @@ fn compile(item: &Item<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -
     }
 }
 
-/// An argument that is required and not described is most often misspelt.
+/// Warns about a required argument that is not in `properties`: it is usually misspelt.
 fn note_required(item: &Item<'_>, schema: &Value) {
     let (Some(properties), Some(required)) = (schema["properties"].as_object(), schema["required"].as_array()) else {
         return;
@@ -52,7 +52,7 @@ fn note_required(item: &Item<'_>, schema: &Value) {
     }
 }
 
-/// A TOML value as JSON. How deep it goes is bounded by the TOML reader.
+/// Converts a TOML value to JSON. The TOML parser limits the depth.
 fn json(item: &Item<'_>) -> Option<Value> {
     match item.value {
         DeValue::String(text) => Some(Value::from(text.as_ref())),
@@ -78,7 +78,7 @@ fn json(item: &Item<'_>) -> Option<Value> {
             None
         }
         DeValue::Array(_) => {
-            // Every item is read, so that each one's fault is said.
+            // Every item is read, so that the faults of all items are reported.
             let items: Vec<_> = item.list("a list")?.iter().map(json).collect();
             items.into_iter().collect::<Option<Vec<_>>>().map(Value::Array)
         }

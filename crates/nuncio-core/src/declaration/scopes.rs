@@ -1,4 +1,4 @@
-//! `[[scope]]`: the permissions its tools need.
+//! The `[[scope]]` sections: permissions that tools need.
 
 use std::collections::BTreeMap;
 
@@ -30,7 +30,7 @@ fn scope(table: &Table<'_>) -> Option<Scope> {
     Some(scope)
 }
 
-/// Where somebody else's words are.
+/// A translation key.
 pub(super) fn i18n_key(item: &Item<'_>) -> Option<String> {
     let text = item.text()?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -66,7 +66,7 @@ pub(super) fn local_text(item: &Item<'_>) -> Option<LocalText> {
     LocalText::in_languages(texts)
 }
 
-/// Whoever decides should be told what about, in every language the scope has a label in.
+/// Warns about languages in which the scope has a label but no description.
 fn note_untold(table: &Table<'_>, scope: &Scope) {
     let Some(description) = &scope.description else {
         if scope.sensitivity == Sensitivity::High {

@@ -1,4 +1,4 @@
-//! `[secrets]`: where the secrets its templates name come from.
+//! The `[secrets]` section: sources of the secrets that templates refer to.
 
 use std::path::PathBuf;
 
@@ -27,7 +27,7 @@ fn secret(name: &str, item: &Item<'_>) -> Option<(BackendName, SecretSource)> {
 }
 
 fn source(item: &Item<'_>) -> Option<SecretSource> {
-    // What was found is not repeated: it may really be the secret.
+    // The value is not repeated in the message: it may be the secret itself.
     if !item.value.is_table() {
         item.spot.fault(
             "a secret is not written into the agent file",
@@ -46,7 +46,7 @@ fn source(item: &Item<'_>) -> Option<SecretSource> {
     }
 }
 
-/// What a template takes for one name: `secrets.a-b` would be a subtraction.
+/// Whether a template can refer to the name: `secrets.a-b` would be a subtraction.
 fn is_identifier(name: &str) -> bool {
     !name.starts_with(|first: char| first.is_ascii_digit())
         && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')

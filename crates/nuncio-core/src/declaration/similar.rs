@@ -1,17 +1,17 @@
-//! "Did you mean …?"
+//! Suggestions for misspelt words ("did you mean …?").
 
-/// More candidates than this are not searched; a guess is not worth the time.
+/// Longer candidate lists are not searched, to bound the time.
 const MAX_CANDIDATES: usize = 100;
 /// Longer words are not compared.
 const MAX_LENGTH: usize = 64;
 
-/// The candidate `word` was probably meant to be.
+/// The candidate that is closest to `word`, if one is close enough.
 pub(super) fn similar<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = letters(word);
     if word.is_empty() || word.len() > MAX_LENGTH {
         return None;
     }
-    // A third of the letters may be wrong, and at most three.
+    // A third of the letters may differ, at most three.
     let limit = word.len().div_ceil(3).min(3);
     candidates
         .into_iter()
@@ -24,7 +24,7 @@ pub(super) fn similar<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// Help for a word that is none of `candidates`: a guess, and the list.
+/// Help text for a word that is not among the candidates: a suggestion and the list.
 pub(super) fn help<'a>(word: &str, label: &str, candidates: impl IntoIterator<Item = &'a str> + Clone) -> String {
     let mut help = String::new();
     if let Some(guess) = similar(word, candidates.clone()) {
@@ -36,7 +36,7 @@ pub(super) fn help<'a>(word: &str, label: &str, candidates: impl IntoIterator<It
     help
 }
 
-/// The candidates, quoted; the first few of many.
+/// The candidates, quoted; a long list is cut.
 pub(super) fn list<'a>(candidates: impl IntoIterator<Item = &'a str>) -> String {
     const SHOWN: usize = 20;
     let mut candidates = candidates.into_iter();
@@ -52,7 +52,7 @@ fn letters(word: &str) -> Vec<char> {
     word.chars().flat_map(char::to_lowercase).collect()
 }
 
-/// How many letters to add, drop, change or swap with their neighbour (optimal string alignment).
+/// Optimal string alignment distance: insertions, deletions, changes and swaps of neighbours.
 fn distance(a: &[char], b: &[char]) -> usize {
     let mut before_last: Vec<usize> = Vec::new();
     let mut last: Vec<usize> = (0..=b.len()).collect();
@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slip_of_the_finger_is_recognised() {
+    fn typing_errors_get_a_suggestion() {
         let keys = ["name", "title", "timeout_ms", "human_authorization"];
         for (slip, meant) in [
             ("nmae", "name"),
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn distance_counts_a_swap_once() {
+    fn swapped_neighbours_have_distance_one() {
         let of = |a: &str, b: &str| distance(&letters(a), &letters(b));
         assert_eq!(of("", ""), 0);
         assert_eq!(of("", "abc"), 3);

@@ -1,4 +1,4 @@
-//! `skill = { … }`: what strangers see of a tool, or of the whole agent.
+//! `skill = { … }`: publication of a tool or the whole agent as a skill.
 
 mod auth;
 mod defaults;
@@ -68,7 +68,7 @@ pub(super) fn read(table: &Table<'_>, subject: &Subject<'_>, publisher: &Publish
     })
 }
 
-/// What the skill says itself, else what is known of its subject.
+/// The skill's own text, or that of the tool or agent it publishes.
 fn own_text(table: &Table<'_>, key: &'static str, fallback: Option<&str>) -> Option<String> {
     match table.item(key) {
         Some(item) => item.text().map(str::to_owned),
@@ -91,7 +91,7 @@ fn method(item: &Item<'_>, subject: &Subject<'_>) -> Option<SkillMethod> {
     Some(method)
 }
 
-/// Since when it exists, and when it last changed.
+/// The optional times of creation and last change.
 fn history(table: &Table<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     let created_at = table.item("created_at").and_then(|item| moment(&item));
     let updated = table.item("updated_at");
@@ -104,7 +104,7 @@ fn history(table: &Table<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
     (created_at, updated_at)
 }
 
-/// A time as a text or as TOML writes it. A day alone begins at midnight, UTC.
+/// A time, as text or as a TOML date. A date without time means midnight UTC.
 pub(super) fn moment(item: &Item<'_>) -> Option<Timestamp> {
     const ALLOWED: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
     let text = match item.value {
@@ -134,7 +134,7 @@ fn retry(table: &Table<'_>) -> Option<Retry> {
     Some(Retry { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
 }
 
-/// Callers nobody knows have only what everybody was given.
+/// Warns that anonymous callers have only the scopes granted to `anonymous`.
 fn note_anonymous(table: &Table<'_>, scope: &str, publisher: &Publisher) {
     let spot = table.key_spot("auth").unwrap_or_else(|| table.spot.clone());
     spot.note(

@@ -1,4 +1,4 @@
-//! `[[intent.slot]]`: what must be known before an intent can be done.
+//! The `[[intent.slot]]` sections: values that an intent needs before it runs.
 
 use std::collections::BTreeSet;
 
@@ -73,7 +73,7 @@ fn slot(table: &Table<'_>, names: &Names<'_>) -> Option<Slot> {
     Some(Slot { name: name?, kind, ask, default, remember })
 }
 
-/// A key that slots of one kind must have and others may not.
+/// A key that is required for slots of one kind and forbidden for others.
 fn own_key<'a>(table: &Table<'a>, key: &'static str, kind: Option<Kind>, owner: Kind, what: &str) -> Option<Item<'a>> {
     match kind {
         Some(kind) if kind == owner => table.required(key, what),
@@ -86,7 +86,7 @@ fn own_key<'a>(table: &Table<'a>, key: &'static str, kind: Option<Kind>, owner: 
     }
 }
 
-/// A default that the slot itself would take. A whole number may be written as one.
+/// A default value that the slot itself would accept. A whole number may be written without quotes.
 fn default_value(item: &Item<'_>, kind: &SlotKind) -> Option<String> {
     let written = match (item.value, kind) {
         (DeValue::Integer(number), SlotKind::Integer) => number.to_string(),
@@ -104,7 +104,7 @@ fn default_value(item: &Item<'_>, kind: &SlotKind) -> Option<String> {
     None
 }
 
-/// A slot that fills no argument of the intent's tool would make every call fail.
+/// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
 fn check_argument(item: &Item<'_>, name: &str, tool: Option<(&ToolName, &Input<'_>)>) {
     let Some((tool, input)) = tool else {
         return;
@@ -122,12 +122,12 @@ fn check_argument(item: &Item<'_>, name: &str, tool: Option<(&ToolName, &Input<'
     }
 }
 
-/// A pattern that compiles.
+/// A valid regular expression.
 pub(super) fn regex(item: &Item<'_>) -> Option<Regex> {
     match Regex::new(item.text()?) {
         Ok(regex) => Some(regex),
         Err(error) => {
-            // The library draws the pattern with a caret; its last line says what is wrong.
+            // The library's message shows the pattern with a caret; its last line is the reason.
             let drawn = error.to_string();
             let reason = drawn.lines().last().unwrap_or_default();
             let reason = reason.strip_prefix("error: ").unwrap_or(reason);

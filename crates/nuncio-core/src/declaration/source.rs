@@ -1,10 +1,10 @@
-//! The text of an agent file, and what has been said about it.
+//! The text of an agent file and the faults found in it.
 
 use std::cell::RefCell;
 
 use super::fault::{Fault, Faults};
 
-/// A file being read. Faults gather here, so that readers can go on after one.
+/// A file being parsed. It collects faults, so that parsing continues after one.
 pub(super) struct Source<'a> {
     file: &'a str,
     text: &'a str,
@@ -13,7 +13,7 @@ pub(super) struct Source<'a> {
     notes: RefCell<Vec<Fault>>,
 }
 
-/// A place in the file, and the key it belongs to.
+/// A position in the file with the key it belongs to.
 #[derive(Clone)]
 pub(super) struct Spot<'a> {
     source: &'a Source<'a>,
@@ -33,12 +33,11 @@ impl<'a> Source<'a> {
         }
     }
 
-    /// The whole file.
     pub(super) fn root(&'a self) -> Spot<'a> {
         self.spot(0)
     }
 
-    /// A place in the file that belongs to no key.
+    /// A position without a key.
     pub(super) fn spot(&'a self, offset: usize) -> Spot<'a> {
         Spot { source: self, offset, key: String::new() }
     }
@@ -55,7 +54,7 @@ impl<'a> Source<'a> {
         in_order(self.notes.into_inner())
     }
 
-    /// The line and the column of a byte, both from 1.
+    /// Line and column of a byte offset, both starting at 1.
     fn position(&self, offset: usize) -> (usize, usize) {
         let line = self.line_starts.partition_point(|start| *start <= offset);
         let start = self.line_starts[line - 1];
@@ -65,19 +64,19 @@ impl<'a> Source<'a> {
 }
 
 impl<'a> Spot<'a> {
-    /// Says that something is wrong here.
+    /// Reports an error at this position.
     pub(super) fn fault(&self, found: impl Into<String>, help: impl Into<Help>) {
         let fault = self.describe(found.into(), help.into());
         self.source.faults.borrow_mut().push(fault);
     }
 
-    /// Says that something here is allowed but probably not meant.
+    /// Reports a warning at this position.
     pub(super) fn note(&self, found: impl Into<String>, help: impl Into<Help>) {
         let note = self.describe(found.into(), help.into());
         self.source.notes.borrow_mut().push(note);
     }
 
-    /// The place of something inside what is here.
+    /// The position of a key inside this one.
     pub(super) fn inside(&self, offset: usize, key: &str) -> Self {
         let key = match self.key.as_str() {
             "" => key.to_owned(),
@@ -86,24 +85,23 @@ impl<'a> Spot<'a> {
         Self { offset, key, ..*self }
     }
 
-    /// The same place, for a key that should be inside what is here.
+    /// The same position, for a key that is missing inside this one.
     pub(super) fn here(&self, key: &str) -> Self {
         self.inside(self.offset, key)
     }
 
-    /// The place of one of the things listed here.
+    /// The position of an item of the list at this position.
     pub(super) fn numbered(&self, offset: usize, index: usize) -> Self {
         let key = format!("{}[{index}]", self.key);
         Self { offset, key, ..*self }
     }
 
-    /// The place of one of the tables listed here, by the name it gives itself.
+    /// The position of a table in the array at this position, identified by its name.
     pub(super) fn named(&self, offset: usize, name: &str) -> Self {
         let key = format!("{} {:?}", self.key, cut(name));
         Self { offset, key, ..*self }
     }
 
-    /// The line this is on.
     pub(super) fn line(&self) -> usize {
         self.source.position(self.offset).0
     }
@@ -114,7 +112,7 @@ impl<'a> Spot<'a> {
     }
 }
 
-/// What is allowed; a text, or nothing where the fault says enough.
+/// The optional second part of a fault: what is allowed.
 pub(super) struct Help(Option<String>);
 
 impl From<String> for Help {
@@ -135,7 +133,7 @@ impl From<Option<String>> for Help {
     }
 }
 
-/// A text short enough to repeat.
+/// A text shortened for a message.
 pub(super) fn cut(text: &str) -> String {
     const SHOWN: usize = 80;
     let mut shown: String = text.chars().take(SHOWN).collect();
@@ -161,7 +159,7 @@ mod tests {
         assert_eq!(source.position(3), (2, 1));
         assert_eq!(source.position(6), (2, 2));
         assert_eq!(source.position(8), (3, 1));
-        // Past the end, and inside a character: a place near it rather than a panic.
+        // An offset past the end or inside a character gives a nearby position, not a panic.
         assert_eq!(source.position(99), (3, 1));
         assert_eq!(source.position(4), (2, 1));
     }

@@ -1,4 +1,4 @@
-//! Templates: that they parse, and that they name only what there will be.
+//! Checks of templates: syntax, and that they refer only to available variables.
 
 use std::collections::BTreeSet;
 
@@ -10,26 +10,26 @@ use super::similar;
 use super::source::cut;
 use crate::template::Template;
 
-/// What becomes of a template, and so what it may name.
+/// The use of a template, which decides the variables it may refer to.
 #[derive(Clone, Copy)]
 pub(super) enum Use<'n> {
-    /// Said to a person: no secrets.
+    /// Text for a person: no secrets.
     Said,
-    /// Sent to where a tool runs: the call's `args`, and `secrets`.
+    /// Sent to a tool's backend: `args` and `secrets`.
     Sent(&'n Input<'n>),
-    /// Shown to whoever does the work: the call's `args`, and no secrets.
+    /// Shown to the person who carries out a task: `args`, no secrets.
     Shown(&'n Input<'n>),
-    /// Shown to another host, to be let in: `secrets`.
+    /// A credential for another host: `secrets`.
     Credential,
-    /// Used once, to reach a server: `secrets`.
+    /// Used once, to connect to a server: `secrets`.
     Started,
-    /// Used to start a program that thinks: `secrets`.
+    /// Environment of a process brain: `secrets`.
     Thinking,
-    /// Told to a language model: `options`, and no secrets.
+    /// System prompt of a language model: `options`, no secrets.
     Instructing,
 }
 
-/// A template fit for its use.
+/// A template that is valid for its use.
 pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let template = match Template::parse(text) {
@@ -90,7 +90,7 @@ pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<
     Some(template)
 }
 
-/// The templates of a table whose keys are names of their own kind.
+/// The templates of a table whose keys are names.
 pub(super) fn named(
     table: &Table<'_>,
     used: Use<'_>,
@@ -106,7 +106,7 @@ pub(super) fn named(
     table.entries().into_iter().filter_map(read).collect()
 }
 
-/// The secrets a template names.
+/// The secrets a template refers to.
 pub(super) fn secrets_in(template: &Template) -> impl Iterator<Item = String> {
     named_in(template).into_iter().filter_map(|name| {
         let path = name.strip_prefix("secrets.")?;
@@ -149,7 +149,7 @@ fn note_argument(item: &Item<'_>, rest: &str, input: &Input<'_>) {
     }
 }
 
-/// What a template looks up, such as `args.room`, in order; not what the language itself brings.
+/// The variables a template refers to, such as `args.room`, without the template language's built-in names.
 fn named_in(template: &Template) -> BTreeSet<String> {
     let environment = Environment::new();
     let Ok(parsed) = environment.template_from_str(template.as_str()) else {

@@ -1,4 +1,4 @@
-//! Broken files and what is said about them, to the letter.
+//! Invalid agent files and the exact faults reported for them.
 
 use super::{Declared, Faults, parse};
 
@@ -15,9 +15,9 @@ mod skills;
 mod tools;
 mod whole;
 
-/// The first three lines of most files here, so that what follows begins at line 4.
+/// First three lines of most files here, so that the tested part begins at line 4.
 const AGENT: &str = "[agent]\nname = \"a\"\nversion = \"1.0.0\"\n";
-/// Four more lines, for files that are to have nothing to note.
+/// Four more lines, for files that should cause no warning.
 const GREETING: &str = "[[intent]]\nname = \"greet\"\nkeywords = [\"hello\"]\nanswer = \"Hello.\"\n";
 
 fn faults(text: &str) -> String {
@@ -32,7 +32,7 @@ fn notes(text: &str) -> String {
     Faults(declared.notes).to_string()
 }
 
-/// One test per broken file: what stands after `[agent]`, and everything that is said.
+/// Makes one test per invalid file: the text after `[agent]`, and all faults.
 macro_rules! refused {
     ($($name:ident: $body:literal => $said:literal;)*) => {$(
         #[test]
@@ -43,7 +43,7 @@ macro_rules! refused {
     )*};
 }
 
-/// One test per broken file, from its first line.
+/// Makes one test per invalid file, given from its first line.
 macro_rules! refused_whole {
     ($($name:ident: $body:literal => $said:literal;)*) => {$(
         #[test]
@@ -53,7 +53,7 @@ macro_rules! refused_whole {
     )*};
 }
 
-/// One test per file that is allowed and yet odd: what stands after an agent that greets.
+/// Makes one test per file with a warning: the text after an agent that greets.
 macro_rules! noted {
     ($($name:ident: $body:literal => $said:literal;)*) => {$(
         #[test]

@@ -1,4 +1,4 @@
-//! `[[tool]]`: what it can do.
+//! The `[[tool]]` sections.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::schema::Schema;
 const DEFAULT_TIMEOUT_MS: u64 = 30_000;
 const MAX_TIMEOUT_MS: u64 = 600_000;
 
-/// People have a day, and may be given a month.
+/// Human tasks have a day by default, and at most a month.
 const DEFAULT_HUMAN_TIMEOUT_MS: u64 = 24 * 3_600_000;
 const MAX_HUMAN_TIMEOUT_MS: u64 = 30 * DEFAULT_HUMAN_TIMEOUT_MS;
 
@@ -67,7 +67,7 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
     })
 }
 
-/// What runs on a person's device is offered to that person and to nobody else, under a scope of its own.
+/// Checks a device tool: it is offered only to that person, under a scope that no other tool uses.
 fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
     table.refuse("expose", "a tool for people's devices is offered to those people, and to whoever belongs to them");
     if !table.has("scope") {

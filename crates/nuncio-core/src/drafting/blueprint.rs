@@ -1,4 +1,4 @@
-//! What a brain writes when it makes up a protocol, and the checks it must pass.
+//! Protocol blueprints written by a brain, and their validation.
 
 use std::collections::HashSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::schema::{Fault, Schema, depth};
 
-/// How many bytes a blueprint may take, written compactly.
+/// Size limit of a blueprint as compact JSON.
 pub const MAX_BYTES: usize = 64 * 1024;
 const MAX_DEPTH: usize = 24;
 const MAX_METHODS: usize = 16;
@@ -15,73 +15,55 @@ const MAX_LISTED: usize = 64;
 const MAX_NAME: usize = 64;
 const MAX_TEXT: usize = 2000;
 
-/// A protocol without names and dates: methods, their shapes, examples and test cases. One that exists has
-/// passed every check; there is no field for anything that could be run.
+/// A protocol definition: methods, their schemas, examples and test cases. Every value has passed validation; no
+/// field can contain anything executable.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Written")]
 pub struct Blueprint {
-    /// What it is for.
     pub description: String,
-    /// What can be called.
     pub methods: Vec<Method>,
-    /// How it looks when it is used.
     pub examples: Vec<Example>,
-    /// What must fit, and what must not.
     pub test_cases: Vec<TestCase>,
 }
 
-/// Something that can be called.
+/// A method of a drafted protocol.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Method {
-    /// Its name.
     pub name: String,
-    /// What it does.
     pub description: String,
-    /// The shape of requests: one object.
+    /// Must describe an object.
     #[serde(serialize_with = "source")]
     pub request_schema: Schema,
-    /// The shape of answers.
     #[serde(serialize_with = "source")]
     pub response_schema: Schema,
 }
 
-/// One use of a method.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Example {
-    /// Which.
     pub method: String,
-    /// What is sent.
     pub request: Value,
-    /// What comes back.
     pub response: Value,
 }
 
-/// A request, and whether the method takes it.
+/// A request, and whether the method's schema must accept it.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct TestCase {
-    /// What it shows.
     pub name: String,
-    /// Which method.
     pub method: String,
-    /// What is sent.
     pub request: Value,
-    /// What its schema must say to that.
     pub expected: Expected,
 }
 
-/// What a schema must say.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Expected {
-    /// It fits.
     Valid,
-    /// It does not.
     Invalid,
 }
 
-/// A blueprint nobody has checked.
+/// A blueprint before validation.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Written {
@@ -110,10 +92,8 @@ fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Fault {
 }
 
 impl Blueprint {
-    /// Reads what was written, and checks all of it: sizes, schemas, every example and every test case.
-    ///
-    /// # Errors
-    /// Everything that is wrong with it.
+    /// Parses a blueprint and validates sizes, schemas, every example and every test case. The error lists all
+    /// faults.
     pub fn read(value: Value) -> Result<Self, Vec<Fault>> {
         if depth(&value) > MAX_DEPTH {
             return Err(vec![fault("", format!("nested deeper than {MAX_DEPTH} levels"))]);
@@ -125,7 +105,6 @@ impl Blueprint {
         written.check()
     }
 
-    /// The method of that name.
     #[must_use]
     pub fn method(&self, name: &str) -> Option<&Method> {
         self.methods.iter().find(|method| method.name == name)

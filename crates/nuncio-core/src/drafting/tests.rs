@@ -28,18 +28,18 @@ fn faults(change: impl FnOnce(&mut Value)) -> Vec<Fault> {
 }
 
 #[test]
-fn a_blueprint_is_read_back_as_it_was_written() {
+fn blueprint_round_trips_through_json() {
     let read = Blueprint::read(written()).unwrap();
     assert_eq!(serde_json::to_value(&read).unwrap(), written());
     assert_eq!(serde_json::from_value::<Blueprint>(written()).unwrap(), read);
     assert!(read.method("table.hold").is_some() && read.method("table").is_none());
 }
 
-/// What is changed about a good one, and where its fault is.
+/// Name of the defect, the change that causes it, and the JSON pointer of the expected fault.
 type Wrong = (&'static str, fn(&mut Value), &'static str);
 
 #[test]
-fn everything_a_machine_can_check_is_checked() {
+fn each_blueprint_defect_is_reported() {
     let wrong: [Wrong; 23] = [
         ("no description", |it| it["description"] = json!(" "), "/description"),
         ("an endless one", |it| it["description"] = json!("x".repeat(2001)), "/description"),
@@ -104,7 +104,7 @@ fn draft() -> Draft {
 }
 
 #[test]
-fn it_can_be_used_once_both_accepted_that_very_document_in_whatever_order() {
+fn draft_is_usable_once_both_sides_accepted_same_document() {
     let (first, digest) = (draft(), draft().digest);
     assert_eq!(first.usable(&digest), Err(DraftError::Closed("draft")));
     let ours = first.clone().accept_for_us(&digest, Principal::Operator, SOON).unwrap();
@@ -124,7 +124,7 @@ fn it_can_be_used_once_both_accepted_that_very_document_in_whatever_order() {
 }
 
 #[test]
-fn another_document_late_words_and_what_is_over_change_nothing() {
+fn wrong_digest_late_or_closed_acceptance_is_refused() {
     let digest = draft().digest;
     assert_eq!(draft().accept_for_them(&Digest::ZERO, SOON), Err(DraftError::OtherDocument));
     assert_eq!(draft().accept_for_us(&Digest::ZERO, Principal::Operator, SOON), Err(DraftError::OtherDocument));

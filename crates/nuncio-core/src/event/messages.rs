@@ -1,4 +1,4 @@
-//! The messages of a turn, as its events tell them.
+//! Reconstruction of a turn's messages from its events.
 
 use serde::Deserialize;
 
@@ -15,7 +15,7 @@ struct ToolResult {
 }
 
 impl EventLog {
-    /// How the turn ended; nothing while it goes on.
+    /// How the turn ended; `None` while it runs.
     #[must_use]
     pub fn stop(&self) -> Option<Stop> {
         match self.event(self.len().checked_sub(1)?)? {
@@ -24,8 +24,8 @@ impl EventLog {
         }
     }
 
-    /// The messages the turn has produced: what the agent said and what its tools answered. What a
-    /// failed turn left unfinished is not among them, as it is not in the history.
+    /// The messages of the turn: the agent's text and the results of its tools. Unfinished output of a failed turn is
+    /// left out, as in the history.
     #[must_use]
     pub fn messages(&self) -> Vec<Message> {
         let mut messages = Vec::new();
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_are_told_apart_by_the_results_between_them() {
+    fn tool_results_separate_assistant_messages() {
         let mut log = EventLog::started();
         log.delta(Voice::Thinking, "hm").unwrap();
         log.delta(Voice::Text, "one ").unwrap();
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_turn_has_said_only_what_it_finished() {
+    fn failed_turn_keeps_only_finished_messages() {
         let mut log = EventLog::started();
         log.tool_call(&call("c1")).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();

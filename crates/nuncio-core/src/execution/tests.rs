@@ -44,10 +44,10 @@ fn steps() -> impl Strategy<Value = Vec<(Step, i64)>> {
 }
 
 proptest! {
-    /// Whatever is tried, in whatever order, by whatever clock: states go one way, times never go
-    /// back, and what is over stays as it is.
+    /// Any sequence of transitions at any clock readings: states move one way, times never go back, final states
+    /// never change.
     #[test]
-    fn states_go_one_way(steps in steps()) {
+    fn execution_states_never_go_back(steps in steps()) {
         let mut execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), order());
         for (step, at) in steps {
             let before = execution.clone();
@@ -73,7 +73,7 @@ proptest! {
 }
 
 #[test]
-fn an_order_is_read_back_as_written() {
+fn accepted_invocation_round_trips_through_json() {
     let mut order = order();
     order.trace.trace_id = Some("trace-1".to_owned());
     order.scopes = vec![ScopeId::parse("book:write").unwrap()];
@@ -82,14 +82,14 @@ fn an_order_is_read_back_as_written() {
 }
 
 #[test]
-fn what_waited_long_enough_goes_before_anything_new() {
+fn long_waiting_low_priority_precedes_new_high_priority() {
     let low = Timestamp::from_millis(0).after(Priority::Low.handicap());
     let high = Timestamp::from_millis(300_001).after(Priority::High.handicap());
     assert!(low < high);
 }
 
 #[test]
-fn only_a_time_limit_ends_in_timeout() {
+fn only_timeout_failures_end_as_timed_out() {
     for code in [Code::ToolTimeout, Code::TurnDeadline] {
         assert_eq!(State::of_failure(failure(code)).as_str(), "timeout");
     }

@@ -1,12 +1,12 @@
-//! Two bare schemas: set theory alone, in the form of a verdict.
+//! Comparison of two schemas without a manifest: set inclusion only.
 
 use serde_json::Value;
 
 use super::schema::{self, Budget, SchemaFinding};
 use super::verdict::{ChangeRule, Finding, Verdict};
 
-/// Judges whether everything valid under `old` is valid under `new`. No letter of any table counts here, no scope is
-/// concerned, and what is only wider is not told.
+/// Judges whether every value valid under `old` is valid under `new`. The manifest table does not apply, no scope is
+/// concerned, and widenings are not reported.
 #[must_use]
 pub fn schemas(old: &Value, new: &Value, budget: Budget) -> Verdict {
     let comparison = schema::compare(old, new, budget);

@@ -1,4 +1,4 @@
-//! Two manifests: which of the changes need new consent, by the table of the manifest's specification (§2.5).
+//! Comparison of two manifests: which changes need new consent, by the table of the A2H specification (§2.5).
 
 use serde_json::Value;
 
@@ -16,8 +16,8 @@ mod tools;
 use read::{Side, Unread};
 use tombstones::Tombstones;
 
-/// Judges the change from `old` to `new`; none, or null, is no manifest. `history` are the agent's earlier manifests,
-/// oldest first, so that nothing is hidden by taking it out and putting it back.
+/// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
+/// manifests, oldest first, so that removing and re-adding something hides nothing.
 #[must_use]
 pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> Verdict {
     let mut report = Report::new(*policy);
@@ -45,7 +45,7 @@ fn both<'a>(old: &Side<'a>, new: &Side<'a>, history: &'a [Value], report: &mut R
     }
 }
 
-/// What stands beside tools and scopes.
+/// Compares the fields other than tools and scopes.
 fn header(old: &Side<'_>, new: &Side<'_>, report: &mut Report) {
     let names = old.root.keys().chain(new.root.keys().filter(|name| !old.root.contains_key(*name)));
     for name in names.filter(|name| !matches!(name.as_str(), "tools" | "permission_scopes")) {
@@ -81,7 +81,7 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut Report) {
     }
 }
 
-/// Where there was nothing, whoever is connected agreed to nothing.
+/// A first manifest: connected people have consented to nothing yet.
 fn added(new: &Side<'_>, report: &mut Report) {
     if new.scopes.is_empty() {
         report.finding(ChangeRule::ManifestAdded, Change::at(""));
@@ -98,14 +98,14 @@ fn cleared(old: &Side<'_>, report: &mut Report) {
     old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
 }
 
-/// Which of two manifests something is about.
+/// Which of the two manifests is meant.
 #[derive(Clone, Copy)]
 enum Said {
     Old,
     New,
 }
 
-/// Nothing can be said, so everything that anyone could have agreed to needs new consent.
+/// If a manifest cannot be read, every scope that people could have consented to needs new consent.
 fn unreadable(why: &Unread<'_>, old: Option<&Value>, new: Option<&Value>, said: Said, report: &mut Report) {
     let found = Some(why.found.clone());
     let (before, after) = match said {
@@ -117,7 +117,7 @@ fn unreadable(why: &Unread<'_>, old: Option<&Value>, new: Option<&Value>, said: 
     everywhere(scopes.into_iter(), ChangeRule::Unreadable, &change, report);
 }
 
-/// A finding for each of some scopes, or one without a scope when there are none.
+/// One finding per scope, or one without a scope if there are none.
 fn everywhere<'a>(scopes: impl Iterator<Item = &'a str>, rule: ChangeRule, change: &Change<'_>, report: &mut Report) {
     let scopes: std::collections::BTreeSet<&str> = scopes.collect();
     if scopes.is_empty() {
@@ -128,7 +128,7 @@ fn everywhere<'a>(scopes: impl Iterator<Item = &'a str>, rule: ChangeRule, chang
     }
 }
 
-/// One change, before it is known what it means.
+/// A change before its rule is known.
 #[derive(Debug, Clone, Default)]
 struct Change<'a> {
     pointer: String,
@@ -157,7 +157,6 @@ impl<'a> Change<'a> {
     }
 }
 
-/// What was found so far.
 struct Report {
     policy: ChangePolicy,
     verdict: Verdict,

@@ -1,9 +1,9 @@
-//! Whether every value valid under one JSON Schema (Draft 2020-12) is valid under another.
+//! Decides whether every value valid under one JSON Schema (Draft 2020-12) is valid under another.
 //!
-//! Both schemas become nodes of one pool ([`lower`]); then each keyword of the new schema is negated in turn
-//! and a value is looked for that the old schema takes all the same ([`findings`], [`solve`]). If there is
-//! provably none for any keyword, the schemas are compatible. A value found is a witness once a real
-//! validator agrees. What is neither is unknown, and counts as breaking.
+//! Both schemas become nodes of one pool ([`lower`]). Then each keyword of the new schema is negated in turn, and a
+//! value is searched that the old schema still accepts ([`findings`], [`solve`]). If there is provably none for any
+//! keyword, the schemas are compatible. A found value is a witness once a real validator confirms it. Everything else
+//! is unknown and counts as breaking.
 
 mod decimal;
 mod document;
@@ -31,22 +31,20 @@ use self::referee::Referee;
 use self::solve::{Memo, Solver};
 use crate::schema::{MAX_DEPTH, depth};
 
-/// How much work a comparison may cost, in steps; what is not decided by then is [`Outcome::Unknown`].
+/// Limit of work for a comparison, in steps; undecided pairs are [`Outcome::Unknown`].
 ///
-/// A step is about one literal looked at: some tens of nanoseconds.
+/// A step examines about one literal and takes some tens of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {
     steps: usize,
 }
 
 impl Budget {
-    /// A budget of so many steps.
     #[must_use]
     pub const fn new(steps: usize) -> Self {
         Self { steps }
     }
 
-    /// How many steps it allows.
     #[must_use]
     pub const fn steps(self) -> usize {
         self.steps
@@ -60,11 +58,11 @@ impl Default for Budget {
     }
 }
 
-/// What is left of a budget that several comparisons share.
+/// The remaining budget that several comparisons share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
     steps: usize,
-    /// How many values may be made and tried where nothing was proved.
+    /// Number of generated values that may be tried when nothing was proved.
     tries: usize,
 }
 
@@ -74,59 +72,56 @@ impl From<Budget> for Effort {
     }
 }
 
-/// What came of comparing two schemas.
+/// Result of comparing two schemas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    /// The verdict.
     pub outcome: Outcome,
-    /// Each way in which the new schema refuses what the old one took, at most 64; empty when compatible.
+    /// Each way in which the new schema refuses what the old one accepted, at most 64; empty if compatible.
     pub findings: Vec<SchemaFinding>,
 }
 
-/// The verdict on a pair of schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Proved: whatever the old schema took, the new one takes.
+    /// Proved: the new schema accepts everything that the old one accepted.
     Compatible,
     /// Proved: at least one finding has a witness.
     Breaking,
-    /// Neither is proved. To be treated as breaking.
+    /// Neither is proved. Callers treat it as breaking.
     Unknown,
 }
 
 impl Outcome {
-    /// Whether a caller has to treat the change as breaking: anything not proved compatible.
+    /// Whether the change counts as breaking: everything that is not proved compatible.
     #[must_use]
     pub const fn breaking(self) -> bool {
         !matches!(self, Self::Compatible)
     }
 }
 
-/// One way in which the new schema refuses what the old one took.
+/// One way in which the new schema refuses what the old one accepted.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SchemaFinding {
-    /// Which kind of change.
     pub rule: SchemaRule,
-    /// Where, as a JSON pointer into the new schema; into the old one when `new` is absent, for what is gone.
+    /// JSON pointer into the new schema, or into the old one if `new` is absent.
     pub pointer: String,
-    /// What the old schema says there.
+    /// The old schema at that location.
     pub old: Option<Value>,
-    /// What the new schema says there.
+    /// The new schema at that location.
     pub new: Option<Value>,
-    /// A value valid under the old schema and not under the new one.
+    /// A value that is valid under the old schema and invalid under the new one.
     pub witness: Option<Value>,
 }
 
-/// Whether every value valid under `old` is valid under `new`, and if not, in which ways.
+/// Compares two schemas.
 ///
-/// Never panics and always ends, whatever the schemas: what is malformed, nested beyond
-/// [`crate::schema::MAX_DEPTH`] or beyond the budget is [`Outcome::Unknown`].
+/// Never panics and always ends: a malformed schema, nesting beyond [`crate::schema::MAX_DEPTH`] or an exhausted
+/// budget gives [`Outcome::Unknown`].
 #[must_use]
 pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
     compare_within(old, new, &mut Effort::from(budget))
 }
 
-/// The same, with what an earlier comparison left over.
+/// [`compare`] with the budget that earlier comparisons left over.
 pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> Comparison {
     if old == new {
         return Comparison { outcome: Outcome::Compatible, findings: Vec::new() };
@@ -163,7 +158,7 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison,
     let pool = &lowering.pool;
     let referee = Referee::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
     let mut refusals = Vec::new();
-    // A dot means different things to different engines: it has to hold for both.
+    // The dot differs between regex engines: the result must hold for both readings.
     let dots: &[Dot] = if pool.has_dots() { &[Dot::NotLineFeed, Dot::NotLineTerminator] } else { &[Dot::NotLineFeed] };
     for dot in dots {
         let mut finder = Finder::new(lowering, &referee, old, *dot, effort.steps);
@@ -188,7 +183,7 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison,
     Ok(Comparison { outcome: if proved { Outcome::Breaking } else { Outcome::Unknown }, findings })
 }
 
-/// Tries values for what was not decided. Whatever stays undecided is called unknown.
+/// Tries generated values for undecided findings. What stays undecided is unknown.
 fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, tries: &mut usize, refusals: &mut Vec<Refusal>) {
     if refusals.iter().all(|refusal| refusal.finding.witness.is_none())
         && every_listed_value(lowering.old.root, referee)
@@ -214,7 +209,7 @@ fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, tries: &mut us
     }
 }
 
-/// Whether the old schema lists all it takes, and the new one takes each, as the validator sees it.
+/// Whether the old schema enumerates its values and the validator accepts each of them under the new one.
 fn every_listed_value(old: &Value, referee: &Referee<'_>) -> bool {
     let listed: Vec<&Value> = match (old.get("const"), old.get("enum").and_then(Value::as_array)) {
         (Some(value), _) => vec![value],

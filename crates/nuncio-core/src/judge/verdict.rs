@@ -1,4 +1,4 @@
-//! What the judge says of two manifests.
+//! The judge's verdict on two manifests.
 
 use std::collections::BTreeSet;
 
@@ -7,21 +7,20 @@ use serde_json::Value;
 
 use super::schema::{Budget, SchemaRule};
 
-/// The verdict on a change from one manifest to another.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Verdict {
-    /// Whether somebody who agreed to the old one has to be asked again.
+    /// Whether people who consented to the old manifest must be asked again.
     pub breaking: bool,
-    /// The scopes that need new consent, sorted.
+    /// Scopes that need new consent, sorted.
     pub scopes_requiring_reauth: BTreeSet<String>,
-    /// Every reason why it is breaking; empty when it is not.
+    /// All reasons why the change is breaking; empty if it is not.
     pub findings: Vec<Finding>,
-    /// What changed besides, and a person would want to know.
+    /// Other changes that a person would want to know.
     pub notices: Vec<Notice>,
 }
 
 impl Verdict {
-    /// The verdict on something that cannot even be read as JSON: breaking, for reasons nobody can name.
+    /// The verdict on text that is not JSON: breaking, without a specific reason.
     #[must_use]
     pub fn unreadable() -> Self {
         let rule = ChangeRule::Unreadable;
@@ -34,89 +33,77 @@ impl Verdict {
 /// One reason why a change is breaking.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Finding {
-    /// Which kind of change.
     pub rule: ChangeRule,
-    /// Where, as a JSON pointer into the new manifest; into the old one for what is gone.
+    /// JSON pointer into the new manifest; for removed parts into the old one.
     pub pointer: String,
-    /// What stood there before.
     pub old: Option<Value>,
-    /// What stands there now.
     pub new: Option<Value>,
-    /// Arguments that the tool took before and no longer takes; under `input_widened` the other way round.
+    /// Arguments that the tool accepted before and refuses now; under `input_widened` the reverse.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Value>,
-    /// The scope that needs new consent.
     pub scope: Option<String>,
-    /// The tool, when it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
 }
 
-/// Something that changed and asks for no new consent.
+/// A change that needs no new consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Notice {
-    /// Which kind of change.
     pub rule: NoticeRule,
-    /// Where, as a JSON pointer into the new manifest; into the old one for what is gone.
+    /// JSON pointer into the new manifest; for removed parts into the old one.
     pub pointer: String,
-    /// What stood there before.
     pub old: Option<Value>,
-    /// What stands there now.
     pub new: Option<Value>,
-    /// Arguments that the tool takes now and did not take before.
+    /// Arguments that the tool refused before and accepts now.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub witness: Option<Value>,
-    /// The scope it falls under.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<String>,
-    /// The tool, when it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub tool: Option<String>,
 }
 
-/// What an operator decides about changes.
+/// The operator's settings for judging changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ChangePolicy {
-    /// Ask again also when an agent may do more than before within what was agreed to: arguments that were refused, new
-    /// tools under a known scope, a lower sensitivity.
+    /// Also requires new consent when an agent may do more within the scopes people consented to: newly accepted
+    /// arguments, new tools under an existing scope, a lower sensitivity.
     pub reauth_on_widening: bool,
-    /// How much work comparing schemas may cost, for each tool and direction.
+    /// Limit of work for comparing schemas, per tool and direction.
     pub budget: Budget,
 }
 
 /// Why a change is breaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum ChangeRule {
-    /// A manifest, or a part of one, is not to be understood.
+    /// A manifest, or a part of one, cannot be read.
     Unreadable,
     /// There was no manifest before.
     ManifestAdded,
-    /// The format of the manifest changed.
+    /// The format version of the manifest changed.
     SchemaVersionChanged,
-    /// A scope is new.
     ScopeAdded,
-    /// A scope that was gone is back.
+    /// A scope that was removed earlier is declared again.
     ScopeReadded,
     /// A tool needs a scope that the manifest does not declare.
     ScopeUndeclared,
-    /// More is at stake with a scope than was said.
     SensitivityRaised,
-    /// A tool needs another scope than before.
+    /// A tool needs a different scope than before.
     ToolMoved,
-    /// The `type` of a part of the arguments changed, be it wider or narrower.
+    /// The `type` of a part of the arguments changed, to a wider or a narrower one.
     TypeChanged,
-    /// A tool takes what it did not take. Only by the operator's policy.
+    /// A tool accepts more arguments. Only under `reauth_on_widening`.
     InputWidened,
-    /// A tool is new under a known scope. Only by the operator's policy.
+    /// A new tool uses an existing scope. Only under `reauth_on_widening`.
     ToolAdded,
-    /// Less is said to be at stake with a scope. Only by the operator's policy.
+    /// The sensitivity of a scope was lowered. Only under `reauth_on_widening`.
     SensitivityLowered,
-    /// A tool no longer takes all that it took.
+    /// A tool refuses arguments that it accepted.
     Schema(SchemaRule),
 }
 
 impl ChangeRule {
-    /// Every rule but those of [`SchemaRule`].
+    /// Every rule except those of [`SchemaRule`].
     pub const ALL: &[Self] = &[
         Self::Unreadable,
         Self::ManifestAdded,
@@ -132,7 +119,6 @@ impl ChangeRule {
         Self::SensitivityLowered,
     ];
 
-    /// The rule's stable id.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -159,45 +145,38 @@ impl Serialize for ChangeRule {
     }
 }
 
-/// What changed without being breaking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum NoticeRule {
-    /// A tool takes arguments that it did not take.
+    /// A tool accepts more arguments.
     InputWidened,
-    /// A tool's schema is written differently and takes the same arguments.
+    /// A tool's schema is written differently and accepts the same arguments.
     InputRewritten,
-    /// A `format` changed, which says something and enforces nothing.
+    /// A `format` changed, which is only an annotation.
     FormatChanged,
-    /// Words, defaults or examples in a schema changed.
+    /// Descriptions, defaults or examples in a schema changed.
     AnnotationChanged,
-    /// A tool is new under a known scope.
+    /// A new tool uses an existing scope.
     ToolAdded,
-    /// A tool that was gone is back.
+    /// A tool that was removed earlier is declared again.
     ToolReadded,
-    /// A tool is gone.
     ToolRemoved,
-    /// A tool became necessary, or no longer is.
     ToolRequiredChanged,
-    /// A tool's calls may take longer, or shorter.
     TimeoutChanged,
-    /// A scope is gone, and with it every grant of it.
+    /// A scope was removed, and with it all grants of it.
     ScopeRemoved,
-    /// Less is said to be at stake with a scope.
     SensitivityLowered,
-    /// The words that people see changed.
+    /// Text shown to people changed.
     DisplayTextChanged,
-    /// What the agent says it can do besides changed.
+    /// A capability flag changed.
     FlagChanged,
-    /// The agent has another version.
     AgentVersionChanged,
-    /// A field changed that we know nothing of.
+    /// An unknown field changed.
     FieldChanged,
-    /// There is no manifest any more.
+    /// The manifest was cleared.
     ManifestCleared,
 }
 
 impl NoticeRule {
-    /// Every rule.
     pub const ALL: &[Self] = &[
         Self::InputWidened,
         Self::InputRewritten,
@@ -217,7 +196,6 @@ impl NoticeRule {
         Self::ManifestCleared,
     ];
 
-    /// The rule's stable id.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -240,7 +218,7 @@ impl NoticeRule {
         }
     }
 
-    /// The finding it becomes for an operator who wants to ask again when an agent may do more.
+    /// The finding that the notice becomes under `reauth_on_widening`.
     #[must_use]
     pub const fn widening(self) -> Option<ChangeRule> {
         match self {

@@ -1,4 +1,4 @@
-//! A ledger is made as it would be, tampered with in every way there is, and caught each time.
+//! A valid ledger is changed in every possible way, and verification detects each change.
 
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
 
@@ -65,7 +65,7 @@ fn by_ada(entry: Entry, device: &str, seed: u8) -> Entry {
     signed(Entry { actor, device_id: Some(DeviceId::parse(device).unwrap()), ..entry }, seed)
 }
 
-/// Grant of a, b and c; b suspended; a pruned; a new yes to b and c until a time; c suspended and restored.
+/// Grant of a, b and c; b suspended; a pruned; renewed consent for b and c until a time; c suspended and restored.
 fn ledger() -> Vec<Entry> {
     let mut entries: Vec<Entry> = Vec::new();
     let last = |entries: &Vec<Entry>| entries.last().map_or(Digest::ZERO, Entry::hash);
@@ -90,7 +90,7 @@ fn effective(standing: &Standing, now: i64) -> Vec<&str> {
     standing.effective(at(now)).map(ScopeId::as_str).collect()
 }
 
-/// Everything from `from` on is chained anew, as a forger would do who holds no key.
+/// Recomputes the hashes from `from` on, as a forger without a device key could.
 fn rechain(mut entries: Vec<Entry>, from: usize) -> Vec<Entry> {
     for place in from.max(1)..entries.len() {
         entries[place].prev_hash = entries[place - 1].hash();
@@ -99,7 +99,7 @@ fn rechain(mut entries: Vec<Entry>, from: usize) -> Vec<Entry> {
 }
 
 #[test]
-fn an_untouched_ledger_holds_and_says_what_is_allowed_at_each_step() {
+fn valid_ledger_yields_permissions_at_each_step() {
     let entries = ledger();
     let steps: Vec<_> =
         (1..=entries.len()).map(|length| effective(&check(&entries[..length]).unwrap(), 60).join("")).collect();
@@ -112,7 +112,7 @@ fn an_untouched_ledger_holds_and_says_what_is_allowed_at_each_step() {
 }
 
 #[test]
-fn what_is_over_is_over() {
+fn entries_after_revocation_are_refused() {
     let mut entries = ledger();
     let last = entries[5].hash();
     entries.push(by_ada(entry(7, last, Action::Revoke, &["b", "c"], 60), "dev_1", 1));
@@ -120,15 +120,15 @@ fn what_is_over_is_over() {
     assert!(standing.ended && standing.granted.is_empty());
     entries.push(by_ada(entry(8, entries[6].hash(), Action::Grant, &["b"], 70), "dev_1", 1));
     assert_eq!(check(&entries), Err(Refused::AfterTheEnd(8)));
-    // The server may end it too: that allows nothing.
+    // The server may end the relation: that allows nothing.
     let mut ended = ledger();
     ended.push(entry(7, last, Action::Revoke, &["b", "c"], 60));
     assert!(check(&ended).unwrap().ended);
 }
 
-/// What a server that cheats could do, and how it is caught. None of them holds a device's key.
+/// Attacks of a dishonest server without a device's key, each with the expected error.
 #[test]
-fn every_way_of_tampering_is_caught() {
+fn every_forged_entry_is_refused() {
     type Tamper = fn(&mut Vec<Entry>);
     let again: fn(Vec<Entry>) -> Vec<Entry> = |entries| rechain(entries, 1);
     let cases: &[(&str, Tamper, Refused)] = &[
@@ -286,12 +286,12 @@ fn every_way_of_tampering_is_caught() {
     }
 }
 
-/// Without chaining anew, the very next entry shows it.
+/// Without recomputed hashes, the next entry reveals the change.
 #[test]
-fn whatever_is_changed_detaches_what_follows() {
+fn changed_entry_breaks_hash_of_next_entry() {
     for place in 0..5 {
         let mut entries = ledger();
-        // Something that is well formed and, but for the signature, allowed.
+        // A well-formed change that only the signature reveals.
         entries[place].manifest_version += 7;
         let found = check(&entries).unwrap_err();
         let next = place as u64 + 1;
@@ -306,7 +306,7 @@ fn whatever_is_changed_detaches_what_follows() {
 }
 
 #[test]
-fn a_signature_for_one_purpose_is_worth_nothing_for_another() {
+fn signature_with_other_label_is_refused() {
     let mut entries = ledger();
     let unsigned = Entry { signature: None, ..entries[0].clone() };
     let elsewhere = pair(1).sign(&labelled("nuncio/device-assertion/v1", &unsigned));
@@ -315,7 +315,7 @@ fn a_signature_for_one_purpose_is_worth_nothing_for_another() {
 }
 
 #[test]
-fn an_entry_is_written_as_others_can_sign_it() {
+fn signed_bytes_of_entry_are_stable() {
     let entry = Entry { signature: None, ..ledger().remove(3) };
     let message = String::from_utf8(entry.message()).unwrap();
     let (label, json) = message.split_once('\n').unwrap();

@@ -1,4 +1,4 @@
-//! Whether a ledger holds, and what it allows.
+//! Verification of a consent ledger, and the permissions it results in.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -11,43 +11,36 @@ use crate::time::Timestamp;
 
 use super::{Action, Actor, Entry, Head};
 
-/// Proves a whole ledger with the keys of the person's devices, those taken away too.
-///
-/// # Errors
-/// The first entry that does not hold, and why.
+/// Verifies a whole ledger with the keys of the person's devices, including revoked ones. The error names the first
+/// invalid entry.
 pub fn verify(entries: &[Entry], devices: &[Device], check: &dyn CheckSignature) -> Result<Standing, Refused> {
     let mut verifier = Verifier::new(devices, check);
     entries.iter().try_for_each(|entry| verifier.take(entry))?;
     verifier.standing().ok_or(Refused::Empty)
 }
 
-/// What a ledger that holds comes to.
+/// The state that a valid ledger results in.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Standing {
-    /// Between whom.
     pub relation: RelationId,
-    /// The agent.
     pub agent: AgentId,
-    /// The person.
     pub person: PersonName,
-    /// Where the chain has got to.
+    /// The last entry.
     pub head: Head,
-    /// What the person allows, and for how long.
+    /// Granted scopes with their terms.
     pub granted: BTreeMap<ScopeId, Term>,
-    /// What of it is suspended.
+    /// The granted scopes that are suspended.
     pub suspended: BTreeSet<ScopeId>,
-    /// The version the person last said yes to.
+    /// Version of the manifest that the person last consented to.
     pub manifest_version: u64,
-    /// Its hash.
     pub manifest_hash: Option<Digest>,
-    /// When the last entry was made.
+    /// Time of the last entry.
     pub at: Timestamp,
-    /// Whether it is over.
     pub ended: bool,
 }
 
 impl Standing {
-    /// What may be used at that moment. A scope allowed for once may have been used: that is not written here.
+    /// The scopes usable at `now`. A scope granted for one call may already be used; the ledger does not record that.
     pub fn effective(&self, now: Timestamp) -> impl Iterator<Item = &ScopeId> {
         let in_time = move |term: &Term| !matches!(term, Term::Until(end) if now >= *end);
         let held = self.granted.iter().filter(move |(_, term)| in_time(term)).map(|(scope, _)| scope);
@@ -55,41 +48,30 @@ impl Standing {
     }
 }
 
-/// The first entry of a ledger that does not hold.
+/// The first invalid entry of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Refused {
-    /// There is none.
+    /// The ledger has no entries.
     #[error("the ledger is empty")]
     Empty,
-    /// A number is missing or out of order.
     #[error("entry {expected} is missing: the next one found is {found}")]
-    Gap {
-        /// The number that should come.
-        expected: u64,
-        /// The number that came.
-        found: u64,
-    },
-    /// An entry does not follow from the one before: one of the two was changed.
+    Gap { expected: u64, found: u64 },
+    /// The previous hash does not match: this entry or the one before was changed.
     #[error("entry {0} does not follow from the one before")]
     Detached(u64),
-    /// An entry is about others.
+    /// An entry belongs to another relation, agent or person.
     #[error("entry {0} is about another person, agent or relation")]
     Foreign(u64),
     /// An entry is older than the one before.
     #[error("entry {0} is older than the one before")]
     BackInTime(u64),
-    /// An entry comes after the end.
+    /// An entry follows a revocation.
     #[error("entry {0} comes after the end")]
     AfterTheEnd(u64),
-    /// An entry says what no entry can say.
+    /// An entry breaks a rule of the format; `why` says which.
     #[error("entry {seq} is malformed: {why}")]
-    Malformed {
-        /// Which.
-        seq: u64,
-        /// Why.
-        why: &'static str,
-    },
-    /// The server did what only the person may.
+    Malformed { seq: u64, why: &'static str },
+    /// The server made an entry that only the person may make.
     #[error("entry {0} allows something, but no device of the person signed it")]
     Overreach(u64),
     /// A person's entry has no signature.
@@ -97,18 +79,13 @@ pub enum Refused {
     Unsigned(u64),
     /// The device is not the person's, or was not at that time.
     #[error("entry {seq} is signed by device {device}, which was not the person's at that time")]
-    UnknownDevice {
-        /// Which.
-        seq: u64,
-        /// The device it names.
-        device: DeviceId,
-    },
-    /// The signature does not hold: the entry was changed, or another key signed it.
+    UnknownDevice { seq: u64, device: DeviceId },
+    /// The signature is invalid: the entry was changed, or another key signed it.
     #[error("entry {0} is not what its device signed")]
     BadSignature(u64),
 }
 
-/// Takes one entry after another.
+/// Verifies a ledger entry by entry.
 pub struct Verifier<'a> {
     devices: &'a [Device],
     check: &'a dyn CheckSignature,
@@ -116,22 +93,18 @@ pub struct Verifier<'a> {
 }
 
 impl<'a> Verifier<'a> {
-    /// Starts before the first entry.
     #[must_use]
     pub fn new(devices: &'a [Device], check: &'a dyn CheckSignature) -> Self {
         Self { devices, check, standing: None }
     }
 
-    /// What the entries taken so far come to.
+    /// The state after the entries so far; `None` before the first.
     #[must_use]
     pub fn standing(self) -> Option<Standing> {
         self.standing
     }
 
-    /// Takes the next entry.
-    ///
-    /// # Errors
-    /// It does not hold.
+    /// Verifies the next entry.
     pub fn take(&mut self, entry: &Entry) -> Result<(), Refused> {
         let seq = entry.seq;
         let head = self.standing.as_ref().map_or(Head::START, |standing| standing.head);
@@ -177,7 +150,7 @@ impl<'a> Verifier<'a> {
         Ok(())
     }
 
-    /// The person whose device signed it; none when the server made it and might.
+    /// The person whose device signed the entry; `None` for an entry that the server may make.
     fn made_by(&self, entry: &Entry) -> Result<Option<PersonName>, Refused> {
         let seq = entry.seq;
         let person = match &entry.actor {

@@ -1,4 +1,4 @@
-//! What is wrong with a manifest, and where.
+//! Faults and warnings about a manifest, with their JSON pointers.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::Code;
 
-/// How many faults of one manifest are told.
+/// Limit of reported faults per manifest.
 const MAX_FAULTS: usize = 256;
 
 macro_rules! rules {
@@ -18,10 +18,8 @@ macro_rules! rules {
         }
 
         impl $name {
-            /// Every rule.
             pub const ALL: &[Self] = &[$(Self::$variant),*];
 
-            /// The rule's stable id.
             #[must_use]
             pub const fn as_str(self) -> &'static str {
                 match self { $(Self::$variant => $text),* }
@@ -43,21 +41,21 @@ macro_rules! rules {
 }
 
 rules! {
-    /// A rule that a manifest can break.
+    /// A rule that a manifest can break. Each comment states what the rule requires.
     ManifestRule {
-        /// It is JSON.
+        /// The text is JSON.
         NotJson = "not_json",
-        /// It nests no deeper than readers go.
+        /// Nesting is within the limit of the parser.
         TooDeep = "too_deep",
-        /// No name stands twice in an object.
+        /// No object repeats a name.
         RepeatedName = "repeated_name",
-        /// Numbers are such that every reader holds them exactly.
+        /// Every parser represents the numbers exactly.
         UnsafeNumber = "unsafe_number",
-        /// It is no larger than allowed.
+        /// The size is within the limit.
         TooLarge = "too_large",
-        /// A field has the JSON type it must have.
+        /// Each field has its JSON type.
         WrongType = "wrong_type",
-        /// A field is there.
+        /// Required fields are present.
         Missing = "missing",
         /// `schema_version` is "1.0".
         SchemaVersion = "schema_version",
@@ -65,51 +63,51 @@ rules! {
         AgentVersion = "agent_version",
         /// A tool's name has the right form.
         ToolName = "tool_name",
-        /// No two tools have one name.
+        /// Tool names are unique.
         ToolDuplicate = "tool_duplicate",
-        /// A key into a bundle of texts has the right form.
+        /// A translation key has the right form.
         I18nKey = "i18n_key",
         /// A time limit is within bounds.
         Timeout = "timeout",
         /// A scope's id has the right form.
         ScopeId = "scope_id",
-        /// No two scopes have one id.
+        /// Scope ids are unique.
         ScopeDuplicate = "scope_duplicate",
-        /// A scope is not one of the platform's own.
+        /// A scope is not reserved for the platform.
         ScopeReserved = "scope_reserved",
-        /// A tool's scope is declared.
+        /// The manifest declares each tool's scope.
         ScopeUndeclared = "scope_undeclared",
-        /// A sensitivity is one of the three.
+        /// A sensitivity is `low`, `medium` or `high`.
         Sensitivity = "sensitivity",
         /// A sensitivity is not below its floor.
         SensitivityBelowFloor = "sensitivity_below_floor",
-        /// A scope without preset texts brings its own.
+        /// A scope without preset texts has texts of its own.
         FallbackMissing = "fallback_missing",
-        /// A text is plain, short and shows what it holds.
+        /// A text is short and has no hidden characters.
         FallbackText = "fallback_text",
         /// A text's language is a language tag.
         FallbackLanguage = "fallback_language",
-        /// A tool takes an object.
+        /// An input schema describes an object.
         SchemaNotObject = "schema_not_object",
-        /// An input schema is a valid one.
+        /// An input schema is valid.
         SchemaInvalid = "schema_invalid",
         /// An input schema follows Draft 2020-12.
         SchemaDraft = "schema_draft",
         /// An input schema nests no deeper than allowed.
         SchemaTooDeep = "schema_too_deep",
-        /// An input schema has no more parts than allowed.
+        /// An input schema has no more values than allowed.
         SchemaTooLarge = "schema_too_large",
         /// A pattern is short and can be matched in linear time.
         SchemaPattern = "schema_pattern",
-        /// An input schema refers to nothing outside of itself.
+        /// An input schema refers to nothing outside itself.
         SchemaReference = "schema_reference",
-        /// An input schema does not move its own base.
+        /// An input schema does not change its base URI.
         SchemaRebased = "schema_rebased",
     }
 }
 
 impl ManifestRule {
-    /// The error code of whoever breaks this rule alone.
+    /// The error code if only this rule is broken.
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -133,44 +131,41 @@ impl ManifestRule {
 }
 
 rules! {
-    /// Something allowed that is probably not meant.
+    /// Why a manifest gets a warning: it is valid, but probably unintended.
     WarningRule {
         /// The manifest is large.
         Large = "large",
-        /// A tool takes arguments that its schema does not name.
+        /// A tool accepts arguments that its schema does not list.
         AdditionalProperties = "additional_properties",
-        /// A tool has no words of its own, in case a client's bundle has none.
+        /// A tool has no description of its own for devices without a translation.
         DescriptionFallback = "description_fallback",
-        /// A field that this version knows nothing of.
+        /// A field is unknown in this version.
         UnknownField = "unknown_field",
     }
 }
 
-/// One rule broken at one place.
+/// A broken rule at one place.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ManifestFault {
-    /// Where, as a JSON pointer; empty for the whole.
+    /// JSON pointer; empty for the whole manifest.
     pub pointer: String,
-    /// Which rule.
     pub rule: ManifestRule,
-    /// The error code that belongs to the rule.
+    /// The rule's error code.
     pub code: Code,
     /// What is wrong and what to do.
     pub message: String,
 }
 
-/// One thing to look at again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct ManifestWarning {
-    /// Where, as a JSON pointer; empty for the whole.
+    /// JSON pointer; empty for the whole manifest.
     pub pointer: String,
-    /// Which rule.
     pub rule: WarningRule,
     /// What it is and what to do.
     pub message: String,
 }
 
-/// Every rule a manifest breaks; never empty.
+/// All broken rules of a manifest; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ManifestFaults(Vec<ManifestFault>);
 
@@ -179,13 +174,14 @@ impl ManifestFaults {
         Self(vec![ManifestFault { pointer: pointer.to_owned(), rule, code: rule.code(), message }])
     }
 
-    /// The faults, in the order of the document.
+    /// In document order.
     #[must_use]
     pub fn faults(&self) -> &[ManifestFault] {
         &self.0
     }
 
-    /// The code for the whole: size before all, the rule's own when all faults are of one kind, else the general one.
+    /// The code for the whole manifest: size first; the rule's own code if all faults have the same; otherwise the
+    /// general one.
     #[must_use]
     pub fn code(&self) -> Code {
         let has = |code| self.0.iter().any(|fault| fault.code == code);
@@ -221,7 +217,6 @@ impl fmt::Display for ManifestFault {
     }
 }
 
-/// What was found so far.
 #[derive(Debug, Default)]
 pub(super) struct Notes {
     faults: Vec<ManifestFault>,
@@ -241,12 +236,11 @@ impl Notes {
         }
     }
 
-    /// How many faults there are.
     pub(super) fn count(&self) -> usize {
         self.faults.len()
     }
 
-    /// The warnings, when there is nothing worse.
+    /// The warnings if there are no faults.
     pub(super) fn finish(self) -> Result<Vec<ManifestWarning>, ManifestFaults> {
         if self.faults.is_empty() { Ok(self.warnings) } else { Err(ManifestFaults(self.faults)) }
     }

@@ -1,4 +1,4 @@
-//! A tool's `input_schema`: compiled, bounded, and closed within itself.
+//! A tool's `input_schema`: compiled, limited in size, and without outside references.
 
 use serde_json::Value;
 
@@ -7,21 +7,21 @@ use super::read::shown;
 use crate::json::pointer;
 use crate::schema::{self, Schema, SchemaError, keywords};
 
-/// How deep an input schema may nest.
+/// Limit of nesting.
 pub(super) const MAX_DEPTH: usize = 32;
-/// How many values an input schema may have, counted at any depth.
+/// Limit of JSON values at all depths.
 pub(super) const MAX_NODES: usize = 5_000;
-/// How many characters a pattern may have.
+/// Limit in characters.
 pub(super) const MAX_PATTERN: usize = 512;
 
-/// Reads the schema at `place`.
+/// Compiles the schema at `place` and records its faults.
 pub(super) fn read(source: &Value, place: &str, notes: &mut Notes) -> Option<Schema> {
     let before = notes.count();
     if source.get("type") != Some(&Value::from("object")) {
         let message = "must say \"type\": \"object\", since a tool's arguments are one".to_owned();
         notes.fault(ManifestRule::SchemaNotObject, place, message);
     }
-    // Too deep or too large to be looked at further.
+    // A schema that is too deep or too large is not examined further.
     let depth = schema::depth(source);
     if depth > MAX_DEPTH {
         let message = format!("nests deeper than {MAX_DEPTH} levels; move parts into \"$defs\"");
@@ -122,7 +122,7 @@ fn pattern_fault(pattern: &str, place: impl Fn() -> String, notes: &mut Notes) {
     }
 }
 
-/// What in a pattern needs backtracking.
+/// The construct in a pattern that needs backtracking, if there is one.
 fn unbounded(pattern: &str) -> Option<&'static str> {
     let mut rest = pattern;
     let mut in_class = false;
@@ -158,7 +158,7 @@ mod tests {
     use super::unbounded;
 
     #[test]
-    fn only_what_needs_backtracking_is_refused() {
+    fn only_patterns_that_need_backtracking_are_refused() {
         for plain in ["^[a-z(?=)\\1]+$", "\\(?=", "(?:a|b)", "(?<name>a)", "[^]](x)", "\\\\1", "\\d\\b", "a\\"] {
             assert_eq!(unbounded(plain), None, "{plain}");
         }

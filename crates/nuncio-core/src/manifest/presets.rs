@@ -1,4 +1,4 @@
-//! The scopes that clients have words for, and how sensitive a scope is at least.
+//! Preset scopes with translations, and the minimum sensitivity of scopes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -11,39 +11,35 @@ use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
 use crate::text::{LocalText, is_language};
 
-/// The bundle that ships with us.
+/// The presets included in the program.
 const BUILT_IN: &str = include_str!("presets.toml");
 
-/// The preset scopes with their words, and the floors of families of scopes.
+/// Preset scopes with their texts, and sensitivity floors of scope families.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Presets {
     scopes: BTreeMap<ScopeId, PresetScope>,
     floors: BTreeMap<Family, Sensitivity>,
 }
 
-/// A scope that every client has words for.
+/// A scope that every device has translations for.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PresetScope {
-    /// Its id.
     pub id: ScopeId,
-    /// The key of its label, such as `agent.scope.filesystem_read.label`.
+    /// For example `agent.scope.filesystem_read.label`.
     pub label_i18n_key: String,
-    /// The key of its description, such as `agent.scope.filesystem_read.description`.
+    /// For example `agent.scope.filesystem_read.description`.
     pub description_i18n_key: String,
-    /// A few words.
     pub label: LocalText,
-    /// A sentence.
     pub description: LocalText,
-    /// How much is at stake, at least.
+    /// The minimum sensitivity.
     pub sensitivity: Sensitivity,
 }
 
-/// Everything wrong with additions to the presets; never empty.
+/// All faults in additions to the presets; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PresetFaults(Vec<String>);
 
 impl PresetFaults {
-    /// What is wrong, each with its place.
     #[must_use]
     pub fn messages(&self) -> &[String] {
         &self.0
@@ -59,7 +55,7 @@ impl fmt::Display for PresetFaults {
 impl std::error::Error for PresetFaults {}
 
 impl Default for Presets {
-    /// The four scopes and the floors that ship with us.
+    /// The four built-in scopes and the built-in floors.
     fn default() -> Self {
         let mut presets = Self { scopes: BTreeMap::new(), floors: BTreeMap::new() };
         presets.extend_toml(BUILT_IN).expect("the built-in presets are right, a test reads them");
@@ -68,56 +64,52 @@ impl Default for Presets {
 }
 
 impl Presets {
-    /// Adds an operator's scopes, languages and floors, written in TOML. Nothing is added when something is wrong.
+    /// Adds an operator's scopes, languages and floors from TOML. Nothing is added if anything is wrong.
     ///
     /// # Errors
-    /// Everything wrong, each with its place. A scope or a floor may be raised, never lowered.
+    ///
+    /// All faults with their places. A sensitivity may be raised, never lowered.
     pub fn extend_toml(&mut self, text: &str) -> Result<(), PresetFaults> {
         let bundle = toml::from_str(text).map_err(|why| PresetFaults(vec![why.to_string()]))?;
         self.extend(bundle)
     }
 
-    /// The same, written in JSON: `{"scope": […], "floor": […]}`.
-    ///
-    /// # Errors
-    /// As [`Presets::extend_toml`].
+    /// [`Presets::extend_toml`] for JSON: `{"scope": […], "floor": […]}`.
     pub fn extend_json(&mut self, text: &str) -> Result<(), PresetFaults> {
         let bundle = serde_json::from_str(text).map_err(|why| PresetFaults(vec![why.to_string()]))?;
         self.extend(bundle)
     }
 
-    /// The preset scope of that id.
     #[must_use]
     pub fn scope(&self, id: &str) -> Option<&PresetScope> {
         self.scopes.get(id)
     }
 
-    /// Every preset scope, by id.
+    /// Sorted by id.
     pub fn scopes(&self) -> impl Iterator<Item = &PresetScope> {
         self.scopes.values()
     }
 
-    /// How sensitive a scope is at least, whatever a manifest says: its preset's, or its family's if that is more.
+    /// The minimum sensitivity of a scope in a manifest: the higher of its preset's and its family's.
     #[must_use]
     pub fn floor(&self, id: &str) -> Option<Sensitivity> {
         let families = self.floors.iter().filter(|(family, _)| family.has(id)).map(|(_, floor)| *floor);
         families.chain(self.scope(id).map(|scope| scope.sensitivity)).max()
     }
 
-    /// How sensitive a scope is at least on a device: its floor, and `medium` for scopes that change something. A
-    /// manifest may declare these lower.
+    /// The minimum sensitivity on a device: the floor, and `medium` for mutating scopes. A manifest may declare these
+    /// lower.
     #[must_use]
     pub fn device_floor(&self, id: &ScopeId) -> Option<Sensitivity> {
         self.floor(id.as_str()).max(id.is_mutating().then_some(Sensitivity::Medium))
     }
 
-    /// The words behind an i18n key, in `language` or the nearest there is.
+    /// The translation of a key in `language` or the nearest language.
     #[must_use]
     pub fn text(&self, key: &str, language: &str) -> Option<&str> {
         self.local_text(key).map(|text| text.in_language(language))
     }
 
-    /// Whether there are words behind an i18n key.
     #[must_use]
     pub fn has_text(&self, key: &str) -> bool {
         self.local_text(key).is_some()
@@ -200,7 +192,7 @@ impl Presets {
     }
 }
 
-/// Old words with new ones over them; nothing when English is missing.
+/// Existing translations overridden by new ones; `None` if English is missing.
 fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<LocalText> {
     let old = old.into_iter().flat_map(LocalText::languages);
     let mut all: BTreeMap<String, String> = old.map(|(tag, text)| (tag.to_owned(), text.to_owned())).collect();
@@ -208,7 +200,7 @@ fn merged(old: Option<&LocalText>, new: BTreeMap<String, String>) -> Option<Loca
     LocalText::in_languages(all).filter(|text| text.languages().any(|(tag, _)| tag == "en"))
 }
 
-/// One scope, or every scope of a domain; in lower case, since nobody should slip by with a capital.
+/// One scope, or every scope of a domain; in lower case, so that capitals do not bypass a floor.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Family {
     One(String),
@@ -260,7 +252,7 @@ struct BundleFloor {
     sensitivity: Sensitivity,
 }
 
-/// What is wrong with one entry.
+/// The faults of one entry.
 struct Faults<'a> {
     place: String,
     list: &'a mut Vec<String>,

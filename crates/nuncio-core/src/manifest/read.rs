@@ -1,4 +1,4 @@
-//! The manifest's outermost fields, and how any field is read.
+//! Parsing of the manifest's outermost fields, and helpers for reading any field.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::presets::Presets;
 use super::{MAX_INTEGER, Manifest, SCHEMA_VERSION, scopes, tools};
 use crate::json::pointer;
 
-/// Reads a manifest; nothing comes of it when a part is missing, and then there are faults.
+/// Parses a manifest; `None` if a part is missing, which is recorded as a fault.
 pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut Notes) -> Option<Manifest> {
     let fields = Fields::of(value, String::new(), "the manifest", notes)?;
     version(&fields, notes);
@@ -32,7 +32,8 @@ pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut Notes) -> O
     })
 }
 
-/// The ids of all scopes written down, right or wrong, so that a tool is not blamed for its scope's faults.
+/// The ids of all written scopes, valid or not, so that an invalid scope is reported once and not again for each
+/// tool.
 fn declared<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
     let scopes = fields.map.get("permission_scopes").and_then(Value::as_array);
     scopes.into_iter().flatten().filter_map(|scope| scope.get("id")?.as_str()).collect()
@@ -64,7 +65,7 @@ fn flags(fields: &Fields<'_>, notes: &mut Notes) -> Option<BTreeMap<String, bool
     (notes.count() == before).then_some(flags)
 }
 
-/// Finds the numbers that two readers could take for different ones.
+/// Reports numbers that parsers may read differently.
 pub(super) fn numbers(value: &Value, at: &str, notes: &mut Notes) {
     match value {
         Value::Number(number) if !is_exact(number) => {
@@ -87,11 +88,11 @@ fn is_exact(number: &Number) -> bool {
     if let Some(whole) = number.as_i64() {
         return whole.unsigned_abs() <= MAX_INTEGER;
     }
-    // 2^53 - 1 has an exact double, and every double beyond it is whole.
+    // 2^53 - 1 has an exact double, and every larger double is an integer.
     !number.is_u64() && number.as_f64().is_some_and(|number| number.abs() <= 9_007_199_254_740_991.0)
 }
 
-/// An object and its place.
+/// An object with its JSON pointer.
 pub(super) struct Fields<'a> {
     pub(super) map: &'a Map<String, Value>,
     place: String,
@@ -106,12 +107,11 @@ impl<'a> Fields<'a> {
         Some(Self { map, place })
     }
 
-    /// A pointer to a field.
+    /// The JSON pointer of a field.
     pub(super) fn at(&self, name: &str) -> String {
         pointer(&self.place, name)
     }
 
-    /// A field that must be there.
     pub(super) fn required(&self, name: &str, notes: &mut Notes) -> Option<&'a Value> {
         let found = self.map.get(name);
         if found.is_none() {
@@ -120,7 +120,7 @@ impl<'a> Fields<'a> {
         found
     }
 
-    /// A text that must be there.
+    /// A required text.
     pub(super) fn text(&self, name: &str, notes: &mut Notes) -> Option<&'a str> {
         let value = self.required(name, notes)?;
         let text = value.as_str();
@@ -130,7 +130,7 @@ impl<'a> Fields<'a> {
         text
     }
 
-    /// A key into a bundle of texts that must be there.
+    /// A required translation key.
     pub(super) fn i18n_key(&self, name: &str, notes: &mut Notes) -> Option<String> {
         let text = self.text(name, notes)?;
         let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
@@ -146,7 +146,7 @@ impl<'a> Fields<'a> {
         Some(text.to_owned())
     }
 
-    /// A truth value that is there.
+    /// An optional boolean.
     pub(super) fn truth(&self, name: &str, notes: &mut Notes) -> Option<bool> {
         let value = self.map.get(name)?;
         if !value.is_boolean() {
@@ -155,7 +155,7 @@ impl<'a> Fields<'a> {
         value.as_bool()
     }
 
-    /// A list that must be there, with its place.
+    /// A required list with its JSON pointer.
     pub(super) fn list(&self, name: &str, notes: &mut Notes) -> Option<List<'a>> {
         let value = self.required(name, notes)?;
         let Some(items) = value.as_array() else {
@@ -169,7 +169,7 @@ impl<'a> Fields<'a> {
         notes.fault(ManifestRule::WrongType, &self.at(name), format!("must be {wanted}, found {}", shown(found)));
     }
 
-    /// Warns of the fields that are not among `known`.
+    /// Warns about fields that are not in `known`.
     pub(super) fn unknown(&self, known: &[&str], notes: &mut Notes) {
         for name in self.map.keys().filter(|name| !known.contains(&name.as_str())) {
             let message = "is kept, but no field of this version of the manifest".to_owned();
@@ -178,20 +178,20 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A list and its place.
+/// A list with its JSON pointer.
 pub(super) struct List<'a> {
     items: &'a [Value],
     place: String,
 }
 
 impl<'a> List<'a> {
-    /// Every item with its place.
+    /// Each item with its JSON pointer.
     pub(super) fn items(&self) -> impl Iterator<Item = (&'a Value, String)> {
         self.items.iter().enumerate().map(|(index, item)| (item, format!("{}/{index}", self.place)))
     }
 }
 
-/// A value short enough for a message.
+/// A value shortened for a message.
 pub(super) fn shown(value: &Value) -> String {
     match value {
         Value::Object(_) => "an object".to_owned(),

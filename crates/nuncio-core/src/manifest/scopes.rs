@@ -1,4 +1,4 @@
-//! `permission_scopes`: the permissions of a manifest.
+//! The `permission_scopes` of a manifest.
 
 use std::collections::HashSet;
 
@@ -65,7 +65,7 @@ fn id(fields: &Fields<'_>, notes: &mut Notes) -> Option<ScopeId> {
     ScopeId::parse(text).map_err(|why| notes.fault(ManifestRule::ScopeId, &fields.at("id"), why.to_string())).ok()
 }
 
-/// Whether a scope's id begins like the platform's own, in whatever case.
+/// Whether a scope id has a prefix reserved for the platform, ignoring case.
 pub(super) fn is_reserved(id: &str) -> bool {
     let id = id.to_ascii_lowercase();
     RESERVED_PREFIXES.iter().any(|prefix| id.starts_with(prefix))
@@ -81,7 +81,7 @@ fn sensitivity(fields: &Fields<'_>, notes: &mut Notes) -> Option<Sensitivity> {
     found
 }
 
-/// Whoever decides must be able to read what it is about.
+/// Reports a scope without texts: the person who decides must be able to read what it is about.
 fn words_missing(id: &ScopeId, fields: &Fields<'_>, presets: &Presets, notes: &mut Notes) {
     if presets.scope(id.as_str()).is_some() {
         return;

@@ -26,7 +26,7 @@ fn check(value: &Value) -> Result<Checked, ManifestFaults> {
     parse(&value.to_string())
 }
 
-/// The example with a value put at a pointer; null takes it out.
+/// The example with values set at JSON pointers; null removes a value.
 fn with(changes: &[(&str, Value)]) -> Value {
     let mut manifest = example();
     for (place, value) in changes {
@@ -61,7 +61,7 @@ fn writing_scope(more: &[(&str, Value)]) -> Value {
 }
 
 #[test]
-fn the_specifications_example_is_read() {
+fn specification_example_is_valid() {
     let checked = parse(EXAMPLE).unwrap();
     let manifest = &checked.manifest;
     assert_eq!(manifest.agent_version, Version::new(1, 0, 0));
@@ -71,7 +71,7 @@ fn the_specifications_example_is_read() {
     assert_eq!(manifest.scope("filesystem:read").unwrap().sensitivity, Sensitivity::Medium);
     assert!(manifest.flags["supports_artifacts"]);
     assert_eq!(manifest.source(), &example());
-    // The canonical form does not depend on how it was written.
+    // The canonical form does not depend on the notation.
     let again = Manifest::check(example(), &Presets::default()).unwrap();
     assert_eq!((again.hash, &again.canonical), (checked.hash, &checked.canonical));
     assert_eq!(checked.hash, Digest::of_json(&example()));
@@ -81,7 +81,7 @@ fn the_specifications_example_is_read() {
 }
 
 #[test]
-fn unknown_fields_are_kept_and_count_in_the_hash() {
+fn unknown_fields_are_preserved_and_hashed() {
     let checked = check(&with(&[("/change_note", json!("why")), ("/tools/0/x-more", json!([1]))])).unwrap();
     assert_eq!(checked.manifest.source()["change_note"], "why");
     assert_ne!(checked.hash, parse(EXAMPLE).unwrap().hash);
@@ -90,7 +90,7 @@ fn unknown_fields_are_kept_and_count_in_the_hash() {
     assert_eq!(unknown, ["/tools/0/x-more", "/change_note"]);
 }
 
-/// One case for each rule: what is changed in the example, and the one fault it makes.
+/// One case per rule: the changed example and the only expected fault.
 fn rules() -> Vec<(&'static str, Value, &'static str)> {
     let schema = |schema: Value| with(&[("/tools/0/input_schema", schema)]);
     let closed =
@@ -267,7 +267,7 @@ fn rules() -> Vec<(&'static str, Value, &'static str)> {
 }
 
 #[test]
-fn every_rule_is_told_alone_with_its_place() {
+fn each_broken_rule_is_reported_with_its_pointer() {
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for (rule, manifest, place) in rules() {
         let faults = check(&manifest).expect_err(&format!("{rule} at {place}"));
@@ -283,7 +283,7 @@ fn every_rule_is_told_alone_with_its_place() {
 }
 
 #[test]
-fn what_the_parser_must_refuse_it_refuses() {
+fn invalid_json_and_inexact_numbers_are_refused() {
     let tripped = |text: &str| {
         told(&parse(text).unwrap_err()).iter().map(|(rule, at)| format!("{rule} {at}")).collect::<Vec<_>>()
     };
@@ -294,7 +294,7 @@ fn what_the_parser_must_refuse_it_refuses() {
     let twice = EXAMPLE.replace("\"required\": false", "\"required\": true, \"required\": false, \"name\": \"other\"");
     assert_eq!(tripped(&twice), ["repeated_name /tools/0/required", "repeated_name /tools/0/name"]);
     assert_eq!(tripped(&" ".repeat(MAX_WRITTEN_BYTES + 1)), ["too_large "]);
-    // 2^53 - 1 is the last that every reader holds, however it is written.
+    // 2^53 - 1 is the largest integer that every parser represents, in any notation.
     let number = |text: &str| EXAMPLE.replace("\"agent_version\"", &format!("\"x\": {text}, \"agent_version\""));
     for exact in ["9007199254740991", "-9007199254740991", "9007199254740991.0", "0.1", "-0.0", "1e15"] {
         assert!(parse(&number(exact)).is_ok(), "{exact}");
@@ -305,7 +305,7 @@ fn what_the_parser_must_refuse_it_refuses() {
 }
 
 #[test]
-fn all_faults_are_told_at_once() {
+fn all_manifest_faults_are_reported_together() {
     let manifest = json!({
         "schema_version": "2.0",
         "agent_version": "one",
@@ -347,8 +347,8 @@ fn all_faults_are_told_at_once() {
 }
 
 #[test]
-fn size_counts_in_canonical_bytes() {
-    // Padding that canonical form takes out again costs nothing.
+fn size_limit_counts_canonical_bytes() {
+    // White space is not part of the canonical form.
     let spaced = EXAMPLE.replacen('{', &format!("{{{}", " ".repeat(2 * MAX_BYTES)), 1);
     assert!(spaced.len() > MAX_BYTES && spaced.len() < MAX_WRITTEN_BYTES);
     assert_eq!(parse(&spaced).unwrap().hash, parse(EXAMPLE).unwrap().hash);
@@ -364,7 +364,7 @@ fn size_counts_in_canonical_bytes() {
     assert!(large(&most));
     let faults = of_size(MAX_BYTES + 1).unwrap_err();
     assert_eq!(faults.code(), Code::ManifestTooLarge);
-    // Size comes before all else.
+    // The size is reported before all other faults.
     let mut both = with(&[("/x", json!("x".repeat(MAX_BYTES)))]);
     both["agent_version"] = json!("x");
     let faults = check(&both).unwrap_err();
@@ -372,7 +372,7 @@ fn size_counts_in_canonical_bytes() {
 }
 
 #[test]
-fn bounds_are_reached_before_they_are_passed() {
+fn values_exactly_at_the_limits_are_valid() {
     let schema = |schema: Value| check(&with(&[("/tools/0/input_schema", schema)]));
     let deep = (0..30).fold(json!(true), |inner, _| json!({"items": inner}));
     assert_eq!(crate::schema::depth(&deep), 31);
@@ -380,12 +380,12 @@ fn bounds_are_reached_before_they_are_passed() {
         schema(json!({"type": "object", "not": (0..29).fold(json!({}), |inner, _| json!({"items": inner}))})).is_ok()
     );
     let numbers: Vec<Value> = (0..4995).map(Value::from).collect();
-    // The object, its type, properties, the property, the list: five more.
+    // The object, its type, properties, the property and the list count as five more.
     assert!(schema(json!({"type": "object", "properties": {"a": {"enum": numbers}}})).is_ok());
     assert!(schema(json!({"type": "object", "propertyNames": {"pattern": "x".repeat(512)}})).is_ok());
     let name = |name: &str| check(&with(&[("/tools/0/name", json!(name))])).is_ok();
     assert!(name("ab") && name(&"a".repeat(32)) && name("a_9"));
-    // What only looks like a keyword is none.
+    // A keyword inside `const` is data.
     let quoted = json!({"type": "object", "properties": {"$ref": {"const": {"$ref": "https://x"}}, "pattern": {"default": {"pattern": "(?=x)"}}}});
     assert!(schema(quoted).is_ok());
     assert!(
@@ -397,7 +397,7 @@ fn bounds_are_reached_before_they_are_passed() {
 }
 
 #[test]
-fn an_open_object_and_a_tool_without_words_are_warned_of() {
+fn open_object_and_missing_description_get_warnings() {
     let rules = |value: &Value| -> Vec<(String, String)> {
         let warnings = check(value).unwrap().warnings;
         warnings.into_iter().map(|warning| (warning.rule.to_string(), warning.pointer)).collect()
@@ -418,7 +418,7 @@ fn an_open_object_and_a_tool_without_words_are_warned_of() {
 }
 
 #[test]
-fn the_presets_have_words_in_both_languages() {
+fn presets_have_english_and_chinese_texts() {
     let presets = Presets::default();
     let told: Vec<_> = presets
         .scopes()
@@ -446,7 +446,7 @@ fn the_presets_have_words_in_both_languages() {
 }
 
 #[test]
-fn device_floor_of_scopes_that_change_something_is_at_least_medium() {
+fn device_floor_of_mutating_scopes_is_at_least_medium() {
     let mut presets = Presets::default();
     for (id, floor) in [
         ("notes:write", Some("medium")),
@@ -471,7 +471,7 @@ fn device_floor_of_scopes_that_change_something_is_at_least_medium() {
 }
 
 #[test]
-fn operators_add_scopes_languages_and_floors() {
+fn operator_presets_add_scopes_languages_and_floors() {
     let mut presets = Presets::default();
     presets
         .extend_toml(
@@ -498,7 +498,7 @@ fn operators_add_scopes_languages_and_floors() {
     assert_eq!(presets.text("agent.scope.filesystem_read.label", "de-AT"), Some("Dateien lesen"));
     assert_eq!(presets.text("agent.scope.filesystem_read.label", "zh-CN"), Some("读取本地文件"));
     assert_eq!(presets.floor("payment:send"), Some(Sensitivity::High));
-    // What was added counts when a manifest is checked.
+    // Added presets apply when a manifest is checked.
     let faults = Manifest::check(example(), &presets).unwrap_err();
     assert_eq!(faults.code(), Code::ManifestSensitivityBelowFloor);
     let calendar = writing_scope(&[
@@ -512,7 +512,7 @@ fn operators_add_scopes_languages_and_floors() {
 }
 
 #[test]
-fn wrong_additions_are_all_told_and_none_is_taken() {
+fn invalid_operator_presets_are_all_reported_and_none_added() {
     let mut presets = Presets::default();
     let faults = presets
         .extend_json(

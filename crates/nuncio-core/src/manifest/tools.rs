@@ -1,4 +1,4 @@
-//! `tools`: what a manifest's agent may ask a person's device to do.
+//! The `tools` of a manifest.
 
 use std::collections::HashSet;
 use std::time::Duration;
@@ -73,7 +73,7 @@ fn tool(value: &Value, place: String, declared: &[&str], presets: &Presets, note
     })
 }
 
-/// `^[a-z][a-z0-9_]{1,31}$`, narrower than what other protocols allow.
+/// `^[a-z][a-z0-9_]{1,31}$`, narrower than other protocols allow.
 fn name(fields: &Fields<'_>, notes: &mut Notes) -> Option<ToolName> {
     let text = fields.text("name", notes)?;
     let fits = (2..=32).contains(&text.len())
@@ -96,7 +96,7 @@ fn scope(fields: &Fields<'_>, declared: &[&str], notes: &mut Notes) -> Option<Sc
         let message = format!("{} is not declared; add it to permission_scopes", shown(&Value::from(text)));
         notes.fault(ManifestRule::ScopeUndeclared, &fields.at("permission_scope"), message);
     }
-    // A wrong id is told where it is declared.
+    // An invalid id is reported where it is declared.
     ScopeId::parse(text).ok()
 }
 

@@ -1,4 +1,4 @@
-//! An agent's own words, which a client shows to whoever decides: short, plain, and nothing hidden in them.
+//! Text that devices show to the person who decides: short, and without hidden characters.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,10 @@ use super::read::Fields;
 use crate::json::pointer;
 use crate::text::{LocalText, is_language, is_unprintable};
 
-/// How long a text may be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Length {
-    /// A few words for a button or a list.
+    /// Short text for a button or a list.
     Label,
-    /// A sentence or two.
     Sentence,
 }
 
@@ -28,7 +26,7 @@ impl Length {
     }
 }
 
-/// Reads a `*_fallback`: a text, or one for each language.
+/// Reads a `*_fallback` field: a text, or one per language.
 pub(super) fn fallback(fields: &Fields<'_>, name: &str, length: Length, notes: &mut Notes) -> Option<LocalText> {
     let value = fields.map.get(name)?;
     let place = fields.at(name);
@@ -68,7 +66,7 @@ fn check(text: &str, place: &str, length: Length, notes: &mut Notes) {
     }
 }
 
-/// What is wrong with a text that is to be shown to people.
+/// Why a text must not be shown to people, if there is a reason.
 pub(super) fn wrong(text: &str, length: Length) -> Option<String> {
     if text.trim().is_empty() {
         return Some("must not be empty".to_owned());

@@ -1,43 +1,42 @@
-//! What an interface must be, before anyone asks how well it fits.
+//! Hard constraints of a negotiation, which an interface must satisfy before it is scored.
 
 use super::offer::{Ability, InterfaceType, Offer, SecurityProfile};
 use super::request::Wanted;
 use super::score::Score;
 
-/// Something a caller must have.
+/// A requirement of the caller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u16)]
 pub enum Constraint {
-    /// One of the interfaces named.
+    /// Is one of the named interfaces.
     CandidateInterfaces,
-    /// One of the profiles or protocols named.
+    /// Has one of the named profiles or protocols.
     CandidateProtocols,
-    /// A profile the caller speaks.
+    /// Has a profile that the caller supports.
     SupportedProfiles,
-    /// The security profile that is required.
+    /// Offers the required security profile.
     RequiredSecurityProfile,
-    /// A security profile the caller has.
+    /// Offers a security profile that the caller supports.
     SupportedSecurityProfiles,
-    /// No less protection than the request had.
+    /// Offers at least the protection of the request itself.
     OwnSecurityProfile,
-    /// A content type the caller knows.
+    /// Accepts a content type that the caller supports.
     SupportedContentTypes,
-    /// A way of use the caller knows.
+    /// Offers an execution mode that the caller supports.
     SupportedExecutionModes,
-    /// All that it must be able to do.
+    /// Has all required capabilities.
     RequiredCapabilities,
-    /// A person who is asked, or none.
+    /// Needs a person's approval, or needs none, as the caller asks.
     HumanAuthorization,
-    /// An answer in time.
+    /// Answers within the time limit.
     MaxLatency,
-    /// Not by talking.
+    /// Is not a natural-language interface, if the caller refuses those.
     NaturalLanguage,
-    /// Something to do with what is wanted.
+    /// Is related to the intent.
     Intent,
 }
 
 impl Constraint {
-    /// Every constraint.
     pub const ALL: [Self; 13] = [
         Self::CandidateInterfaces,
         Self::CandidateProtocols,
@@ -54,7 +53,7 @@ impl Constraint {
         Self::Intent,
     ];
 
-    /// The field of a request that asks for it.
+    /// The request field that asks for it.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -75,7 +74,7 @@ impl Constraint {
     }
 }
 
-/// Some constraints.
+/// A set of constraints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Constraints(u16);
 
@@ -110,31 +109,29 @@ impl Constraints {
         self.0.count_ones()
     }
 
-    /// Whether there are none.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Whether this is one of them.
     #[must_use]
     pub const fn has(self, constraint: Constraint) -> bool {
         self.0 & 1 << constraint as u16 != 0
     }
 
-    /// Each of them, in a fixed order.
+    /// In a fixed order.
     pub fn iter(self) -> impl Iterator<Item = Constraint> {
         Constraint::ALL.into_iter().filter(move |constraint| self.has(*constraint))
     }
 
-    /// The fields that ask for them.
+    /// The request fields that ask for them.
     #[must_use]
     pub fn names(self) -> Vec<&'static str> {
         self.iter().map(Constraint::as_str).collect()
     }
 }
 
-/// What of an offer will not do.
+/// The constraints that an offer does not satisfy.
 pub(super) fn check(
     offer: &Offer,
     wanted: &Wanted<'_>,
@@ -165,7 +162,7 @@ pub(super) fn check(
     let (takes, may_take) = (offer.latency_of(ability), wishes.max_latency_ms);
     must(Constraint::MaxLatency, takes.zip(may_take).is_none_or(|(takes, may_take)| takes <= may_take));
     must(Constraint::NaturalLanguage, wanted.takes_type(offer.kind));
-    // To people one can say anything; and a capability that is named says more than words.
+    // Natural language accepts any intent, and a named capability is more specific than words.
     let is_about_it = score.intent > 0 || !request.required_capabilities.is_empty();
     must(Constraint::Intent, is_about_it || offer.kind == InterfaceType::NaturalLanguage);
     if security.is_none() {
@@ -174,7 +171,7 @@ pub(super) fn check(
     lacks
 }
 
-/// Which of the three rules about protection left none.
+/// Decides which of the three security constraints to report.
 fn blame_security(offer: &Offer, wanted: &Wanted<'_>, lacks: &mut Constraints) {
     let has = |rule: &dyn Fn(SecurityProfile) -> bool| offer.security_profiles.iter().any(|profile| rule(*profile));
     let required = wanted.request.wishes.security_profile.as_deref();
@@ -191,7 +188,7 @@ fn blame_security(offer: &Offer, wanted: &Wanted<'_>, lacks: &mut Constraints) {
         lacks.add(Constraint::OwnSecurityProfile);
     }
     if *lacks == before {
-        // Each holds for some profile, and no profile for all: the strictest that was said is to blame.
+        // Each constraint holds for some profile, but no profile satisfies all: the strictest is reported.
         lacks.add(if required.is_some() {
             Constraint::RequiredSecurityProfile
         } else if known.is_some() {
@@ -202,7 +199,7 @@ fn blame_security(offer: &Offer, wanted: &Wanted<'_>, lacks: &mut Constraints) {
     }
 }
 
-/// Whether a capability is the one named, or one below it: `cap.hotel.booking.create` is `cap.hotel.booking`.
+/// Whether a capability is the named one or below it: `cap.hotel.booking.create` is below `cap.hotel.booking`.
 pub(super) fn is_below(id: &str, named: &str) -> bool {
     id.strip_prefix(named).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
 }

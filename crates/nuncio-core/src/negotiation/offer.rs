@@ -1,55 +1,52 @@
-//! An interface of this moment, and what is prepared of it.
+//! Interfaces that can be negotiated, with precomputed tags and words.
 
 use std::sync::Arc;
 
 use super::words::{Tag, Words};
 use crate::agent::Capability;
 
-/// One interface that is true of this moment.
+/// An interface as it is currently available.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Offer {
-    /// Its id in the description.
+    /// Id in the agent description.
     pub id: String,
-    /// How it is used.
     pub kind: InterfaceType,
-    /// What it speaks, such as `openrpc`.
+    /// For example `openrpc`.
     pub protocol: String,
-    /// The profile it follows; one without a profile can be used by anyone.
+    /// `None` can be used by any caller.
     pub profile: Option<String>,
-    /// How what is said on it can be protected.
+    /// Offered security profiles.
     pub security_profiles: Vec<SecurityProfile>,
-    /// What can be sent to it, what it likes best first; empty for whatever one likes.
+    /// Accepted content types, preferred first; empty accepts all.
     pub content_types: Vec<String>,
-    /// How it can be used, what it likes best first.
+    /// Preferred first.
     pub execution_modes: Vec<ExecutionMode>,
-    /// What can be done with it.
+    /// The capabilities it offers.
     pub abilities: Vec<Ability>,
-    /// Whether a person must agree to each use.
+    /// Whether each use needs a person's approval.
     pub human_authorization: bool,
-    /// How long an answer takes, as far as it was measured; where an ability does not know better.
+    /// Measured latency, unless an ability has its own.
     pub latency_ms: Option<u64>,
-    /// How long one use may take; where an ability does not know better.
+    /// Time limit of one use, unless an ability has its own.
     pub timeout_ms: Option<u64>,
-    /// Where it, or its description, is.
+    /// URL of the interface or of its description.
     pub url: String,
-    /// What it is for.
     pub description: String,
-    /// Whether this caller may use it. One that nobody should hear of is not offered at all.
+    /// Whether this caller may use it. Interfaces that must stay hidden from the caller are not offered at all.
     pub granted: bool,
 }
 
-/// Something that can be done with an interface.
+/// A capability as offered by an interface.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Ability {
-    /// What.
     pub capability: Arc<Capability>,
-    /// How long an answer takes, as far as it was measured.
+    /// Measured latency.
     pub latency_ms: Option<u64>,
-    /// How long one use may take.
+    /// Time limit of one use.
     pub timeout_ms: Option<u64>,
-    /// Where the shape of requests is described.
+    /// URL of the request schema.
     pub request_schema: Option<String>,
-    /// Where the shape of answers is described.
+    /// URL of the response schema.
     pub response_schema: Option<String>,
 }
 
@@ -60,30 +57,28 @@ impl From<Arc<Capability>> for Ability {
 }
 
 impl Offer {
-    /// How long an answer takes when it is used for that.
+    /// The ability's latency, or the interface's.
     #[must_use]
     pub fn latency_of(&self, ability: Option<&Ability>) -> Option<u64> {
         ability.and_then(|ability| ability.latency_ms).or(self.latency_ms)
     }
 
-    /// How long one use for that may take.
+    /// The ability's time limit, or the interface's.
     #[must_use]
     pub fn timeout_of(&self, ability: Option<&Ability>) -> Option<u64> {
         ability.and_then(|ability| ability.timeout_ms).or(self.timeout_ms)
     }
 }
 
-/// How an interface is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum InterfaceType {
-    /// By calls with arguments.
+    /// Called with arguments.
     Structured,
-    /// By talking.
+    /// Used by conversation.
     NaturalLanguage,
 }
 
 impl InterfaceType {
-    /// Its word in documents.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -93,22 +88,21 @@ impl InterfaceType {
     }
 }
 
-/// How what is said is protected, from the weakest to the strongest.
+/// Protection of messages, from weakest to strongest.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SecurityProfile {
-    /// On its way.
+    /// Encrypted in transit only (TLS).
     TransportProtected,
-    /// From every member of a group to every other.
+    /// End-to-end encrypted among the members of a group.
     GroupE2ee,
-    /// From one end to the other.
+    /// End-to-end encrypted between two parties.
     DirectE2ee,
 }
 
 impl SecurityProfile {
-    /// Every profile, the weakest first.
+    /// Weakest first.
     pub const ALL: [Self; 3] = [Self::TransportProtected, Self::GroupE2ee, Self::DirectE2ee];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -118,34 +112,29 @@ impl SecurityProfile {
         }
     }
 
-    /// Reads that word, to the letter: what looks like it is not it.
+    /// Exact match only: similar spellings are refused.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|profile| profile.as_str() == text)
     }
 }
 
-/// How an interface is used once it is chosen.
+/// How a chosen interface is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ExecutionMode {
-    /// A call with arguments.
     DirectStructuredCall,
-    /// A message to one agent.
     DirectMessage,
-    /// A message to a group.
     GroupMessage,
-    /// Work that is asked for now and done later.
+    /// Work that is requested now and completed later.
     AsyncTask,
-    /// An answer that comes in pieces.
+    /// An answer in pieces.
     Stream,
-    /// Talking.
     NaturalLanguage,
-    /// Making up a protocol together.
+    /// Drafting of a new protocol by both sides.
     Drafting,
 }
 
 impl ExecutionMode {
-    /// Every mode.
     pub const ALL: [Self; 7] = [
         Self::DirectStructuredCall,
         Self::DirectMessage,
@@ -156,7 +145,6 @@ impl ExecutionMode {
         Self::Drafting,
     ];
 
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -170,21 +158,20 @@ impl ExecutionMode {
         }
     }
 
-    /// Reads that word.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|mode| mode.as_str() == text)
     }
 }
 
-/// An offer with the words and tags of what it can do.
+/// An offer with the words and tags of its abilities.
 #[derive(Debug, Clone)]
 pub(super) struct Entry {
     pub(super) offer: Offer,
     pub(super) subjects: Vec<Subject>,
 }
 
-/// What one ability is about; of an offer without abilities, nothing that is tagged.
+/// Tags and words of one ability; without tags for an offer without abilities.
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub(super) tags: Vec<Tag>,
@@ -201,7 +188,7 @@ impl Entry {
         Self { offer, subjects }
     }
 
-    /// How much of the wanted words is said of the subject at that place, out of 1000.
+    /// Share of the wanted words that the subject contains, out of 1000.
     pub(super) fn words_of(&self, at: usize, wanted: &Words) -> u32 {
         match self.offer.abilities.get(at) {
             Some(Ability { capability, .. }) => {

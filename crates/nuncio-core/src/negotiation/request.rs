@@ -1,85 +1,73 @@
-//! What a caller asks of the judge.
+//! Negotiation requests.
 
 use super::constraint::{Constraint, Constraints};
 use super::offer::{ExecutionMode, InterfaceType, Offer, SecurityProfile};
 use super::words::{Tag, Words};
 use crate::time::Timestamp;
 
-/// What a caller asks for. Lists that are `None` were not sent; empty ones were, and allow nothing.
+/// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Request {
-    /// How to negotiate; `structured_selection` when it was not said.
+    /// Defaults to `structured_selection`.
     pub mode: Option<String>,
-    /// What the caller wants done.
     pub intent: Intent,
-    /// What the interface must be able to do, all of it.
+    /// Capabilities that the interface must have, all of them.
     pub required_capabilities: Vec<String>,
-    /// What the caller can do.
     pub caller: Caller,
-    /// What else the caller asks for.
     pub wishes: Wishes,
-    /// The interfaces to choose among; empty for all.
+    /// Interfaces to choose from; empty for all.
     pub candidate_interfaces: Vec<String>,
-    /// The profiles or protocols to choose among; empty for all.
+    /// Profiles or protocols to choose from; empty for all.
     pub candidate_protocols: Vec<String>,
-    /// How the request itself was protected: what comes of it is protected no less.
+    /// Protection of the request itself, the minimum for the result.
     pub security_profile: Option<SecurityProfile>,
-    /// When it was made, by the caller's clock.
+    /// By the caller's clock.
     pub created_at: Option<Timestamp>,
 }
 
-/// What a caller wants done.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Intent {
-    /// A name for it.
     pub name: Option<String>,
-    /// In words.
     pub description: Option<String>,
-    /// By tags such as `hotel.booking`.
+    /// For example `hotel.booking`.
     pub tags: Vec<String>,
 }
 
-/// What a caller can do.
+/// What a caller supports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Caller {
-    /// The profiles it speaks.
     pub profiles: Option<Vec<String>>,
-    /// How it can protect what it says.
     pub security_profiles: Option<Vec<String>>,
-    /// What it can send and read.
     pub content_types: Option<Vec<String>>,
-    /// How it can use an interface.
     pub execution_modes: Option<Vec<String>>,
 }
 
-/// What else a caller asks for.
+/// Preferences and further requirements of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Wishes {
-    /// The interface types it likes, best first.
+    /// Preferred first.
     pub interface_types: Vec<String>,
-    /// The content types it likes, best first.
+    /// Preferred first.
     pub content_types: Vec<String>,
-    /// Whether a person must, or must not, be asked.
+    /// Requires or excludes a person's approval.
     pub human_authorization: Option<bool>,
-    /// How long an answer may take.
     pub max_latency_ms: Option<u64>,
-    /// Whether talking will do.
+    /// Whether a natural-language interface is acceptable.
     pub natural_language_fallback: Option<bool>,
-    /// The one way it must be protected.
+    /// The only acceptable security profile.
     pub security_profile: Option<String>,
 }
 
-/// How to negotiate.
+/// Negotiation mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mode {
-    /// Among the interfaces there are.
+    /// Chooses among existing interfaces.
     StructuredSelection,
-    /// And where none fits, by making up a protocol.
+    /// Drafts a protocol if no interface fits.
     Drafting,
 }
 
 impl Mode {
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -90,7 +78,7 @@ impl Mode {
 }
 
 impl Request {
-    /// How to negotiate; nothing when it is a way nobody knows.
+    /// The negotiation mode; `None` if it is unknown.
     #[must_use]
     pub fn mode(&self) -> Option<Mode> {
         match self.mode.as_deref() {
@@ -100,7 +88,7 @@ impl Request {
     }
 }
 
-/// A request with what is prepared of it once, for every offer.
+/// A request with precomputed tags and words, shared by all offers.
 pub(super) struct Wanted<'a> {
     pub(super) request: &'a Request,
     pub(super) tags: Vec<Tag>,
@@ -115,13 +103,13 @@ impl<'a> Wanted<'a> {
         Self { request, tags: tags.clone().filter_map(Tag::parse).collect(), words: Words::of(texts.chain(tags)) }
     }
 
-    /// Whether nothing can be compared with anything.
+    /// Whether the request has neither intent nor capabilities to compare.
     pub(super) fn says_nothing(&self) -> bool {
         self.tags.is_empty() && self.words.is_empty() && self.request.required_capabilities.is_empty()
     }
 
-    /// The strongest protection both sides know. What is required is taken to the letter, and what the
-    /// request came with is the least.
+    /// The strongest profile that both sides support. A required profile must match exactly, and the request's own
+    /// protection is the minimum.
     pub(super) fn security(&self, offer: &Offer) -> Option<SecurityProfile> {
         let required = self.request.wishes.security_profile.as_deref();
         let known = self.request.caller.security_profiles.as_deref();
@@ -133,7 +121,7 @@ impl<'a> Wanted<'a> {
         offer.security_profiles.iter().copied().filter(allowed).max()
     }
 
-    /// What to send: what the caller likes best of what both know.
+    /// The content type to send: the caller's preferred one of those that both support.
     pub(super) fn content_type<'o>(&self, offer: &'o Offer) -> Option<&'o str> {
         let known = self.request.caller.content_types.as_deref();
         let mut common = offer
@@ -146,12 +134,12 @@ impl<'a> Wanted<'a> {
         Some(common.fold(first, |best, it| if liked(it) < liked(best) { it } else { best }))
     }
 
-    /// How much the caller likes a content type: 0 is best.
+    /// Rank of a content type in the caller's preferences; 0 is best.
     pub(super) fn liked_content(&self, content_type: &str) -> Option<usize> {
         self.request.wishes.content_types.iter().position(|range| covers(range, content_type))
     }
 
-    /// How to use it: what the offer likes best of what the caller can do.
+    /// The execution mode: the offer's preferred one of those that the caller supports.
     pub(super) fn execution_mode(&self, offer: &Offer) -> Option<ExecutionMode> {
         let usable = |mode: &ExecutionMode| *mode != ExecutionMode::Drafting && self.takes_mode(*mode);
         offer.execution_modes.iter().copied().find(usable)
@@ -162,12 +150,12 @@ impl<'a> Wanted<'a> {
         known.is_none_or(|known| known.iter().any(|it| it == mode.as_str()))
     }
 
-    /// Whether the caller minds talking.
+    /// Whether the caller accepts the interface type.
     pub(super) fn takes_type(&self, kind: InterfaceType) -> bool {
         kind != InterfaceType::NaturalLanguage || self.request.wishes.natural_language_fallback != Some(false)
     }
 
-    /// Whether that profile or protocol is one of those to choose among.
+    /// Whether the offer's profile or protocol is among the candidates.
     pub(super) fn is_candidate_protocol(&self, offer: &Offer) -> bool {
         let candidates = &self.request.candidate_protocols;
         let is_it =
@@ -175,7 +163,7 @@ impl<'a> Wanted<'a> {
         candidates.is_empty() || candidates.iter().any(is_it)
     }
 
-    /// The constraints that were said at all.
+    /// The constraints that the request contains.
     pub(super) fn asked(&self) -> Constraints {
         let Request { caller, wishes, .. } = self.request;
         let mut asked = Constraints::default();
@@ -198,7 +186,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-/// Whether a content type, or a range such as `text/*`, covers another. Case and parameters do not matter.
+/// Whether a content type or a range such as `text/*` covers another. Case and parameters are ignored.
 fn covers(range: &str, content_type: &str) -> bool {
     let essence = |text: &'_ str| text.split_once(';').map_or(text.len(), |(essence, _)| essence.len());
     let range = range[..essence(range)].trim();

@@ -1,15 +1,15 @@
-//! How well an interface fits, in points anyone can count again.
+//! Scoring of interfaces, in points that a caller can recompute.
 //!
 //! | part | points |
 //! |---|---|
-//! | intent by tags | the mean over the wanted tags of the best answer to each: 1000 the same tag, 900 one below it, 600 × shared ⁄ wanted parts one above it |
-//! | intent by words, where tags are missing or have nothing in common | 500 × shared words ⁄ wanted words; less than 50 counts as nothing |
-//! | interface type | 300 × (n − place) ⁄ n in the caller's n preferences; structured before natural language when it has none |
-//! | content type | 100 × (n − place) ⁄ n in the caller's n preferences |
-//! | latency | 50 000 ⁄ (1000 + measured milliseconds); nothing when it was not measured |
+//! | intent by tags | mean over the wanted tags of the best match for each: 1000 for the same tag, 900 for one below it, 600 × shared ⁄ wanted parts for one above it |
+//! | intent by words, if there are no tags or none match | 500 × shared words ⁄ wanted words; less than 50 counts as 0 |
+//! | interface type | 300 × (n − index) ⁄ n in the caller's n preferences; structured before natural language without preferences |
+//! | content type | 100 × (n − index) ⁄ n in the caller's n preferences |
+//! | latency | 50 000 ⁄ (1000 + measured milliseconds); 0 if not measured |
 //!
-//! Divisions drop what is left over. An interface's intent is that of its best ability; of abilities with the
-//! same points the one with more of the wanted words is meant.
+//! Divisions round down. An interface's intent is that of its best ability; among abilities with equal points
+//! the one with more of the wanted words counts.
 
 use super::constraint::is_below;
 use super::offer::{Entry, InterfaceType, Subject};
@@ -19,37 +19,30 @@ const INTERFACE_TYPE: usize = 300;
 const CONTENT_TYPE: usize = 100;
 const LEAST_WORDS: u32 = 50;
 
-/// The points of one interface, part by part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Score {
-    /// How well it does what is wanted: up to 1000.
+    /// Match with the intent: up to 1000.
     pub intent: u32,
-    /// By what that was seen.
     pub intent_by: IntentBy,
-    /// How much the caller likes its type: up to 300.
+    /// The caller's preference for its type: up to 300.
     pub interface_type: u32,
-    /// How much the caller likes its content type: up to 100.
+    /// The caller's preference for its content type: up to 100.
     pub content_type: u32,
-    /// How fast it is: up to 50.
+    /// Speed: up to 50.
     pub latency: u32,
-    /// All of it.
     pub total: u32,
 }
 
-/// By what an intent was recognised.
+/// How the intent was recognised.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum IntentBy {
-    /// It was not.
     #[default]
     Nothing,
-    /// By tags.
     Tags,
-    /// By words.
     Words,
 }
 
 impl IntentBy {
-    /// Its word.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -60,7 +53,7 @@ impl IntentBy {
     }
 }
 
-/// The points, and which ability they are for.
+/// The points, and the index of the ability they are for.
 pub(super) fn score(entry: &Entry, wanted: &Wanted<'_>) -> (Score, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
@@ -73,7 +66,7 @@ pub(super) fn score(entry: &Entry, wanted: &Wanted<'_>) -> (Score, Option<usize>
     for (at, subject) in entry.subjects.iter().enumerate() {
         let words = entry.words_of(at, &wanted.words);
         let (points, by) = intent(subject, wanted, words);
-        // What is named comes before what looks like it; words tell apart what tags do not; the first stays.
+        // Named capabilities first, then points, then words; among equals the first.
         let rank = (is_required(at), points, words, true);
         if rank > best_rank {
             best = (points, by, Some(at));

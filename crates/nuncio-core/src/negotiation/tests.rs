@@ -1,4 +1,4 @@
-//! Each of the nine causes, attempts to talk security down, and laws over any market.
+//! Tests of negotiation: the nine refusal causes, downgrade attempts, and properties of arbitrary offers.
 
 mod causes;
 mod downgrade;
@@ -27,7 +27,7 @@ fn booking() -> Arc<Capability> {
     capability("cap.hotel.booking", "Hotel room booking", &["hotel.booking", "reservation.create"])
 }
 
-/// The structured interface of the seed's example.
+/// The structured interface of the specification's example.
 fn structured() -> Offer {
     Offer {
         id: "interface.booking.structured.v1".to_owned(),
@@ -47,7 +47,7 @@ fn structured() -> Offer {
     }
 }
 
-/// The conversation of the seed's example.
+/// The natural-language interface of the specification's example.
 fn conversation() -> Offer {
     Offer {
         id: "interface.conversation.nl.v1".to_owned(),
@@ -68,7 +68,7 @@ fn texts(words: &[&str]) -> Vec<String> {
     words.iter().map(|word| (*word).to_owned()).collect()
 }
 
-/// The request of the seed's example (§7.2), without its wish for a person.
+/// The request of the specification's example (§7.2), without its request for human authorization.
 fn request() -> Request {
     Request {
         mode: Some("structured_selection".to_owned()),
@@ -110,7 +110,7 @@ fn refused(offers: &Offers, request: &Request) -> (Cause, Vec<&'static str>) {
 }
 
 #[test]
-fn the_seeds_example_is_decided_as_the_seed_says() {
+fn specification_example_chooses_structured_interface() {
     let offers = Offers::new(vec![conversation(), structured()]);
     let mut wanted = request();
     wanted.wishes.human_authorization = Some(true);
@@ -136,14 +136,14 @@ fn the_seeds_example_is_decided_as_the_seed_says() {
 }
 
 #[test]
-fn what_the_caller_prefers_decides_between_equals() {
+fn caller_preferences_decide_between_equal_interfaces() {
     let offers = Offers::new(vec![structured(), conversation()]);
     let mut wanted = request();
     wanted.wishes.interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
     assert_eq!(it.alternatives[0].lost, Lost::FewerPoints(106));
-    // Content types too, in order; and the offer's own liking where the caller has none.
+    // Content types too, in order; the offer's own preference if the caller has none.
     wanted.wishes.content_types = texts(&["application/*", "text/plain"]);
     assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));
     wanted.wishes.content_types.clear();
@@ -151,7 +151,7 @@ fn what_the_caller_prefers_decides_between_equals() {
 }
 
 #[test]
-fn tags_say_which_capability_and_words_where_there_are_none() {
+fn intent_matches_by_tags_or_else_by_words() {
     let rooms = |id: &str, capabilities: Vec<Arc<Capability>>| {
         let abilities = capabilities.into_iter().map(Ability::from).collect();
         Offer { id: id.to_owned(), abilities, ..structured() }
@@ -171,7 +171,7 @@ fn tags_say_which_capability_and_words_where_there_are_none() {
 }
 
 #[test]
-fn where_nothing_structured_fits_a_protocol_may_be_drafted() {
+fn drafting_is_offered_if_no_structured_interface_fits() {
     let mut drafting = conversation();
     drafting.execution_modes.push(ExecutionMode::Drafting);
     let offers = Offers::new(vec![drafting, structured()]);
@@ -186,13 +186,13 @@ fn where_nothing_structured_fits_a_protocol_may_be_drafted() {
     assert_eq!(lost, ["is natural language, and a protocol was asked for", "does not satisfy intent"]);
     wanted.wishes.natural_language_fallback = Some(false);
     assert_eq!(refused(&offers, &wanted).0, Cause::NoMatchingInterface);
-    // A caller who cannot draft is told so.
+    // A caller that does not support drafting is refused with that reason.
     let talks = texts(&["direct_message", "direct_structured_call"]);
     let mut cannot = wanted.clone();
     cannot.wishes.natural_language_fallback = None;
     cannot.caller.execution_modes = Some(talks);
     assert_eq!(refused(&offers, &cannot), (Cause::NoMatchingInterface, vec!["supportedExecutionModes"]));
-    // And where it is only a choice, talking is chosen.
+    // In plain selection the natural-language interface is chosen.
     wanted.wishes.natural_language_fallback = Some(true);
     wanted.mode = None;
     let it = accepted(&offers, &wanted);

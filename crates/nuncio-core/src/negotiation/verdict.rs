@@ -1,4 +1,4 @@
-//! What the judge says.
+//! Results of a negotiation.
 
 use std::time::Duration;
 
@@ -8,77 +8,61 @@ use super::score::Score;
 use super::{Judged, Mode};
 use crate::time::Timestamp;
 
-/// How many of the others are told.
+/// Limit of reported alternatives.
 pub const MAX_ALTERNATIVES: usize = 16;
 
-/// What the judge says when there is something to use.
+/// A successful negotiation.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Verdict<'a> {
-    /// Use this.
     Accepted(Accepted<'a>),
-    /// Nothing structured fits; this one would draft a protocol.
+    /// No structured interface fits; this one can be used to draft a protocol.
     Draft(Draft<'a>),
 }
 
-/// The choice.
+/// The chosen interface and its parameters.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Accepted<'a> {
-    /// The interface.
     pub offer: &'a Offer,
-    /// What it is used for.
     pub ability: Option<&'a Ability>,
-    /// How it is protected: the strongest way both know.
+    /// The strongest profile that both sides support.
     pub security: SecurityProfile,
-    /// What is sent.
     pub content_type: Option<&'a str>,
-    /// How it is used.
     pub mode: Option<ExecutionMode>,
-    /// Whether a person must agree to the call.
+    /// Whether the call needs a person's approval.
     pub human_authorization: bool,
-    /// How long to wait.
     pub timeout_ms: Option<u64>,
-    /// Its points.
     pub score: Score,
-    /// The others, the nearest first, each with why it lost.
+    /// Other interfaces, the nearest first, each with the reason why it was not chosen.
     pub alternatives: Vec<Alternative<'a>>,
 }
 
-/// Who would make up a protocol with the caller.
+/// The interface with which the caller can draft a protocol.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Draft<'a> {
-    /// The interface to talk on.
     pub offer: &'a Offer,
-    /// How that is protected.
     pub security: SecurityProfile,
-    /// The interfaces there are, and why none fits.
+    /// The existing interfaces, and why none fits.
     pub alternatives: Vec<Alternative<'a>>,
 }
 
-/// An interface that was not chosen.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative<'a> {
-    /// The interface.
     pub offer: &'a Offer,
-    /// What it would be used for.
     pub ability: Option<&'a Ability>,
-    /// Its points.
     pub score: Score,
-    /// Why it lost.
     pub lost: Lost,
 }
 
-/// Why an interface lost.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Lost {
-    /// It lacks what the caller must have.
+    /// It does not satisfy these constraints.
     Lacks(Constraints),
-    /// It would be less well protected.
+    /// Its best common profile is weaker.
     WeakerSecurity(SecurityProfile),
-    /// It has fewer points.
     FewerPoints(u32),
-    /// It is as good, and its id comes later.
+    /// It is equal, and its id sorts later.
     LaterId,
-    /// It is only for drafting with.
+    /// It can only be used for drafting.
     NotStructured,
 }
 
@@ -94,7 +78,7 @@ impl std::fmt::Display for Lost {
     }
 }
 
-/// The nearest of the others. What this caller may not use is not told.
+/// The nearest other interfaces. Those that this caller may not use are left out.
 pub(super) fn alternatives<'a>(judged: &[Judged<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
     let winner = chosen.map(|chosen| &judged[chosen]);
     let others = judged.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
@@ -119,49 +103,45 @@ fn why(it: &Judged<'_>, winner: Option<&Judged<'_>>) -> Lost {
     }
 }
 
-/// Why there is nothing to use.
+/// Why no interface was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
 pub struct Refusal {
-    /// Which of the nine.
     pub cause: Cause,
-    /// In words.
     pub message: String,
-    /// What could not be satisfied.
+    /// Constraints that no interface satisfies.
     pub unsupported: Constraints,
-    /// What there is instead.
+    /// What is available instead.
     pub supported: Vec<String>,
-    /// What should be said.
+    /// Request fields that should be filled in.
     pub missing: Vec<&'static str>,
-    /// The interface that lacks the least.
+    /// The interface that violates the fewest constraints.
     pub nearest: Option<String>,
 }
 
-/// The nine causes.
+/// The nine refusal causes of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cause {
-    /// The request is refused as such.
+    /// The request as such is refused.
     Rejected,
-    /// No interface has all that is asked for.
+    /// No interface satisfies all constraints together.
     NoMatchingInterface,
-    /// Nobody negotiates in that way here.
     UnsupportedMode,
-    /// No interface follows a profile that would do.
+    /// No interface has an acceptable profile.
     UnsupportedCandidateProfile,
-    /// No interface can be protected as asked.
+    /// No interface has an acceptable security profile.
     UnsupportedSecurityProfile,
-    /// No interface takes a content type that would do.
+    /// No interface accepts an acceptable content type.
     UnsupportedContentType,
     /// The request does not say enough.
     MoreInformationRequired,
-    /// What would do is not for this caller.
+    /// The fitting interface is not open to this caller.
     AuthorizationRequired,
-    /// The request is too old.
     Expired,
 }
 
 impl Cause {
-    /// Every cause, in the order of the table.
+    /// In the order of the specification's table.
     pub const ALL: [Self; 9] = [
         Self::Rejected,
         Self::NoMatchingInterface,
@@ -174,7 +154,7 @@ impl Cause {
         Self::Expired,
     ];
 
-    /// Those that are about one thing, and the constraints they are about.
+    /// Causes that concern a single requirement, with the constraints they stand for.
     pub(super) const OF_ONE_CONSTRAINT: &'static [(Self, &'static [Constraint])] = &[
         (Self::UnsupportedCandidateProfile, &[Constraint::CandidateProtocols, Constraint::SupportedProfiles]),
         (
@@ -248,7 +228,7 @@ impl Refusal {
         Self { unsupported, nearest: nearest.map(str::to_owned), ..Self::new(Cause::NoMatchingInterface, message) }
     }
 
-    /// A refusal by the rules of this place.
+    /// A refusal by local rules.
     #[must_use]
     pub fn rejected(message: impl Into<String>) -> Self {
         Self::new(Cause::Rejected, message)

@@ -1,34 +1,34 @@
-//! Tags with their hierarchy, and texts as sets of words that can be compared.
+//! Hierarchical tags, and texts as comparable sets of words.
 
-/// How many words of one text count.
+/// Limit of words per text that count.
 const MAX_WORDS: usize = 512;
-/// How many most texts have at most.
+/// Initial capacity; most texts have fewer.
 const USUAL_WORDS: usize = 48;
-/// So many bytes are less than that many words: each has one, and what parts it from the next.
+/// A text of this many bytes has fewer than `MAX_WORDS` words: each takes one byte and a separator.
 const SHORT: usize = 2 * MAX_WORDS - 2;
-/// How many parts most tags have at most.
+/// Initial capacity; most tags have fewer.
 const USUAL_PARTS: usize = 4;
 
-/// Words that say nothing about what is wanted.
+/// Stop words.
 const EMPTY_WORDS: [&[u8]; 36] = [
     b"a", b"an", b"and", b"any", b"are", b"as", b"at", b"be", b"by", b"can", b"do", b"for", b"from", b"i", b"in",
     b"is", b"it", b"its", b"me", b"my", b"of", b"on", b"or", b"our", b"please", b"some", b"that", b"the", b"this",
     b"to", b"we", b"will", b"with", b"would", b"you", b"your",
 ];
 
-/// The same as numbers, in order, so that few are looked at.
+/// The stop words as sorted numbers, for a binary search.
 const EMPTY_NUMBERS: [u64; EMPTY_WORDS.len()] = numbers(EMPTY_WORDS);
 
-/// A tag such as `hotel.booking.create`: parts from the general to the particular.
+/// A tag such as `hotel.booking.create`, as hashes of its parts from general to specific.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Tag(Vec<u64>);
 
 impl Tag {
-    /// Reads a tag; nothing when there is nothing in it. Case does not matter.
+    /// `None` for an empty tag. Case is ignored.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut parts = Vec::with_capacity(USUAL_PARTS);
         let mut begin = 0;
-        // What parts them is of one byte, and no byte of any other sign.
+        // Separators are single bytes that occur in no multi-byte character.
         for (at, byte) in text.bytes().chain([b'.']).enumerate() {
             if matches!(byte, b'.' | b':' | b'/') {
                 let part = text[begin..at].trim();
@@ -39,8 +39,8 @@ impl Tag {
         (!parts.is_empty()).then_some(Self(parts))
     }
 
-    /// How well something tagged so answers a wish for `wanted`, out of 1000: the same tag 1000; a tag below
-    /// it 900; a tag above it, 600 times the part of the way they share; else nothing.
+    /// How well this tag matches `wanted`, out of 1000: equal 1000; below it 900; above it 600 times the share of
+    /// common parts; otherwise 0.
     pub(super) fn answers(&self, wanted: &Self) -> u32 {
         let shared = self.0.iter().zip(&wanted.0).take_while(|(one, other)| one == other).count();
         match (shared == self.0.len(), shared == wanted.0.len()) {
@@ -52,7 +52,7 @@ impl Tag {
     }
 }
 
-/// The words of some texts, each once. Scripts that do not part words are taken in pairs of signs.
+/// The distinct words of some texts, as hashes. Scripts without spaces are split into pairs of characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub(super) struct Words(Box<[u64]>);
 
@@ -72,15 +72,15 @@ impl Words {
         self.0.is_empty()
     }
 
-    /// How much of these words some texts have, out of 1000. Of the texts nothing is kept: there are many of them,
-    /// and each is looked at once.
+    /// Share of these words that the texts contain, out of 1000. The texts' words are not stored, since each text is
+    /// compared once.
     pub(super) fn found_in<'a>(&self, texts: impl Iterator<Item = &'a str> + Clone) -> u32 {
         if self.0.is_empty() {
             return 0;
         }
-        // A text this short has not too many words, so that nobody need count those that say something.
+        // A text this short cannot exceed the word limit, so no counting is needed.
         let is_short = texts.clone().map(str::len).sum::<usize>() <= SHORT;
-        // Most words of a text are none of these, and one look tells.
+        // A bloom filter: most words of a text are rejected by one test.
         let maybe = self.0.iter().fold(0, |all, word| all | bit(*word));
         let mut found = [0; MAX_WORDS / 64];
         let mut room = MAX_WORDS;
@@ -101,12 +101,12 @@ impl Words {
     }
 }
 
-/// One of 64 bits for a word.
+/// The bit of a word in the bloom filter.
 const fn bit(word: u64) -> u64 {
     1 << (word & 63)
 }
 
-/// Takes the words of some texts, in lower case, while there is room for more.
+/// Passes the words of some texts, in lower case, to `take` until it returns false.
 fn gather<'a>(texts: impl IntoIterator<Item = &'a str>, mut take: impl FnMut(&[u8]) -> bool) {
     for text in texts {
         let has_room = if text.is_ascii() { gather_plain(text, &mut take) } else { gather_any(text, &mut take) };
@@ -137,7 +137,7 @@ fn gather_any(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
                 ended.extend(end(&mut word));
             }
             if c.is_alphanumeric() {
-                // A capital tells where a word of `camelCase` begins, so it is kept until the word ends.
+                // A capital marks a word boundary in `camelCase`, so case is kept until the word ends.
                 word.push(c);
             }
         }
@@ -153,13 +153,13 @@ fn gather_any(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
     ended.iter().all(|word| take(word.as_bytes()))
 }
 
-/// The word in lower case, if there is one; the next begins.
+/// Returns the word in lower case and clears it; `None` if it is empty.
 fn end(word: &mut String) -> Option<String> {
     let ended = std::mem::take(word);
     (!ended.is_empty()).then(|| ended.to_lowercase())
 }
 
-/// The same for most texts, which are of the plainest letters: nothing is copied unless it has capitals.
+/// [`gather`] for ASCII texts, the usual case: copies only words with capitals.
 fn gather_plain(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
     let bytes = text.as_bytes();
     let (mut begin, mut capitals, mut before) = (0, false, b' ');
@@ -179,18 +179,18 @@ fn gather_plain(text: &str, take: &mut impl FnMut(&[u8]) -> bool) -> bool {
         if !has_room {
             return false;
         }
-        // A capital begins the next word; anything else that ends one is in none.
+        // A capital begins the next word; any other separator belongs to none.
         (begin, capitals, before) = (if is_capital { at } else { at + 1 }, is_capital, byte);
     }
     true
 }
 
-/// Whether a word in lower case says nothing about what is wanted.
+/// Whether a lower-case word is a stop word.
 fn is_empty(word: &[u8]) -> bool {
     word.len() < 8 && EMPTY_NUMBERS.binary_search(&as_number(word)).is_ok()
 }
 
-/// The word without an ending that does not make another word, where three letters are left; the longest first.
+/// The word without its longest inflectional ending, if at least three letters remain.
 fn stem(word: &[u8]) -> &[u8] {
     fn cut<'a, const N: usize>(word: &'a [u8], ending: &[u8; N]) -> Option<&'a [u8]> {
         let is_letter = |byte: &&u8| **byte & 0xc0 != 0x80;
@@ -212,7 +212,7 @@ fn stem(word: &[u8]) -> &[u8] {
     stem.unwrap_or(word)
 }
 
-/// A short word as a number.
+/// Packs a short word into a number.
 const fn as_number(word: &[u8]) -> u64 {
     let (mut number, mut at) = (0, 0);
     while at < word.len() {
@@ -226,7 +226,7 @@ const fn numbers<const N: usize>(words: [&[u8]; N]) -> [u64; N] {
     let mut numbers = [0; N];
     let mut count = 0;
     while count < N {
-        // Each goes to its place among those before it.
+        // Insertion sort.
         let (number, mut at) = (as_number(words[count]), count);
         while at > 0 && numbers[at - 1] > number {
             numbers[at] = numbers[at - 1];
@@ -238,13 +238,13 @@ const fn numbers<const N: usize>(words: [&[u8]; N]) -> [u64; N] {
     numbers
 }
 
-/// Scripts whose words are not parted by spaces.
+/// Scripts that do not separate words by spaces.
 fn is_unparted(c: char) -> bool {
     matches!(c, '\u{3040}'..='\u{30ff}' | '\u{3400}'..='\u{4dbf}' | '\u{4e00}'..='\u{9fff}' | '\u{ac00}'..='\u{d7af}'
         | '\u{f900}'..='\u{faff}' | '\u{20000}'..='\u{3ffff}' | '\u{0e00}'..='\u{0eff}')
 }
 
-/// The same on every machine: FNV-1a with eight bytes at a time, and the high bits brought down each time.
+/// Stable across machines: FNV-1a over eight bytes at a time, with the high bits mixed in each time.
 fn hash(text: &[u8]) -> u64 {
     let step = |hash: u64, part: u64| {
         let mixed = (hash ^ part).wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -256,7 +256,7 @@ fn hash(text: &[u8]) -> u64 {
     step(whole, as_number(chunks.remainder()))
 }
 
-/// The hash of the text in lower case.
+/// Hash of the text in lower case.
 fn hash_lower(text: &str) -> u64 {
     match text.bytes().any(|byte| byte.is_ascii_uppercase() || !byte.is_ascii()) {
         true => hash(text.to_lowercase().as_bytes()),
@@ -273,7 +273,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn tags_answer_by_their_hierarchy() {
+    fn tag_match_score_follows_hierarchy() {
         let answers = |has: &str, wants: &str| Tag::parse(has).unwrap().answers(&Tag::parse(wants).unwrap());
         for (has, wants, points) in [
             ("hotel.booking", "hotel.booking", 1000),
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn words_are_the_same_in_other_forms() {
+    fn inflected_words_match_their_stem() {
         let found = |wants: &str, has: &str| Words::of([wants]).found_in([has].into_iter());
         assert_eq!(found("Book the rooms", "room booking"), 1000);
         assert_eq!(found("searchRooms", "Search for a room"), 1000);
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_letters_are_read_as_all_others_are() {
+    fn ascii_path_gives_same_words_as_general_path() {
         for text in [
             "Book the rooms",
             "searchRooms",
@@ -319,14 +319,14 @@ mod tests {
             "ABCdef",
             "bookings, reservations; booked & booking",
         ] {
-            // A letter of another script beside it makes the whole text go the other way.
+            // One non-ASCII letter makes the whole text take the general path.
             let (plain, other) = (Words::of([text]), Words::of([format!("{text} é").as_str()]));
             let mut with = plain.0.to_vec();
             with.push(hash("é".as_bytes()));
             with.sort_unstable();
             assert_eq!(*with, *other.0, "{text:?}");
         }
-        // A long text is read as a short one is, as far as its words count.
+        // A long text gives the same words as a short one, up to the limit.
         let filler = "the ".repeat(1000);
         let (short, far) = (format!("{filler} room"), format!("{} room", "x1 ".repeat(MAX_WORDS)));
         let found = |has: &str| Words::of(["rooms"]).found_in([has].into_iter());
@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn long_texts_are_bounded() {
+    fn long_texts_stop_at_word_limit() {
         let long: String = (0..100_000).map(|n| format!("w{n} ")).collect();
         assert_eq!(Words::of([long.as_str()]).0.len(), MAX_WORDS);
         assert!(Words::of(["房".repeat(100_000).as_str()]).0.len() <= MAX_WORDS);

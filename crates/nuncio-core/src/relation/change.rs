@@ -1,4 +1,4 @@
-//! What a new version of an agent does to a relation.
+//! The effect of a new manifest version on a relation.
 
 use std::collections::BTreeSet;
 
@@ -9,41 +9,36 @@ use crate::time::Timestamp;
 
 use super::{Manifested, PendingReauth, Relation};
 
-/// A new version, as it looks from a relation that said yes to an earlier one.
+/// A new manifest version compared with the one that the relation accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Published<'a> {
-    /// Its number.
     pub version: u64,
-    /// Its hash; none when the manifest was cleared.
+    /// `None` if the manifest was cleared.
     pub hash: Option<Digest>,
-    /// The scopes it declares.
     pub declared: &'a BTreeSet<ScopeId>,
-    /// Those whose meaning the judge says changed since the accepted version.
+    /// Scopes that the change judge reports as changed since the accepted version.
     pub changed: &'a BTreeSet<ScopeId>,
-    /// Those that were not there all the time since the accepted version: new, or gone and back.
+    /// Scopes that were not declared continuously since the accepted version: new, or removed and added again.
     pub fresh: &'a BTreeSet<ScopeId>,
-    /// When.
     pub at: Timestamp,
 }
 
-/// What a new version did to a relation.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// The relation from now on.
     pub relation: Relation,
-    /// What its ledger says of it, in order.
+    /// New ledger entries, in order.
     pub entries: Vec<Entry>,
-    /// What the person allowed and the agent no longer asks for.
+    /// Granted scopes that the manifest no longer declares.
     pub pruned: Vec<ScopeId>,
-    /// What was allowed and is suspended by this version.
+    /// Granted scopes that this version suspends.
     pub suspended: Vec<ScopeId>,
-    /// What was suspended before and holds again.
+    /// Suspended scopes that are usable again.
     pub restored: Vec<ScopeId>,
 }
 
 impl Relation {
-    /// Takes a new version into account: lets go of what it no longer asks for, suspends what changed,
-    /// gives back what is again as it was accepted. None when nothing changes.
+    /// Applies a new manifest version: removes undeclared scopes, suspends changed ones, and restores those that are
+    /// again as accepted. `None` if nothing changes.
     #[must_use]
     pub fn judged(&self, new: &Published<'_>) -> Option<Judged> {
         if !self.is_active() {
@@ -76,7 +71,7 @@ impl Relation {
                 continue;
             }
             let entry = next.draft(action, scopes.clone(), manifest, at);
-            // It is the next one of an active relation: it was drafted so.
+            // Cannot fail: the entry was drafted as the next one of an active relation.
             next = next.take(&entry).ok()?;
             entries.push(entry);
         }

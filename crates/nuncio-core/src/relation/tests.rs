@@ -1,4 +1,4 @@
-//! Each step of a relation, and that its ledger says the same.
+//! Each transition of a relation, and that the ledger results in the same permissions.
 
 use proptest::prelude::*;
 use ring::signature::{ED25519, Ed25519KeyPair, KeyPair as _, UnparsedPublicKey};
@@ -41,7 +41,7 @@ fn wishes(wishes: &[(&str, Term)]) -> Vec<Wish> {
     wishes.iter().map(|(text, term)| Wish { scope: scope(text), term: *term }).collect()
 }
 
-/// What the person says yes to takes effect. Nobody checks signatures here.
+/// Grants scopes. Signatures are not checked here.
 fn say(relation: &Relation, said: &[(&str, Term)], manifest: Manifested, millis: i64) -> Relation {
     let entry = relation.draft_grant(&wishes(said), manifest, &DeviceId::parse("dev_1").unwrap(), at(millis));
     let mut count = 0;
@@ -86,7 +86,7 @@ fn effective(relation: &Relation, now: i64) -> Vec<&str> {
 }
 
 #[test]
-fn a_yes_allows_exactly_what_it_names() {
+fn consent_grants_exactly_the_named_scopes() {
     let relation = granted();
     assert_eq!(effective(&relation, 10), ["a", "b"]);
     assert_eq!(relation.accepted, version(1));
@@ -98,7 +98,7 @@ fn a_yes_allows_exactly_what_it_names() {
 }
 
 #[test]
-fn a_change_suspends_only_what_changed_and_was_allowed() {
+fn manifest_change_suspends_only_changed_granted_scopes() {
     let judged = publish(&granted(), 2, &["a", "b", "c"], &["b", "c"], &[], 20).unwrap();
     assert_eq!(names(&judged.suspended), ["b"], "c was never allowed");
     assert_eq!(effective(&judged.relation, 20), ["a"]);
@@ -111,7 +111,7 @@ fn a_change_suspends_only_what_changed_and_was_allowed() {
 }
 
 #[test]
-fn a_new_scope_is_asked_of_everyone_and_suspends_nothing() {
+fn new_scope_needs_consent_and_suspends_nothing() {
     let judged = publish(&granted(), 2, &["a", "b", "n"], &[], &["n"], 20).unwrap();
     assert_eq!(names(&judged.relation.pending.unwrap().scopes), ["n"]);
     assert!(judged.entries.is_empty() && judged.suspended.is_empty());
@@ -119,16 +119,16 @@ fn a_new_scope_is_asked_of_everyone_and_suspends_nothing() {
 }
 
 #[test]
-fn what_the_agent_no_longer_asks_for_is_let_go_of_and_does_not_come_back() {
+fn removed_scope_loses_its_grant_permanently() {
     let judged = publish(&granted(), 2, &["a"], &[], &[], 20).unwrap();
     assert_eq!(names(&judged.pruned), ["b"]);
     assert_eq!(effective(&judged.relation, 20), ["a"]);
     assert_eq!(judged.relation.pending, None);
-    // It is back: asked for as if it were new.
+    // A scope that is declared again needs consent like a new one.
     let back = publish(&judged.relation, 3, &["a", "b"], &[], &["b"], 30).unwrap();
     assert_eq!(names(&back.relation.pending.clone().unwrap().scopes), ["b"]);
     assert_eq!(effective(&back.relation, 30), ["a"]);
-    // All gone.
+    // The manifest was cleared.
     let cleared = publish(&back.relation, 4, &[], &[], &[], 40).unwrap();
     assert_eq!(effective(&cleared.relation, 40), [""; 0]);
     assert_eq!(cleared.relation.pending, None);
@@ -136,7 +136,7 @@ fn what_the_agent_no_longer_asks_for_is_let_go_of_and_does_not_come_back() {
 }
 
 #[test]
-fn a_change_that_restores_what_was_agreed_to_gives_it_back() {
+fn reverted_manifest_restores_suspended_scopes() {
     let broken = publish(&granted(), 2, &["a", "b"], &["a", "b"], &[], 20).unwrap().relation;
     let half = publish(&broken, 3, &["a", "b"], &["b"], &[], 30).unwrap();
     assert_eq!((names(&half.restored), effective(&half.relation, 30)), (vec!["a"], vec!["a"]));
@@ -148,7 +148,7 @@ fn a_change_that_restores_what_was_agreed_to_gives_it_back() {
 }
 
 #[test]
-fn further_changes_keep_it_suspended_and_say_so_once() {
+fn further_manifest_changes_add_no_second_suspension() {
     let broken = publish(&granted(), 2, &["a", "b"], &["b"], &[], 20).unwrap().relation;
     let again = publish(&broken, 3, &["a", "b"], &["b"], &[], 30).unwrap();
     assert!(again.entries.is_empty(), "the ledger says it already");
@@ -158,7 +158,7 @@ fn further_changes_keep_it_suspended_and_say_so_once() {
 }
 
 #[test]
-fn a_new_yes_answers_what_waited() {
+fn new_consent_clears_pending_scopes() {
     let broken = publish(&granted(), 2, &["a", "b", "n"], &["b"], &["n"], 20).unwrap().relation;
     let device = DeviceId::parse("dev_1").unwrap();
     let entry = broken.draft_grant(&wishes(&[("a", ALWAYS), ("b", ALWAYS)]), version(2), &device, at(30));
@@ -171,7 +171,7 @@ fn a_new_yes_answers_what_waited() {
 }
 
 #[test]
-fn what_is_for_once_or_for_a_time_ends() {
+fn one_time_and_temporary_grants_end() {
     let relation = say(&blank(), &[("a", Term::Until(at(50))), ("b", Term::Once), ("c", ALWAYS)], version(1), 10);
     assert_eq!(effective(&relation, 49), ["a", "b", "c"]);
     assert_eq!(effective(&relation, 50), ["b", "c"]);
@@ -185,12 +185,12 @@ fn what_is_for_once_or_for_a_time_ends() {
     let (expired, entry) = relation.expire(at(50)).unwrap();
     assert_eq!((entry.action, names(&entry.scopes)), (Action::Prune, vec!["a"]));
     assert_eq!(expired.grants.len(), 2);
-    // What is over is not asked again when it changes.
+    // An expired permission is not suspended.
     assert_eq!(publish(&relation, 2, &["a", "b", "c"], &["a"], &[], 60), None);
 }
 
 #[test]
-fn a_sensitivity_that_was_lowered_counts_only_after_a_new_yes() {
+fn lowered_sensitivity_counts_only_after_new_consent() {
     let relation = granted();
     let a = scope("a");
     assert_eq!(relation.sensitivity(&a, Sensitivity::Low), Sensitivity::Medium);
@@ -199,7 +199,7 @@ fn a_sensitivity_that_was_lowered_counts_only_after_a_new_yes() {
 }
 
 #[test]
-fn an_end_is_for_good() {
+fn revoked_relation_accepts_no_further_entry() {
     let relation = granted();
     let entry = relation.draft_revoke(&DeviceId::parse("dev_1").unwrap(), at(20));
     let over = relation.revoke(&entry).unwrap();
@@ -214,7 +214,7 @@ fn an_end_is_for_good() {
 }
 
 #[test]
-fn only_the_next_entry_of_the_right_kind_is_taken() {
+fn only_next_entry_with_expected_action_is_accepted() {
     let relation = granted();
     let device = DeviceId::parse("dev_1").unwrap();
     let name = || GrantId::parse("con_1").unwrap();
@@ -233,12 +233,11 @@ fn only_the_next_entry_of_the_right_kind_is_taken() {
 }
 
 #[test]
-fn a_clock_that_goes_back_does_not_take_the_ledger_back() {
+fn clock_set_back_keeps_ledger_times_monotonic() {
     let judged = publish(&granted(), 2, &["a", "b"], &["b"], &[], 3).unwrap();
     assert_eq!(judged.entries[0].at, at(10));
 }
 
-/// What may happen to a relation.
 #[derive(Debug, Clone)]
 enum Step {
     Says(Vec<(usize, u8)>),
@@ -280,10 +279,10 @@ fn holds(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// Whatever happens, the ledger holds and allows at least what the relation does; and but for what was
-    /// used up, no more.
+    /// After any sequence of steps the ledger is valid and allows what the relation allows, plus only consumed
+    /// one-time grants.
     #[test]
-    fn the_ledger_says_what_the_relation_says(steps in steps()) {
+    fn ledger_and_relation_agree_after_any_steps(steps in steps()) {
         let (device, pair) = device();
         let (mut relation, mut entries) = (blank(), Vec::new());
         let mut used = BTreeSet::new();

@@ -1,4 +1,4 @@
-//! Where in a JSON Schema (Draft 2020-12) other schemas stand.
+//! The keywords of JSON Schema (Draft 2020-12) that contain other schemas, and a walk over them.
 
 use std::collections::HashMap;
 
@@ -25,8 +25,8 @@ pub const LIST: [&str; 4] = ["allOf", "anyOf", "oneOf", "prefixItems"];
 /// Keywords whose value is an object of schemas by name.
 pub const NAMED: [&str; 5] = ["$defs", "definitions", "dependentSchemas", "patternProperties", "properties"];
 
-/// Calls `visit` with a schema and every schema inside of it, each with its place. Values that are only quoted, as in
-/// `const` or `default`, are no schemas and are passed over.
+/// Calls `visit` with a schema and every schema inside it, each with its JSON pointer. Values of `const` or `default`
+/// are data and are skipped.
 pub fn each<'a>(schema: &'a Value, place: &str, visit: &mut impl FnMut(&'a Value, &str)) {
     visit(schema, place);
     let Some(map) = schema.as_object() else { return };
@@ -50,7 +50,7 @@ pub fn each<'a>(schema: &'a Value, place: &str, visit: &mut impl FnMut(&'a Value
     }
 }
 
-/// A schema as a document whose parts refer to each other.
+/// A schema with its anchors, to resolve internal references.
 pub struct Document<'a> {
     root: &'a Value,
     anchors: HashMap<&'a str, (String, &'a Value)>,
@@ -58,7 +58,7 @@ pub struct Document<'a> {
 }
 
 impl<'a> Document<'a> {
-    /// Reads where its anchors are.
+    /// Indexes the anchors.
     #[must_use]
     pub fn new(root: &'a Value) -> Self {
         let mut document = Self { root, anchors: HashMap::new(), refers: false };
@@ -73,19 +73,18 @@ impl<'a> Document<'a> {
         document
     }
 
-    /// The whole.
     #[must_use]
     pub const fn root(&self) -> &'a Value {
         self.root
     }
 
-    /// Whether any part refers to another.
+    /// Whether it contains any reference.
     #[must_use]
     pub const fn refers(&self) -> bool {
         self.refers
     }
 
-    /// The part that a reference names, with its place: `#`, `#/a/pointer` or `#anchor`.
+    /// Resolves `#`, `#/a/pointer` or `#anchor`; returns the JSON pointer and the schema.
     #[must_use]
     pub fn resolve(&self, reference: &str) -> Option<(String, &'a Value)> {
         let fragment = unescape(reference.strip_prefix('#')?)?;
@@ -96,7 +95,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Takes the percent signs out of a fragment.
+/// Decodes percent escapes in a fragment.
 fn unescape(fragment: &str) -> Option<String> {
     if !fragment.contains('%') {
         return Some(fragment.to_owned());
@@ -121,7 +120,7 @@ mod tests {
     use serde_json::json;
 
     #[test]
-    fn schemas_are_found_where_they_stand_and_nowhere_else() {
+    fn subschemas_are_visited_and_data_is_skipped() {
         let schema = json!({
             "properties": {"a/b": {"items": true}, "pattern": {"type": "string"}},
             "const": {"properties": {"x": {"not": {}}}},
@@ -145,7 +144,7 @@ mod tests {
     }
 
     #[test]
-    fn references_are_resolved_by_pointer_and_by_anchor() {
+    fn references_resolve_by_pointer_and_by_anchor() {
         let schema = json!({"$defs": {"a b": {"$anchor": "x", "type": "string"}, "c~": {"const": {"$anchor": "y"}}}});
         let document = Document::new(&schema);
         let resolve = |reference| document.resolve(reference);

@@ -1,4 +1,4 @@
-//! What the specification says, and that no cutting of the stream makes a difference.
+//! The rules of the specification, and that splitting the stream makes no difference.
 
 use proptest::prelude::*;
 
@@ -29,7 +29,7 @@ fn event(name: &str, data: &str) -> (String, String, Option<String>) {
 }
 
 #[test]
-fn every_line_ending_ends_a_line() {
+fn every_kind_of_line_ending_is_recognised() {
     for end in ["\n", "\r\n", "\r"] {
         let bytes = ["event: a", "data: 1", "", "data: 2", ""].map(|line| format!("{line}{end}")).concat();
         assert_eq!(events(bytes.as_bytes()), [event("a", "1"), event("message", "2")], "{end:?}");
@@ -37,7 +37,7 @@ fn every_line_ending_ends_a_line() {
 }
 
 #[test]
-fn a_carriage_return_shows_the_event_without_waiting_for_more() {
+fn carriage_return_completes_event_immediately() {
     let mut decoder = SseDecoder::new(SMALL);
     decoder.feed(b"data: 1\r\n\r").unwrap();
     assert_eq!(decoder.next_event().unwrap().data, "1");
@@ -47,42 +47,42 @@ fn a_carriage_return_shows_the_event_without_waiting_for_more() {
 }
 
 #[test]
-fn data_of_several_lines_is_joined() {
+fn multiple_data_lines_are_joined() {
     assert_eq!(events(b"data: a\ndata\ndata:  b\n\n"), [event("message", "a\n\n b")]);
     assert_eq!(events(b"data:\n\n"), [event("message", "")]);
 }
 
 #[test]
-fn comments_unknown_fields_and_events_without_data_are_passed_over() {
+fn comments_unknown_fields_and_empty_events_are_skipped() {
     assert_eq!(events(b": still here\n\nevent: x\n\nfoo: bar\ndata:1\n\n:\n"), [event("message", "1")]);
 }
 
 #[test]
-fn a_byte_order_mark_is_only_one_at_the_beginning() {
+fn byte_order_mark_is_skipped_only_at_stream_start() {
     assert_eq!(events(b"\xEF\xBB\xBFdata: 1\n\n\xEF\xBB\xBFdata: 2\n\n"), [event("message", "1")]);
 }
 
 #[test]
-fn an_id_holds_until_another_comes() {
+fn event_id_persists_until_replaced() {
     let ids: Vec<_> =
         events(b"id: 1\ndata\n\ndata\n\nid: a\0b\ndata\n\nid\ndata\n\n").into_iter().map(|event| event.2).collect();
     assert_eq!(ids, [Some("1".to_owned()), Some("1".to_owned()), Some("1".to_owned()), None]);
 }
 
 #[test]
-fn retry_is_a_number_of_milliseconds_or_nothing() {
+fn invalid_retry_is_ignored() {
     let mut decoder = SseDecoder::new(SMALL);
     decoder.feed(b"retry: 250\nretry: soon\nretry: 99999999999999999999999\nretry:\n").unwrap();
     assert_eq!(decoder.retry(), Some(Duration::from_millis(250)));
 }
 
 #[test]
-fn bytes_that_are_not_text_do_no_harm() {
+fn invalid_utf8_is_replaced() {
     assert_eq!(events(b"data: a\xFFb\n\n"), [event("message", "a\u{FFFD}b")]);
 }
 
 #[test]
-fn what_is_cut_off_at_the_end_is_told_apart() {
+fn truncated_last_event_is_returned_only_by_finish() {
     let (events, _, rest) = read(&[b"data: 1\n\ndata: 2"], SMALL);
     assert_eq!(events.len(), 1);
     assert_eq!(rest.unwrap().data, "2");
@@ -90,20 +90,20 @@ fn what_is_cut_off_at_the_end_is_told_apart() {
 }
 
 #[test]
-fn a_line_without_end_is_refused_and_what_came_before_is_kept() {
+fn oversized_line_is_refused_and_earlier_events_remain() {
     let long = [b"data: 1\n\ndata: ".as_slice(), &[b'x'; 100]].concat();
     let (events, fault, rest) = read(&[&long], SMALL);
     assert_eq!((events.len(), fault, rest), (1, Some(SseTooLarge::Line(64)), None));
 }
 
 #[test]
-fn an_event_without_end_is_refused() {
+fn oversized_event_is_refused() {
     let long = b"data: 0123456789\n".repeat(10);
     assert_eq!(read(&[&long], SMALL).1, Some(SseTooLarge::Event(96)));
 }
 
 #[test]
-fn a_large_id_is_not_copied_for_every_event() {
+fn large_id_is_shared_between_events() {
     let mut bytes = b"id: ".to_vec();
     bytes.extend_from_slice(&[b'x'; 60]);
     bytes.extend_from_slice(b"\ndata\n\ndata\n\n");
@@ -111,7 +111,7 @@ fn a_large_id_is_not_copied_for_every_event() {
     assert!(Arc::ptr_eq(events[0].id.as_ref().unwrap(), events[1].id.as_ref().unwrap()));
 }
 
-/// Streams made of what matters to the decoder, and of noise.
+/// Streams of bytes that matter to the parser, mixed with noise.
 fn stream() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just(b"data".to_vec()),
@@ -133,7 +133,7 @@ fn stream() -> impl Strategy<Value = Vec<u8>> {
 
 proptest! {
     #[test]
-    fn any_cutting_yields_the_same(bytes in stream(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20)) {
+    fn any_split_of_the_stream_yields_same_events(bytes in stream(), cuts in proptest::collection::vec(any::<prop::sample::Index>(), 0..20)) {
         let mut places: Vec<usize> = cuts.iter().map(|cut| cut.index(bytes.len() + 1)).collect();
         places.sort_unstable();
         let mut pieces = Vec::new();
@@ -150,7 +150,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_written_is_read_back(written in proptest::collection::vec(("[a-z_]{1,8}", "[^\r\n\0]{0,20}(\n[^\r\n\0]{0,20}){0,2}"), 0..8)) {
+    fn written_events_are_parsed_back(written in proptest::collection::vec(("[a-z_]{1,8}", "[^\r\n\0]{0,20}(\n[^\r\n\0]{0,20}){0,2}"), 0..8)) {
         let bytes: String = written
             .iter()
             .map(|(name, data)| {

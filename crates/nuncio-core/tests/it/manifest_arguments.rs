@@ -1,4 +1,5 @@
-//! Arguments are compared one by one: the verdict is that of the whole schemas, whatever they have to do with each other.
+//! Arguments are compared one by one, and the verdict equals that for the whole schemas, even if arguments depend on
+//! each other.
 
 use nuncio_core::judge::schema::{Budget, compare};
 use nuncio_core::judge::{ChangePolicy, Verdict, manifests};
@@ -26,7 +27,7 @@ fn judge(old: &[Value], new: &[Value]) -> Verdict {
     verdict
 }
 
-/// A closed object with these properties, of which some are required.
+/// A closed object with these properties, some of them required.
 fn closed(properties: &Value, required: &[&str]) -> Value {
     json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false})
 }
@@ -36,9 +37,9 @@ fn open(properties: &Value, required: &[&str]) -> Value {
 }
 
 #[test]
-fn each_alone_comes_to_what_all_together_come_to() {
+fn comparison_by_argument_equals_whole_comparison() {
     let text = json!({"type": "string"});
-    // No value of these is plain to see, or there is none.
+    // These have no obvious valid value, or none at all.
     let coded = json!({"type": "string", "pattern": "^[A-Z]{3}[0-9]+$"});
     let impossible = json!({"type": "string", "minLength": 3, "maxLength": 2});
     let schemas = [
@@ -71,7 +72,7 @@ fn each_alone_comes_to_what_all_together_come_to() {
     ];
     for old in &schemas {
         for new in &schemas {
-            // The letter of the table, which is about types, has nothing to do with it.
+            // The table's rule on types does not apply here.
             let found = judge(std::slice::from_ref(old), std::slice::from_ref(new));
             let proved = found.findings.iter().any(|finding| finding.rule.as_str() != "type_changed");
             let wanted = compare(old, new, Budget::default());
@@ -84,7 +85,7 @@ fn each_alone_comes_to_what_all_together_come_to() {
 }
 
 #[test]
-fn every_place_is_one_of_the_whole_schemas() {
+fn finding_pointers_exist_in_whole_schemas() {
     let old = closed(&json!({"a": {"type": "string"}, "b": {"enum": [1, 2]}, "c": {"type": "string"}}), &["c"]);
     let new = closed(&json!({"b": {"enum": [1]}, "c": {"type": "string"}, "d": {}}), &["c", "b", "d"]);
     let verdict = judge(&[old], &[new]);
@@ -112,7 +113,7 @@ fn every_place_is_one_of_the_whole_schemas() {
 }
 
 #[test]
-fn what_was_found_in_one_tool_is_told_of_the_next_in_its_own_words() {
+fn cached_comparison_is_reported_with_pointers_of_each_tool() {
     let take = |limit: u64, also: &str| {
         closed(&json!({"n": {"type": "integer", "maximum": limit}, also: {"type": "boolean"}}), &[also])
     };
@@ -130,7 +131,7 @@ fn what_was_found_in_one_tool_is_told_of_the_next_in_its_own_words() {
 }
 
 #[test]
-fn definitions_that_nothing_needs_have_to_be_schemas() {
+fn unused_definitions_must_be_valid_schemas() {
     let with = |definitions: Value, argument: Value| json!({"type": "object", "properties": {"a": argument}, "additionalProperties": false, "$defs": definitions});
     let plain = with(json!({"d": {}}), json!({"type": "string"}));
     let broken = with(json!({"d": 5}), json!({"type": "string", "maxLength": 5}));
@@ -138,7 +139,7 @@ fn definitions_that_nothing_needs_have_to_be_schemas() {
 }
 
 #[test]
-fn many_arguments_that_all_need_the_same_large_definitions_end() {
+fn many_arguments_sharing_large_definitions_end_within_budget() {
     let make = |last: usize| {
         let definitions: Value = (0..300)
             .map(|index| (format!("d{index}"), json!({"$ref": format!("#/$defs/d{}", index + 1)})))

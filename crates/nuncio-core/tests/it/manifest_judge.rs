@@ -1,4 +1,4 @@
-//! The judge of manifests, against the worked cases and row by row.
+//! The manifest judge against worked cases and each row of the specification's table.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use crate::validators::is_valid;
 const CASES: &str = include_str!("../vectors/a2h/manifest_diff.json");
 
 #[test]
-fn every_worked_case_is_judged_as_written() {
+fn worked_cases_give_expected_verdicts() {
     let cases: Vec<Value> = serde_json::from_str(CASES).unwrap();
     assert_eq!(cases.len(), 58);
     for case in &cases {
@@ -31,7 +31,7 @@ fn every_worked_case_is_judged_as_written() {
     }
 }
 
-/// Every witness was taken before and is not taken now, by two validators.
+/// Checks with two validators that every witness was valid before and is invalid now.
 pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdict: &Verdict) -> usize {
     let schema = |manifest: &Value, name: &str| -> Option<Value> {
         let tool = manifest["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?;
@@ -80,7 +80,7 @@ fn manifest(tools: &[Value], scopes: &[Value]) -> Value {
     json!({"schema_version": "1.0", "agent_version": "1.0.0", "tools": tools, "permission_scopes": scopes})
 }
 
-/// A manifest with one tool whose one argument `a` has this schema.
+/// A manifest with one tool whose only argument `a` has this schema.
 fn taking(schema: &Value) -> Value {
     let schema = json!({"type": "object", "properties": {"a": schema}, "additionalProperties": false});
     manifest(&[tool("do_it", "x:y", &schema)], &[scope("x:y", "medium")])
@@ -102,7 +102,7 @@ fn scopes(verdict: &Verdict) -> Vec<&str> {
 }
 
 #[test]
-fn every_row_of_the_specifications_table_holds_in_both_directions() {
+fn each_specification_rule_holds_in_both_directions() {
     let open = |closed: bool, required: &[&str]| {
         json!({"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
             "required": required, "additionalProperties": !closed})
@@ -112,7 +112,7 @@ fn every_row_of_the_specifications_table_holds_in_both_directions() {
         let tools = [tool("do_it", "x:y", &open(true, &[])), tool("more", also, &open(true, &[]))];
         manifest(&tools, &[scope("x:y", "low"), scope("x:z", "low")])
     };
-    // What changes, whether it breaks, and whether taking it back breaks.
+    // The change, whether it is breaking, and whether its reversal is.
     let rows = [
         ("required added", with_schema(&open(true, &["a"])), with_schema(&open(true, &["a", "b"])), true, false),
         ("type changed", taking(&json!({"type": "string"})), taking(&json!({"type": "integer"})), true, true),
@@ -147,7 +147,7 @@ fn every_row_of_the_specifications_table_holds_in_both_directions() {
 }
 
 #[test]
-fn every_rule_is_written_down() {
+fn every_judge_rule_is_documented() {
     let page = include_str!("../../../../docs/change-judge.md");
     let rules = ChangeRule::ALL.iter().map(|rule| rule.as_str());
     let rules = rules.chain(NoticeRule::ALL.iter().map(|rule| rule.as_str()));
@@ -159,10 +159,10 @@ fn every_rule_is_written_down() {
 }
 
 #[test]
-fn findings_say_what_where_and_by_which_call() {
+fn findings_have_rule_pointer_and_witness() {
     let verdict = judge(&taking(&json!({"enum": ["x", "y"]})), &taking(&json!({"enum": ["x"]})));
     let [finding] = verdict.findings.as_slice() else { panic!("{verdict:?}") };
-    // What is gone is shown where it stood.
+    // A removed value is reported at its old location.
     assert_eq!(finding.pointer, "/tools/0/input_schema/properties/a/enum/1");
     assert_eq!((&finding.old, &finding.new), (&Some(json!("y")), &None));
     assert_eq!(finding.witness, Some(json!({"a": "y"})));
@@ -174,10 +174,10 @@ fn findings_say_what_where_and_by_which_call() {
 }
 
 #[test]
-fn a_type_counts_by_its_letter_at_any_depth() {
+fn changed_type_is_breaking_at_any_depth() {
     let array = |inner: &Value| taking(&json!({"type": "array", "items": {"prefixItems": [true, inner]}}));
     let (number, integer) = (json!({"type": "number"}), json!({"type": "integer"}));
-    // Wider, and yet another type.
+    // Wider, but a different type.
     for wrap in [
         |inner: &Value| taking(inner),
         |inner: &Value| taking(&json!({"type": "object", "properties": {"b": {"properties": {"c": inner}}}})),
@@ -204,7 +204,7 @@ fn a_type_counts_by_its_letter_at_any_depth() {
         assert!(rules(&verdict).contains("type_changed"), "{reference}: {verdict:?}");
         assert_eq!(verdict.findings[0].pointer, "/tools/0/input_schema/$defs/b/type");
     }
-    // The same types, arranged otherwise, are no change.
+    // The same types in another notation are no change.
     let same = [
         (taking(&json!({"type": "string"})), taking(&json!({"type": ["string"]}))),
         (taking(&json!({"type": ["null", "string"]})), taking(&json!({"type": ["string", "null"]}))),
@@ -214,7 +214,7 @@ fn a_type_counts_by_its_letter_at_any_depth() {
             taking(&json!({"anyOf": [integer, {"type": "string"}]})),
             taking(&json!({"anyOf": [{"type": "string"}, integer]})),
         ),
-        // What only looks like a type is none.
+        // A `type` inside `default` is data.
         (taking(&json!({"default": {"type": "x"}})), taking(&json!({"default": {"type": "y"}}))),
         (taking(&json!({"properties": {"type": true}})), taking(&json!({"properties": {"type": {}}}))),
     ];
@@ -222,7 +222,7 @@ fn a_type_counts_by_its_letter_at_any_depth() {
         assert!(!judge(old, new).breaking, "{old} {new}");
         assert!(!judge(new, old).breaking, "{new} {old}");
     }
-    // A branch more has no type that could change, and neither has a definition nobody uses.
+    // An added branch and an unused definition have no type that could change.
     assert!(
         !judge(&taking(&json!({"anyOf": [integer]})), &taking(&json!({"anyOf": [{"type": "string"}, integer]})))
             .breaking
@@ -232,20 +232,20 @@ fn a_type_counts_by_its_letter_at_any_depth() {
 }
 
 #[test]
-fn a_changed_type_brings_the_proof_along_where_there_is_one() {
+fn changed_type_finding_has_witness_if_one_exists() {
     let verdict = judge(&taking(&json!({"type": "string"})), &taking(&json!({"type": "integer"})));
     assert_eq!(rules(&verdict), BTreeSet::from(["type_changed"]), "{verdict:?}");
     let finding = &verdict.findings[0];
     assert_eq!(finding.pointer, "/tools/0/input_schema/properties/a/type");
     assert!(finding.witness.is_some(), "{finding:?}");
-    // Wider: nothing that was taken is refused.
+    // Wider: everything accepted before is still accepted.
     let verdict = judge(&taking(&json!({"type": "string"})), &taking(&json!({"type": ["string", "null"]})));
     assert_eq!((verdict.findings.len(), &verdict.findings[0].witness), (1, &None));
     assert!(notices(&verdict).contains("input_widened"));
 }
 
 #[test]
-fn a_tool_in_another_scope_is_another_permission() {
+fn moving_tool_to_other_scope_needs_consent() {
     let any = json!({"type": "object"});
     let with =
         |scope_of: &str| manifest(&[tool("do_it", scope_of, &any)], &[scope("a:a", "low"), scope("b:b", "high")]);
@@ -254,7 +254,7 @@ fn a_tool_in_another_scope_is_another_permission() {
         assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from(["tool_moved"]), vec![to]));
         assert_eq!(verdict.findings[0].pointer, "/tools/0/permission_scope");
     }
-    // Into a scope that is new as well, and one that nobody declares.
+    // Into a new scope, and into an undeclared one.
     let moved =
         manifest(&[tool("do_it", "c:c", &any)], &[scope("a:a", "low"), scope("b:b", "high"), scope("c:c", "low")]);
     assert_eq!(rules(&judge(&with("a:a"), &moved)), BTreeSet::from(["scope_added", "tool_moved"]));
@@ -262,7 +262,7 @@ fn a_tool_in_another_scope_is_another_permission() {
 }
 
 #[test]
-fn nothing_is_hidden_by_taking_it_out_and_putting_it_back() {
+fn removing_and_readding_a_tool_hides_no_change() {
     let policy = ChangePolicy::default();
     let of = |types: &[&str], scopes: &[&str]| {
         let tools: Vec<_> = types
@@ -275,23 +275,23 @@ fn nothing_is_hidden_by_taking_it_out_and_putting_it_back() {
     let verdict = manifests(Some(&without), Some(&second), std::slice::from_ref(&first), &policy);
     assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from(["type_changed"]), vec!["a:a"]));
     assert!(witnesses_hold(&without, &second, std::slice::from_ref(&first), &verdict) > 0);
-    // As it was last, and as it was before that.
+    // In its last form, and in the one before.
     let history = [second.clone(), first.clone(), without.clone(), Value::Null];
     assert!(!manifests(Some(&without), Some(&first), &history, &policy).breaking);
     assert!(manifests(Some(&without), Some(&second), &history, &policy).breaking);
     assert_eq!(notices(&manifests(Some(&without), Some(&first), &history, &policy)), BTreeSet::from(["tool_readded"]));
-    // Without a past it is only new.
+    // Without history it is only new.
     assert_eq!(notices(&manifests(Some(&without), Some(&second), &[], &policy)), BTreeSet::from(["tool_added"]));
-    // A scope that comes back is never silent, whatever it was.
+    // A scope that is declared again is always reported, in any form.
     let verdict = manifests(Some(&of(&[], &[])), Some(&of(&[], &["a:a"])), std::slice::from_ref(&first), &policy);
     assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from(["scope_readded"]), vec!["a:a"]));
-    // The whole manifest taken away in between: its scopes are asked for again.
+    // After the whole manifest was cleared in between, its scopes need consent again.
     let verdict = manifests(None, Some(&second), &[first], &policy);
     assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from(["manifest_added"]), vec!["a:a"]));
 }
 
 #[test]
-fn a_first_manifest_asks_and_the_last_one_goes_quietly() {
+fn first_manifest_needs_consent_and_clearing_does_not() {
     let policy = ChangePolicy::default();
     let some = manifest(&[], &[scope("a:a", "low"), scope("b:b", "low")]);
     for nothing in [None, Some(&Value::Null)] {
@@ -309,7 +309,7 @@ fn a_first_manifest_asks_and_the_last_one_goes_quietly() {
 }
 
 #[test]
-fn what_asks_for_no_consent_is_told_all_the_same() {
+fn changes_without_consent_are_still_noticed() {
     let mut base = taking(&json!({"type": "string"}));
     base["capability_flags"] = json!({"supports_voice": false});
     base["tools"][0]["timeout_ms"] = json!(5000);
@@ -350,14 +350,14 @@ fn what_asks_for_no_consent_is_told_all_the_same() {
             "{place} taken back"
         );
     }
-    // What counts when a field is left out is no change when written down.
+    // Writing out a default value is no change.
     let mut plain = base.clone();
     plain["tools"][0].as_object_mut().unwrap().remove("timeout_ms");
     let mut written = plain.clone();
     written["tools"][0]["timeout_ms"] = json!(10_000);
     written["tools"][0]["required"] = json!(false);
     assert_eq!(judge(&plain, &written), Verdict::default());
-    // The order of tools and scopes means nothing.
+    // The order of tools and scopes does not matter.
     let any = json!({"type": "object"});
     let (one, two) = (tool("do_a", "a:a", &any), tool("do_b", "b:b", &any));
     let (a, b) = (scope("a:a", "low"), scope("b:b", "low"));
@@ -366,7 +366,7 @@ fn what_asks_for_no_consent_is_told_all_the_same() {
 }
 
 #[test]
-fn an_operator_may_ask_again_when_an_agent_may_do_more() {
+fn widening_needs_consent_under_strict_policy() {
     let strict = ChangePolicy { reauth_on_widening: true, ..ChangePolicy::default() };
     let any = json!({"type": "object"});
     let more = |names: &[&str], sensitivity: &str| {
@@ -385,19 +385,19 @@ fn an_operator_may_ask_again_when_an_agent_may_do_more() {
         assert_eq!((rules(&verdict), scopes(&verdict)), (BTreeSet::from([*rule]), vec!["x:y"]), "{verdict:?}");
         assert_eq!(verdict.notices, []);
         witnesses_hold(old, new, &[], &verdict);
-        // The other way is no widening.
+        // The reverse change is no widening.
         assert!(!rules(&manifests(Some(new), Some(old), &[], &strict)).contains(rule));
     }
     let verdict = manifests(Some(&cases[0].1), Some(&cases[0].2), &[], &strict);
     assert_eq!(verdict.findings[0].witness, Some(json!({"a": "DELETE"})));
-    // Words and time limits are no widening.
+    // Texts and time limits are no widening.
     let mut new = cases[0].1.clone();
     new["tools"][0]["timeout_ms"] = json!(1);
     assert!(!manifests(Some(&cases[0].1), Some(&new), &[], &strict).breaking);
 }
 
 #[test]
-fn what_cannot_be_understood_is_breaking_and_never_a_panic() {
+fn unreadable_manifest_is_breaking_without_panic() {
     let good = taking(&json!({"type": "string"}));
     let put = |place: &str, value: Value| {
         let mut bad = good.clone();
@@ -436,7 +436,7 @@ fn what_cannot_be_understood_is_breaking_and_never_a_panic() {
         let verdict = manifests(Some(&nothing), Some(&good), std::slice::from_ref(bad), &ChangePolicy::default());
         assert!(rules(&verdict).contains("unreadable"));
     }
-    // Schemas that are none break only their own tool.
+    // An invalid schema affects only its own tool.
     for schema in [json!({"type": 1}), json!({"$ref": "#/nowhere"}), json!({"pattern": "("}), json!(false)] {
         let verdict = manifests(Some(&good), Some(&with_schema(&schema)), &[], &ChangePolicy::default());
         assert_eq!((verdict.breaking, scopes(&verdict)), (true, vec!["x:y"]), "{schema}");
@@ -446,8 +446,8 @@ fn what_cannot_be_understood_is_breaking_and_never_a_panic() {
 }
 
 #[test]
-fn a_hostile_schema_ends_in_a_breaking_verdict() {
-    // A chain of references longer than a stack, and a circle of them.
+fn hostile_schema_gives_breaking_verdict() {
+    // A chain of references longer than the stack, and a cycle.
     let mut defs: Map<String, Value> = (0..3000)
         .map(|index| (format!("d{index}"), json!({"properties": {"n": {"$ref": format!("#/$defs/d{}", index + 1)}}})))
         .collect();
@@ -461,7 +461,7 @@ fn a_hostile_schema_ends_in_a_breaking_verdict() {
     let round =
         manifests(Some(&chain(&defs, "integer")), Some(&chain(&defs, "integer")), &[], &ChangePolicy::default());
     assert_eq!(round, Verdict::default());
-    // Alternatives by the hundred, none like another.
+    // Hundreds of different alternatives.
     let many = |offset: i64| {
         let branches: Vec<Value> =
             (0..200).map(|index| json!({"minimum": index + offset, "type": "integer"})).collect();

@@ -1,4 +1,4 @@
-//! Random manifests and what becomes of them: laws that hold whatever is written.
+//! Property tests over random manifests and random changes to them.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 use crate::manifest_judge::{notices, rules, witnesses_hold};
 use crate::validators::is_valid;
 
-/// Numbers from a seed, always the same ones.
+/// A deterministic random number generator.
 struct Dice(u64);
 
 impl Dice {
@@ -73,7 +73,7 @@ fn object(dice: &mut Dice, depth: usize) -> Value {
     object
 }
 
-/// What a tool takes: an object, and what its parts may refer to.
+/// A random input schema: an object, with definitions it can refer to.
 fn input(dice: &mut Dice) -> Value {
     let mut input = object(dice, 2);
     let shared = schema(dice, 0);
@@ -134,7 +134,7 @@ fn mutate(dice: &mut Dice, schema: &mut Value) {
     }
 }
 
-/// A value that has a chance to be valid under the schemas above.
+/// A value that may be valid under the schemas above.
 fn value(dice: &mut Dice, depth: usize) -> Value {
     match dice.below(if depth == 0 { 5 } else { 8 }) {
         0 => json!(dice.below(12)),
@@ -167,10 +167,10 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 150, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_same_manifest_is_no_change(seed: u64) {
+    fn same_or_reordered_manifest_is_no_change(seed: u64) {
         let manifest = manifest(&mut Dice(seed));
         prop_assert_eq!(judge(&manifest, &manifest), Verdict::default());
-        // Nor is another order of what has no order.
+        // A different order of unordered parts is no change either.
         let mut turned = manifest.clone();
         turned["tools"].as_array_mut().unwrap().reverse();
         turned["permission_scopes"].as_array_mut().unwrap().reverse();
@@ -178,7 +178,7 @@ proptest! {
     }
 
     #[test]
-    fn a_change_in_a_schema_alone_is_judged_as_the_schemas_are(seed: u64) {
+    fn schema_change_gives_same_verdict_as_schema_comparison(seed: u64) {
         let dice = &mut Dice(seed);
         let old = manifest(dice);
         let mut new = old.clone();
@@ -195,17 +195,17 @@ proptest! {
         prop_assert!(verdict.scopes_requiring_reauth.iter().all(|found| found == scope));
         prop_assert_eq!(before == after, verdict == Verdict::default(), "a change is told: {} {}", before, after);
         witnesses_hold(&old, &new, &[], &verdict);
-        // Taken out and put back, the same is found.
+        // Removed and added again, the same findings result.
         let mut without = old.clone();
         without["tools"].as_array_mut().unwrap().remove(index);
         let hidden = manifests(Some(&without), Some(&new), std::slice::from_ref(&old), &ChangePolicy::default());
         prop_assert_eq!(&hidden.findings, &verdict.findings);
-        // Whoever asks again at every widening asks at least as often.
+        // The stricter policy asks at least as often.
         let strict = ChangePolicy { reauth_on_widening: true, ..ChangePolicy::default() };
         let strict = manifests(Some(&old), Some(&new), &[], &strict);
         hangs_together(&strict);
         prop_assert_eq!(strict.breaking, verdict.breaking || notices(&verdict).contains("input_widened"));
-        // No counterexample to what was called compatible.
+        // A pair judged compatible has no counterexample.
         if !verdict.breaking {
             for _ in 0..40 {
                 let arguments = arguments(dice, 2);
@@ -215,7 +215,7 @@ proptest! {
     }
 
     #[test]
-    fn another_type_anywhere_is_breaking(seed: u64) {
+    fn random_type_change_is_breaking(seed: u64) {
         let dice = &mut Dice(seed);
         let mut old = manifest(dice);
         let mut places = Vec::new();
@@ -237,7 +237,7 @@ proptest! {
     }
 
     #[test]
-    fn a_change_beside_the_schemas_has_one_meaning(seed: u64) {
+    fn non_schema_change_gives_expected_rule(seed: u64) {
         let dice = &mut Dice(seed);
         let old = manifest(dice);
         let mut new = old.clone();
@@ -245,7 +245,7 @@ proptest! {
         let tools = new["tools"].as_array().unwrap().len();
         let (scope, tool) = (dice.below(scopes), dice.below(tools));
         let id = old["permission_scopes"][scope]["id"].as_str().unwrap();
-        // What was done, whose consent it needs, and what it is called.
+        // The change, the scope that needs consent, and the expected rule.
         let (needs, rule): (Option<&str>, &str) = match dice.below(8) {
             0 => {
                 new["permission_scopes"].as_array_mut().unwrap().push(json!({"id": "new:one", "sensitivity": "low"}));

@@ -1,4 +1,4 @@
-//! What a stranger might send: every pair ends within its budget, on a small stack, without a panic.
+//! Hostile schemas: every comparison ends within its budget, on a small stack, without a panic.
 
 use nuncio_core::judge::schema::{Budget, Outcome, SchemaRule, compare};
 use serde_json::{Map, Value, json};
@@ -25,7 +25,7 @@ fn definitions(count: usize, body: impl Fn(usize) -> Value) -> Map<String, Value
 }
 
 #[test]
-fn deep_schemas_end() {
+fn deeply_nested_schemas_end_within_budget() {
     type Wrap = fn(Value) -> Value;
     let wraps: [(&str, Wrap); 7] = [
         ("properties", |inner| json!({"properties": {"a": inner}})),
@@ -48,7 +48,7 @@ fn deep_schemas_end() {
 }
 
 #[test]
-fn cycles_end() {
+fn cyclic_schemas_end_within_budget() {
     let in_place =
         json!({"$defs": {"a": {"allOf": [{"$ref": "#/$defs/b"}]}, "b": {"$ref": "#/$defs/a"}}, "$ref": "#/$defs/a"});
     on_a_small_stack("in place", in_place.clone(), json!({"type": "null"}), NOT_COMPATIBLE);
@@ -95,7 +95,7 @@ fn cycles_end() {
 }
 
 #[test]
-fn explosions_end() {
+fn exponential_schemas_end_within_budget() {
     let doubling = |end: Value| {
         let body = |index: usize| {
             if index == 0 {
@@ -129,7 +129,7 @@ fn explosions_end() {
 }
 
 #[test]
-fn patterns_and_sizes_end() {
+fn huge_patterns_and_sizes_end_within_budget() {
     for pattern in [
         "^(a{1,50}){1,50}$",
         "^(a|aa|aaa)*b{1000}$",
@@ -177,7 +177,7 @@ fn patterns_and_sizes_end() {
 }
 
 #[test]
-fn what_is_no_schema_is_said_to_be_none() {
+fn invalid_schemas_are_reported_as_invalid() {
     let wrong = [
         json!(1),
         json!("x"),
@@ -215,7 +215,7 @@ fn what_is_no_schema_is_said_to_be_none() {
 }
 
 #[test]
-fn a_budget_of_nothing_is_unknown_not_compatible() {
+fn zero_budget_gives_unknown_not_compatible() {
     let (old, new) = (json!({"items": {"minimum": 1}}), json!({"items": {"minimum": 0}}));
     for steps in 0..40 {
         let outcome = compare(&old, &new, Budget::new(steps)).outcome;

@@ -1,4 +1,4 @@
-//! Random schemas, changes to them and values for them, all from one seed.
+//! Random schemas, changes to them and values for them, from one seed.
 
 use serde_json::{Map, Value, json};
 
@@ -64,7 +64,6 @@ impl Maker {
         all[self.below(all.len())].clone()
     }
 
-    /// Any value.
     pub(crate) fn value(&mut self, depth: usize) -> Value {
         match self.below(if depth == 0 { 4 } else { 8 }) {
             0..=3 => self.scalar(),
@@ -79,7 +78,7 @@ impl Maker {
         }
     }
 
-    /// Two schemas, mostly one with a change or two.
+    /// Two schemas, usually one with a change or two.
     pub(crate) fn pair(&mut self, depth: usize) -> (Value, Value) {
         let old = self.document(depth);
         let mut new = self.changed(&old);
@@ -95,7 +94,7 @@ impl Maker {
         (old, new)
     }
 
-    /// A whole schema, perhaps with definitions that it refers to.
+    /// A complete schema, sometimes with definitions that it refers to.
     pub(crate) fn document(&mut self, depth: usize) -> Value {
         let mut schema = self.schema(depth);
         if self.below(3) == 0
@@ -137,7 +136,7 @@ impl Maker {
         Value::Object(map)
     }
 
-    /// Adds a keyword, and often others that go with it.
+    /// Adds a keyword, often together with related ones.
     pub(crate) fn keyword(&mut self, map: &mut Map<String, Value>, depth: usize) {
         let mut set = |key: &str, value: Value| {
             map.insert(key.to_owned(), value);
@@ -218,7 +217,7 @@ impl Maker {
         [json!(0), json!(1), json!(2), json!(3), json!(-1), json!(0.5), json!(1.5), json!(2.5)][self.below(8)].clone()
     }
 
-    /// A schema that differs a little, somewhere.
+    /// A schema with a small change somewhere.
     pub(crate) fn changed(&mut self, schema: &Value) -> Value {
         let Value::Object(map) = schema else { return self.schema(1) };
         let mut map = map.clone();
@@ -308,7 +307,7 @@ impl Maker {
         }
     }
 
-    /// A value along the lines of a schema; it need not fit.
+    /// A value that roughly follows a schema; it need not be valid.
     pub(crate) fn fitting(&mut self, root: &Value, schema: &Value, depth: usize) -> Value {
         let Value::Object(map) = schema else { return self.value(depth.min(2)) };
         if depth == 0 || self.below(8) == 0 {
@@ -395,7 +394,7 @@ fn two_types(one: &str, other: &str) -> Value {
     if one == other { json!(one) } else { json!([one, other]) }
 }
 
-/// Takes out references, which lead nowhere without definitions; those to the root stay.
+/// Removes references, which would be dangling without definitions; those to the root stay.
 fn without_references(schema: &mut Value) {
     match schema {
         Value::Object(map) => {

@@ -1,11 +1,11 @@
-//! Pairs written by hand: every keyword in both directions, and the nasty ones.
+//! Hand-written pairs: every keyword in both directions, and difficult cases.
 
 use nuncio_core::judge::schema::{Budget, Outcome, SchemaRule, compare};
 use serde_json::{Value, json};
 
 use super::validators::is_valid;
 
-/// What has to come out: everything stays valid, or a finding of this rule with a witness.
+/// The expected result: compatible, or a finding of this rule with a witness.
 enum Expected {
     Fine,
     Breaks(SchemaRule),
@@ -35,7 +35,7 @@ fn check(pairs: Vec<(Value, Value, Expected)>) {
 }
 
 #[test]
-fn types_and_values() {
+fn type_and_enum_pairs_give_expected_findings() {
     check(vec![
         (json!({"type": "integer"}), json!({"type": "number"}), Fine),
         (json!({"type": "number"}), json!({"type": "integer"}), Breaks(R::TypeNarrowed)),
@@ -66,7 +66,7 @@ fn types_and_values() {
 }
 
 #[test]
-fn numbers() {
+fn number_pairs_give_expected_findings() {
     check(vec![
         (json!({"minimum": 1}), json!({"minimum": 0}), Fine),
         (json!({"minimum": 0}), json!({"minimum": 0.5}), Breaks(R::BoundTightened)),
@@ -111,7 +111,7 @@ fn numbers() {
 }
 
 #[test]
-fn strings() {
+fn string_pairs_give_expected_findings() {
     check(vec![
         (json!({"minLength": 3}), json!({"minLength": 2}), Fine),
         (json!({"minLength": 2}), json!({"minLength": 3}), Breaks(R::BoundTightened)),
@@ -154,7 +154,7 @@ fn strings() {
 }
 
 #[test]
-fn lists() {
+fn array_pairs_give_expected_findings() {
     check(vec![
         (json!({"items": {"type": "integer"}}), json!({"items": {"type": "number"}}), Fine),
         (json!({"items": {"type": "number"}}), json!({"items": {"type": "integer"}}), Breaks(R::TypeNarrowed)),
@@ -247,7 +247,7 @@ fn lists() {
 }
 
 #[test]
-fn objects() {
+fn object_pairs_give_expected_findings() {
     let closed = |names: Value| json!({"properties": names, "additionalProperties": false});
     check(vec![
         (
@@ -362,7 +362,7 @@ fn objects() {
 }
 
 #[test]
-fn what_is_left_over() {
+fn unevaluated_keyword_pairs_give_expected_findings() {
     check(vec![
         (
             json!({"allOf": [{"properties": {"a": {}}}], "unevaluatedProperties": false}),
@@ -428,7 +428,7 @@ fn what_is_left_over() {
 }
 
 #[test]
-fn alternatives() {
+fn alternative_pairs_give_expected_findings() {
     check(vec![
         (json!({"anyOf": [{"type": "string"}]}), json!({"anyOf": [{"type": "string"}, {"type": "null"}]}), Fine),
         (
@@ -504,7 +504,7 @@ fn alternatives() {
 }
 
 #[test]
-fn references() {
+fn reference_pairs_give_expected_findings() {
     let tree = |value: Value| json!({"$defs": {"t": {"type": "object", "properties": {"v": value, "l": {"$ref": "#/$defs/t"}, "r": {"$ref": "#/$defs/t"}}}}, "$ref": "#/$defs/t"});
     check(vec![
         (tree(json!({"type": "integer"})), tree(json!({"type": "number"})), Fine),
@@ -535,7 +535,7 @@ fn references() {
             json!({"type": "object", "properties": {"next": {"type": "object", "properties": {"next": {"type": "object", "properties": {"next": {"$ref": "#"}}, "maxProperties": 0}}}}}),
             Breaks(R::BoundTightened),
         ),
-        // No finite value fits.
+        // No finite value is valid.
         (json!({"type": "object", "required": ["next"], "properties": {"next": {"$ref": "#"}}}), json!(false), Fine),
         (json!({"type": "array", "minItems": 1, "items": {"$ref": "#"}}), json!({"type": "string"}), Fine),
         (

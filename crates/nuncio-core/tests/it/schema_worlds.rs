@@ -1,10 +1,10 @@
-//! Small worlds: schemas of one type, with every value that matters there.
+//! Small domains: schemas of one type, with all values that matter for it.
 
 use serde_json::{Map, Value, json};
 
 use super::schema_maker::Maker;
 
-/// The type that schemas of a world speak of.
+/// The type that the schemas of a domain constrain.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum World {
     Numbers,
@@ -16,7 +16,7 @@ pub(crate) enum World {
 impl World {
     pub(crate) const ALL: [Self; 4] = [Self::Numbers, Self::Strings, Self::Arrays, Self::Objects];
 
-    /// Every value of the world.
+    /// Every value of the domain.
     pub(crate) fn values(self) -> Vec<Value> {
         match self {
             Self::Numbers => (-12..=24).map(|quarter| json!(f64::from(quarter) / 4.0)).collect(),
@@ -213,7 +213,7 @@ impl World {
     }
 }
 
-/// What an item or a property may be.
+/// A random schema for an item or a property.
 fn item(maker: &mut Maker) -> Value {
     let all = [
         json!(true),

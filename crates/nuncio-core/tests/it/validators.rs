@@ -1,8 +1,8 @@
-//! Two validators that know nothing of each other.
+//! Validation by two independent libraries.
 
 use serde_json::Value;
 
-/// Whether a value is valid under a schema; both validators have to agree.
+/// Whether a value is valid under a schema; both libraries must agree.
 pub(crate) fn is_valid(schema: &Value, value: &Value) -> bool {
     let one = jsonschema::options()
         .with_draft(jsonschema::Draft::Draft202012)

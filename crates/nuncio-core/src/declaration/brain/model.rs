@@ -1,4 +1,4 @@
-//! `[brain] kind = "model"`: which language model, and how it is asked.
+//! `[brain] kind = "model"`: provider, model and its parameters.
 
 use super::super::agent::web_address;
 use super::super::names::{Names, Secrecy};
@@ -6,10 +6,10 @@ use super::super::reader::Table;
 use super::super::templates::{self, Use};
 use crate::agent::{ModelOptions, ModelSpec, Provider};
 
-/// What every provider takes.
+/// The range that every provider accepts.
 const TEMPERATURES: std::ops::RangeInclusive<f64> = 0.0..=2.0;
 const MAX_TOKENS: u64 = 1_000_000;
-/// Less than this would not hold the newest exchange.
+/// In tokens. A smaller window could not hold the latest exchange.
 const MIN_WINDOW: u64 = 1_000;
 const MAX_WINDOW: u64 = 100_000_000;
 
@@ -44,7 +44,7 @@ pub(super) fn read(table: &Table<'_>, names: &Names<'_>) -> Option<ModelSpec> {
     })
 }
 
-/// `[brain.options]`: which `[[option]]` takes the place of what.
+/// `[brain.options]`: which `[[option]]` overrides which setting.
 fn options(table: &Table<'_>, names: &Names<'_>) -> ModelOptions {
     let option = |key, secrecy| table.item(key).and_then(|item| names.option(&item, secrecy));
     let options = ModelOptions {

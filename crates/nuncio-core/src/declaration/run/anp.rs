@@ -1,20 +1,20 @@
-//! `run = { anp = … }`: a tool that is a method of another host's agent.
+//! `run = { anp = … }`: a method of an agent on another host.
 
 use url::Url;
 
 use crate::declaration::reader::Item;
 use crate::declaration::source::cut;
 
-/// The longest name of a method.
+/// In bytes.
 const MAX_METHOD: usize = 128;
 
-/// A did:wba, or the address of a description.
+/// A did:wba, or the URL of a description.
 pub(super) fn target(item: &Item<'_>) -> Option<String> {
     let text = item.text()?;
     match checked(text) {
         Ok(()) => Some(text.to_owned()),
         Err(problem) => {
-            // An address with a user may hold a password, which is not repeated.
+            // A URL with user info may contain a password, which is not repeated in the message.
             let shown = if text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
             item.spot.fault(
                 format!("{shown} is not where an agent is: {problem}"),
@@ -25,7 +25,6 @@ pub(super) fn target(item: &Item<'_>) -> Option<String> {
     }
 }
 
-/// The name of a method.
 pub(super) fn method(item: &Item<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
@@ -57,7 +56,7 @@ fn checked(text: &str) -> Result<(), String> {
     }
 }
 
-/// The rest of a DID, as far as it can be judged without looking it up.
+/// Checks the part after `did:wba:` without resolving it.
 fn did(rest: &str) -> Result<(), String> {
     let Some(name) = rest.strip_prefix("wba:") else {
         return Err("only did:wba is spoken".to_owned());

@@ -1,4 +1,4 @@
-//! `run = { device = … }`: a tool that runs on a person's own device, with their consent.
+//! `run = { device = … }`: a tool that runs on a person's device, with their consent.
 
 use toml::de::DeValue;
 

@@ -1,4 +1,4 @@
-//! `run = { human = … }`: a tool that a person does.
+//! `run = { human = … }`: a task that a person carries out.
 
 use toml::de::DeValue;
 

@@ -1,4 +1,4 @@
-//! `run = { skill = … }`: a tool that is a skill of another host.
+//! `run = { skill = … }`: a skill of another host.
 
 use toml::de::DeValue;
 use url::Url;
@@ -34,13 +34,13 @@ pub(super) fn read(item: &Item<'_>, names: &Names<'_>) -> Option<SkillRun> {
     }
 }
 
-/// The address of a descriptor, or `SKILL-ID@HOST[:PORT]`.
+/// The URL of a descriptor, or `SKILL-ID@HOST[:PORT]`.
 fn target(item: &Item<'_>) -> Option<String> {
     let text = item.text()?;
     match checked(text) {
         Ok(()) => Some(text.to_owned()),
         Err(problem) => {
-            // An address with a user may hold a password, which is not repeated.
+            // A URL with user info may contain a password, which is not repeated in the message.
             let shown =
                 if text.contains("://") && text.contains('@') { "it".to_owned() } else { format!("{:?}", cut(text)) };
             item.spot.fault(
@@ -75,7 +75,7 @@ fn checked(text: &str) -> Result<(), String> {
     }
 }
 
-/// What it is called with, if the author says so.
+/// The credential for calls, if the author declared one.
 fn credential(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
     if CREDENTIALS.into_iter().filter_map(|key| table.item(key)).count() == 0 {
         return None;
@@ -101,7 +101,7 @@ fn client(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
 }
 
 fn secret(item: &Item<'_>, names: &Names<'_>) -> Option<Template> {
-    // What was found is not repeated: it may really be the secret.
+    // The value is not repeated in the message: it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
         item.spot.fault("is not a text with something in it", "allowed: one such as \"{{ secrets.NAME }}\"");
         return None;
@@ -116,7 +116,7 @@ fn secret(item: &Item<'_>, names: &Names<'_>) -> Option<Template> {
     Some(template)
 }
 
-/// A credential should not be read on its way.
+/// Warns about a credential that would be sent over plain HTTP.
 fn note_in_the_clear(item: &Item<'_>, target: &str) {
     let Some(url) = target.starts_with("http:").then(|| Url::parse(target).ok()).flatten() else {
         return;

@@ -1,4 +1,4 @@
-//! `auth`: how a skill's callers say who they are.
+//! The `auth` key of a skill: how callers authenticate.
 
 use toml::de::DeValue;
 use url::Url;
@@ -9,7 +9,7 @@ use crate::declaration::http::is_header_name;
 use crate::declaration::reader::{Item, Table};
 use crate::declaration::source::cut;
 
-/// Headers that mean something else already; those that end in `-` stand for all that begin so.
+/// Headers with another meaning; an entry that ends in `-` is a prefix.
 #[rustfmt::skip]
 const TAKEN: &[&str] = &[
     "accept", "accept-", "access-control-", "authorization", "cache-control", "connection", "content-", "cookie",
@@ -29,7 +29,7 @@ enum Kind {
 const KINDS: [(&str, Kind); 4] =
     [("none", Kind::None), ("api_key", Kind::ApiKey), ("oauth2", Kind::OAuth2), ("custom", Kind::Custom)];
 
-/// Without `auth`, whoever must be known sends a key.
+/// Without `auth`, callers that must be authenticated send an API key.
 pub(super) fn read(skill: &Table<'_>, access: Option<Access>, needs_scope: bool) -> Option<SkillAuth> {
     let Some(item) = skill.item("auth") else {
         let anyone = access? == Access::Public && !needs_scope;
@@ -62,7 +62,7 @@ fn api_key() -> SkillAuth {
     SkillAuth::ApiKey { header: SkillAuth::KEY_HEADER.to_owned() }
 }
 
-/// A kind with what it needs to know.
+/// Reads an authentication method with its parameters.
 fn told(table: &Table<'_>) -> Option<SkillAuth> {
     let kind = table.one_of(&["api_key", "oauth2"]);
     let header = table.item("api_key").and_then(|item| header(&item));
@@ -92,7 +92,7 @@ fn header(item: &Item<'_>) -> Option<String> {
     Some(name.to_owned())
 }
 
-/// An issuer as RFC 8414, section 2, has it.
+/// An issuer URL as in RFC 8414, section 2.
 fn issuer(item: &Item<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {

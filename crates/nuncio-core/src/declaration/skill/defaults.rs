@@ -1,4 +1,4 @@
-//! What a skill is when its author says no more than its type.
+//! Defaults of a skill that its author left out.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -11,33 +11,31 @@ use crate::declaration::reader::Table;
 use crate::declaration::source::cut;
 use crate::ids::{AgentName, InvalidName, SkillId};
 
-/// Stands for the agent's name in an id.
+/// Placeholder for the agent's name in a skill id.
 const PROVIDER: &str = "{provider}";
 
-/// What a skill is made of, and so what it is called unless it says otherwise.
+/// The tool or agent that a skill publishes, as the source of default values.
 pub(in crate::declaration) struct Subject<'a> {
-    /// The last part of its id; none where that is wrong already.
+    /// Last part of the default id; `None` if the name is invalid.
     pub(in crate::declaration) part: Option<&'a str>,
-    /// What people call it.
     pub(in crate::declaration) name: Option<&'a str>,
-    /// What it does; none where that is missing already.
+    /// `None` if it is missing, which is reported elsewhere.
     pub(in crate::declaration) description: Option<&'a str>,
-    /// The permission its callers need.
+    /// The permission that callers need.
     pub(in crate::declaration) scope: Option<&'a str>,
-    /// The schema of what it takes.
     pub(in crate::declaration) input: Option<&'a Value>,
 }
 
-/// The agent, as far as its skills need to know it, and the ids they have taken.
+/// The agent's name and version, and the skill ids used so far.
 pub(in crate::declaration) struct Publisher {
     name: Option<AgentName>,
     version: Option<Version>,
-    /// On which line each id stands.
+    /// The line of each id.
     taken: RefCell<BTreeMap<SkillId, usize>>,
 }
 
 impl Publisher {
-    /// Reads what `[agent]` says. What is wrong there is not said here.
+    /// Reads `[agent]` without reporting its faults, which are reported elsewhere.
     pub(in crate::declaration) fn of(root: &Table<'_>) -> Self {
         let agent = root.peek("agent").and_then(|item| item.value.as_table());
         let text = |key: &str| agent.and_then(|table| table.get(key)).and_then(|value| value.get_ref().as_str());
@@ -48,12 +46,12 @@ impl Publisher {
         }
     }
 
-    /// The agent's name, for a command to copy.
+    /// The agent's name for use in a suggested command.
     pub(super) fn shown_name(&self) -> &str {
         self.name.as_ref().map_or("AGENT", AgentName::as_str)
     }
 
-    /// An id that no other skill of the file has.
+    /// A skill id that is unique in the file.
     pub(super) fn id(&self, table: &Table<'_>, subject: &Subject<'_>) -> Option<SkillId> {
         let (spot, missing, written) = match table.item("id") {
             Some(item) => (item.spot.clone(), "", item.text()?.to_owned()),
@@ -61,7 +59,7 @@ impl Publisher {
         };
         let text = match &self.name {
             Some(name) => written.replace(PROVIDER, name.as_str()),
-            // What is wrong with the name is said already.
+            // The invalid agent name is reported elsewhere.
             None if written.contains(PROVIDER) => return None,
             None => written,
         };
@@ -84,7 +82,7 @@ impl Publisher {
         Some(id)
     }
 
-    /// Its own version, or the agent's where that is plain enough.
+    /// The skill's version, or the agent's if that has three plain numbers.
     pub(super) fn version(&self, table: &Table<'_>) -> Option<SkillVersion> {
         if let Some(item) = table.item("version") {
             let text = item.any_text()?;

@@ -1,9 +1,9 @@
-//! What is wrong with `run` and `[[mcp]]`.
+//! Faults in `run` and `[[mcp]]`.
 
 use super::refused;
 
 refused! {
-a_run_that_does_not_say_where:
+run_without_backend_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -17,7 +17,7 @@ agent.toml:8:7: tool "find".run: has none of "mcp", "http", "command", "human", 
   needed: one of them
 "#;
 
-a_run_in_two_places:
+run_with_two_backends_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -34,7 +34,7 @@ agent.toml:8:20: tool "find".run.command: stands beside "mcp"
   allowed: only one of "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
-a_run_we_do_not_have:
+unknown_run_backend_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -50,7 +50,7 @@ agent.toml:8:9: tool "find".run.robot: unknown key
   allowed: "mcp", "http", "command", "human", "skill", "anp", "answer", "device"
 "#;
 
-a_run_that_is_a_text:
+run_given_as_text_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -64,7 +64,7 @@ agent.toml:8:7: tool "find".run: found the text "date"
   allowed: a table
 "#;
 
-a_server_that_is_not_declared:
+undeclared_mcp_server_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -81,7 +81,7 @@ agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotle"
   did you mean "hotel"? declared: "hotel"
 "#;
 
-a_server_where_there_is_none:
+mcp_server_reference_without_any_server_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -95,7 +95,7 @@ agent.toml:8:15: tool "find".run.mcp: no [[mcp]] is called "hotel"
   the file has no [[mcp]] at all
 "#;
 
-a_command_of_nothing:
+empty_command_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -123,7 +123,7 @@ agent.toml:18:19: tool "c".run.command: found the text "date"
   allowed: a list of a program and its arguments
 "#;
 
-a_command_with_a_nul:
+nul_character_in_command_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -137,7 +137,7 @@ agent.toml:8:25: tool "find".run.command[1]: holds a NUL character
   allowed: what a program can be given
 "#;
 
-an_environment_without_a_command:
+env_and_tool_keys_are_refused_for_http_run:
 r#"
 [[tool]]
 name = "find"
@@ -153,7 +153,7 @@ agent.toml:8:58: tool "find".run.tool: not allowed here
   it names the tool of an MCP server: only beside "mcp"
 "#;
 
-a_wrong_name_of_a_variable:
+invalid_environment_variable_name_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -166,7 +166,7 @@ r#"
 agent.toml:8:42: tool "find".run.env."A=B": "A=B" is not the name of an environment variable
 "#;
 
-a_request_to_nowhere:
+http_run_without_url_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -180,7 +180,7 @@ agent.toml:8:16: tool "find".run.http.url: missing
   needed: where the request goes
 "#;
 
-a_request_by_an_unknown_method:
+unknown_http_method_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -194,7 +194,7 @@ agent.toml:8:27: tool "find".run.http.method: found "get"
   did you mean "GET"? allowed: "GET", "POST", "PUT", "PATCH", "DELETE"
 "#;
 
-an_address_that_is_none:
+invalid_http_url_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -222,7 +222,7 @@ agent.toml:18:24: tool "c".run.http.url: "https:///x" is not a web address
   allowed: a template beginning with "https://" or "http://" and a host
 "#;
 
-a_header_that_is_none:
+invalid_http_header_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -237,7 +237,7 @@ agent.toml:8:75: tool "find".run.http.headers.C: found the number 1
   allowed: a text
 "#;
 
-a_body_that_is_no_template:
+invalid_body_template_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -251,7 +251,7 @@ agent.toml:8:53: tool "find".run.http.body: not a template: unexpected end of bl
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 "#;
 
-a_secret_that_is_not_declared:
+undeclared_secret_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -267,7 +267,7 @@ agent.toml:8:62: tool "find".run.http.headers.A: no secret is called "KYE"
   did you mean "KEY"? declared: "KEY"
 "#;
 
-a_secret_where_there_is_none:
+secret_reference_without_any_secret_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -281,7 +281,7 @@ agent.toml:8:38: tool "find".run.env.A: no secret is called "KEY"
   the file has no [secrets] at all
 "#;
 
-a_secret_chosen_by_the_caller:
+secret_name_computed_from_arguments_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -299,7 +299,7 @@ agent.toml:8:38: tool "find".run.env.A: does not say which secret
 }
 
 refused! {
-a_server_that_cannot_be_reached:
+mcp_server_without_command_or_url_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -310,7 +310,7 @@ agent.toml:4:1: mcp "m": has none of "command", "url"
   needed: one of them
 "#;
 
-a_server_reached_in_two_ways:
+mcp_server_with_command_and_url_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -323,7 +323,7 @@ agent.toml:7:1: mcp "m".url: stands beside "command"
   allowed: only one of "command", "url"
 "#;
 
-a_server_with_a_wrong_name_and_address:
+invalid_mcp_server_name_and_url_are_both_reported:
 r#"
 [[mcp]]
 name = "m m"
@@ -337,7 +337,7 @@ agent.toml:6:7: mcp "m m".url: "m.example" is not a web address: relative URL wi
   allowed: an address beginning with "https://" or "http://"
 "#;
 
-a_server_by_another_scheme:
+mcp_server_with_websocket_url_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -349,7 +349,7 @@ agent.toml:6:7: mcp "m".url: "ws://m.example/" is not a web address: its scheme 
   allowed: an address beginning with "https://" or "http://"
 "#;
 
-headers_for_a_command:
+headers_are_refused_for_mcp_command:
 r#"
 [[mcp]]
 name = "m"
@@ -362,7 +362,7 @@ agent.toml:7:1: mcp "m".headers: not allowed here
   only beside "url"
 "#;
 
-an_environment_for_an_address:
+env_is_refused_for_mcp_url:
 r#"
 [[mcp]]
 name = "m"
@@ -375,7 +375,7 @@ agent.toml:7:1: mcp "m".env: not allowed here
   only beside "command"
 "#;
 
-two_servers_of_one_name:
+duplicate_mcp_server_name_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -390,7 +390,7 @@ agent.toml:8:8: mcp "m".name: the MCP server at line 4 has this name already
   allowed: one that no other MCP server has
 "#;
 
-an_import_that_is_no_list:
+mcp_import_given_as_text_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -403,7 +403,7 @@ agent.toml:7:10: mcp "m".import: found the text "all"
   allowed: true for every tool, or a list of tool names
 "#;
 
-an_import_of_nothing:
+empty_mcp_import_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -416,7 +416,7 @@ agent.toml:7:10: mcp "m".import: found an empty list
   allowed: a list of tool names, with something in it
 "#;
 
-what_imports_need_without_an_import:
+import_settings_without_import_are_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -435,7 +435,7 @@ agent.toml:9:1: mcp "m".human_authorization: not allowed here
   it is about imported tools, and the server has no "import"
 "#;
 
-an_import_into_a_scope_that_is_not_declared:
+undeclared_scope_of_mcp_import_is_refused:
 r#"
 [[mcp]]
 name = "m"
@@ -449,7 +449,7 @@ agent.toml:8:9: mcp "m".scope: no [[scope]] is called "a"
   the file has no [[scope]] at all
 "#;
 
-an_import_of_a_tool_there_is_already:
+imported_tool_with_used_name_is_refused:
 r#"
 [[tool]]
 name = "find"

@@ -1,9 +1,9 @@
-//! What is wrong with `[brain]` and `[[intent]]`.
+//! Faults in `[brain]` and `[[intent]]`.
 
 use super::refused;
 
 refused! {
-a_brain_of_no_kind:
+brain_without_kind_is_refused:
 r#"
 [brain]
 fallback = "?"
@@ -14,7 +14,7 @@ agent.toml:4:1: brain.kind: missing
   needed: one of "rules", "script", "model", "process", "aap"
 "#;
 
-a_brain_of_an_unknown_kind:
+unknown_brain_kind_is_refused_with_suggestion:
 r#"
 [brain]
 kind = "rule"
@@ -25,7 +25,7 @@ agent.toml:5:8: brain.kind: found "rule"
   did you mean "rules"? allowed: "rules", "script", "model", "process", "aap"
 "#;
 
-a_script_brain_with_a_fallback_and_an_intent:
+fallback_and_intent_are_refused_for_script_brain:
 r#"
 [brain]
 kind = "script"
@@ -41,7 +41,7 @@ agent.toml:7:3: intent: not allowed here
   only a brain of kind "rules" has intents
 "#;
 
-a_fallback_that_is_no_template:
+invalid_fallback_template_is_refused:
 r#"
 [brain]
 kind = "rules"
@@ -53,7 +53,7 @@ agent.toml:6:12: brain.fallback: not a template: unexpected end of input, expect
   allowed: text with {{ … }} places and {% … %} blocks, in the Jinja language
 "#;
 
-a_secret_said_to_people:
+secret_in_text_for_people_is_refused:
 r#"
 [brain]
 kind = "rules"
@@ -69,7 +69,7 @@ agent.toml:6:12: brain.fallback: a secret would be said to people
 }
 
 refused! {
-an_intent_nothing_can_mean:
+intent_without_keywords_and_patterns_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -81,7 +81,7 @@ agent.toml:4:1: intent "go": nothing a person says can mean it
   needed: keywords, patterns or both
 "#;
 
-an_intent_without_an_answer:
+intent_without_answer_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -93,7 +93,7 @@ agent.toml:4:1: intent "go".answer: missing
   needed: what to say
 "#;
 
-an_empty_and_a_repeated_keyword:
+empty_and_repeated_keywords_are_refused:
 r#"
 [[intent]]
 name = "go"
@@ -112,7 +112,7 @@ agent.toml:10:19: intent "on".keywords[1]: found an empty text
   allowed: a text with something in it
 "#;
 
-a_pattern_that_does_not_compile:
+invalid_regex_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -125,7 +125,7 @@ agent.toml:6:13: intent "go".patterns[0]: not a pattern: unclosed group
   allowed: a regular expression of Rust's regex crate
 "#;
 
-a_group_that_is_no_slot:
+regex_group_without_matching_slot_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -141,7 +141,7 @@ agent.toml:6:13: intent "go".patterns[0]: the group "dya" is not a slot of the i
   did you mean "day"? slots: "day"
 "#;
 
-a_group_without_any_slot:
+regex_group_is_refused_if_intent_has_no_slots:
 r#"
 [[intent]]
 name = "go"
@@ -154,7 +154,7 @@ agent.toml:6:13: intent "go".patterns[0]: the group "day" is not a slot of the i
   the intent has no [[intent.slot]] at all
 "#;
 
-a_tool_that_is_not_declared:
+undeclared_tool_of_intent_is_refused_with_suggestion:
 r#"
 [[intent]]
 name = "go"
@@ -173,7 +173,7 @@ agent.toml:8:8: intent "go".tool: no [[tool]] is called "fnid"
   did you mean "find"? declared: "find"
 "#;
 
-a_tool_where_there_is_none:
+tool_reference_without_any_tool_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -187,7 +187,7 @@ agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
   the file has no [[tool]] at all
 "#;
 
-a_tool_no_server_is_said_to_bring:
+tool_missing_from_mcp_imports_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -205,7 +205,7 @@ agent.toml:8:8: intent "go".tool: no [[tool]] is called "find"
   declared: "other"
 "#;
 
-a_failure_with_nothing_to_fail:
+failure_text_without_tool_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -219,7 +219,7 @@ agent.toml:8:1: intent "go".failure: not allowed here
   only an intent with a tool can fail
 "#;
 
-a_slot_the_tool_does_not_take:
+slot_that_is_no_tool_argument_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -241,7 +241,7 @@ agent.toml:10:8: intent "go".slot "query".name: "find" takes no argument "query"
   it takes: "q"
 "#;
 
-two_slots_of_one_name:
+duplicate_slot_name_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -260,7 +260,7 @@ agent.toml:12:8: intent "go".slot "a".name: the intent has this slot already
   allowed: each name once
 "#;
 
-a_slot_of_an_unknown_type:
+unknown_slot_type_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -276,7 +276,7 @@ agent.toml:10:8: intent "go".slot "a".type: found "number"
   allowed: "text", "date", "integer", "choice", "pattern"
 "#;
 
-a_choice_between_nothing:
+choice_slot_without_choices_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -298,7 +298,7 @@ agent.toml:14:11: intent "go".slot "b".choices: found an empty list
   allowed: a list of texts, with something in it
 "#;
 
-choices_for_a_date:
+choices_and_pattern_are_refused_for_date_slot:
 r#"
 [[intent]]
 name = "go"
@@ -318,7 +318,7 @@ agent.toml:12:1: intent "go".slot "a".pattern: not allowed here
   only a slot of type "pattern" has this
 "#;
 
-defaults_the_slot_would_not_take:
+slot_default_of_wrong_type_is_refused:
 r#"
 [[intent]]
 name = "go"
@@ -355,7 +355,7 @@ agent.toml:25:11: intent "go".slot "d".default: found the number 5
   allowed: a text
 "#;
 
-two_intents_of_one_name:
+duplicate_intent_name_is_refused:
 r#"
 [[intent]]
 name = "go"

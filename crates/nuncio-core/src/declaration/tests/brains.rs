@@ -1,4 +1,4 @@
-//! `[brain]` of kind `model`, `process` and `aap`: what is right, wrong and odd about them.
+//! `[brain]` of kind `model`, `process` and `aap`: valid files, faults and warnings.
 
 use super::{AGENT, notes, refused};
 use crate::agent::{AapSpec, Agent, BrainSpec, CommandRun, ModelOptions, ModelSpec, Provider};
@@ -19,7 +19,7 @@ fn model(rest: &str) -> ModelSpec {
 }
 
 #[test]
-fn a_model_with_everything() {
+fn model_brain_with_all_keys_is_read() {
     let spec = model(
         r#"
 [brain]
@@ -63,7 +63,7 @@ MODEL_KEY = { env = "MODEL_KEY" }
 }
 
 #[test]
-fn a_model_with_nothing_but_its_name() {
+fn model_brain_with_only_required_keys_is_read() {
     let spec = model("[brain]\nkind = 'model'\nprovider = 'ollama'\nmodel = 'm'\ntemperature = 1\n");
     assert_eq!((spec.provider, spec.temperature), (Provider::Ollama, Some(1.0)));
     assert_eq!((spec.base_url, spec.key, spec.max_tokens, spec.window_tokens), (None, None, None, None));
@@ -71,7 +71,7 @@ fn a_model_with_nothing_but_its_name() {
 }
 
 #[test]
-fn every_provider_goes_by_its_name() {
+fn every_provider_is_read_by_its_name() {
     for provider in Provider::ALL {
         let name = provider.as_str();
         assert_eq!(Provider::parse(name), Some(provider));
@@ -82,7 +82,7 @@ fn every_provider_goes_by_its_name() {
 }
 
 #[test]
-fn a_process_and_its_environment() {
+fn process_brain_with_environment_is_read() {
     let agent = agent(
         r#"
 [brain]
@@ -100,7 +100,7 @@ KEY = { file = "key" }
 }
 
 #[test]
-fn another_aap_server() {
+fn aap_brain_is_read() {
     let plain = agent("[brain]\nkind = 'aap'\nurl = 'http://localhost:7400/aap'\n").brain;
     let url = "http://localhost:7400/aap".parse().unwrap();
     assert_eq!(plain, BrainSpec::Aap(AapSpec { url, agent: None, key: None }));
@@ -111,7 +111,7 @@ fn another_aap_server() {
 }
 
 #[test]
-fn a_model_nobody_can_reach_and_an_instruction_with_holes_are_noted() {
+fn model_without_key_and_unknown_template_variable_get_warnings() {
     let said = notes(&format!(
         "{AGENT}{}",
         r#"[brain]
@@ -147,14 +147,14 @@ agent.toml:16:7: secrets.KEY: no template names it
 }
 
 #[test]
-fn an_environment_over_what_will_not_be_known_is_noted() {
+fn unknown_variable_in_brain_environment_gets_warning() {
     let text = format!("{AGENT}[brain]\nkind = \"process\"\ncommand = [\"x\"]\nenv = {{ A = \"{{{{ args.q }}}}\" }}\n");
     let expected = "agent.toml:7:13: brain.env.A: \"args\" will not be known, so that the program cannot be started\n  known here: secrets";
     assert_eq!(notes(&text), expected);
 }
 
 #[test]
-fn the_other_brains_of_the_starter_are_right() {
+fn starter_file_with_each_other_brain_is_valid() {
     let mut kinds = Vec::new();
     for block in STARTER.split("#   [brain]").skip(1) {
         let lines = block.lines().skip(1).map_while(|line| line.strip_prefix('#'));
@@ -165,7 +165,7 @@ fn the_other_brains_of_the_starter_are_right() {
 }
 
 refused! {
-a_model_without_anything:
+model_brain_without_provider_and_model_is_refused:
 r#"
 [brain]
 kind = "model"
@@ -178,7 +178,7 @@ agent.toml:4:1: brain.model: missing
   needed: a text
 "#;
 
-a_model_with_everything_wrong:
+model_brain_reports_every_invalid_key:
 r#"
 [brain]
 kind = "model"
@@ -223,7 +223,7 @@ agent.toml:18:3: intent: not allowed here
   only a brain of kind "rules" has intents
 "#;
 
-a_model_with_the_wrong_kinds_of_things:
+model_brain_keys_of_wrong_type_are_refused:
 r#"
 [brain]
 kind = "model"
@@ -247,7 +247,7 @@ agent.toml:10:11: brain.options: found the text "model"
   allowed: a table
 "#;
 
-a_key_where_there_are_no_secrets:
+brain_key_without_any_secret_is_refused:
 r#"
 [brain]
 kind = "aap"
@@ -260,7 +260,7 @@ agent.toml:7:7: brain.key: no secret is called "KEY"
   the file has no [secrets] at all
 "#;
 
-options_that_are_not_declared_or_not_as_secret:
+brain_options_must_be_declared_with_matching_secrecy:
 r#"
 [brain]
 kind = "model"
@@ -290,7 +290,7 @@ agent.toml:12:1: brain.options.max_tokens: unknown key
   allowed: "model", "temperature", "key"
 "#;
 
-options_where_there_are_none:
+brain_option_without_any_option_is_refused:
 r#"
 [brain]
 kind = "model"
@@ -304,7 +304,7 @@ agent.toml:8:21: brain.options.model: no [[option]] is called "model"
   the file has no [[option]] at all
 "#;
 
-a_process_without_a_program:
+process_brain_without_command_is_refused:
 r#"
 [brain]
 kind = "process"
@@ -322,7 +322,7 @@ agent.toml:7:1: brain.model: unknown key
   allowed: "kind", "command", "env"
 "#;
 
-a_process_of_nothing:
+process_brain_with_empty_command_is_refused:
 r#"
 [brain]
 kind = "process"
@@ -334,7 +334,7 @@ agent.toml:6:11: brain.command: found an empty list
   allowed: a list of a program and its arguments, with something in it
 "#;
 
-an_aap_server_nowhere:
+aap_brain_without_url_is_refused:
 r#"
 [brain]
 kind = "aap"
@@ -348,7 +348,7 @@ agent.toml:6:9: brain.agent: "My Agent" is not an agent name
   allowed: 1 to 64 lower-case letters, digits and hyphens, beginning with a letter or digit
 "#;
 
-a_misspelt_kind_says_nothing_about_its_keys:
+misspelt_brain_kind_is_the_only_reported_fault:
 r#"
 [brain]
 kind = "modle"

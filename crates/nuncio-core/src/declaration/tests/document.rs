@@ -1,9 +1,9 @@
-//! What is wrong with the file as a whole, `[agent]` and `[capabilities]`.
+//! Faults in the file as a whole, `[agent]` and `[capabilities]`.
 
 use super::{refused, refused_whole};
 
 refused_whole! {
-an_empty_file:
+empty_file_is_refused:
 r#"
 "#
 =>
@@ -12,7 +12,7 @@ agent.toml:1:1: agent: missing
   needed: [agent] with a name and a version
 "#;
 
-an_agent_without_anything:
+agent_without_name_and_version_is_refused:
 r#"
 [agent]
 "#
@@ -24,7 +24,7 @@ agent.toml:1:1: agent.version: missing
   needed: a text such as "1.0.0"
 "#;
 
-an_agent_that_is_a_text:
+agent_given_as_text_is_refused:
 r#"
 agent = "a"
 "#
@@ -34,7 +34,7 @@ agent.toml:1:9: agent: found the text "a"
   allowed: a table
 "#;
 
-an_agent_with_a_wrong_name_and_version:
+invalid_agent_name_and_version_are_both_reported:
 r#"
 [agent]
 name = "My Agent"
@@ -48,7 +48,7 @@ agent.toml:3:11: agent.version: "1.0" is not a version: unexpected end of input 
   allowed: MAJOR.MINOR.PATCH, such as "1.0.0"
 "#;
 
-an_agent_with_a_misspelt_key:
+misspelt_agent_key_is_refused_with_suggestion:
 r#"
 [agent]
 nmae = "a"
@@ -62,7 +62,7 @@ agent.toml:2:1: agent.nmae: unknown key
   did you mean "name"? allowed: "name", "title", "version", "description", "owner", "skill", "created", "anp"
 "#;
 
-an_agent_with_numbers_for_texts:
+agent_numbers_in_place_of_texts_are_refused:
 r#"
 [agent]
 name = 5
@@ -82,7 +82,7 @@ agent.toml:5:15: agent.description: found the date or time 2026-01-01
   allowed: a text
 "#;
 
-an_owner_without_a_name_or_a_page:
+owner_without_name_and_with_invalid_url_is_refused:
 r#"
 [agent]
 name = "a"
@@ -97,7 +97,7 @@ agent.toml:4:17: agent.owner.url: "example.com" is not a web address: relative U
   allowed: an address beginning with "https://" or "http://"
 "#;
 
-a_scope_that_is_no_section:
+scope_given_as_text_is_refused:
 r#"
 scope = ["a"]
 [agent]
@@ -110,7 +110,7 @@ agent.toml:1:10: scope[0]: found the text "a"
   allowed: a table
 "#;
 
-everything_wrong_is_said_at_once_in_the_order_of_the_file:
+all_faults_are_reported_in_file_order:
 r#"
 [agent]
 name = "Hotel"
@@ -176,7 +176,7 @@ agent.toml:35:11: mcp "hotel".command: found an empty list
 }
 
 refused! {
-a_key_with_no_value_is_not_toml:
+key_without_value_is_a_toml_error:
 r#"
 x =
 "#
@@ -185,7 +185,7 @@ r#"
 agent.toml:4:4: not TOML: string values must be quoted, expected literal string
 "#;
 
-an_unclosed_text_is_not_toml:
+unclosed_text_is_a_toml_error:
 r#"
 x = "abc
 y = 1
@@ -195,7 +195,7 @@ r#"
 agent.toml:4:9: not TOML: invalid basic string, expected `"`
 "#;
 
-a_key_twice_is_not_toml:
+duplicate_key_is_a_toml_error:
 r#"
 [brain]
 kind = "rules"
@@ -206,7 +206,7 @@ r#"
 agent.toml:6:1: not TOML: duplicate key
 "#;
 
-nesting_without_end_is_refused:
+unlimited_nesting_is_a_toml_error:
 r#"
 x = [[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[[]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]]
 "#
@@ -215,7 +215,7 @@ r#"
 agent.toml:4:85: not TOML: cannot recurse further; max recursion depth met
 "#;
 
-an_unknown_section:
+misspelt_section_is_refused_with_suggestion:
 r#"
 [[tools]]
 name = "x"
@@ -226,7 +226,7 @@ agent.toml:4:3: tools: unknown key
   did you mean "tool"? allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
 "#;
 
-a_section_that_is_nothing_we_know:
+unknown_section_is_refused:
 r#"
 [weather]
 "#
@@ -236,7 +236,7 @@ agent.toml:4:2: weather: unknown key
   allowed: "agent", "capabilities", "brain", "intent", "option", "scope", "tool", "mcp", "secrets", "allow", "information", "capability", "interface", "capability_flags"
 "#;
 
-one_section_where_several_are_meant:
+table_in_place_of_array_of_tables_is_refused:
 r#"
 [tool]
 name = "x"
@@ -247,7 +247,7 @@ agent.toml:4:1: tool: found a table
   allowed: any number of sections, each beginning with [[tool]]
 "#;
 
-several_sections_where_one_is_meant:
+array_of_tables_in_place_of_table_is_refused:
 r#"
 [[brain]]
 kind = "rules"
@@ -258,7 +258,7 @@ agent.toml:4:1: brain: found a list of sections
   allowed: a single table, in single brackets
 "#;
 
-a_key_with_odd_characters:
+unknown_key_with_control_characters_is_escaped:
 r#"
 "a b\nc" = 1
 "#
@@ -270,7 +270,7 @@ agent.toml:4:1: agent."a b\nc": unknown key
 }
 
 refused! {
-an_unknown_capability:
+unknown_capability_is_refused:
 r#"
 [capabilities]
 histroy = []
@@ -281,7 +281,7 @@ agent.toml:5:1: capabilities.histroy: unknown key
   did you mean "history"? allowed: "history", "stream", "application_tools", "images"
 "#;
 
-an_unknown_kind_of_history:
+unknown_history_capability_is_refused:
 r#"
 [capabilities]
 history = ["compact"]
@@ -292,7 +292,7 @@ agent.toml:5:12: capabilities.history[0]: found "compact"
   did you mean "compacted"? allowed: "compacted", "full"
 "#;
 
-no_way_to_answer:
+empty_list_of_stream_modes_is_refused:
 r#"
 [capabilities]
 stream = []
@@ -303,7 +303,7 @@ agent.toml:5:10: capabilities.stream: found an empty list, so nobody could be an
   allowed: at least one of "delta", "message", "none"
 "#;
 
-a_flag_that_is_a_text:
+text_in_place_of_boolean_capability_is_refused:
 r#"
 [capabilities]
 application_tools = "yes"
@@ -314,7 +314,7 @@ agent.toml:5:21: capabilities.application_tools: found the text "yes"
   allowed: true or false
 "#;
 
-pictures_that_are_not_a_list:
+boolean_in_place_of_image_list_is_refused:
 r#"
 [capabilities]
 images = true

@@ -1,11 +1,11 @@
-//! Whatever stands in the file, it is read or refused, and every fault points into it.
+//! Property tests: any file is parsed or refused, and every fault points into it.
 
 use proptest::prelude::*;
 
 use super::whole::HOTEL;
 use crate::declaration::{Fault, STARTER, parse};
 
-/// Pieces that mean something here, to be put where they do not belong.
+/// Fragments of agent files that are inserted at random positions.
 const PIECES: &[&str] = &[
     "\n",
     "\"",
@@ -69,7 +69,7 @@ const PIECES: &[&str] = &[
     "{provider}",
 ];
 
-/// One change to a text: at a place, take so much away and put something in.
+/// An edit of a text: removes and inserts at a position.
 #[derive(Debug, Clone)]
 struct Change {
     at: prop::sample::Index,
@@ -96,7 +96,7 @@ fn changed(text: &str, changes: &[Change]) -> String {
     text.into_iter().collect()
 }
 
-/// The lines of a file in another order, some of them several times.
+/// The lines of a file in random order, some repeated.
 fn shuffled() -> impl Strategy<Value = String> {
     let lines: Vec<&str> = HOTEL.lines().collect();
     prop::collection::vec(prop::sample::select(lines), 0..80).prop_map(|lines| lines.join("\n"))
@@ -124,18 +124,18 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn a_changed_file(starter in any::<bool>(), changes in prop::collection::vec(change(), 1..6)) {
+    fn randomly_edited_file_never_panics(starter in any::<bool>(), changes in prop::collection::vec(change(), 1..6)) {
         let text = if starter { STARTER } else { HOTEL };
         read_or_refused(&changed(text, &changes))?;
     }
 
     #[test]
-    fn lines_in_any_order(text in shuffled()) {
+    fn shuffled_lines_never_panic(text in shuffled()) {
         read_or_refused(&text)?;
     }
 
     #[test]
-    fn any_text_at_all(text in any::<String>()) {
+    fn arbitrary_text_never_panics(text in any::<String>()) {
         read_or_refused(&text)?;
     }
 }

@@ -1,9 +1,9 @@
-//! What is allowed but probably not meant.
+//! Warnings about agent files that are allowed but probably unintended.
 
 use super::noted;
 
 noted! {
-a_scope_no_tool_needs:
+unused_scope_gets_warning:
 r#"
 [[scope]]
 id = "a"
@@ -16,7 +16,7 @@ agent.toml:8:1: scope "a": no tool needs it
   give it to a tool, or leave it out
 "#;
 
-a_server_no_tool_runs_on:
+unused_mcp_server_gets_warning:
 r#"
 [[mcp]]
 name = "m"
@@ -28,7 +28,7 @@ agent.toml:8:1: mcp "m": no tool runs on it
   import its tools, or name it in a tool's run
 "#;
 
-a_secret_no_template_names:
+unused_secret_gets_warning:
 r#"
 [secrets]
 KEY = { env = "KEY" }
@@ -39,7 +39,7 @@ agent.toml:9:7: secrets.KEY: no template names it
   write {{ secrets.KEY }}, or leave it out
 "#;
 
-a_hidden_tool_no_intent_names:
+hidden_tool_without_intent_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -54,7 +54,7 @@ agent.toml:8:1: tool "find": nobody can call it
   it is hidden, and no intent names it
 "#;
 
-a_high_sensitivity_and_nothing_said:
+high_scope_without_description_gets_warning:
 r#"
 [[scope]]
 id = "a"
@@ -73,7 +73,7 @@ agent.toml:8:1: scope "a".description: missing, though the sensitivity is high
   whoever is asked sees only the label; add a sentence that says what is at stake
 "#;
 
-a_description_in_fewer_languages_than_the_label:
+description_missing_a_label_language_gets_warning:
 r#"
 [[scope]]
 id = "a"
@@ -93,7 +93,7 @@ agent.toml:11:1: scope "a".description: not given in "zh-CN"
   the label has these languages; give the description in them too
 "#;
 
-low_scope_of_a_server_tool_that_writes:
+low_scope_of_writing_server_tool_gets_warning:
 r#"
 [[scope]]
 id = "notes:write"
@@ -122,7 +122,7 @@ agent.toml:8:1: scope "notes:write".sensitivity: is "low", though the scope lets
   calls under a low scope are not asked about; use "medium" or "high"
 "#;
 
-an_argument_without_a_slot:
+required_argument_without_slot_gets_warning:
 r#"
 [[intent]]
 name = "go"
@@ -141,7 +141,7 @@ agent.toml:12:1: intent "go".tool: "find" cannot be called without "q", for whic
   the intent has no slots
 "#;
 
-a_required_argument_that_is_not_described:
+required_argument_missing_from_properties_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -155,7 +155,7 @@ agent.toml:11:9: tool "find".input: requires "rooom", which is not among its pro
   did you mean "room"? properties: "room"
 "#;
 
-an_argument_the_input_does_not_have:
+unknown_argument_in_template_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -169,7 +169,7 @@ agent.toml:12:24: tool "find".run.http.url: the input has no property "qq"
   did you mean "q"? properties: "q"
 "#;
 
-a_template_over_what_will_not_be_known:
+unknown_variable_in_template_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -190,7 +190,7 @@ agent.toml:17:13: mcp "m".env.A: "args" will not be known, so that the server ca
   known here: secrets
 "#;
 
-a_template_in_a_command_line:
+template_in_command_line_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -204,7 +204,7 @@ agent.toml:12:28: tool "find".run.command[1]: is not a template
   it is passed as it stands; only environment values are filled in
 "#;
 
-a_host_the_caller_chooses:
+url_host_from_arguments_gets_warning:
 r#"
 [[tool]]
 name = "find"

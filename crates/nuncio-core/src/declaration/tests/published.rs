@@ -1,4 +1,4 @@
-//! What strangers find beside the tools, and what is wrong with it.
+//! `[[information]]`, `[[capability]]` and `[[interface]]`: valid sections and faults.
 
 use super::{AGENT, GREETING, refused, refused_whole};
 use crate::agent::{Agent, InformationSource, InterfaceKind, OwnerKind};
@@ -32,7 +32,7 @@ expose = false
 "#;
 
 #[test]
-fn what_it_publishes_is_read() {
+fn published_sections_are_read() {
     let agent = agent(
         r#"
 created = 2026-01-15
@@ -69,7 +69,7 @@ human_authorization = true
 }
 
 #[test]
-fn without_words_of_its_own_an_agent_can_do_what_its_tools_can() {
+fn capabilities_default_to_exposed_tools() {
     let abilities = agent(TOOLS).abilities();
     let shown: Vec<_> = abilities
         .iter()
@@ -85,7 +85,7 @@ fn without_words_of_its_own_an_agent_can_do_what_its_tools_can() {
 }
 
 #[test]
-fn what_its_author_says_it_can_do_comes_first() {
+fn declared_capabilities_replace_those_of_tools() {
     let section = r#"
 [[capability]]
 id = "cap.hotel.booking"
@@ -117,7 +117,7 @@ fn too_many_sections_are_refused() {
 }
 
 refused! {
-information_without_a_place:
+information_without_url_or_file_is_refused:
 r#"
 [[information]]
 type = "Product"
@@ -130,7 +130,7 @@ agent.toml:4:1: information[0]: has none of "url", "file"
   needed: one of them
 "#;
 
-information_in_two_places:
+information_with_url_and_file_is_refused:
 r#"
 [[information]]
 type = "Product"
@@ -146,7 +146,7 @@ agent.toml:8:1: information "Rooms.".file: stands beside "url"
   allowed: only one of "url", "file"
 "#;
 
-files_that_leave_the_folder_or_share_a_name:
+information_files_outside_folder_or_with_same_name_are_refused:
 r#"
 [[information]]
 type = "Product"
@@ -169,7 +169,7 @@ agent.toml:15:8: information "C.".file: the file at line 11 is called "rooms" al
   allowed: a name that no other file has, whatever its folder
 "#;
 
-capabilities_of_nothing:
+capabilities_with_empty_or_invalid_keys_are_refused:
 r#"
 [[capability]]
 id = "cap..x"
@@ -202,7 +202,7 @@ agent.toml:16:1: capability "cap.y".nmae: unknown key
   did you mean "name"? allowed: "id", "name", "description", "tags", "tools"
 "#;
 
-an_interface_nobody_could_use:
+interface_without_protocol_and_url_is_refused:
 r#"
 [[interface]]
 name = "a b"
@@ -224,7 +224,7 @@ agent.toml:6:8: interface "a b".type: found "telepathy"
 }
 
 refused_whole! {
-an_owner_and_a_presence_that_are_wrong:
+invalid_owner_and_anp_settings_are_refused:
 r#"
 [agent]
 name = "a"

@@ -1,4 +1,4 @@
-//! Tools that people or other hosts do: which targets are right, and what is wrong with the others.
+//! Tools run by people or other hosts: valid and invalid targets.
 
 use super::{AGENT, faults, noted, refused};
 use crate::agent::Run;
@@ -12,7 +12,7 @@ fn tool(run: &str) -> String {
 }
 
 #[test]
-fn a_skill_is_at_an_address_or_at_a_host() {
+fn skill_target_is_url_or_id_at_host() {
     for target in [
         "https://weather.example/skills/forecast.json",
         "http://localhost:7400/skills/script/echo",
@@ -56,7 +56,7 @@ fn a_skill_is_at_an_address_or_at_a_host() {
 }
 
 #[test]
-fn an_agent_is_known_by_its_did_or_where_it_is_described() {
+fn anp_target_is_did_or_description_url() {
     let fingerprint = "e1_Hs6DWTRbRv1csGvLTRCtxMP67itGzrA-7zUwkqVC620";
     let did = format!("did:wba:localhost%3A7400:agents:hotel:{fingerprint}");
     for target in [did.as_str(), "did:wba:example.com:hotel", "https://example.com/agents/hotel/ad.json"] {
@@ -88,7 +88,7 @@ fn an_agent_is_known_by_its_did_or_where_it_is_described() {
 }
 
 refused! {
-an_agent_called_wrongly:
+invalid_anp_run_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -120,7 +120,7 @@ agent.toml:18:26: tool "c".run.method: not allowed here
   it names the method of another agent: only beside "anp"
 "#;
 
-people_who_are_told_wrongly:
+invalid_human_run_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -163,7 +163,7 @@ agent.toml:23:17: tool "d".run.human: found the text "Find it."
   allowed: true, or a table such as { instructions = "Fetch {{ args.parcel }}." }
 "#;
 
-a_skill_called_wrongly:
+invalid_skill_run_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -217,7 +217,7 @@ agent.toml:28:17: tool "e".run.skill: found true
 }
 
 noted! {
-people_without_a_form:
+human_tool_without_output_schema_gets_warning:
 r#"
 [[tool]]
 name = "find"
@@ -235,7 +235,7 @@ agent.toml:12:34: tool "find".run.human.instructions: "who" will not be known, a
   known here: args
 "#;
 
-credentials_that_may_be_read:
+exposed_skill_credentials_get_warnings:
 r#"
 [[tool]]
 name = "find"
@@ -262,7 +262,7 @@ agent.toml:17:63: tool "b".run.skill.token: "args" will not be known, so that ev
 }
 
 #[test]
-fn a_tool_for_devices_is_said_to_people_and_offered_to_nobody_else() {
+fn device_tool_is_not_offered_to_clients() {
     let text = format!(
         "{AGENT}[capability_flags]\nsupports_voice = false\n\
          [[scope]]\nid = \"mail:send\"\nlabel = \"Send mail\"\nsensitivity = \"low\"\n\
@@ -280,7 +280,7 @@ fn a_tool_for_devices_is_said_to_people_and_offered_to_nobody_else() {
 }
 
 refused! {
-a_tool_for_devices_needs_a_scope_and_a_plain_name:
+device_tool_needs_scope_and_manifest_name:
 r#"
 [[tool]]
 name = "Find-it"

@@ -1,9 +1,9 @@
-//! What is wrong with `[[option]]`, `[[scope]]` and `[secrets]`.
+//! Faults in `[[option]]`, `[[scope]]` and `[secrets]`.
 
 use super::refused;
 
 refused! {
-an_option_of_an_unknown_type:
+unknown_option_type_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -15,7 +15,7 @@ agent.toml:6:8: option "o".type: found "string"
   allowed: "text", "secret", "select"
 "#;
 
-an_option_with_a_wrong_name:
+invalid_option_name_is_refused:
 r#"
 [[option]]
 name = "an option"
@@ -27,7 +27,7 @@ agent.toml:5:8: option "an option".name: "an option" is not an option name
   allowed: 1 to 64 letters, digits, '_', '-' and '.'
 "#;
 
-a_secret_with_a_default:
+default_of_secret_option_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -40,7 +40,7 @@ agent.toml:7:11: option "o".default: a secret has no default
   allowed: "", or no default at all
 "#;
 
-a_select_without_options:
+select_option_without_choices_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -53,7 +53,7 @@ agent.toml:4:1: option "o".options: missing
   needed: the texts to choose from
 "#;
 
-a_select_without_a_default:
+select_option_without_default_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -66,7 +66,7 @@ agent.toml:4:1: option "o".default: missing
   needed: one of the options
 "#;
 
-a_default_that_is_no_option:
+select_default_outside_choices_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -80,7 +80,7 @@ agent.toml:8:11: option "o".default: found "english"
   did you mean "English"? allowed: "English", "German"
 "#;
 
-options_of_a_text:
+choices_of_text_option_are_refused:
 r#"
 [[option]]
 name = "o"
@@ -93,7 +93,7 @@ agent.toml:7:1: option "o".options: not allowed here
   only an option of type "select" has options
 "#;
 
-two_options_of_one_name:
+duplicate_option_name_is_refused:
 r#"
 [[option]]
 name = "o"
@@ -111,7 +111,7 @@ agent.toml:9:8: option "o".name: the option at line 4 has this name already
 }
 
 refused! {
-a_scope_with_nothing_but_an_id:
+scope_without_label_and_sensitivity_is_refused:
 r#"
 [[scope]]
 id = "a:b"
@@ -124,7 +124,7 @@ agent.toml:4:1: scope "a:b".sensitivity: missing
   needed: one of "low", "medium", "high"
 "#;
 
-a_scope_with_a_wrong_id:
+invalid_scope_id_is_refused:
 r#"
 [[scope]]
 id = "a b"
@@ -137,7 +137,7 @@ agent.toml:5:6: scope "a b".id: "a b" is not a scope
   allowed: 1 to 128 letters, digits, '_', '-', '.' and ':'
 "#;
 
-an_unknown_sensitivity:
+unknown_sensitivity_is_refused_with_suggestion:
 r#"
 [[scope]]
 id = "a"
@@ -150,7 +150,7 @@ agent.toml:7:15: scope "a".sensitivity: found "hihg"
   did you mean "high"? allowed: "low", "medium", "high"
 "#;
 
-a_label_that_is_a_number:
+numeric_scope_label_is_refused:
 r#"
 [[scope]]
 id = "a"
@@ -163,7 +163,7 @@ agent.toml:6:9: scope "a".label: found the number 1
   allowed: a text, or a table such as { en = "Read", zh-CN = "读取" }
 "#;
 
-a_label_in_no_language:
+scope_label_without_any_language_is_refused:
 r#"
 [[scope]]
 id = "a"
@@ -176,7 +176,7 @@ agent.toml:6:9: scope "a".label: found no text
   allowed: at least one language
 "#;
 
-a_label_in_something_that_is_no_language:
+invalid_language_tag_of_label_is_refused:
 r#"
 [[scope]]
 id = "a"
@@ -189,7 +189,7 @@ agent.toml:6:19: scope "a".label.en_US: not a language
   allowed: a language tag such as "en" or "zh-CN"
 "#;
 
-two_scopes_of_one_id:
+duplicate_scope_id_is_refused:
 r#"
 [[scope]]
 id = "a"
@@ -208,7 +208,7 @@ agent.toml:9:6: scope "a".id: the scope at line 4 has this id already
 }
 
 refused! {
-a_secret_written_out:
+secret_value_in_agent_file_is_refused:
 r#"
 [secrets]
 KEY = "hunter2"
@@ -219,7 +219,7 @@ agent.toml:5:7: secrets.KEY: a secret is not written into the agent file
   allowed: { env = "VARIABLE" } or { file = "path" }
 "#;
 
-a_secret_from_nowhere:
+secret_without_source_is_refused:
 r#"
 [secrets]
 KEY = {}
@@ -230,7 +230,7 @@ agent.toml:5:7: secrets.KEY: has none of "env", "file"
   needed: one of them
 "#;
 
-a_secret_from_two_places:
+secret_with_two_sources_is_refused:
 r#"
 [secrets]
 KEY = { env = "A", file = "b" }
@@ -241,7 +241,7 @@ agent.toml:5:20: secrets.KEY.file: stands beside "env"
   allowed: only one of "env", "file"
 "#;
 
-a_secret_from_an_unknown_place:
+secret_with_unknown_source_is_refused:
 r#"
 [secrets]
 KEY = { vault = "a" }
@@ -254,7 +254,7 @@ agent.toml:5:9: secrets.KEY.vault: unknown key
   allowed: "env", "file"
 "#;
 
-a_secret_no_template_could_name:
+secret_name_that_is_no_identifier_is_refused:
 r#"
 [secrets]
 "a-b" = { env = "A" }
@@ -268,7 +268,7 @@ agent.toml:6:6: secrets.1a: "1a" could not be named in a template
   allowed: 1 to 64 letters, digits and '_', not beginning with a digit
 "#;
 
-an_empty_variable:
+empty_environment_variable_name_of_secret_is_refused:
 r#"
 [secrets]
 KEY = { env = "" }
@@ -279,7 +279,7 @@ agent.toml:5:15: secrets.KEY.env: found an empty text
   allowed: a text with something in it
 "#;
 
-an_allowance_of_an_unknown_kind:
+unknown_allow_key_is_refused:
 r#"
 [allow]
 exec = ["/opt"]
@@ -290,7 +290,7 @@ agent.toml:5:1: allow.exec: unknown key
   allowed: "read", "write", "unix"
 "#;
 
-allowed_paths_of_another_kind:
+invalid_allow_paths_are_refused:
 r#"
 [allow]
 read = "/srv"

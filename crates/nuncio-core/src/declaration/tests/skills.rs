@@ -1,10 +1,10 @@
-//! `skill`: what it is when little is said, and what is wrong with it.
+//! The `skill` table: defaults and faults.
 
 use super::{AGENT, faults, noted, refused, refused_whole};
 use crate::agent::{Skill, SkillAuth};
 use crate::declaration::parse;
 
-/// A tool on line 4 whose skill says this; with a scope where `more` names it.
+/// A file with a tool on line 4 that has this skill; `more` can add a scope.
 fn tool(more: &str, skill: &str) -> String {
     let scope = "[[scope]]\nid = \"s\"\nlabel = \"S\"\nsensitivity = \"low\"\n";
     format!(
@@ -33,7 +33,7 @@ fn shown(skill: &Skill) -> String {
 }
 
 #[test]
-fn what_a_skill_is_when_little_is_said() {
+fn minimal_skill_gets_defaults() {
     for (more, said, is) in [
         ("", r#"type = "task""#, "a/find find 1.0.0: task public none POST"),
         ("title = \"Find it\"\n", r#"type = "plugin""#, "a/find Find it 1.0.0: plugin public none POST"),
@@ -68,7 +68,7 @@ fn what_a_skill_is_when_little_is_said() {
 }
 
 #[test]
-fn times_are_iso_8601_in_quotes_or_without() {
+fn skill_times_are_read_as_text_or_toml_dates() {
     for (written, meant) in [
         (r#""2025-01-15T08:00:00Z""#, "2025-01-15T08:00:00.000Z"),
         (r#""2025-01-15T08:00:00.5+08:00""#, "2025-01-15T00:00:00.500Z"),
@@ -91,7 +91,7 @@ fn times_are_iso_8601_in_quotes_or_without() {
 }
 
 #[test]
-fn headers_that_mean_something_else_are_refused() {
+fn reserved_headers_are_refused_for_api_keys() {
     for header in [
         "Authorization",
         "host",
@@ -128,7 +128,7 @@ fn headers_that_mean_something_else_are_refused() {
 }
 
 refused! {
-a_skill_that_says_nothing:
+skill_without_type_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -143,7 +143,7 @@ agent.toml:9:9: tool "find".skill.type: missing
   needed: one of "plugin", "api", "knowledge", "task"
 "#;
 
-a_skill_with_everything_wrong:
+skill_reports_every_invalid_key:
 r#"
 [[tool]]
 name = "find"
@@ -208,7 +208,7 @@ agent.toml:25:1: tool "find".skill.acces: unknown key
   did you mean "access"? allowed: "id", "name", "description", "version", "type", "access", "auth", "method", "tags", "documentation_url", "created_at", "updated_at", "retry", "keep_hours", "concurrency"
 "#;
 
-a_hidden_tool_as_a_skill:
+skill_of_hidden_tool_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -224,7 +224,7 @@ agent.toml:10:9: tool "find".skill: nobody could call it, since the tool is hidd
   allowed: either the skill, or expose = false
 "#;
 
-known_callers_whom_nobody_can_know:
+restricted_skill_without_authentication_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -260,7 +260,7 @@ agent.toml:22:33: tool "c".skill.auth: a restricted skill is for known callers, 
   allowed: "api_key", "oauth2" or "custom"; or access = "public"
 "#;
 
-ways_to_be_known_that_are_none:
+invalid_skill_authentication_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -295,7 +295,7 @@ agent.toml:21:33: tool "c".skill.auth: found a list
   allowed: "none", "api_key", "oauth2", "custom", or a table such as { api_key = "X-API-Key" }
 "#;
 
-two_skills_of_one_id:
+duplicate_skill_id_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -324,7 +324,7 @@ agent.toml:21:31: tool "c".skill.id: the skill at line 9 has the id "a/find" alr
   allowed: one that no other skill has
 "#;
 
-a_tool_whose_name_makes_no_id:
+tool_name_unusable_as_skill_id_is_refused:
 r#"
 [[tool]]
 name = "find.json"
@@ -339,7 +339,7 @@ agent.toml:9:9: tool "find.json".skill.id: missing, and "a/find.json" is not a s
   allowed: 1 to 200 letters, digits, '_', '-', '.' and '/' between parts that are neither empty nor dots, not ending in '.json' or '/invoke'
 "#;
 
-a_change_before_the_beginning:
+update_time_before_creation_time_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -358,7 +358,7 @@ agent.toml:9:84: tool "find".skill.retry.max_attempts: missing
 }
 
 refused_whole! {
-a_whole_agent_that_says_nothing_of_itself:
+agent_skill_without_description_is_refused:
 r#"
 [agent]
 name = "a"
@@ -371,7 +371,7 @@ agent.toml:4:9: agent.skill.description: missing
   needed: what it does, here or in [agent]
 "#;
 
-a_version_that_is_more_than_a_skill_can_have:
+prerelease_agent_version_is_refused_as_skill_version:
 r#"
 [agent]
 name = "a"
@@ -394,7 +394,7 @@ agent.toml:11:1: tool "find".skill.version: missing, and the agent's own, "1.0.0
   needed: MAJOR.MINOR.PATCH, such as "1.0.0"
 "#;
 
-one_fault_of_the_agent_brings_no_others_in_its_skills:
+agent_fault_is_not_repeated_for_its_skills:
 r#"
 [agent]
 name = "A"
@@ -421,7 +421,7 @@ agent.toml:7:8: tool "find it".name: "find it" is not a tool name
   allowed: 1 to 128 letters, digits, '_', '-' and '.'
 "#;
 
-an_agent_and_a_tool_of_one_id:
+agent_skill_and_tool_skill_with_same_id_are_refused:
 r#"
 [[tool]]
 name = "ask"
@@ -443,7 +443,7 @@ agent.toml:6:9: tool "ask".skill.id: the skill at line 11 has the id "a/ask" alr
 }
 
 noted! {
-callers_whom_nobody_knows:
+anonymous_skill_with_scope_gets_warning:
 r#"
 [[scope]]
 id = "s"
@@ -463,7 +463,7 @@ agent.toml:18:44: tool "find".skill.auth: its callers are "anonymous", and the t
   until `nuncio grant create anonymous a s` they are refused
 "#;
 
-inputs_a_query_carries_badly:
+structured_inputs_of_get_skill_get_warning:
 r#"
 [[tool]]
 name = "find"

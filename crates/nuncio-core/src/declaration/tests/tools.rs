@@ -1,9 +1,9 @@
-//! What is wrong with `[[tool]]`.
+//! Faults in `[[tool]]`.
 
 use super::refused;
 
 refused! {
-a_tool_with_nothing:
+empty_tool_reports_every_missing_key:
 r#"
 [[tool]]
 "#
@@ -19,7 +19,7 @@ agent.toml:4:1: tool[0].run: missing
   needed: where it runs, such as { command = ["date"] }
 "#;
 
-a_tool_with_a_wrong_name:
+invalid_tool_name_is_refused:
 r#"
 [[tool]]
 name = "make reservation"
@@ -33,7 +33,7 @@ agent.toml:5:8: tool "make reservation".name: "make reservation" is not a tool n
   allowed: 1 to 128 letters, digits, '_', '-' and '.'
 "#;
 
-a_misspelt_key_of_a_tool:
+misspelt_tool_key_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -51,7 +51,7 @@ agent.toml:10:1: tool "find".colour: unknown key
   allowed: "name", "title", "description", "scope", "input", "output", "run", "expose", "human_authorization", "timeout_ms", "skill"
 "#;
 
-two_tools_of_one_name:
+duplicate_tool_name_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -70,7 +70,7 @@ agent.toml:10:8: tool "find".name: the tool at line 4 has this name already
   allowed: one that no other tool has
 "#;
 
-a_scope_that_is_not_declared:
+undeclared_scope_is_refused_with_suggestion:
 r#"
 [[tool]]
 name = "find"
@@ -89,7 +89,7 @@ agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:wirte"
   did you mean "booking:write"? declared: "booking:write"
 "#;
 
-a_scope_where_there_is_none:
+scope_reference_without_any_scope_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -104,7 +104,7 @@ agent.toml:9:9: tool "find".scope: no [[scope]] is called "booking:write"
   the file has no [[scope]] at all
 "#;
 
-an_input_that_is_no_object:
+tool_input_that_is_not_an_object_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -118,7 +118,7 @@ agent.toml:7:9: tool "find".input: arguments are always an object
   needed: type = "object"
 "#;
 
-an_input_that_is_no_table:
+tool_input_given_as_text_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -132,7 +132,7 @@ agent.toml:7:9: tool "find".input: found the text "input.json"
   allowed: a table that holds a JSON Schema
 "#;
 
-an_input_that_is_no_schema:
+tool_input_with_invalid_schema_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -146,7 +146,7 @@ agent.toml:7:9: tool "find".input: not a usable schema: at /properties/a/type: "
   allowed: JSON Schema 2020-12 without remote references
 "#;
 
-an_input_with_a_pattern_that_does_not_compile:
+tool_input_with_invalid_regex_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -160,7 +160,7 @@ agent.toml:7:9: tool "find".input: not a usable schema: at /properties/a/pattern
   allowed: JSON Schema 2020-12 without remote references
 "#;
 
-an_input_that_refers_elsewhere:
+tool_input_with_remote_reference_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -174,7 +174,7 @@ agent.toml:7:9: tool "find".input: not a usable schema: Resource 'https://exampl
   allowed: JSON Schema 2020-12 without remote references
 "#;
 
-an_input_with_what_json_has_not:
+tool_input_with_non_json_values_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -194,7 +194,7 @@ agent.toml:7:79: tool "find".input.default.d[0]: found the number 99999999999999
   allowed: a number of at most 64 bits
 "#;
 
-an_output_that_is_no_schema:
+tool_output_with_invalid_schema_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -209,7 +209,7 @@ agent.toml:9:10: tool "find".output: not a usable schema: at /type: 1 is not val
   allowed: JSON Schema 2020-12 without remote references
 "#;
 
-timeouts_out_of_range:
+timeout_out_of_range_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -248,7 +248,7 @@ agent.toml:27:14: tool "d".timeout_ms: found the number 1.5
   allowed: a whole number from 1 to 600000
 "#;
 
-flags_that_are_not:
+non_boolean_tool_flags_are_refused:
 r#"
 [[tool]]
 name = "find"
@@ -266,7 +266,7 @@ agent.toml:10:23: tool "find".human_authorization: found the number 1
   allowed: true or false
 "#;
 
-a_skill_that_is_no_table:
+skill_given_as_boolean_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -281,7 +281,7 @@ agent.toml:9:9: tool "find".skill: found true
   allowed: a table
 "#;
 
-timeouts_of_people:
+human_task_timeout_above_a_month_is_refused:
 r#"
 [[tool]]
 name = "find"
@@ -296,7 +296,7 @@ agent.toml:9:14: tool "find".timeout_ms: found 2592000001
   allowed: a whole number from 1 to 2592000000
 "#;
 
-an_empty_description:
+empty_tool_description_is_refused:
 r#"
 [[tool]]
 name = "find"

@@ -1,4 +1,4 @@
-//! Files that are right, from end to end.
+//! Valid agent files, read completely.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -21,7 +21,7 @@ fn hotel() -> Agent {
 }
 
 #[test]
-fn who_it_is_and_what_clients_may_do() {
+fn complete_file_identity_and_capabilities_are_read() {
     let agent = hotel();
     assert_eq!(agent.name.as_str(), "hotel-assistant");
     assert_eq!(agent.title.as_deref(), Some("Grand Hotel Assistant"));
@@ -36,7 +36,7 @@ fn who_it_is_and_what_clients_may_do() {
 }
 
 #[test]
-fn what_its_brain_understands() {
+fn complete_file_intents_are_read() {
     let BrainSpec::Rules(rules) = hotel().brain else { panic!("not a rules brain") };
     assert_eq!(rules.fallback.unwrap().as_str(), "I did not get that, {{ options.guest }}.");
     let [book, weather] = rules.intents.as_slice() else { panic!("{:?}", rules.intents) };
@@ -46,7 +46,7 @@ fn what_its_brain_understands() {
     assert_eq!(book.tool.as_ref().unwrap().as_str(), "make_reservation");
     assert_eq!(book.answer.as_str(), "Booked: {{ result.id }}.");
     assert_eq!(book.failure.as_ref().unwrap().as_str(), "That did not work: {{ error }}");
-    // A tool that an MCP server will bring.
+    // A tool imported from an MCP server.
     assert_eq!(weather.tool.as_ref().unwrap().as_str(), "forecast");
 
     let slots: Vec<_> = book
@@ -67,7 +67,7 @@ fn what_its_brain_understands() {
 }
 
 #[test]
-fn its_options_and_scopes() {
+fn complete_file_options_and_scopes_are_read() {
     let agent = hotel();
     let options: Vec<_> =
         agent.options.iter().map(|option| (option.name.as_str(), &option.kind, option.default.as_str())).collect();
@@ -87,7 +87,7 @@ fn its_options_and_scopes() {
 }
 
 #[test]
-fn what_its_tools_take_and_where_they_run() {
+fn complete_file_tool_schemas_and_backends_are_read() {
     let agent = hotel();
     let reserve = agent.tool("make_reservation").unwrap();
     assert_eq!(reserve.title.as_deref(), Some("Reserve"));
@@ -120,7 +120,7 @@ fn what_its_tools_take_and_where_they_run() {
 }
 
 #[test]
-fn what_people_and_other_hosts_do_for_it() {
+fn complete_file_human_and_remote_tools_are_read() {
     let agent = hotel();
     let human = |tool: &str| {
         let tool = agent.tool(tool).unwrap();
@@ -143,7 +143,7 @@ fn what_people_and_other_hosts_do_for_it() {
 }
 
 #[test]
-fn what_strangers_see_of_it() {
+fn complete_file_skills_are_read() {
     let agent = hotel();
     let search = agent.tool("search").unwrap().skill.as_deref().unwrap();
     assert_eq!(search.id.as_str(), "grand/hotel-assistant/find");
@@ -170,7 +170,7 @@ fn what_strangers_see_of_it() {
 }
 
 #[test]
-fn its_servers_and_secrets() {
+fn complete_file_mcp_servers_and_secrets_are_read() {
     let agent = hotel();
     let [hotel, sky, everything] = agent.mcp.as_slice() else { panic!("{:?}", agent.mcp) };
     let McpTransport::Stdio { argv, env } = &hotel.transport else { panic!("{hotel:?}") };
@@ -200,7 +200,7 @@ fn its_servers_and_secrets() {
 }
 
 #[test]
-fn the_least_an_agent_can_be() {
+fn minimal_agent_file_gets_defaults() {
     let declared = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }").unwrap();
     assert_eq!(declared.agent.brain, BrainSpec::Rules(crate::agent::RulesSpec::default()));
     assert_eq!(declared.agent.capabilities, crate::agent::Capabilities::default());
@@ -213,14 +213,14 @@ fn the_least_an_agent_can_be() {
 }
 
 #[test]
-fn the_starter_is_right_as_it_stands() {
+fn starter_file_is_valid() {
     let declared = parse("agent.toml", STARTER).unwrap_or_else(|faults| panic!("{faults}"));
     assert_eq!(declared.notes, []);
     assert_eq!(declared.agent.name.as_str(), "my-agent");
 }
 
 #[test]
-fn the_starter_is_right_with_every_example_switched_on() {
+fn starter_file_with_all_examples_enabled_is_valid() {
     let example = |line: &str| {
         let bare = line.strip_prefix("# ")?;
         let key = bare.split(" = ").next()?;
@@ -238,7 +238,7 @@ fn the_starter_is_right_with_every_example_switched_on() {
 }
 
 #[test]
-fn what_the_authors_page_on_skills_shows_is_right() {
+fn skill_documentation_example_is_valid() {
     let page = include_str!("../../../../../docs/skills.md");
     let examples: Vec<_> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert_eq!(examples.len(), 4);
@@ -252,7 +252,7 @@ fn what_the_authors_page_on_skills_shows_is_right() {
 }
 
 #[test]
-fn a_file_that_is_too_large_is_not_read() {
+fn oversized_file_is_refused() {
     let text = format!("{HOTEL}# {}", "x".repeat(MAX_BYTES));
     let faults = parse("big.toml", &text).unwrap_err();
     let said = format!("big.toml:1:1: the file has {} bytes\n  allowed: at most 1048576", text.len());
@@ -262,7 +262,7 @@ fn a_file_that_is_too_large_is_not_read() {
 }
 
 #[test]
-fn a_fault_can_be_taken_apart() {
+fn fault_exposes_position_key_and_help() {
     let faults = parse("x.toml", "[agent]\nname = \"a\"\nversion = \"1\"\n").unwrap_err();
     let [fault] = faults.0.as_slice() else { panic!("{faults}") };
     assert_eq!((fault.file.as_str(), fault.line, fault.column, fault.key.as_str()), ("x.toml", 3, 11, "agent.version"));

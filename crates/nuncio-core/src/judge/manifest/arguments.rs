@@ -1,9 +1,9 @@
-//! What a tool no longer takes, argument by argument.
+//! Calls that a tool no longer accepts, argument by argument.
 //!
-//! Where nothing looks at several arguments together, a call is refused because of one of them: it is missing, or its
-//! value is. So each argument that changed is compared alone, and the others are left out: those that a call must have
-//! come back into every witness with one valid value. Tools of one manifest share many arguments; what was compared once
-//! is not compared again. Where arguments may depend on each other, the schemas are compared as wholes.
+//! If no keyword relates several arguments, a call is refused because of a single argument that is missing or
+//! invalid. So each changed argument is compared alone and the others are left out; required ones are added to every
+//! witness with one valid value. Tools of one manifest share many arguments, so results are cached. If arguments may
+//! depend on each other, the schemas are compared as wholes.
 
 use std::collections::BTreeSet;
 use std::collections::hash_map::Entry;
@@ -20,31 +20,30 @@ use crate::judge::schema::{self, Effort, MAX_FINDINGS, SchemaFinding, SchemaRule
 static ANYTHING: Value = Value::Bool(true);
 static NOTHING: Value = Value::Bool(false);
 
-/// How much larger than the schemas themselves their parts may be together.
+/// Limit of the total size of all parts, as a multiple of the schemas' size.
 const MOST_PARTS: usize = 4;
 
-/// Both schemas of a tool.
 #[derive(Clone, Copy)]
 pub(super) struct Pair<'a> {
     pub(super) old: &'a Value,
     pub(super) new: &'a Value,
 }
 
-/// What the new schema of a tool refuses of what the old one took, and the other way round.
+/// What the new schema refuses of what the old one accepted, and the reverse.
 #[derive(Default)]
 pub(super) struct Refusals {
     pub(super) narrowed: Vec<SchemaFinding>,
     pub(super) widened: Vec<SchemaFinding>,
 }
 
-/// What was found so far, for all tools.
+/// Cache of comparisons across all tools.
 #[derive(Default)]
 pub(super) struct Compared<'a> {
     known: HashMap<Part<'a>, Rc<[SchemaFinding]>>,
 }
 
 impl<'a> Compared<'a> {
-    /// Each way in which either schema refuses what the other takes, with as much effort each way.
+    /// All refusals in both directions, with the same budget for each.
     pub(super) fn refusals(&mut self, pair: Pair<'a>, reduced: &Reduced<'_>, effort: Effort) -> Refusals {
         let taken = Taken::of(pair.old).zip(Taken::of(pair.new));
         let back = Pair { old: pair.new, new: pair.old };
@@ -92,7 +91,7 @@ impl<'a> Compared<'a> {
                 found.push((order, finding));
             }
         }
-        // What is no schema takes and refuses nothing.
+        // An invalid schema neither accepts nor refuses anything.
         let is_invalid = |finding: &SchemaFinding| finding.rule == SchemaRule::SchemaInvalid;
         if found.iter().any(|(_, finding)| is_invalid(finding)) {
             found.retain(|(_, finding)| is_invalid(finding));
@@ -109,7 +108,7 @@ impl<'a> Compared<'a> {
         };
         let Part { old, new } = unknown.key();
         let found: Rc<[SchemaFinding]> = schema::compare_within(&old.schema(), &new.schema(), effort).findings.into();
-        // What was not decided may be decided elsewhere, with more steps left.
+        // An undecided result is not cached: another tool may have more steps left for it.
         if found.iter().all(|finding| finding.witness.is_some()) {
             unknown.insert(Rc::clone(&found));
         }
@@ -122,13 +121,13 @@ fn wholes(pair: Pair<'_>, reduced: &Reduced<'_>, mut effort: Effort) -> Vec<Sche
     found.into_iter().map(|finding| reduced.whole(finding, pair)).collect()
 }
 
-/// Where in the list of what is required an argument stands.
+/// Index of an argument in the `required` list.
 fn required_at(schema: &Value, name: &str) -> usize {
     let names = schema.get("required").and_then(Value::as_array);
     names.and_then(|names| names.iter().position(|required| required == name)).unwrap_or_default()
 }
 
-/// The order in which what is found is told: that of the keywords in a schema.
+/// Order of the findings: that of the keywords in a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Order<'a> {
     Gone(&'a str),
@@ -137,24 +136,23 @@ enum Order<'a> {
     Missed(usize),
 }
 
-/// Two schemas taken apart.
 struct Parts<'a> {
-    /// What is plain to see: an argument that is gone, or that must be there now.
+    /// Findings that need no search: an argument that was removed or became required.
     plain: Vec<(Order<'a>, SchemaFinding)>,
-    /// What has to be compared, by argument; none for all names that are not written.
+    /// Comparisons by argument; `None` stands for all names that are not listed.
     parts: Vec<(Option<&'a str>, Part<'a>)>,
-    /// What a call must have, each with a valid value.
+    /// Required arguments with a valid value each.
     samples: Vec<(&'a str, Value)>,
 }
 
-/// What both schemas say of one argument.
+/// Both schemas' constraints on one argument.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Part<'a> {
     old: Half<'a>,
     new: Half<'a>,
 }
 
-/// What one schema says of one argument, and of those that cannot be left out.
+/// One schema's constraints on one argument and on those that cannot be left out.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
 struct Half<'a> {
     properties: Vec<(&'a str, &'a Value)>,
@@ -187,7 +185,7 @@ impl Half<'_> {
     }
 }
 
-/// A schema of which every argument can be looked at alone.
+/// A schema whose arguments can be compared independently.
 struct Taken<'a> {
     properties: Option<&'a Map<String, Value>>,
     required: BTreeSet<&'a str>,
@@ -228,20 +226,20 @@ impl<'a> Taken<'a> {
         self.properties.into_iter().flat_map(|properties| properties.keys().map(String::as_str))
     }
 
-    /// What a value of this name must be; none where there may be no such argument.
+    /// The constraint on an argument of this name; `None` if no such argument is allowed.
     fn said(&self, name: &str) -> Option<&'a Value> {
         let said = self.properties.and_then(|properties| properties.get(name));
         said.or_else(|| (!self.is_closed()).then_some(&ANYTHING))
     }
 
-    /// All of these arguments and no others.
+    /// The schema restricted to these arguments.
     fn half(&self, properties: Vec<(&'a str, &'a Value)>, required: Vec<&'a str>) -> Half<'a> {
         let definitions = self.definitions.filter(|_| properties.iter().any(|(_, schema)| refers(schema)));
         Half { properties, required, others: Some(&NOTHING), definitions }
     }
 }
 
-/// Whether a keyword says what each argument must be, or nothing that is enforced.
+/// Whether a keyword constrains arguments independently, or constrains nothing.
 fn is_one_by_one(keyword: &str, value: &Value) -> bool {
     match keyword {
         "$defs" | "properties" | "required" => true,
@@ -252,7 +250,7 @@ fn is_one_by_one(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// Whether a keyword is rightly written and enforces nothing.
+/// Whether a keyword is well-formed and constrains nothing.
 fn is_annotation(keyword: &str, value: &Value) -> bool {
     match keyword {
         "default" => true,
@@ -263,7 +261,7 @@ fn is_annotation(keyword: &str, value: &Value) -> bool {
     }
 }
 
-/// A valid value of a schema that has no parts, where one is plain to see.
+/// A valid value of a schema without subschemas, if one is obvious.
 fn plain_sample(schema: &Value) -> Option<Value> {
     let flat = |(keyword, value): (&String, &Value)| match keyword.as_str() {
         "const" | "enum" | "maxLength" | "maximum" | "minLength" | "minimum" | "type" => true,
@@ -272,11 +270,11 @@ fn plain_sample(schema: &Value) -> Option<Value> {
     schema.as_object()?.iter().all(flat).then(|| sample(schema))?
 }
 
-/// Takes two schemas apart; not if there would be too much to compare.
+/// Splits two schemas by argument; `None` if the parts would be too large.
 fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
-    // Required, and without a value that is plain to see: they stay.
+    // Required arguments without an obvious valid value cannot be left out.
     let mut kept = Vec::new();
     for name in &old.required {
         let schema = old.said(name).unwrap_or(&NOTHING);
@@ -337,7 +335,7 @@ fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'
         split.add(Some(name), old.half(old_ones, required), new.half(new_ones, Vec::new()))?;
     }
     if !old.is_closed() && new.is_closed() {
-        // Names that are not written, and what cannot be left out.
+        // Unlisted names, together with the arguments that cannot be left out.
         let mut named: Vec<(&str, &Value)> = written.iter().map(|name| (*name, &NOTHING)).collect();
         named.retain(|(name, _)| !old.required.contains(name) || !kept.iter().any(|(other, _)| other == name));
         let before = old.half([named.as_slice(), &kept].concat(), names_of(&kept));
@@ -348,7 +346,7 @@ fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'
     let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
     let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
     if !same_definitions && (unneeded_old || unneeded_new) {
-        // Nothing needs them, but they have to be schemas.
+        // Unused definitions are still checked to be schemas.
         let half = |definitions| Half { definitions, ..Half::default() };
         split.add(None, half(old.definitions), half(new.definitions))?;
     }
@@ -359,12 +357,12 @@ fn names_of<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<&'a str> {
     arguments.iter().map(|(name, _)| *name).collect()
 }
 
-/// The same arguments, whatever they are.
+/// The same arguments without constraints.
 fn anything<'a>(arguments: &[(&'a str, &'a Value)]) -> Vec<(&'a str, &'a Value)> {
     arguments.iter().map(|(name, _)| (*name, &ANYTHING)).collect()
 }
 
-/// Parts, as long as there is room for them.
+/// Collects parts up to the size limit.
 struct Split<'a> {
     parts: Vec<(Option<&'a str>, Part<'a>)>,
     room: usize,

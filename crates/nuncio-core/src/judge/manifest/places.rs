@@ -1,7 +1,8 @@
-//! Two schemas side by side, place by place: what the letter of the table asks for, beside what can be proved.
+//! Comparison of two schemas location by location, for the rules that depend on the text of a schema rather than on
+//! the values it accepts.
 //!
-//! A place is what constrains one part of the arguments: a schema, what it refers to, and all of its `allOf`. So a schema
-//! that is only rearranged has the same places.
+//! A location is everything that constrains one part of the arguments: a schema, the schemas it refers to, and all of
+//! its `allOf`. So a schema that is only rearranged has the same locations.
 
 use std::collections::{BTreeSet, VecDeque};
 
@@ -13,10 +14,10 @@ use crate::judge::HashSet;
 use crate::judge::schema::join as pointer;
 use crate::schema::keywords::Document;
 
-/// How many places are looked at, and branches held against each other.
+/// Limit of visited locations and compared branches.
 const MAX_STEPS: usize = 50_000;
 
-/// Keywords that say something and enforce nothing.
+/// Keywords that constrain nothing.
 pub(super) const ANNOTATIONS: [&str; 11] = [
     "$comment",
     "contentEncoding",
@@ -33,19 +34,18 @@ pub(super) const ANNOTATIONS: [&str; 11] = [
 /// Keywords whose schemas all apply to the same part.
 const TOGETHER: [&str; 5] =
     ["additionalProperties", "items", "propertyNames", "unevaluatedItems", "unevaluatedProperties"];
-/// The same, by name.
+/// Keywords with named schemas that all apply to the same part.
 const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"];
-/// Keywords whose schemas apply one by one, or under a condition.
+/// Keywords whose schemas apply alternatively or conditionally.
 const APART: [&str; 7] = ["anyOf", "contains", "else", "if", "not", "oneOf", "then"];
 
-/// What differs between two schemas, place by place.
 #[derive(Default)]
 pub(super) struct Differences {
-    /// Where the `type` is another.
+    /// Locations with a different `type`.
     pub(super) types: Vec<Difference>,
-    /// Where something differs that enforces nothing.
+    /// Locations with different annotations.
     pub(super) notices: Vec<(NoticeRule, Difference)>,
-    /// There were too many places to look at.
+    /// The limit of steps was reached.
     pub(super) exhausted: bool,
 }
 
@@ -65,24 +65,22 @@ impl Which {
     }
 }
 
-/// One place that differs.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Difference {
     pub(super) pointer: String,
-    /// Whose place it is: the new schema's, unless it is gone.
+    /// The schema that `pointer` points into: the new one, unless the location was removed.
     pub(super) side: Which,
     pub(super) old: Option<Value>,
     pub(super) new: Option<Value>,
 }
 
 impl Difference {
-    /// A place in the new schema.
+    /// A location in the new schema.
     pub(super) fn new_at(pointer: &str) -> Self {
         Self { pointer: pointer.to_owned(), side: Which::New, old: None, new: None }
     }
 }
 
-/// Compares two schemas.
 pub(super) fn compare(old: &Value, new: &Value) -> Differences {
     let (old, new) = (Document::new(old), Document::new(new));
     let todo = vec![(flat(&old, [Layer::root(&old)]), flat(&new, [Layer::root(&new)]))];
@@ -95,7 +93,7 @@ pub(super) fn compare(old: &Value, new: &Value) -> Differences {
     walk.found
 }
 
-/// One schema of a place.
+/// One schema that applies at a location.
 #[derive(Clone)]
 struct Layer<'a> {
     place: String,
@@ -108,10 +106,9 @@ impl<'a> Layer<'a> {
     }
 }
 
-/// All schemas of a place.
 type Place<'a> = Vec<Layer<'a>>;
 
-/// Puts together everything that applies where some schemas do.
+/// Collects all schemas that apply where the given ones do, following references and `allOf`.
 fn flat<'a>(document: &Document<'a>, layers: impl IntoIterator<Item = Layer<'a>>) -> Place<'a> {
     let mut place: Place<'a> = Vec::new();
     let mut waiting: VecDeque<Layer<'a>> = layers.into_iter().collect();
@@ -130,7 +127,7 @@ fn flat<'a>(document: &Document<'a>, layers: impl IntoIterator<Item = Layer<'a>>
     place
 }
 
-/// The schemas under a keyword that has one of them or a list.
+/// The schemas under a keyword that holds one schema or a list.
 fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> Place<'a> {
     let place = || pointer(&layer.place, keyword);
     match layer.schema.get(keyword) {
@@ -147,7 +144,7 @@ fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> Place<'a> {
 struct Walk<'a> {
     old: Document<'a>,
     new: Document<'a>,
-    /// Kept in a list, since references can make a chain longer than a stack.
+    /// A work list, since references can chain deeper than the stack.
     todo: Vec<(Place<'a>, Place<'a>)>,
     seen: HashSet<(Vec<usize>, Vec<usize>)>,
     steps: usize,
@@ -159,7 +156,7 @@ impl<'a> Walk<'a> {
         if !self.step() {
             return self.todo.clear();
         }
-        // Without references, what looks the same is the same.
+        // Without references, equal text means equal schemas.
         if let ([old], [new]) = (old.as_slice(), new.as_slice())
             && old.schema == new.schema
             && !(self.refers() && refers(old.schema))
@@ -178,7 +175,7 @@ impl<'a> Walk<'a> {
         self.types(old, new);
         self.annotations(old, new);
         for keyword in TOGETHER {
-            // For what has no name of its own, `true` is as good as nothing said.
+            // For unnamed parts, `true` is the same as an absent schema.
             let said = |layer: &Layer<'_>| *layer.schema != Value::Bool(true);
             self.together(old, new, |layer| branches(layer, keyword).into_iter().filter(said).collect());
         }
@@ -202,7 +199,7 @@ impl<'a> Walk<'a> {
         !self.found.exhausted
     }
 
-    /// The table's row: the type of a field changed. Neither order nor brackets are a change.
+    /// The specification's rule "type of a field changed". Order and array notation are not a change.
     fn types(&mut self, old: &Place<'a>, new: &Place<'a>) {
         if types(old) == types(new) {
             return;
@@ -276,7 +273,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    /// Alternatives have no names: the same ones belong together, then those of the same type, then by their order.
+    /// Pairs alternatives, which have no names: equal ones first, then by type, then by order.
     fn apart(&mut self, mut old: Place<'a>, mut new: Place<'a>) {
         let mut pairs = Vec::new();
         self.pair(&mut old, &mut new, &mut pairs, |_, old, new| old.schema == new.schema);
@@ -309,7 +306,7 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// The types that a place allows, when it names any.
+/// The types that a location allows; `None` if it names none.
 fn types<'a>(place: &Place<'a>) -> Option<BTreeSet<&'a str>> {
     let mut all: Option<BTreeSet<&str>> = None;
     for said in place.iter().filter_map(|layer| layer.schema.get("type")) {
@@ -322,7 +319,7 @@ fn types<'a>(place: &Place<'a>) -> Option<BTreeSet<&'a str>> {
     all
 }
 
-/// What is in both; an integer is a number.
+/// Intersection, where an integer is also a number.
 fn common<'a>(one: &BTreeSet<&'a str>, other: &BTreeSet<&'a str>) -> BTreeSet<&'a str> {
     let mut both: BTreeSet<&str> = one.intersection(other).copied().collect();
     let whole = |some: &BTreeSet<&str>, others: &BTreeSet<&str>| some.contains("integer") && others.contains("number");

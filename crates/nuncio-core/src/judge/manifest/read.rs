@@ -1,4 +1,4 @@
-//! A manifest as the judge reads it: no more than it needs, and nothing it would have to guess.
+//! The parts of a manifest that the judge needs. Anything ambiguous is an error.
 
 use std::collections::HashMap;
 
@@ -6,7 +6,6 @@ use serde_json::{Map, Value};
 
 use crate::agent::Sensitivity;
 
-/// One of the two manifests.
 pub(super) struct Side<'a> {
     pub(super) root: &'a Map<String, Value>,
     pub(super) tools: Vec<Tool<'a>>,
@@ -15,7 +14,7 @@ pub(super) struct Side<'a> {
     scope_by_name: HashMap<&'a str, usize>,
 }
 
-/// A tool, and where it stands.
+/// A tool with its JSON pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Tool<'a> {
     pub(super) index: usize,
@@ -25,7 +24,7 @@ pub(super) struct Tool<'a> {
     pub(super) fields: &'a Map<String, Value>,
 }
 
-/// A scope, and where it stands.
+/// A scope with its JSON pointer.
 #[derive(Clone, Copy)]
 pub(super) struct Scope<'a> {
     pub(super) index: usize,
@@ -34,7 +33,7 @@ pub(super) struct Scope<'a> {
     pub(super) fields: &'a Map<String, Value>,
 }
 
-/// What cannot be understood, and where.
+/// Why and where a manifest cannot be read.
 #[derive(Clone)]
 pub(super) struct Unread<'a> {
     pub(super) place: String,
@@ -79,7 +78,7 @@ impl<'a> Side<'a> {
     }
 }
 
-/// A list that may be left out.
+/// An optional list.
 fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], Unread<'a>> {
     match root.get(name) {
         None => Ok(&[]),
@@ -113,7 +112,7 @@ impl<'a> Scope<'a> {
     }
 }
 
-/// The scopes that can be made out in whatever was sent, declared or needed by a tool.
+/// All scopes that can be recognised in a possibly invalid manifest, declared or used by a tool.
 pub(super) fn scope_names(manifest: &Value) -> impl Iterator<Item = &str> {
     let parts = |list: &'static str, name: &'static str| {
         let items = manifest.get(list).and_then(Value::as_array).into_iter().flatten();

@@ -1,10 +1,9 @@
-//! What of two schemas has to be compared at all: most changes leave most arguments as they were.
+//! Removes from two schemas what need not be compared: most changes leave most arguments unchanged.
 //!
-//! An argument that is the same on both sides cannot be the reason why a call is refused. If it is optional, a call
-//! without it is refused all the same; if it is required on both sides, a call with any other valid value of it is. So it
-//! is left out on both sides, and put back into every witness with one valid value where it is required. This changes no
-//! verdict. It holds only where nothing counts the arguments or looks at several of them together; where it might not
-//! hold, nothing is left out.
+//! An argument that is equal on both sides cannot cause a refusal. If it is optional, the call without it is refused
+//! as well; if it is required on both sides, the call with any other valid value is refused too. So it is left out on
+//! both sides, and added to every witness with one valid value if it is required. This changes no verdict. It holds
+//! only if no keyword counts arguments or relates several of them; otherwise nothing is left out.
 
 use std::borrow::Cow;
 
@@ -16,7 +15,7 @@ use super::sample::sample;
 use crate::judge::schema::{SchemaFinding, SchemaRule};
 use crate::schema::keywords;
 
-/// Keywords that look at arguments one by one, or say something and enforce nothing.
+/// Keywords that constrain arguments independently, or constrain nothing.
 const ONE_BY_ONE: [&str; 14] = [
     "$comment",
     "$defs",
@@ -33,14 +32,14 @@ const ONE_BY_ONE: [&str; 14] = [
     "title",
     "type",
 ];
-/// Those of them that may concern an argument beside its own schema, and have to be the same.
+/// Those of them that can constrain an argument in addition to its own schema, and so must be equal.
 const BESIDE: [&str; 2] = ["patternProperties", "propertyNames"];
 
-/// Two schemas without what is the same in both.
+/// Two schemas without their common arguments.
 pub(super) struct Reduced<'a> {
     pub(super) old: Cow<'a, Value>,
     pub(super) new: Cow<'a, Value>,
-    /// The required arguments left out, each with a valid value.
+    /// Required arguments that were left out, with a valid value each.
     samples: Map<String, Value>,
 }
 
@@ -53,14 +52,14 @@ impl<'a> Reduced<'a> {
         reduced.unwrap_or_else(|| Self { old: Cow::Borrowed(old), new: Cow::Borrowed(new), samples: Map::new() })
     }
 
-    /// The same, the other way round.
+    /// The same with old and new exchanged.
     pub(super) fn turned(&self) -> Reduced<'_> {
         Reduced { old: Cow::Borrowed(&self.new), new: Cow::Borrowed(&self.old), samples: self.samples.clone() }
     }
 
-    /// What was found, said of the whole schemas.
+    /// Translates a finding about the reduced schemas to the complete ones.
     pub(super) fn whole(&self, mut finding: SchemaFinding, pair: Pair<'_>) -> SchemaFinding {
-        // What is gone stands in the old schema.
+        // A removed part is in the old schema.
         let pointed = if finding.new.is_none() { pair.old } else { pair.new };
         restore(&mut finding, pair);
         finding.pointer = self.whole_place(finding.pointer, pointed);
@@ -70,7 +69,7 @@ impl<'a> Reduced<'a> {
         finding
     }
 
-    /// The place in a whole schema of a place in its reduced form: only `required` became shorter.
+    /// Translates a pointer into the reduced schema to the complete one: only `required` became shorter.
     fn whole_place(&self, place: String, whole: &Value) -> String {
         let index = place.strip_prefix("/required/").and_then(|index| index.parse().ok());
         let (Some(index), Some(Value::Array(names))) = (index, whole.get("required")) else { return place };
@@ -80,14 +79,14 @@ impl<'a> Reduced<'a> {
     }
 }
 
-/// Quotes the whole schemas where only parts of them were compared.
+/// Quotes the complete schemas where only parts of them were compared.
 pub(super) fn restore(finding: &mut SchemaFinding, pair: Pair<'_>) {
     let place = match finding.pointer.as_str() {
         "" => "",
         place if place.starts_with("/required") => "/required",
         _ => return,
     };
-    // A list of what is required may have become empty.
+    // The reduced `required` list may be empty.
     let listed = finding.rule == SchemaRule::RequiredAdded;
     let restored = |part: Option<Value>, schema: &Value| match part {
         None if listed => schema.pointer(place).cloned(),
@@ -133,7 +132,7 @@ fn reduce<'a>(old: &Map<String, Value>, new: &Map<String, Value>) -> Option<Redu
     Some(Reduced { old, new, samples })
 }
 
-/// A schema without some arguments, whose names are sorted.
+/// A schema without the given arguments, whose names are sorted.
 fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>) -> Value {
     let closed = map.get("additionalProperties") == Some(&Value::Bool(false)) && !map.contains_key("patternProperties");
     let mut kept = Map::new();
@@ -144,7 +143,7 @@ fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>)
                 let left = properties.iter().filter_map(|(name, schema)| {
                     match (out.binary_search(&name.as_str()).is_ok(), closed) {
                         (false, _) => Some((name.clone(), schema.clone())),
-                        // Where any name is taken, it has to be forbidden.
+                        // If the schema accepts any name, the argument must be forbidden explicitly.
                         (true, false) => Some((name.clone(), Value::Bool(false))),
                         (true, true) => None,
                     }
@@ -166,7 +165,7 @@ fn without(map: &Map<String, Value>, out: &[&str], samples: &Map<String, Value>)
     Value::Object(kept)
 }
 
-/// Whether an argument is required; nothing when that cannot be said.
+/// Whether an argument is required; `None` if `required` is malformed.
 fn is_required(map: &Map<String, Value>, name: &str) -> Option<bool> {
     match map.get("required") {
         None => Some(false),
@@ -190,14 +189,14 @@ pub(super) fn refers_to_definitions_only(map: &Map<String, Value>) -> bool {
     only
 }
 
-/// Whether a schema refers to anything.
+/// Whether a schema contains a reference.
 pub(super) fn refers(schema: &Value) -> bool {
     let mut found = false;
     each(schema, &mut |keyword, _| found |= matches!(keyword, "$ref" | "$dynamicRef"));
     found
 }
 
-/// Every keyword of a schema and of all schemas inside of it.
+/// Visits every keyword of a schema and of all its subschemas.
 fn each(schema: &Value, look: &mut impl FnMut(&str, &Value)) {
     let Value::Object(map) = schema else { return };
     for (keyword, value) in map {
@@ -206,7 +205,7 @@ fn each(schema: &Value, look: &mut impl FnMut(&str, &Value)) {
     }
 }
 
-/// Every keyword of all schemas under a keyword.
+/// Visits every keyword of the schemas under a keyword.
 fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&str, &Value)) {
     match value {
         Value::Object(_) if keywords::ONE.contains(&keyword) => each(value, look),
@@ -218,7 +217,7 @@ fn look_within(keyword: &str, value: &Value, look: &mut impl FnMut(&str, &Value)
     }
 }
 
-/// Whether two schemas differ in nothing but what they say without enforcing it.
+/// Whether two schemas differ only in annotations.
 pub(super) fn same_but_words(old: &Value, new: &Value) -> bool {
     let (Value::Object(old), Value::Object(new)) = (old, new) else { return old == new };
     let enforced = |map: &Map<String, Value>| map.keys().filter(|name| !is_said(name)).count();
@@ -242,7 +241,7 @@ pub(super) fn same_but_words(old: &Value, new: &Value) -> bool {
         })
 }
 
-/// Whether a keyword says something and enforces nothing.
+/// Whether a keyword is an annotation.
 pub(super) fn is_said(keyword: &str) -> bool {
     keyword == "format" || ANNOTATIONS.contains(&keyword)
 }

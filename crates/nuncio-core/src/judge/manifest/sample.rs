@@ -1,13 +1,13 @@
-//! One valid value of a simple schema, where it is plain to see.
+//! Finds one valid value of a simple schema.
 
 use serde_json::{Map, Value};
 
 use super::reduce::is_said;
 
-/// No text is made longer for it.
+/// No longer text is generated.
 const MAX_TEXT: u64 = 64;
 
-/// A value that is surely valid under a schema; none where one would have to think.
+/// A value that is certainly valid; `None` if the schema is not simple.
 pub(super) fn sample(schema: &Value) -> Option<Value> {
     let map = match schema {
         Value::Bool(true) => return Some(Value::Null),
@@ -42,7 +42,7 @@ fn text(map: &Map<String, Value>) -> Option<Value> {
     Some("a".repeat(usize::try_from(shortest).ok()?).into())
 }
 
-/// A bound that is left out, or a whole number; nothing for what is neither.
+/// `Some(None)` for an absent bound; `None` for one that is not a whole number.
 #[expect(clippy::option_option, reason = "left out and wrong are two things")]
 fn bound(map: &Map<String, Value>, name: &str) -> Option<Option<u64>> {
     match map.get(name) {
@@ -65,7 +65,7 @@ mod tests {
     use crate::schema::Schema;
 
     #[test]
-    fn what_is_plain_to_see_is_valid() {
+    fn generated_sample_is_valid() {
         let plain = [
             json!(true),
             json!({"const": {"a": 1}, "title": "t"}),
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_plain_has_none() {
+    fn complex_schema_has_no_sample() {
         let hard = [
             json!(false),
             json!({}),

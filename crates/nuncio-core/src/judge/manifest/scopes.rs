@@ -1,4 +1,4 @@
-//! Scopes: what a person agreed to.
+//! Rules about scopes: what a person consented to.
 
 use serde_json::Value;
 
@@ -53,13 +53,13 @@ fn both(old: &Scope<'_>, new: &Scope<'_>, report: &mut Report) {
     }
 }
 
-/// Whether a field decides what people read.
+/// Whether a field is text that people read.
 pub(super) fn is_display(name: &str) -> bool {
     ["_i18n_key", "_fallback"].iter().any(|end| name.ends_with(end))
         || matches!(name, "label" | "description" | "title")
 }
 
-/// A field, or what counts when it is left out.
+/// A field, or its default if absent.
 pub(super) fn or_default<'a>(value: Option<&'a Value>, default: &'a Value) -> &'a Value {
     value.unwrap_or(default)
 }

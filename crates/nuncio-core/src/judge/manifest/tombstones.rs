@@ -1,10 +1,10 @@
-//! What an agent once had: a tool or a scope that was taken out is remembered in its last form.
+//! Removed tools and scopes: finds the last form that each had in earlier manifests.
 
 use serde_json::Value;
 
 use super::read::{Scope, Side, Tool, Unread};
 
-/// Earlier manifests, read from the newest on when something is looked for.
+/// Earlier manifests, parsed from the newest on when first needed.
 pub(super) struct Tombstones<'a> {
     history: &'a [Value],
     sides: Option<Vec<Side<'a>>>,
@@ -16,17 +16,17 @@ impl<'a> Tombstones<'a> {
         Self { history, sides: None, unread: Vec::new() }
     }
 
-    /// The last form of a tool.
+    /// The last form of a removed tool.
     pub(super) fn tool(&mut self, name: &str) -> Option<Tool<'a>> {
         self.sides().iter().find_map(|side| side.tool(name)).copied()
     }
 
-    /// The last form of a scope.
+    /// The last form of a removed scope.
     pub(super) fn scope(&mut self, name: &str) -> Option<Scope<'a>> {
         self.sides().iter().find_map(|side| side.scope(name)).copied()
     }
 
-    /// Earlier manifests that could not be understood; none when nothing was looked for.
+    /// Earlier manifests that could not be read; empty if no lookup was needed.
     pub(super) fn unread(self) -> Vec<Unread<'a>> {
         self.unread
     }

@@ -1,4 +1,4 @@
-//! Tools: what an agent asks for within what was agreed to.
+//! Rules about tools: what an agent requests within the scopes people consented to.
 
 use serde_json::Value;
 
@@ -44,7 +44,7 @@ pub(super) fn removed(tool: &Tool<'_>, report: &mut Report) {
     report.notice(NoticeRule::ToolRemoved, change.scope(tool.scope).tool(tool.name));
 }
 
-/// Nobody can have agreed to a scope that is not declared.
+/// A tool that needs an undeclared scope: people cannot have consented to it.
 fn undeclared(old: &Side<'_>, new: &Side<'_>, before: Option<&Tool<'_>>, tool: &Tool<'_>, report: &mut Report) {
     let as_before = before.is_some_and(|before| before.scope == tool.scope) && old.scope(tool.scope).is_none();
     if new.scope(tool.scope).is_some() || as_before {
@@ -80,7 +80,7 @@ fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Comp
     }
 }
 
-/// The arguments a tool takes: what changed by the letter, what it no longer takes, what is new.
+/// Compares the arguments of a tool: changed types, calls no longer accepted, calls newly accepted.
 fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Compared<'a>, report: &mut Report) {
     let reduced = Reduced::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
@@ -96,7 +96,7 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
     }
     let mut narrowed: Vec<_> = narrowed.into_iter().map(told).collect();
     for change in types {
-        // The same place seen by both: the letter's rule, with the proof.
+        // A textual rule and a proof at the same location become one finding with the proof's witness.
         let proof = narrowed.iter().position(|(_, known, _)| known.pointer == change.pointer);
         let witness = proof.and_then(|index| narrowed.remove(index).2);
         report.finding(ChangeRule::TypeChanged, at(change, witness));
@@ -111,7 +111,7 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
         report.notice(rule, at(change, None));
     }
     for finding in widened {
-        // Compared the other way round: its old is our new.
+        // Compared in reverse: its old is our new.
         let (_, change, witness) = told(finding);
         let change =
             Difference { pointer: change.pointer, side: change.side.other(), old: change.new, new: change.old };
@@ -119,15 +119,15 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
     }
 }
 
-/// What a comparison found, and which schema it points into.
+/// Converts a finding, with the schema that its pointer points into.
 fn told(finding: SchemaFinding) -> (SchemaRule, Difference, Option<Value>) {
     let SchemaFinding { rule, pointer, old, new, witness } = finding;
-    // What is gone stands in the old schema.
+    // A removed part is in the old schema.
     let side = if new.is_none() { Which::Old } else { Which::New };
     (rule, Difference { pointer, side, old, new }, witness)
 }
 
-/// A change within the tool's schema, with its place in the manifest.
+/// A change in the tool's schema, with its pointer in the manifest.
 fn at_tool<'a>(old: &Tool<'_>, new: &Tool<'a>, change: Difference, witness: Option<Value>) -> Change<'a> {
     let Difference { pointer, side, old: before, new: after } = change;
     let index = match side {
@@ -138,15 +138,15 @@ fn at_tool<'a>(old: &Tool<'_>, new: &Tool<'a>, change: Difference, witness: Opti
     Change { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
 }
 
-/// A part of the work for every tool whose arguments changed, by how much there is to compare; so that many hostile
-/// schemas cost no more than one.
+/// Divides the budget among the tools with changed arguments, by size, so that many hostile schemas cost no more than
+/// one.
 struct Shares {
     whole: usize,
     weight: usize,
 }
 
 impl Shares {
-    /// What ordinary schemas need, and everyone has.
+    /// Minimum for each tool, enough for ordinary schemas.
     const LEAST: usize = 10_000;
 
     fn of(old: &Side<'_>, new: &Side<'_>, report: &Report) -> Self {
@@ -160,7 +160,7 @@ impl Shares {
     }
 }
 
-/// How much there is to compare.
+/// Size measure of a schema.
 pub(super) fn weight(value: &Value) -> usize {
     1 + match value {
         Value::Array(items) => items.iter().map(weight).sum(),

@@ -1,10 +1,10 @@
-//! Exact decimals: a JSON number means what is written, not the nearest binary fraction.
+//! Exact decimal numbers: a JSON number has its written value, not the nearest binary fraction.
 
 use std::cmp::Ordering;
 
 use serde_json::{Number, Value};
 
-/// The largest coefficient that is computed with.
+/// Limit of coefficients in computations.
 const LIMIT: u128 = 10u128.pow(37);
 
 /// `±coefficient × 10^exponent`, the coefficient without trailing zeros.
@@ -40,7 +40,7 @@ impl Decimal {
         Self::of_float(number.as_f64()?)
     }
 
-    /// The shortest decimal that reads back as this float.
+    /// The shortest decimal that parses to this float.
     fn of_float(value: f64) -> Option<Self> {
         let text = format!("{value:e}");
         let (digits, exponent) = text.split_once('e')?;
@@ -63,7 +63,7 @@ impl Decimal {
         Self::new(value < 0, value.unsigned_abs(), 0)
     }
 
-    /// As a JSON number, if one holds it exactly.
+    /// As a JSON number, if one can represent it exactly.
     pub(crate) fn to_value(self) -> Option<Value> {
         if self.exponent >= 0
             && let Some(whole) = u32::try_from(self.exponent).ok().and_then(|power| 10u128.checked_pow(power))
@@ -110,7 +110,8 @@ impl Decimal {
     fn compare_magnitude(self, other: Self) -> Ordering {
         let digits = |value: Self| i64::from(value.coefficient.ilog10()) + i64::from(value.exponent);
         digits(self).cmp(&digits(other)).then_with(|| {
-            // As many digits before the point: the shorter coefficient is padded, which fits below the limit.
+            // With the same number of digits before the point, the shorter coefficient is padded, which stays below
+            // the limit.
             let (left, right) = (self.coefficient, other.coefficient);
             match left.ilog10().cmp(&right.ilog10()) {
                 Ordering::Less => (left * 10u128.pow(right.ilog10() - left.ilog10())).cmp(&right),
@@ -119,7 +120,7 @@ impl Decimal {
         })
     }
 
-    /// Both as integers of one unit.
+    /// Both as integers with a common exponent.
     fn aligned(self, other: Self) -> Option<(i128, i128, i32)> {
         let unit = match (self.is_zero(), other.is_zero()) {
             (true, _) => other.exponent,
@@ -159,12 +160,12 @@ impl Decimal {
         self.plus(step)
     }
 
-    /// Whether this is a whole multiple of `unit`; `None` when the numbers are too large to say.
+    /// Whether this is an integer multiple of `unit`; `None` if the numbers are too large to compute.
     pub(crate) fn is_multiple_of(self, unit: Self) -> Option<bool> {
         if self.is_zero() {
             return Some(true);
         }
-        // Without trailing zeros, a coefficient is no multiple of ten.
+        // A coefficient has no trailing zeros, so it is not a multiple of ten.
         let Ok(power) = u32::try_from(i64::from(self.exponent) - i64::from(unit.exponent)) else { return Some(false) };
         let modulus = unit.coefficient;
         if modulus < 1 << 64 {
@@ -182,7 +183,7 @@ impl Decimal {
         Some(self.coefficient.checked_mul(10u128.checked_pow(power)?)?.is_multiple_of(modulus))
     }
 
-    /// The smallest positive number that is a multiple of both.
+    /// Least common multiple.
     pub(crate) fn common_multiple(self, other: Self) -> Option<Self> {
         let (left, right, unit) = self.aligned(other)?;
         let (mut a, mut b) = (left, right);
@@ -192,14 +193,14 @@ impl Decimal {
         Self::of_units((left / a).checked_mul(right)?, unit)
     }
 
-    /// `self / unit` rounded down, and whether it was whole.
+    /// `self / unit` rounded down, and whether the division was exact.
     pub(crate) fn floor_div(self, unit: Self) -> Option<(i128, bool)> {
         let (left, right, _) = self.aligned(unit)?;
         Some((left.div_euclid(right), left.rem_euclid(right) == 0))
     }
 }
 
-/// Text that two JSON values share exactly when JSON Schema calls them equal.
+/// A text that is equal for two JSON values exactly if JSON Schema calls them equal.
 pub(crate) fn canonical(value: &Value) -> String {
     let mut text = String::new();
     write_canonical(value, &mut text);
@@ -248,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn decimals_mean_what_is_written() {
+    fn decimals_are_parsed_exactly() {
         assert_eq!(decimal(&json!(1.0)), decimal(&json!(1)));
         assert_eq!(decimal(&json!(0.3)).is_multiple_of(decimal(&json!(0.1))), Some(true));
         assert_eq!(decimal(&json!(1e300)).is_multiple_of(decimal(&json!(7))), Some(false));
@@ -258,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn order_is_exact_where_floats_are_not() {
+    fn decimal_order_is_exact_beyond_float_precision() {
         assert_eq!(
             decimal(&json!(9_007_199_254_740_993_u64)).compare(decimal(&json!(9_007_199_254_740_992.0))),
             Ordering::Greater
@@ -269,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_number_cannot_hold_is_no_number() {
+    fn unrepresentable_decimal_has_no_json_number() {
         for value in [json!(0), json!(-5), json!(0.1), json!(1e300), json!(u64::MAX), json!(i64::MIN)] {
             assert_eq!(canonical(&decimal(&value).to_value().unwrap()), canonical(&value));
         }
@@ -280,7 +281,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_values_share_their_text() {
+    fn equal_values_have_equal_canonical_text() {
         assert_eq!(canonical(&json!({"a": [1, 2.50]})), canonical(&json!({"a": [1.0, 2.5]})));
         assert_ne!(canonical(&json!("1")), canonical(&json!(1)));
         assert_ne!(canonical(&json!([["a"], "b"])), canonical(&json!([["a", "b"]])));

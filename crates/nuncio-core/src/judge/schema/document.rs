@@ -1,4 +1,4 @@
-//! One of the two schemas as a document: its resources, anchors and what its references mean.
+//! One of the two schemas as a document: its resources, anchors, and the resolution of references.
 
 use std::borrow::Cow;
 use std::cell::OnceCell;
@@ -8,7 +8,7 @@ use url::Url;
 
 use crate::judge::{HashMap, HashSet};
 
-/// Where a document without a name is taken to be.
+/// Base URI of a document without `$id`.
 const NOWHERE: &str = "json-schema:///";
 
 /// Keywords whose value is a schema.
@@ -31,24 +31,23 @@ pub(crate) const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
 pub(crate) const MAP: &[&str] =
     &["$defs", "definitions", "dependentSchemas", "patternProperties", "properties", "dependencies"];
 
-/// A schema document.
 pub(crate) struct Document<'a> {
     pub(crate) root: &'a Value,
-    /// Where each resource is, by its address.
+    /// Pointer of each resource by its URI.
     resources: HashMap<String, String>,
-    /// Address and place of each resource that begins below the root.
+    /// Pointer and URI of each resource below the root.
     nested: Vec<(String, Url)>,
-    /// The address of the whole, once needed.
+    /// Base URI of the document, computed when first needed.
     base: OnceCell<Option<Url>>,
-    /// Where each anchor is, by its resource's place and its name.
+    /// Pointer of each anchor by its resource's pointer and its name.
     anchors: HashMap<(String, String), String>,
 }
 
-/// What a reference means.
+/// The result of resolving a reference.
 pub(crate) enum Target<'a> {
-    /// This schema of the same document.
+    /// A schema in the same document, with its pointer.
     Here(String, &'a Value),
-    /// Something elsewhere, by its address.
+    /// Another document, with its URI.
     Elsewhere(String),
 }
 
@@ -122,12 +121,12 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// Whether parts of the document have addresses of their own.
+    /// Whether parts of the document have an `$id` of their own.
     pub(crate) fn is_compound(&self) -> bool {
         !self.nested.is_empty()
     }
 
-    /// What a reference written at `place` means.
+    /// Resolves a reference that is written at `place`.
     pub(crate) fn resolve(&self, reference: &str, place: Place<'_>) -> Option<Target<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);
@@ -141,7 +140,7 @@ impl<'a> Document<'a> {
             })
             .max_by_key(|(root, _)| root.len())
             .map_or_else(|| self.base(), |(_, url)| Some(url))?;
-        // A fragment alone stays in the resource, whatever its address.
+        // A reference that is only a fragment stays in its resource, whatever the base URI.
         let url = base.join(reference).ok()?;
         let at = address(&url);
         let whole = || self.base().filter(|base| address(base) == at).map(|_| "");
@@ -151,7 +150,7 @@ impl<'a> Document<'a> {
         }
     }
 
-    /// What a fragment means in the resource at a place.
+    /// Resolves a fragment within a resource.
     fn inside(&self, resource: &str, fragment: &str) -> Option<Target<'a>> {
         let fragment = decoded(fragment)?;
         let place = if fragment.is_empty() || fragment.starts_with('/') {
@@ -164,7 +163,7 @@ impl<'a> Document<'a> {
     }
 }
 
-/// Whether any schema, or anything that looks like one, has a name of its own.
+/// Whether any part has a keyword that names it, such as `$id` or `$anchor`.
 fn names_anything(value: &Value) -> bool {
     match value {
         Value::Array(items) => items.iter().any(names_anything),
@@ -175,7 +174,7 @@ fn names_anything(value: &Value) -> bool {
     }
 }
 
-/// A place in a document, written out only when needed.
+/// A location in a schema, formatted as a JSON pointer only when needed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Place<'p> {
     At(&'p str),
@@ -184,10 +183,8 @@ pub(crate) enum Place<'p> {
 }
 
 impl<'p> Place<'p> {
-    /// The whole document.
     pub(crate) const ROOT: Self = Self::At("");
 
-    /// As a JSON pointer.
     pub(crate) fn text(&self) -> Cow<'p, str> {
         match *self {
             Self::At(text) => Cow::Borrowed(text),
@@ -197,7 +194,7 @@ impl<'p> Place<'p> {
     }
 }
 
-/// Whether what is at `place` says the same in both documents, references and all.
+/// Whether both documents have the same schema at `place`, including what it refers to.
 pub(crate) fn says_the_same(old: &Document<'_>, new: &Document<'_>, place: &str) -> bool {
     let same_base = old.root.get("$id") == new.root.get("$id") || old.base() == new.base();
     let mut seen = HashSet::default();
@@ -261,7 +258,7 @@ fn decoded(fragment: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
-/// Lengthens a JSON pointer.
+/// Appends a segment to a JSON pointer.
 pub(crate) fn push(place: &mut String, step: &str) {
     place.push('/');
     for char in step.chars() {
@@ -273,7 +270,6 @@ pub(crate) fn push(place: &mut String, step: &str) {
     }
 }
 
-/// A longer JSON pointer.
 pub(crate) fn join(place: &str, step: &str) -> String {
     let mut longer = place.to_owned();
     push(&mut longer, step);

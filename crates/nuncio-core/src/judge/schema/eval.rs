@@ -1,4 +1,4 @@
-//! Whether one value fits; nobody knows where something is not understood.
+//! Evaluation of one value; the result is `None` if some keyword is not understood.
 
 use serde_json::Value;
 
@@ -7,7 +7,7 @@ use super::node::{Lit, Node};
 use super::solve::Solver;
 
 impl Solver<'_> {
-    /// Whether the value fits, if that can be said.
+    /// Whether the value satisfies the literal; `None` if that cannot be decided.
     pub(crate) fn fits(&mut self, literal: Lit, value: &Value) -> Option<bool> {
         if !self.spend(1) || !self.enter() {
             return None;
@@ -71,7 +71,7 @@ impl Solver<'_> {
             (Node::MultipleOf(unit), Value::Number(number)) => {
                 let exact = Decimal::of(number)?.is_multiple_of(*unit)?;
                 let fraction = unit.to_value().and_then(|unit| Some((number.as_f64()? / unit.as_f64()?).fract()));
-                // Of fractions, engines that divide floats may see it otherwise.
+                // For fractional units, engines that divide floats may decide differently.
                 if unit.is_multiple_of(Decimal::ONE) != Some(true) && fraction.is_none_or(|rest| (rest == 0.0) != exact)
                 {
                     return None;

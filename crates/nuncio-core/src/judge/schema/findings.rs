@@ -1,4 +1,4 @@
-//! Each way in which the new schema refuses: its keywords are negated one by one, as deep as they nest.
+//! Finds each way in which the new schema refuses values, by negating its keywords one by one at every depth.
 
 use std::rc::Rc;
 
@@ -13,28 +13,27 @@ use super::referee::Referee;
 use super::rule::SchemaRule;
 use super::solve::{Answer, Memo, Solver};
 
-/// How many ways are told.
+/// Limit of reported findings.
 pub(crate) const MAX_FINDINGS: usize = 64;
-/// How many steps it may take to check one witness.
+/// Limit of steps for checking one witness.
 const CHECK_STEPS: usize = 100_000;
-/// How deep they are looked for.
+/// Limit of nesting in the search.
 const MAX_DEPTH: usize = 40;
 
-/// The old schema's counterpart of where we are.
+/// The part of the old schema that corresponds to the current location.
 #[derive(Clone, Copy)]
 struct Before<'p, 'a> {
     place: &'p str,
     map: Option<&'a Map<String, Value>>,
 }
 
-/// A refusal, proved or not.
+/// A possible refusal, with or without proof.
 pub(crate) struct Refusal {
     pub(crate) finding: SchemaFinding,
-    /// What a witness satisfies.
+    /// The literal that a witness satisfies.
     pub(crate) goal: Lit,
 }
 
-/// The search for refusals.
 pub(crate) struct Finder<'l, 'a> {
     pub(crate) lowering: &'l mut Lowering<'a>,
     pub(crate) referee: &'l Referee<'a>,
@@ -44,7 +43,7 @@ pub(crate) struct Finder<'l, 'a> {
     memo: Memo,
     pub(crate) refusals: Vec<Refusal>,
     path: Vec<Step>,
-    /// What is known at each point of the path, from the whole value on.
+    /// Known facts at each point of the path, from the whole value on.
     known: Vec<Local>,
     open: Vec<String>,
 }
@@ -72,7 +71,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         }
     }
 
-    /// Looks for every refusal; there is none if the schemas are compatible.
+    /// Searches all refusals; finds none if the schemas are compatible.
     pub(crate) fn run(&mut self) -> Result<(), Malformed> {
         let (old, new) = (self.lowering.old.root, self.lowering.new.root);
         let (place, map) = counterpart(&self.lowering.old, String::new(), Some(old));
@@ -80,7 +79,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         Ok(())
     }
 
-    /// Goes one step into the value.
+    /// Descends one step into the value.
     fn enter(&mut self, step: Step) {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let facts = self.known.last().map(|local| local.inside(&mut solver, step)).unwrap_or_default();
@@ -95,7 +94,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         self.known.pop();
     }
 
-    /// Whether what is known right here rules the literal out, the rest of the value aside.
+    /// Whether the facts known here alone contradict the literal.
     fn is_ruled_out(&mut self, literal: Lit) -> bool {
         let Some(local) = self.known.last() else { return false };
         if local.granted.contains(&!literal) {
@@ -113,13 +112,13 @@ impl<'l, 'a> Finder<'l, 'a> {
         answer
     }
 
-    /// Asks whether the old schema takes a value which, at the end of the path, satisfies the literal.
+    /// Searches a value accepted by the old schema that satisfies the literal at the end of the path.
     fn ask(&mut self, literal: Lit) -> (Lit, Answer) {
-        // What is ruled out here is ruled out of the whole.
+        // A local contradiction is a contradiction for the whole value.
         if self.is_ruled_out(literal) { (literal, Answer::Empty) } else { self.ask_whole(literal) }
     }
 
-    /// The same for what is not ruled out right here.
+    /// [`Self::ask`] for a literal that the local facts do not contradict.
     fn ask_whole(&mut self, literal: Lit) -> (Lit, Answer) {
         let pool = &mut self.lowering.pool;
         let mut goal = literal;
@@ -134,7 +133,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         (goal, answer)
     }
 
-    /// All refusals of one schema. True if there is any.
+    /// Searches all refusals of one schema; true if there is any.
     fn schema(
         &mut self,
         place: &str,
@@ -173,7 +172,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         Ok(any)
     }
 
-    /// All refusals of one keyword. True if there is any.
+    /// Searches all refusals of one keyword; true if there is any.
     fn keyword(
         &mut self,
         site: Site<'_>,
@@ -218,7 +217,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         if self.is_ruled_out(!literal) {
             return Ok(false);
         }
-        // What is refused deeper in says more; only where nothing is, the keyword itself is asked.
+        // A refusal deeper inside is more specific; the keyword itself is tested only if there is none.
         let found = match (keyword, value) {
             ("$ref" | "$dynamicRef", Some(Value::String(reference))) => {
                 let target = self.lowering.new.resolve(reference, site.place);
@@ -320,7 +319,8 @@ impl<'l, 'a> Finder<'l, 'a> {
         found
     }
 
-    /// Refusals of properties the new schema does not name: those the old one named, then all others.
+    /// Refusals of properties that the new schema does not list: first those that the old one listed, then all
+    /// others.
     fn additional(&mut self, site: Site<'_>, schema: &Value, before: Before<'_, 'a>) -> Result<bool, Malformed> {
         let place = join(&site.place.text(), "additionalProperties");
         let names = self.lowering.additional_names(site)?;
@@ -353,7 +353,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         Ok(any)
     }
 
-    /// Refusals of values the old schema listed.
+    /// Refusals of values that the old schema enumerated.
     fn removed_values(&mut self, listed: Lit, before: Before<'_, 'a>) -> Result<bool, Malformed> {
         let Some(Value::Array(values)) = before.value("enum") else { return Ok(false) };
         let mut any = false;
@@ -373,7 +373,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         Ok(any)
     }
 
-    /// Refusals of what an alternative of the old schema took.
+    /// Refusals of values that an alternative of the old schema accepted.
     fn removed_branches(&mut self, kept: Lit, before: Before<'_, 'a>) -> Result<bool, Malformed> {
         let mut any = false;
         for keyword in ["anyOf", "oneOf"] {
@@ -394,7 +394,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         Ok(any)
     }
 
-    /// Notes a refusal, unless it was proved that there is none.
+    /// Records a refusal, unless the search proved that there is none.
     fn refuse(
         &mut self,
         rule: SchemaRule,
@@ -424,7 +424,7 @@ impl<'l, 'a> Finder<'l, 'a> {
 }
 
 impl Finder<'_, '_> {
-    /// Whether it takes few steps to check a value: then the validator will not take long either.
+    /// Whether few steps suffice to check a value; a validator then is fast too.
     fn is_light(&mut self, value: &Value, goal: Lit) -> bool {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, CHECK_STEPS, Memo::default());
         solver.fits(self.old, value);
@@ -442,7 +442,7 @@ impl<'a> Before<'_, 'a> {
         (self.place.to_owned(), self.map)
     }
 
-    /// The counterpart one keyword, and maybe one member, further in.
+    /// The counterpart after descending into a keyword and optionally a member.
     fn at(
         &self,
         document: &Document<'a>,

@@ -1,4 +1,4 @@
-//! What is known of one part of a value: often enough to see that the new schema takes it.
+//! Facts known about one part of a value. They often suffice to see that the new schema accepts it.
 
 use serde_json::Value;
 
@@ -9,18 +9,18 @@ use crate::judge::{HashMap, HashSet};
 /// A step from a value to a part of it.
 #[derive(Clone, Copy)]
 pub(crate) enum Step {
-    /// To a property whose name fits.
+    /// To a property whose name satisfies the literal.
     Property(Lit),
-    /// To an item of a range.
+    /// To an item with an index in the range.
     Item(u64, u64),
-    /// Nowhere, but under this condition.
+    /// No descent, but under this condition.
     Given(Lit),
 }
 
-/// What holds of the part at the end of a path, whatever value of the old schema it is a part of.
+/// Facts that hold for the part at the end of a path, for every value that the old schema accepts.
 pub(crate) struct Local {
     pub(crate) facts: Vec<Lit>,
-    /// The facts taken apart.
+    /// The facts, decomposed into literals.
     pub(crate) granted: HashSet<Lit>,
     named: HashMap<Lit, Vec<Lit>>,
     other_names: Vec<(Lit, Lit)>,
@@ -58,7 +58,7 @@ impl Local {
         local
     }
 
-    /// What holds one step further in.
+    /// The facts that hold after one more step.
     pub(crate) fn inside(&self, solver: &mut Solver<'_>, step: Step) -> Vec<Lit> {
         match step {
             Step::Given(condition) => self.facts.iter().copied().chain([condition]).collect(),

@@ -1,4 +1,4 @@
-//! From JSON Schema (Draft 2020-12) to nodes.
+//! Translation from JSON Schema (Draft 2020-12) to nodes.
 
 mod evaluated;
 
@@ -9,10 +9,10 @@ use super::document::{Document, Place, Target, join, says_the_same};
 use super::node::{Lit, Node, Pool, types};
 use crate::judge::{HashMap, HashSet};
 
-/// Beyond any index.
+/// Larger than every index.
 pub(crate) const END: u64 = u64::MAX;
 
-/// How deep schemas are read at once.
+/// Recursion limit of the translation.
 const MAX_DEPTH: usize = 100;
 
 /// Which of the two schemas.
@@ -22,31 +22,31 @@ pub(crate) enum Side {
     New,
 }
 
-/// Something in a schema that no schema may say.
+/// A part of a schema that the specification does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed {
     pub(crate) side: Side,
     pub(crate) place: String,
 }
 
-/// Both documents and the nodes made of them.
+/// Both documents and their nodes.
 pub(crate) struct Lowering<'a> {
     pub(crate) pool: Pool,
     pub(crate) old: Document<'a>,
     pub(crate) new: Document<'a>,
-    /// By the place of what they refer to, in the old document and in the new one.
+    /// Numbers of references by the location they lead to, for the old and the new document.
     references: [HashMap<String, u32>; 2],
     waiting: Vec<(u32, Side, String)>,
-    /// What the schema at an address in memory says.
+    /// Translated schemas by their address in memory.
     known: HashMap<usize, Lit>,
-    /// The schemas that are being read, by their addresses.
+    /// Schemas that are being translated, by their address in memory.
     busy: HashSet<usize>,
     depth: usize,
-    /// How many schemas were asked what they evaluate.
+    /// Number of schemas examined for `unevaluated…`.
     asked: u32,
 }
 
-/// A schema's place in its document, and its members.
+/// A schema's location in its document, and its keywords.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'s> {
     pub(crate) side: Side,
@@ -70,7 +70,7 @@ impl Site<'_> {
         if number.is_negative() || number.is_multiple_of(Decimal::ONE) != Some(true) {
             return Err(self.malformed(keyword));
         }
-        // What is larger than any text or list is as good as this.
+        // Anything above the length of any text or list is equivalent.
         Ok(number.to_value().and_then(|value| value.as_u64()).unwrap_or(END - 1).min(END - 1))
     }
 
@@ -113,7 +113,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// What both schemas say, references followed.
+    /// The literals of both schemas, with references followed.
     pub(crate) fn roots(&mut self) -> Result<(Lit, Lit), Malformed> {
         let old = self.schema(Side::Old, Place::ROOT, self.old.root)?;
         let new = self.schema(Side::New, Place::ROOT, self.new.root)?;
@@ -140,13 +140,13 @@ impl<'a> Lowering<'a> {
             Value::Object(map) => map,
             _ => return Err(Malformed { side, place: place.text().into_owned() }),
         };
-        // A schema that several keywords need is read once.
+        // A schema that several keywords need is translated once.
         let address = std::ptr::from_ref(map).addr();
         if let Some(known) = self.known.get(&address) {
             return Ok(*known);
         }
         if self.depth >= MAX_DEPTH || !self.busy.insert(address) {
-            // Too deep for now, or being read just now: it is read from where it is referred to.
+            // Too deep, or in progress: it is translated later as a reference.
             let number = self.place(side, place.text().into_owned());
             return Ok(self.pool.add(Node::Ref(number)));
         }
@@ -160,7 +160,7 @@ impl<'a> Lowering<'a> {
         Ok(all)
     }
 
-    /// The schema that is a keyword's value, or everything if the keyword is absent.
+    /// The schema under a keyword; everything is valid if the keyword is absent.
     fn at(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
         match site.map.get(keyword) {
             None => Ok(Lit::TRUE),
@@ -178,7 +178,7 @@ impl<'a> Lowering<'a> {
         parts.map(|(index, schema)| self.schema(site.side, Place::Numbered(&place, index), schema)).collect()
     }
 
-    /// What one keyword of a schema says; nothing if it is an annotation or said with another keyword.
+    /// The literal of one keyword; `TRUE` if it is an annotation or handled by another keyword.
     pub(crate) fn keyword(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
         let Some(value) = site.map.get(keyword) else { return Ok(Lit::TRUE) };
         Ok(match keyword {
@@ -297,12 +297,12 @@ impl<'a> Lowering<'a> {
                     let list = if member.is_array() { "dependentRequired" } else { "dependentSchemas" };
                     parts.push(self.dependency(site, keyword, list, name, member)?);
                 }
-                // Engines disagree whether this old keyword still counts; they all agree with themselves.
+                // Engines disagree whether this old keyword still applies, but each is consistent with itself.
                 parts = vec![self.pool.and(parts), self.pool.opaque("dependencies do not count".to_owned())];
                 self.pool.or(parts)
             }
             "$defs" | "definitions" => {
-                // Only to see that they are schemas; who refers to them reads them there.
+                // Only checked to be schemas; references translate them.
                 let place = Place::Named(&site.place, keyword);
                 for (name, member) in site.members(keyword)? {
                     self.schema(site.side, Place::Named(&place, name), member)?;
@@ -313,7 +313,7 @@ impl<'a> Lowering<'a> {
         })
     }
 
-    /// What one member of `properties`, `patternProperties` or a `dependent…` says.
+    /// The literal of one member of `properties`, `patternProperties` or a `dependent…` keyword.
     pub(crate) fn member(&mut self, site: Site<'_>, keyword: &str, name: &str) -> Result<Lit, Malformed> {
         let Some(schema) = site.members(keyword)?.get(name) else { return Ok(Lit::TRUE) };
         if keyword.starts_with("dependent") {
@@ -325,7 +325,7 @@ impl<'a> Lowering<'a> {
         Ok(self.each(name, value))
     }
 
-    /// What the presence of a property entails; `like` says in which form it is written.
+    /// The consequence of a property's presence; `like` selects the notation.
     fn dependency(
         &mut self,
         site: Site<'_>,
@@ -348,7 +348,7 @@ impl<'a> Lowering<'a> {
         Ok(self.pool.and(parts))
     }
 
-    /// The names that neither `properties` nor `patternProperties` speak of.
+    /// The names matched by neither `properties` nor `patternProperties`.
     pub(crate) fn additional_names(&mut self, site: Site<'_>) -> Result<Lit, Malformed> {
         let mut others = Vec::new();
         if site.map.contains_key("properties") {
@@ -432,7 +432,7 @@ impl<'a> Lowering<'a> {
     fn reference(&mut self, site: Site<'_>, keyword: &str, reference: &str) -> Result<Lit, Malformed> {
         let document = self.document(site.side);
         if keyword == "$dynamicRef" && document.is_compound() {
-            // Which anchor is meant depends on who asks.
+            // The target of a dynamic anchor depends on the evaluation path.
             let text = format!("{:?} {} {reference}", site.side, site.place.text());
             return Ok(self.pool.opaque(text));
         }
@@ -446,7 +446,7 @@ impl<'a> Lowering<'a> {
         }
     }
 
-    /// The reference to a place, made if it is new. What is the same in both documents is one.
+    /// The number of the reference to a location. A location that is equal in both documents has one number.
     fn place(&mut self, side: Side, place: String) -> u32 {
         if let Some(&number) = self.references[side as usize].get(&place) {
             return number;

@@ -1,4 +1,4 @@
-//! What a schema says, as shared nodes: equal parts of both schemas are one node.
+//! Schemas as shared nodes: equal parts of both schemas are one node.
 
 use std::cell::OnceCell;
 use std::rc::Rc;
@@ -9,7 +9,7 @@ use super::decimal::{Decimal, canonical};
 use super::regex::Regex;
 use crate::judge::HashMap;
 
-/// The six types, as bits. An integer is a number that is a multiple of one.
+/// The six JSON types as bits. An integer is a number that is a multiple of one.
 pub(crate) mod types {
     pub(crate) const NULL: u8 = 1;
     pub(crate) const BOOLEAN: u8 = 2;
@@ -60,20 +60,20 @@ impl std::ops::Not for Lit {
     }
 }
 
-/// One statement about a value. What speaks of one type holds for every value of another.
+/// One constraint on a value. A constraint on one type holds for all values of other types.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Node {
     True,
     And(Box<[Lit]>),
-    /// Exactly one holds.
+    /// Exactly one of the literals holds.
     OneOf(Box<[Lit]>),
-    /// What the reference with this number says.
+    /// The reference with this number.
     Ref(u32),
-    /// Something not understood; all that is known is that it is the same everywhere.
+    /// A keyword that is not understood; equal numbers mean equal constraints.
     Opaque(u32),
-    /// The value is of one of these types.
+    /// The value has one of these types (bits).
     Types(u8),
-    /// The value is one of these, by their numbers.
+    /// The value is one of these, by their numbers in the pool.
     Enum(Box<[u32]>),
     AtLeast {
         bound: Decimal,
@@ -90,14 +90,14 @@ pub(crate) enum Node {
     MinItems(u64),
     MaxItems(u64),
     UniqueItems,
-    /// At least this many of the items at `from..to` fit.
+    /// At least this many of the items at `from..to` satisfy the literal.
     SomeItems {
         from: u64,
         to: u64,
         what: Lit,
         count: u64,
     },
-    /// At most this many of the items at `from..to` fit.
+    /// At most this many of the items at `from..to` satisfy the literal.
     FewItems {
         from: u64,
         to: u64,
@@ -106,14 +106,14 @@ pub(crate) enum Node {
     },
     MinProperties(u64),
     MaxProperties(u64),
-    /// Every property whose name fits `name` has a value that fits `value`.
+    /// Every property whose name satisfies `name` has a value that satisfies `value`.
     Each {
         name: Lit,
         value: Lit,
     },
 }
 
-/// A literal's types: where it can hold, and where it can fail.
+/// The types for which a literal can hold, and for which it can fail.
 #[derive(Debug, Clone, Copy)]
 struct Reach {
     holds: u8,
@@ -127,24 +127,24 @@ pub(crate) struct Pool {
     by_node: HashMap<Rc<Node>, u32>,
     values: Vec<Value>,
     by_value: HashMap<String, u32>,
-    /// The same for texts, which are most.
+    /// The numbers of text values, which are the most frequent.
     by_text: HashMap<String, u32>,
     patterns: Vec<Pattern>,
     by_pattern: HashMap<String, u32>,
     by_opaque: HashMap<String, u32>,
-    /// What each reference says; `None` until known.
+    /// The literal of each reference; `None` until translated.
     pub(crate) bodies: Vec<Option<Lit>>,
-    /// References that lead back to themselves without stepping into the value.
+    /// References that lead back to themselves without descending into the value.
     pub(crate) unguarded: Vec<bool>,
 }
 
-/// A regular expression, in both readings of the dot once needed; `None` when it is not understood.
+/// A regular expression, compiled in both readings of the dot when needed; `None` if not understood.
 struct Pattern {
     text: String,
     readings: [OnceCell<Option<Regex>>; 2],
 }
 
-/// Whether a dot matches every character but a line feed, or none of the four line terminators.
+/// Whether a dot excludes only the line feed, or all four line terminators.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Dot {
     NotLineFeed,
@@ -170,7 +170,7 @@ impl Pool {
         pool
     }
 
-    /// The literal of a node, which is made if it is new.
+    /// The literal of a node, which is added if it is new.
     pub(crate) fn add(&mut self, node: Node) -> Lit {
         if let Some(&index) = self.by_node.get(&node) {
             return Lit(index << 1);
@@ -217,18 +217,18 @@ impl Pool {
         &self.nodes[literal.index()]
     }
 
-    /// The node, to keep while the pool grows.
+    /// A shared handle that stays valid while the pool grows.
     pub(crate) fn shared(&self, literal: Lit) -> Rc<Node> {
         Rc::clone(&self.nodes[literal.index()])
     }
 
-    /// The types whose values may satisfy the literal.
+    /// The types whose values can satisfy the literal.
     pub(crate) fn holds(&self, literal: Lit) -> u8 {
         let reach = self.reach[literal.index()];
         if literal.is_negative() { reach.fails } else { reach.holds }
     }
 
-    /// The types whose values may fail the literal.
+    /// The types whose values can violate the literal.
     pub(crate) fn fails(&self, literal: Lit) -> u8 {
         self.holds(!literal)
     }
@@ -244,7 +244,7 @@ impl Pool {
         flat.sort_unstable();
         flat.dedup();
         flat.retain(|part| *part != Lit::TRUE);
-        // A node and its negation are neighbours.
+        // In sorted order a node and its negation are adjacent.
         if flat.contains(&Lit::FALSE) || flat.windows(2).any(|pair| pair[0] == !pair[1]) {
             return Lit::FALSE;
         }
@@ -298,7 +298,7 @@ impl Pool {
         self.add(Node::Enum([number].into()))
     }
 
-    /// Any of these names.
+    /// A name that is one of these.
     pub(crate) fn names<'a>(&mut self, names: impl IntoIterator<Item = &'a str>) -> Lit {
         let numbers = names.into_iter().map(|name| self.intern_text(name)).collect();
         self.numbered(numbers)
@@ -328,7 +328,7 @@ impl Pool {
         number
     }
 
-    /// The number of a value, if any schema or search has named it.
+    /// The number of a value that some schema or search has used.
     pub(crate) fn number_of(&self, value: &Value) -> Option<u32> {
         match value {
             Value::String(text) => self.by_text.get(text).copied(),
@@ -350,7 +350,7 @@ impl Pool {
         self.add(Node::Pattern(number))
     }
 
-    /// The automaton of a pattern, if it is understood.
+    /// The automaton of a pattern; `None` if it is not understood.
     pub(crate) fn regex(&self, pattern: u32, dot: Dot) -> Option<&Regex> {
         let Pattern { text, readings } = &self.patterns[pattern as usize];
         readings[dot as usize].get_or_init(|| Regex::parse(text, dot)).as_ref()
@@ -361,7 +361,7 @@ impl Pool {
         self.patterns.iter().any(|pattern| pattern.text.contains('.'))
     }
 
-    /// Something not understood, the same wherever its text is.
+    /// A constraint that is not understood; equal texts give the same literal.
     pub(crate) fn opaque(&mut self, text: String) -> Lit {
         let next = u32::try_from(self.by_opaque.len()).unwrap_or(u32::MAX);
         let number = *self.by_opaque.entry(text).or_insert(next);
@@ -374,7 +374,7 @@ impl Pool {
         u32::try_from(self.bodies.len() - 1).unwrap_or(u32::MAX)
     }
 
-    /// Finds the references that come back to themselves in place: no finite reading of them exists.
+    /// Finds references that lead back to themselves without descending into the value. They have no finite meaning.
     pub(crate) fn find_unguarded(&mut self) {
         let next: Vec<Vec<u32>> = self
             .bodies

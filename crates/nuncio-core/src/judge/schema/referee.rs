@@ -1,4 +1,4 @@
-//! The second opinion: a value is a witness only if a real validator says so.
+//! Confirmation by a real validator: only then a value counts as a witness.
 
 use std::cell::OnceCell;
 
@@ -9,14 +9,14 @@ use super::document::{Document, LIST, MAP, ONE, Place, Target};
 use crate::judge::HashMap;
 use crate::schema::{MAX_DEPTH, depth};
 
-/// How often a pattern may go back before it counts as not matching.
+/// Limit of backtracking steps per pattern.
 const BACKTRACKS: usize = 20_000;
-/// How many schemas a validator may have to look at for one value, references followed.
+/// Limit of schemas that a validator may have to visit per value, with references followed.
 const MAX_WEIGHT: u64 = 100_000;
-/// How many schemas may lie within each other, references followed.
+/// Limit of nested schemas, with references followed.
 const MAX_CHAIN: usize = 150;
 
-/// How many values are tried at most.
+/// Limit of tried values.
 pub(crate) const MOST_TRIES: usize = 600;
 
 /// Both schemas, compiled when first needed.
@@ -34,7 +34,7 @@ struct Compiled {
 }
 
 impl<'a> Referee<'a> {
-    /// A referee for two schemas, which never confirms anything if a validator might not survive them.
+    /// A referee for two schemas. It confirms nothing if a validator could exhaust stack or time on them.
     pub(crate) fn new(old: &'a Value, new: &'a Value, circular: bool) -> Self {
         Self { old, new, circular, compiled: OnceCell::new() }
     }
@@ -53,14 +53,14 @@ impl<'a> Referee<'a> {
         self.compiled.get_or_init(compile_both).as_ref()
     }
 
-    /// How many values may be tried, the fewer the heavier the schemas; none if they do not compile.
+    /// Number of values that may be tried: fewer for larger schemas, none if they do not compile.
     pub(crate) fn patience(&self) -> usize {
         let tries =
             |compiled: &Compiled| usize::try_from(200_000 / compiled.weight.max(1)).unwrap_or(0).clamp(20, MOST_TRIES);
         self.compiled().map_or(0, tries)
     }
 
-    /// Whether the old schema takes the value and the new one refuses it.
+    /// Whether the old schema accepts the value and the new one refuses it.
     pub(crate) fn confirms(&self, value: &Value) -> bool {
         depth(value) <= MAX_DEPTH
             && self.compiled().is_some_and(|both| both.old.is_valid(value) && !both.new.is_valid(value))
@@ -76,14 +76,14 @@ fn compile(schema: &Value) -> Option<Validator> {
         .ok()
 }
 
-/// How many schemas a validator looks at when each is met once more wherever it is referred to.
+/// Number of schema visits if each reference is expanded.
 fn weight(document: &Document<'_>) -> u64 {
     Scales { document, known: HashMap::default() }.weigh(Place::ROOT, document.root, 0)
 }
 
 struct Scales<'d, 'a> {
     document: &'d Document<'a>,
-    /// Of references; one while it is being weighed, for what comes back to itself goes into the value.
+    /// Sizes of references; 1 while being computed, because a cycle descends into the value.
     known: HashMap<String, u64>,
 }
 
@@ -118,7 +118,7 @@ impl Scales<'_, '_> {
             };
             sum = sum.saturating_add(more);
         }
-        // Validators look twice: whether branches hold, and what they have seen.
+        // Validators evaluate these twice: once for the branch, once for what it evaluated.
         let looks =
             if map.contains_key("unevaluatedProperties") || map.contains_key("unevaluatedItems") { 3 } else { 1 };
         sum.saturating_mul(looks)

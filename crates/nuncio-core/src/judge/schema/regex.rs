@@ -1,4 +1,4 @@
-//! Regular expressions as automata over characters, to compare what they match.
+//! Regular expressions as automata over characters, for comparing what they match.
 
 use regex_syntax::ast::parse::Parser;
 use regex_syntax::ast::{self, Ast, Visitor};
@@ -7,17 +7,17 @@ use regex_syntax::hir::{Class, Hir, HirKind, Look};
 
 use super::node::Dot;
 
-/// How many states one expression may have; beyond, it is not understood.
+/// Limit of states; a larger expression counts as not understood.
 const MAX_STATES: usize = 4_000;
 
-/// A nondeterministic automaton that searches: it accepts a text if some part of it matches.
+/// A nondeterministic automaton that accepts a text if some part of it matches.
 pub(crate) struct Regex {
     states: Vec<State>,
     start: u32,
 }
 
 enum State {
-    /// Takes one character of these ranges.
+    /// Consumes one character of these ranges.
     Take(Box<[(char, char)]>, u32),
     Split(Vec<u32>),
     AtStart(u32),
@@ -25,7 +25,7 @@ enum State {
     Accept,
 }
 
-/// Where in an expression its dots are.
+/// Positions of the dots in an expression.
 struct Dots(Vec<(usize, usize)>);
 
 impl Visitor for Dots {
@@ -44,10 +44,10 @@ impl Visitor for Dots {
     }
 }
 
-/// Where a search stands: the states it is in, before what costs no character.
+/// State of a search: the active automaton states before transitions without a character.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) enum Position {
-    /// Something matched; what follows does not matter.
+    /// A match was found; the rest of the text does not matter.
     Matched,
     At {
         states: Box<[u32]>,
@@ -56,7 +56,7 @@ pub(crate) enum Position {
 }
 
 impl Regex {
-    /// Reads an expression as JSON Schema does (ECMA-262, as far as that is regular).
+    /// Parses an expression as JSON Schema does (ECMA-262, as far as it is regular).
     pub(crate) fn parse(text: &str, dot: Dot) -> Option<Self> {
         let translated = jsonschema_regex::to_rust_regex(text).ok()?;
         let mut ast = Parser::new().parse(&translated).ok()?;
@@ -84,7 +84,7 @@ impl Regex {
         u32::try_from(self.states.len() - 1).ok()
     }
 
-    /// Adds what matches `hir` and goes on at `next`; answers where it begins.
+    /// Adds states that match `hir` and continue at `next`; returns the first of them.
     fn build(&mut self, hir: &Hir, next: u32) -> Option<u32> {
         match hir.kind() {
             HirKind::Empty => Some(next),
@@ -128,7 +128,7 @@ impl Regex {
                         let mut from = next;
                         for _ in repetition.min..max {
                             let body = self.build(&repetition.sub, from)?;
-                            // Whoever stops here goes to the end at once.
+                            // Stopping here leads directly to the end.
                             from = self.push(State::Split(vec![body, next]))?;
                         }
                         from
@@ -138,7 +138,7 @@ impl Regex {
                     let before = self.states.len();
                     from = self.build(&repetition.sub, from)?;
                     if self.states.len() == before {
-                        // Nothing was added: the part is empty however often it is repeated.
+                        // An empty part stays empty however often it is repeated.
                         break;
                     }
                 }
@@ -147,7 +147,7 @@ impl Regex {
         }
     }
 
-    /// Where characters begin to matter, for telling apart those that do not.
+    /// Appends the characters at which some range begins or ends. Characters between two boundaries behave alike.
     pub(crate) fn boundaries(&self, into: &mut Vec<u32>) {
         for state in &self.states {
             if let State::Take(ranges, _) = state {
@@ -163,11 +163,11 @@ impl Regex {
         Position::At { states: Box::new([]), start: true }
     }
 
-    /// The states reached without a character; `None` once one accepts.
+    /// The states reachable without a character; `None` once one of them accepts.
     fn closure(&self, states: &[u32], start: bool, end: bool) -> Option<Vec<u32>> {
         let mut seen = vec![false; self.states.len()];
         let mut takes = Vec::new();
-        // A search may begin anywhere.
+        // A search may begin at any position.
         let mut left: Vec<u32> = states.iter().copied().chain([self.start]).collect();
         while let Some(index) = left.pop() {
             if std::mem::replace(&mut seen[index as usize], true) {
@@ -213,7 +213,7 @@ impl Regex {
         Position::At { states: next.into(), start: false }
     }
 
-    /// Whether a text that ends here is matched.
+    /// Whether a text that ends here matches.
     pub(crate) fn accepts(&self, position: &Position) -> bool {
         match position {
             Position::Matched => true,
@@ -232,7 +232,7 @@ impl Regex {
         self.accepts(&position)
     }
 
-    /// How much one step costs.
+    /// Number of states, the cost of one step.
     pub(crate) fn size(&self) -> usize {
         self.states.len()
     }
@@ -243,7 +243,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_matches_what_the_engine_matches() {
+    fn automaton_matches_same_texts_as_regex_engine() {
         let texts = ["", "a", "b", "ab", "aab", "abc", "x1", "1", "12", "a\nb", "\n", "é", "aé9_", "foo", "xfoo", " "];
         let patterns = [
             "a*",
@@ -280,14 +280,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_regular_or_too_large_is_not_understood() {
+    fn irregular_or_oversized_regex_is_not_understood() {
         for pattern in ["(?=x)x", "(a)\\1", "a{100000}", "\\bx", "("] {
             assert!(Regex::parse(pattern, Dot::NotLineFeed).is_none(), "{pattern}");
         }
     }
 
     #[test]
-    fn the_dot_has_two_readings() {
+    fn dot_matches_according_to_chosen_reading() {
         assert!(Regex::parse("^.$", Dot::NotLineFeed).unwrap().is_match("\r"));
         assert!(!Regex::parse("^.$", Dot::NotLineTerminator).unwrap().is_match("\r"));
     }

@@ -1,56 +1,50 @@
-//! The kinds of findings.
+//! The rules by which schema findings are classified.
 
-/// In which way the new schema refuses what the old one took. Each has a stable name.
+/// In which way the new schema refuses what the old one accepted. Each rule has a stable name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum SchemaRule {
-    /// A property is required that was not.
+    /// A property became required.
     RequiredAdded,
-    /// A type is no longer allowed.
     TypeNarrowed,
-    /// A listed value is no longer allowed, or values are listed where they were not.
+    /// An enumerated value was removed, or an enumeration was added.
     EnumValueRemoved,
-    /// Another constant, or one where there was none.
+    /// The constant changed, or was added.
     ConstChanged,
-    /// Properties that were not named are no longer allowed, or no longer with any value.
+    /// Unlisted properties are no longer allowed, or their values are restricted.
     AdditionalPropertiesClosed,
-    /// A property that was named is no longer allowed.
+    /// A listed property is no longer allowed.
     PropertyRefused,
-    /// A property's name is no longer allowed.
     PropertyNamesNarrowed,
     /// A bound on a number, a length or a count is tighter.
     BoundTightened,
-    /// A number must be a multiple of something else.
     MultipleTightened,
-    /// A pattern matches less.
     PatternTightened,
-    /// Items must differ from each other.
     UniqueItemsAdded,
-    /// Items that were allowed no longer are.
+    /// Items that were allowed are refused.
     ItemsClosed,
-    /// A list must hold other items, more or fewer of a kind.
+    /// `contains`, or its minimum or maximum count, is stricter.
     ContainsTightened,
-    /// An alternative is gone or narrower.
+    /// An alternative was removed or narrowed.
     BranchRemoved,
-    /// More than one alternative of a `oneOf` fits now.
+    /// More than one alternative of a `oneOf` now matches.
     BranchesOverlap,
-    /// What is excluded has grown.
+    /// `not` excludes more.
     NotWidened,
-    /// A condition asks for more.
+    /// `if`/`then`/`else` requires more.
     ConditionTightened,
-    /// The presence of a property entails more.
+    /// The presence of a property requires more.
     DependencyAdded,
-    /// What no other keyword speaks of is no longer allowed.
+    /// Parts that no other keyword evaluates are refused.
     UnevaluatedClosed,
-    /// Nothing at all is allowed.
+    /// The schema is `false`.
     NothingAllowed,
-    /// One of the two is no schema that can be read.
+    /// One of the two schemas is invalid.
     SchemaInvalid,
-    /// Neither proved nor refuted within the budget; to be taken as a refusal.
+    /// Neither proved nor refuted within the budget; counts as a refusal.
     Unknown,
 }
 
 impl SchemaRule {
-    /// Every rule.
     pub const ALL: &[Self] = &[
         Self::RequiredAdded,
         Self::TypeNarrowed,
@@ -76,7 +70,6 @@ impl SchemaRule {
         Self::Unknown,
     ];
 
-    /// The stable name.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -105,7 +98,7 @@ impl SchemaRule {
         }
     }
 
-    /// The rule that a keyword's refusal falls under.
+    /// The rule for refusals by a keyword.
     pub(crate) fn of_keyword(keyword: &str) -> Self {
         match keyword {
             "required" => Self::RequiredAdded,

@@ -1,14 +1,14 @@
-//! Where nothing could be proved: values made from what the schemas mention, to find a witness by trying.
+//! Search by trial where nothing was proved: generates values from what the schemas mention, to find a witness.
 
 use serde_json::{Map, Value, json};
 
 use super::document::{Document, Place, Target};
 use super::referee::Referee;
 
-/// How deep a made value nests.
+/// Nesting limit of generated values.
 const MAX_DEPTH: usize = 6;
 
-/// A value that the old schema takes and the new one refuses, if trying finds one.
+/// A value that the old schema accepts and the new one refuses, if trial finds one.
 pub(crate) fn search(old: &Document<'_>, new: &Document<'_>, referee: &Referee<'_>, left: &mut usize) -> Option<Value> {
     let tries = referee.patience().min(*left);
     *left -= tries;
@@ -124,7 +124,7 @@ impl Maker {
         self.names.get(index).cloned().unwrap_or_default()
     }
 
-    /// A value along the lines of a schema; it need not fit.
+    /// A value that roughly follows a schema; it need not be valid.
     fn make(&mut self, document: &Document<'_>, place: &str, schema: &Value, depth: usize) -> Value {
         let Value::Object(map) = schema else { return self.any() };
         if depth > MAX_DEPTH {
@@ -232,7 +232,7 @@ impl Maker {
         Value::Array(made)
     }
 
-    /// A value with a small change somewhere.
+    /// A value with one small random change.
     fn changed(&mut self, value: Value) -> Value {
         match value {
             Value::Object(mut map) => {

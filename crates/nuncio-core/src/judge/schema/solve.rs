@@ -1,5 +1,5 @@
-//! Whether any value satisfies a set of literals: a tableau that splits by type and by alternative, and
-//! leaves what remains to the theory of each type.
+//! Satisfiability of a set of literals: a tableau that splits by type and by alternative, and leaves the rest to the
+//! theory of each type.
 
 mod arrays;
 mod distinct;
@@ -15,17 +15,17 @@ use serde_json::Value;
 use super::node::{Dot, Lit, Node, Pool, types};
 use crate::judge::HashMap;
 
-/// How deep the search may nest; a test runs it on a small stack.
+/// Recursion limit; a test runs it on a small stack.
 const MAX_DEPTH: usize = 160;
 
-/// What a search found.
+/// Result of a satisfiability search.
 #[derive(Debug, Clone)]
 pub(crate) enum Answer {
-    /// No value satisfies all.
+    /// Unsatisfiable.
     Empty,
-    /// This one does.
+    /// Satisfied by this value.
     Model(Rc<Value>),
-    /// Not decided; this value might.
+    /// Undecided; this value may satisfy it.
     Unknown(Option<Rc<Value>>),
 }
 
@@ -38,7 +38,7 @@ impl Answer {
         matches!(self, Self::Empty)
     }
 
-    /// The value found, or one that might do.
+    /// The value found, proved or not.
     pub(crate) fn candidate(&self) -> Option<&Rc<Value>> {
         match self {
             Self::Model(value) | Self::Unknown(Some(value)) => Some(value),
@@ -46,7 +46,7 @@ impl Answer {
         }
     }
 
-    /// What is known when either of two cases will do; `other` is asked only if this one does not settle it.
+    /// The result for either of two cases; `other` is evaluated only if this one does not decide it.
     fn or_else(self, other: impl FnOnce() -> Self) -> Self {
         match self {
             Self::Model(_) => self,
@@ -59,7 +59,7 @@ impl Answer {
         }
     }
 
-    /// The same, when what was asked is only part of what is needed.
+    /// The result weakened to unknown, when only part of the goal was tested.
     fn unsure(self) -> Self {
         match self {
             Self::Model(value) => Self::Unknown(Some(value)),
@@ -68,33 +68,33 @@ impl Answer {
     }
 }
 
-/// Answers that hold for the pool they were found in.
+/// Results that are valid for one pool.
 pub(crate) type Memo = HashMap<Vec<Lit>, Answer>;
 
-/// A search over one pool of nodes, with a budget.
+/// A search over one pool of nodes with a budget of steps.
 pub(crate) struct Solver<'p> {
     pub(crate) pool: &'p mut Pool,
     pub(crate) dot: Dot,
     steps: usize,
     depth: usize,
     memo: Memo,
-    /// What is being asked, outermost first.
+    /// Goals in progress, outermost first.
     asked: Vec<Vec<Lit>>,
-    /// The outermost question that an answer took to be hopeless.
+    /// Index of the outermost goal that a result assumed to be unsatisfiable.
     lowest: usize,
 }
 
-/// What is known of one value of one type.
+/// Known constraints on one value of one type.
 #[derive(Clone, Default)]
 struct Facts {
-    /// Everything known, in every form it took.
+    /// All known literals in every form they took.
     known: BTreeSet<Lit>,
-    /// What was asked and chosen: all else follows.
+    /// The original goals and choices; everything else follows from them.
     roots: Vec<Lit>,
     todo: Vec<Lit>,
-    /// At least one of each must hold.
+    /// At least one literal of each clause must hold.
     clauses: Vec<Vec<Lit>>,
-    /// Something among it is not understood.
+    /// Whether some constraint is not understood.
     opaque: bool,
 }
 
@@ -103,7 +103,7 @@ impl<'p> Solver<'p> {
         Self { pool, dot, steps, depth: 0, memo, asked: Vec::new(), lowest: usize::MAX }
     }
 
-    /// The answers, for a later search.
+    /// The results, for a later search.
     pub(crate) fn into_memo(self) -> Memo {
         self.memo
     }
@@ -112,14 +112,14 @@ impl<'p> Solver<'p> {
         self.steps
     }
 
-    /// Spends steps; false when there are none left.
+    /// Spends steps; false when none are left.
     pub(crate) fn spend(&mut self, steps: usize) -> bool {
         let enough = self.steps >= steps;
         self.steps = self.steps.saturating_sub(steps);
         enough
     }
 
-    /// Goes one level deeper, unless that is too deep.
+    /// Enters one more level of recursion; false at the limit.
     pub(crate) fn enter(&mut self) -> bool {
         if self.depth >= MAX_DEPTH {
             return false;
@@ -132,7 +132,7 @@ impl<'p> Solver<'p> {
         self.depth -= 1;
     }
 
-    /// Whether some value satisfies all of these.
+    /// Whether some value satisfies all goals.
     pub(crate) fn satisfy(&mut self, mut goals: Vec<Lit>) -> Answer {
         goals.sort_unstable();
         goals.dedup();
@@ -146,7 +146,7 @@ impl<'p> Solver<'p> {
         if !self.spend(1 + goals.len()) {
             return Answer::Unknown(None);
         }
-        // A smallest value that satisfies this holds no part that again satisfies it all.
+        // A smallest value that satisfies the goals has no part that again satisfies all of them.
         if let Some(index) = self.asked.iter().position(|asked| is_subset(asked, &goals)) {
             self.lowest = self.lowest.min(index);
             return Answer::Empty;
@@ -170,7 +170,7 @@ impl<'p> Solver<'p> {
         }
         self.asked.pop();
         self.leave();
-        // An answer that took an outer question to be hopeless is only good inside of it.
+        // A result that assumed an outer goal to be unsatisfiable is valid only inside that goal.
         let depends = self.lowest < own;
         if !depends || !answer.is_empty() {
             self.memo.insert(goals, answer.clone());
@@ -229,7 +229,7 @@ impl<'p> Solver<'p> {
         answer
     }
 
-    /// Takes apart what is to do; false on a contradiction.
+    /// Decomposes the pending literals; false on a contradiction.
     fn expand(&mut self, bit: u8, facts: &mut Facts) -> bool {
         while let Some(literal) = facts.todo.pop() {
             self.spend(1);
@@ -271,7 +271,7 @@ impl<'p> Solver<'p> {
         true
     }
 
-    /// Exactly one, or not exactly one, of these as alternatives.
+    /// "Exactly one", or its negation, as alternatives.
     fn one_of(&mut self, bit: u8, parts: &[Lit], negative: bool) -> Vec<Lit> {
         let mut clause = Vec::new();
         if negative {
@@ -280,7 +280,7 @@ impl<'p> Solver<'p> {
             let possible: Vec<Lit> = parts.iter().copied().filter(|part| self.pool.holds(*part) & bit != 0).collect();
             for (index, left) in possible.iter().enumerate() {
                 if !self.spend(possible.len()) {
-                    // Anything at all: the search ends as unknown soon.
+                    // No restriction: the search soon ends as unknown.
                     return vec![Lit::TRUE];
                 }
                 for right in &possible[index + 1..] {
@@ -302,7 +302,7 @@ impl<'p> Solver<'p> {
         clause
     }
 
-    /// The ways in which a list or an object may differ from this one.
+    /// The ways in which an array or an object can differ from this value.
     fn differs(&mut self, value: &Value) -> Vec<Lit> {
         let mut clause = Vec::new();
         match value {
@@ -331,7 +331,7 @@ impl<'p> Solver<'p> {
         clause
     }
 
-    /// Drops alternatives that cannot be; false if none is left of some clause.
+    /// Removes impossible alternatives; false if a clause has none left.
     fn simplify(&mut self, bit: u8, facts: &mut Facts) -> bool {
         let clauses = std::mem::take(&mut facts.clauses);
         for mut clause in clauses {
@@ -361,7 +361,7 @@ impl<'p> Solver<'p> {
         true
     }
 
-    /// The first of the listed values of this type that satisfies everything.
+    /// The first enumerated value of this type that satisfies everything.
     fn among(&mut self, bit: u8, listed: Lit, facts: &Facts) -> Answer {
         let node = self.pool.shared(listed);
         let Node::Enum(values) = &*node else { return Answer::Unknown(None) };
@@ -380,7 +380,7 @@ impl<'p> Solver<'p> {
         answer
     }
 
-    /// Decides what is left when there are no alternatives.
+    /// Decides the remaining constraints when no alternatives are left.
     fn theory(&mut self, bit: u8, facts: &Facts) -> Answer {
         match bit {
             types::NULL => Answer::model(Value::Null),
@@ -405,7 +405,7 @@ impl<'p> Solver<'p> {
         }
     }
 
-    /// The values that negated lists among the facts forbid.
+    /// The values that negated enumerations forbid.
     fn forbidden(&self, facts: &Facts) -> Vec<&Value> {
         let lists = facts.known.iter().filter(|literal| literal.is_negative());
         lists
@@ -419,7 +419,7 @@ impl<'p> Solver<'p> {
     }
 }
 
-/// Whether each of a sorted list is in another.
+/// Both lists are sorted.
 fn is_subset(small: &[Lit], large: &[Lit]) -> bool {
     if small.len() > large.len() {
         return false;

@@ -1,4 +1,4 @@
-//! Each of the nine causes, for exactly what causes it.
+//! Each of the nine refusal causes in its exact conditions.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn with(change: impl FnOnce(&mut Request)) -> Request {
 }
 
 #[test]
-fn each_thing_nobody_has_has_its_own_cause() {
+fn each_unsupported_requirement_has_its_own_cause() {
     let market = market();
     for (request, cause, unsupported) in [
         (
@@ -62,15 +62,15 @@ fn each_thing_nobody_has_has_its_own_cause() {
 }
 
 #[test]
-fn what_only_the_combination_lacks_is_told_by_the_nearest() {
+fn unsatisfiable_combination_reports_nearest_interface() {
     let market = market();
-    // The structured interface is fast enough but asks a person; the conversation may not be talked to.
+    // The structured interface is fast enough but needs approval; the caller refuses natural language.
     let request = with(|it| {
         it.wishes.human_authorization = Some(false);
         it.wishes.natural_language_fallback = Some(false);
     });
     assert_eq!(refused(&market, &request), (Cause::NoMatchingInterface, vec!["requiresHumanAuthorization"]));
-    // As in the seed's example of an error: there is such a profile, not where it is needed.
+    // As in the specification's error example: the profile exists, but on another interface.
     let mut safe = conversation();
     safe.security_profiles.push(SecurityProfile::DirectE2ee);
     safe.abilities.clear();
@@ -86,7 +86,7 @@ fn what_only_the_combination_lacks_is_told_by_the_nearest() {
 }
 
 #[test]
-fn an_answer_that_was_measured_too_slow_will_not_do() {
+fn interface_with_too_high_latency_is_refused() {
     let market = Offers::new(vec![structured()]);
     let within = |millis| with(|it| it.wishes.max_latency_ms = Some(millis));
     assert_eq!(accepted(&market, &within(120)).timeout_ms, Some(120));
@@ -96,7 +96,7 @@ fn an_answer_that_was_measured_too_slow_will_not_do() {
 }
 
 #[test]
-fn what_one_ability_takes_is_not_held_against_another() {
+fn slow_ability_does_not_exclude_fast_one() {
     let slow = Ability { latency_ms: Some(5000), ..booking().into() };
     let fast = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let fast = Ability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
@@ -110,7 +110,7 @@ fn what_one_ability_takes_is_not_held_against_another() {
 }
 
 #[test]
-fn what_may_be_used_of_an_interface_does_not_open_the_rest() {
+fn grant_for_part_of_interface_does_not_open_the_rest() {
     let search = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let open = Offer { abilities: vec![search.into()], ..structured() };
     let closed = Offer { granted: false, ..structured() };
@@ -121,7 +121,7 @@ fn what_may_be_used_of_an_interface_does_not_open_the_rest() {
 }
 
 #[test]
-fn modes_nobody_knows_or_has() {
+fn negotiation_refuses_unknown_or_unoffered_mode() {
     for mode in ["", "Structured_Selection", "PT=00", "natural_language_protocol_drafting"] {
         let request = with(|it| it.mode = Some(mode.to_owned()));
         assert_eq!(refused(&market(), &request).0, Cause::UnsupportedMode, "{mode}");
@@ -129,7 +129,7 @@ fn modes_nobody_knows_or_has() {
 }
 
 #[test]
-fn an_intent_that_says_nothing_is_asked_about() {
+fn empty_intent_requires_more_information() {
     let empty = with(|it| {
         it.intent =
             Intent { name: Some("…".to_owned()), tags: texts(&["."]), description: Some("to the".to_owned()) };
@@ -138,27 +138,27 @@ fn an_intent_that_says_nothing_is_asked_about() {
     let refusal = market().choose(&empty, NOW).unwrap_err();
     assert_eq!(refusal.cause, Cause::MoreInformationRequired);
     assert_eq!(refusal.missing, ["intent.intentTags", "intent.description"]);
-    // A capability that is named says enough.
+    // A named capability is enough.
     let named = with(|it| it.intent = Intent::default());
     assert_eq!(accepted(&market(), &named).offer.kind, InterfaceType::Structured);
 }
 
 #[test]
-fn what_is_not_for_this_caller_is_neither_chosen_nor_told() {
+fn ungranted_interface_is_neither_chosen_nor_disclosed() {
     let closed = Offer { granted: false, ..structured() };
     let request = with(|it| it.wishes.natural_language_fallback = Some(false));
     let market = Offers::new(vec![closed.clone()]);
     let refusal = market.choose(&request, NOW).unwrap_err();
     assert_eq!((refusal.cause, refusal.nearest), (Cause::AuthorizationRequired, None));
     assert!(!refusal.message.contains("interface."));
-    // With something open beside it, that is chosen, and the closed one is not mentioned.
+    // An accessible interface is chosen, and the inaccessible one is not mentioned.
     let market = Offers::new(vec![closed, conversation()]);
     let it = accepted(&market, &with(|_| ()));
     assert_eq!((it.offer.kind, it.alternatives.len()), (InterfaceType::NaturalLanguage, 0));
 }
 
 #[test]
-fn old_requests_are_expired_and_those_of_tomorrow_rejected() {
+fn old_requests_expire_and_future_ones_are_rejected() {
     let at = |millis: i64| with(|it| it.created_at = Some(Timestamp::from_millis(NOW.as_millis() + millis)));
     for (millis, cause) in
         [(-300_000, None), (-300_001, Some(Cause::Expired)), (60_000, None), (60_001, Some(Cause::Rejected))]
@@ -168,6 +168,6 @@ fn old_requests_are_expired_and_those_of_tomorrow_rejected() {
 }
 
 #[test]
-fn an_empty_market_has_nothing() {
+fn no_offers_gives_no_matching_interface() {
     assert_eq!(refused(&Offers::default(), &request()).0, Cause::NoMatchingInterface);
 }

@@ -1,4 +1,4 @@
-//! Attempts to get less protection than was asked for. All are refused, or do not succeed.
+//! Attempts to get less protection than requested. All are refused or without effect.
 
 use super::*;
 use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
@@ -12,7 +12,7 @@ fn plain() -> Request {
 }
 
 #[test]
-fn a_required_profile_is_that_one_or_nothing() {
+fn required_security_profile_must_match_exactly() {
     let weak = Offers::new(vec![offer("a", &[TransportProtected]), offer("b", &[TransportProtected])]);
     for required in [
         "direct-e2ee",
@@ -39,20 +39,20 @@ fn a_required_profile_is_that_one_or_nothing() {
 }
 
 #[test]
-fn what_the_caller_cannot_do_is_not_done_for_it() {
+fn profile_unsupported_by_caller_is_never_chosen() {
     let strong = Offers::new(vec![offer("a", &[DirectE2ee])]);
     let weak = Offers::new(vec![offer("a", &[TransportProtected])]);
     for (offers, known, required, least) in [
-        // Required, and not known to the caller itself.
+        // Required, but not supported by the caller itself.
         (&strong, &["transport-protected"][..], Some("direct-e2ee"), None),
-        // Known to both, and not what is required.
+        // Supported by both, but not the required one.
         (&weak, &["transport-protected", "direct-e2ee"], Some("direct-e2ee"), None),
         (&strong, &["transport-protected", "direct-e2ee"], Some("transport-protected"), None),
-        // No words in common.
+        // No common profile.
         (&weak, &["direct-e2ee"], None, None),
         (&weak, &[], None, None),
         (&weak, &["transport"], None, None),
-        // Asked under a strong profile, to go on under a weak one.
+        // Requested under a strong profile, to continue under a weak one.
         (&weak, &["transport-protected", "direct-e2ee"], None, Some(DirectE2ee)),
         (&weak, &["transport-protected"], Some("transport-protected"), Some(DirectE2ee)),
         (&weak, &["transport-protected"], None, Some(GroupE2ee)),
@@ -67,7 +67,7 @@ fn what_the_caller_cannot_do_is_not_done_for_it() {
 }
 
 #[test]
-fn the_strongest_that_both_know_is_taken() {
+fn strongest_common_profile_is_chosen() {
     let both = Offers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
     assert_eq!(accepted(&both, &plain()).security, DirectE2ee);
     let mut request = plain();
@@ -78,7 +78,7 @@ fn the_strongest_that_both_know_is_taken() {
 }
 
 #[test]
-fn no_number_of_points_buys_a_weaker_profile() {
+fn higher_score_never_wins_over_stronger_profile() {
     let weak = Offer { latency_ms: Some(0), ..offer("a-weak", &[TransportProtected]) };
     let strong = Offer {
         abilities: vec![capability("cap.hotel.booking", "x", &["hotel"]).into()],

@@ -1,4 +1,4 @@
-//! What holds of any market and any request.
+//! Properties that hold for any offers and any request.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
@@ -87,7 +87,7 @@ fn any_request() -> impl Strategy<Value = Request> {
     })
 }
 
-/// Each constraint, written once more and plainly.
+/// An independent check of each constraint.
 fn assert_holds(request: &Request, offer: &Offer, security: SecurityProfile, mode: ExecutionMode) {
     let Request { caller, wishes, .. } = request;
     let has =
@@ -116,7 +116,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
     #[test]
-    fn no_hard_constraint_is_ever_broken(
+    fn chosen_interface_satisfies_every_hard_constraint(
         offers in prop::collection::vec(any_offer(), 0..12),
         request in any_request(),
     ) {
@@ -141,7 +141,7 @@ proptest! {
     }
 
     #[test]
-    fn the_order_of_interfaces_does_not_matter(
+    fn result_does_not_depend_on_offer_order(
         (offers, shuffled) in prop::collection::vec(any_offer(), 0..12)
             .prop_flat_map(|offers| (Just(offers.clone()), Just(offers).prop_shuffle())),
         request in any_request(),
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn one_more_wish_never_finds_what_was_refused(
+    fn added_constraint_never_turns_refusal_into_match(
         offers in prop::collection::vec(any_offer(), 1..8),
         request in any_request(),
     ) {
@@ -167,7 +167,7 @@ proptest! {
 }
 
 #[test]
-fn the_markets_made_are_of_both_sorts() {
+fn generated_requests_are_both_accepted_and_refused() {
     use proptest::strategy::ValueTree as _;
     let mut runner = proptest::test_runner::TestRunner::deterministic();
     let found = (0..1000).filter(|_| {

@@ -1,5 +1,5 @@
-//! `unevaluatedProperties` and `unevaluatedItems`: what is left depends on which branches hold, so each
-//! combination of branches becomes a case.
+//! `unevaluatedProperties` and `unevaluatedItems`: the remainder depends on which branches hold, so each combination
+//! of branches becomes a case.
 
 use std::collections::BTreeSet;
 
@@ -9,13 +9,13 @@ use super::{END, Lowering, Malformed, Side, Site};
 use crate::judge::schema::document::{Place, Target};
 use crate::judge::schema::node::Lit;
 
-/// How many combinations are looked at.
+/// Limit of combinations.
 const MAX_CASES: usize = 128;
 
-/// How many schemas are looked at in one comparison.
+/// Limit of schemas examined per comparison.
 const MAX_ASKED: u32 = 4_000;
 
-/// Why there are no cases.
+/// Why the cases of a schema cannot be listed.
 enum Stop {
     Malformed(Malformed),
     TooMany,
@@ -27,7 +27,7 @@ impl From<Malformed> for Stop {
     }
 }
 
-/// What has been looked at by other keywords, and when that is so.
+/// The parts evaluated by other keywords, and the condition under which they are.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct Case {
     when: BTreeSet<Lit>,
@@ -99,7 +99,6 @@ impl Lowering<'_> {
         Ok(self.pool.and(parts))
     }
 
-    /// The cases of a schema.
     fn cases(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, Stop> {
         self.asked += 1;
         if self.depth >= super::MAX_DEPTH || self.asked > MAX_ASKED {

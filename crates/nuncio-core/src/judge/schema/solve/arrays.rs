@@ -1,4 +1,4 @@
-//! Lists: how long, what is where, how many of a kind, and whether two are equal.
+//! Theory of arrays: length, items by position, counts by kind, and equal items.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,63 +8,63 @@ use serde_json::Value;
 use super::{Answer, Facts, Solver};
 use crate::judge::schema::node::{Lit, Node};
 
-/// The longest list that is thought through.
+/// The longest array considered.
 const MAX_LENGTH: u64 = 3_000;
-/// How many kinds of items may be counted at once.
+/// Limit of item kinds that are counted together.
 const MAX_COUNTED: usize = 6;
-/// How many ways of having counted may be told apart.
+/// Limit of distinct count states.
 const MAX_TALLIES: usize = 4_000;
 
-/// What is asked of a list.
+/// Constraints on an array.
 pub(super) struct Arrays {
     pub(super) shortest: u64,
     pub(super) longest: u64,
-    /// From where to where items must fit.
+    /// Ranges of positions whose items must satisfy a literal.
     rules: Vec<(u64, u64, Lit)>,
     pub(super) counts: Vec<Count>,
-    /// What is counted, each once.
+    /// The counted literals, without duplicates.
     pub(super) counted: Vec<Lit>,
     distinct: bool,
     repeated: bool,
-    /// From here on all positions are alike.
+    /// From this position on all positions have the same constraints.
     tail: u64,
 }
 
-/// How many items of a range may or must be of a kind.
+/// How many items of a range may or must satisfy a counted literal.
 pub(super) struct Count {
     from: u64,
     to: u64,
-    /// Its place among what is counted.
+    /// Index into `counted`.
     what: usize,
     pub(super) count: u64,
     pub(super) at_least: bool,
 }
 
-/// Which of the counted kinds an item is claimed to be, as bits.
+/// Bit set of the counted literals that an item is assumed to satisfy.
 pub(super) type Profile = u32;
-/// How many were counted so far, each up to where it stops to matter.
+/// Counts so far, each capped where further items no longer matter.
 pub(super) type Tally = Vec<u64>;
 
-/// How a tally was reached: from which, by an item of which profile and value.
+/// Predecessor of each tally: the previous tally and profile, and the item's value.
 type Layer = BTreeMap<(Tally, Profile), (Tally, Profile, Rc<Value>)>;
 
 impl Arrays {
-    /// What an item at a position must be, whatever its profile.
+    /// Constraints on an item at a position that do not depend on its profile.
     fn base(&self, position: u64, into: &mut Vec<Lit>) {
         into.extend(self.rules.iter().filter(|(from, to, _)| (*from..*to).contains(&position)).map(|(.., what)| *what));
     }
 
-    /// Which counted kinds matter at a position.
+    /// The counted literals that matter at a position.
     fn relevant(&self, position: u64) -> Profile {
         let here = self.counts.iter().filter(|count| (count.from..count.to).contains(&position));
         here.fold(0, |all, count| all | 1 << count.what)
     }
 
-    /// What a profile says of an item at a position.
+    /// Constraints that a profile adds to an item at a position.
     fn profile(&self, position: u64, profile: Profile, into: &mut Vec<Lit>) {
         for count in self.counts.iter().filter(|count| (count.from..count.to).contains(&position)) {
             let claimed = profile & 1 << count.what != 0;
-            // Who is not claimed may still be; who is counted towards a limit need not be.
+            // An item outside a minimum's profile may still satisfy it; one inside a maximum's profile need not.
             match (claimed, count.at_least) {
                 (true, true) => into.push(self.counted[count.what]),
                 (false, false) => into.push(!self.counted[count.what]),
@@ -80,7 +80,7 @@ impl Arrays {
         goals
     }
 
-    /// The tally after one more item; `None` if a limit is passed.
+    /// The tally after one more item; `None` if a maximum is exceeded.
     pub(super) fn tally(&self, position: u64, profile: Profile, tally: &Tally) -> Option<Tally> {
         let mut next = tally.clone();
         for (count, value) in self.counts.iter().zip(&mut next) {
@@ -101,7 +101,7 @@ impl Arrays {
         self.counts.iter().zip(tally).all(|(count, value)| !count.at_least || *value >= count.count)
     }
 
-    /// The profiles an item at a position may have.
+    /// The possible profiles of an item at a position.
     pub(super) fn profiles(&self, position: u64) -> impl Iterator<Item = Profile> + use<> {
         let relevant = self.relevant(position);
         (0..=relevant).filter(move |profile| profile & !relevant == 0)
@@ -151,7 +151,7 @@ impl Solver<'_> {
         if arrays.shortest > arrays.longest {
             return Answer::Empty;
         }
-        // An item that cannot be ends the list before it.
+        // A position that no item can take limits the array's length.
         let mut position = 0;
         while position <= arrays.tail && position < arrays.longest {
             if !self.spend(1) {
@@ -167,7 +167,7 @@ impl Solver<'_> {
         if arrays.shortest > arrays.longest {
             return Answer::Empty;
         }
-        // More items than these never help.
+        // More items than this never help.
         let enough = arrays.tail.saturating_add(demanded).saturating_add(if arrays.repeated { 2 } else { 0 });
         let limit = arrays.longest.min(arrays.shortest.max(enough));
         if limit > MAX_LENGTH || arrays.counted.len() > MAX_COUNTED {
@@ -179,7 +179,7 @@ impl Solver<'_> {
         if !arrays.repeated {
             return self.lay_out(&arrays, limit, None);
         }
-        // Two equal items: at two places of the beginning, or at the first places after it.
+        // Two equal items: both in the prefix, or at the first positions after it.
         let last = (arrays.tail + 1).min(limit.saturating_sub(1));
         let mut answer = Answer::Empty;
         for second in 1..=last {
@@ -193,7 +193,8 @@ impl Solver<'_> {
         answer
     }
 
-    /// Item by item, all tallies at once. With a `pair`, the items at its two places are equal.
+    /// Builds the array item by item, following all tallies at once. With `pair`, the items at these two positions
+    /// are equal.
     fn lay_out(&mut self, arrays: &Arrays, limit: u64, pair: Option<(u64, u64)>) -> Answer {
         let mut layers: Vec<Layer> = Vec::new();
         let mut tallies: Vec<(Tally, Profile)> = vec![(vec![0; arrays.counts.len()], 0)];
@@ -216,7 +217,7 @@ impl Solver<'_> {
                     if !self.spend(1) {
                         return Answer::Unknown(None);
                     }
-                    // The second of the pair has the profile of the first.
+                    // The second item of the pair has the profile of the first.
                     let is_second = paired.is_some_and(|(_, second)| second == length);
                     if is_second && *shared != profile {
                         continue;
@@ -235,7 +236,7 @@ impl Solver<'_> {
         if unsure { Answer::Unknown(None) } else { Answer::Empty }
     }
 
-    /// The profiles an item can have at a position, each with a value.
+    /// The possible profiles of an item at a position, with a value for each.
     fn items(
         &mut self,
         arrays: &Arrays,

@@ -1,4 +1,4 @@
-//! Lists without equal items: each position takes a value that no other has.
+//! Theory of arrays without equal items: each position takes a value that no other has.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -10,18 +10,18 @@ use super::{Answer, Solver};
 use crate::judge::schema::decimal::canonical;
 use crate::judge::schema::node::Lit;
 
-/// The longest such list that is thought through.
+/// The longest such array considered.
 const MAX_LENGTH: u64 = 80;
 
 /// Some values that satisfy a set of goals.
 #[derive(Clone)]
 struct Domain {
     values: Vec<Rc<Value>>,
-    /// Whether more exist than are known and might be missed.
+    /// Whether further values may exist that were not found.
     unsure: bool,
 }
 
-/// What is tried, kept between tries.
+/// State of the search for one array length.
 struct Tries {
     length: u64,
     domains: BTreeMap<Vec<Lit>, Domain>,
@@ -45,7 +45,7 @@ impl Solver<'_> {
         if unsure { Answer::Unknown(None) } else { Answer::Empty }
     }
 
-    /// Chooses a profile for the next position, then for those after it.
+    /// Chooses a profile for the next position, then for the positions after it.
     fn choose(
         &mut self,
         arrays: &Arrays,
@@ -85,7 +85,7 @@ impl Solver<'_> {
         found
     }
 
-    /// As many different values as the list has places, or all there are.
+    /// As many different values as the array has positions, or all there are.
     fn domain(&mut self, tries: &mut Tries, goals: &[Lit]) -> Vec<Rc<Value>> {
         if let Some(domain) = tries.domains.get(goals) {
             tries.unsure |= domain.unsure;
@@ -111,7 +111,7 @@ impl Solver<'_> {
         values
     }
 
-    /// Gives each position a value of its own: augmenting paths.
+    /// Assigns a different value to each position by augmenting paths.
     fn assign(&mut self, tries: &mut Tries, chosen: &[Vec<Lit>]) -> Option<Value> {
         let domains: Vec<Vec<Rc<Value>>> = chosen.iter().map(|goals| self.domain(tries, goals)).collect();
         let mut numbers: BTreeMap<String, usize> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! Numbers: an interval, what they are multiples of and what not.
+//! Theory of numbers: an interval, required divisors and excluded divisors.
 
 use std::cmp::Ordering;
 
@@ -6,10 +6,10 @@ use super::{Answer, Facts, Solver};
 use crate::judge::schema::decimal::Decimal;
 use crate::judge::schema::node::Node;
 
-/// How many multiples are tried.
+/// Limit of tried multiples.
 const TRIES: usize = 4_096;
 
-/// How many multiples are passed over to find one on which all engines agree.
+/// Limit of multiples skipped to find one on which all engines agree.
 const DISPUTED: i128 = 64;
 
 #[derive(Default)]
@@ -44,17 +44,17 @@ impl Numbers {
         }
     }
 
-    /// Whether some unit is not whole, so that engines may disagree.
+    /// Whether some divisor is fractional, so that engines may disagree.
     fn fractional(&self) -> bool {
         self.units.iter().chain(&self.not_units).any(|unit| unit.is_multiple_of(Decimal::ONE) != Some(true))
     }
 
-    /// Whether engines that divide floats see it as those that reckon exactly.
+    /// Whether engines that divide floats agree with exact arithmetic.
     fn undisputed(&self, number: Decimal) -> bool {
         number.to_value().and_then(|value| value.as_f64()).is_some_and(|float| self.divides(float))
     }
 
-    /// Whether a number fits all units, as an engine that divides floats sees it.
+    /// Whether a number satisfies all divisors in float arithmetic.
     fn divides(&self, number: f64) -> bool {
         let whole = |unit: &Decimal| {
             let unit = unit.to_value().and_then(|value| value.as_f64());
@@ -78,7 +78,7 @@ impl Numbers {
         above && below && !self.forbidden.contains(&number)
     }
 
-    /// Whether a number fits, if its size allows an answer.
+    /// Whether a number satisfies all constraints; `None` if it is too large to compute.
     fn fits(&self, number: Decimal) -> Option<bool> {
         if !self.within(number) {
             return Some(false);
@@ -136,14 +136,14 @@ impl Solver<'_> {
         unit.and_then(|unit| self.multiples(&numbers, unit)).unwrap_or(Answer::Unknown(None))
     }
 
-    /// Among the multiples of one unit. `None` when they are too large to compute with.
+    /// Searches the multiples of one divisor. `None` if they are too large to compute.
     fn multiples(&mut self, numbers: &Numbers, unit: Decimal) -> Option<Answer> {
         for not in &numbers.not_units {
             if unit.is_multiple_of(*not)? {
                 return Some(self.undivided(numbers, unit));
             }
         }
-        // A bound too far away to count in units is left out here; each number is held against it below.
+        // A bound too far away to count in multiples is ignored here; each number is compared with it below.
         let first = numbers.low.and_then(|(low, open)| {
             let (floor, whole) = low.floor_div(unit)?;
             if whole && !open { Some(floor) } else { floor.checked_add(1) }
@@ -157,7 +157,7 @@ impl Solver<'_> {
         {
             return Some(Answer::Empty);
         }
-        // From the one nearest to zero outwards.
+        // From the multiple nearest to zero outwards.
         let middle = first.unwrap_or(i128::MIN).max(0).min(last.unwrap_or(i128::MAX));
         let inside = |factor: i128| first.is_none_or(|first| factor >= first) && last.is_none_or(|last| factor <= last);
         let mut exact = true;
@@ -196,7 +196,7 @@ impl Solver<'_> {
         None
     }
 
-    /// No multiple of `unit` is left by arithmetic; unless an engine that divides floats sees one.
+    /// Exact arithmetic leaves no multiple of `unit`; an engine that divides floats may still see one.
     fn undivided(&mut self, numbers: &Numbers, unit: Decimal) -> Answer {
         if !numbers.fractional() {
             return Answer::Empty;
@@ -216,7 +216,7 @@ impl Solver<'_> {
         Answer::Empty
     }
 
-    /// Among all numbers of an interval that holds more than one: there always is one, if it can be written.
+    /// Searches an interval with more than one number: a solution exists if it can be written.
     fn between(&mut self, numbers: &Numbers) -> Answer {
         let half = Decimal::ZERO.towards(Decimal::ONE, 500);
         let small = [Some(Decimal::ZERO), Some(Decimal::ONE), half];
@@ -232,7 +232,7 @@ impl Solver<'_> {
         let inner = numbers.low.zip(numbers.high).into_iter().flat_map(|((low, _), (high, _))| {
             [500, 250, 750, 100, 900, 333, 617, 1, 999].into_iter().map(move |part| low.towards(high, part))
         });
-        // Against many forbidden numbers and units: ever finer, ever stranger fractions.
+        // Against many forbidden numbers and divisors: ever finer fractions.
         let origin = numbers.low.or(numbers.high).map_or(Decimal::ZERO, |(bound, _)| bound);
         let strange = (1..=(numbers.forbidden.len() as i128 + 16)).map_while(|nth| {
             let small = Decimal::ZERO.towards(Decimal::ONE, 1).and_then(|small| small.times(nth))?;

@@ -1,4 +1,4 @@
-//! Objects: what every property of a name must be, which must exist, and how many there are.
+//! Theory of objects: constraints on properties by name, required properties, and the number of properties.
 
 use std::rc::Rc;
 
@@ -7,37 +7,37 @@ use serde_json::{Map, Value};
 use super::{Answer, Facts, Solver};
 use crate::judge::schema::node::{Lit, Node, types};
 
-/// How many kinds of unnamed properties are told apart.
+/// Limit of distinguished kinds of unlisted names.
 const MAX_KINDS: usize = 64;
-/// How many properties are written out to have enough of them.
+/// Limit of properties added to reach a minimum count.
 const MAX_FILLERS: u64 = 300;
 
-/// What is asked of an object.
+/// Constraints on an object.
 struct Objects {
-    /// Names that fit the first have values that fit the second.
+    /// A property whose name satisfies the first literal has a value that satisfies the second.
     rules: Vec<(Lit, Lit)>,
-    /// Some property has such a name and such a value.
+    /// Some property must have such a name and such a value.
     demands: Vec<(Lit, Lit)>,
     fewest: u64,
     most: u64,
-    /// Every name that is written somewhere.
+    /// Every name that appears in a schema.
     names: Vec<String>,
-    /// The kinds of all other names, once needed.
+    /// The kinds of all other names, computed when needed.
     kinds: Option<Vec<Kind>>,
 }
 
-/// A kind of names that no rule tells apart.
+/// A class of names that no constraint distinguishes.
 #[derive(Clone)]
 struct Kind {
     goals: Vec<Lit>,
-    /// What properties of such a name must be.
+    /// Constraints on the values of such properties.
     values: Vec<Lit>,
     demands: Vec<bool>,
-    /// Whether there surely are such names.
+    /// Whether such names certainly exist.
     sure: bool,
 }
 
-/// A property of the object to be.
+/// A property of the object under construction.
 #[derive(Clone)]
 struct Slot {
     name: String,
@@ -76,7 +76,7 @@ impl Solver<'_> {
         }
         objects.names.sort_unstable();
         objects.names.dedup();
-        // What can be met in one way only comes first.
+        // Demands with only one possible name come first.
         objects.demands.sort_by_key(|(name, _)| match self.pool.node(*name) {
             Node::Enum(values) if !name.is_negative() => values.len(),
             _ => usize::MAX,
@@ -95,7 +95,7 @@ impl Solver<'_> {
         }
     }
 
-    /// Meets the demands from `index` on.
+    /// Satisfies the demands from `index` on.
     fn place(&mut self, objects: &mut Objects, index: usize, slots: &mut Vec<Slot>) -> Answer {
         let Some(&(name, value)) = objects.demands.get(index) else { return self.fill(objects, slots) };
         if !self.spend(1 + slots.len()) || !self.enter() {
@@ -115,7 +115,7 @@ impl Solver<'_> {
         value: Lit,
     ) -> Answer {
         let mut answer = Answer::Empty;
-        // By a property that is there already.
+        // By a property that already exists.
         for position in 0..slots.len() {
             let fits = match slots[position].kind {
                 Some(kind) => objects.kinds.as_ref().map(|kinds| kinds[kind].demands[index]),
@@ -139,7 +139,7 @@ impl Solver<'_> {
         if slots.len() as u64 >= objects.most {
             return answer;
         }
-        // By a new one with a written name.
+        // By a new property with a listed name.
         let only_written = matches!(self.pool.node(name), Node::Enum(_)) && !name.is_negative();
         let mut candidates = Vec::new();
         if only_written {
@@ -169,7 +169,7 @@ impl Solver<'_> {
         if only_written {
             return answer;
         }
-        // By a new one with any other name.
+        // By a new property with any other name.
         let Some(kinds) = self.kinds(objects) else { return answer.or_else(|| Answer::Unknown(None)) };
         for (number, kind) in kinds.iter().enumerate() {
             if !kind.demands[index] {
@@ -198,7 +198,7 @@ impl Solver<'_> {
         answer
     }
 
-    /// A property with a value that fits; notes in `answer` when that is not known.
+    /// A property with a valid value; `answer` becomes unknown if none is certain.
     fn slot(
         &mut self,
         name: String,
@@ -219,7 +219,7 @@ impl Solver<'_> {
         }
     }
 
-    /// What the rules ask of the value of this name, and whether all that is known.
+    /// The constraints on the value of this name, and whether all of them are known.
     fn value_goals(&mut self, objects: &Objects, name: &Value) -> (Vec<Lit>, bool) {
         let (mut goals, mut sure) = (Vec::new(), true);
         for (names, value) in &objects.rules {
@@ -232,7 +232,7 @@ impl Solver<'_> {
         (goals, sure)
     }
 
-    /// A name of this kind that no property has yet, and whether it surely is of the kind.
+    /// An unused name of this kind, and whether it certainly belongs to the kind.
     fn fresh(&mut self, kind: &Kind, slots: &[Slot]) -> (Answer, bool) {
         let mut goals = kind.goals.clone();
         let taken: Vec<Value> =
@@ -243,7 +243,7 @@ impl Solver<'_> {
         (answer, sure)
     }
 
-    /// The kinds of names that are written nowhere; `None` if there are too many.
+    /// The kinds of unlisted names; `None` if there are too many.
     fn kinds(&mut self, objects: &mut Objects) -> Option<Vec<Kind>> {
         if let Some(kinds) = &objects.kinds {
             return Some(kinds.clone());
@@ -289,7 +289,7 @@ impl Solver<'_> {
         Some(kinds)
     }
 
-    /// Whether every name that is written nowhere fits, or none; else `None`.
+    /// Whether all unlisted names satisfy the literal, or none; `None` if it differs.
     fn of_unwritten(&self, name: Lit) -> Option<bool> {
         if self.pool.fails(name) & types::STRING == 0 {
             return Some(true);
@@ -314,7 +314,7 @@ impl Solver<'_> {
         Some(holds != name.is_negative())
     }
 
-    /// Adds properties until there are enough.
+    /// Adds properties until the minimum count is reached.
     fn fill(&mut self, objects: &mut Objects, slots: &[Slot]) -> Answer {
         let mut slots = slots.to_vec();
         let mut unsure = slots.iter().any(|slot| !slot.sure);

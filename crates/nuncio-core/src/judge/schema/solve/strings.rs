@@ -1,4 +1,4 @@
-//! Strings: a length and patterns, as one product of automata.
+//! Theory of strings: length and patterns, as a product of automata.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -9,9 +9,9 @@ use crate::judge::HashMap;
 use crate::judge::schema::node::Node;
 use crate::judge::schema::regex::{Position, Regex};
 
-/// Characters that read well in a witness, best first.
+/// Preferred characters for a readable witness, best first.
 const NICE: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_- .:/@";
-/// The longest string that is written out.
+/// The longest string that is generated.
 const MAX_LENGTH: u64 = 20_000;
 
 impl Solver<'_> {
@@ -35,7 +35,7 @@ impl Solver<'_> {
         if shortest > MAX_LENGTH {
             return Answer::Unknown(None);
         }
-        // Patterns that are not understood are left out; whoever asked knows that something was.
+        // Patterns that are not understood are left out; the caller knows that some were.
         let wanted: Vec<u32> =
             wanted.into_iter().filter(|pattern| self.pool.regex(*pattern, self.dot).is_some()).collect();
         let unwanted: Vec<u32> =
@@ -43,7 +43,7 @@ impl Solver<'_> {
         let forbidden: Vec<String> =
             self.forbidden(facts).into_iter().filter_map(|value| value.as_str().map(str::to_owned)).collect();
         if wanted.is_empty() && unwanted.is_empty() {
-            // Where only the length counts, the first that comes to mind will do.
+            // If only the length matters, any characters will do.
             let text = "a".repeat(usize::try_from(shortest).unwrap_or_default());
             if !forbidden.contains(&text) {
                 self.spend(1 + text.len() / 16);
@@ -63,11 +63,11 @@ impl Solver<'_> {
     }
 }
 
-/// All automata run side by side, and the forbidden strings as a tree.
+/// All automata run in parallel, with the forbidden strings as a trie.
 struct Product<'r> {
     wanted: &'r [&'r Regex],
     unwanted: &'r [&'r Regex],
-    /// One character of each kind that some automaton tells apart.
+    /// One character of each class that some automaton distinguishes.
     kinds: Vec<char>,
     tree: Vec<Branch>,
     states: Vec<State>,
@@ -77,7 +77,7 @@ struct Product<'r> {
     steps: &'r mut usize,
 }
 
-/// One place in the tree of forbidden strings.
+/// A node of the trie of forbidden strings.
 #[derive(Default)]
 struct Branch {
     next: BTreeMap<char, usize>,
@@ -87,11 +87,11 @@ struct Branch {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct State {
     positions: Vec<Position>,
-    /// Where in the tree; `None` once it is left.
+    /// Node in the trie; `None` once the string has left it.
     branch: Option<usize>,
 }
 
-/// How a state was reached: from which, by which character.
+/// Predecessor of each state: the previous state and the character.
 type Trail = BTreeMap<usize, (usize, char)>;
 
 impl<'r> Product<'r> {
@@ -151,7 +151,7 @@ impl<'r> Product<'r> {
         self.states.len() - 1
     }
 
-    /// The states after each kind of character; `None` when the budget is spent.
+    /// The states after each character class; `None` when the budget is spent.
     fn followers(&mut self, from: usize) -> Option<Vec<usize>> {
         if let Some(known) = self.next.get(&from) {
             return Some(known.clone());
@@ -187,7 +187,7 @@ impl<'r> Product<'r> {
             && state.branch.is_none_or(|branch| !self.tree[branch].ends)
     }
 
-    /// The first string of a fitting length that all automata agree on.
+    /// The first string of an allowed length that satisfies all automata.
     fn search(mut self, shortest: u64, longest: u64) -> Answer {
         let automata = self.wanted.iter().chain(self.unwanted);
         let positions = automata.map(|regex| regex.begin()).collect();
@@ -212,7 +212,7 @@ impl<'r> Product<'r> {
             }
             layer = next;
         }
-        // Then on from there; a state seen again leads nowhere new.
+        // Then onwards; a state seen before leads to nothing new.
         let mut onward = Trail::new();
         let mut seen = vec![false; self.states.len()];
         for state in &layer {
