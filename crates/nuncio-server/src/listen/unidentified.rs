@@ -183,7 +183,10 @@ mod tests {
     #[tokio::test]
     async fn open_server_has_no_thread_for_unidentified_callers() {
         let (runtimes, (send, receive)) = (Runtimes::start(Exposure::Open).unwrap(), oneshot::channel());
-        runtimes.spawn_unidentified(async move { drop(send.send(is_for_unidentified())) });
+        let report = async move {
+            let _ = send.send(is_for_unidentified());
+        };
+        runtimes.spawn_unidentified(report);
         assert!(!receive.await.unwrap());
     }
 }
