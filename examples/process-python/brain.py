@@ -1,4 +1,4 @@
-"""Thinks one step: one line of JSON comes in, lines of JSON go out."""
+"""One step of the brain: reads one line of JSON, writes lines of JSON."""
 
 import json
 import sys
@@ -19,7 +19,7 @@ step = json.loads(sys.stdin.readline())
 last = step["history"][-1]
 name = step["options"]["name"]
 
-if last["role"] == "tool":  # what we called has answered
+if last["role"] == "tool":  # the result of the tool call
     say(text=f"It is {text(last).strip()}, {name}.")
 elif "time" in text(last).lower():
     say(thinking="The clock knows.")

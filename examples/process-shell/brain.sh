@@ -1,8 +1,8 @@
-# Thinks one step: one line of JSON comes in, lines of JSON go out. It needs sh and sed alone and so
-# understands plain text only; a real one will want jq.
+# One step of the brain: reads one line of JSON, writes lines of JSON. It needs only sh and sed and
+# therefore understands only plain text; use jq for a real brain.
 #
-# Keys come in the order of the alphabet, so the newest message ends right before "options". What is
-# cut out of the line is still escaped as JSON, and is fit to go into a line again.
+# Keys are in alphabetical order, so the newest message ends right before "options". The extracted text
+# is still escaped as JSON and can be written into a line again.
 
 IFS= read -r step
 
@@ -13,7 +13,7 @@ newest() {
 said=$(newest 'user"')
 result=$(newest 'tool","toolCallId":"[^"]*"')
 
-if [ -n "$result" ]; then # what we called has answered
+if [ -n "$result" ]; then # the result of the tool call
     printf '{"text":"It is %s."}\n' "$result"
 else
     case $said in

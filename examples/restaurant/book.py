@@ -1,7 +1,7 @@
-"""Books a table: one JSON object comes in, one goes out.
+"""Books a table: reads one JSON object and writes one.
 
-It keeps nothing. One that does should note the booking under $NUNCIO_EXECUTION_ID: when the server
-dies in the middle, the same execution is tried again with the same id and a higher $NUNCIO_ATTEMPT.
+The example stores nothing. A real program should store the booking under $NUNCIO_EXECUTION_ID: after a
+crash of the server, the execution is repeated with the same id and a higher $NUNCIO_ATTEMPT.
 """
 
 import json
