@@ -10,7 +10,9 @@ use nuncio_anp::negotiate;
 use nuncio_anp::wire::Request as AnpRequest;
 use nuncio_core::agent::Capability;
 use nuncio_core::ids::CapabilityId;
-use nuncio_core::negotiation::{ExecutionMode, InterfaceType, Offer, Offers, SecurityProfile, Verdict};
+use nuncio_core::negotiation::{
+    ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
+};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::http_signature::{SigningOptions, sign};
 use nuncio_identity::{
@@ -203,12 +205,14 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
         },
     })
     .to_string();
-    let prepared = Offers::new(offers.clone());
-    let choose = |offers: &Offers| -> anyhow::Result<usize> {
+    let prepared = InterfaceOffers::new(offers.clone());
+    let choose = |offers: &InterfaceOffers| -> anyhow::Result<usize> {
         let request = AnpRequest::read(request.as_bytes()).map_err(|refused| anyhow::anyhow!("{}", refused.1))?;
         let body = negotiate::read(&request.body).map_err(|error| anyhow::anyhow!("{error}"))?;
         let verdict = offers.choose(&negotiate::request(&body, &request.meta), now);
-        let Ok(Verdict::Accepted(accepted)) = verdict else { anyhow::bail!("nothing was chosen: {verdict:?}") };
+        let Ok(InterfaceSelection::Accepted(accepted)) = verdict else {
+            anyhow::bail!("nothing was chosen: {verdict:?}")
+        };
         let result = negotiate::result(&accepted, "n1".to_owned(), now.after(Duration::from_secs(600)));
         Ok(json!(result).to_string().len())
     };
@@ -216,7 +220,7 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
     for _ in 0..rounds.max(10) {
         let given = offers.clone();
         let began = cpu_micros();
-        let made = Offers::new(given);
+        let made = InterfaceOffers::new(given);
         prepare = prepare.min(cpu_micros() - began);
         drop(made);
         let began = cpu_micros();
@@ -230,7 +234,7 @@ fn negotiated(rounds: usize) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn offer(number: usize) -> anyhow::Result<Offer> {
+fn offer(number: usize) -> anyhow::Result<InterfaceOffer> {
     const KINDS: [&str; 5] = ["booking", "search", "cancel", "review", "invoice"];
     const TOWNS: [&str; 4] = ["by the sea", "in the hills", "in town", "at the airport"];
     let (kind, town) = (KINDS[number % KINDS.len()], TOWNS[number % TOWNS.len()]);
@@ -242,7 +246,7 @@ fn offer(number: usize) -> anyhow::Result<Offer> {
         tools: Vec::new(),
         human_authorization: number.is_multiple_of(7),
     };
-    Ok(Offer {
+    Ok(InterfaceOffer {
         id: format!("interface.hotel{number}.tools"),
         kind: if number % 10 == 9 { InterfaceType::NaturalLanguage } else { InterfaceType::Structured },
         protocol: "openrpc".to_owned(),

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::Context as _;
 use nuncio_core::digest::Digest;
 use nuncio_core::json;
-use nuncio_core::judge::{ChangePolicy, Verdict, manifests};
+use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests};
 use nuncio_core::manifest::{MAX_BYTES, Manifest, Presets};
 use serde_json::{Map, Value, json};
 
@@ -27,7 +27,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
     println!("|---|---|---|---|---|---|");
     for (what, new) in changes(&old) {
         let (verdict, cost) = measure(&old, &new, rounds)?;
-        let Verdict { breaking, findings, notices, .. } = verdict;
+        let ChangeVerdict { breaking, findings, notices, .. } = verdict;
         println!(
             "| {what} | {breaking} | {} | {} | {cost:.2} ms | {:.2} |",
             findings.len(),
@@ -56,7 +56,7 @@ pub(crate) fn run(quick: bool) -> anyhow::Result<()> {
 }
 
 /// A verdict, and the CPU milliseconds of one.
-fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(Verdict, f64)> {
+fn measure(old: &Value, new: &Value, rounds: u32) -> anyhow::Result<(ChangeVerdict, f64)> {
     let policy = ChangePolicy::default();
     let verdict = manifests(Some(old), Some(new), &[], &policy);
     let cost = cpu(rounds, || drop(black_box(manifests(Some(black_box(old)), Some(new), &[], &policy))))?;

@@ -8,8 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context as _, bail, ensure};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::ledger::Entry;
-use nuncio_core::person::{Assertion, Enrolment};
+use nuncio_core::ledger::LedgerEntry;
+use nuncio_core::person::{DeviceAssertion, Enrolment};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_identity::SigningKey;
@@ -62,7 +62,7 @@ impl Device {
 
     /// Gets a new token, from a server that may have another address by now.
     async fn refresh(&mut self, connection: &mut Connection, audience: &str) -> anyhow::Result<()> {
-        let assertion = Assertion {
+        let assertion = DeviceAssertion {
             device_id: DeviceId::parse(&self.id)?,
             audience: audience.to_owned(),
             at: Timestamp::from_millis(clock_gettime(ClockId::Realtime).tv_sec * 1000),
@@ -82,9 +82,9 @@ impl Device {
             connection.ask("POST", "/a2h/h2a/relations", Some(&self.token), &body.to_string()).await?;
         ensure!(status == 428, "{status} {}", String::from_utf8_lossy(&answer));
         let mut answer: Value = serde_json::from_slice(&answer)?;
-        let entry: Entry = serde_json::from_value(answer["error"]["params"]["entry"].take())?;
+        let entry: LedgerEntry = serde_json::from_value(answer["error"]["params"]["entry"].take())?;
         let signature = Some(self.sign(&entry.message()));
-        body["entry"] = json!(Entry { signature, ..entry });
+        body["entry"] = json!(LedgerEntry { signature, ..entry });
         self.ask(connection, "POST", "/a2h/h2a/relations", &body).await.map(|_| ())
     }
 

@@ -1,8 +1,8 @@
 //! Parses requests strictly into the engine's types.
 
 use nuncio_core::Code;
-use nuncio_core::account::{Connection, WebhookUrl};
-use nuncio_core::bundle::Backup;
+use nuncio_core::account::{AgentConnection, WebhookUrl};
+use nuncio_core::bundle::KeyBackup;
 use nuncio_core::digest::Digest;
 use nuncio_core::json;
 use nuncio_core::manifest::MAX_INTEGER;
@@ -81,7 +81,7 @@ pub(crate) fn manifest(raw: &RawValue) -> Option<&[u8]> {
 }
 
 pub(crate) fn new_agent(request: AgentRequest) -> Result<NewAgent, EngineError> {
-    let connection = connection(&request)?.unwrap_or(Connection::Websocket);
+    let connection = connection(&request)?.unwrap_or(AgentConnection::Websocket);
     let health_check_url = request.health_check_url.flatten().as_deref().map(health).transpose()?;
     let display_name = request.display_name.ok_or_else(|| wrong("display_name is missing: what people see"))?;
     let manifest = request.capability_manifest.as_deref().and_then(manifest).map(<[u8]>::to_vec);
@@ -113,12 +113,12 @@ pub(crate) fn patch(request: &AgentRequest) -> Result<Option<AgentPatch>, Engine
     Ok((patch != AgentPatch::default()).then_some(patch))
 }
 
-fn connection(request: &AgentRequest) -> Result<Option<Connection>, EngineError> {
+fn connection(request: &AgentRequest) -> Result<Option<AgentConnection>, EngineError> {
     let url = |text: &String| WebhookUrl::parse(text).map_err(|why| wrong(format!("webhook_url: {why}")));
     match (request.connection_mode, &request.webhook_url) {
         (None, None) => Ok(None),
-        (Some(ConnectionMode::Websocket), None) => Ok(Some(Connection::Websocket)),
-        (Some(ConnectionMode::Webhook) | None, Some(text)) => Ok(Some(Connection::Webhook { url: url(text)? })),
+        (Some(ConnectionMode::Websocket), None) => Ok(Some(AgentConnection::Websocket)),
+        (Some(ConnectionMode::Webhook) | None, Some(text)) => Ok(Some(AgentConnection::Webhook { url: url(text)? })),
         (Some(ConnectionMode::Webhook), None) => Err(wrong("connection_mode \"webhook\" needs a webhook_url")),
         (Some(ConnectionMode::Websocket), Some(_)) => {
             Err(wrong("webhook_url goes with connection_mode \"webhook\" alone"))
@@ -143,7 +143,7 @@ pub(crate) fn post(bytes: &[u8]) -> Result<NewPost, EngineError> {
     let request: PostRequest<'_> = with_raw(bytes)?;
     let written = request.envelope.get();
     if written.starts_with('{') && json::is_too_deep(written.as_bytes()) {
-        return Err(bad_json(&format!("the envelope {}", json::Unreadable::TooDeep)));
+        return Err(bad_json(&format!("the envelope {}", json::JsonError::TooDeep)));
     }
     let Some(Sealed(envelope)) = Sealed::of_envelope(request.envelope) else {
         return Err(wrong("envelope must be an object, or a text with its bytes in base64 (standard or url-safe)"));
@@ -166,8 +166,8 @@ pub(crate) fn keys(request: KeysRequest) -> Result<KeyUpload, EngineError> {
 }
 
 /// Parses a person's encrypted key backup.
-pub(crate) fn backup(bytes: &[u8]) -> Result<Backup, EngineError> {
-    let backup: Backup = strict(bytes)?;
+pub(crate) fn backup(bytes: &[u8]) -> Result<KeyBackup, EngineError> {
+    let backup: KeyBackup = strict(bytes)?;
     let length = |name: &str, text: &str| {
         Sealed::parse(text).map(|sealed| sealed.0.len()).map_err(|why| wrong(format!("{name} {why}")))
     };
@@ -256,7 +256,7 @@ mod tests {
     fn connection_mode_and_webhook_url_must_agree() {
         let read = |text: &str| connection(&with_raw(text.as_bytes()).unwrap()).map_err(|error| error.code);
         assert_eq!(read("{}"), Ok(None));
-        assert_eq!(read(r#"{"connection_mode": "websocket"}"#), Ok(Some(Connection::Websocket)));
+        assert_eq!(read(r#"{"connection_mode": "websocket"}"#), Ok(Some(AgentConnection::Websocket)));
         assert!(read(r#"{"webhook_url": "https://a.example/hook"}"#).unwrap().is_some());
         for bad in [
             r#"{"connection_mode": "webhook"}"#,

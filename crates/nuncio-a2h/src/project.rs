@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::agent::{Agent, DeviceRun, Scope, Tool};
-use nuncio_core::manifest::{Checked, Manifest, ManifestFaults, Presets, SCHEMA_VERSION};
+use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestFaults, Presets, SCHEMA_VERSION};
 use nuncio_core::text::LocalText;
 use serde_json::{Value, json};
 
@@ -28,7 +28,7 @@ pub fn manifest(agent: &Agent) -> Option<Value> {
 ///
 /// # Errors
 /// Every violated rule.
-pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<Checked>, ManifestFaults> {
+pub fn checked(agent: &Agent, presets: &Presets) -> Result<Option<CheckedManifest>, ManifestFaults> {
     manifest(agent).map(|manifest| Manifest::check(manifest, presets)).transpose()
 }
 

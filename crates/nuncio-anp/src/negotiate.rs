@@ -38,13 +38,13 @@ pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
     let list = |of: fn(&CallerCapabilities) -> &Option<Vec<String>>| caller.and_then(|caller| of(caller).clone());
     judge::Request {
         mode: body.mode.clone(),
-        intent: judge::Intent {
+        intent: judge::RequestedIntent {
             name: body.intent.name.clone(),
             description: body.intent.description.clone(),
             tags: body.intent.intent_tags.clone(),
         },
         required_capabilities: body.required_capabilities.clone(),
-        caller: judge::Caller {
+        caller: judge::CallerSupport {
             profiles: list(|it| &it.supported_profiles),
             security_profiles: list(|it| &it.supported_security_profiles),
             content_types: list(|it| &it.supported_content_types),
@@ -63,8 +63,8 @@ pub fn request(body: &NegotiateBody, meta: &Meta) -> judge::Request {
     }
 }
 
-fn wishes(constraints: &Constraints) -> judge::Wishes {
-    judge::Wishes {
+fn wishes(constraints: &Constraints) -> judge::CallerPreferences {
+    judge::CallerPreferences {
         interface_types: constraints.preferred_interface_types.clone(),
         content_types: constraints.preferred_content_types.clone(),
         human_authorization: constraints.requires_human_authorization,
@@ -76,7 +76,11 @@ fn wishes(constraints: &Constraints) -> judge::Wishes {
 
 /// Converts an accepted negotiation, with its digest.
 #[must_use]
-pub fn result(accepted: &judge::Accepted<'_>, negotiation_id: String, valid_until: Timestamp) -> NegotiationResult {
+pub fn result(
+    accepted: &judge::ChosenInterface<'_>,
+    negotiation_id: String,
+    valid_until: Timestamp,
+) -> NegotiationResult {
     let offer = accepted.offer;
     let schemas = Schemas {
         request_schema: accepted.ability.and_then(|it| it.request_schema.clone()).map(Value::String),
@@ -119,7 +123,7 @@ pub fn result(accepted: &judge::Accepted<'_>, negotiation_id: String, valid_unti
 #[must_use]
 pub fn alternative(other: &judge::Alternative<'_>) -> Alternative {
     let unsupported = match other.lost {
-        judge::Lost::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
+        judge::RejectionReason::Lacks(constraints) => constraints.names().into_iter().map(str::to_owned).collect(),
         _ => Vec::new(),
     };
     Alternative {

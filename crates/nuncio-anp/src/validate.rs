@@ -9,18 +9,18 @@ mod openrpc;
 mod product;
 mod security;
 
-use nuncio_core::json::{self, Unreadable};
+use nuncio_core::json::{self, JsonError};
 use nuncio_core::schema::{MAX_DEPTH, depth};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use nuncio_core::report::{Fault, MAX_FAULTS};
+pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 
 use crate::wire::{AgentDescription, CollectionPage, OpenRpc, Product};
 use desk::{Desk, Node};
 
-pub type Report = nuncio_core::report::Report<Kind>;
+pub type Report = nuncio_core::report::DocumentReport<Kind>;
 
 #[must_use]
 pub fn validate(kind: Kind, document: &[u8]) -> Report {
@@ -34,7 +34,7 @@ pub fn validate(kind: Kind, document: &[u8]) -> Report {
 #[must_use]
 pub fn check(kind: Kind, document: &Value) -> Report {
     if depth(document) > MAX_DEPTH {
-        return Report::unreadable(kind, &Unreadable::TooDeep);
+        return Report::unreadable(kind, &JsonError::TooDeep);
     }
     let mut desk = Desk::default();
     let node = Node::root(document);
@@ -56,7 +56,7 @@ pub fn parse<T: Document>(document: &[u8]) -> Result<T, Report> {
         return Err(report);
     }
     serde_json::from_value(value).map_err(|error| {
-        let fault = Fault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
+        let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
         Report::new(T::KIND, vec![fault], Vec::new())
     })
 }

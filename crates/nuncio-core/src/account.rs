@@ -26,11 +26,11 @@ pub struct Account {
     pub description: Option<String>,
     /// Whether a search lists the agent for everyone.
     pub public: bool,
-    pub connection: Connection,
+    pub connection: AgentConnection,
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub health_check_url: Option<Url>,
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub token: Option<TokenMark>,
+    pub token: Option<TokenInfo>,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Number of manifest publications so far, including cleared manifests; 0 before the first.
@@ -89,7 +89,7 @@ impl TryFrom<Principal> for AccountOwner {
 /// How the relay delivers messages to an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "mode", rename_all = "snake_case")]
-pub enum Connection {
+pub enum AgentConnection {
     /// The agent keeps a WebSocket open.
     Websocket,
     Webhook {
@@ -138,7 +138,7 @@ impl TryFrom<String> for WebhookUrl {
 
 /// Facts about an agent's token. The token itself is not stored.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct TokenMark {
+pub struct TokenInfo {
     /// Digest of the token, by which a presented token is recognised.
     pub digest: Digest,
     /// First characters of the token, so that people can tell two tokens apart.

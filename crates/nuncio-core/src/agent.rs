@@ -22,10 +22,10 @@ pub use published::{
     Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, OwnerKind, Presence,
 };
 pub use run::{
-    AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, Import, McpServer, McpTransport, ProgramAccess, Run,
-    SecretSource, SkillCredential, SkillRun,
+    AnpRun, CommandRun, DeviceRun, HttpMethod, HttpRun, HumanRun, McpImport, McpServer, McpTransport, ProgramAccess,
+    Run, SecretSource, SkillCredential, SkillRun,
 };
-pub use skill::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod, SkillVersion};
+pub use skill::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod, SkillVersion};
 
 /// An agent as its author declared it. [`crate::declaration`] builds it and has checked that every tool's scope and
 /// backend exist, that names are unique and that schemas compile.

@@ -25,7 +25,7 @@ pub enum Approver {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Approval {
     pub id: ApprovalId,
-    pub question: Question,
+    pub question: ApprovalQuestion,
     pub asked_of: Approver,
     pub asked_at: Timestamp,
     /// An approval without an answer by then counts as denied.
@@ -35,7 +35,7 @@ pub struct Approval {
 
 /// The call that needs a decision.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Question {
+pub struct ApprovalQuestion {
     pub call: CallId,
     /// The decision holds for exactly these arguments.
     pub arguments_digest: Digest,
@@ -91,7 +91,7 @@ impl ApprovalState {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Answer {
+pub enum ApprovalAnswer {
     /// Approves this call with these arguments.
     Allow,
     Deny {
@@ -118,7 +118,7 @@ pub enum ApprovalError {
 
 impl Approval {
     /// Records the answer. Fails if the approval is closed or expired, or if `by` is the caller.
-    pub fn decide(mut self, answer: Answer, by: Principal, now: Timestamp) -> Result<Self, ApprovalError> {
+    pub fn decide(mut self, answer: ApprovalAnswer, by: Principal, now: Timestamp) -> Result<Self, ApprovalError> {
         if self.state != ApprovalState::Pending {
             return Err(ApprovalError::Closed(self.state.word()));
         }
@@ -129,8 +129,8 @@ impl Approval {
             return Err(ApprovalError::OwnCall(by));
         }
         self.state = match answer {
-            Answer::Allow => ApprovalState::Allowed { by, at: now },
-            Answer::Deny { reason } => ApprovalState::Denied { by, at: now, reason },
+            ApprovalAnswer::Allow => ApprovalState::Allowed { by, at: now },
+            ApprovalAnswer::Deny { reason } => ApprovalState::Denied { by, at: now, reason },
         };
         Ok(self)
     }
@@ -174,7 +174,7 @@ mod tests {
         let arguments = json!({"room": "101"});
         Approval {
             id: ApprovalId::parse("apr_1").unwrap(),
-            question: Question {
+            question: ApprovalQuestion {
                 call: CallId::parse("c1").unwrap(),
                 arguments_digest: Digest::of_json(&arguments),
                 arguments,
@@ -195,7 +195,7 @@ mod tests {
     fn approval_is_usable_once_and_only_for_its_call() {
         let (call, digest) = (pending().question.call, pending().question.arguments_digest);
         assert_eq!(pending().redeem(&call, &digest, SOON), Err(ApprovalError::Closed("pending")));
-        let allowed = pending().decide(Answer::Allow, Principal::Operator, SOON).unwrap();
+        let allowed = pending().decide(ApprovalAnswer::Allow, Principal::Operator, SOON).unwrap();
         let other = Digest::of_json(&json!({"room": "102"}));
         assert_eq!(allowed.clone().redeem(&call, &other, SOON), Err(ApprovalError::OtherCall));
         assert_eq!(allowed.clone().redeem(&call, &digest, LATE), Err(ApprovalError::TooLate(allowed.expires_at)));
@@ -206,14 +206,20 @@ mod tests {
     #[test]
     fn caller_late_and_repeated_answers_are_refused() {
         assert_eq!(
-            pending().decide(Answer::Allow, Principal::Local, SOON),
+            pending().decide(ApprovalAnswer::Allow, Principal::Local, SOON),
             Err(ApprovalError::OwnCall(Principal::Local))
         );
-        assert!(matches!(pending().decide(Answer::Allow, Principal::Operator, LATE), Err(ApprovalError::TooLate(_))));
-        let denied = pending().decide(Answer::Deny { reason: None }, Principal::Operator, SOON).unwrap();
-        assert_eq!(denied.decide(Answer::Allow, Principal::Operator, SOON), Err(ApprovalError::Closed("denied")));
+        assert!(matches!(
+            pending().decide(ApprovalAnswer::Allow, Principal::Operator, LATE),
+            Err(ApprovalError::TooLate(_))
+        ));
+        let denied = pending().decide(ApprovalAnswer::Deny { reason: None }, Principal::Operator, SOON).unwrap();
         assert_eq!(
-            pending().expire(LATE).unwrap().decide(Answer::Allow, Principal::Operator, SOON),
+            denied.decide(ApprovalAnswer::Allow, Principal::Operator, SOON),
+            Err(ApprovalError::Closed("denied"))
+        );
+        assert_eq!(
+            pending().expire(LATE).unwrap().decide(ApprovalAnswer::Allow, Principal::Operator, SOON),
             Err(ApprovalError::Closed("expired"))
         );
     }

@@ -13,26 +13,26 @@ use crate::policy::Protocol;
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-mod happened;
+mod event;
 pub mod redact;
 pub mod references;
 
-pub use happened::{Happened, HappenedRecord};
+pub use event::{AuditEvent, AuditEventRecord};
 pub use references::References;
 
 /// A record that can be appended to the audit chain.
-pub trait Recorded {
+pub trait ChainRecord {
     /// Canonical JSON, the bytes that are hashed.
     fn text(&self) -> String;
 }
 
-impl Recorded for AuditRecord {
+impl ChainRecord for AuditRecord {
     fn text(&self) -> String {
         serde_json::to_string(self).expect("a record always has a JSON form")
     }
 }
 
-impl Recorded for HappenedRecord {
+impl ChainRecord for AuditEventRecord {
     fn text(&self) -> String {
         String::from_utf8(canonical(self)).expect("JSON is UTF-8")
     }
@@ -50,9 +50,9 @@ pub struct AuditRecord {
     pub call: CallId,
     pub caller: Principal,
     /// Whether the call was allowed, and who decided.
-    pub decision: Verdict,
+    pub decision: AuditDecision,
     pub ended_at: Timestamp,
-    pub outcome: Outcome,
+    pub outcome: AuditOutcome,
     pub protocol: Protocol,
     /// References to other records; empty in records of earlier versions.
     #[serde(skip_serializing_if = "References::is_empty", default)]
@@ -77,7 +77,7 @@ pub struct AuditRecord {
 /// Whether a call was allowed, and who decided.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "verdict")]
-pub enum Verdict {
+pub enum AuditDecision {
     Allowed {
         /// `policy`, or the approvers.
         by: Vec<String>,
@@ -89,7 +89,7 @@ pub enum Verdict {
     },
 }
 
-impl Serialize for Verdict {
+impl Serialize for AuditDecision {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         match self {
@@ -109,13 +109,13 @@ impl Serialize for Verdict {
 
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "result")]
-pub enum Outcome {
+pub enum AuditOutcome {
     Completed,
     Failed { code: Code },
     NotRun,
 }
 
-impl Serialize for Outcome {
+impl Serialize for AuditOutcome {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;
         let result = match self {
@@ -133,7 +133,7 @@ impl Serialize for Outcome {
 
 /// A record with its position in the chain.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Link {
+pub struct ChainLink {
     /// Starts at 1, without gaps.
     pub seq: u64,
     /// Canonical JSON, exactly as hashed.
@@ -146,10 +146,10 @@ pub struct Link {
     pub redaction: Option<String>,
 }
 
-impl Link {
+impl ChainLink {
     /// Appends a record after the link with hash `previous`.
     #[must_use]
-    pub fn forge(seq: u64, previous: Digest, record: &impl Recorded) -> Self {
+    pub fn forge(seq: u64, previous: Digest, record: &impl ChainRecord) -> Self {
         let record = record.text();
         let hash = link_hash(seq, previous, &record);
         Self { seq, record, previous, hash, redaction: None }
@@ -166,19 +166,19 @@ fn link_hash(seq: u64, previous: Digest, record: &str) -> Digest {
 
 /// The last link of a chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
+pub struct ChainHead {
     /// 0 for an empty chain.
     pub seq: u64,
     pub hash: Digest,
 }
 
-impl Head {
+impl ChainHead {
     pub const START: Self = Self { seq: 0, hash: Digest::ZERO };
 }
 
 /// The first place where verification of a chain fails.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Broken {
+pub enum ChainBreak {
     #[error("record {expected} is missing: the next one found is {found}")]
     Gap { expected: u64, found: u64 },
     /// The previous hash of a link is not that of the link before it.
@@ -211,48 +211,48 @@ pub enum Broken {
 
 /// Verifies a chain link by link.
 #[derive(Debug)]
-pub struct Verifier {
-    head: Head,
+pub struct ChainVerifier {
+    head: ChainHead,
 }
 
-impl Verifier {
+impl ChainVerifier {
     /// Continues after `head`.
     #[must_use]
-    pub fn after(head: Head) -> Self {
+    pub fn after(head: ChainHead) -> Self {
         Self { head }
     }
 
     /// Verifies the next link.
-    pub fn take(&mut self, link: &Link) -> Result<(), Broken> {
+    pub fn take(&mut self, link: &ChainLink) -> Result<(), ChainBreak> {
         self.follows(link)?;
         if link_hash(link.seq, link.previous, &link.record) != link.hash {
-            return Err(Broken::Altered { seq: link.seq });
+            return Err(ChainBreak::Altered { seq: link.seq });
         }
-        self.head = Head { seq: link.seq, hash: link.hash };
+        self.head = ChainHead { seq: link.seq, hash: link.hash };
         Ok(())
     }
 
     /// Verifies the next link if its record was redacted. The caller has checked the redaction's signature; this
     /// checks number and previous hash.
-    pub fn take_redacted(&mut self, link: &Link) -> Result<(), Broken> {
+    pub fn take_redacted(&mut self, link: &ChainLink) -> Result<(), ChainBreak> {
         self.follows(link)?;
-        self.head = Head { seq: link.seq, hash: link.hash };
+        self.head = ChainHead { seq: link.seq, hash: link.hash };
         Ok(())
     }
 
-    fn follows(&self, link: &Link) -> Result<(), Broken> {
+    fn follows(&self, link: &ChainLink) -> Result<(), ChainBreak> {
         let expected = self.head.seq + 1;
         if link.seq != expected {
-            return Err(Broken::Gap { expected, found: link.seq });
+            return Err(ChainBreak::Gap { expected, found: link.seq });
         }
         if link.previous != self.head.hash {
-            return Err(Broken::Detached { seq: link.seq });
+            return Err(ChainBreak::Detached { seq: link.seq });
         }
         Ok(())
     }
 
     #[must_use]
-    pub fn head(&self) -> Head {
+    pub fn head(&self) -> ChainHead {
         self.head
     }
 }
@@ -274,8 +274,8 @@ pub(crate) mod tests {
             turn: None,
             request: None,
             arguments_digest: Digest::ZERO,
-            decision: Verdict::Allowed { by: vec!["policy".into()] },
-            outcome: Outcome::Completed,
+            decision: AuditDecision::Allowed { by: vec!["policy".into()] },
+            outcome: AuditOutcome::Completed,
             asked_at: Timestamp::from_millis(n),
             started_at: Some(Timestamp::from_millis(n)),
             ended_at: Timestamp::from_millis(n + 1),
@@ -284,42 +284,43 @@ pub(crate) mod tests {
 
     #[test]
     fn record_serialises_to_canonical_json() {
-        let refused = Verdict::Refused { by: "key:k\u{1}\"é".to_owned(), code: Code::Denied };
+        let refused = AuditDecision::Refused { by: "key:k\u{1}\"é".to_owned(), code: Code::Denied };
         let full = AuditRecord {
             scope: Some(ScopeId::parse("a:b").unwrap()),
             session: Some(SessionId::parse("s").unwrap()),
             turn: Some(7),
             request: Some("r\n\u{7f}客".to_owned()),
             started_at: None,
-            references: References { rule: Some(references::Rule::Key), ..References::default() },
+            references: References { rule: Some(references::PermissionSource::Key), ..References::default() },
             ..record(2)
         };
-        let outcomes = [Outcome::Completed, Outcome::NotRun, Outcome::Failed { code: Code::Interrupted }];
+        let outcomes =
+            [AuditOutcome::Completed, AuditOutcome::NotRun, AuditOutcome::Failed { code: Code::Interrupted }];
         for (outcome, decision) in
             outcomes.into_iter().flat_map(|it| [(it.clone(), refused.clone()), (it, record(1).decision)])
         {
             for base in [record(1), full.clone()] {
                 let record = AuditRecord { outcome: outcome.clone(), decision: decision.clone(), ..base };
-                let text = Link::forge(1, Digest::ZERO, &record).record;
+                let text = ChainLink::forge(1, Digest::ZERO, &record).record;
                 assert_eq!(text.as_bytes(), crate::digest::canonical(&record));
                 assert_eq!(serde_json::from_str::<AuditRecord>(&text).unwrap(), record);
             }
         }
     }
 
-    fn chain(length: u64) -> Vec<Link> {
-        let mut head = Head::START;
+    fn chain(length: u64) -> Vec<ChainLink> {
+        let mut head = ChainHead::START;
         (1..=length)
             .map(|seq| {
-                let link = Link::forge(seq, head.hash, &record(i64::try_from(seq).unwrap()));
-                head = Head { seq, hash: link.hash };
+                let link = ChainLink::forge(seq, head.hash, &record(i64::try_from(seq).unwrap()));
+                head = ChainHead { seq, hash: link.hash };
                 link
             })
             .collect()
     }
 
-    fn verify(links: &[Link]) -> Result<Head, Broken> {
-        let mut verifier = Verifier::after(Head::START);
+    fn verify(links: &[ChainLink]) -> Result<ChainHead, ChainBreak> {
+        let mut verifier = ChainVerifier::after(ChainHead::START);
         links.iter().try_for_each(|link| verifier.take(link))?;
         Ok(verifier.head())
     }
@@ -327,25 +328,25 @@ pub(crate) mod tests {
     #[test]
     fn unchanged_chain_is_valid() {
         assert_eq!(verify(&chain(5)).unwrap().seq, 5);
-        assert_eq!(verify(&[]).unwrap(), Head::START);
+        assert_eq!(verify(&[]).unwrap(), ChainHead::START);
     }
 
     #[test]
     fn verification_reports_first_broken_link() {
         let mut altered = chain(5);
         altered[2].record = altered[2].record.replace("completed", "not_run");
-        assert_eq!(verify(&altered), Err(Broken::Altered { seq: 3 }));
+        assert_eq!(verify(&altered), Err(ChainBreak::Altered { seq: 3 }));
 
         let mut missing = chain(5);
         missing.remove(1);
-        assert_eq!(verify(&missing), Err(Broken::Gap { expected: 2, found: 3 }));
+        assert_eq!(verify(&missing), Err(ChainBreak::Gap { expected: 2, found: 3 }));
 
         let mut forged = chain(5);
-        forged[3] = Link::forge(4, Digest::ZERO, &record(4));
-        assert_eq!(verify(&forged), Err(Broken::Detached { seq: 4 }));
+        forged[3] = ChainLink::forge(4, Digest::ZERO, &record(4));
+        assert_eq!(verify(&forged), Err(ChainBreak::Detached { seq: 4 }));
 
         let mut rehashed = chain(5);
-        rehashed[3] = Link::forge(4, rehashed[2].hash, &record(99));
-        assert_eq!(verify(&rehashed), Err(Broken::Detached { seq: 5 }));
+        rehashed[3] = ChainLink::forge(4, rehashed[2].hash, &record(99));
+        assert_eq!(verify(&rehashed), Err(ChainBreak::Detached { seq: 5 }));
     }
 }

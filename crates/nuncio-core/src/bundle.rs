@@ -138,7 +138,7 @@ pub struct Endorsement {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum BundleRefused {
+pub enum BundleError {
     /// The bundle's signature is invalid.
     #[error("its signature does not hold under its own signing key")]
     Signature,
@@ -174,7 +174,7 @@ impl BundleKeys {
 
 impl KeyBundle {
     /// Verifies the signature and that the keys fit the mode.
-    pub fn check(&self, signatures: &impl CheckSignature) -> Result<(), BundleRefused> {
+    pub fn check(&self, signatures: &impl CheckSignature) -> Result<(), BundleError> {
         let fits = match self.keys.mode {
             SealMode::Stateful => {
                 self.keys.olm_key.is_some() && self.keys.algs == [WrapAlgorithm::Olm, WrapAlgorithm::Hpke]
@@ -182,11 +182,11 @@ impl KeyBundle {
             SealMode::Stateless => self.keys.olm_key.is_none() && self.keys.algs == [WrapAlgorithm::Hpke],
         };
         if !fits {
-            return Err(BundleRefused::Mode);
+            return Err(BundleError::Mode);
         }
         match signatures.holds(&self.keys.signing_key, &self.keys.message(), &self.signature) {
             true => Ok(()),
-            false => Err(BundleRefused::Signature),
+            false => Err(BundleError::Signature),
         }
     }
 }
@@ -222,7 +222,7 @@ impl OneTimeKey {
 /// A person's private keys, encrypted with a key derived from their passphrase.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Backup {
+pub struct KeyBackup {
     /// Encrypted private HPKE key; base64.
     pub backup_a: String,
     /// Encrypted private signing key; base64.
@@ -312,14 +312,14 @@ mod tests {
         let no = |_: &PublicKey, _: &[u8], _: &Signature| false;
         for mode in [SealMode::Stateful, SealMode::Stateless] {
             assert_eq!(bundle(mode).check(&yes), Ok(()));
-            assert_eq!(bundle(mode).check(&no), Err(BundleRefused::Signature));
+            assert_eq!(bundle(mode).check(&no), Err(BundleError::Signature));
         }
         let mut stateless = bundle(SealMode::Stateful);
         stateless.keys.mode = SealMode::Stateless;
-        assert_eq!(stateless.check(&yes), Err(BundleRefused::Mode));
+        assert_eq!(stateless.check(&yes), Err(BundleError::Mode));
         let mut bare = bundle(SealMode::Stateful);
         bare.keys.olm_key = None;
-        assert_eq!(bare.check(&yes), Err(BundleRefused::Mode));
+        assert_eq!(bare.check(&yes), Err(BundleError::Mode));
     }
 
     #[test]

@@ -94,7 +94,7 @@ pub struct Conversation {
 
 /// Why a list of members does not fit the conversation type.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum WrongMembers {
+pub enum MembersError {
     /// A conversation of two does not have two members.
     #[error("a conversation of two needs exactly one other besides you")]
     NotTwo,
@@ -115,16 +115,16 @@ impl Conversation {
     }
 
     /// Sorts members, removes duplicates, and checks that they fit the type.
-    pub fn members(kind: ConversationType, mut members: Vec<Recipient>) -> Result<Vec<Recipient>, WrongMembers> {
+    pub fn members(kind: ConversationType, mut members: Vec<Recipient>) -> Result<Vec<Recipient>, MembersError> {
         members.sort();
         members.dedup();
         let people = members.iter().filter(|member| matches!(member, Recipient::Person(_))).count();
         match kind {
             ConversationType::H2h if members.len() == 2 && people == 2 => Ok(members),
             ConversationType::H2a if members.len() == 2 && people == 1 => Ok(members),
-            ConversationType::H2h | ConversationType::H2a => Err(WrongMembers::NotTwo),
+            ConversationType::H2h | ConversationType::H2a => Err(MembersError::NotTwo),
             ConversationType::Group if (2..=MAX_MEMBERS).contains(&members.len()) && people > 0 => Ok(members),
-            ConversationType::Group => Err(WrongMembers::Size),
+            ConversationType::Group => Err(MembersError::Size),
         }
     }
 
@@ -154,7 +154,7 @@ impl Conversation {
 
 /// A message as its sender submits it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Post {
+pub struct NewMessage {
     /// The id chosen by the sender.
     pub client_id: ClientMessageId,
     pub sender: Recipient,
@@ -168,7 +168,7 @@ pub struct Post {
 
 /// Why a message is refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum PostRefused {
+pub enum MessageRefusal {
     #[error("the envelope is empty")]
     Empty,
     #[error("the envelope has more than {MAX_ENVELOPE} bytes")]
@@ -184,7 +184,7 @@ pub enum PostRefused {
     NotAPerson,
 }
 
-impl PostRefused {
+impl MessageRefusal {
     #[must_use]
     pub const fn code(self) -> Code {
         match self {
@@ -194,21 +194,21 @@ impl PostRefused {
     }
 }
 
-impl Post {
+impl NewMessage {
     /// Checks size, subtype and sender.
-    pub fn check(&self) -> Result<(), PostRefused> {
+    pub fn check(&self) -> Result<(), MessageRefusal> {
         if self.envelope.is_empty() {
-            return Err(PostRefused::Empty);
+            return Err(MessageRefusal::Empty);
         }
         if self.envelope.len() > MAX_ENVELOPE {
-            return Err(PostRefused::TooLarge);
+            return Err(MessageRefusal::TooLarge);
         }
         if self.subtype.is_some() && self.content_type != ContentType::Artifact {
-            return Err(PostRefused::NotAnArtifact);
+            return Err(MessageRefusal::NotAnArtifact);
         }
         match (self.subtype, &self.sender) {
-            (Some(MsgSubtype::ArtifactToolCall), Recipient::Person(_)) => Err(PostRefused::NotAnAgent),
-            (Some(MsgSubtype::ArtifactResponse), Recipient::Agent(_)) => Err(PostRefused::NotAPerson),
+            (Some(MsgSubtype::ArtifactToolCall), Recipient::Person(_)) => Err(MessageRefusal::NotAnAgent),
+            (Some(MsgSubtype::ArtifactResponse), Recipient::Agent(_)) => Err(MessageRefusal::NotAPerson),
             _ => Ok(()),
         }
     }
@@ -228,12 +228,12 @@ impl Post {
 
 /// Position of a message. The message id encodes it.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-pub struct MessagePlace {
+pub struct MessageRef {
     pub conversation: ConversationId,
     pub seq: u64,
 }
 
-impl MessagePlace {
+impl MessageRef {
     /// The message id: conversation id and number. Fails if the conversation id is too long; ids made here are not.
     pub fn id(&self) -> Result<MessageId, InvalidName> {
         let name = self.conversation.as_str();
@@ -256,24 +256,24 @@ pub const CONVERSATION: &str = "cnv_";
 
 /// A message stored in a conversation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Posted {
+pub struct ConversationMessage {
     pub conversation: ConversationId,
     /// Starts at 1, without gaps.
     pub seq: u64,
     pub at: Timestamp,
-    pub post: Post,
+    pub post: NewMessage,
 }
 
-impl Posted {
+impl ConversationMessage {
     #[must_use]
-    pub fn place(&self) -> MessagePlace {
-        MessagePlace { conversation: self.conversation.clone(), seq: self.seq }
+    pub fn place(&self) -> MessageRef {
+        MessageRef { conversation: self.conversation.clone(), seq: self.seq }
     }
 }
 
 /// The device that has claimed a tool call, so that no other device runs it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
+pub struct ToolCallClaim {
     pub device: DeviceId,
     pub at: Timestamp,
 }
@@ -313,18 +313,18 @@ mod tests {
 
     #[test]
     fn message_id_encodes_conversation_and_number() {
-        let place = MessagePlace { conversation: ConversationId::parse("cnv_a-1_b").unwrap(), seq: 12 };
+        let place = MessageRef { conversation: ConversationId::parse("cnv_a-1_b").unwrap(), seq: 12 };
         let id = place.id().unwrap();
         assert_eq!(id.as_str(), "msg_a-1_b-12");
-        assert_eq!(MessagePlace::of(&id), Some(place));
+        assert_eq!(MessageRef::of(&id), Some(place));
         for wrong in ["msg_a", "msg_a-0", "msg_a-01", "a-1", "msg_a-18446744073709551616", "msg_a-x"] {
-            assert_eq!(MessagePlace::of(&MessageId::parse(wrong).unwrap()), None, "{wrong}");
+            assert_eq!(MessageRef::of(&MessageId::parse(wrong).unwrap()), None, "{wrong}");
         }
     }
 
     #[test]
     fn only_agents_call_tools_and_only_people_answer() {
-        let post = |sender, content_type, subtype| Post {
+        let post = |sender, content_type, subtype| NewMessage {
             client_id: ClientMessageId::parse("m1").unwrap(),
             sender,
             device: None,
@@ -338,18 +338,18 @@ mod tests {
             (person("ada"), Text, None, Ok(())),
             (agent("hotel"), Artifact, Some(ArtifactToolCall), Ok(())),
             (person("ada"), Artifact, Some(ArtifactResponse), Ok(())),
-            (person("ada"), Artifact, Some(ArtifactToolCall), Err(PostRefused::NotAnAgent)),
-            (agent("hotel"), Artifact, Some(ArtifactResponse), Err(PostRefused::NotAPerson)),
-            (agent("hotel"), Text, Some(ArtifactToolCall), Err(PostRefused::NotAnArtifact)),
+            (person("ada"), Artifact, Some(ArtifactToolCall), Err(MessageRefusal::NotAnAgent)),
+            (agent("hotel"), Artifact, Some(ArtifactResponse), Err(MessageRefusal::NotAPerson)),
+            (agent("hotel"), Text, Some(ArtifactToolCall), Err(MessageRefusal::NotAnArtifact)),
         ] {
             assert_eq!(post(sender, content, subtype).check(), outcome);
         }
-        let full = |bytes: usize| Post { envelope: vec![0; bytes].into(), ..post(person("ada"), Text, None) };
-        assert_eq!(full(0).check(), Err(PostRefused::Empty));
+        let full = |bytes: usize| NewMessage { envelope: vec![0; bytes].into(), ..post(person("ada"), Text, None) };
+        assert_eq!(full(0).check(), Err(MessageRefusal::Empty));
         assert_eq!(full(MAX_ENVELOPE).check(), Ok(()));
-        assert_eq!(full(MAX_ENVELOPE + 1).check(), Err(PostRefused::TooLarge));
-        assert!(full(1).says_the_same(&Post { client_id: ClientMessageId::parse("m2").unwrap(), ..full(1) }));
+        assert_eq!(full(MAX_ENVELOPE + 1).check(), Err(MessageRefusal::TooLarge));
+        assert!(full(1).says_the_same(&NewMessage { client_id: ClientMessageId::parse("m2").unwrap(), ..full(1) }));
         assert!(!full(1).says_the_same(&full(2)));
-        assert!(!full(1).says_the_same(&Post { content_type: Artifact, ..full(1) }));
+        assert!(!full(1).says_the_same(&NewMessage { content_type: Artifact, ..full(1) }));
     }
 }

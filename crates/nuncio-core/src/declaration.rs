@@ -33,7 +33,7 @@ use toml::de::DeTable;
 
 use crate::agent::Agent;
 
-pub use fault::{Fault, Faults};
+pub use fault::{AgentFileFault, AgentFileFaults};
 
 use names::Names;
 use reader::Table;
@@ -48,10 +48,10 @@ pub const STARTER: &str = include_str!("declaration/starter.toml");
 
 /// An agent with warnings for its author.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Declared {
+pub struct DeclaredAgent {
     pub agent: Agent,
     /// Allowed but probably unintended, in file order.
-    pub notes: Vec<Fault>,
+    pub notes: Vec<AgentFileFault>,
 }
 
 /// Parses an agent file. `file` is the name shown in faults.
@@ -59,7 +59,7 @@ pub struct Declared {
 /// # Errors
 ///
 /// All faults in file order; for invalid TOML only the first syntax error.
-pub fn parse(file: &str, text: &str) -> Result<Declared, Faults> {
+pub fn parse(file: &str, text: &str) -> Result<DeclaredAgent, AgentFileFaults> {
     let source = Source::new(file, text);
     if text.len() > MAX_BYTES {
         source.root().fault(format!("the file has {} bytes", text.len()), format!("allowed: at most {MAX_BYTES}"));
@@ -76,7 +76,7 @@ pub fn parse(file: &str, text: &str) -> Result<Declared, Faults> {
     };
     let agent = read(&Table::root(&source, document.get_ref()));
     match (agent, source.has_faults()) {
-        (Some(agent), false) => Ok(Declared { agent, notes: source.into_notes() }),
+        (Some(agent), false) => Ok(DeclaredAgent { agent, notes: source.into_notes() }),
         _ => Err(source.into_faults()),
     }
 }

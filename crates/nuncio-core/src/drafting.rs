@@ -1,5 +1,5 @@
 //! Protocol drafting: a [`Blueprint`] for a new protocol that one side wrote, validated automatically, and the
-//! [`Draft`] that both sides must accept before use. It is data; nothing in it is executed.
+//! [`ProtocolDraft`] that both sides must accept before use. It is data; nothing in it is executed.
 
 mod blueprint;
 #[cfg(test)]
@@ -13,7 +13,7 @@ use crate::ids::{AgentName, ApprovalId, DraftId};
 use crate::principal::Principal;
 use crate::time::Timestamp;
 
-pub use blueprint::{Blueprint, Example, Expected, MAX_BYTES, Method, TestCase};
+pub use blueprint::{Blueprint, BlueprintExample, BlueprintMethod, ExpectedValidity, MAX_BYTES, TestCase};
 
 /// Whether an agent may accept a protocol that its brain has drafted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
@@ -30,7 +30,7 @@ pub enum DraftingPolicy {
 
 /// A drafted protocol between one agent of this server and one caller.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Draft {
+pub struct ProtocolDraft {
     pub id: DraftId,
     pub agent: AgentName,
     pub with: Principal,
@@ -54,7 +54,7 @@ pub struct Draft {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Side {
+pub enum DraftSide {
     /// The agent of this server, as decided by its operator.
     Us,
     /// The caller.
@@ -84,7 +84,7 @@ pub enum DraftState {
     },
     /// One side rejected it, possibly after acceptance.
     Rejected {
-        side: Side,
+        side: DraftSide,
         at: Timestamp,
         reason: Option<String>,
     },
@@ -132,7 +132,7 @@ pub enum DraftError {
     OtherDocument,
 }
 
-impl Draft {
+impl ProtocolDraft {
     /// Accepts the document for the agent's side. A repeated acceptance changes nothing.
     pub fn accept_for_us(mut self, digest: &Digest, by: Principal, now: Timestamp) -> Result<Self, DraftError> {
         self.is_takeable(digest, now)?;
@@ -156,7 +156,7 @@ impl Draft {
     }
 
     /// Rejects the draft, even if both sides had accepted it.
-    pub fn reject(mut self, side: Side, reason: Option<String>, now: Timestamp) -> Result<Self, DraftError> {
+    pub fn reject(mut self, side: DraftSide, reason: Option<String>, now: Timestamp) -> Result<Self, DraftError> {
         if self.is_over(now) {
             return Err(DraftError::Closed(self.word_at(now)));
         }

@@ -12,7 +12,7 @@ use crate::turn::Stop;
 
 /// Whether a piece of model output is text for people or thinking.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Voice {
+pub enum OutputKind {
     Text,
     Thinking,
 }
@@ -20,9 +20,9 @@ pub enum Voice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Event<'a> {
     Started,
-    Delta(Voice, &'a str),
+    Delta(OutputKind, &'a str),
     /// A complete block.
-    Block(Voice, &'a str),
+    Block(OutputKind, &'a str),
     /// JSON of a [`ToolCall`].
     ToolCall(&'a str),
     /// Result of one of the agent's tools: JSON with `toolCallId` and `content`.
@@ -37,7 +37,7 @@ pub struct EventLog {
     text: String,
     entries: Vec<Entry>,
     /// Voice of the unfinished block and the offset at which it begins.
-    open: Option<(Voice, u32)>,
+    open: Option<(OutputKind, u32)>,
     /// Whether the log was rebuilt from the history, after a crash lost the original events.
     retold: bool,
 }
@@ -52,8 +52,8 @@ struct Entry {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Started,
-    Delta(Voice),
-    Block(Voice),
+    Delta(OutputKind),
+    Block(OutputKind),
     ToolCall,
     ToolResult,
     Stopped,
@@ -138,7 +138,7 @@ impl EventLog {
     }
 
     /// Appends a piece of text or thinking. A change of voice completes the previous block.
-    pub fn delta(&mut self, voice: Voice, piece: &str) -> Result<(), LogFull> {
+    pub fn delta(&mut self, voice: OutputKind, piece: &str) -> Result<(), LogFull> {
         self.room_for(piece.len())?;
         if piece.is_empty() {
             return Ok(());
@@ -226,7 +226,7 @@ fn json_of(stop: &Stop) -> String {
 /// The stored form: version, number of entries, kind and length of each entry, then the text. An entry begins where
 /// the previous one ends; a block spans its deltas.
 mod stored {
-    use super::{Entry, EventLog, Kind, Stop, Voice, json_of, position};
+    use super::{Entry, EventLog, Kind, OutputKind, Stop, json_of, position};
 
     const VERSION: u8 = 1;
     /// Version byte of a rebuilt log; the rest of the format is the same.
@@ -319,10 +319,10 @@ mod stored {
     fn tag(kind: Kind) -> u8 {
         match kind {
             Kind::Started => 0,
-            Kind::Delta(Voice::Text) => 1,
-            Kind::Delta(Voice::Thinking) => 2,
-            Kind::Block(Voice::Text) => 3,
-            Kind::Block(Voice::Thinking) => 4,
+            Kind::Delta(OutputKind::Text) => 1,
+            Kind::Delta(OutputKind::Thinking) => 2,
+            Kind::Block(OutputKind::Text) => 3,
+            Kind::Block(OutputKind::Thinking) => 4,
             Kind::ToolCall => 5,
             Kind::ToolResult => 6,
             Kind::Stopped => 7,
@@ -332,10 +332,10 @@ mod stored {
     fn kind_of(tag: u8) -> Option<Kind> {
         Some(match tag {
             0 => Kind::Started,
-            1 => Kind::Delta(Voice::Text),
-            2 => Kind::Delta(Voice::Thinking),
-            3 => Kind::Block(Voice::Text),
-            4 => Kind::Block(Voice::Thinking),
+            1 => Kind::Delta(OutputKind::Text),
+            2 => Kind::Delta(OutputKind::Thinking),
+            3 => Kind::Block(OutputKind::Text),
+            4 => Kind::Block(OutputKind::Thinking),
             5 => Kind::ToolCall,
             6 => Kind::ToolResult,
             7 => Kind::Stopped,
@@ -352,9 +352,9 @@ mod tests {
 
     fn sample() -> EventLog {
         let mut log = EventLog::started();
-        log.delta(Voice::Thinking, "hm ").unwrap();
-        log.delta(Voice::Text, "Grüß ").unwrap();
-        log.delta(Voice::Text, "dich").unwrap();
+        log.delta(OutputKind::Thinking, "hm ").unwrap();
+        log.delta(OutputKind::Text, "Grüß ").unwrap();
+        log.delta(OutputKind::Text, "dich").unwrap();
         let call = ToolCall {
             id: CallId::parse("c1").unwrap(),
             name: ToolName::parse("add").unwrap(),
@@ -373,7 +373,7 @@ mod tests {
     #[test]
     fn to_bytes_stopped_equals_bytes_after_stop() {
         let mut log = EventLog::started();
-        for voice in [None, Some(Voice::Text), Some(Voice::Thinking)] {
+        for voice in [None, Some(OutputKind::Text), Some(OutputKind::Thinking)] {
             if let Some(voice) = voice {
                 log.delta(voice, "Grüß").unwrap();
             }
@@ -386,7 +386,7 @@ mod tests {
     #[test]
     fn rebuilt_log_numbers_differ_from_lost_log() {
         let mut log = EventLog::retold();
-        log.delta(Voice::Text, "one two").unwrap();
+        log.delta(OutputKind::Text, "one two").unwrap();
         log.stopped(&stop());
         let read = EventLog::from_bytes(&log.to_bytes()).unwrap();
         assert_eq!(read, log);
@@ -415,11 +415,11 @@ mod tests {
             events,
             [
                 Event::Started,
-                Event::Delta(Voice::Thinking, "hm "),
-                Event::Block(Voice::Thinking, "hm "),
-                Event::Delta(Voice::Text, "Grüß "),
-                Event::Delta(Voice::Text, "dich"),
-                Event::Block(Voice::Text, "Grüß dich"),
+                Event::Delta(OutputKind::Thinking, "hm "),
+                Event::Block(OutputKind::Thinking, "hm "),
+                Event::Delta(OutputKind::Text, "Grüß "),
+                Event::Delta(OutputKind::Text, "dich"),
+                Event::Block(OutputKind::Text, "Grüß dich"),
                 Event::ToolCall(r#"{"toolCallId":"c1","name":"add","input":{}}"#),
                 Event::ToolResult(r#"{"toolCallId":"c1","content":"3"}"#),
                 Event::Stopped(r#"{"stopReason":"end_turn","turnId":"s.1"}"#),
@@ -444,7 +444,7 @@ mod tests {
     fn log_refuses_deltas_beyond_size_limit() {
         let mut log = EventLog::started();
         let piece = "x".repeat(8 * 1024 * 1024);
-        let full = (0..8).find_map(|_| log.delta(Voice::Text, &piece).err());
+        let full = (0..8).find_map(|_| log.delta(OutputKind::Text, &piece).err());
         assert_eq!(full, Some(LogFull));
         log.stopped(&Stop {
             stop_reason: StopReason::Error,

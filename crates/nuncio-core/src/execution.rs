@@ -21,12 +21,12 @@ use crate::time::Timestamp;
 
 /// An accepted invocation. Never changes.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Order {
+pub struct AcceptedInvocation {
     pub skill: SkillId,
     /// The skill's version at acceptance.
     pub version: SkillVersion,
     pub agent: AgentName,
-    pub target: Target,
+    pub target: InvocationTarget,
     pub caller: Principal,
     /// The person linked to the caller.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -42,7 +42,7 @@ pub struct Order {
     pub inputs: Map<String, Value>,
     pub priority: Priority,
     #[serde(default)]
-    pub trace: Trace,
+    pub trace: TraceIds,
     /// URL that is called when the execution ends.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub callback: Option<Url>,
@@ -53,7 +53,7 @@ pub struct Order {
     pub keep_ms: u64,
 }
 
-impl Order {
+impl AcceptedInvocation {
     #[must_use]
     pub fn deadline(&self) -> Timestamp {
         self.created_at.after(Duration::from_millis(self.timeout_ms))
@@ -62,7 +62,7 @@ impl Order {
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Target {
+pub enum InvocationTarget {
     Tool(ToolName),
     /// The whole agent: text in, text out.
     Agent,
@@ -93,7 +93,7 @@ impl Priority {
 
 /// Trace identifiers that are passed on with a call.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
-pub struct Trace {
+pub struct TraceIds {
     /// Chosen by the caller.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub trace_id: Option<String>,
@@ -102,14 +102,14 @@ pub struct Trace {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Failure {
+pub struct ExecutionFailure {
     pub code: Code,
     pub message: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state")]
-pub enum State {
+pub enum ExecutionState {
     /// Stored, and waiting to run.
     Accepted,
     Running,
@@ -117,14 +117,14 @@ pub enum State {
         output: Value,
     },
     Failed {
-        failure: Failure,
+        failure: ExecutionFailure,
     },
     TimedOut {
-        failure: Failure,
+        failure: ExecutionFailure,
     },
 }
 
-impl State {
+impl ExecutionState {
     /// Name of the state in the store.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
@@ -145,7 +145,7 @@ impl State {
 
     /// `TimedOut` for a failure by time limit, otherwise `Failed`.
     #[must_use]
-    pub fn of_failure(failure: Failure) -> Self {
+    pub fn of_failure(failure: ExecutionFailure) -> Self {
         match failure.code {
             Code::ToolTimeout | Code::TurnDeadline => Self::TimedOut { failure },
             _ => Self::Failed { failure },
@@ -156,60 +156,61 @@ impl State {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Execution {
     pub id: ExecutionId,
-    pub order: Arc<Order>,
+    pub order: Arc<AcceptedInvocation>,
     /// Number of attempts begun. More than one means that the tool may have run more than once.
     pub attempt: u32,
     /// Number of attempts that were interrupted before their program started.
     pub unstarted: u32,
-    pub state: State,
+    pub state: ExecutionState,
     pub updated_at: Timestamp,
 }
 
 /// A transition that an execution's state does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Illegal {
+pub struct IllegalTransition {
     /// Name of the current state.
     pub from: &'static str,
     /// Name of the requested state.
     pub to: &'static str,
 }
 
-impl fmt::Display for Illegal {
+impl fmt::Display for IllegalTransition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "an execution that is {} cannot become {}", self.from, self.to)
     }
 }
 
-impl std::error::Error for Illegal {}
+impl std::error::Error for IllegalTransition {}
 
 impl Execution {
     #[must_use]
-    pub fn accepted(id: ExecutionId, order: impl Into<Arc<Order>>) -> Self {
+    pub fn accepted(id: ExecutionId, order: impl Into<Arc<AcceptedInvocation>>) -> Self {
         let order = order.into();
         let updated_at = order.created_at;
-        Self { id, order, attempt: 0, unstarted: 0, state: State::Accepted, updated_at }
+        Self { id, order, attempt: 0, unstarted: 0, state: ExecutionState::Accepted, updated_at }
     }
 
     /// Starts the first or a further attempt. Fails if the execution has ended.
-    pub fn begin(&mut self, at: Timestamp) -> Result<(), Illegal> {
-        self.step(State::Running, at)?;
+    pub fn begin(&mut self, at: Timestamp) -> Result<(), IllegalTransition> {
+        self.step(ExecutionState::Running, at)?;
         self.attempt += 1;
         Ok(())
     }
 
     /// Ends the execution. Fails if it has ended, if it never started and `end` is a result, or if `end` is not a
     /// final state.
-    pub fn end(&mut self, end: State, at: Timestamp) -> Result<(), Illegal> {
-        let answers_unbegun = matches!((&self.state, &end), (State::Accepted, State::Completed { .. }));
+    pub fn end(&mut self, end: ExecutionState, at: Timestamp) -> Result<(), IllegalTransition> {
+        let answers_unbegun =
+            matches!((&self.state, &end), (ExecutionState::Accepted, ExecutionState::Completed { .. }));
         if !end.is_over() || answers_unbegun {
-            return Err(Illegal { from: self.state.as_str(), to: end.as_str() });
+            return Err(IllegalTransition { from: self.state.as_str(), to: end.as_str() });
         }
         self.step(end, at)
     }
 
-    fn step(&mut self, to: State, at: Timestamp) -> Result<(), Illegal> {
+    fn step(&mut self, to: ExecutionState, at: Timestamp) -> Result<(), IllegalTransition> {
         if self.state.is_over() {
-            return Err(Illegal { from: self.state.as_str(), to: to.as_str() });
+            return Err(IllegalTransition { from: self.state.as_str(), to: to.as_str() });
         }
         self.state = to;
         // A clock that was set back does not reduce `updated_at`.
@@ -238,7 +239,7 @@ impl Execution {
 /// The authorization under which an attempt's call was started. With the invocation it has everything an audit record
 /// needs, even if the call never ends.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Warrant {
+pub struct CallAuthorization {
     pub at: Timestamp,
     /// The approvers, or `policy`.
     pub by: Vec<String>,
@@ -259,7 +260,7 @@ const fn started() -> bool {
 
 /// The exclusive right of one process to run an execution.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Lease {
+pub struct ExecutionLease {
     /// Id of the process.
     pub owner: String,
     /// Expiry, unless renewed.

@@ -12,14 +12,14 @@ pub struct Grant {
     pub principal: Principal,
     pub agent: AgentName,
     pub scopes: Vec<ScopeId>,
-    pub term: Term,
+    pub term: GrantTerm,
     pub given_by: Principal,
     pub given_at: Timestamp,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Term {
+pub enum GrantTerm {
     Once,
     Until(Timestamp),
     UntilRevoked,
@@ -30,8 +30,8 @@ impl Grant {
     #[must_use]
     pub fn gives(&self, scope: &ScopeId, now: Timestamp) -> bool {
         let in_time = match self.term {
-            Term::Until(end) => now < end,
-            Term::Once | Term::UntilRevoked => true,
+            GrantTerm::Until(end) => now < end,
+            GrantTerm::Once | GrantTerm::UntilRevoked => true,
         };
         in_time && self.scopes.contains(scope)
     }

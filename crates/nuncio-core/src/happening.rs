@@ -46,16 +46,16 @@ impl TryFrom<Principal> for Recipient {
 
 /// A notification with its position in the recipient's queue.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct MailedEvent {
+pub struct QueuedNotification {
     /// Number in the recipient's queue; starts at 1, without gaps.
     pub seq: u64,
     pub at: Timestamp,
-    pub happening: Happening,
+    pub happening: Notification,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "happening", rename_all = "snake_case")]
-pub enum Happening {
+pub enum Notification {
     /// A changed manifest suspended these scopes until the person consents again.
     ReauthRequired {
         agent: AgentId,

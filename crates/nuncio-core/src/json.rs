@@ -16,7 +16,7 @@ const MAX_REPEATED: usize = 200;
 
 /// Why a JSON document was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Unreadable {
+pub enum JsonError {
     #[error("must not have more than {most} bytes")]
     TooLarge {
         /// Limit in bytes.
@@ -37,23 +37,23 @@ pub enum Unreadable {
 }
 
 /// Parses a document within the limits. A name that is repeated in an object is an error.
-pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, Unreadable> {
+pub fn read(document: &[u8], max_bytes: usize) -> Result<Value, JsonError> {
     if document.len() > max_bytes {
-        return Err(Unreadable::TooLarge { most: max_bytes, found: document.len() });
+        return Err(JsonError::TooLarge { most: max_bytes, found: document.len() });
     }
     if is_too_deep(document) {
-        return Err(Unreadable::TooDeep);
+        return Err(JsonError::TooDeep);
     }
     if count_values(document) > MAX_VALUES {
-        return Err(Unreadable::TooManyValues);
+        return Err(JsonError::TooManyValues);
     }
     let repeated = RefCell::new(Vec::new());
     let mut reader = serde_json::Deserializer::from_slice(document);
-    let read = Strict { place: Place::Root, repeated: &repeated }.deserialize(&mut reader);
+    let read = Strict { place: JsonPointer::Root, repeated: &repeated }.deserialize(&mut reader);
     let read = read.and_then(|value| reader.end().map(|()| value));
-    let value = read.map_err(|error| Unreadable::NotJson(error.to_string()))?;
+    let value = read.map_err(|error| JsonError::NotJson(error.to_string()))?;
     let repeated = repeated.into_inner();
-    if repeated.is_empty() { Ok(value) } else { Err(Unreadable::Repeated(repeated)) }
+    if repeated.is_empty() { Ok(value) } else { Err(JsonError::Repeated(repeated)) }
 }
 
 /// A content type without parameters such as the character set.
@@ -80,16 +80,16 @@ pub fn pointer(path: &str, name: &str) -> String {
 
 /// A position in a document, formatted as a JSON pointer only when needed.
 #[derive(Debug, Clone, Copy)]
-pub enum Place<'a> {
+pub enum JsonPointer<'a> {
     /// The whole document.
     Root,
     /// A field of the object at the inner position.
-    Field(&'a Place<'a>, &'a str),
+    Field(&'a JsonPointer<'a>, &'a str),
     /// An item of the array at the inner position.
-    Item(&'a Place<'a>, usize),
+    Item(&'a JsonPointer<'a>, usize),
 }
 
-impl Place<'_> {
+impl JsonPointer<'_> {
     #[must_use]
     pub fn pointer(&self) -> String {
         match self {
@@ -152,7 +152,7 @@ pub fn count_values(document: &[u8]) -> usize {
 
 /// Builds a value and records every repeated name with its position.
 struct Strict<'a> {
-    place: Place<'a>,
+    place: JsonPointer<'a>,
     repeated: &'a RefCell<Vec<String>>,
 }
 
@@ -201,8 +201,8 @@ impl<'de> Visitor<'de> for Strict<'_> {
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Value, A::Error> {
         let mut list = Vec::new();
-        while let Some(item) =
-            items.next_element_seed(Strict { place: Place::Item(&self.place, list.len()), repeated: self.repeated })?
+        while let Some(item) = items
+            .next_element_seed(Strict { place: JsonPointer::Item(&self.place, list.len()), repeated: self.repeated })?
         {
             list.push(item);
         }
@@ -212,7 +212,7 @@ impl<'de> Visitor<'de> for Strict<'_> {
     fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Value, A::Error> {
         let mut map = Map::new();
         while let Some(name) = members.next_key::<String>()? {
-            let place = Place::Field(&self.place, &name);
+            let place = JsonPointer::Field(&self.place, &name);
             let value = members.next_value_seed(Strict { place, repeated: self.repeated })?;
             if map.contains_key(&name) && self.repeated.borrow().len() < MAX_REPEATED {
                 self.repeated.borrow_mut().push(place.pointer());
@@ -227,28 +227,28 @@ impl<'de> Visitor<'de> for Strict<'_> {
 mod tests {
     use super::*;
 
-    fn wrong(document: &str) -> Unreadable {
+    fn wrong(document: &str) -> JsonError {
         read(document.as_bytes(), 1000).unwrap_err()
     }
 
     #[test]
     fn repeated_names_are_all_reported_with_pointers() {
         let found = wrong(r#"{"a":1,"a":2,"b":[{"x/y":1,"x/y":2}],"c~":{"d":0,"e":{},"d":1}}"#);
-        assert_eq!(found, Unreadable::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
+        assert_eq!(found, JsonError::Repeated(["/a", "/b/0/x~1y", "/c~0/d"].map(str::to_owned).to_vec()));
         // Names are compared after unescaping.
         assert_eq!(wrong(r#"{"a":1,"\u0061":2}"#).to_string(), "/a must not be repeated");
     }
 
     #[test]
     fn size_and_depth_are_limited_before_parsing() {
-        assert_eq!(wrong(&"x".repeat(1001)), Unreadable::TooLarge { most: 1000, found: 1001 });
-        assert_eq!(wrong(&"[".repeat(200)), Unreadable::TooDeep);
+        assert_eq!(wrong(&"x".repeat(1001)), JsonError::TooLarge { most: 1000, found: 1001 });
+        assert_eq!(wrong(&"[".repeat(200)), JsonError::TooDeep);
         let deep = |levels: usize| format!("{}1{}", "[".repeat(levels), "]".repeat(levels));
         assert!(read(deep(MAX_DEPTH - 1).as_bytes(), 1000).is_ok());
         assert!(read(deep(MAX_DEPTH).as_bytes(), 1000).is_err());
         let many = |count: usize| format!("[{}0]", "0,".repeat(count - 2));
         assert!(read(many(MAX_VALUES).as_bytes(), usize::MAX).is_ok());
-        assert_eq!(read(many(MAX_VALUES + 1).as_bytes(), usize::MAX), Err(Unreadable::TooManyValues));
+        assert_eq!(read(many(MAX_VALUES + 1).as_bytes(), usize::MAX), Err(JsonError::TooManyValues));
         let brackets_in_text = format!(r#"["\"{}"]"#, "[".repeat(100));
         assert!(read(brackets_in_text.as_bytes(), 1000).is_ok());
     }
@@ -278,7 +278,7 @@ mod tests {
     #[test]
     fn syntax_error_reports_position() {
         for bad in ["", "{", "{\"a\":}", "[1,]", "nul", "1 2", "\u{feff}{}", "1e999", "\"\\ud800\""] {
-            assert!(matches!(wrong(bad), Unreadable::NotJson(_)), "{bad}");
+            assert!(matches!(wrong(bad), JsonError::NotJson(_)), "{bad}");
         }
         assert!(read(b"\"\xff\"", 1000).is_err());
         let big = read(b"[18446744073709551615, -9223372036854775808, 9007199254740993]", 1000).unwrap();

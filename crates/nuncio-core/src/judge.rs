@@ -11,4 +11,4 @@ type HashSet<T> = std::collections::HashSet<T, foldhash::fast::RandomState>;
 
 pub use bare::schemas;
 pub use manifest::manifests;
-pub use verdict::{ChangePolicy, ChangeRule, Finding, Notice, NoticeRule, Verdict};
+pub use verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};

@@ -11,20 +11,20 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 use crate::digest::{Digest, canonical};
-use crate::grant::Term;
+use crate::grant::GrantTerm;
 use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::signature::{Signature, labelled};
 use crate::time::Timestamp;
 
 mod verify;
 
-pub use crate::audit::Head;
-pub use verify::{Refused, Standing, Verifier, verify};
+pub use crate::audit::ChainHead;
+pub use verify::{LedgerFault, LedgerState, LedgerVerifier, verify};
 
 /// One change of a person's permissions for an agent.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Entry {
+pub struct LedgerEntry {
     /// Starts at 1, without gaps.
     pub seq: u64,
     /// Hash of the previous entry; zeros for the first.
@@ -32,14 +32,14 @@ pub struct Entry {
     pub relation_id: RelationId,
     /// The same in every entry.
     pub agent_id: AgentId,
-    pub actor: Actor,
-    pub action: Action,
+    pub actor: LedgerActor,
+    pub action: LedgerAction,
     /// For a grant or a renewed consent all permissions from now on; otherwise the scopes that are removed or
     /// restored. Sorted, without duplicates.
     pub scopes: Vec<ScopeId>,
     /// Terms of the scopes that are not granted until revoked.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
-    pub terms: BTreeMap<ScopeId, Term>,
+    pub terms: BTreeMap<ScopeId, GrantTerm>,
     pub manifest_version: u64,
     /// `None` if the agent has no manifest any more.
     pub manifest_hash: Option<Digest>,
@@ -52,7 +52,7 @@ pub struct Entry {
     pub signature: Option<Signature>,
 }
 
-impl Entry {
+impl LedgerEntry {
     /// The bytes that a device signs: a label and the canonical form of everything except the signature.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {
@@ -67,21 +67,21 @@ impl Entry {
 
     /// The term of a scope; `None` if the entry does not grant it.
     #[must_use]
-    pub fn term(&self, scope: &ScopeId) -> Option<Term> {
-        self.scopes.contains(scope).then(|| self.terms.get(scope).copied().unwrap_or(Term::UntilRevoked))
+    pub fn term(&self, scope: &ScopeId) -> Option<GrantTerm> {
+        self.scopes.contains(scope).then(|| self.terms.get(scope).copied().unwrap_or(GrantTerm::UntilRevoked))
     }
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
-pub enum Actor {
+pub enum LedgerActor {
     /// The person, on a device that signed the entry.
     Person(PersonName),
     /// The server, following a rule.
     Server,
 }
 
-impl fmt::Display for Actor {
+impl fmt::Display for LedgerActor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Person(name) => write!(f, "person:{name}"),
@@ -90,13 +90,13 @@ impl fmt::Display for Actor {
     }
 }
 
-impl From<Actor> for String {
-    fn from(actor: Actor) -> Self {
+impl From<LedgerActor> for String {
+    fn from(actor: LedgerActor) -> Self {
         actor.to_string()
     }
 }
 
-impl TryFrom<String> for Actor {
+impl TryFrom<String> for LedgerActor {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -110,7 +110,7 @@ impl TryFrom<String> for Actor {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Action {
+pub enum LedgerAction {
     /// The person grants these scopes and no others.
     Grant,
     /// The person grants these scopes and no others, after a change that needed new consent.
@@ -125,7 +125,7 @@ pub enum Action {
     Prune,
 }
 
-impl Action {
+impl LedgerAction {
     /// Whether the action can add permissions, which only a person's entry may.
     #[must_use]
     pub const fn allows(self) -> bool {

@@ -11,10 +11,11 @@ use serde_json::Value;
 use crate::agent::Sensitivity;
 use crate::digest::{self, Digest};
 use crate::ids::{ScopeId, ToolName};
-use crate::json::{self, Unreadable};
+use crate::json::{self, JsonError};
 use crate::schema::Schema;
 use crate::text::LocalText;
 
+mod display_text;
 mod fault;
 mod input;
 pub mod presets;
@@ -23,7 +24,6 @@ mod scopes;
 #[cfg(test)]
 mod tests;
 mod tools;
-mod words;
 
 pub use fault::{ManifestFault, ManifestFaults, ManifestRule, ManifestWarning, WarningRule};
 pub use presets::Presets;
@@ -95,7 +95,7 @@ pub struct ManifestScope {
 
 /// A valid manifest with its canonical form and hash.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Checked {
+pub struct CheckedManifest {
     pub manifest: Manifest,
     /// RFC 8785 form.
     pub canonical: Vec<u8>,
@@ -106,14 +106,14 @@ pub struct Checked {
 
 impl Manifest {
     /// Parses a manifest as it was sent. The error lists every broken rule with its JSON pointer.
-    pub fn parse(bytes: &[u8], presets: &Presets) -> Result<Checked, ManifestFaults> {
+    pub fn parse(bytes: &[u8], presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
         let value = json::read(bytes, MAX_WRITTEN_BYTES).map_err(|why| unreadable(&why))?;
         Self::check(value, presets)
     }
 
     /// Validates a manifest that is already parsed. Faults that a parser hides, such as repeated names, are not
     /// detected. The error lists every broken rule with its JSON pointer.
-    pub fn check(value: Value, presets: &Presets) -> Result<Checked, ManifestFaults> {
+    pub fn check(value: Value, presets: &Presets) -> Result<CheckedManifest, ManifestFaults> {
         let mut notes = Notes::default();
         read::numbers(&value, "", &mut notes);
         let canonical = digest::canonical(&value);
@@ -138,7 +138,7 @@ impl Manifest {
         };
         manifest.source = Arc::new(value);
         let hash = Digest::of_bytes(&canonical);
-        Ok(Checked { manifest, canonical, hash, warnings })
+        Ok(CheckedManifest { manifest, canonical, hash, warnings })
     }
 
     #[must_use]
@@ -158,17 +158,17 @@ impl Manifest {
     }
 }
 
-fn unreadable(why: &Unreadable) -> ManifestFaults {
+fn unreadable(why: &JsonError) -> ManifestFaults {
     let whole = |rule, message| ManifestFaults::one(rule, "", message);
     match why {
-        Unreadable::TooLarge { most, found } => {
+        JsonError::TooLarge { most, found } => {
             let message = format!("the manifest has {found} bytes, no more than {most} are read; {MAX_BYTES} count");
             whole(ManifestRule::TooLarge, message)
         }
-        Unreadable::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
-        Unreadable::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
-        Unreadable::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
-        Unreadable::Repeated(places) => {
+        JsonError::TooManyValues => whole(ManifestRule::TooLarge, format!("the manifest {why}")),
+        JsonError::TooDeep => whole(ManifestRule::TooDeep, format!("the manifest {why}")),
+        JsonError::NotJson(_) => whole(ManifestRule::NotJson, format!("the manifest {why}")),
+        JsonError::Repeated(places) => {
             let mut notes = Notes::default();
             for place in places {
                 let message = "stands twice in its object; readers differ on which one counts, leave one".to_owned();

@@ -88,7 +88,7 @@ impl Enrolment {
 
 /// Message that a device signs to get a new token.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Assertion {
+pub struct DeviceAssertion {
     pub device_id: DeviceId,
     /// Public URL of the server.
     pub audience: String,
@@ -97,7 +97,7 @@ pub struct Assertion {
     pub nonce: String,
 }
 
-impl Assertion {
+impl DeviceAssertion {
     /// The bytes that the device signs.
     #[must_use]
     pub fn message(&self) -> Vec<u8> {

@@ -40,7 +40,7 @@ impl Protocol {
 
 /// The inputs of a decision.
 #[derive(Debug, Clone)]
-pub struct Facts<'a> {
+pub struct PolicyFacts<'a> {
     pub caller: &'a Principal,
     /// Whether the operator admitted the caller to speak for its own person: `local`, keys, and OAuth subjects of an
     /// issuer with `people = true`. Its answer then counts as that person's.
@@ -84,7 +84,7 @@ pub enum Decision {
 
 /// Decides on a call: first what forbids it, then whom to ask: the client, then a person who is not the caller.
 #[must_use]
-pub fn decide(facts: &Facts<'_>) -> Decision {
+pub fn decide(facts: &PolicyFacts<'_>) -> Decision {
     if !facts.granted {
         return Decision::Deny(Code::ScopeNotGranted);
     }
@@ -120,8 +120,8 @@ pub fn asks_others(agent: &Agent, tool: &Tool) -> bool {
 mod tests {
     use super::*;
 
-    fn facts(caller: &Principal) -> Facts<'_> {
-        Facts {
+    fn facts(caller: &Principal) -> PolicyFacts<'_> {
+        PolicyFacts {
             caller,
             speaks_for_person: true,
             granted: true,
@@ -137,7 +137,7 @@ mod tests {
     #[test]
     fn device_call_is_allowed_only_with_grant_and_asked_on_device() {
         let caller = Principal::Anonymous;
-        let device = Facts {
+        let device = PolicyFacts {
             on_device: true,
             human_authorization: true,
             sensitivity: Some(Sensitivity::High),
@@ -146,18 +146,18 @@ mod tests {
             ..facts(&caller)
         };
         assert_eq!(decide(&device), Decision::Allow);
-        assert_eq!(decide(&Facts { granted: false, ..device }), Decision::Deny(Code::ScopeNotGranted));
+        assert_eq!(decide(&PolicyFacts { granted: false, ..device }), Decision::Deny(Code::ScopeNotGranted));
     }
 
     #[test]
     fn trust_skips_only_the_client_prompt() {
         let caller = Principal::Local;
         assert_eq!(decide(&facts(&caller)), Decision::Allow);
-        let unasked = Facts { client: ClientConsent::Unasked, ..facts(&caller) };
+        let unasked = PolicyFacts { client: ClientConsent::Unasked, ..facts(&caller) };
         assert_eq!(decide(&unasked), Decision::Ask(Approver::Client));
-        let authorised = Facts { human_authorization: true, ..facts(&caller) };
+        let authorised = PolicyFacts { human_authorization: true, ..facts(&caller) };
         assert_eq!(decide(&authorised), Decision::Ask(Approver::Operators));
-        let ungranted = Facts { granted: false, ..facts(&caller) };
+        let ungranted = PolicyFacts { granted: false, ..facts(&caller) };
         assert_eq!(decide(&ungranted), Decision::Deny(Code::ScopeNotGranted));
     }
 
@@ -173,9 +173,10 @@ mod tests {
             (false, Granted, Decision::Ask(Approver::Operators)),
             (false, NotNeeded, Decision::Ask(Approver::Operators)),
         ] {
-            let high = Facts { speaks_for_person, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
+            let high =
+                PolicyFacts { speaks_for_person, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
             assert_eq!(decide(&high), decision, "{speaks_for_person} {client:?}");
-            assert_eq!(decide(&Facts { sensitivity: Some(Sensitivity::Medium), ..high }), Decision::Allow);
+            assert_eq!(decide(&PolicyFacts { sensitivity: Some(Sensitivity::Medium), ..high }), Decision::Allow);
         }
     }
 
@@ -183,16 +184,17 @@ mod tests {
     fn caller_that_does_not_speak_for_a_person_is_still_asked() {
         let caller = Principal::Anonymous;
         let client = ClientConsent::Unasked;
-        let high = Facts { speaks_for_person: false, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
+        let high =
+            PolicyFacts { speaks_for_person: false, sensitivity: Some(Sensitivity::High), client, ..facts(&caller) };
         assert_eq!(decide(&high), Decision::Ask(Approver::Client));
     }
 
     #[test]
     fn caller_never_approves_own_call() {
         let caller = Principal::Local;
-        let own = Facts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
+        let own = PolicyFacts { human_authorization: true, approved_by: Some(&caller), ..facts(&caller) };
         assert_eq!(decide(&own), Decision::Ask(Approver::Operators));
-        let other = Facts { approved_by: Some(&Principal::Operator), ..own };
+        let other = PolicyFacts { approved_by: Some(&Principal::Operator), ..own };
         assert_eq!(decide(&other), Decision::Allow);
     }
 
@@ -200,10 +202,10 @@ mod tests {
     fn linked_person_is_asked_on_their_device() {
         let ada = PersonName::parse("ada").unwrap();
         let caller = Principal::Anonymous;
-        let linked = Facts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };
+        let linked = PolicyFacts { human_authorization: true, linked_person: Some(&ada), ..facts(&caller) };
         assert_eq!(decide(&linked), Decision::Ask(Approver::Device(ada.clone())));
         let herself = Principal::Person(ada.clone());
-        let own = Facts { caller: &herself, ..linked };
+        let own = PolicyFacts { caller: &herself, ..linked };
         assert_eq!(decide(&own), Decision::Ask(Approver::Operators));
     }
 }

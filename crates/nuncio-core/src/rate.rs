@@ -15,9 +15,9 @@ pub struct Rate {
 /// Consumption of a rate: the time at which it is fully available again, in microseconds, so that rates above one per
 /// millisecond work.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Used(i64);
+pub struct RateUsage(i64);
 
-impl Used {
+impl RateUsage {
     /// Whether the full rate is available again.
     #[must_use]
     pub fn is_over(self, now: Timestamp) -> bool {
@@ -33,20 +33,20 @@ impl Rate {
     }
 
     /// Consumes one event. The error is the time to wait.
-    pub fn take(self, used: Option<Used>, now: Timestamp) -> Result<Used, Duration> {
+    pub fn take(self, used: Option<RateUsage>, now: Timestamp) -> Result<RateUsage, Duration> {
         let now = micros(now);
         let each = whole_micros(self.each);
-        let full = used.map_or(now, |Used(full)| full.max(now)).saturating_add(each);
+        let full = used.map_or(now, |RateUsage(full)| full.max(now)).saturating_add(each);
         let most = each.saturating_mul(i64::from(self.burst));
         match full - now - most {
             wait @ 1.. => Err(Duration::from_micros(wait.unsigned_abs())),
-            _ => Ok(Used(full)),
+            _ => Ok(RateUsage(full)),
         }
     }
 
     #[must_use]
-    pub fn give_back(self, Used(full): Used) -> Used {
-        Used(full.saturating_sub(whole_micros(self.each)))
+    pub fn give_back(self, RateUsage(full): RateUsage) -> RateUsage {
+        RateUsage(full.saturating_sub(whole_micros(self.each)))
     }
 }
 

@@ -6,16 +6,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::{Deserialize, Serialize};
 
 use crate::agent::Sensitivity;
-use crate::audit::Head;
+use crate::audit::ChainHead;
 use crate::digest::Digest;
-use crate::grant::Term;
+use crate::grant::GrantTerm;
 use crate::ids::{AgentId, DeviceId, GrantId, PersonName, RelationId, ScopeId};
-use crate::ledger::{Action, Actor, Entry};
+use crate::ledger::{LedgerAction, LedgerActor, LedgerEntry};
 use crate::time::Timestamp;
 
 mod change;
 
-pub use change::{Judged, Published};
+pub use change::{NewManifest, RelationChange};
 
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relation {
@@ -25,12 +25,12 @@ pub struct Relation {
     pub state: RelationState,
     pub grants: Vec<ScopeGrant>,
     /// The manifest that the person last consented to.
-    pub accepted: Manifested,
+    pub accepted: ManifestRef,
     /// Scopes that need new consent.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub pending: Option<PendingReauth>,
     /// The last entry of the ledger.
-    pub ledger: Head,
+    pub ledger: ChainHead,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     /// Incremented by every change.
@@ -53,7 +53,7 @@ pub struct ScopeGrant {
     /// Lets a one-time permission be consumed.
     pub id: GrantId,
     pub scope: ScopeId,
-    pub term: Term,
+    pub term: GrantTerm,
     /// The sensitivity at the time of consent; the person is never asked less often than it demands.
     pub sensitivity: Sensitivity,
     pub given_at: Timestamp,
@@ -63,13 +63,13 @@ impl ScopeGrant {
     /// Whether it has not expired at `now`.
     #[must_use]
     pub fn holds_at(&self, now: Timestamp) -> bool {
-        !matches!(self.term, Term::Until(end) if now >= end)
+        !matches!(self.term, GrantTerm::Until(end) if now >= end)
     }
 }
 
 /// A manifest version, by number and hash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Manifested {
+pub struct ManifestRef {
     pub version: u64,
     /// `None` if the manifest was cleared.
     pub hash: Option<Digest>,
@@ -89,9 +89,9 @@ pub struct PendingReauth {
 
 /// A scope that a person wants to grant.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Wish {
+pub struct ScopeRequest {
     pub scope: ScopeId,
-    pub term: Term,
+    pub term: GrantTerm,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -116,9 +116,9 @@ impl Relation {
             agent,
             state: RelationState::Active,
             grants: Vec::new(),
-            accepted: Manifested { version: 0, hash: None },
+            accepted: ManifestRef { version: 0, hash: None },
             pending: None,
-            ledger: Head::START,
+            ledger: ChainHead::START,
             created_at: now,
             updated_at: now,
             revision: 0,
@@ -161,12 +161,18 @@ impl Relation {
 
     /// An unsigned entry by which the person grants exactly these scopes.
     #[must_use]
-    pub fn draft_grant(&self, wishes: &[Wish], manifest: Manifested, device: &DeviceId, at: Timestamp) -> Entry {
-        let action = if self.pending.is_some() { Action::Reauth } else { Action::Grant };
+    pub fn draft_grant(
+        &self,
+        wishes: &[ScopeRequest],
+        manifest: ManifestRef,
+        device: &DeviceId,
+        at: Timestamp,
+    ) -> LedgerEntry {
+        let action = if self.pending.is_some() { LedgerAction::Reauth } else { LedgerAction::Grant };
         let scopes: BTreeSet<_> = wishes.iter().map(|wish| wish.scope.clone()).collect();
-        let terms = wishes.iter().filter(|wish| wish.term != Term::UntilRevoked);
-        Entry {
-            actor: Actor::Person(self.person.clone()),
+        let terms = wishes.iter().filter(|wish| wish.term != GrantTerm::UntilRevoked);
+        LedgerEntry {
+            actor: LedgerActor::Person(self.person.clone()),
             terms: terms.map(|wish| (wish.scope.clone(), wish.term)).collect(),
             device_id: Some(device.clone()),
             ..self.draft(action, scopes, manifest, at)
@@ -175,23 +181,29 @@ impl Relation {
 
     /// An unsigned entry by which the person ends the relation.
     #[must_use]
-    pub fn draft_revoke(&self, device: &DeviceId, at: Timestamp) -> Entry {
+    pub fn draft_revoke(&self, device: &DeviceId, at: Timestamp) -> LedgerEntry {
         let scopes = self.grants.iter().map(|grant| grant.scope.clone()).collect();
-        Entry {
-            actor: Actor::Person(self.person.clone()),
+        LedgerEntry {
+            actor: LedgerActor::Person(self.person.clone()),
             device_id: Some(device.clone()),
-            ..self.draft(Action::Revoke, scopes, self.accepted, at)
+            ..self.draft(LedgerAction::Revoke, scopes, self.accepted, at)
         }
     }
 
     /// The next entry, made by the server.
-    fn draft(&self, action: Action, scopes: BTreeSet<ScopeId>, manifest: Manifested, at: Timestamp) -> Entry {
-        Entry {
+    fn draft(
+        &self,
+        action: LedgerAction,
+        scopes: BTreeSet<ScopeId>,
+        manifest: ManifestRef,
+        at: Timestamp,
+    ) -> LedgerEntry {
+        LedgerEntry {
             seq: self.ledger.seq + 1,
             prev_hash: self.ledger.hash,
             relation_id: self.id.clone(),
             agent_id: self.agent.clone(),
-            actor: Actor::Server,
+            actor: LedgerActor::Server,
             action,
             scopes: scopes.into_iter().collect(),
             terms: BTreeMap::new(),
@@ -209,7 +221,7 @@ impl Relation {
     /// Fails if the relation has ended or the entry is not the next one.
     pub fn accept(
         &self,
-        entry: &Entry,
+        entry: &LedgerEntry,
         level: impl Fn(&ScopeId) -> Sensitivity,
         mut name: impl FnMut() -> GrantId,
     ) -> Result<Self, RelationError> {
@@ -220,19 +232,19 @@ impl Relation {
         let granted = |scope: &ScopeId| ScopeGrant {
             id: name(),
             scope: scope.clone(),
-            term: entry.term(scope).unwrap_or(Term::UntilRevoked),
+            term: entry.term(scope).unwrap_or(GrantTerm::UntilRevoked),
             sensitivity: level(scope),
             given_at: entry.at,
         };
         next.grants = entry.scopes.iter().map(granted).collect();
-        next.accepted = Manifested { version: entry.manifest_version, hash: entry.manifest_hash };
+        next.accepted = ManifestRef { version: entry.manifest_version, hash: entry.manifest_hash };
         next.pending = None;
         Ok(next)
     }
 
     /// Applies an entry that ends the relation.
-    pub fn revoke(&self, entry: &Entry) -> Result<Self, RelationError> {
-        if entry.action != Action::Revoke {
+    pub fn revoke(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
+        if entry.action != LedgerAction::Revoke {
             return Err(RelationError::OtherAction);
         }
         let mut next = self.take(entry)?;
@@ -243,9 +255,9 @@ impl Relation {
     }
 
     /// Ends the relation on behalf of the server and returns the ledger entry.
-    pub fn end(&self, at: Timestamp) -> Result<(Self, Entry), RelationError> {
+    pub fn end(&self, at: Timestamp) -> Result<(Self, LedgerEntry), RelationError> {
         let scopes = self.grants.iter().map(|grant| grant.scope.clone()).collect();
-        let entry = self.draft(Action::Revoke, scopes, self.accepted, at.max(self.updated_at));
+        let entry = self.draft(LedgerAction::Revoke, scopes, self.accepted, at.max(self.updated_at));
         Ok((self.revoke(&entry)?, entry))
     }
 
@@ -253,7 +265,7 @@ impl Relation {
     /// grant stays, and the audit record shows its use.
     #[must_use]
     pub fn use_once(&self, grant: &GrantId) -> Option<Self> {
-        let place = self.grants.iter().position(|one| one.id == *grant && one.term == Term::Once)?;
+        let place = self.grants.iter().position(|one| one.id == *grant && one.term == GrantTerm::Once)?;
         let mut next = self.clone();
         next.grants.remove(place);
         next.revision += 1;
@@ -262,24 +274,24 @@ impl Relation {
 
     /// Removes expired permissions with a ledger entry; `None` if nothing expired.
     #[must_use]
-    pub fn expire(&self, now: Timestamp) -> Option<(Self, Entry)> {
+    pub fn expire(&self, now: Timestamp) -> Option<(Self, LedgerEntry)> {
         let over = self.grants.iter().filter(|grant| !grant.holds_at(now)).map(|grant| grant.scope.clone()).collect();
         self.prune(over, self.accepted, now)
     }
 
     /// Removes these scopes; `None` if none of them is granted.
-    fn prune(&self, scopes: BTreeSet<ScopeId>, manifest: Manifested, now: Timestamp) -> Option<(Self, Entry)> {
+    fn prune(&self, scopes: BTreeSet<ScopeId>, manifest: ManifestRef, now: Timestamp) -> Option<(Self, LedgerEntry)> {
         if scopes.is_empty() || !self.is_active() {
             return None;
         }
-        let entry = self.draft(Action::Prune, scopes, manifest, now.max(self.updated_at));
+        let entry = self.draft(LedgerAction::Prune, scopes, manifest, now.max(self.updated_at));
         let mut next = self.take(&entry).ok()?;
         next.grants.retain(|grant| !entry.scopes.contains(&grant.scope));
         Some((next, entry))
     }
 
     /// The relation with the entry appended to its ledger.
-    fn take(&self, entry: &Entry) -> Result<Self, RelationError> {
+    fn take(&self, entry: &LedgerEntry) -> Result<Self, RelationError> {
         if !self.is_active() {
             return Err(RelationError::Ended);
         }
@@ -291,7 +303,7 @@ impl Relation {
             return Err(RelationError::NotNext);
         }
         Ok(Self {
-            ledger: Head { seq: entry.seq, hash: entry.hash() },
+            ledger: ChainHead { seq: entry.seq, hash: entry.hash() },
             updated_at: entry.at,
             revision: self.revision + 1,
             ..self.clone()

@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::json::{MAX_VALUES, Unreadable};
+use crate::json::{JsonError, MAX_VALUES};
 use crate::schema::MAX_DEPTH;
 
 /// Limit of errors, and of warnings, per document.
@@ -13,19 +13,19 @@ pub const MAX_FAULTS: usize = 200;
 
 /// A validation report; `K` is the document kind.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report<K> {
+pub struct DocumentReport<K> {
     pub valid: bool,
     /// Broken rules, sorted by path.
-    pub errors: Vec<Fault>,
+    pub errors: Vec<DocumentFault>,
     /// Allowed but probably unintended, or refused by some implementations; sorted by path.
-    pub warnings: Vec<Fault>,
+    pub warnings: Vec<DocumentFault>,
     /// The kind of document it was validated as.
     #[serde(skip)]
     pub kind: K,
 }
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Fault {
+pub struct DocumentFault {
     /// JSON pointer; empty for the whole document.
     pub path: String,
     pub message: String,
@@ -35,10 +35,10 @@ pub struct Fault {
     pub actual: Value,
 }
 
-impl<K> Report<K> {
+impl<K> DocumentReport<K> {
     /// Sorts the faults and removes duplicates.
     #[must_use]
-    pub fn new(kind: K, mut errors: Vec<Fault>, mut warnings: Vec<Fault>) -> Self {
+    pub fn new(kind: K, mut errors: Vec<DocumentFault>, mut warnings: Vec<DocumentFault>) -> Self {
         for faults in [&mut errors, &mut warnings] {
             faults.sort_by(|one, other| (&one.path, &one.message).cmp(&(&other.path, &other.message)));
             faults.dedup();
@@ -49,12 +49,12 @@ impl<K> Report<K> {
 
     /// A report on a document that could not be parsed.
     #[must_use]
-    pub fn unreadable(kind: K, why: &Unreadable) -> Self {
-        Self::new(kind, Fault::unreadable(why), Vec::new())
+    pub fn unreadable(kind: K, why: &JsonError) -> Self {
+        Self::new(kind, DocumentFault::unreadable(why), Vec::new())
     }
 }
 
-impl<K: fmt::Display> fmt::Display for Report<K> {
+impl<K: fmt::Display> fmt::Display for DocumentReport<K> {
     /// One line per fault, errors first.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.kind, if self.valid { "valid" } else { "invalid" })?;
@@ -67,9 +67,9 @@ impl<K: fmt::Display> fmt::Display for Report<K> {
     }
 }
 
-impl<K: fmt::Debug + fmt::Display> std::error::Error for Report<K> {}
+impl<K: fmt::Debug + fmt::Display> std::error::Error for DocumentReport<K> {}
 
-impl Fault {
+impl DocumentFault {
     #[must_use]
     pub fn new(
         path: impl Into<String>,
@@ -82,14 +82,14 @@ impl Fault {
 
     /// The faults of a document that could not be parsed.
     #[must_use]
-    pub fn unreadable(why: &Unreadable) -> Vec<Self> {
+    pub fn unreadable(why: &JsonError) -> Vec<Self> {
         let message = why.to_string();
         match why {
-            Unreadable::TooLarge { most, found } => vec![Self::new("", message, *most, *found)],
-            Unreadable::TooDeep => vec![Self::new("", message, MAX_DEPTH, format!("more than {MAX_DEPTH}"))],
-            Unreadable::TooManyValues => vec![Self::new("", message, MAX_VALUES, format!("more than {MAX_VALUES}"))],
-            Unreadable::NotJson(_) => vec![Self::new("", message, "JSON", Value::Null)],
-            Unreadable::Repeated(paths) => {
+            JsonError::TooLarge { most, found } => vec![Self::new("", message, *most, *found)],
+            JsonError::TooDeep => vec![Self::new("", message, MAX_DEPTH, format!("more than {MAX_DEPTH}"))],
+            JsonError::TooManyValues => vec![Self::new("", message, MAX_VALUES, format!("more than {MAX_VALUES}"))],
+            JsonError::NotJson(_) => vec![Self::new("", message, "JSON", Value::Null)],
+            JsonError::Repeated(paths) => {
                 paths.iter().map(|path| Self::new(path, "must not be repeated", 1, "more than one")).collect()
             }
         }
@@ -116,7 +116,7 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for DocumentFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let place = if self.path.is_empty() { "the document" } else { &self.path };
         write!(f, "{place} {}", self.message)?;
@@ -144,7 +144,7 @@ mod tests {
     #[test]
     fn every_parse_failure_becomes_a_fault() {
         let told = |document: &str| -> Vec<_> {
-            let report = Report::unreadable("it", &read(document.as_bytes(), 1000).unwrap_err());
+            let report = DocumentReport::unreadable("it", &read(document.as_bytes(), 1000).unwrap_err());
             assert!(!report.valid);
             report.errors.into_iter().map(|fault| (fault.path, fault.message)).collect()
         };
@@ -165,17 +165,18 @@ mod tests {
             ("must not be here", json!(null), json!(7), "/a must not be here (found 7)"),
             ("is missing: a name", json!("a name"), json!(null), "/a is missing: a name"),
         ] {
-            assert_eq!(Fault::new("/a", message, expected, actual).to_string(), line);
+            assert_eq!(DocumentFault::new("/a", message, expected, actual).to_string(), line);
         }
     }
 
     #[test]
     fn faults_are_sorted_deduplicated_and_limited() {
-        let fault = |path: usize| Fault::new(format!("/{path:03}"), "is wrong", json!(null), json!(null));
-        let report = Report::new("it", (0..300).rev().flat_map(|path| [fault(path), fault(path)]).collect(), vec![]);
+        let fault = |path: usize| DocumentFault::new(format!("/{path:03}"), "is wrong", json!(null), json!(null));
+        let report =
+            DocumentReport::new("it", (0..300).rev().flat_map(|path| [fault(path), fault(path)]).collect(), vec![]);
         assert_eq!(report.errors.len(), MAX_FAULTS);
         assert_eq!(report.errors[1], fault(1));
-        let few = Report::new("it", vec![fault(1)], vec![fault(2)]);
+        let few = DocumentReport::new("it", vec![fault(1)], vec![fault(2)]);
         assert_eq!(few.to_string(), "it: invalid\nerror: /001 is wrong\nwarning: /002 is wrong");
     }
 }

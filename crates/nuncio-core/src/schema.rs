@@ -39,13 +39,13 @@ pub enum SchemaError {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct SchemaViolation {
     /// JSON pointer into the value; empty for the whole.
     pub pointer: String,
     pub message: String,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for SchemaViolation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         if self.pointer.is_empty() {
             return f.write_str(&self.message);
@@ -89,10 +89,10 @@ impl Schema {
     }
 
     /// Validates a value. The error has at most 16 faults.
-    pub fn check(&self, value: &Value) -> Result<(), Vec<Fault>> {
+    pub fn check(&self, value: &Value) -> Result<(), Vec<SchemaViolation>> {
         if depth(value) > MAX_DEPTH {
             let message = format!("nested deeper than {MAX_DEPTH} levels");
-            return Err(vec![Fault { pointer: String::new(), message }]);
+            return Err(vec![SchemaViolation { pointer: String::new(), message }]);
         }
         if self.validator.is_valid(value) {
             return Ok(());
@@ -101,7 +101,7 @@ impl Schema {
             .validator
             .iter_errors(value)
             .take(MAX_FAULTS)
-            .map(|error| Fault { pointer: error.instance_path().to_string(), message: error.to_string() })
+            .map(|error| SchemaViolation { pointer: error.instance_path().to_string(), message: error.to_string() })
             .collect())
     }
 }

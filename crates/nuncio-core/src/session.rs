@@ -19,7 +19,7 @@ pub struct Session {
     pub owner: Principal,
     pub agent: AgentName,
     /// May change with every turn.
-    pub settings: Settings,
+    pub settings: SessionSettings,
     /// Calls that the client must answer.
     pub pending: Vec<PendingCall>,
     /// Number of turns so far.
@@ -29,13 +29,13 @@ pub struct Session {
     /// Number of the next message.
     pub next_message: u64,
     /// Replaces older messages that exceed the brain's context window.
-    pub summary: Option<Summary>,
+    pub summary: Option<HistorySummary>,
     pub created_at: Timestamp,
 }
 
 /// A brain's summary of messages that it no longer gets.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Summary {
+pub struct HistorySummary {
     /// It replaces all messages with a number below this.
     pub until: u64,
     pub text: String,
@@ -43,7 +43,7 @@ pub struct Summary {
 
 /// A client's settings for its session.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
-pub struct Settings {
+pub struct SessionSettings {
     /// The agent's tools that the client enabled; `None` enables none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub tools: Option<Vec<ToolRef>>,
@@ -55,7 +55,7 @@ pub struct Settings {
     pub client_tools: Vec<ClientTool>,
 }
 
-impl Settings {
+impl SessionSettings {
     #[must_use]
     pub fn tool(&self, name: &str) -> Option<&ToolRef> {
         self.tools.iter().flatten().find(|tool| tool.name.as_str() == name)
@@ -104,7 +104,7 @@ pub struct PendingCall {
     pub call: ToolCall,
     /// The permission is bound to these arguments.
     pub arguments_digest: Digest,
-    pub awaits: Awaits,
+    pub awaits: AwaitedAnswer,
     /// Whether the brain itself runs it on another server once it is allowed.
     #[serde(skip_serializing_if = "std::ops::Not::not", default)]
     pub elsewhere: bool,
@@ -113,7 +113,7 @@ pub struct PendingCall {
 /// The kind of answer that a pending call needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Awaits {
+pub enum AwaitedAnswer {
     /// The result of a tool that the client runs.
     Result,
     /// Permission to run one of the agent's tools.

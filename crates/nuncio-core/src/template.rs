@@ -10,7 +10,7 @@ pub struct Template(String);
 
 /// Where the rendered text is used, which decides how values are escaped.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Place {
+pub enum EscapeContext {
     /// Values are inserted unchanged.
     Text,
     /// A URL: values are percent-encoded, so that none can add a path segment or parameter. A value may still be a
@@ -45,13 +45,13 @@ impl Template {
     }
 
     /// Renders the template. In text a missing value is left out; elsewhere it is an error.
-    pub fn render(&self, place: Place, context: impl Serialize) -> Result<String, TemplateError> {
+    pub fn render(&self, place: EscapeContext, context: impl Serialize) -> Result<String, TemplateError> {
         let mut environment = Environment::new();
         // Limits the work, since the input may be as long as a peer likes.
         environment.set_recursion_limit(32);
         match place {
-            Place::Text => environment.set_undefined_behavior(UndefinedBehavior::Chainable),
-            Place::Url | Place::Line => environment.set_undefined_behavior(UndefinedBehavior::Strict),
+            EscapeContext::Text => environment.set_undefined_behavior(UndefinedBehavior::Chainable),
+            EscapeContext::Url | EscapeContext::Line => environment.set_undefined_behavior(UndefinedBehavior::Strict),
         }
         environment.set_formatter(move |out, _, value| {
             let text = match value.as_str() {
@@ -60,13 +60,13 @@ impl Template {
                 None => value.to_string(),
             };
             match place {
-                Place::Text => out.write_str(&text)?,
-                Place::Url => out.write_str(&percent_encode(&text))?,
-                Place::Line if text.chars().any(char::is_control) => {
+                EscapeContext::Text => out.write_str(&text)?,
+                EscapeContext::Url => out.write_str(&percent_encode(&text))?,
+                EscapeContext::Line if text.chars().any(char::is_control) => {
                     let kind = minijinja::ErrorKind::InvalidOperation;
                     return Err(minijinja::Error::new(kind, "a value holds a control character"));
                 }
-                Place::Line => out.write_str(&text)?,
+                EscapeContext::Line => out.write_str(&text)?,
             }
             Ok(())
         });
@@ -115,17 +115,17 @@ mod tests {
         let template = Template::parse("https://api.example/rooms/{{ args.id }}?q={{ args.q }}").unwrap();
         let context = json!({"args": {"id": "../admin", "q": "a&b=c#d"}});
         assert_eq!(
-            template.render(Place::Url, context).unwrap(),
+            template.render(EscapeContext::Url, context).unwrap(),
             "https://api.example/rooms/..%2Fadmin?q=a%26b%3Dc%23d"
         );
-        assert!(template.render(Place::Url, json!({"args": {"id": "1"}})).is_err());
+        assert!(template.render(EscapeContext::Url, json!({"args": {"id": "1"}})).is_err());
     }
 
     #[test]
     fn value_cannot_inject_header() {
         let template = Template::parse("Bearer {{ secrets.key }}").unwrap();
-        assert!(template.render(Place::Line, json!({"secrets": {"key": "a\r\nX: 1"}})).is_err());
-        assert_eq!(template.render(Place::Line, json!({"secrets": {"key": "a"}})).unwrap(), "Bearer a");
+        assert!(template.render(EscapeContext::Line, json!({"secrets": {"key": "a\r\nX: 1"}})).is_err());
+        assert_eq!(template.render(EscapeContext::Line, json!({"secrets": {"key": "a"}})).unwrap(), "Bearer a");
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
         let template =
             Template::parse("{% for room in result.rooms %}{{ room.id }} {% endfor %}{{ nothing.at.all }}").unwrap();
         let context = json!({"result": {"rooms": [{"id": "101"}, {"id": 102}]}});
-        assert_eq!(template.render(Place::Text, context).unwrap(), "101 102 ");
+        assert_eq!(template.render(EscapeContext::Text, context).unwrap(), "101 102 ");
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::audit::Head;
+use nuncio_core::audit::ChainHead;
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{AgentId, CallId, MessageId, ScopeId, ToolName};
@@ -82,8 +82,8 @@ impl Chained {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 struct State {
     /// Last entry that was deleted because of its age.
-    from: Head,
-    to: Head,
+    from: ChainHead,
+    to: ChainHead,
 }
 
 /// Why verification of the chain failed.
@@ -113,7 +113,7 @@ impl AuditLog {
     }
 
     fn state(&self) -> Result<State, KeepError> {
-        Ok(self.records.get(STATE)?.unwrap_or(State { from: Head::START, to: Head::START }))
+        Ok(self.records.get(STATE)?.unwrap_or(State { from: ChainHead::START, to: ChainHead::START }))
     }
 
     /// Keyed digest of arguments; the key is created on first use.
@@ -138,7 +138,7 @@ impl AuditLog {
     pub(crate) fn append(&self, entry: AuditEntry) -> Result<Vec<Change>, KeepError> {
         let state = self.state()?;
         let chained = Chained { seq: state.to.seq + 1, prev_hash: state.to.hash, entry };
-        let to = Head { seq: chained.seq, hash: chained.hash() };
+        let to = ChainHead { seq: chained.seq, hash: chained.hash() };
         Ok(vec![Records::put(&name(chained.seq), &chained), Records::put(STATE, &State { to, ..state })])
     }
 
@@ -166,7 +166,7 @@ impl AuditLog {
             if chained.seq != head.seq + 1 || chained.prev_hash != head.hash {
                 broken.get_or_insert(AuditBroken::At(chained.seq));
             }
-            head = Head { seq: chained.seq, hash: chained.hash() };
+            head = ChainHead { seq: chained.seq, hash: chained.hash() };
             see(chained);
         }
         match broken {
@@ -184,7 +184,7 @@ impl AuditLog {
         let mut state = self.state()?;
         let mut changes = Vec::new();
         for chained in self.all()?.iter().take_while(|chained| chained.entry.timestamp < before) {
-            state.from = Head { seq: chained.seq, hash: chained.hash() };
+            state.from = ChainHead { seq: chained.seq, hash: chained.hash() };
             changes.push(Records::gone(&name(chained.seq)));
         }
         if !changes.is_empty() {

@@ -7,7 +7,7 @@ use nuncio_a2h::client::Credentials as _;
 use nuncio_a2h::wire::keys::BackupView;
 use nuncio_a2h::wire::relation::{RelationView, Status};
 use nuncio_core::Code;
-use nuncio_core::bundle::{Backup, SealMode};
+use nuncio_core::bundle::{KeyBackup, SealMode};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::signature::{CheckSignature as _, Signature, labelled};
@@ -30,13 +30,13 @@ pub struct BackupFile {
     pub device: DeviceIdentity,
     /// The person's other devices that this one trusts or trusted; their signatures count.
     pub devices: Vec<Former>,
-    pub backup: Backup,
+    pub backup: KeyBackup,
     /// Signed by the device itself, so that a changed file cannot make it log in elsewhere.
     pub signature: Signature,
 }
 
 impl BackupFile {
-    fn message(device: &DeviceIdentity, devices: &[Former], backup: &Backup) -> Vec<u8> {
+    fn message(device: &DeviceIdentity, devices: &[Former], backup: &KeyBackup) -> Vec<u8> {
         labelled("nuncio/device-backup/v1", &(device, devices, backup))
     }
 
@@ -146,7 +146,7 @@ impl Device {
     }
 }
 
-async fn open(backup: &Backup, passphrase: &str) -> Result<Restored, DeviceError> {
+async fn open(backup: &KeyBackup, passphrase: &str) -> Result<Restored, DeviceError> {
     let (backup, passphrase) = (backup.clone(), passphrase.to_owned());
     let opened = tokio::task::spawn_blocking(move || backup::open(&backup, &passphrase));
     Ok(opened.await.map_err(given_up)??)

@@ -1,7 +1,7 @@
 //! Runs each tool call at most once: its state is written to disk before it starts and when it ends.
 
 use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, ToolCall};
-use nuncio_core::conversation::MessagePlace;
+use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::time::Timestamp;
@@ -39,7 +39,7 @@ pub(crate) struct Origin<'a> {
 
 impl Origin<'_> {
     pub(crate) fn message_id(&self) -> Option<MessageId> {
-        MessagePlace { conversation: self.conversation.clone(), seq: self.seq }.id().ok()
+        MessageRef { conversation: self.conversation.clone(), seq: self.seq }.id().ok()
     }
 }
 

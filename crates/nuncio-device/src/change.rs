@@ -2,9 +2,9 @@
 
 use nuncio_core::Code;
 use nuncio_core::ids::ScopeId;
-use nuncio_core::judge::{ChangePolicy, Verdict, manifests};
-use nuncio_core::ledger::{Entry, Standing};
-use nuncio_core::manifest::{Checked, Manifest};
+use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests};
+use nuncio_core::ledger::{LedgerEntry, LedgerState};
+use nuncio_core::manifest::{CheckedManifest, Manifest};
 use nuncio_core::text::plain;
 use serde::Serialize;
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub struct Changed {
     pub since_version: u64,
     /// Differences and which of them need new consent. `None` when the earlier manifest is no longer available; then
     /// every scope needs new consent.
-    pub verdict: Option<Verdict>,
+    pub verdict: Option<ChangeVerdict>,
     /// Change note of the agent's owner, sanitised for display.
     pub note: Option<String>,
     /// Scopes that stay usable meanwhile.
@@ -32,10 +32,10 @@ impl Device {
     pub(crate) async fn changed(
         &self,
         known: &Known,
-        standing: &Standing,
-        now: &Checked,
+        standing: &LedgerState,
+        now: &CheckedManifest,
     ) -> Result<Option<Changed>, DeviceError> {
-        let Some(yes) = known.entries.iter().rev().find(|entry: &&Entry| entry.action.allows()) else {
+        let Some(yes) = known.entries.iter().rev().find(|entry: &&LedgerEntry| entry.action.allows()) else {
             return Ok(None);
         };
         if yes.manifest_hash == Some(now.hash) {

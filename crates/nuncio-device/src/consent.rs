@@ -10,10 +10,10 @@ use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::bundle::KeyBundle;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, RelationId, ScopeId};
-use nuncio_core::ledger::{Action, Actor, Entry, Standing};
-use nuncio_core::manifest::{Checked, Manifest};
+use nuncio_core::ledger::{LedgerAction, LedgerActor, LedgerEntry, LedgerState};
+use nuncio_core::manifest::{CheckedManifest, Manifest};
 use nuncio_core::person::Device as KeyedDevice;
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub struct AskedScope {
     pub required: bool,
     /// Whether the person currently allows it.
     pub granted: bool,
-    pub term: Option<Term>,
+    pub term: Option<GrantTerm>,
     /// Whether an earlier grant is suspended until new consent.
     pub suspended: bool,
 }
@@ -73,7 +73,7 @@ pub struct FoundAgent {
 }
 
 /// Scopes that the person grants, each with its term.
-pub type Given = BTreeMap<ScopeId, Term>;
+pub type Given = BTreeMap<ScopeId, GrantTerm>;
 
 impl Device {
     /// Loads what an agent requests, from the relay.
@@ -94,7 +94,13 @@ impl Device {
         Ok(Ask { changed, ..self.ask_of(&known, &checked, standing.as_ref(), verified) })
     }
 
-    fn ask_of(&self, known: &Known, checked: &Checked, standing: Option<&Standing>, verified: Verified) -> Ask {
+    fn ask_of(
+        &self,
+        known: &Known,
+        checked: &CheckedManifest,
+        standing: Option<&LedgerState>,
+        verified: Verified,
+    ) -> Ask {
         let now = self.now();
         let mut scopes: Vec<_> = checked
             .manifest
@@ -189,7 +195,7 @@ impl Device {
         let path = format!("/h2a/relations/{}", relation.id);
         let entry = self.drafted("DELETE", &path, &json!({})).await?;
         let head = relation.ledger_head;
-        let fits = entry.action == Action::Revoke
+        let fits = entry.action == LedgerAction::Revoke
             && entry.relation_id == relation.id
             && entry.agent_id == *agent
             && (entry.seq, entry.prev_hash) == (head.seq + 1, head.hash);
@@ -223,7 +229,7 @@ impl Device {
         Ok(self.records().save(vec![standing::put(&known)])?)
     }
 
-    fn saw_end(&self, agent: &AgentId, entry: &Entry) -> Result<(), DeviceError> {
+    fn saw_end(&self, agent: &AgentId, entry: &LedgerEntry) -> Result<(), DeviceError> {
         let _turn = self.turn();
         let known = standing::load(self.records(), agent)?;
         let mut known = known.unwrap_or_else(|| Known::new(agent.clone(), self.now()));
@@ -232,7 +238,7 @@ impl Device {
     }
 
     /// Requests the ledger entry that the server wants signed.
-    async fn drafted(&self, method: &'static str, path: &str, body: &Value) -> Result<Entry, DeviceError> {
+    async fn drafted(&self, method: &'static str, path: &str, body: &Value) -> Result<LedgerEntry, DeviceError> {
         match self.relay().ask(method, path, Some(body.clone())).await {
             Err(RelayError::Unsigned(entry)) => {
                 serde_json::from_value(entry).map_err(|why| other(&format!("it cannot be read: {why}")))
@@ -242,22 +248,22 @@ impl Device {
         }
     }
 
-    fn signed(&self, entry: Entry) -> Entry {
-        Entry { signature: Some((self.signer())(&entry.message())), ..entry }
+    fn signed(&self, entry: LedgerEntry) -> LedgerEntry {
+        LedgerEntry { signature: Some((self.signer())(&entry.message())), ..entry }
     }
 
     /// Compares a draft with the person's decision, field by field.
     fn check_draft(
         &self,
-        entry: &Entry,
+        entry: &LedgerEntry,
         said: &Said<'_>,
-        head: Option<nuncio_core::ledger::Head>,
+        head: Option<nuncio_core::ledger::ChainHead>,
     ) -> Result<(), DeviceError> {
         let scopes: BTreeSet<_> = said.given.keys().collect();
-        let terms: BTreeMap<_, _> = said.given.iter().filter(|(_, term)| **term != Term::UntilRevoked).collect();
+        let terms: BTreeMap<_, _> = said.given.iter().filter(|(_, term)| **term != GrantTerm::UntilRevoked).collect();
         let identity = self.identity();
         let checks = [
-            ("the person", entry.actor == Actor::Person(identity.person.clone())),
+            ("the person", entry.actor == LedgerActor::Person(identity.person.clone())),
             ("the device", entry.device_id.as_ref() == Some(&identity.device)),
             ("the agent", entry.agent_id == said.ask.agent),
             ("the relation", said.relation.is_none_or(|id| *id == entry.relation_id)),
@@ -344,7 +350,7 @@ impl Device {
         Ok(known)
     }
 
-    async fn ledger(&self, relation: &RelationId) -> Result<(Vec<Entry>, Vec<KeyedDevice>), DeviceError> {
+    async fn ledger(&self, relation: &RelationId) -> Result<(Vec<LedgerEntry>, Vec<KeyedDevice>), DeviceError> {
         let mut entries = Vec::new();
         let mut cursor = String::new();
         loop {
@@ -382,12 +388,12 @@ struct Said<'a> {
     relation: Option<&'a RelationId>,
 }
 
-fn wish(scope: &ScopeId, term: Term) -> ScopeWish {
+fn wish(scope: &ScopeId, term: GrantTerm) -> ScopeWish {
     let scope = scope.clone();
     match term {
-        Term::UntilRevoked => ScopeWish::Plain(scope),
-        Term::Once => ScopeWish::For(TermedScope { scope, mode: Mode::Once, until: None }),
-        Term::Until(end) => ScopeWish::For(TermedScope { scope, mode: Mode::Until, until: Some(end) }),
+        GrantTerm::UntilRevoked => ScopeWish::Plain(scope),
+        GrantTerm::Once => ScopeWish::For(TermedScope { scope, mode: Mode::Once, until: None }),
+        GrantTerm::Until(end) => ScopeWish::For(TermedScope { scope, mode: Mode::Until, until: Some(end) }),
     }
 }
 

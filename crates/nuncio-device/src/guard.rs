@@ -9,9 +9,9 @@ use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::references::LedgerReference;
 use nuncio_core::conversation::ConversationType;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
-use nuncio_core::ledger::Standing;
-use nuncio_core::manifest::{Checked, ManifestTool, Presets};
-use nuncio_core::policy::{ClientConsent, Decision, Facts, decide};
+use nuncio_core::ledger::LedgerState;
+use nuncio_core::manifest::{CheckedManifest, ManifestTool, Presets};
+use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
@@ -41,9 +41,9 @@ pub struct Case<'a> {
 pub struct Background<'a> {
     pub known: &'a Known,
     /// `None` when the agent has no valid manifest.
-    pub manifest: Option<&'a Checked>,
+    pub manifest: Option<&'a CheckedManifest>,
     /// `None` when the ledger does not verify or the relation has ended.
-    pub standing: Option<&'a Standing>,
+    pub standing: Option<&'a LedgerState>,
     /// Well-known scopes with their minimum sensitivities.
     pub presets: &'a Presets,
     pub floors: &'a Floors,
@@ -136,7 +136,7 @@ pub fn weigh(case: Case<'_>, admitted: &Admitted, word: Word) -> Decision {
         (_, Word::Yes) => ClientConsent::Granted,
         _ => ClientConsent::NotNeeded,
     };
-    decide(&Facts {
+    decide(&PolicyFacts {
         caller: &caller,
         // The caller is the agent; the person on this device is the approver.
         speaks_for_person: false,

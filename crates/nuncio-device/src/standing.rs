@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName, RelationId, ScopeId};
-use nuncio_core::ledger::{self, Entry, Standing};
-use nuncio_core::manifest::{Checked, Manifest, Presets};
+use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
+use nuncio_core::manifest::{CheckedManifest, Manifest, Presets};
 use nuncio_core::person::Device as KeyedDevice;
 use nuncio_core::time::Timestamp;
 use nuncio_identity::ledger::DeviceSignatures;
@@ -26,7 +26,7 @@ pub struct Known {
     /// Manifest as last fetched.
     pub manifest: Value,
     /// Ledger between the agent and the person.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LedgerEntry>,
     /// The person's trusted devices; the ledger is verified with their keys.
     pub devices: Vec<KeyedDevice>,
     /// Highest entry ever seen per relation; a ledger that ends earlier is rejected as a rollback.
@@ -69,13 +69,13 @@ impl Known {
 
     /// The manifest after validation; `None` if it is missing or invalid.
     #[must_use]
-    pub fn manifest(&self, presets: &Presets) -> Option<Checked> {
+    pub fn manifest(&self, presets: &Presets) -> Option<CheckedManifest> {
         Manifest::check(self.manifest.clone(), presets).ok()
     }
 
     /// The person's grants, if the ledger verifies and is not older than one already seen.
     #[must_use]
-    pub fn standing(&self, person: &PersonName) -> Option<Standing> {
+    pub fn standing(&self, person: &PersonName) -> Option<LedgerState> {
         let standing = ledger::verify(&self.entries, &self.devices, &DeviceSignatures).ok()?;
         let seen = self.entries.first().and_then(|first| self.seen.get(&first.relation_id)).copied();
         let whole = standing.head.seq >= seen.unwrap_or_default();
@@ -90,13 +90,13 @@ impl Known {
     }
 
     #[must_use]
-    pub fn allows(&self, standing: &Standing, scope: &ScopeId, now: Timestamp) -> bool {
+    pub fn allows(&self, standing: &LedgerState, scope: &ScopeId, now: Timestamp) -> bool {
         standing.effective(now).any(|held| held == scope) && !self.is_spent(standing, scope)
     }
 
     /// Whether a one-time grant was used.
-    fn is_spent(&self, standing: &Standing, scope: &ScopeId) -> bool {
-        let once = standing.granted.get(scope) == Some(&nuncio_core::grant::Term::Once);
+    fn is_spent(&self, standing: &LedgerState, scope: &ScopeId) -> bool {
+        let once = standing.granted.get(scope) == Some(&nuncio_core::grant::GrantTerm::Once);
         let used = self.used.get(&standing.relation).and_then(|used| used.get(scope));
         once && used.is_some_and(|used| *used >= self.given_at(scope))
     }
@@ -113,7 +113,7 @@ impl Known {
     /// still be unused elsewhere.
     pub(crate) fn is_unsure(&self, person: &PersonName, scope: &ScopeId) -> bool {
         let proved = ledger::verify(&self.entries, &self.devices, &DeviceSignatures);
-        let unknown = matches!(proved, Err(ledger::Refused::UnknownDevice { .. }));
+        let unknown = matches!(proved, Err(ledger::LedgerFault::UnknownDevice { .. }));
         let spent = || self.standing(person).is_some_and(|standing| self.is_spent(&standing, scope));
         unknown || self.has_other_devices() && spent()
     }
@@ -126,7 +126,7 @@ impl Known {
     /// Number of the last entry that granted a scope.
     #[must_use]
     pub fn given_at(&self, scope: &ScopeId) -> u64 {
-        let gives = |entry: &&Entry| entry.action.allows() && entry.scopes.contains(scope);
+        let gives = |entry: &&LedgerEntry| entry.action.allows() && entry.scopes.contains(scope);
         self.entries.iter().rev().find(gives).map_or(0, |entry| entry.seq)
     }
 

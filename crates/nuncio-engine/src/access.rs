@@ -5,9 +5,9 @@ use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use nuncio_core::Code;
-use nuncio_core::audit::references::Rule;
+use nuncio_core::audit::references::PermissionSource;
 use nuncio_core::digest::{Digest, canonical};
-use nuncio_core::grant::{Grant, KeyScopes, Term};
+use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{AgentName, DeviceId, GrantId, KeyId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -195,18 +195,18 @@ impl AccessTable {
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (Hold, Option<Rule>) {
+    ) -> (Hold, Option<PermissionSource>) {
         let snapshot = self.snapshot();
         let principal = &caller.principal;
         let by_itself = match (principal, &caller.credential) {
-            (Principal::Local | Principal::Operator, _) => Some(Rule::Local),
+            (Principal::Local | Principal::Operator, _) => Some(PermissionSource::Local),
             (Principal::Key(id), _) => {
                 let key = snapshot.keys_by_id.get(id).filter(|key| !key.is_expired(now));
-                key.is_some_and(|key| key.scopes.gives(scope)).then_some(Rule::Key)
+                key.is_some_and(|key| key.scopes.gives(scope)).then_some(PermissionSource::Key)
             }
             // The operator trusts the issuer to say what its subjects may do.
             (Principal::OAuth { .. }, Credential::Token { scopes, .. }) => {
-                scopes.contains(scope).then_some(Rule::Token)
+                scopes.contains(scope).then_some(PermissionSource::Token)
             }
             _ => None,
         };
@@ -215,13 +215,13 @@ impl AccessTable {
                 && grant.agent.as_ref().is_none_or(|name| name == agent)
                 && grant.scopes.gives(scope)
         });
-        if let Some(rule) = by_itself.or(standing.then_some(Rule::Settings)) {
+        if let Some(rule) = by_itself.or(standing.then_some(PermissionSource::Settings)) {
             return (Hold::Lasting, Some(rule));
         }
         let grants = snapshot.grants.get(principal).map_or(&[][..], Vec::as_slice);
         let mut giving = grants.iter().filter(|grant| grant.agent == *agent && grant.gives(scope, now)).peekable();
         let once = giving.peek().copied();
-        let given = match (giving.find(|grant| grant.term != Term::Once), once) {
+        let given = match (giving.find(|grant| grant.term != GrantTerm::Once), once) {
             (Some(lasting), _) => return (Hold::Lasting, Some(rule(lasting))),
             (None, Some(once)) => (Hold::Once(once.id.clone()), Some(rule(once))),
             (None, None) => (Hold::No, None),
@@ -235,8 +235,8 @@ impl AccessTable {
     }
 }
 
-fn rule(grant: &Grant) -> Rule {
-    Rule::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) }
+fn rule(grant: &Grant) -> PermissionSource {
+    PermissionSource::Grant { grant: grant.id.clone(), hash: Digest::of_bytes(&canonical(grant)) }
 }
 
 impl Engine {
@@ -276,7 +276,7 @@ impl Engine {
         let granted = snapshot.grants.get(&caller.principal).map_or(&[][..], Vec::as_slice);
         let standing = self.access_table().standing.iter().filter(|grant| grant.principal == caller.principal);
         by_itself
-            || granted.iter().any(|grant| grant.term != Term::Once && grant.gives(&scope, self.now()))
+            || granted.iter().any(|grant| grant.term != GrantTerm::Once && grant.gives(&scope, self.now()))
             || standing.map(|grant| &grant.scopes).any(is_named)
     }
 
@@ -289,7 +289,7 @@ impl Engine {
         principal: Principal,
         agent: AgentName,
         scopes: Vec<ScopeId>,
-        term: Term,
+        term: GrantTerm,
         given_by: Principal,
     ) -> Result<Grant, EngineError> {
         if scopes.is_empty() {
@@ -343,7 +343,7 @@ mod tests {
         ScopeId::parse(text).unwrap()
     }
 
-    fn grant(id: &str, term: Term) -> Grant {
+    fn grant(id: &str, term: GrantTerm) -> Grant {
         Grant {
             id: GrantId::parse(id).unwrap(),
             principal: Principal::Anonymous,
@@ -368,7 +368,7 @@ mod tests {
 
     #[test]
     fn a_grant_holds_for_its_scope_and_its_time() {
-        let until = Term::Until(Timestamp::from_millis(100));
+        let until = GrantTerm::Until(Timestamp::from_millis(100));
         assert_eq!(hold(vec![grant("g1", until)], "rooms:read", 99), Hold::Lasting);
         assert_eq!(hold(vec![grant("g1", until)], "rooms:read", 100), Hold::No);
         assert_eq!(hold(vec![grant("g1", until)], "booking:write", 0), Hold::No);
@@ -377,16 +377,16 @@ mod tests {
 
     #[test]
     fn a_grant_for_once_is_spent_only_when_nothing_lasting_gives_the_scope() {
-        let once = grant("g1", Term::Once);
+        let once = grant("g1", GrantTerm::Once);
         assert_eq!(hold(vec![once.clone()], "rooms:read", 0), Hold::Once(once.id.clone()));
-        assert_eq!(hold(vec![once, grant("g2", Term::UntilRevoked)], "rooms:read", 0), Hold::Lasting);
+        assert_eq!(hold(vec![once, grant("g2", GrantTerm::UntilRevoked)], "rooms:read", 0), Hold::Lasting);
     }
 
     #[test]
     fn a_token_holds_the_scopes_it_names_and_what_its_subject_was_granted() {
         let table = AccessTable::new(Vec::new());
         let ada = Principal::OAuth { issuer: "https://id.example".into(), subject: "ada".into() };
-        let given = Grant { principal: ada.clone(), ..grant("g1", Term::UntilRevoked) };
+        let given = Grant { principal: ada.clone(), ..grant("g1", GrantTerm::UntilRevoked) };
         table.replace(Vec::new(), vec![given], &Vault::new(&[1; KEY_BYTES]));
         let hold = |principal: &Principal, credential: Credential, scope_id: &str| {
             let caller = Caller { credential, ..Caller::new(principal.clone()) };

@@ -2,7 +2,7 @@
 
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
-use nuncio_core::approval::{Answer, Approval, ApprovalError, ApprovalState, Approver, Question};
+use nuncio_core::approval::{Approval, ApprovalAnswer, ApprovalError, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::audit::references::ApprovalReference;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::ApprovalId;
@@ -11,7 +11,7 @@ use nuncio_core::time::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use crate::Engine;
-use crate::call::{Failure, cancelled, denial};
+use crate::call::{ExecutionFailure, cancelled, denial};
 use crate::error::EngineError;
 use crate::ports::bus::Notice;
 use crate::ports::entropy::random_name;
@@ -38,7 +38,7 @@ pub(crate) enum Reply {
         /// Who said so.
         by: String,
         /// What the caller is told.
-        failure: Failure,
+        failure: ExecutionFailure,
         /// For the record of the call.
         approval: Option<ApprovalReference>,
     },
@@ -48,7 +48,7 @@ impl Engine {
     /// Asks, and waits for the answer, the expiry or the end of the call.
     pub(crate) async fn ask(
         &self,
-        question: Question,
+        question: ApprovalQuestion,
         approver: Approver,
         deadline: Timestamp,
         cancel: &CancellationToken,
@@ -89,7 +89,7 @@ impl Engine {
         let approval_reference = reference(&approval);
         let no = |by: String, code: Code, message: String| Reply::No {
             by,
-            failure: Failure { code, message },
+            failure: ExecutionFailure { code, message },
             approval: Some(approval_reference),
         };
         match approval.state.clone() {
@@ -141,7 +141,7 @@ impl Engine {
     pub async fn decide_approval(
         &self,
         id: &ApprovalId,
-        answer: Answer,
+        answer: ApprovalAnswer,
         by: Principal,
     ) -> Result<Approval, EngineError> {
         let closed =

@@ -9,14 +9,14 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Run, Tool};
-use nuncio_core::approval::{Approver, Question};
-use nuncio_core::audit::references::{ApprovalReference, Rule};
-use nuncio_core::audit::{AuditRecord, Outcome, References, Verdict};
+use nuncio_core::approval::{ApprovalQuestion, Approver};
+use nuncio_core::audit::references::{ApprovalReference, PermissionSource};
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
 use nuncio_core::digest::Digest;
-pub use nuncio_core::execution::Failure;
-use nuncio_core::execution::Warrant;
+use nuncio_core::execution::CallAuthorization;
+pub use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::message::Message;
-use nuncio_core::policy::{ClientConsent, Decision, Facts, decide};
+use nuncio_core::policy::{ClientConsent, Decision, PolicyFacts, decide};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -84,7 +84,7 @@ enum Admission {
 
 struct Refusal {
     by: String,
-    failure: Failure,
+    failure: ExecutionFailure,
     approval: Option<ApprovalReference>,
 }
 
@@ -97,12 +97,12 @@ struct Admitted {
 }
 
 impl Refusal {
-    fn new(by: impl Into<String>, failure: Failure) -> Self {
+    fn new(by: impl Into<String>, failure: ExecutionFailure) -> Self {
         Self { by: by.into(), failure, approval: None }
     }
 
     fn by_policy(code: Code, message: impl Into<String>) -> Admission {
-        Admission::Refused(Self::new("policy", Failure { code, message: message.into() }))
+        Admission::Refused(Self::new("policy", ExecutionFailure { code, message: message.into() }))
     }
 }
 
@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
             return Ok(Refusal::by_policy(Code::InvalidArguments, format!("Invalid arguments: {}", faults.join("; "))));
         }
         if let ClientSays::No { reason } = &call.client {
-            let failure = Failure { code: Code::Denied, message: denial(reason.as_deref()) };
+            let failure = ExecutionFailure { code: Code::Denied, message: denial(reason.as_deref()) };
             return Ok(Admission::Refused(Refusal::new("client", failure)));
         }
 
@@ -181,9 +181,9 @@ impl<'a> Walk<'a> {
         Ok(Admission::Admitted(Admitted { tool: Arc::clone(tool), allowed_by, spends, references }))
     }
 
-    fn facts<'b>(&'b self, tool: &Tool, hold: &Hold, approved_by: Option<&'b Principal>) -> Facts<'b> {
+    fn facts<'b>(&'b self, tool: &Tool, hold: &Hold, approved_by: Option<&'b Principal>) -> PolicyFacts<'b> {
         let scope = tool.scope.as_ref().and_then(|id| self.call.served.agent.scope(id));
-        Facts {
+        PolicyFacts {
             caller: &self.call.caller.principal,
             speaks_for_person: self.call.caller.speaks_for_person(),
             granted: *hold != Hold::No,
@@ -209,7 +209,7 @@ impl<'a> Walk<'a> {
     async fn ask(&self, tool: &Tool, approver: Approver) -> Result<Reply, EngineError> {
         self.engine.settle(self.call.entry).await?;
         let call = &self.call;
-        let question = Question {
+        let question = ApprovalQuestion {
             call: call.id.clone(),
             arguments_digest: self.digest,
             arguments: self.arguments.clone(),
@@ -229,7 +229,7 @@ impl<'a> Walk<'a> {
         let pass = match self.pass(&tool).await? {
             Ok(pass) => pass,
             Err(failure) => {
-                return self.finish(None, Verdict::Allowed { by: allowed_by }, None, Err(failure)).await;
+                return self.finish(None, AuditDecision::Allowed { by: allowed_by }, None, Err(failure)).await;
             }
         };
 
@@ -252,12 +252,12 @@ impl<'a> Walk<'a> {
         if result.is_ok() {
             self.call.served.took(&tool.name, started_at.until(self.engine.now()));
         }
-        self.finish(key, Verdict::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
+        self.finish(key, AuditDecision::Allowed { by: allowed_by }, Some((&tool, started_at)), result).await
     }
 
     /// Waits until the tool has room for one more call. What people do in their own time takes none, nor does
     /// an answer that is written down.
-    async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, Failure>, EngineError> {
+    async fn pass(&self, tool: &Tool) -> Result<Result<Option<OwnedSemaphorePermit>, ExecutionFailure>, EngineError> {
         if self.call.cancel.is_cancelled() {
             return Ok(Err(cancelled()));
         }
@@ -275,7 +275,7 @@ impl<'a> Walk<'a> {
             pass = gate.acquire_owned() => Ok(Ok(Some(pass.expect("gates are never closed")))),
             () = self.engine.clock().sleep_until(self.call.deadline) => {
                 let message = format!("Tool execution failed: too many calls of {} at once", tool.name);
-                Ok(Err(Failure { code: Code::ToolBusy, message }))
+                Ok(Err(ExecutionFailure { code: Code::ToolBusy, message }))
             }
         }
     }
@@ -284,7 +284,7 @@ impl<'a> Walk<'a> {
     /// key of its own.
     fn start(&self, tool: &Tool, allowed_by: &[String], at: Timestamp) -> (Option<String>, Change) {
         if let Some(Place::Execution(place)) = &self.call.place {
-            let warrant = Warrant {
+            let warrant = CallAuthorization {
                 at: self.asked_at,
                 by: allowed_by.to_vec(),
                 scope: tool.scope.clone(),
@@ -297,8 +297,8 @@ impl<'a> Walk<'a> {
             return (None, start);
         }
         let key = random_name(self.engine.entropy(), "call_");
-        let decision = Verdict::Allowed { by: allowed_by.to_vec() };
-        let record = self.record(Some(tool), decision, Outcome::NotRun, Some(at), at);
+        let decision = AuditDecision::Allowed { by: allowed_by.to_vec() };
+        let record = self.record(Some(tool), decision, AuditOutcome::NotRun, Some(at), at);
         let start = Change::StartCall { key: key.clone(), record, place: self.call.place.clone() };
         (Some(key), start)
     }
@@ -335,8 +335,10 @@ impl<'a> Walk<'a> {
                     }
                 }
                 Err(StoreError::Conflict(Conflict::ApprovalMoved)) => {
-                    let failure =
-                        Failure { code: Code::ApprovalClosed, message: denial(Some("the approval was already used")) };
+                    let failure = ExecutionFailure {
+                        code: Code::ApprovalClosed,
+                        message: denial(Some("the approval was already used")),
+                    };
                     return Ok(Err(Refusal::new("policy", failure)));
                 }
                 other => {
@@ -351,8 +353,8 @@ impl<'a> Walk<'a> {
     }
 
     /// Whether the caller has what the tool needs, now, and by which rule.
-    fn hold(&self, tool: &Tool) -> (Hold, Option<Rule>) {
-        tool.scope.as_ref().map_or((Hold::Lasting, Some(Rule::NoScope)), |scope| match tool.on_device() {
+    fn hold(&self, tool: &Tool) -> (Hold, Option<PermissionSource>) {
+        tool.scope.as_ref().map_or((Hold::Lasting, Some(PermissionSource::NoScope)), |scope| match tool.on_device() {
             true => self.engine.hold_on_device(self.call.caller, &self.call.served.agent.name, scope),
             false => {
                 let agent = &self.call.served.agent.name;
@@ -368,7 +370,7 @@ impl<'a> Walk<'a> {
         tool: &Arc<Tool>,
         arguments: Value,
         deadline: Timestamp,
-    ) -> Result<Result<ToolOutput, Failure>, EngineError> {
+    ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
         let result = match &tool.run {
             // Apart, or every call would carry the room that people's work takes.
             Run::Human(run) => Box::pin(self.have_done(tool, run, &arguments, deadline)).await?,
@@ -384,7 +386,7 @@ impl<'a> Walk<'a> {
         run: &HumanRun,
         arguments: &Value,
         due: Timestamp,
-    ) -> Result<Result<ToolOutput, Failure>, EngineError> {
+    ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
         let call = &self.call;
         let execution = match &call.place {
             Some(Place::Execution(place)) => Some(place.execution.clone()),
@@ -408,7 +410,7 @@ impl<'a> Walk<'a> {
         tool: &Arc<Tool>,
         arguments: Value,
         deadline: Timestamp,
-    ) -> Result<ToolOutput, Failure> {
+    ) -> Result<ToolOutput, ExecutionFailure> {
         let call = &self.call;
         let Value::Object(arguments) = arguments else {
             unreachable!("the arguments were made from a map");
@@ -432,14 +434,14 @@ impl<'a> Walk<'a> {
         let output = tokio::select! {
             // In this order a tool that answers at once needs neither a timer nor a place among those to wake.
             biased;
-            output = run => output.map_err(|error| Failure {
+            output = run => output.map_err(|error| ExecutionFailure {
                 code: error.code(),
                 message: format!("Tool execution failed: {error}"),
             })?,
             () = call.cancel.cancelled() => return Err(cancelled()),
             () = async { self.engine.clock().sleep_until(deadline).await } => {
                 let message = "Tool execution failed: it took longer than its time limit".to_owned();
-                return Err(Failure { code: Code::ToolTimeout, message });
+                return Err(ExecutionFailure { code: Code::ToolTimeout, message });
             }
             never = self.record_program_start() => match never {},
         };
@@ -470,7 +472,7 @@ impl<'a> Walk<'a> {
 
     async fn refuse(mut self, refusal: Refusal) -> Result<Ended, EngineError> {
         self.references = References { approval: refusal.approval, ..References::default() };
-        let decision = Verdict::Refused { by: refusal.by, code: refusal.failure.code };
+        let decision = AuditDecision::Refused { by: refusal.by, code: refusal.failure.code };
         self.finish(None, decision, None, Err(refusal.failure)).await
     }
 
@@ -478,14 +480,14 @@ impl<'a> Walk<'a> {
     async fn finish(
         &self,
         started: Option<String>,
-        decision: Verdict,
+        decision: AuditDecision,
         ran: Option<(&Tool, Timestamp)>,
-        result: Result<ToolOutput, Failure>,
+        result: Result<ToolOutput, ExecutionFailure>,
     ) -> Result<Ended, EngineError> {
         let outcome = match &result {
-            Ok(_) => Outcome::Completed,
-            Err(failure) if ran.is_some() => Outcome::Failed { code: failure.code },
-            Err(_) => Outcome::NotRun,
+            Ok(_) => AuditOutcome::Completed,
+            Err(failure) if ran.is_some() => AuditOutcome::Failed { code: failure.code },
+            Err(_) => AuditOutcome::NotRun,
         };
         let ended = Ended { result, at: self.engine.now() };
         let tool = self.call.served.agent.tool(self.call.tool.as_str()).map(|tool| &**tool);
@@ -526,8 +528,8 @@ impl<'a> Walk<'a> {
     fn record(
         &self,
         tool: Option<&Tool>,
-        decision: Verdict,
-        outcome: Outcome,
+        decision: AuditDecision,
+        outcome: AuditOutcome,
         started_at: Option<Timestamp>,
         ended_at: Timestamp,
     ) -> AuditRecord {
@@ -556,14 +558,14 @@ impl<'a> Walk<'a> {
 fn ungranted(tool: &Tool) -> Refusal {
     let scope = tool.scope.as_ref().map(ToString::to_string).unwrap_or_default();
     let message = denial(Some(&format!("the scope {scope} has not been granted")));
-    Refusal::new("policy", Failure { code: Code::ScopeNotGranted, message })
+    Refusal::new("policy", ExecutionFailure { code: Code::ScopeNotGranted, message })
 }
 
-pub(crate) fn cancelled() -> Failure {
+pub(crate) fn cancelled() -> ExecutionFailure {
     let message = "Tool execution failed: it was cancelled and may or may not have had an effect".to_owned();
-    Failure { code: Code::Cancelled, message }
+    ExecutionFailure { code: Code::Cancelled, message }
 }
 
-pub(crate) fn cancelled_unbegun() -> Failure {
-    Failure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
+pub(crate) fn cancelled_unbegun() -> ExecutionFailure {
+    ExecutionFailure { code: Code::Cancelled, message: "it was cancelled before it began".to_owned() }
 }

@@ -12,9 +12,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::approval::{Approval, ApprovalState, Approver, Question};
+use nuncio_core::approval::{Approval, ApprovalQuestion, ApprovalState, Approver};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, Draft, DraftError, DraftState, DraftingPolicy, Side};
+use nuncio_core::drafting::{Blueprint, DraftError, DraftSide, DraftState, DraftingPolicy, ProtocolDraft};
 use nuncio_core::ids::{ApprovalId, CallId, DraftId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -85,7 +85,7 @@ impl Engine {
     /// # Errors
     /// What the brain wrote is no protocol, there are too many already, or the store cannot be used; nothing is
     /// kept then.
-    pub async fn draft_protocol(&self, wish: Drafting<'_>) -> Result<Draft, EngineError> {
+    pub async fn draft_protocol(&self, wish: Drafting<'_>) -> Result<ProtocolDraft, EngineError> {
         let Drafting { caller, served, wanted, by, once, present } = wish;
         if let Some(before) = self.drafted_before(caller, served, &once).await? {
             return Ok(before);
@@ -100,7 +100,7 @@ impl Engine {
         let id = DraftId::parse(&random_name(self.entropy(), "drf_"))?;
         let document = present(&id, &blueprint);
         let now = self.now();
-        let mut draft = Draft {
+        let mut draft = ProtocolDraft {
             agent: served.agent.name.clone(),
             with: caller.principal.clone(),
             key: once.key.clone(),
@@ -143,12 +143,12 @@ impl Engine {
     ///
     /// # Errors
     /// There is none, or the store cannot be used.
-    pub async fn draft(&self, caller: &Caller, served: &Served, id: &str) -> Result<Draft, EngineError> {
+    pub async fn draft(&self, caller: &Caller, served: &Served, id: &str) -> Result<ProtocolDraft, EngineError> {
         let found = match DraftId::parse(id) {
             Ok(id) => self.store().draft(&id).await?,
             Err(_) => None,
         };
-        let is_theirs = |draft: &Draft| draft.with == caller.principal && draft.agent == served.agent.name;
+        let is_theirs = |draft: &ProtocolDraft| draft.with == caller.principal && draft.agent == served.agent.name;
         match found.filter(is_theirs) {
             Some(draft) => self.settle_draft(draft).await,
             None => {
@@ -172,7 +172,7 @@ impl Engine {
         id: &str,
         digest: &Digest,
         word: Word,
-    ) -> Result<Draft, EngineError> {
+    ) -> Result<ProtocolDraft, EngineError> {
         let draft = self.draft(caller, served, id).await?;
         let (from, now) = (draft.state.word(), self.now());
         let mut changes = Vec::new();
@@ -181,7 +181,7 @@ impl Engine {
             Word::Reject if draft.digest != *digest => Err(DraftError::OtherDocument),
             Word::Reject => {
                 changes.extend(self.withdrawn(&draft).await?);
-                draft.reject(Side::Them, None, now)
+                draft.reject(DraftSide::Them, None, now)
             }
         };
         let next = next.map_err(|error| not_accepted(&error))?;
@@ -207,7 +207,7 @@ impl Engine {
         caller: &Caller,
         served: &Served,
         once: &Idempotency,
-    ) -> Result<Option<Draft>, EngineError> {
+    ) -> Result<Option<ProtocolDraft>, EngineError> {
         match self.store().draft_by_key(&caller.principal, &served.agent.name, &once.key).await? {
             Some(before) if before.asked != once.body => {
                 let message = "this operation came before and asked for something else; use a new id for a new wish";
@@ -219,7 +219,7 @@ impl Engine {
     }
 
     /// The draft with what the operators said meanwhile, and with what time did to it.
-    async fn settle_draft(&self, draft: Draft) -> Result<Draft, EngineError> {
+    async fn settle_draft(&self, draft: ProtocolDraft) -> Result<ProtocolDraft, EngineError> {
         let (from, now) = (draft.state.word(), self.now());
         let asked = match draft.approval.as_ref().filter(|_| draft.state.awaits_us()) {
             Some(id) => self.store().approval(id).await?,
@@ -241,7 +241,7 @@ impl Engine {
                     _ => Ok(draft),
                 }
             }
-            Some(ApprovalState::Denied { reason, .. }) => draft.reject(Side::Us, reason, now),
+            Some(ApprovalState::Denied { reason, .. }) => draft.reject(DraftSide::Us, reason, now),
             _ => Ok(draft),
         };
         let next = next.map_err(|error| not_accepted(&error))?.at(now);
@@ -267,12 +267,12 @@ impl Engine {
     }
 
     /// What the operators are asked. They see what they say yes to.
-    fn question(&self, draft: &Draft) -> Result<Approval, EngineError> {
+    fn question(&self, draft: &ProtocolDraft) -> Result<Approval, EngineError> {
         let arguments = json!({
             "protocol": draft.id, "digest": draft.digest, "description": draft.blueprint.description,
             "methods": draft.blueprint.methods,
         });
-        let question = Question {
+        let question = ApprovalQuestion {
             call: CallId::parse(draft.id.as_str())?,
             arguments_digest: Digest::of_json(&arguments),
             arguments,
@@ -293,7 +293,7 @@ impl Engine {
     }
 
     /// The operators need not be asked any more.
-    async fn withdrawn(&self, draft: &Draft) -> Result<Option<Change>, EngineError> {
+    async fn withdrawn(&self, draft: &ProtocolDraft) -> Result<Option<Change>, EngineError> {
         let asked = match &draft.approval {
             Some(id) => self.store().approval(id).await?,
             None => None,
@@ -303,7 +303,7 @@ impl Engine {
     }
 }
 
-fn is_late(draft: &Draft, now: Timestamp) -> bool {
+fn is_late(draft: &ProtocolDraft, now: Timestamp) -> bool {
     now >= draft.expires_at
 }
 

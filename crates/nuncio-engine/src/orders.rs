@@ -1,7 +1,7 @@
 //! The record of what operators order: once before it is done, so that nothing is done without a record, and once when
 //! it is over.
 
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::principal::Principal;
 
 use crate::ports::store::{Change, ConsentChange};
@@ -20,11 +20,11 @@ pub struct OrderedBy {
 impl Engine {
     /// A record of an order. `action` names it, such as `key_create`.
     #[must_use]
-    pub fn order_record(&self, action: &str, by: &OrderedBy) -> HappenedRecord {
-        HappenedRecord {
+    pub fn order_record(&self, action: &str, by: &OrderedBy) -> AuditEventRecord {
+        AuditEventRecord {
             action: Some(action.to_owned()),
             account: by.account.clone(),
-            ..HappenedRecord::new(Happened::OperatorOrdered, by.principal.clone(), self.now())
+            ..AuditEventRecord::new(AuditEvent::OperatorOrdered, by.principal.clone(), self.now())
         }
     }
 
@@ -35,17 +35,17 @@ impl Engine {
     /// The order cannot be recorded, and nothing is done; or it fails.
     pub async fn run_order<T, E: From<EngineError>>(
         &self,
-        record: HappenedRecord,
+        record: AuditEventRecord,
         work: impl Future<Output = Result<T, E>>,
         subject: impl FnOnce(&T) -> Option<String>,
     ) -> Result<T, E> {
         self.record_order(record.clone()).await?;
         let result = work.await;
         let (happened, found) = match &result {
-            Ok(done) => (Happened::OperatorOrderDone, subject(done)),
-            Err(_) => (Happened::OperatorOrderFailed, None),
+            Ok(done) => (AuditEvent::OperatorOrderDone, subject(done)),
+            Err(_) => (AuditEvent::OperatorOrderFailed, None),
         };
-        let over = HappenedRecord { happened, subject: found.or(record.subject.clone()), at: self.now(), ..record };
+        let over = AuditEventRecord { happened, subject: found.or(record.subject.clone()), at: self.now(), ..record };
         if let Err(error) = self.record_order(over).await {
             // The order itself is on record.
             tracing::error!(%error, "the outcome of an order could not be recorded");
@@ -53,7 +53,7 @@ impl Engine {
         result
     }
 
-    async fn record_order(&self, record: HappenedRecord) -> Result<(), EngineError> {
+    async fn record_order(&self, record: AuditEventRecord) -> Result<(), EngineError> {
         self.store().commit(vec![Change::from(ConsentChange::Record(record))]).await?;
         Ok(())
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use nuncio_core::Code;
 use nuncio_core::agent::Tool;
-use nuncio_core::execution::Trace;
+use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use serde_json::{Map, Value};
@@ -32,7 +32,7 @@ pub struct Performance {
     /// With what.
     pub arguments: Map<String, Value>,
     /// Identifiers to pass on.
-    pub trace: Trace,
+    pub trace: TraceIds,
 }
 
 /// What is true of a tool at this moment, for a caller.

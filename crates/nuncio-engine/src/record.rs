@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use nuncio_core::audit::{Broken, Head, Link, Verifier};
+use nuncio_core::audit::{ChainBreak, ChainHead, ChainLink, ChainVerifier};
 use nuncio_core::digest::Digest;
 use nuncio_core::time::Timestamp;
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
@@ -44,18 +44,18 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Signs a head.
     #[must_use]
-    pub fn sign(head: Head, at: Timestamp, key: &Ed25519KeyPair) -> Self {
+    pub fn sign(head: ChainHead, at: Timestamp, key: &Ed25519KeyPair) -> Self {
         Self::signed(head, at, false, key)
     }
 
     /// Signs that the records up to that head were pruned. The signature is of another kind than that of a checkpoint,
     /// so that no checkpoint can stand for records that somebody else removed.
     #[must_use]
-    pub fn sign_pruned(head: Head, at: Timestamp, key: &Ed25519KeyPair) -> Self {
+    pub fn sign_pruned(head: ChainHead, at: Timestamp, key: &Ed25519KeyPair) -> Self {
         Self::signed(head, at, true, key)
     }
 
-    fn signed(head: Head, at: Timestamp, pruned: bool, key: &Ed25519KeyPair) -> Self {
+    fn signed(head: ChainHead, at: Timestamp, pruned: bool, key: &Ed25519KeyPair) -> Self {
         let signature = key.sign(&Self::message(head, at, pruned));
         Self { seq: head.seq, hash: head.hash, at, pruned, signature: hex(signature.as_ref()) }
     }
@@ -64,11 +64,11 @@ impl Checkpoint {
     #[must_use]
     pub fn is_signed_by(&self, public_key: &[u8]) -> bool {
         let Some(signature) = unhex(&self.signature) else { return false };
-        let message = Self::message(Head { seq: self.seq, hash: self.hash }, self.at, self.pruned);
+        let message = Self::message(ChainHead { seq: self.seq, hash: self.hash }, self.at, self.pruned);
         UnparsedPublicKey::new(&ED25519, public_key).verify(&message, &signature).is_ok()
     }
 
-    fn message(head: Head, at: Timestamp, pruned: bool) -> Vec<u8> {
+    fn message(head: ChainHead, at: Timestamp, pruned: bool) -> Vec<u8> {
         let kind = if pruned { "pruned" } else { "checkpoint" };
         format!("nuncio audit {kind}\n{}\n{}\n{at}\n", head.seq, head.hash).into_bytes()
     }
@@ -87,7 +87,7 @@ fn unhex(text: &str) -> Option<Vec<u8>> {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AuditProof {
     /// Where the chain has got to.
-    pub head: Head,
+    pub head: ChainHead,
     /// The number of records that were pruned.
     pub pruned: u64,
     /// How many checkpoints it was held against.
@@ -99,7 +99,7 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn audit_head(&self) -> Result<Head, EngineError> {
+    pub async fn audit_head(&self) -> Result<ChainHead, EngineError> {
         Ok(self.store().audit_head().await?)
     }
 
@@ -113,7 +113,7 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, EngineError> {
+    pub async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, EngineError> {
         Ok(self.store().audit_links(after, limit.min(PAGE)).await?)
     }
 
@@ -126,9 +126,9 @@ impl Engine {
         &self,
         checkpoints: &[Checkpoint],
         public_key: &[u8],
-    ) -> Result<Result<AuditProof, Broken>, EngineError> {
+    ) -> Result<Result<AuditProof, ChainBreak>, EngineError> {
         if let Some(forged) = checkpoints.iter().find(|checkpoint| !checkpoint.is_signed_by(public_key)) {
-            return Ok(Err(Broken::Unsigned { seq: forged.seq }));
+            return Ok(Err(ChainBreak::Unsigned { seq: forged.seq }));
         }
         let seen: HashMap<u64, Digest> =
             checkpoints.iter().map(|checkpoint| (checkpoint.seq, checkpoint.hash)).collect();
@@ -137,7 +137,7 @@ impl Engine {
             Ok(start) => start,
             Err(broken) => return Ok(Err(broken)),
         };
-        let mut verifier = Verifier::after(start);
+        let mut verifier = ChainVerifier::after(start);
         loop {
             let links = self.store().audit_links(verifier.head().seq, PAGE).await?;
             if links.is_empty() {
@@ -154,17 +154,17 @@ impl Engine {
                     return Ok(Err(broken));
                 }
                 if seen.get(&link.seq).is_some_and(|hash| *hash != link.hash) {
-                    return Ok(Err(Broken::Replaced { seq: link.seq }));
+                    return Ok(Err(ChainBreak::Replaced { seq: link.seq }));
                 }
             }
         }
         let head = verifier.head();
         if let Some(seen) = seen.into_keys().max().filter(|seen| *seen > head.seq) {
-            return Ok(Err(Broken::Cut { found: head.seq, seen }));
+            return Ok(Err(ChainBreak::Cut { found: head.seq, seen }));
         }
         let erased = self.store().erased_ledger(None).await?;
         if let Some(ErasedEntry { relation, seq, .. }) = redaction::first_broken(&erased, public_key) {
-            return Ok(Err(Broken::Erased { relation: relation.clone(), seq: *seq }));
+            return Ok(Err(ChainBreak::Erased { relation: relation.clone(), seq: *seq }));
         }
         Ok(Ok(AuditProof { head, pruned: start.seq, checkpoints: checkpoints.len() }))
     }
@@ -187,14 +187,14 @@ impl Engine {
 
 /// The head behind which the chain begins: nothing, or what was pruned. A pruning that was cut short leaves some of the
 /// records that may go; the last of them must then be the one that was signed.
-fn chain_start(first: Option<&Link>, checkpoints: &[Checkpoint]) -> Result<Head, Broken> {
-    let Some(first) = first.filter(|first| first.seq > 1) else { return Ok(Head::START) };
+fn chain_start(first: Option<&ChainLink>, checkpoints: &[Checkpoint]) -> Result<ChainHead, ChainBreak> {
+    let Some(first) = first.filter(|first| first.seq > 1) else { return Ok(ChainHead::START) };
     let pruned = checkpoints.iter().filter(|checkpoint| checkpoint.pruned).max_by_key(|checkpoint| checkpoint.seq);
     match pruned {
         Some(pruned) if first.seq == pruned.seq + 1 && first.previous != pruned.hash => {
-            Err(Broken::Detached { seq: first.seq })
+            Err(ChainBreak::Detached { seq: first.seq })
         }
-        Some(pruned) if first.seq <= pruned.seq + 1 => Ok(Head { seq: first.seq - 1, hash: first.previous }),
-        _ => Err(Broken::Gap { expected: pruned.map_or(1, |pruned| pruned.seq + 1), found: first.seq }),
+        Some(pruned) if first.seq <= pruned.seq + 1 => Ok(ChainHead { seq: first.seq - 1, hash: first.previous }),
+        _ => Err(ChainBreak::Gap { expected: pruned.map_or(1, |pruned| pruned.seq + 1), found: first.seq }),
     }
 }

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Access, Agent, Run, Skill, SkillAuth, Tool};
-use nuncio_core::execution::Target;
+use nuncio_core::agent::{Agent, Run, Skill, SkillAccess, SkillAuth, Tool};
+use nuncio_core::execution::InvocationTarget;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::asks_others;
 use nuncio_core::principal::Principal;
@@ -42,7 +42,7 @@ impl Offered {
     /// Whether not everyone sees it: only those who may use it, or who belong to a person.
     #[must_use]
     pub fn is_hidden(&self) -> bool {
-        self.skill().access == Access::Private || self.is_on_device()
+        self.skill().access == SkillAccess::Private || self.is_on_device()
     }
 
     fn is_on_device(&self) -> bool {
@@ -51,8 +51,8 @@ impl Offered {
 
     /// What is run.
     #[must_use]
-    pub fn target(&self) -> Target {
-        self.tool.as_ref().map_or(Target::Agent, |tool| Target::Tool(tool.name.clone()))
+    pub fn target(&self) -> InvocationTarget {
+        self.tool.as_ref().map_or(InvocationTarget::Agent, |tool| InvocationTarget::Tool(tool.name.clone()))
     }
 
     /// The permission it needs.
@@ -137,8 +137,8 @@ impl Engine {
             return false;
         }
         match offered.skill().access {
-            Access::Public | Access::Restricted => true,
-            Access::Private => caller.is_some_and(|caller| is_known(caller) && self.holds(caller, offered)),
+            SkillAccess::Public | SkillAccess::Restricted => true,
+            SkillAccess::Private => caller.is_some_and(|caller| is_known(caller) && self.holds(caller, offered)),
         }
     }
 

@@ -4,12 +4,12 @@
 use futures_util::StreamExt as _;
 use nuncio_core::Code;
 use nuncio_core::agent::{HumanRun, Tool};
-use nuncio_core::execution::Failure;
+use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::{AgentName, CallId, ExecutionId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::schema::Schema;
 use nuncio_core::task::{Task, TaskError, TaskState};
-use nuncio_core::template::Place as TemplatePlace;
+use nuncio_core::template::EscapeContext as TemplatePlace;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
@@ -75,7 +75,7 @@ impl Engine {
         &self,
         work: Work<'_>,
         cancel: &CancellationToken,
-    ) -> Result<Result<ToolOutput, Failure>, EngineError> {
+    ) -> Result<Result<ToolOutput, ExecutionFailure>, EngineError> {
         // Listening before asking, so that no answer is missed.
         let mut notices = self.bus().subscribe();
         let id = self.put_into_inbox(work).await?;
@@ -216,8 +216,8 @@ impl Engine {
 }
 
 /// What a task came to; none while it waits.
-fn outcome(task: &Task) -> Option<Result<ToolOutput, Failure>> {
-    let failure = |code, message| Some(Err(Failure { code, message }));
+fn outcome(task: &Task) -> Option<Result<ToolOutput, ExecutionFailure>> {
+    let failure = |code, message| Some(Err(ExecutionFailure { code, message }));
     match &task.state {
         TaskState::Open | TaskState::Taken { .. } => None,
         TaskState::Done { output, .. } => Some(Ok(ToolOutput::json(output.clone()))),

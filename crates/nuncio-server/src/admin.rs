@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use nuncio_anp::directory::{Herald, Keeper};
 use nuncio_core::Code;
-use nuncio_core::approval::Answer;
-use nuncio_core::grant::{KeyScopes, Term};
+use nuncio_core::approval::ApprovalAnswer;
+use nuncio_core::grant::{GrantTerm, KeyScopes};
 use nuncio_core::ids::{AgentName, ApprovalId, CallId, DeviceId, GrantId, PersonName, ScopeId, TaskId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -396,9 +396,9 @@ impl Desk {
                         )
                         .into());
                     }
-                    (None, true) => Term::Once,
-                    (Some(end), false) => Term::Until(end),
-                    (None, false) => Term::UntilRevoked,
+                    (None, true) => GrantTerm::Once,
+                    (Some(end), false) => GrantTerm::Until(end),
+                    (None, false) => GrantTerm::UntilRevoked,
                 };
                 json!({"grant": engine.create_grant(principal, agent, scopes, term, Principal::Operator).await?})
             }
@@ -420,10 +420,10 @@ impl Desk {
             }
             Order::ApproveList => json!({"approvals": engine.pending_approvals().await?}),
             Order::ApproveAllow { id } => {
-                json!({"approval": engine.decide_approval(&id, Answer::Allow, Principal::Operator).await?})
+                json!({"approval": engine.decide_approval(&id, ApprovalAnswer::Allow, Principal::Operator).await?})
             }
             Order::ApproveDeny { id, reason } => {
-                json!({"approval": engine.decide_approval(&id, Answer::Deny { reason }, Principal::Operator).await?})
+                json!({"approval": engine.decide_approval(&id, ApprovalAnswer::Deny { reason }, Principal::Operator).await?})
             }
             Order::TaskList => json!({"now": engine.now(), "tasks": engine.inbox().await?}),
             Order::TaskShow { id } => json!({"now": engine.now(), "task": engine.task(&id).await?}),

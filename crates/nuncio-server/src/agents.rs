@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use nuncio_backend::runners::Runners;
 use nuncio_core::Code;
-use nuncio_core::declaration::{self, Declared};
+use nuncio_core::declaration::{self, DeclaredAgent};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentName;
 use nuncio_engine::Engine;
@@ -101,12 +101,12 @@ fn invalid(message: String) -> StartError {
 ///
 /// # Errors
 /// A file is wrong, or two declare the same name.
-pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, Declared)>, StartError> {
+pub fn load(source: &AgentSource) -> Result<Vec<(AgentFile, DeclaredAgent)>, StartError> {
     parse(source.files()?)
 }
 
-fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, Declared)>, StartError> {
-    let mut declared: Vec<(AgentFile, Declared)> = Vec::new();
+fn parse(files: Vec<AgentFile>) -> Result<Vec<(AgentFile, DeclaredAgent)>, StartError> {
+    let mut declared: Vec<(AgentFile, DeclaredAgent)> = Vec::new();
     let mut faults = Vec::new();
     for file in files {
         match declaration::parse(&file.path.display().to_string(), &file.text) {

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicI64;
 use std::time::Duration;
 
 use nuncio_a2h::server::Watch;
-use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord};
 use nuncio_core::execution::Execution;
 use nuncio_core::ids::AgentName;
 use nuncio_core::manifest;
@@ -218,11 +218,11 @@ impl Meter for Metrics {
 
     fn call_ended(&self, record: &AuditRecord, declared: bool) {
         let (outcome, code) = match (&record.outcome, &record.decision) {
-            (Outcome::Completed, _) => ("completed", ""),
-            (Outcome::Failed { code }, _) => ("failed", code.as_str()),
-            (Outcome::NotRun, Verdict::Refused { code, .. }) => ("refused", code.as_str()),
+            (AuditOutcome::Completed, _) => ("completed", ""),
+            (AuditOutcome::Failed { code }, _) => ("failed", code.as_str()),
+            (AuditOutcome::NotRun, AuditDecision::Refused { code, .. }) => ("refused", code.as_str()),
             // Allowed, but its turn was over before there was a place for it.
-            (Outcome::NotRun, Verdict::Allowed { .. }) => ("not_run", ""),
+            (AuditOutcome::NotRun, AuditDecision::Allowed { .. }) => ("not_run", ""),
         };
         let tool = if declared { record.tool.to_string() } else { "unknown".to_owned() };
         let labels =

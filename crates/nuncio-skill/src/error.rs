@@ -1,7 +1,7 @@
 //! Errors in the protocol's one format: which of the seven a stable code is, and with which status.
 
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, Failure, State};
+use nuncio_core::execution::{Execution, ExecutionFailure, ExecutionState};
 use nuncio_engine::EngineError;
 use serde_json::{Map, Value, json};
 
@@ -45,9 +45,11 @@ fn of_status(status: u16) -> ErrorCode {
 
 /// Why an execution failed, as the protocol says it; none while it has not.
 pub(crate) fn of_execution(execution: &Execution) -> Option<ExecutionError> {
-    let (State::Failed { failure } | State::TimedOut { failure }) = &execution.state else { return None };
-    let Failure { code, message } = failure;
-    let timed_out = matches!(execution.state, State::TimedOut { .. });
+    let (ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure }) = &execution.state else {
+        return None;
+    };
+    let ExecutionFailure { code, message } = failure;
+    let timed_out = matches!(execution.state, ExecutionState::TimedOut { .. });
     let word = match code {
         _ if timed_out => ErrorCode::InvocationTimeout.as_str(),
         Code::ScopeNotGranted | Code::Denied | Code::ApprovalExpired | Code::ApprovalClosed => {

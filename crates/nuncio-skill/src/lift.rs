@@ -2,17 +2,17 @@
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Priority, Trace};
+use nuncio_core::execution::{Priority, TraceIds};
 use nuncio_core::json::pointer;
 use nuncio_core::policy::Protocol;
-use nuncio_core::schema::Fault as SchemaFault;
+use nuncio_core::schema::SchemaViolation as SchemaFault;
 use nuncio_engine::EngineError;
 use nuncio_engine::converse::Idempotency;
 use nuncio_engine::invoke::Submission;
 use serde_json::{Map, Value, json};
 use url::Url;
 
-use crate::validate::{Fault, Kind, Report, parse_as, shown};
+use crate::validate::{DocumentFault, Kind, Report, parse_as, shown};
 use crate::wire::{self, InvocationRequest, ParameterDefinition};
 
 /// How long an identifier that only travels may be.
@@ -39,7 +39,8 @@ pub(crate) fn read(bytes: &[u8]) -> Result<InvocationRequest, Report> {
 /// Reads a body, without the credentials it carried.
 pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Result<Submission, Report> {
     if request.skill_id != skill {
-        let fault = Fault::new("/skill_id", "is not the skill at this address", json!(skill), json!(request.skill_id));
+        let fault =
+            DocumentFault::new("/skill_id", "is not the skill at this address", json!(skill), json!(request.skill_id));
         return Err(Report::new(Kind::InvocationRequest, vec![fault], Vec::new()));
     }
     let mut faults = Vec::new();
@@ -49,7 +50,7 @@ pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Resul
     };
     if key.as_ref().is_some_and(|key| key.is_empty() || key.len() > MAX_KEY) {
         let expected = json!(format!("1 to {MAX_KEY} bytes"));
-        faults.push(Fault::new(
+        faults.push(DocumentFault::new(
             "/context/idempotency_key",
             "is not a key",
             expected,
@@ -61,19 +62,34 @@ pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Resul
     let context = request.context.unwrap_or_default();
     let callback = context.callback_url().map(|text| {
         Url::parse(text).map_err(|_| {
-            faults.push(Fault::new("/context/callback_url", "is not a URL", json!("an http(s) URL"), json!(text)));
+            faults.push(DocumentFault::new(
+                "/context/callback_url",
+                "is not a URL",
+                json!("an http(s) URL"),
+                json!(text),
+            ));
         })
     });
     let trace_id = context.trace_id.filter(|id| {
         let fits = id.len() <= MAX_TRACE && !id.chars().any(char::is_control);
         if !fits {
             let expected = json!(format!("at most {MAX_TRACE} bytes without control characters"));
-            faults.push(Fault::new("/context/trace_id", "is not an identifier", expected, json!("something else")));
+            faults.push(DocumentFault::new(
+                "/context/trace_id",
+                "is not an identifier",
+                expected,
+                json!("something else"),
+            ));
         }
         fits
     });
     if let Some(limit) = context.timeout_ms.as_ref().filter(|limit| limit.as_u64() == 0) {
-        faults.push(Fault::new("/context/timeout_ms", "must be more than 0", json!("a number above 0"), json!(limit)));
+        faults.push(DocumentFault::new(
+            "/context/timeout_ms",
+            "must be more than 0",
+            json!("a number above 0"),
+            json!(limit),
+        ));
     }
     if !faults.is_empty() {
         return Err(Report::new(Kind::InvocationRequest, faults, Vec::new()));
@@ -84,7 +100,7 @@ pub(crate) fn body(skill: &str, request: InvocationRequest, head: Head) -> Resul
         inputs: request.inputs,
         priority: context.priority.map(priority).unwrap_or_default(),
         timeout: context.timeout_ms.map(|limit| limit.as_millis()),
-        trace: Trace { trace_id: trace_id.or(head.trace_id), traceparent: head.traceparent },
+        trace: TraceIds { trace_id: trace_id.or(head.trace_id), traceparent: head.traceparent },
         callback: callback.and_then(Result::ok),
         idempotency,
     })
@@ -108,13 +124,13 @@ pub(crate) fn query(
             Some(kind) => match serde_json::from_str(&text) {
                 Ok(value) => value,
                 Err(_) => {
-                    faults.push(Fault::new(path, "cannot be read", json!(kind), json!(text)));
+                    faults.push(DocumentFault::new(path, "cannot be read", json!(kind), json!(text)));
                     continue;
                 }
             },
         };
         if inputs.insert(name, value).is_some() {
-            faults.push(Fault::new(path, "is given twice", json!("once"), json!("twice")));
+            faults.push(DocumentFault::new(path, "is given twice", json!("once"), json!("twice")));
         }
     }
     let priority = match head.priority.as_deref() {
@@ -123,7 +139,7 @@ pub(crate) fn query(
         Some("high") => Priority::High,
         Some(other) => {
             let allowed = json!(["low", "normal", "high"]);
-            faults.push(Fault::new(
+            faults.push(DocumentFault::new(
                 "/context/priority",
                 "must be equal to one of the allowed values",
                 allowed,
@@ -136,7 +152,7 @@ pub(crate) fn query(
         None => None,
         Some((_, Ok(millis))) if millis > 0 => Some(std::time::Duration::from_millis(millis)),
         Some((text, _)) => {
-            faults.push(Fault::new(
+            faults.push(DocumentFault::new(
                 "/context/timeout_ms",
                 "must be a number",
                 json!("milliseconds above 0"),
@@ -156,7 +172,7 @@ pub(crate) fn query(
         inputs,
         priority,
         timeout,
-        trace: Trace { trace_id: head.trace_id, traceparent: head.traceparent },
+        trace: TraceIds { trace_id: head.trace_id, traceparent: head.traceparent },
         callback: None,
         idempotency,
     })
@@ -168,7 +184,7 @@ pub(crate) fn input_faults(faults: &[SchemaFault], inputs: &Map<String, Value>, 
     let fault = |fault: &SchemaFault| {
         let actual = whole.pointer(&fault.pointer).cloned().unwrap_or_default();
         let expected = schema.map(|schema| expected_at(schema, &fault.pointer)).unwrap_or_default();
-        Fault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, shown(&actual))
+        DocumentFault::new(format!("/inputs{}", fault.pointer), fault.message.clone(), expected, shown(&actual))
     };
     Report::new(Kind::InvocationRequest, faults.iter().map(fault).collect(), Vec::new())
 }

@@ -10,7 +10,7 @@ pub mod ts;
 
 use std::sync::LazyLock;
 
-use nuncio_core::agent::{Access, CapabilityType};
+use nuncio_core::agent::{CapabilityType, SkillAccess};
 
 use crate::wire;
 use model::{Definition, Rule};
@@ -111,11 +111,13 @@ fn capability_type() -> Words {
 
 fn access_policy() -> Words {
     let doc = |access| match access {
-        Access::Public => "Every consumer may find and invoke it.",
-        Access::Restricted => "Everyone may find it; only authorised consumers may invoke it.",
-        Access::Private => "Hidden from unauthenticated discovery; only authorised consumers may find and invoke it.",
+        SkillAccess::Public => "Every consumer may find and invoke it.",
+        SkillAccess::Restricted => "Everyone may find it; only authorised consumers may invoke it.",
+        SkillAccess::Private => {
+            "Hidden from unauthenticated discovery; only authorised consumers may find and invoke it."
+        }
     };
-    let words = Access::ALL.map(|access| (access.as_str(), doc(access))).to_vec();
+    let words = SkillAccess::ALL.map(|access| (access.as_str(), doc(access))).to_vec();
     Words { name: "AccessPolicy", doc: "Who may find and invoke a skill.", words }
 }
 

@@ -26,13 +26,13 @@ mod version;
 use std::sync::LazyLock;
 
 use jsonschema::{Draft, Validator};
-use nuncio_core::json::{self, Unreadable};
+use nuncio_core::json::{self, JsonError};
 use nuncio_core::schema::MAX_DEPTH;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-pub use nuncio_core::report::{Fault, MAX_FAULTS};
+pub use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 #[cfg(feature = "server")]
 pub(crate) use shown::shown;
 #[cfg(feature = "client")]
@@ -43,7 +43,7 @@ use crate::schema::{self, Published, published};
 use crate::wire::{ErrorCode, ErrorResponse, InvocationRequest, InvocationResponse, SkillDescriptor, SkillIndex};
 
 /// What a validation found (§9.3); its faults are those of §8.3.1.
-pub type Report = nuncio_core::report::Report<Kind>;
+pub type Report = nuncio_core::report::DocumentReport<Kind>;
 
 /// The error to answer with: `VALIDATION_ERROR`, the faults as its details.
 impl From<&Report> for ErrorResponse {
@@ -95,7 +95,7 @@ pub fn validate_as(kind: Kind, document: &[u8]) -> Report {
 #[must_use]
 pub fn check(kind: Kind, document: &Value) -> Report {
     if nuncio_core::schema::depth(document) > MAX_DEPTH {
-        return Report::unreadable(kind, &Unreadable::TooDeep);
+        return Report::unreadable(kind, &JsonError::TooDeep);
     }
     let (mut errors, mut warnings) = shape::walk(kind, document);
     if errors.is_empty()
@@ -103,7 +103,7 @@ pub fn check(kind: Kind, document: &Value) -> Report {
     {
         // The walk finds whatever the schema refuses; if it ever does not, the schema has the last word.
         let path = error.instance_path().to_string();
-        errors.push(Fault { path, message: error.to_string(), expected: Value::Null, actual: Value::Null });
+        errors.push(DocumentFault { path, message: error.to_string(), expected: Value::Null, actual: Value::Null });
     }
     lint::lint(kind, document, &mut errors, &mut warnings);
     Report::new(kind, errors, warnings)
@@ -128,7 +128,7 @@ pub fn parse_value<T: Document>(document: Value) -> Result<T, Report> {
         return Err(report);
     }
     serde_json::from_value(document).map_err(|error| {
-        let fault = Fault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
+        let fault = DocumentFault::new("", format!("cannot be read: {error}"), T::KIND.name(), Value::Null);
         Report::new(T::KIND, vec![fault], Vec::new())
     })
 }

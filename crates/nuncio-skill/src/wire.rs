@@ -20,7 +20,7 @@ pub use index::{IndexProvider, SkillIndex, SkillIndexEntry};
 pub use invocation::{
     Caller, Credentials, ExecutionError, InvocationContext, InvocationRequest, InvocationResponse, Timestamps,
 };
-pub use nuncio_core::agent::{Access as AccessPolicy, CapabilityType, SkillMethod, SkillVersion};
+pub use nuncio_core::agent::{CapabilityType, SkillAccess as AccessPolicy, SkillMethod, SkillVersion};
 pub use quantity::Quantity;
 pub use words::{AuthType, ExecutionStatus, Priority};
 

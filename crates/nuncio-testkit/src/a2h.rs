@@ -2,8 +2,8 @@
 
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::ledger::Entry;
-use nuncio_core::person::{Assertion, Enrolment};
+use nuncio_core::ledger::LedgerEntry;
+use nuncio_core::person::{DeviceAssertion, Enrolment};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use reqwest::header::HeaderMap;
@@ -156,7 +156,7 @@ impl DeviceKey {
     /// Body of `POST /auth/token`.
     #[must_use]
     pub fn assertion(&self, device: &str, audience: &str, at: Timestamp, nonce: &str) -> Value {
-        let assertion = Assertion {
+        let assertion = DeviceAssertion {
             device_id: DeviceId::parse(device).unwrap(),
             audience: audience.to_owned(),
             at,
@@ -247,14 +247,14 @@ impl Handset {
         if asked.refusal() != (428, "CONSENT_UNSIGNED") {
             return asked;
         }
-        let entry: Entry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
+        let entry: LedgerEntry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
         body["entry"] = json!(self.signed(entry));
         self.send(method, path, &body).await
     }
 
     #[must_use]
-    pub fn signed(&self, entry: Entry) -> Entry {
-        Entry { signature: Some(self.key.sign(&entry.message())), ..entry }
+    pub fn signed(&self, entry: LedgerEntry) -> LedgerEntry {
+        LedgerEntry { signature: Some(self.key.sign(&entry.message())), ..entry }
     }
 
     /// Grants scopes to an agent. Returns the relation.

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::{AuditRecord, HappenedRecord};
+use nuncio_core::audit::{AuditEventRecord, AuditRecord};
 use nuncio_core::grant::KeyScopes;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
@@ -164,7 +164,7 @@ impl Gateway {
     }
 
     /// Every audit record of what changed about people, agents and consent, oldest first.
-    pub async fn happened(&self) -> Vec<HappenedRecord> {
+    pub async fn happened(&self) -> Vec<AuditEventRecord> {
         self.records().await
     }
 

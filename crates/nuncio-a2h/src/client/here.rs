@@ -5,8 +5,8 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Conversation, MessagePlace, Post, StreamId};
-use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::conversation::{Conversation, MessageRef, NewMessage, StreamId};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::ConsentError;
@@ -69,20 +69,20 @@ impl LocalRelay {
         });
     }
 
-    async fn delivered(&self, mailed: MailedEvent) -> Result<Delivered, RelayError> {
-        let MailedEvent { seq, happening, .. } = mailed;
+    async fn delivered(&self, mailed: QueuedNotification) -> Result<Delivered, RelayError> {
+        let QueuedNotification { seq, happening, .. } = mailed;
         let what = match happening {
-            Happening::Message { conversation, seq } => {
-                match self.engine.relayed(&MessagePlace { conversation, seq }).await? {
+            Notification::Message { conversation, seq } => {
+                match self.engine.relayed(&MessageRef { conversation, seq }).await? {
                     Some(posted) => What::Message(Box::new(posted)),
                     None => What::Other("message.forgotten".to_owned()),
                 }
             }
-            Happening::KeysChanged { owner } => What::KeysChanged(owner),
-            Happening::RelationEstablished { relation, .. }
-            | Happening::ConsentChanged { relation, .. }
-            | Happening::RelationRevoked { relation, .. }
-            | Happening::Restored { relation, .. } => What::Relation(relation),
+            Notification::KeysChanged { owner } => What::KeysChanged(owner),
+            Notification::RelationEstablished { relation, .. }
+            | Notification::ConsentChanged { relation, .. }
+            | Notification::RelationRevoked { relation, .. }
+            | Notification::Restored { relation, .. } => What::Relation(relation),
             _ => What::Other("other".to_owned()),
         };
         Ok(Delivered { seq, what })
@@ -118,7 +118,7 @@ impl Relay for LocalRelay {
         Ok(self.engine.open_conversation(&self.caller, new).await?.0.conversation)
     }
 
-    async fn post(&self, conversation: &ConversationId, post: &Post) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError> {
         let new = NewPost {
             client_id: post.client_id.clone(),
             content_type: post.content_type,

@@ -9,7 +9,7 @@ use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Conversation, Post};
+use nuncio_core::conversation::{Conversation, NewMessage};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, MessageId};
 use nuncio_engine::ports::fetch::{FetchRequest, FetchResponse, Trust};
@@ -205,7 +205,7 @@ impl Relay for HttpRelay {
         read::conversation(self.ask("POST", "/conversations", Some(body)).await?)
     }
 
-    async fn post(&self, conversation: &ConversationId, post: &Post) -> Result<u64, RelayError> {
+    async fn post(&self, conversation: &ConversationId, post: &NewMessage) -> Result<u64, RelayError> {
         let mut body = json!({
             "client_message_id": post.client_id,
             "content_type": post.content_type,

@@ -1,7 +1,7 @@
 //! Parses the relay's JSON.
 
 use nuncio_core::Code;
-use nuncio_core::conversation::{Conversation, ConversationType, Post, Posted, SenderType};
+use nuncio_core::conversation::{Conversation, ConversationMessage, ConversationType, NewMessage, SenderType};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, MessageId, PersonName, RelationId};
 use serde::de::DeserializeOwned;
@@ -42,13 +42,13 @@ pub(super) fn conversation(value: Value) -> Result<Conversation, RelayError> {
     Ok(Conversation { id, kind, members, created_by: created_by.into(), created_at, revision: 0 })
 }
 
-pub(super) fn message(value: Value) -> Result<Posted, RelayError> {
+pub(super) fn message(value: Value) -> Result<ConversationMessage, RelayError> {
     let MessageView { message, created_at } = read(value)?;
-    Ok(Posted {
+    Ok(ConversationMessage {
         conversation: message.conversation_id,
         seq: message.conversation_seq,
         at: created_at,
-        post: Post {
+        post: NewMessage {
             client_id: message.client_message_id,
             sender: recipient(message.sender_type, &message.sender_id)?,
             device: message.sender_device_id,
@@ -98,7 +98,7 @@ pub(crate) fn hooked_event(body: &Value) -> Result<What, RelayError> {
 }
 
 /// Parses a message from a webhook.
-pub(crate) fn hooked_message(body: &Value) -> Result<Posted, RelayError> {
+pub(crate) fn hooked_message(body: &Value) -> Result<ConversationMessage, RelayError> {
     let Value::Object(mut said) = body["metadata"].clone() else { return Err(garbled("it has no metadata")) };
     said.insert("encrypted_payload".to_owned(), body["wire_envelope"].clone());
     message(Value::Object(said))

@@ -9,7 +9,7 @@ use bytes::Bytes;
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName};
-use nuncio_core::person::Assertion;
+use nuncio_core::person::DeviceAssertion;
 use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::{FetchRequest, Trust};
@@ -128,7 +128,7 @@ impl Credentials for DeviceLogin {
         };
         let mut nonce = [0; 16];
         self.entropy.fill(&mut nonce);
-        let assertion = Assertion {
+        let assertion = DeviceAssertion {
             device_id: device.clone(),
             audience: self.audience.clone(),
             at: now,

@@ -1,6 +1,6 @@
 //! Incoming messages: opened once, stored until handled, in the order of their conversation.
 
-use nuncio_core::conversation::{ContentType, ConversationType, Post, Posted};
+use nuncio_core::conversation::{ContentType, ConversationMessage, ConversationType, NewMessage};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ConversationId, DeviceId};
@@ -65,7 +65,7 @@ impl Peer {
         }
     }
 
-    pub(super) async fn receive_message(&self, posted: Posted) -> Result<(), SendError> {
+    pub(super) async fn receive_message(&self, posted: ConversationMessage) -> Result<(), SendError> {
         let conversation = match self.conversation(&posted.conversation).await {
             Ok(conversation) => conversation,
             // This peer is no member, or not any more.
@@ -95,8 +95,8 @@ impl Peer {
     }
 
     /// Reports a message that could not be opened.
-    async fn refuse(&self, posted: Posted, why: OpenError) {
-        let Posted { conversation, seq, post: Post { sender, content_type, .. }, .. } = posted;
+    async fn refuse(&self, posted: ConversationMessage, why: OpenError) {
+        let ConversationMessage { conversation, seq, post: NewMessage { sender, content_type, .. }, .. } = posted;
         match why {
             // Such as every message from before this device was enrolled.
             OpenError::NotForUs => {
@@ -121,7 +121,7 @@ impl Peer {
     async fn open(
         &self,
         kind: ConversationType,
-        posted: &Posted,
+        posted: &ConversationMessage,
     ) -> Result<Result<Option<Inbound>, OpenError>, SendError> {
         let (posted, now) = (posted.clone(), self.now());
         let told = Told {
@@ -183,7 +183,12 @@ impl Peer {
 
     /// Tells a device that its session is lost, so that its next message starts a new one. Sent once for all messages
     /// that it sent before it could know.
-    async fn rekey(&self, posted: &Posted, kind: ConversationType, device: DeviceId) -> Result<(), SendError> {
+    async fn rekey(
+        &self,
+        posted: &ConversationMessage,
+        kind: ConversationType,
+        device: DeviceId,
+    ) -> Result<(), SendError> {
         let told = lock(&self.inner.rekeyed).get(&device).cloned();
         if told.is_some_and(|(conversation, seq)| conversation == posted.conversation && posted.seq < seq) {
             return Ok(());

@@ -2,7 +2,7 @@
 //! person's messages were sent.
 
 use nuncio_core::Code;
-use nuncio_core::conversation::{ContentType, Posted};
+use nuncio_core::conversation::{ContentType, ConversationMessage};
 use nuncio_core::ids::{ClientMessageId, ConversationId};
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -49,10 +49,10 @@ impl Peer {
     }
 
     /// Handles a message by the person of this device: a confirmation if this device sent it, else it is opened.
-    pub(super) async fn receive_own(&self, posted: Posted) -> Result<(), SendError> {
+    pub(super) async fn receive_own(&self, posted: ConversationMessage) -> Result<(), SendError> {
         let this = self.with_party(|party| party.named().map(|(_, device)| device.clone())).await?;
         if this.is_some() && posted.post.device == this {
-            let Posted { conversation, seq, at, post } = posted;
+            let ConversationMessage { conversation, seq, at, post } = posted;
             let sent = Sent { conversation, seq, client_id: post.client_id, at };
             self.inner.handler.on_sent(self, sent).await;
             return Ok(());

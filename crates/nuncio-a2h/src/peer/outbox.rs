@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use nuncio_core::Code;
 use nuncio_core::audit::references::MessageReference;
 use nuncio_core::bundle::{KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{ContentType, Conversation, MessagePlace, MsgSubtype, Post};
+use nuncio_core::conversation::{ContentType, Conversation, MessageRef, MsgSubtype, NewMessage};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, MessageId};
@@ -51,7 +51,7 @@ pub(super) struct Answers {
 impl Answers {
     /// Id of the only reply to a message, derived from it.
     pub(super) fn to(message: &Inbound) -> Result<Self, SendError> {
-        let place = MessagePlace { conversation: message.conversation.clone(), seq: message.seq };
+        let place = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
         let named = Digest::of_bytes(format!("{}\n{}", place.conversation, place.seq).as_bytes()).to_string();
         let client_id =
             ClientMessageId::parse(&format!("r_{}", &named[..32])).map_err(|why| SendError::Fault(why.to_string()))?;
@@ -64,8 +64,8 @@ impl Leaving {
         self.subtype == Some(MsgSubtype::ArtifactToolCall)
     }
 
-    fn post(&self, sender: &Recipient) -> Option<Post> {
-        Some(Post {
+    fn post(&self, sender: &Recipient) -> Option<NewMessage> {
+        Some(NewMessage {
             client_id: self.client_id.clone(),
             sender: sender.clone(),
             device: None,
@@ -123,7 +123,7 @@ impl Peer {
         let subtype = Some(MsgSubtype::ArtifactToolCall);
         let leaving = self.prepare(&turn, new, ContentType::Artifact, subtype, payload).await?;
         let seq = self.send_off(&turn, &leaving).await?;
-        let id = MessagePlace { conversation: leaving.conversation.clone(), seq }.id().ok();
+        let id = MessageRef { conversation: leaving.conversation.clone(), seq }.id().ok();
         let envelope = STANDARD.decode(&leaving.envelope).ok().map(|bytes| Digest::of_bytes(&bytes));
         Ok(id.zip(envelope).map(|(id, envelope)| MessageReference { envelope, id }))
     }

@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::account::{Account, AccountOwner, Connection, ManifestVersion};
+use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion};
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::consent::{AgentPatch, Publication, UpdatedAgent};
@@ -184,7 +184,7 @@ impl A2h {
     /// Changes an account. Closes the WebSocket of an agent that switched to webhook delivery.
     async fn change(&self, by: &Caller, id: &AgentId, patch: AgentPatch) -> Result<UpdatedAgent, Refused> {
         let changed = self.engine.update_agent(by, id, patch).await?;
-        if changed.account.connection != Connection::Websocket {
+        if changed.account.connection != AgentConnection::Websocket {
             self.sockets.dismiss(id);
         }
         Ok(changed)
@@ -214,8 +214,8 @@ fn view(account: &Account, asks: Option<&Caller>) -> AgentView {
         account.owner.is(&caller.principal) || caller.principal == Principal::Agent(account.id.clone())
     });
     let (connection_mode, webhook_url) = match &account.connection {
-        Connection::Websocket => (ConnectionMode::Websocket, None),
-        Connection::Webhook { url } => (ConnectionMode::Webhook, Some(url.url().to_string())),
+        AgentConnection::Websocket => (ConnectionMode::Websocket, None),
+        AgentConnection::Webhook { url } => (ConnectionMode::Webhook, Some(url.url().to_string())),
     };
     AgentView {
         id: account.id.clone(),

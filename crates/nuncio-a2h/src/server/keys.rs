@@ -4,7 +4,7 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::Code;
-use nuncio_core::bundle::{Backup, KeyBundle};
+use nuncio_core::bundle::{KeyBackup, KeyBundle};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_core::principal::Principal;
@@ -112,7 +112,7 @@ pub(super) async fn backup(State(a2h): State<A2h>, request: Request) -> Result<R
     let (name, _) = person(&request)?;
     let (content, updated_at) = a2h.engine.backup(&name).await?;
     let unreadable = |why: serde_json::Error| Refused::new(Code::Internal, format!("the backup is unreadable: {why}"));
-    let backup: Backup = serde_json::from_str(&content).map_err(unreadable)?;
+    let backup: KeyBackup = serde_json::from_str(&content).map_err(unreadable)?;
     Ok(data(StatusCode::OK, BackupView { backup, updated_at }))
 }
 

@@ -4,8 +4,8 @@ use axum::extract::{Request, State};
 use axum::response::Response;
 use http::{StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::conversation::{MessagePlace, Posted};
-use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::conversation::{ConversationMessage, MessageRef};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{ConversationId, MessageId};
 use nuncio_engine::consent::ConsentError;
 use nuncio_engine::relay::PostReceipt;
@@ -95,7 +95,7 @@ impl A2h {
         id: &ConversationId,
         mut after: u64,
         limit: usize,
-    ) -> Result<(Vec<Posted>, bool), ConsentError> {
+    ) -> Result<(Vec<ConversationMessage>, bool), ConsentError> {
         let (mut found, mut bytes) = (Vec::new(), 0);
         loop {
             let count = CHUNK.min(limit + 1 - found.len());
@@ -116,10 +116,10 @@ impl A2h {
     }
 
     /// Event in wire form; `None` if its message was deleted.
-    pub(super) async fn event(&self, to: &Recipient, mailed: MailedEvent) -> Result<Option<Event>, EngineError> {
+    pub(super) async fn event(&self, to: &Recipient, mailed: QueuedNotification) -> Result<Option<Event>, EngineError> {
         let message = match &mailed.happening {
-            Happening::Message { conversation, seq } => {
-                let place = MessagePlace { conversation: conversation.clone(), seq: *seq };
+            Notification::Message { conversation, seq } => {
+                let place = MessageRef { conversation: conversation.clone(), seq: *seq };
                 self.engine.relayed(&place).await?
             }
             _ => None,

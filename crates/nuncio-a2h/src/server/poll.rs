@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::{Request, State};
 use axum::response::Response;
 use http::StatusCode;
-use nuncio_core::happening::{MailedEvent, Recipient};
+use nuncio_core::happening::{QueuedNotification, Recipient};
 use nuncio_engine::EngineError;
 
 use super::keys::itself;
@@ -71,7 +71,7 @@ impl A2h {
     async fn worded(
         &self,
         to: &Recipient,
-        found: Vec<MailedEvent>,
+        found: Vec<QueuedNotification>,
         cursor: &mut u64,
     ) -> Result<Vec<Event>, EngineError> {
         let (mut events, mut bytes) = (Vec::new(), 0);

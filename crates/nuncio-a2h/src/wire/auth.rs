@@ -1,7 +1,7 @@
 //! Enrolment and login of devices: `/a2h/auth`, `/a2h/users/me`.
 
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::person::{Assertion, Device};
+use nuncio_core::person::{Device, DeviceAssertion};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -29,14 +29,14 @@ pub struct TokenRequest {
     pub at: Timestamp,
     /// Unique per device; 16 to 128 bytes.
     pub nonce: String,
-    /// Signature over [`Assertion::message`].
+    /// Signature over [`DeviceAssertion::message`].
     pub signature: Signature,
 }
 
 impl TokenRequest {
     #[must_use]
-    pub fn assertion(&self) -> Assertion {
-        Assertion {
+    pub fn assertion(&self) -> DeviceAssertion {
+        DeviceAssertion {
             device_id: self.device_id.clone(),
             audience: self.audience.clone(),
             at: self.at,

@@ -1,8 +1,8 @@
 //! Events for people's devices and agents (§2.5): flat JSON with a sequence number.
 
-use nuncio_core::conversation::{MessagePlace, Posted, SenderType};
+use nuncio_core::conversation::{ConversationMessage, MessageRef, SenderType};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Happening, MailedEvent, Recipient, WebhookState};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId, MessageId, PersonName, RelationId, ScopeId};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -87,15 +87,15 @@ pub struct Payload {
 impl Event {
     /// Event in wire form, with its message. `None` if the message was deleted.
     #[must_use]
-    pub fn of(recipient: &Recipient, mailed: MailedEvent, message: Option<Posted>) -> Option<Self> {
-        let MailedEvent { seq, at, happening } = mailed;
+    pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
+        let QueuedNotification { seq, at, happening } = mailed;
         let what = What::of(happening, message)?;
         Some(Self { what, seq, event_id: event_id(recipient, seq), created_at: at })
     }
 
     /// Replayed message, without an event number. `None` if its conversation id was not created here.
     #[must_use]
-    pub fn again(recipient: &Recipient, message: Posted) -> Option<Self> {
+    pub fn again(recipient: &Recipient, message: ConversationMessage) -> Option<Self> {
         let MessageView { message, created_at } = MessageView::of(message).ok()?;
         let event_id = event_id(recipient, &message.message_id);
         Some(Self { what: What::MessageNew(Box::new(message)), seq: 0, event_id, created_at })
@@ -109,54 +109,54 @@ fn event_id(recipient: &Recipient, which: impl std::fmt::Display) -> String {
 }
 
 impl What {
-    fn of(happening: Happening, message: Option<Posted>) -> Option<Self> {
+    fn of(happening: Notification, message: Option<ConversationMessage>) -> Option<Self> {
         Some(match happening {
-            Happening::ReauthRequired { agent, relation, version, hash, scopes } => Self::ReauthRequired {
+            Notification::ReauthRequired { agent, relation, version, hash, scopes } => Self::ReauthRequired {
                 agent_id: agent,
                 new_manifest_version: version,
                 new_manifest_hash: hash,
                 scopes_requiring_reauth: scopes,
                 relation_id: relation,
             },
-            Happening::Restored { agent, relation, version, scopes } => {
+            Notification::Restored { agent, relation, version, scopes } => {
                 Self::Restored { agent_id: agent, relation_id: relation, manifest_version: version, scopes }
             }
-            Happening::RelationEstablished { agent, relation, person, scopes } => Self::Established {
+            Notification::RelationEstablished { agent, relation, person, scopes } => Self::Established {
                 agent_id: agent,
                 relation_id: relation,
                 granted_scopes: scopes,
                 payload: Payload { display_name: person.to_string(), user_id: person },
             },
-            Happening::ConsentChanged { agent, relation, person, scopes, version } => Self::CapabilityChanged {
+            Notification::ConsentChanged { agent, relation, person, scopes, version } => Self::CapabilityChanged {
                 agent_id: agent,
                 relation_id: relation,
                 user_id: person,
                 granted_scopes: scopes,
                 manifest_version: version,
             },
-            Happening::RelationRevoked { agent, relation, person } => {
+            Notification::RelationRevoked { agent, relation, person } => {
                 Self::Revoked { agent_id: agent, relation_id: relation, user_id: person }
             }
-            Happening::DevicesChanged { person } => Self::DevicesChanged { user_id: person },
-            Happening::Message { .. } => Self::MessageNew(Box::new(MessageView::of(message?).ok()?.message)),
-            Happening::Read { conversation, reader, seq } => Self::MessageRead {
+            Notification::DevicesChanged { person } => Self::DevicesChanged { user_id: person },
+            Notification::Message { .. } => Self::MessageNew(Box::new(MessageView::of(message?).ok()?.message)),
+            Notification::Read { conversation, reader, seq } => Self::MessageRead {
                 conversation_id: conversation,
                 reader_id: reader.id().to_owned(),
                 reader_type: reader.sender_type(),
                 conversation_seq: seq,
             },
-            Happening::Claimed { conversation, seq, device } => Self::MessageClaimed {
-                message_id: MessagePlace { conversation: conversation.clone(), seq }.id().ok()?,
+            Notification::Claimed { conversation, seq, device } => Self::MessageClaimed {
+                message_id: MessageRef { conversation: conversation.clone(), seq }.id().ok()?,
                 conversation_id: conversation,
                 device_id: device,
             },
-            Happening::ConversationChanged { conversation } => {
+            Notification::ConversationChanged { conversation } => {
                 Self::ConversationUpdated { conversation_id: conversation }
             }
-            Happening::KeysChanged { owner } => {
+            Notification::KeysChanged { owner } => {
                 Self::KeysChanged { owner_id: owner.id().to_owned(), owner_type: owner.sender_type() }
             }
-            Happening::WebhookMoved { agent, state } => Self::Governance { agent_id: agent, state },
+            Notification::WebhookMoved { agent, state } => Self::Governance { agent_id: agent, state },
         })
     }
 }
@@ -165,7 +165,7 @@ impl What {
 mod tests {
     use std::sync::Arc;
 
-    use nuncio_core::conversation::{ContentType, MsgSubtype, Post};
+    use nuncio_core::conversation::{ContentType, MsgSubtype, NewMessage};
     use nuncio_core::ids::ClientMessageId;
     use serde_json::json;
 
@@ -175,14 +175,14 @@ mod tests {
     #[test]
     fn reauth_event_has_the_fields_of_the_specification() {
         let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
-        let happening = Happening::ReauthRequired {
+        let happening = Notification::ReauthRequired {
             agent: AgentId::parse("agt_1").unwrap(),
             relation: None,
             version: 3,
             hash: Digest::ZERO,
             scopes: vec![ScopeId::parse("filesystem:read").unwrap()],
         };
-        let mailed = MailedEvent { seq: 7, at: Timestamp::from_millis(0), happening };
+        let mailed = QueuedNotification { seq: 7, at: Timestamp::from_millis(0), happening };
         let event = serde_json::to_value(Event::of(&recipient, mailed.clone(), None).unwrap()).unwrap();
         let mut expected = json!({
             "type": "h2a.reauth_required",
@@ -208,11 +208,11 @@ mod tests {
     fn message_event_is_flat_json_and_round_trips() {
         let recipient = Recipient::Person(PersonName::parse("ada").unwrap());
         let conversation = ConversationId::parse("cnv_1").unwrap();
-        let posted = Posted {
+        let posted = ConversationMessage {
             conversation: conversation.clone(),
             seq: 3,
             at: Timestamp::from_millis(0),
-            post: Post {
+            post: NewMessage {
                 client_id: ClientMessageId::parse("m1").unwrap(),
                 sender: Recipient::Agent(AgentId::parse("agt_1").unwrap()),
                 device: None,
@@ -221,7 +221,8 @@ mod tests {
                 envelope: Arc::from(*b"??>"),
             },
         };
-        let mailed = MailedEvent { seq: 9, at: posted.at, happening: Happening::Message { conversation, seq: 3 } };
+        let mailed =
+            QueuedNotification { seq: 9, at: posted.at, happening: Notification::Message { conversation, seq: 3 } };
         let event = Event::of(&recipient, mailed.clone(), Some(posted.clone())).unwrap();
         let written = json!({
             "type": "message.new",

@@ -1,6 +1,6 @@
 //! Public keys of devices and agents, and people's backups: `/a2h/keys` and key uploads.
 
-use nuncio_core::bundle::{Backup, KeyBundle, OneTimeKey};
+use nuncio_core::bundle::{KeyBackup, KeyBundle, OneTimeKey};
 use nuncio_core::signature::Signature;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -37,6 +37,6 @@ pub struct EndorsementRequest {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize, Serialize)]
 pub struct BackupView {
     #[serde(flatten)]
-    pub backup: Backup,
+    pub backup: KeyBackup,
     pub updated_at: Timestamp,
 }

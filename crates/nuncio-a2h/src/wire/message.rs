@@ -8,7 +8,7 @@ use base64::Engine as _;
 use base64::alphabet;
 use base64::display::Base64Display;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
-use nuncio_core::conversation::{ContentType, MsgSubtype, Posted, SenderType};
+use nuncio_core::conversation::{ContentType, ConversationMessage, MsgSubtype, SenderType};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId, InvalidName, MessageId};
 use nuncio_core::time::Timestamp;
 use serde::de::{Error, Visitor};
@@ -75,9 +75,9 @@ impl MessageView {
     ///
     /// # Errors
     /// Its conversation id was not created here.
-    pub fn of(posted: Posted) -> Result<Self, InvalidName> {
+    pub fn of(posted: ConversationMessage) -> Result<Self, InvalidName> {
         let message_id = posted.place().id()?;
-        let Posted { conversation, seq, at, post } = posted;
+        let ConversationMessage { conversation, seq, at, post } = posted;
         let message = Message {
             conversation_id: conversation,
             message_id,

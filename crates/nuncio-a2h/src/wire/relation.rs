@@ -2,10 +2,10 @@
 
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
-use nuncio_core::ledger::{Entry, Head};
-use nuncio_core::relation::{Relation, RelationState, ScopeGrant, Wish};
+use nuncio_core::ledger::{ChainHead, LedgerEntry};
+use nuncio_core::relation::{Relation, RelationState, ScopeGrant, ScopeRequest};
 use nuncio_core::signature::PublicKey;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -22,7 +22,7 @@ pub struct ConsentRequest {
     pub manifest_hash: Option<Digest>,
     /// Ledger entry of the consent, signed by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entry: Option<Entry>,
+    pub entry: Option<LedgerEntry>,
 }
 
 /// `DELETE /a2h/h2a/relations/{id}`.
@@ -31,7 +31,7 @@ pub struct ConsentRequest {
 pub struct RevokeRequest {
     /// Ledger entry of the revocation, signed by the device.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub entry: Option<Entry>,
+    pub entry: Option<LedgerEntry>,
 }
 
 /// Requested scope: its id alone means until revoked; or with a mode.
@@ -71,20 +71,20 @@ impl ScopeWish {
     ///
     /// # Errors
     /// `mode` and `until` do not fit together.
-    pub fn wish(&self) -> Result<Wish, String> {
+    pub fn wish(&self) -> Result<ScopeRequest, String> {
         let (scope, term) = match self {
-            Self::Plain(scope) => (scope, Term::UntilRevoked),
+            Self::Plain(scope) => (scope, GrantTerm::UntilRevoked),
             Self::For(TermedScope { scope, mode, until }) => match (mode, until) {
-                (Mode::Until, Some(end)) => (scope, Term::Until(*end)),
-                (Mode::Once, None) => (scope, Term::Once),
-                (Mode::UntilRevoked, None) => (scope, Term::UntilRevoked),
+                (Mode::Until, Some(end)) => (scope, GrantTerm::Until(*end)),
+                (Mode::Once, None) => (scope, GrantTerm::Once),
+                (Mode::UntilRevoked, None) => (scope, GrantTerm::UntilRevoked),
                 (Mode::Until, None) => return Err(format!("{scope}: the mode \"until\" needs a moment in `until`")),
                 (Mode::Once | Mode::UntilRevoked, Some(_)) => {
                     return Err(format!("{scope}: `until` goes with the mode \"until\" alone"));
                 }
             },
         };
-        Ok(Wish { scope: scope.clone(), term })
+        Ok(ScopeRequest { scope: scope.clone(), term })
     }
 }
 
@@ -105,7 +105,7 @@ pub struct RelationView {
     pub manifest_hash: Option<Digest>,
     pub pending_reauth: Option<PendingView>,
     /// Last entry of the ledger.
-    pub ledger_head: Head,
+    pub ledger_head: ChainHead,
     pub created_at: Timestamp,
     pub updated_at: Timestamp,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -145,7 +145,7 @@ pub struct PendingView {
 /// `GET /a2h/h2a/relations/{id}/ledger`: entries, and the keys that verify them.
 #[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 pub struct LedgerPage {
-    pub data: Vec<Entry>,
+    pub data: Vec<LedgerEntry>,
     /// Entry after which the next page starts; `None` on the last.
     pub next_cursor: Option<String>,
     /// The person's devices, including revoked ones.
@@ -199,9 +199,9 @@ impl RelationView {
 impl GrantView {
     fn of(grant: &ScopeGrant) -> Self {
         let (mode, until) = match grant.term {
-            Term::Once => (Mode::Once, None),
-            Term::Until(end) => (Mode::Until, Some(end)),
-            Term::UntilRevoked => (Mode::UntilRevoked, None),
+            GrantTerm::Once => (Mode::Once, None),
+            GrantTerm::Until(end) => (Mode::Until, Some(end)),
+            GrantTerm::UntilRevoked => (Mode::UntilRevoked, None),
         };
         Self { scope: grant.scope.clone(), mode, until, sensitivity: grant.sensitivity, granted_at: grant.given_at }
     }
@@ -215,11 +215,11 @@ mod tests {
     fn requested_scope_defaults_to_until_revoked() {
         let read = |text: &str| serde_json::from_str::<ScopeWish>(text).map(|wish| wish.wish());
         let term = |text: &str| read(text).unwrap().unwrap().term;
-        assert_eq!(term(r#""filesystem:read""#), Term::UntilRevoked);
-        assert_eq!(term(r#"{"scope": "filesystem:read"}"#), Term::UntilRevoked);
-        assert_eq!(term(r#"{"scope": "filesystem:read", "mode": "once"}"#), Term::Once);
+        assert_eq!(term(r#""filesystem:read""#), GrantTerm::UntilRevoked);
+        assert_eq!(term(r#"{"scope": "filesystem:read"}"#), GrantTerm::UntilRevoked);
+        assert_eq!(term(r#"{"scope": "filesystem:read", "mode": "once"}"#), GrantTerm::Once);
         let until = term(r#"{"scope": "a", "mode": "until", "until": "2027-01-01T00:00:00Z"}"#);
-        assert!(matches!(until, Term::Until(_)));
+        assert!(matches!(until, GrantTerm::Until(_)));
         assert!(read(r#"{"scope": "a", "mode": "until"}"#).unwrap().is_err());
         assert!(read(r#"{"scope": "a", "mode": "once", "until": "2027-01-01T00:00:00Z"}"#).unwrap().is_err());
         for wrong in [r#""""#, r#"{"scope": "a", "mode": "forever"}"#, r#"{"scope": "a", "for": 1}"#, "1", "null"] {

@@ -2,8 +2,8 @@
 
 use std::fmt;
 
-use nuncio_core::conversation::{ContentType, MsgSubtype, Posted, SenderType};
-use nuncio_core::happening::{MailedEvent, Recipient, WebhookState};
+use nuncio_core::conversation::{ContentType, ConversationMessage, MsgSubtype, SenderType};
+use nuncio_core::happening::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -59,7 +59,7 @@ pub struct MessageMetadata {
 impl CallBody {
     /// Body for an event. `None` if its message was deleted.
     #[must_use]
-    pub fn of(recipient: &Recipient, mailed: MailedEvent, message: Option<Posted>) -> Option<Self> {
+    pub fn of(recipient: &Recipient, mailed: QueuedNotification, message: Option<ConversationMessage>) -> Option<Self> {
         let event = Event::of(recipient, mailed, message)?;
         let created_at = event.created_at;
         if let What::MessageNew(message) = event.what {
@@ -166,8 +166,8 @@ pub struct WaitingView {
 mod tests {
     use std::sync::Arc;
 
-    use nuncio_core::conversation::Post;
-    use nuncio_core::happening::Happening;
+    use nuncio_core::conversation::NewMessage;
+    use nuncio_core::happening::Notification;
     use nuncio_core::ids::{AgentId, DeviceId, PersonName};
     use serde_json::json;
 
@@ -180,7 +180,7 @@ mod tests {
     fn told(content_type: ContentType, subtype: Option<MsgSubtype>) -> Option<CallBody> {
         let conversation = ConversationId::parse("cnv_1").unwrap();
         let at = Timestamp::from_millis(1_794_740_400_000);
-        let post = Post {
+        let post = NewMessage {
             client_id: ClientMessageId::parse("m1").unwrap(),
             sender: Recipient::Person(PersonName::parse("ada").unwrap()),
             device: Some(DeviceId::parse("dev_1").unwrap()),
@@ -188,8 +188,8 @@ mod tests {
             subtype,
             envelope: Arc::from(*b"??>"),
         };
-        let posted = Posted { conversation: conversation.clone(), seq: 3, at, post };
-        let mailed = MailedEvent { seq: 9, at, happening: Happening::Message { conversation, seq: 3 } };
+        let posted = ConversationMessage { conversation: conversation.clone(), seq: 3, at, post };
+        let mailed = QueuedNotification { seq: 9, at, happening: Notification::Message { conversation, seq: 3 } };
         CallBody::of(&agent(), mailed, Some(posted))
     }
 
@@ -221,8 +221,8 @@ mod tests {
 
     #[test]
     fn webhook_body_of_other_events_has_their_fields() {
-        let happening = Happening::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
-        let mailed = MailedEvent { seq: 4, at: Timestamp::from_millis(0), happening };
+        let happening = Notification::KeysChanged { owner: Recipient::Person(PersonName::parse("ada").unwrap()) };
+        let mailed = QueuedNotification { seq: 4, at: Timestamp::from_millis(0), happening };
         let body = serde_json::to_value(CallBody::of(&agent(), mailed, None).unwrap()).unwrap();
         let event_id = body["metadata"]["event_id"].clone();
         assert_eq!(
@@ -233,10 +233,10 @@ mod tests {
             }})
         );
         let conversation = ConversationId::parse("cnv_1").unwrap();
-        let forgotten = MailedEvent {
+        let forgotten = QueuedNotification {
             seq: 5,
             at: Timestamp::from_millis(0),
-            happening: Happening::Message { conversation, seq: 1 },
+            happening: Notification::Message { conversation, seq: 1 },
         };
         assert_eq!(CallBody::of(&agent(), forgotten, None), None);
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use futures_util::StreamExt as _;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Content, Message, ToolCall};
-use nuncio_core::session::{Awaits, ToolRef};
+use nuncio_core::session::{AwaitedAnswer, ToolRef};
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput};
 
 use super::error::ClientError;
@@ -52,7 +52,7 @@ pub struct Pending {
     /// The call.
     pub call: ToolCall,
     /// For what.
-    pub awaits: Awaits,
+    pub awaits: AwaitedAnswer,
 }
 
 /// What a turn brings, as it comes.
@@ -277,7 +277,7 @@ impl Conversation {
             _ => {
                 let calls = self.messages.iter().flat_map(Message::tool_calls);
                 let ours: Vec<_> =
-                    calls.filter(|call| self.awaits(call) == Awaits::Result).map(|call| &call.id).collect();
+                    calls.filter(|call| self.awaits(call) == AwaitedAnswer::Result).map(|call| &call.id).collect();
                 let at = self.messages.iter().rposition(|message| answers(message, &ours));
                 at.map_or(user, |at| user.max(at + 1))
             }
@@ -320,15 +320,15 @@ impl Conversation {
     }
 
     /// What an unanswered call waits for.
-    fn awaits(&self, call: &ToolCall) -> Awaits {
+    fn awaits(&self, call: &ToolCall) -> AwaitedAnswer {
         let ours = self.own_tools.iter().any(|tool| tool.name == call.name.as_str());
-        if ours { Awaits::Result } else { Awaits::Permission }
+        if ours { AwaitedAnswer::Result } else { AwaitedAnswer::Permission }
     }
 
     /// Whether nobody but us can answer a call: our own tool, or one that may not run unasked.
     fn needs_us(&self, call: &ToolCall) -> bool {
         let asks = |tool: &ToolRef| tool.name == call.name && tool.trust != Some(true);
-        self.awaits(call) == Awaits::Result || self.switched_on.iter().any(asks)
+        self.awaits(call) == AwaitedAnswer::Result || self.switched_on.iter().any(asks)
     }
 
     /// The calls of the last message of the agent's that have no answer.

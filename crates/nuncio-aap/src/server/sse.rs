@@ -13,7 +13,7 @@ use bytes::{BufMut as _, Bytes, BytesMut};
 use futures_util::future::BoxFuture;
 use futures_util::stream;
 use http::{HeaderValue, header};
-use nuncio_core::event::{Event, Voice};
+use nuncio_core::event::{Event, OutputKind};
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::Engine;
 use nuncio_engine::converse::LiveTurn;
@@ -116,16 +116,16 @@ fn encode(out: &mut BytesMut, mode: StreamMode, turn: u64, number: usize, event:
     let by_piece = mode != StreamMode::Message;
     let (head, data, tail): (&[u8], _, &[u8]) = match event {
         Event::Started => (b"\nevent: turn_start\ndata: ", Data::Json("{}"), END),
-        Event::Delta(Voice::Text, text) if by_piece => {
+        Event::Delta(OutputKind::Text, text) if by_piece => {
             (b"\nevent: text_delta\ndata: {\"delta\":", Data::Text(text), END_OF_OBJECT)
         }
-        Event::Delta(Voice::Thinking, text) if by_piece => {
+        Event::Delta(OutputKind::Thinking, text) if by_piece => {
             (b"\nevent: thinking_delta\ndata: {\"delta\":", Data::Text(text), END_OF_OBJECT)
         }
-        Event::Block(Voice::Text, text) if !by_piece => {
+        Event::Block(OutputKind::Text, text) if !by_piece => {
             (b"\nevent: text\ndata: {\"text\":", Data::Text(text), END_OF_OBJECT)
         }
-        Event::Block(Voice::Thinking, text) if !by_piece => {
+        Event::Block(OutputKind::Thinking, text) if !by_piece => {
             (b"\nevent: thinking\ndata: {\"thinking\":", Data::Text(text), END_OF_OBJECT)
         }
         Event::Delta(..) | Event::Block(..) => return,
@@ -183,11 +183,11 @@ mod tests {
     #[test]
     fn an_event_is_four_lines_and_its_data_one() {
         assert_eq!(
-            encoded(StreamMode::Delta, Event::Delta(Voice::Text, "a\n\"ü\"")),
+            encoded(StreamMode::Delta, Event::Delta(OutputKind::Text, "a\n\"ü\"")),
             "id: 2.7\nevent: text_delta\ndata: {\"delta\":\"a\\n\\\"ü\\\"\"}\n\n"
         );
         assert_eq!(
-            encoded(StreamMode::Message, Event::Block(Voice::Thinking, "hm")),
+            encoded(StreamMode::Message, Event::Block(OutputKind::Thinking, "hm")),
             "id: 2.7\nevent: thinking\ndata: {\"thinking\":\"hm\"}\n\n"
         );
         assert_eq!(encoded(StreamMode::Message, Event::Started), "id: 2.7\nevent: turn_start\ndata: {}\n\n");
@@ -195,8 +195,8 @@ mod tests {
 
     #[test]
     fn each_mode_leaves_out_what_is_for_the_other() {
-        assert_eq!(encoded(StreamMode::Message, Event::Delta(Voice::Text, "a")), "");
-        assert_eq!(encoded(StreamMode::Delta, Event::Block(Voice::Text, "a")), "");
+        assert_eq!(encoded(StreamMode::Message, Event::Delta(OutputKind::Text, "a")), "");
+        assert_eq!(encoded(StreamMode::Delta, Event::Block(OutputKind::Text, "a")), "");
     }
 
     #[test]

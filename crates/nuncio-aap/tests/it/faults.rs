@@ -4,7 +4,7 @@ use futures_util::StreamExt as _;
 use nuncio_aap::client::{ClientError, Received, Update};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
-use nuncio_core::session::Awaits;
+use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 use serde_json::{Value, json};
 
@@ -89,7 +89,7 @@ async fn a_missing_turn_stop_after_a_call_of_ours_still_asks_for_it() {
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
     assert_eq!(ended.stop.reason, StopReason::ToolUse);
-    assert_eq!(ended.pending[0].awaits, Awaits::Result);
+    assert_eq!(ended.pending[0].awaits, AwaitedAnswer::Result);
 }
 
 #[tokio::test]
@@ -112,7 +112,7 @@ async fn a_missing_result_after_a_grant_leaves_no_call_waiting() {
     .await;
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
-    assert_eq!(ended.pending[0].awaits, Awaits::Permission);
+    assert_eq!(ended.pending[0].awaits, AwaitedAnswer::Permission);
     let (updates, ended) = send(&mut conversation, grant("c1")).await;
     assert_eq!(updates, [Update::Text("done".into())]);
     assert!(ended.pending.is_empty() && conversation.pending().is_empty());
@@ -358,7 +358,7 @@ async fn only_calls_that_wait_for_us_are_asked_about() {
     let mut conversation = server.conversation(&streams()).await;
     let (_, ended) = say(&mut conversation, "hi").await;
     let waiting: Vec<_> = ended.pending.iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
-    assert_eq!(waiting, [("c2", Awaits::Result), ("c3", Awaits::Permission)]);
+    assert_eq!(waiting, [("c2", AwaitedAnswer::Result), ("c3", AwaitedAnswer::Permission)]);
 }
 
 #[tokio::test]
@@ -388,7 +388,7 @@ async fn unanswered_calls_of_an_old_session_wait_for_us() {
     let conversation = nuncio_aap::client::Conversation::resume(server.client(), "s1").await.unwrap();
     let waiting: Vec<_> =
         conversation.pending().iter().map(|pending| (pending.call.id.as_str(), pending.awaits)).collect();
-    assert_eq!(waiting, [("c1", Awaits::Result), ("c3", Awaits::Permission)]);
+    assert_eq!(waiting, [("c1", AwaitedAnswer::Result), ("c3", AwaitedAnswer::Permission)]);
 }
 
 #[tokio::test]

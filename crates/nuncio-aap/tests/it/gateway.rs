@@ -3,7 +3,7 @@
 use futures_util::StreamExt as _;
 use nuncio_aap::client::{Conversation, HistoryKind, NewSession, Received, TurnEvent, Update};
 use nuncio_core::message::Message;
-use nuncio_core::session::Awaits;
+use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::{CallAnswer, StopReason, StreamMode, TurnInput};
 use nuncio_testkit::Gateway;
 use serde_json::{Value, json};
@@ -55,8 +55,8 @@ async fn calls_are_answered_and_the_histories_agree() {
     assert_eq!(ended.stop.reason, StopReason::ToolUse);
     assert_eq!(ended.pending.len(), 2);
     let answers = ended.pending.into_iter().map(|pending| match pending.awaits {
-        Awaits::Permission => CallAnswer::Permission { call: pending.call.id, granted: true, reason: None },
-        Awaits::Result => {
+        AwaitedAnswer::Permission => CallAnswer::Permission { call: pending.call.id, granted: true, reason: None },
+        AwaitedAnswer::Result => {
             CallAnswer::Result { call: pending.call.id, content: "mine too".into(), extra: serde_json::Map::new() }
         }
     });

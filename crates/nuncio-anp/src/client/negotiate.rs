@@ -6,7 +6,7 @@ mod check;
 mod draft;
 mod here;
 
-use nuncio_core::negotiation::{ExecutionMode, Mode, SecurityProfile};
+use nuncio_core::negotiation::{ExecutionMode, NegotiationMode, SecurityProfile};
 use nuncio_engine::ports::entropy::random_name;
 use nuncio_identity::origin_proof::OriginRequest;
 use serde_json::{Map, Value, json};
@@ -98,7 +98,7 @@ impl Wish {
         let modes = self.calls_only.then_some([ExecutionMode::DirectStructuredCall.as_str()]);
         NegotiateBody {
             negotiation_id: Some(negotiation_id),
-            mode: self.drafts().then(|| Mode::Drafting.as_str().to_owned()),
+            mode: self.drafts().then(|| NegotiationMode::Drafting.as_str().to_owned()),
             intent: Intent {
                 name: None,
                 description: self.intent.clone(),

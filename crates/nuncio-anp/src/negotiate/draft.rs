@@ -1,7 +1,7 @@
 //! Protocol drafts (ANP-06 §9, §10.2): the artifact, and the decisions of both sides.
 
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, Draft, DraftState, Side};
+use nuncio_core::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use nuncio_core::ids::DraftId;
 use nuncio_core::negotiation::{self as judge, ExecutionMode, SecurityProfile};
 use nuncio_core::time::Timestamp;
@@ -95,7 +95,7 @@ pub struct Places {
 /// # Errors
 /// This side rejected the draft, or it expired.
 pub fn result(
-    draft: &Draft,
+    draft: &ProtocolDraft,
     places: Places,
     alternatives: Vec<Alternative>,
     negotiation_id: String,
@@ -110,10 +110,10 @@ pub fn result(
             let message = "Not both sides accepted the draft in time";
             return Err(RpcError::new(ErrorCode::NegotiationExpired).saying(message));
         }
-        DraftState::Rejected { side: Side::Us, .. } => {
+        DraftState::Rejected { side: DraftSide::Us, .. } => {
             return Err(RpcError::new(ErrorCode::NegotiationRejected).saying("The draft was not accepted here"));
         }
-        DraftState::Rejected { side: Side::Them, .. } => (false, false),
+        DraftState::Rejected { side: DraftSide::Them, .. } => (false, false),
     };
     let over = matches!(draft.state, DraftState::Rejected { .. });
     let usable = by_us && by_them;

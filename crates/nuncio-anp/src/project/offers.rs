@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use nuncio_core::agent::{Agent, Tool};
-use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceType, Offer, SecurityProfile};
+use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
 
 use super::{Host, ToolSet, interface_id, name_of};
 use crate::wire::profile;
@@ -46,7 +46,7 @@ impl Host {
     /// The offers of an agent. Tools the caller may not use are offered as not granted, so that the negotiation can ask
     /// for authentication; mark them unavailable where authentication would not help.
     #[must_use]
-    pub fn offers(&self, agent: &Agent, moment: &Moment<'_>) -> Vec<Offer> {
+    pub fn offers(&self, agent: &Agent, moment: &Moment<'_>) -> Vec<InterfaceOffer> {
         let mut offers = Vec::new();
         for set in ToolSet::ALL {
             for granted in [true, false] {
@@ -60,7 +60,7 @@ impl Host {
     }
 
     /// The available tools of one set that the caller may use, or may not (`granted`).
-    fn tools_offer(&self, agent: &Agent, set: ToolSet, granted: bool, moment: &Moment<'_>) -> Option<Offer> {
+    fn tools_offer(&self, agent: &Agent, set: ToolSet, granted: bool, moment: &Moment<'_>) -> Option<InterfaceOffer> {
         let tools: Vec<(&Tool, ToolState)> = agent
             .tools
             .iter()
@@ -86,7 +86,7 @@ impl Host {
             }
             found.insert(capability.id.clone(), ability);
         }
-        Some(Offer {
+        Some(InterfaceOffer {
             id: interface_id(&agent.name, set.as_str()),
             kind: InterfaceType::Structured,
             protocol: "openrpc".to_owned(),
@@ -104,7 +104,7 @@ impl Host {
         })
     }
 
-    fn conversation_offer(&self, agent: &Agent, moment: &Moment<'_>) -> Offer {
+    fn conversation_offer(&self, agent: &Agent, moment: &Moment<'_>) -> InterfaceOffer {
         let state = moment.conversation;
         let mut execution_modes = vec![ExecutionMode::NaturalLanguage];
         if state.signs {
@@ -120,7 +120,7 @@ impl Host {
         let usable: Vec<_> = agent.exposed_tools().filter(|tool| usable(tool)).collect();
         let mut abilities = agent.abilities();
         abilities.retain(|it| it.tools.is_empty() || usable.iter().any(|tool| it.is_of(&tool.name)));
-        Offer {
+        InterfaceOffer {
             id: interface_id(&agent.name, "conversation"),
             kind: InterfaceType::NaturalLanguage,
             protocol: if state.signs { "ANP" } else { "openrpc" }.to_owned(),

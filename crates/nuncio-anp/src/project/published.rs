@@ -5,7 +5,7 @@ use nuncio_core::json;
 use serde_json::{Map, Value, json as value};
 
 use super::{Host, NOSEC};
-use crate::validate::{self, Fault, Kind, Report};
+use crate::validate::{self, DocumentFault, Kind, Report};
 use crate::wire::{self, PROTOCOL_TYPE, PROTOCOL_VERSION, Product, Security, SecurityDefinition};
 
 impl Host {
@@ -30,7 +30,7 @@ impl Host {
     /// A published file as it is served. Products are completed from the agent file and must then be valid.
     pub fn published_file(&self, agent: &Agent, information: &Information, bytes: &[u8]) -> Result<Value, Report> {
         let InformationSource::File(path) = &information.source else {
-            let fault = Fault::new("", "is not a file of ours", "a file", "an address");
+            let fault = DocumentFault::new("", "is not a file of ours", "a file", "an address");
             return Err(Report::new(Kind::Product, vec![fault], Vec::new()));
         };
         let document = json::read(bytes, Information::MAX_BYTES)

@@ -55,7 +55,7 @@ impl Registration {
         let wrong = |why: String| EngineError::new(Code::BadRequest, why);
         let form = "send {\"url\": the address of a description} or {\"did\": the agent's DID}";
         let value = json::read(body, MAX_BYTES).map_err(|why| {
-            let code = if matches!(why, json::Unreadable::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
+            let code = if matches!(why, json::JsonError::NotJson(_)) { Code::BadJson } else { Code::BadRequest };
             EngineError::new(code, format!("the body {why}; {form}"))
         })?;
         let said: Self = serde_json::from_value(value).map_err(|why| wrong(format!("{why}; {form}")))?;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::Draft;
+use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::negotiation::{MAX_AGE, SecurityProfile};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -81,7 +81,7 @@ impl Anp {
     fn standing(
         &self,
         served: &Served,
-        draft: &Draft,
+        draft: &ProtocolDraft,
         negotiation_id: String,
         alternatives: Vec<Alternative>,
     ) -> Result<Value, RpcError> {

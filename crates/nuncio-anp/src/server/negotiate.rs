@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::negotiation::{Mode, Offers, Verdict};
+use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection, NegotiationMode};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::publish::Served;
@@ -33,7 +33,7 @@ impl Anp {
     pub(super) async fn negotiate(&self, caller: Option<&Caller>, request: &AnpRequest) -> Result<Value, RpcError> {
         let body = read(&request.body)?;
         let served = self.addressee(request)?;
-        if judged(&body, &request.meta).mode() == Some(Mode::Drafting)
+        if judged(&body, &request.meta).mode() == Some(NegotiationMode::Drafting)
             && let Some(named) = draft::named(&body)?
         {
             return self.answer_draft(caller, &served, request, &body, &named).await;
@@ -71,17 +71,17 @@ impl Anp {
             drafts: self.engine.can_draft(served),
             signs: caller.is_none_or(|caller| matches!(caller.principal, Principal::Did(_))),
         };
-        let offers = Offers::new(self.host.offers(agent, &Moment { tool: &tool, conversation }));
+        let offers = InterfaceOffers::new(self.host.offers(agent, &Moment { tool: &tool, conversation }));
         let now = self.engine.now();
         let verdict = offers.choose(&judged(body, &request.meta), now).map_err(|refusal| RpcError::from(&refusal))?;
         let id = body.negotiation_id.clone().unwrap_or_else(|| request.id.clone());
         match verdict {
-            Verdict::Accepted(accepted) => {
+            InterfaceSelection::Accepted(accepted) => {
                 let chosen = result(&accepted, id, now.after(VALID));
                 tracing::info!(agent = %agent.name, negotiation = %chosen.negotiation_id, digest = chosen.negotiation_digest, "negotiated");
                 Ok(Judgement::Accepted(Box::new(chosen)))
             }
-            Verdict::Draft(draft) => Ok(Judgement::Draft(draft::alternatives(&draft))),
+            InterfaceSelection::Draft(draft) => Ok(Judgement::Draft(draft::alternatives(&draft))),
         }
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use axum::extract::{Path, Request, State};
 use axum::response::Response;
 use nuncio_core::Code;
-use nuncio_core::execution::{Failure, Trace};
+use nuncio_core::execution::{ExecutionFailure, TraceIds};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::Content;
 use nuncio_core::policy::Protocol;
@@ -121,7 +121,7 @@ async fn run(
             served: Arc::clone(served),
             tool,
             arguments,
-            trace: Trace::default(),
+            trace: TraceIds::default(),
         })
         .await
         .map_err(|error| of_engine(&error))?;
@@ -136,7 +136,7 @@ async fn run(
 }
 
 /// Why a tool gave no answer.
-fn of_failure(failure: &Failure) -> RpcError {
+fn of_failure(failure: &ExecutionFailure) -> RpcError {
     let message = failure.message.strip_prefix("Tool execution failed: ").unwrap_or(&failure.message).to_owned();
     let code = match failure.code {
         Code::ToolNotFound => ErrorCode::MethodNotFound,

@@ -2,15 +2,15 @@
 
 use jiff::Timestamp;
 use nuncio_core::json::pointer;
-use nuncio_core::report::{Fault, MAX_FAULTS};
+use nuncio_core::report::{DocumentFault, MAX_FAULTS};
 use serde_json::{Map, Value};
 use url::Url;
 
 /// Collects the faults of a document.
 #[derive(Default)]
 pub(super) struct Desk {
-    pub(super) errors: Vec<Fault>,
-    pub(super) warnings: Vec<Fault>,
+    pub(super) errors: Vec<DocumentFault>,
+    pub(super) warnings: Vec<DocumentFault>,
 }
 
 /// A JSON value and the JSON pointer to it.
@@ -63,26 +63,26 @@ impl Desk {
 
     pub(super) fn error(&mut self, node: &Node<'_>, message: impl Into<String>, expected: impl Into<Value>) {
         if self.errors.len() <= MAX_FAULTS {
-            self.errors.push(Fault::new(&node.path, message, expected, shown(node.value)));
+            self.errors.push(DocumentFault::new(&node.path, message, expected, shown(node.value)));
         }
     }
 
     pub(super) fn warning(&mut self, node: &Node<'_>, message: impl Into<String>, expected: impl Into<Value>) {
         if self.warnings.len() <= MAX_FAULTS {
-            self.warnings.push(Fault::new(&node.path, message, expected, shown(node.value)));
+            self.warnings.push(DocumentFault::new(&node.path, message, expected, shown(node.value)));
         }
     }
 
     pub(super) fn missing(&mut self, node: &Node<'_>, name: &str, expected: &str) {
         if self.errors.len() <= MAX_FAULTS {
             let message = format!("is missing: {expected}");
-            self.errors.push(Fault::new(node.at(name), message, expected, Value::Null));
+            self.errors.push(DocumentFault::new(node.at(name), message, expected, Value::Null));
         }
     }
 
     pub(super) fn better(&mut self, node: &Node<'_>, name: &str, why: &str) {
         if self.warnings.len() <= MAX_FAULTS {
-            self.warnings.push(Fault::new(node.at(name), format!("is missing: {why}"), why, Value::Null));
+            self.warnings.push(DocumentFault::new(node.at(name), format!("is missing: {why}"), why, Value::Null));
         }
     }
 

@@ -1,6 +1,6 @@
 //! Errors of the core binding and its profiles: JSON-RPC error objects with an additional machine-readable code.
 
-use nuncio_core::negotiation::{Cause, Refusal};
+use nuncio_core::negotiation::{NegotiationRefusal, RefusalCause};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
@@ -114,18 +114,18 @@ impl ErrorCode {
     }
 }
 
-impl From<Cause> for ErrorCode {
-    fn from(cause: Cause) -> Self {
+impl From<RefusalCause> for ErrorCode {
+    fn from(cause: RefusalCause) -> Self {
         match cause {
-            Cause::Rejected => Self::NegotiationRejected,
-            Cause::NoMatchingInterface => Self::NoMatchingInterface,
-            Cause::UnsupportedMode => Self::UnsupportedNegotiationMode,
-            Cause::UnsupportedCandidateProfile => Self::UnsupportedCandidateProfile,
-            Cause::UnsupportedSecurityProfile => Self::UnsupportedCandidateSecurity,
-            Cause::UnsupportedContentType => Self::UnsupportedCandidateContent,
-            Cause::MoreInformationRequired => Self::MoreInformationRequired,
-            Cause::AuthorizationRequired => Self::AuthorizationRequired,
-            Cause::Expired => Self::NegotiationExpired,
+            RefusalCause::Rejected => Self::NegotiationRejected,
+            RefusalCause::NoMatchingInterface => Self::NoMatchingInterface,
+            RefusalCause::UnsupportedMode => Self::UnsupportedNegotiationMode,
+            RefusalCause::UnsupportedCandidateProfile => Self::UnsupportedCandidateProfile,
+            RefusalCause::UnsupportedSecurityProfile => Self::UnsupportedCandidateSecurity,
+            RefusalCause::UnsupportedContentType => Self::UnsupportedCandidateContent,
+            RefusalCause::MoreInformationRequired => Self::MoreInformationRequired,
+            RefusalCause::AuthorizationRequired => Self::AuthorizationRequired,
+            RefusalCause::Expired => Self::NegotiationExpired,
         }
     }
 }
@@ -177,8 +177,8 @@ impl RpcError {
     }
 }
 
-impl From<&Refusal> for RpcError {
-    fn from(refusal: &Refusal) -> Self {
+impl From<&NegotiationRefusal> for RpcError {
+    fn from(refusal: &NegotiationRefusal) -> Self {
         let mut details = Map::new();
         if !refusal.unsupported.is_empty() {
             details.insert("unsupportedConstraints".to_owned(), json!(refusal.unsupported.names()));

@@ -3,7 +3,7 @@
 //! Unknown members of the request, `params`, `meta` (except `x_…`) and `auth` are refused, as P1 requires. The profile
 //! defines what a body may contain.
 
-use nuncio_core::json::{self, Unreadable};
+use nuncio_core::json::{self, JsonError};
 use nuncio_core::negotiation::SecurityProfile;
 use nuncio_core::time::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -104,9 +104,9 @@ impl Request {
     }
 }
 
-fn unread(unreadable: &Unreadable) -> RpcError {
+fn unread(unreadable: &JsonError) -> RpcError {
     match unreadable {
-        Unreadable::NotJson(_) => RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}")),
+        JsonError::NotJson(_) => RpcError::new(ErrorCode::ParseError).saying(format!("Parse error: {unreadable}")),
         _ => RpcError::new(ErrorCode::InvalidRequest).saying(format!("Invalid request: {unreadable}")),
     }
 }

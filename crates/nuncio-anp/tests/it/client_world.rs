@@ -9,7 +9,7 @@ use nuncio_anp::project::{ConversationState, Host as Published, Moment, ToolSet,
 use nuncio_anp::wire::{Request, RpcError};
 use nuncio_backend::fetch::{Allow, GuardedFetch};
 use nuncio_core::agent::Agent;
-use nuncio_core::negotiation::{Offers, Verdict};
+use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
@@ -353,14 +353,14 @@ pub(crate) fn negotiated(request: &Received) -> Result<Value, RpcError> {
         signs: true,
     };
     let moment = Moment { tool: &open, conversation };
-    let offers = Offers::new(Published::new(HOTEL).offers(&hotel(), &moment));
+    let offers = InterfaceOffers::new(Published::new(HOTEL).offers(&hotel(), &moment));
     let body = nuncio_anp::negotiate::read(&request.body)?;
     match offers.choose(&nuncio_anp::negotiate::request(&body, &request.meta), NOW) {
-        Ok(Verdict::Accepted(accepted)) => {
+        Ok(InterfaceSelection::Accepted(accepted)) => {
             let id = body.negotiation_id.unwrap();
             Ok(json!(nuncio_anp::negotiate::result(&accepted, id, NOW.after(Duration::from_secs(600)))))
         }
-        Ok(Verdict::Draft(_)) => panic!("nobody drafts"),
+        Ok(InterfaceSelection::Draft(_)) => panic!("nobody drafts"),
         Err(refusal) => Err(RpcError::from(&refusal)),
     }
 }

@@ -6,9 +6,9 @@ use nuncio_anp::project::{ConversationState, Host, Moment, ToolSet, ToolState};
 use nuncio_anp::wire::{NegotiationResult, ProtocolArtifact, Request, RpcError};
 use nuncio_core::agent::{Agent, Tool};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, Draft, DraftState, Side};
+use nuncio_core::drafting::{Blueprint, DraftSide, DraftState, ProtocolDraft};
 use nuncio_core::ids::DraftId;
-use nuncio_core::negotiation::{Offers, Verdict};
+use nuncio_core::negotiation::{InterfaceOffers, InterfaceSelection};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn hotel() -> Agent {
     example_agent("hotel")
 }
 
-fn offers(tool: impl Fn(&Tool) -> ToolState) -> Offers {
+fn offers(tool: impl Fn(&Tool) -> ToolState) -> InterfaceOffers {
     let conversation = ConversationState {
         available: true,
         granted: true,
@@ -32,10 +32,10 @@ fn offers(tool: impl Fn(&Tool) -> ToolState) -> Offers {
         signs: true,
     };
     let moment = Moment { tool: &tool, conversation };
-    Offers::new(Host::new("https://grand-hotel.example").offers(&hotel(), &moment))
+    InterfaceOffers::new(Host::new("https://grand-hotel.example").offers(&hotel(), &moment))
 }
 
-fn negotiate(offers: &Offers, body: &Value) -> Result<NegotiationResult, RpcError> {
+fn negotiate(offers: &InterfaceOffers, body: &Value) -> Result<NegotiationResult, RpcError> {
     let request = json!({
         "jsonrpc": "2.0", "id": "1", "method": "anp.negotiate",
         "params": {
@@ -46,8 +46,8 @@ fn negotiate(offers: &Offers, body: &Value) -> Result<NegotiationResult, RpcErro
     let request = Request::read(request.to_string().as_bytes()).unwrap();
     let body = negotiate::read(&request.body)?;
     match offers.choose(&negotiate::request(&body, &request.meta), NOW) {
-        Ok(Verdict::Accepted(accepted)) => Ok(negotiate::result(&accepted, "neg-1".to_owned(), NOW)),
-        Ok(Verdict::Draft(draft)) => panic!("{draft:?}"),
+        Ok(InterfaceSelection::Accepted(accepted)) => Ok(negotiate::result(&accepted, "neg-1".to_owned(), NOW)),
+        Ok(InterfaceSelection::Draft(draft)) => panic!("{draft:?}"),
         Err(refusal) => Err(RpcError::from(&refusal)),
     }
 }
@@ -139,7 +139,7 @@ fn tool_that_is_not_granted_requires_authorization() {
     assert!(negotiate(&anonymous, &body("cap.hotel-assistant.search_rooms")).is_ok());
 }
 
-fn made_up(agent: &Agent, state: DraftState) -> Draft {
+fn made_up(agent: &Agent, state: DraftState) -> ProtocolDraft {
     let written = json!({
         "description": "Tell the weather.",
         "methods": [{"name": "weather.tell", "request_schema": {"type": "object"}, "response_schema": {"type": "object"}}],
@@ -148,7 +148,7 @@ fn made_up(agent: &Agent, state: DraftState) -> Draft {
     });
     let (id, blueprint) = (DraftId::parse("drf_1").unwrap(), Blueprint::read(written).unwrap());
     let document = draft::document(&id, &blueprint, Some("did:wba:grand-hotel.example".to_owned()));
-    Draft {
+    ProtocolDraft {
         agent: agent.name.clone(),
         with: Principal::Local,
         key: "op-1".to_owned(),
@@ -177,12 +177,12 @@ fn draft_result_reports_the_draft_state() {
     };
     let moment = Moment { tool: &|_| OPEN, conversation };
     let host = Host { drafts: true, ..Host::new("https://grand-hotel.example") };
-    let offers = Offers::new(host.offers(&agent, &moment));
+    let offers = InterfaceOffers::new(host.offers(&agent, &moment));
     let body = json!({"mode": "natural_language_protocol_drafting", "intent": {"name": "天气"}});
     let body = negotiate::read(body.as_object().unwrap()).unwrap();
     let asked = json!({"jsonrpc": "2.0", "id": "1", "method": "anp.get_capabilities"});
     let meta = Request::read(asked.to_string().as_bytes()).unwrap().meta;
-    let Ok(Verdict::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
+    let Ok(InterfaceSelection::Draft(judged)) = offers.choose(&negotiate::request(&body, &meta), NOW) else {
         panic!("nothing was drafted");
     };
     let places = Places { interface: "i".to_owned(), negotiated: "n".to_owned(), used: "u".to_owned() };
@@ -197,7 +197,7 @@ fn draft_result_reports_the_draft_state() {
     assert!(artifact.is_intact());
     let over = |state| result(state).unwrap_err().code;
     assert_eq!(over(DraftState::Expired { at: NOW }), 1608);
-    assert_eq!(over(DraftState::Rejected { side: Side::Us, at: NOW, reason: None }), 1600);
+    assert_eq!(over(DraftState::Rejected { side: DraftSide::Us, at: NOW, reason: None }), 1600);
     let used = result(DraftState::Accepted { by: Principal::Operator, at: NOW }).unwrap();
     assert_eq!(
         (used.execution.unwrap().mode.as_str(), used.selected.unwrap().url.as_deref()),

@@ -20,7 +20,7 @@ use nuncio_aap::client::{
 use nuncio_core::agent::AapSpec;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::message::{Content, Message};
-use nuncio_core::session::{Awaits, ToolRef};
+use nuncio_core::session::{AwaitedAnswer, ToolRef};
 use nuncio_core::turn::{CallAnswer, StopReason, TurnInput};
 use nuncio_engine::ports::brain::{Brain, BrainError, Prompt, Speaker, Thought};
 
@@ -149,8 +149,8 @@ impl AapBrain {
             let call = waiting.call;
             line.calls.push(call.clone());
             match waiting.awaits {
-                Awaits::Result => voice.call(Some(call.id), call.name, call.input),
-                Awaits::Permission => voice.ask(Some(call.id), call.name, call.input),
+                AwaitedAnswer::Result => voice.call(Some(call.id), call.name, call.input),
+                AwaitedAnswer::Permission => voice.ask(Some(call.id), call.name, call.input),
             }
         }
         if line.calls.is_empty() {

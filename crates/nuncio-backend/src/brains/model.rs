@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use nuncio_core::agent::{Agent, ModelSpec, OptionKind};
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::message::Message;
-use nuncio_core::template::Place;
+use nuncio_core::template::EscapeContext;
 use nuncio_core::turn::{StopReason, StreamMode};
 use nuncio_engine::converse::LiveTurn;
 use nuncio_engine::ports::brain::{Brain, BrainError, Prompt, Speaker, Thought};
@@ -100,8 +100,9 @@ impl ModelBrain {
     fn instructions(&self, prompt: &Prompt) -> Result<Option<String>, String> {
         let Some(template) = &self.spec.instructions else { return Ok(None) };
         let context = json!({"options": shown_options(prompt)});
-        let text =
-            template.render(Place::Text, context).map_err(|error| format!("the brain's instructions: {error}"))?;
+        let text = template
+            .render(EscapeContext::Text, context)
+            .map_err(|error| format!("the brain's instructions: {error}"))?;
         Ok(Some(text))
     }
 

@@ -1,6 +1,6 @@
 //! Answers that are written in the agent file.
 
-use nuncio_core::template::{Place, Template};
+use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use serde_json::{Value, json};
 
@@ -10,7 +10,7 @@ pub(super) fn run(template: &Template, call: &RunCall) -> Result<ToolOutput, Run
         template.as_str().to_owned()
     } else {
         let failed = |error| RunError::Failed(format!("its answer: {error}"));
-        template.render(Place::Text, json!({ "args": call.arguments })).map_err(failed)?
+        template.render(EscapeContext::Text, json!({ "args": call.arguments })).map_err(failed)?
     };
     if call.tool.output.is_none() {
         return Ok(ToolOutput::text(text));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use nuncio_core::agent::{HttpMethod, HttpRun};
 use nuncio_core::json::{essence, is_json};
-use nuncio_core::template::Place;
+use nuncio_core::template::EscapeContext;
 use nuncio_engine::ports::Fetch;
 use nuncio_engine::ports::fetch::{FetchError, Incoming, Outgoing, Trust};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
@@ -54,14 +54,16 @@ fn request(
     timeout: Duration,
 ) -> Result<Outgoing, String> {
     let context = json!({"args": call.arguments, "secrets": secrets});
-    let url =
-        run.url.render(Place::Url, &context).map_err(|error| format!("the address cannot be filled in: {error}"))?;
+    let url = run
+        .url
+        .render(EscapeContext::Url, &context)
+        .map_err(|error| format!("the address cannot be filled in: {error}"))?;
     let url = pin.admit(&url)?;
 
     let mut headers = Vec::with_capacity(run.headers.len() + 1);
     for (name, template) in &run.headers {
         let value = template
-            .render(Place::Line, &context)
+            .render(EscapeContext::Line, &context)
             .map_err(|error| format!("the header {name} cannot be filled in: {error}"))?;
         headers.push((name.clone(), value));
     }
@@ -71,7 +73,9 @@ fn request(
 
     let body = match &run.body {
         Some(template) => Some(
-            template.render(Place::Text, &context).map_err(|error| format!("the body cannot be filled in: {error}"))?,
+            template
+                .render(EscapeContext::Text, &context)
+                .map_err(|error| format!("the body cannot be filled in: {error}"))?,
         ),
         None if takes_body(run.method) => Some(Value::Object(call.arguments.clone()).to_string()),
         None => None,

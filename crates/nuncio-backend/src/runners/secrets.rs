@@ -7,7 +7,7 @@ use std::path::Path;
 use minijinja::Environment;
 use nuncio_core::agent::{Agent, SecretSource};
 use nuncio_core::ids::BackendName;
-use nuncio_core::template::{Place, Template};
+use nuncio_core::template::{EscapeContext, Template};
 use serde::Serialize;
 use serde_json::{Map, Value, json};
 
@@ -78,7 +78,7 @@ impl Secrets {
     fn fill(&self, lines: &[(String, Template)], context: &Value) -> Result<Vec<(String, String)>, String> {
         lines
             .iter()
-            .map(|(name, template)| match template.render(Place::Line, context) {
+            .map(|(name, template)| match template.render(EscapeContext::Line, context) {
                 Ok(value) => Ok((name.clone(), value)),
                 Err(error) => Err(format!("the value of `{name}` cannot be filled in: {error}")),
             })

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::agent::{SkillCredential, SkillRun};
-use nuncio_core::template::{Place, Template};
+use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::runner::{RunCall, RunError, ToolOutput};
 use nuncio_engine::ports::{Clock, Entropy, Fetch};
 use nuncio_skill::client::{
@@ -101,7 +101,7 @@ pub(super) fn check(run: &SkillRun) -> Result<(), String> {
 fn credential(secrets: &Secrets, run: &SkillRun) -> Result<Credential, String> {
     let filled = |template: &Template| {
         let context = json!({"secrets": secrets});
-        let text = template.render(Place::Line, &context);
+        let text = template.render(EscapeContext::Line, &context);
         text.map_err(|error| format!("the credential cannot be filled in: {error}"))
     };
     Ok(match &run.credential {

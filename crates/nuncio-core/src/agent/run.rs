@@ -128,7 +128,7 @@ pub struct McpServer {
     pub name: BackendName,
     pub transport: McpTransport,
     /// Tools of the server that are offered under their own names and schemas.
-    pub import: Option<Import>,
+    pub import: Option<McpImport>,
 }
 
 #[derive(Debug, Clone, PartialEq)]
@@ -149,7 +149,7 @@ pub enum McpTransport {
 
 /// Selects the MCP server's tools that the agent offers unchanged.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Import {
+pub struct McpImport {
     /// `None` imports all.
     pub only: Option<Vec<ToolName>>,
     /// Permission that callers of the imported tools need.

@@ -17,7 +17,7 @@ pub struct Skill {
     pub description: String,
     pub version: SkillVersion,
     pub kind: CapabilityType,
-    pub access: Access,
+    pub access: SkillAccess,
     /// Authentication method for callers.
     pub auth: SkillAuth,
     pub method: SkillMethod,
@@ -26,7 +26,7 @@ pub struct Skill {
     pub created_at: Option<Timestamp>,
     pub updated_at: Option<Timestamp>,
     /// Retries of a call that could not reach its backend.
-    pub retry: Option<Retry>,
+    pub retry: Option<RetryPolicy>,
     /// How long results are stored; `None` for the server's setting.
     pub retention: Option<Duration>,
     /// Number of executions at the same time; `None` for the server's setting.
@@ -101,7 +101,7 @@ impl CapabilityType {
 /// The access policy of a skill.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Access {
+pub enum SkillAccess {
     /// Everyone can find it; callers that pass its `auth` can use it.
     Public,
     /// Everyone can find it; only authenticated callers with its permission can use it.
@@ -110,7 +110,7 @@ pub enum Access {
     Private,
 }
 
-impl Access {
+impl SkillAccess {
     pub const ALL: [Self; 3] = [Self::Public, Self::Restricted, Self::Private];
 
     #[must_use]
@@ -185,7 +185,7 @@ impl SkillMethod {
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Retry {
+pub struct RetryPolicy {
     /// Includes the first attempt.
     pub max_attempts: u32,
     /// Delay before the second attempt; doubles with each further one.

@@ -17,7 +17,7 @@ pub struct References {
     pub messages: Vec<MessageReference>,
     /// Source of the caller's permission; `None` if the caller had none.
     #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub rule: Option<Rule>,
+    pub rule: Option<PermissionSource>,
 }
 
 impl References {
@@ -57,7 +57,7 @@ pub struct LedgerReference {
 /// The source of the permission under which a tool was called.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "by")]
-pub enum Rule {
+pub enum PermissionSource {
     NoScope,
     /// `local` and operators have all permissions.
     Local,
@@ -86,9 +86,16 @@ mod tests {
     #[test]
     fn references_serialise_canonically_and_parse_back() {
         let ledger = LedgerReference { hash: Digest::ZERO, relation: RelationId::parse("rel_1").unwrap(), seq: 3 };
-        let grant = Rule::Grant { grant: GrantId::parse("grant_1").unwrap(), hash: Digest::ZERO };
-        let rules = [Rule::NoScope, Rule::Local, Rule::Key, Rule::Token, Rule::Settings, Rule::OtherRelay];
-        for rule in rules.into_iter().chain([grant, Rule::Ledger(ledger)]) {
+        let grant = PermissionSource::Grant { grant: GrantId::parse("grant_1").unwrap(), hash: Digest::ZERO };
+        let rules = [
+            PermissionSource::NoScope,
+            PermissionSource::Local,
+            PermissionSource::Key,
+            PermissionSource::Token,
+            PermissionSource::Settings,
+            PermissionSource::OtherRelay,
+        ];
+        for rule in rules.into_iter().chain([grant, PermissionSource::Ledger(ledger)]) {
             let references = References {
                 approval: Some(ApprovalReference { hash: Digest::ZERO, id: ApprovalId::parse("apr_1").unwrap() }),
                 messages: vec![MessageReference { envelope: Digest::ZERO, id: MessageId::parse("msg_1-1").unwrap() }],

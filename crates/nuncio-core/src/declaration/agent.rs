@@ -3,8 +3,8 @@
 use semver::Version;
 use url::Url;
 
-use super::reader::{Item, Table};
-use super::skill::{self, Publisher, Subject, moment};
+use super::reader::{Table, TomlItem};
+use super::skill::{self, Publisher, SkillSource, moment};
 use super::source::cut;
 use crate::agent::{Owner, OwnerKind, Presence, Skill};
 use crate::ids::AgentName;
@@ -36,7 +36,7 @@ pub(super) fn read(root: &Table<'_>, publisher: &Publisher) -> Option<Identity> 
         if !table.has("description") && !skill.has("description") {
             skill.missing("description", "what it does, here or in [agent]");
         }
-        let subject = Subject {
+        let subject = SkillSource {
             part: Some(WHOLE),
             name: title.as_deref().or(name.as_ref().map(AgentName::as_str)),
             description: description.as_deref(),
@@ -51,7 +51,7 @@ pub(super) fn read(root: &Table<'_>, publisher: &Publisher) -> Option<Identity> 
     Some(Identity { name: name?, title, version: version?, description, owner, skill, created, presence })
 }
 
-fn version(item: &Item<'_>) -> Option<Version> {
+fn version(item: &TomlItem<'_>) -> Option<Version> {
     let text = item.any_text()?;
     match Version::parse(text) {
         Ok(version) => Some(version),
@@ -74,7 +74,7 @@ fn owner(table: &Table<'_>) -> Option<Owner> {
     Some(Owner { kind: kind.flatten().unwrap_or_default(), name: name?, url, email })
 }
 
-fn email(item: &Item<'_>) -> Option<String> {
+fn email(item: &TomlItem<'_>) -> Option<String> {
     let text = item.any_text()?;
     let parts = text.split_once('@').filter(|(who, host)| !who.is_empty() && !host.is_empty() && !host.contains('@'));
     if parts.is_none() || text.contains(|c: char| c.is_whitespace() || c.is_control()) {
@@ -94,7 +94,7 @@ fn presence(table: &Table<'_>) -> Presence {
 }
 
 /// An `http:` or `https:` URL.
-pub(super) fn web_address(item: &Item<'_>) -> Option<Url> {
+pub(super) fn web_address(item: &TomlItem<'_>) -> Option<Url> {
     let text = item.any_text()?;
     let problem = match Url::parse(text) {
         Ok(url) if matches!(url.scheme(), "http" | "https") => return Some(url),

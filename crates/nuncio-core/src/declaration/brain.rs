@@ -5,7 +5,7 @@ use super::intents;
 use super::names::Names;
 use super::reader::Table;
 use super::run;
-use super::templates::{self, Use};
+use super::templates::{self, TemplateUse};
 use crate::agent::{AapSpec, BrainSpec, CommandRun, RulesSpec};
 use crate::ids::AgentName;
 
@@ -44,7 +44,7 @@ pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Option<BrainSpec> {
     }
     let brain = match kind {
         Kind::Rules => {
-            let fallback = table.item("fallback").and_then(|item| templates::read(&item, Use::Said, names));
+            let fallback = table.item("fallback").and_then(|item| templates::read(&item, TemplateUse::Said, names));
             Some(rules(root, names, RulesSpec { fallback, intents: Vec::new() }))
         }
         Kind::Script => Some(BrainSpec::Script),
@@ -68,7 +68,7 @@ fn rules(root: &Table<'_>, names: &Names<'_>, mut rules: RulesSpec) -> BrainSpec
 fn process(table: &Table<'_>, names: &Names<'_>) -> Option<CommandRun> {
     let argv = table.required("command", r#"a program and its arguments, such as ["python3", "brain.py"]"#);
     let argv = argv.and_then(|item| run::argv(&item));
-    let env = table.table("env").map(|table| run::env(&table, Use::Thinking, names));
+    let env = table.table("env").map(|table| run::env(&table, TemplateUse::Thinking, names));
     Some(CommandRun { argv: argv?, env: env.unwrap_or_default() })
 }
 

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// An error or a warning about an agent file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Fault {
+pub struct AgentFileFault {
     /// File name as given to the parser.
     pub file: String,
     /// Starts at 1.
@@ -18,7 +18,7 @@ pub struct Fault {
     pub help: Option<String>,
 }
 
-impl fmt::Display for Fault {
+impl fmt::Display for AgentFileFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}:{}: ", self.file, self.line, self.column)?;
         if !self.key.is_empty() {
@@ -34,9 +34,9 @@ impl fmt::Display for Fault {
 
 /// All faults of an agent file in file order; never empty.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Faults(pub Vec<Fault>);
+pub struct AgentFileFaults(pub Vec<AgentFileFault>);
 
-impl fmt::Display for Faults {
+impl fmt::Display for AgentFileFaults {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (index, fault) in self.0.iter().enumerate() {
             if index > 0 {
@@ -48,4 +48,4 @@ impl fmt::Display for Faults {
     }
 }
 
-impl std::error::Error for Faults {}
+impl std::error::Error for AgentFileFaults {}

@@ -1,9 +1,9 @@
 //! `run = { http = … }`: an HTTP request.
 
 use super::names::{Input, Names};
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::source::cut;
-use super::templates::{self, Use};
+use super::templates::{self, TemplateUse};
 use crate::agent::{HttpMethod, HttpRun};
 use crate::template::Template;
 
@@ -14,13 +14,13 @@ pub(super) fn read(table: &Table<'_>, input: &Input<'_>, names: &Names<'_>) -> O
         None => Some(HttpMethod::Get),
     };
     let url = table.required("url", "where the request goes").and_then(|item| address(&item, input, names));
-    let headers = table.table("headers").map(|table| headers(&table, Use::Sent(input), names));
-    let body = table.item("body").and_then(|item| templates::read(&item, Use::Sent(input), names));
+    let headers = table.table("headers").map(|table| headers(&table, TemplateUse::Sent(input), names));
+    let body = table.item("body").and_then(|item| templates::read(&item, TemplateUse::Sent(input), names));
     table.finish();
     Some(HttpRun { method: method?, url: url?, headers: headers.unwrap_or_default(), body })
 }
 
-pub(super) fn headers(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
+pub(super) fn headers(table: &Table<'_>, used: TemplateUse<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
         if !is_header_name(name) {
             return Err("the name of a header");
@@ -36,7 +36,7 @@ pub(super) fn is_header_name(name: &str) -> bool {
 }
 
 /// A URL template with a literal scheme. Values are percent-encoded, so a value could never supply the scheme.
-fn address(item: &Item<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<Template> {
+fn address(item: &TomlItem<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let rest = text.strip_prefix("https://").or_else(|| text.strip_prefix("http://"));
     let host = rest.and_then(|rest| rest.split(['/', '?', '#']).next()).filter(|host| !host.is_empty());
@@ -53,5 +53,5 @@ fn address(item: &Item<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<Temp
             "whoever calls the tool chooses where the request and its headers go",
         );
     }
-    templates::read(item, Use::Sent(input), names)
+    templates::read(item, TemplateUse::Sent(input), names)
 }

@@ -3,11 +3,11 @@
 use std::collections::BTreeSet;
 
 use super::names::Names;
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use super::slots;
 use super::source::cut;
-use super::templates::{self, Use};
+use super::templates::{self, TemplateUse};
 use crate::agent::Intent;
 use crate::ids::{BackendName, ToolName};
 
@@ -24,7 +24,7 @@ fn intent(table: &Table<'_>, names: &Names<'_>) -> Option<Intent> {
     let slots = slots::read(table, tool.as_ref().and_then(|tool| Some((tool, names.input(tool)?))), names);
     let patterns = table.item("patterns").and_then(|item| item.some_list("a list of patterns"));
     let patterns = patterns.map(|items| items.iter().filter_map(|item| pattern(item, &slot_names)).collect());
-    let said = |item: Item<'_>| templates::read(&item, Use::Said, names);
+    let said = |item: TomlItem<'_>| templates::read(&item, TemplateUse::Said, names);
     let answer = table.required("answer", "what to say").and_then(said);
     let failure = if table.has("tool") {
         table.item("failure").and_then(said)
@@ -51,7 +51,7 @@ fn intent(table: &Table<'_>, names: &Names<'_>) -> Option<Intent> {
 }
 
 /// A regular expression whose named groups are slots of the intent.
-fn pattern(item: &Item<'_>, slots: &BTreeSet<&str>) -> Option<String> {
+fn pattern(item: &TomlItem<'_>, slots: &BTreeSet<&str>) -> Option<String> {
     let regex = slots::regex(item)?;
     for group in regex.capture_names().flatten().filter(|group| !slots.contains(group)) {
         let help = if slots.is_empty() {

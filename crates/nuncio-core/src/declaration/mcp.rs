@@ -7,10 +7,10 @@ use toml::de::DeValue;
 use super::agent::web_address;
 use super::http;
 use super::names::Names;
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::run;
-use super::templates::Use;
-use crate::agent::{Import, McpServer, McpTransport};
+use super::templates::TemplateUse;
+use crate::agent::{McpImport, McpServer, McpTransport};
 use crate::ids::{BackendName, ToolName};
 
 pub(super) fn read(root: &Table<'_>, names: &Names<'_>) -> Vec<McpServer> {
@@ -34,18 +34,18 @@ fn transport(table: &Table<'_>, names: &Names<'_>) -> Option<McpTransport> {
     match kind? {
         "command" => {
             table.refuse("headers", "only beside \"url\"");
-            let env = table.table("env").map(|table| run::env(&table, Use::Started, names));
+            let env = table.table("env").map(|table| run::env(&table, TemplateUse::Started, names));
             Some(McpTransport::Stdio { argv: argv?, env: env.unwrap_or_default() })
         }
         _ => {
             table.refuse("env", "only beside \"command\"");
-            let headers = table.table("headers").map(|table| http::headers(&table, Use::Started, names));
+            let headers = table.table("headers").map(|table| http::headers(&table, TemplateUse::Started, names));
             Some(McpTransport::Http { url: url?, headers: headers.unwrap_or_default() })
         }
     }
 }
 
-fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Import> {
+fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<McpImport> {
     let item = table.item("import").filter(|item| item.value.as_bool() != Some(false));
     let Some(item) = item else {
         for key in ["scope", "expose", "human_authorization"] {
@@ -64,11 +64,11 @@ fn import(table: &Table<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) 
             return None;
         }
     };
-    Some(Import { only, scope, exposed, human_authorization })
+    Some(McpImport { only, scope, exposed, human_authorization })
 }
 
 /// Imported tool names. A repeated name is a fault, because it would be ambiguous which tool is called.
-fn listed(item: &Item<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
+fn listed(item: &TomlItem<'_>, names: &Names<'_>, taken: &mut BTreeSet<ToolName>) -> Option<Vec<ToolName>> {
     let mut tools = Vec::new();
     for item in item.some_list("a list of tool names")? {
         let name = item.name(ToolName::parse)?;

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use toml::de::DeValue;
 
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use super::source::cut;
 use crate::ids::{BackendName, OptionName, ScopeId, ToolName};
@@ -68,19 +68,19 @@ impl<'a> Names<'a> {
     }
 
     /// Reads a reference to a declared scope.
-    pub(super) fn scope(&self, item: &Item<'_>) -> Option<ScopeId> {
+    pub(super) fn scope(&self, item: &TomlItem<'_>) -> Option<ScopeId> {
         let id = item.name(ScopeId::parse)?;
         known(item, id.as_str(), "scope", &self.scopes).then_some(id)
     }
 
     /// Reads a reference to a declared MCP server.
-    pub(super) fn server(&self, item: &Item<'_>) -> Option<BackendName> {
+    pub(super) fn server(&self, item: &TomlItem<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
         known(item, name.as_str(), "mcp", &self.servers).then_some(name)
     }
 
     /// Reads a reference to a declared or imported tool.
-    pub(super) fn tool(&self, item: &Item<'_>) -> Option<ToolName> {
+    pub(super) fn tool(&self, item: &TomlItem<'_>) -> Option<ToolName> {
         let name = item.name(ToolName::parse)?;
         (self.imports_all || known(item, name.as_str(), "tool", &self.callable)).then_some(name)
     }
@@ -95,13 +95,13 @@ impl<'a> Names<'a> {
     }
 
     /// Reads a reference to a declared secret.
-    pub(super) fn secret(&self, item: &Item<'_>) -> Option<BackendName> {
+    pub(super) fn secret(&self, item: &TomlItem<'_>) -> Option<BackendName> {
         let name = item.name(BackendName::parse)?;
         self.knows_secret(item, name.as_str()).then_some(name)
     }
 
     /// Checks that the secret is declared, and reports a fault otherwise.
-    pub(super) fn knows_secret(&self, item: &Item<'_>, name: &str) -> bool {
+    pub(super) fn knows_secret(&self, item: &TomlItem<'_>, name: &str) -> bool {
         let known = self.secrets.contains(name);
         if !known {
             let help = if self.secrets.is_empty() {
@@ -115,7 +115,7 @@ impl<'a> Names<'a> {
     }
 
     /// Reads a reference to an option, which must be as secret as its use requires.
-    pub(super) fn option(&self, item: &Item<'_>, secrecy: Secrecy) -> Option<OptionName> {
+    pub(super) fn option(&self, item: &TomlItem<'_>, secrecy: Secrecy) -> Option<OptionName> {
         let name = item.name(OptionName::parse)?;
         let declared: BTreeSet<_> = self.options.keys().copied().collect();
         if !known(item, name.as_str(), "option", &declared) {
@@ -183,7 +183,7 @@ fn unique<'a>(root: &Table<'a>, section: &'static str, key: &str, what: &str) ->
 }
 
 /// Checks that the name is declared, and reports a fault otherwise.
-fn known(item: &Item<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
+fn known(item: &TomlItem<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) -> bool {
     if declared.contains(name) {
         return true;
     }
@@ -196,12 +196,12 @@ fn known(item: &Item<'_>, name: &str, section: &str, declared: &BTreeSet<&str>) 
     false
 }
 
-fn keys<'a>(item: Option<&Item<'a>>) -> BTreeSet<&'a str> {
+fn keys<'a>(item: Option<&TomlItem<'a>>) -> BTreeSet<&'a str> {
     let table = item.and_then(|item| item.value.as_table());
     table.into_iter().flat_map(|table| table.keys()).map(|key| key.get_ref().as_ref()).collect()
 }
 
-fn texts<'a>(item: &Item<'a>) -> Vec<&'a str> {
+fn texts<'a>(item: &TomlItem<'a>) -> Vec<&'a str> {
     let DeValue::Array(items) = item.value else {
         return Vec::new();
     };

@@ -1,6 +1,6 @@
 //! The `[[option]]` sections: options that a client may set per session.
 
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use super::source::cut;
 use crate::agent::{AgentOption, OptionKind};
@@ -50,7 +50,7 @@ fn option(table: &Table<'_>) -> Option<AgentOption> {
     Some(AgentOption { name: name?, title, description, kind, default: default? })
 }
 
-fn default_value(item: &Item<'_>, kind: Option<Kind>, choices: Option<&[String]>) -> Option<String> {
+fn default_value(item: &TomlItem<'_>, kind: Option<Kind>, choices: Option<&[String]>) -> Option<String> {
     let text = item.any_text()?;
     // The value is not repeated in the message: it may be a real secret.
     if kind == Some(Kind::Secret) && !text.is_empty() {

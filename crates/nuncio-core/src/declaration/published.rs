@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::agent::web_address;
 use super::names::Names;
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::source::cut;
 use crate::agent::{Capability, ElsewhereInterface, Information, InformationSource, InterfaceKind, Tool};
 use crate::ids::{BackendName, CapabilityId, InformationPath, ToolName};
@@ -35,7 +35,7 @@ fn one_information(table: &Table<'_>, taken: &mut BTreeMap<String, usize>) -> Op
 }
 
 /// A file with a unique name: the folder is not part of the published URL.
-fn file(item: &Item<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
+fn file(item: &TomlItem<'_>, taken: &mut BTreeMap<String, usize>) -> Option<InformationPath> {
     let path = item.name(InformationPath::parse)?;
     if let Some(line) = taken.get(path.stem()) {
         item.spot.fault(
@@ -75,7 +75,7 @@ fn ability(table: &Table<'_>, names: &Names<'_>, declared: &[Arc<Tool>]) -> Opti
     })
 }
 
-fn tools(item: &Item<'_>, names: &Names<'_>) -> Option<Vec<ToolName>> {
+fn tools(item: &TomlItem<'_>, names: &Names<'_>) -> Option<Vec<ToolName>> {
     // Every item is read, so that the faults of all items are reported.
     let tools: Vec<_> = item.some_list("a list of tools")?.iter().map(|item| names.tool(item)).collect();
     tools.into_iter().collect()

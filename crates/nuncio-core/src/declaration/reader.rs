@@ -22,7 +22,7 @@ pub(super) struct Table<'a> {
 }
 
 /// A value with its position in the file.
-pub(super) struct Item<'a> {
+pub(super) struct TomlItem<'a> {
     pub(super) spot: Spot<'a>,
     pub(super) value: &'a DeValue<'a>,
 }
@@ -37,13 +37,13 @@ impl<'a> Table<'a> {
     }
 
     /// The value of an optional key.
-    pub(super) fn item(&self, key: &'static str) -> Option<Item<'a>> {
+    pub(super) fn item(&self, key: &'static str) -> Option<TomlItem<'a>> {
         self.know(key);
         self.peek(key)
     }
 
     /// The value of a required key. `what` describes the expected value in the fault.
-    pub(super) fn required(&self, key: &'static str, what: &str) -> Option<Item<'a>> {
+    pub(super) fn required(&self, key: &'static str, what: &str) -> Option<TomlItem<'a>> {
         let item = self.item(key);
         if item.is_none() {
             self.missing(key, what);
@@ -57,8 +57,8 @@ impl<'a> Table<'a> {
     }
 
     /// The value of a key. Does not mark it as read.
-    pub(super) fn peek(&self, key: &str) -> Option<Item<'a>> {
-        self.entries.get(key).map(|value| Item::new(&self.spot, key, value))
+    pub(super) fn peek(&self, key: &str) -> Option<TomlItem<'a>> {
+        self.entries.get(key).map(|value| TomlItem::new(&self.spot, key, value))
     }
 
     /// A required, non-empty text.
@@ -113,7 +113,7 @@ impl<'a> Table<'a> {
                 Some(own_name) => item.spot.named(value.span().start, own_name),
                 None => item.spot.numbered(value.span().start, index),
             };
-            Item { spot, value: value.get_ref() }.table()
+            TomlItem { spot, value: value.get_ref() }.table()
         };
         tables.iter().enumerate().filter_map(read).collect()
     }
@@ -151,17 +151,17 @@ impl<'a> Table<'a> {
     }
 
     /// The items of an optional list. `what` describes the expected list in the fault.
-    pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<Item<'a>>> {
+    pub(super) fn list(&self, key: &'static str, what: &str) -> Option<Vec<TomlItem<'a>>> {
         self.item(key)?.list(what)
     }
 
     /// All keys with their values in file order, for tables whose keys are names.
-    pub(super) fn entries(&self) -> Vec<(&'a str, Item<'a>)> {
+    pub(super) fn entries(&self) -> Vec<(&'a str, TomlItem<'a>)> {
         let mut entries: Vec<_> = self.entries.iter().collect();
         entries.sort_by_key(|(key, _)| key.span().start);
         let read = |(key, value): (&'a Spanned<_>, _)| {
             let key: &'a std::borrow::Cow<'a, str> = key.get_ref();
-            (key.as_ref(), Item::new(&self.spot, key, value))
+            (key.as_ref(), TomlItem::new(&self.spot, key, value))
         };
         entries.into_iter().map(read).collect()
     }
@@ -211,7 +211,7 @@ impl<'a> Table<'a> {
 /// A function that parses a name.
 pub(super) type Parse<T> = fn(&str) -> Result<T, InvalidName>;
 
-impl<'a> Item<'a> {
+impl<'a> TomlItem<'a> {
     fn new(outer: &Spot<'a>, key: &str, value: &'a Spanned<DeValue<'a>>) -> Self {
         let spot = outer.inside(value.span().start, &segment(key));
         Self { spot, value: value.get_ref() }
@@ -310,12 +310,12 @@ impl<'a> Item<'a> {
         None
     }
 
-    pub(super) fn list(&self, what: &str) -> Option<Vec<Item<'a>>> {
+    pub(super) fn list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let DeValue::Array(values) = self.value else {
             self.wrong_kind(what);
             return None;
         };
-        let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| Item {
+        let read = |(index, value): (usize, &'a Spanned<DeValue<'a>>)| TomlItem {
             spot: self.spot.numbered(value.span().start, index),
             value: value.get_ref(),
         };
@@ -338,7 +338,7 @@ impl<'a> Item<'a> {
     }
 
     /// A non-empty list.
-    pub(super) fn some_list(&self, what: &str) -> Option<Vec<Item<'a>>> {
+    pub(super) fn some_list(&self, what: &str) -> Option<Vec<TomlItem<'a>>> {
         let items = self.list(what)?;
         if items.is_empty() {
             self.spot.fault("found an empty list", format!("allowed: {what}, with something in it"));

@@ -7,8 +7,8 @@ mod skill;
 
 use super::http;
 use super::names::{Input, Names};
-use super::reader::{Item, Table};
-use super::templates::{self, Use};
+use super::reader::{Table, TomlItem};
+use super::templates::{self, TemplateUse};
 use crate::agent::{AnpRun, CommandRun, Run};
 use crate::ids::ToolName;
 use crate::template::Template;
@@ -27,7 +27,7 @@ pub(super) fn read(
     let skill = table.item("skill").and_then(|item| skill::read(&item, names));
     let agent = table.item("anp").and_then(|item| anp::target(&item));
     let device = table.item("device").and_then(|item| device::read(&item));
-    let answer = table.item("answer").and_then(|item| templates::read(&item, Use::Shown(input), names));
+    let answer = table.item("answer").and_then(|item| templates::read(&item, TemplateUse::Shown(input), names));
     let tool = match kind {
         Some("mcp") => match table.item("tool") {
             Some(item) => item.name(ToolName::parse),
@@ -49,7 +49,7 @@ pub(super) fn read(
         }
     };
     let env = match kind {
-        Some("command") => table.table("env").map(|table| env(&table, Use::Sent(input), names)),
+        Some("command") => table.table("env").map(|table| env(&table, TemplateUse::Sent(input), names)),
         _ => {
             table.refuse("env", "only beside \"command\"");
             None
@@ -69,7 +69,7 @@ pub(super) fn read(
 }
 
 /// A program with its arguments.
-pub(super) fn argv(item: &Item<'_>) -> Option<Vec<String>> {
+pub(super) fn argv(item: &TomlItem<'_>) -> Option<Vec<String>> {
     let mut argv = Vec::new();
     for (index, word) in item.some_list("a list of a program and its arguments")?.into_iter().enumerate() {
         let text = if index == 0 { word.text()? } else { word.any_text()? };
@@ -85,7 +85,7 @@ pub(super) fn argv(item: &Item<'_>) -> Option<Vec<String>> {
     Some(argv)
 }
 
-pub(super) fn env(table: &Table<'_>, used: Use<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
+pub(super) fn env(table: &Table<'_>, used: TemplateUse<'_>, names: &Names<'_>) -> Vec<(String, Template)> {
     templates::named(table, used, names, |name| {
         if name.is_empty() || name.contains(['=', '\0']) {
             return Err("the name of an environment variable");

@@ -3,24 +3,24 @@
 use serde_json::{Map, Number, Value};
 use toml::de::DeValue;
 
-use super::reader::Item;
+use super::reader::TomlItem;
 use super::similar;
 use super::source::cut;
 use crate::schema::{Schema, SchemaError};
 
 /// Schema of a tool's arguments.
-pub(super) fn arguments(item: &Item<'_>) -> Option<Schema> {
+pub(super) fn arguments(item: &TomlItem<'_>) -> Option<Schema> {
     let schema = compile(item, Schema::compile_arguments)?;
     note_required(item, schema.source());
     Some(schema)
 }
 
 /// Schema of a tool's result.
-pub(super) fn result(item: &Item<'_>) -> Option<Schema> {
+pub(super) fn result(item: &TomlItem<'_>) -> Option<Schema> {
     compile(item, Schema::compile)
 }
 
-fn compile(item: &Item<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -> Option<Schema> {
+fn compile(item: &TomlItem<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -> Option<Schema> {
     if !item.value.is_table() {
         item.wrong_kind("a table that holds a JSON Schema");
         return None;
@@ -42,7 +42,7 @@ fn compile(item: &Item<'_>, compile: fn(Value) -> Result<Schema, SchemaError>) -
 }
 
 /// Warns about a required argument that is not in `properties`: it is usually misspelt.
-fn note_required(item: &Item<'_>, schema: &Value) {
+fn note_required(item: &TomlItem<'_>, schema: &Value) {
     let (Some(properties), Some(required)) = (schema["properties"].as_object(), schema["required"].as_array()) else {
         return;
     };
@@ -53,7 +53,7 @@ fn note_required(item: &Item<'_>, schema: &Value) {
 }
 
 /// Converts a TOML value to JSON. The TOML parser limits the depth.
-fn json(item: &Item<'_>) -> Option<Value> {
+fn json(item: &TomlItem<'_>) -> Option<Value> {
     match item.value {
         DeValue::String(text) => Some(Value::from(text.as_ref())),
         DeValue::Boolean(value) => Some(Value::from(*value)),

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use toml::de::DeValue;
 
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use crate::agent::{Scope, Sensitivity};
 use crate::ids::ScopeId;
@@ -31,7 +31,7 @@ fn scope(table: &Table<'_>) -> Option<Scope> {
 }
 
 /// A translation key.
-pub(super) fn i18n_key(item: &Item<'_>) -> Option<String> {
+pub(super) fn i18n_key(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.');
     if text.len() > 200 || !text.bytes().all(fits) {
@@ -43,7 +43,7 @@ pub(super) fn i18n_key(item: &Item<'_>) -> Option<String> {
 }
 
 /// A text, or a table of texts by language.
-pub(super) fn local_text(item: &Item<'_>) -> Option<LocalText> {
+pub(super) fn local_text(item: &TomlItem<'_>) -> Option<LocalText> {
     if let DeValue::String(_) = item.value {
         return item.text().map(LocalText::english);
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::source::cut;
 use crate::agent::SecretSource;
 use crate::ids::BackendName;
@@ -14,7 +14,7 @@ pub(super) fn read(root: &Table<'_>) -> Vec<(BackendName, SecretSource)> {
     table.entries().into_iter().filter_map(|(name, item)| secret(name, &item)).collect()
 }
 
-fn secret(name: &str, item: &Item<'_>) -> Option<(BackendName, SecretSource)> {
+fn secret(name: &str, item: &TomlItem<'_>) -> Option<(BackendName, SecretSource)> {
     let nameable = is_identifier(name).then(|| BackendName::parse(name).ok()).flatten();
     if nameable.is_none() {
         item.spot.fault(
@@ -26,7 +26,7 @@ fn secret(name: &str, item: &Item<'_>) -> Option<(BackendName, SecretSource)> {
     Some((nameable?, source?))
 }
 
-fn source(item: &Item<'_>) -> Option<SecretSource> {
+fn source(item: &TomlItem<'_>) -> Option<SecretSource> {
     // The value is not repeated in the message: it may be the secret itself.
     if !item.value.is_table() {
         item.spot.fault(

@@ -9,13 +9,13 @@ use serde_json::Value;
 use toml::de::DeValue;
 
 use super::agent::web_address;
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use super::source::cut;
-use crate::agent::{Access, CapabilityType, Retry, Skill, SkillAuth, SkillMethod};
+use crate::agent::{CapabilityType, RetryPolicy, Skill, SkillAccess, SkillAuth, SkillMethod};
 use crate::time::Timestamp;
 
-pub(super) use defaults::{Publisher, Subject};
+pub(super) use defaults::{Publisher, SkillSource};
 
 const MAX_ATTEMPTS: u64 = 10;
 const DEFAULT_BACKOFF_MS: u64 = 1_000;
@@ -23,16 +23,16 @@ const MAX_BACKOFF_MS: u64 = 60_000;
 const MAX_KEEP_HOURS: u64 = 8_760;
 const MAX_CONCURRENCY: u64 = 1_024;
 
-pub(super) fn read(table: &Table<'_>, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {
+pub(super) fn read(table: &Table<'_>, subject: &SkillSource<'_>, publisher: &Publisher) -> Option<Skill> {
     let id = publisher.id(table, subject);
     let name = own_text(table, "name", subject.name);
     let description = own_text(table, "description", subject.description);
     let version = publisher.version(table);
     let kind = table.choice("type", &CapabilityType::ALL.map(|kind| (kind.as_str(), kind)));
     let access = match table.item("access") {
-        Some(item) => item.choice(&Access::ALL.map(|access| (access.as_str(), access))),
-        None if subject.scope.is_some() => Some(Access::Restricted),
-        None => Some(Access::Public),
+        Some(item) => item.choice(&SkillAccess::ALL.map(|access| (access.as_str(), access))),
+        None if subject.scope.is_some() => Some(SkillAccess::Restricted),
+        None => Some(SkillAccess::Public),
     };
     let auth = auth::read(table, access, subject.scope.is_some());
     let method = match table.item("method") {
@@ -46,7 +46,7 @@ pub(super) fn read(table: &Table<'_>, subject: &Subject<'_>, publisher: &Publish
     let keep_hours = table.whole_number("keep_hours", 1..=MAX_KEEP_HOURS);
     let concurrency = table.whole_number("concurrency", 1..=MAX_CONCURRENCY);
     table.finish();
-    if let (Some(scope), Some(SkillAuth::None), Some(Access::Public)) = (subject.scope, &auth, access) {
+    if let (Some(scope), Some(SkillAuth::None), Some(SkillAccess::Public)) = (subject.scope, &auth, access) {
         note_anonymous(table, scope, publisher);
     }
     Some(Skill {
@@ -76,7 +76,7 @@ fn own_text(table: &Table<'_>, key: &'static str, fallback: Option<&str>) -> Opt
     }
 }
 
-fn method(item: &Item<'_>, subject: &Subject<'_>) -> Option<SkillMethod> {
+fn method(item: &TomlItem<'_>, subject: &SkillSource<'_>) -> Option<SkillMethod> {
     let method = item.choice(&SkillMethod::ALL.map(|method| (method.as_str(), method)))?;
     let nested = |schema: &Value| matches!(schema["type"].as_str(), Some("object" | "array"));
     let properties = subject.input.and_then(|schema| schema["properties"].as_object());
@@ -105,7 +105,7 @@ fn history(table: &Table<'_>) -> (Option<Timestamp>, Option<Timestamp>) {
 }
 
 /// A time, as text or as a TOML date. A date without time means midnight UTC.
-pub(super) fn moment(item: &Item<'_>) -> Option<Timestamp> {
+pub(super) fn moment(item: &TomlItem<'_>) -> Option<Timestamp> {
     const ALLOWED: &str = "an ISO 8601 time such as \"2026-01-15T08:00:00Z\", or a date";
     let text = match item.value {
         DeValue::String(text) => text.to_string(),
@@ -123,7 +123,7 @@ pub(super) fn moment(item: &Item<'_>) -> Option<Timestamp> {
     moment.ok()
 }
 
-fn retry(table: &Table<'_>) -> Option<Retry> {
+fn retry(table: &Table<'_>) -> Option<RetryPolicy> {
     let attempts = table.required("max_attempts", &format!("a whole number from 1 to {MAX_ATTEMPTS}"));
     let attempts = attempts.and_then(|item| item.whole_number(1..=MAX_ATTEMPTS));
     let backoff = match table.item("backoff_ms") {
@@ -131,7 +131,7 @@ fn retry(table: &Table<'_>) -> Option<Retry> {
         None => Some(DEFAULT_BACKOFF_MS),
     };
     table.finish();
-    Some(Retry { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
+    Some(RetryPolicy { max_attempts: u32::try_from(attempts?).ok()?, backoff: Duration::from_millis(backoff?) })
 }
 
 /// Warns that anonymous callers have only the scopes granted to `anonymous`.

@@ -6,10 +6,10 @@ use regex::Regex;
 use toml::de::DeValue;
 
 use super::names::{Input, Names};
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use super::source::cut;
-use super::templates::{self, Use};
+use super::templates::{self, TemplateUse};
 use crate::agent::{Slot, SlotKind};
 use crate::ids::ToolName;
 
@@ -58,7 +58,7 @@ fn slot(table: &Table<'_>, names: &Names<'_>) -> Option<Slot> {
     let choices = choices.and_then(|item| item.distinct_texts());
     let pattern = own_key(table, "pattern", kind, Kind::Pattern, "a regular expression");
     let pattern = pattern.and_then(|item| regex(&item));
-    let ask = table.item("ask").and_then(|item| templates::read(&item, Use::Said, names));
+    let ask = table.item("ask").and_then(|item| templates::read(&item, TemplateUse::Said, names));
     let default = table.item("default");
     let remember = table.flag("remember").unwrap_or(true);
     table.finish();
@@ -74,7 +74,13 @@ fn slot(table: &Table<'_>, names: &Names<'_>) -> Option<Slot> {
 }
 
 /// A key that is required for slots of one kind and forbidden for others.
-fn own_key<'a>(table: &Table<'a>, key: &'static str, kind: Option<Kind>, owner: Kind, what: &str) -> Option<Item<'a>> {
+fn own_key<'a>(
+    table: &Table<'a>,
+    key: &'static str,
+    kind: Option<Kind>,
+    owner: Kind,
+    what: &str,
+) -> Option<TomlItem<'a>> {
     match kind {
         Some(kind) if kind == owner => table.required(key, what),
         Some(_) => {
@@ -87,7 +93,7 @@ fn own_key<'a>(table: &Table<'a>, key: &'static str, kind: Option<Kind>, owner: 
 }
 
 /// A default value that the slot itself would accept. A whole number may be written without quotes.
-fn default_value(item: &Item<'_>, kind: &SlotKind) -> Option<String> {
+fn default_value(item: &TomlItem<'_>, kind: &SlotKind) -> Option<String> {
     let written = match (item.value, kind) {
         (DeValue::Integer(number), SlotKind::Integer) => number.to_string(),
         _ => item.text()?.to_owned(),
@@ -105,7 +111,7 @@ fn default_value(item: &Item<'_>, kind: &SlotKind) -> Option<String> {
 }
 
 /// Checks that the slot fills an argument of the intent's tool; otherwise every call would fail.
-fn check_argument(item: &Item<'_>, name: &str, tool: Option<(&ToolName, &Input<'_>)>) {
+fn check_argument(item: &TomlItem<'_>, name: &str, tool: Option<(&ToolName, &Input<'_>)>) {
     let Some((tool, input)) = tool else {
         return;
     };
@@ -123,7 +129,7 @@ fn check_argument(item: &Item<'_>, name: &str, tool: Option<(&ToolName, &Input<'
 }
 
 /// A valid regular expression.
-pub(super) fn regex(item: &Item<'_>) -> Option<Regex> {
+pub(super) fn regex(item: &TomlItem<'_>) -> Option<Regex> {
     match Regex::new(item.text()?) {
         Ok(regex) => Some(regex),
         Err(error) => {

@@ -2,15 +2,15 @@
 
 use std::cell::RefCell;
 
-use super::fault::{Fault, Faults};
+use super::fault::{AgentFileFault, AgentFileFaults};
 
 /// A file being parsed. It collects faults, so that parsing continues after one.
 pub(super) struct Source<'a> {
     file: &'a str,
     text: &'a str,
     line_starts: Vec<usize>,
-    faults: RefCell<Vec<Fault>>,
-    notes: RefCell<Vec<Fault>>,
+    faults: RefCell<Vec<AgentFileFault>>,
+    notes: RefCell<Vec<AgentFileFault>>,
 }
 
 /// A position in the file with the key it belongs to.
@@ -46,11 +46,11 @@ impl<'a> Source<'a> {
         !self.faults.borrow().is_empty()
     }
 
-    pub(super) fn into_faults(self) -> Faults {
-        Faults(in_order(self.faults.into_inner()))
+    pub(super) fn into_faults(self) -> AgentFileFaults {
+        AgentFileFaults(in_order(self.faults.into_inner()))
     }
 
-    pub(super) fn into_notes(self) -> Vec<Fault> {
+    pub(super) fn into_notes(self) -> Vec<AgentFileFault> {
         in_order(self.notes.into_inner())
     }
 
@@ -106,9 +106,9 @@ impl<'a> Spot<'a> {
         self.source.position(self.offset).0
     }
 
-    fn describe(&self, found: String, help: Help) -> Fault {
+    fn describe(&self, found: String, help: Help) -> AgentFileFault {
         let (line, column) = self.source.position(self.offset);
-        Fault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help: help.0 }
+        AgentFileFault { file: self.source.file.to_owned(), line, column, key: self.key.clone(), found, help: help.0 }
     }
 }
 
@@ -143,7 +143,7 @@ pub(super) fn cut(text: &str) -> String {
     shown
 }
 
-fn in_order(mut faults: Vec<Fault>) -> Vec<Fault> {
+fn in_order(mut faults: Vec<AgentFileFault>) -> Vec<AgentFileFault> {
     faults.sort_by_key(|fault| (fault.line, fault.column));
     faults
 }

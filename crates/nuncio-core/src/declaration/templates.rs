@@ -5,14 +5,14 @@ use std::collections::BTreeSet;
 use minijinja::Environment;
 
 use super::names::{Input, Names, Secrecy};
-use super::reader::{Item, Table};
+use super::reader::{Table, TomlItem};
 use super::similar;
 use super::source::cut;
 use crate::template::Template;
 
 /// The use of a template, which decides the variables it may refer to.
 #[derive(Clone, Copy)]
-pub(super) enum Use<'n> {
+pub(super) enum TemplateUse<'n> {
     /// Text for a person: no secrets.
     Said,
     /// Sent to a tool's backend: `args` and `secrets`.
@@ -30,7 +30,7 @@ pub(super) enum Use<'n> {
 }
 
 /// A template that is valid for its use.
-pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<Template> {
+pub(super) fn read(item: &TomlItem<'_>, used: TemplateUse<'_>, names: &Names<'_>) -> Option<Template> {
     let text = item.any_text()?;
     let template = match Template::parse(text) {
         Ok(template) => template,
@@ -47,42 +47,45 @@ pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<
     for name in named_in(&template) {
         let (root, rest) = name.split_once('.').unwrap_or((&name, ""));
         match (root, used) {
-            ("secrets", Use::Said) => item.spot.fault(
+            ("secrets", TemplateUse::Said) => item.spot.fault(
                 "a secret would be said to people",
                 "allowed: secrets in headers, bodies, addresses and environment variables",
             ),
-            ("secrets", Use::Shown(_)) => {
+            ("secrets", TemplateUse::Shown(_)) => {
                 item.spot.fault("a secret would be shown to whoever does the work", "allowed: {{ args.NAME }}");
             }
-            ("secrets", Use::Instructing) => {
+            ("secrets", TemplateUse::Instructing) => {
                 item.spot.fault("a secret would be told to the model", "allowed: what may be said again");
             }
-            ("secrets", Use::Sent(_) | Use::Credential | Use::Started | Use::Thinking) => {
+            (
+                "secrets",
+                TemplateUse::Sent(_) | TemplateUse::Credential | TemplateUse::Started | TemplateUse::Thinking,
+            ) => {
                 check_secret(item, rest, names);
             }
-            ("options", Use::Instructing) => note_option(item, rest, names),
-            ("args", Use::Sent(input) | Use::Shown(input)) => note_argument(item, rest, input),
-            (_, Use::Said) => {}
-            (_, Use::Sent(_)) => item.spot.note(
+            ("options", TemplateUse::Instructing) => note_option(item, rest, names),
+            ("args", TemplateUse::Sent(input) | TemplateUse::Shown(input)) => note_argument(item, rest, input),
+            (_, TemplateUse::Said) => {}
+            (_, TemplateUse::Sent(_)) => item.spot.note(
                 format!("{:?} will not be known, so that every call will fail", cut(root)),
                 "known here: args, secrets",
             ),
-            (_, Use::Shown(_)) => {
+            (_, TemplateUse::Shown(_)) => {
                 item.spot.note(format!("{:?} will not be known, and be left out", cut(root)), "known here: args");
             }
-            (_, Use::Credential) => item.spot.note(
+            (_, TemplateUse::Credential) => item.spot.note(
                 format!("{:?} will not be known, so that every call will fail", cut(root)),
                 "known here: secrets",
             ),
-            (_, Use::Started) => item.spot.note(
+            (_, TemplateUse::Started) => item.spot.note(
                 format!("{:?} will not be known, so that the server cannot be reached", cut(root)),
                 "known here: secrets",
             ),
-            (_, Use::Thinking) => item.spot.note(
+            (_, TemplateUse::Thinking) => item.spot.note(
                 format!("{:?} will not be known, so that the program cannot be started", cut(root)),
                 "known here: secrets",
             ),
-            (_, Use::Instructing) => {
+            (_, TemplateUse::Instructing) => {
                 item.spot.note(format!("{:?} will not be known, and be left out", cut(root)), "known here: options");
             }
         }
@@ -93,11 +96,11 @@ pub(super) fn read(item: &Item<'_>, used: Use<'_>, names: &Names<'_>) -> Option<
 /// The templates of a table whose keys are names.
 pub(super) fn named(
     table: &Table<'_>,
-    used: Use<'_>,
+    used: TemplateUse<'_>,
     names: &Names<'_>,
     check: fn(&str) -> Result<(), &'static str>,
 ) -> Vec<(String, Template)> {
-    let read = |(name, item): (&str, Item<'_>)| {
+    let read = |(name, item): (&str, TomlItem<'_>)| {
         if let Err(what) = check(name) {
             item.spot.fault(format!("{:?} is not {what}", cut(name)), None);
         }
@@ -114,7 +117,7 @@ pub(super) fn secrets_in(template: &Template) -> impl Iterator<Item = String> {
     })
 }
 
-fn check_secret(item: &Item<'_>, rest: &str, names: &Names<'_>) {
+fn check_secret(item: &TomlItem<'_>, rest: &str, names: &Names<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     if name.is_empty() {
         item.spot.fault("does not say which secret", "allowed: {{ secrets.NAME }}, with the name written out");
@@ -123,7 +126,7 @@ fn check_secret(item: &Item<'_>, rest: &str, names: &Names<'_>) {
     }
 }
 
-fn note_option(item: &Item<'_>, rest: &str, names: &Names<'_>) {
+fn note_option(item: &TomlItem<'_>, rest: &str, names: &Names<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     match names.options().get(name) {
         _ if name.is_empty() => {}
@@ -138,7 +141,7 @@ fn note_option(item: &Item<'_>, rest: &str, names: &Names<'_>) {
     }
 }
 
-fn note_argument(item: &Item<'_>, rest: &str, input: &Input<'_>) {
+fn note_argument(item: &TomlItem<'_>, rest: &str, input: &Input<'_>) {
     let name = rest.split('.').next().unwrap_or_default();
     if let Some(properties) = &input.properties
         && !name.is_empty()

@@ -1,6 +1,6 @@
 //! Invalid agent files and the exact faults reported for them.
 
-use super::{Declared, Faults, parse};
+use super::{AgentFileFaults, DeclaredAgent, parse};
 
 mod backends;
 mod brain;
@@ -22,14 +22,14 @@ const GREETING: &str = "[[intent]]\nname = \"greet\"\nkeywords = [\"hello\"]\nan
 
 fn faults(text: &str) -> String {
     match parse("agent.toml", text) {
-        Ok(Declared { agent, .. }) => panic!("nothing wrong was found: {agent:?}"),
+        Ok(DeclaredAgent { agent, .. }) => panic!("nothing wrong was found: {agent:?}"),
         Err(faults) => faults.to_string(),
     }
 }
 
 fn notes(text: &str) -> String {
     let declared = parse("agent.toml", text).unwrap_or_else(|faults| panic!("{faults}"));
-    Faults(declared.notes).to_string()
+    AgentFileFaults(declared.notes).to_string()
 }
 
 /// Makes one test per invalid file: the text after `[agent]`, and all faults.

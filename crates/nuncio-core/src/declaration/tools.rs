@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::names::{Input, Names};
 use super::reader::Table;
-use super::skill::{self, Publisher, Subject};
+use super::skill::{self, Publisher, SkillSource};
 use super::{run, schemas};
 use crate::agent::{Run, Skill, Tool};
 use crate::ids::ToolName;
@@ -42,7 +42,7 @@ fn tool(table: &Table<'_>, names: &Names<'_>, publisher: &Publisher) -> Option<T
     let human_authorization = table.flag("human_authorization").unwrap_or(false);
     let timeout = timeout(table);
     let skill = table.table("skill").and_then(|skill| {
-        let subject = Subject {
+        let subject = SkillSource {
             part: name.as_ref().map(ToolName::as_str),
             name: title.as_deref().or(name.as_ref().map(ToolName::as_str)),
             description: description.as_deref(),
@@ -88,7 +88,7 @@ fn check_device_tool(table: &Table<'_>, name: Option<&ToolName>) {
     }
 }
 
-fn read_skill(table: &Table<'_>, callable: bool, subject: &Subject<'_>, publisher: &Publisher) -> Option<Skill> {
+fn read_skill(table: &Table<'_>, callable: bool, subject: &SkillSource<'_>, publisher: &Publisher) -> Option<Skill> {
     if !callable {
         table
             .spot

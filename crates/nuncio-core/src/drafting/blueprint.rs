@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::schema::{Fault, Schema, depth};
+use crate::schema::{Schema, SchemaViolation, depth};
 
 /// Size limit of a blueprint as compact JSON.
 pub const MAX_BYTES: usize = 64 * 1024;
@@ -21,14 +21,14 @@ const MAX_TEXT: usize = 2000;
 #[serde(try_from = "Written")]
 pub struct Blueprint {
     pub description: String,
-    pub methods: Vec<Method>,
-    pub examples: Vec<Example>,
+    pub methods: Vec<BlueprintMethod>,
+    pub examples: Vec<BlueprintExample>,
     pub test_cases: Vec<TestCase>,
 }
 
 /// A method of a drafted protocol.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Method {
+pub struct BlueprintMethod {
     pub name: String,
     pub description: String,
     /// Must describe an object.
@@ -40,7 +40,7 @@ pub struct Method {
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Example {
+pub struct BlueprintExample {
     pub method: String,
     pub request: Value,
     pub response: Value,
@@ -53,12 +53,12 @@ pub struct TestCase {
     pub name: String,
     pub method: String,
     pub request: Value,
-    pub expected: Expected,
+    pub expected: ExpectedValidity,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Expected {
+pub enum ExpectedValidity {
     Valid,
     Invalid,
 }
@@ -69,7 +69,7 @@ pub enum Expected {
 struct Written {
     description: String,
     methods: Vec<WrittenMethod>,
-    examples: Vec<Example>,
+    examples: Vec<BlueprintExample>,
     test_cases: Vec<TestCase>,
 }
 
@@ -87,14 +87,14 @@ fn source<S: serde::Serializer>(schema: &Schema, serializer: S) -> Result<S::Ok,
     schema.source().serialize(serializer)
 }
 
-fn fault(pointer: impl Into<String>, message: impl Into<String>) -> Fault {
-    Fault { pointer: pointer.into(), message: message.into() }
+fn fault(pointer: impl Into<String>, message: impl Into<String>) -> SchemaViolation {
+    SchemaViolation { pointer: pointer.into(), message: message.into() }
 }
 
 impl Blueprint {
     /// Parses a blueprint and validates sizes, schemas, every example and every test case. The error lists all
     /// faults.
-    pub fn read(value: Value) -> Result<Self, Vec<Fault>> {
+    pub fn read(value: Value) -> Result<Self, Vec<SchemaViolation>> {
         if depth(&value) > MAX_DEPTH {
             return Err(vec![fault("", format!("nested deeper than {MAX_DEPTH} levels"))]);
         }
@@ -106,11 +106,11 @@ impl Blueprint {
     }
 
     #[must_use]
-    pub fn method(&self, name: &str) -> Option<&Method> {
+    pub fn method(&self, name: &str) -> Option<&BlueprintMethod> {
         self.methods.iter().find(|method| method.name == name)
     }
 
-    fn faults(&self) -> Vec<Fault> {
+    fn faults(&self) -> Vec<SchemaViolation> {
         let mut faults = Vec::new();
         for (place, example) in self.examples.iter().enumerate() {
             let at = format!("/examples/{place}");
@@ -124,7 +124,7 @@ impl Blueprint {
             ];
             for (name, schema, value) in parts {
                 let found = schema.check(value).err().unwrap_or_default();
-                let place = |it: Fault| fault(format!("{at}/{name}{}", it.pointer), it.message);
+                let place = |it: SchemaViolation| fault(format!("{at}/{name}{}", it.pointer), it.message);
                 faults.extend(found.into_iter().map(place));
             }
         }
@@ -133,11 +133,11 @@ impl Blueprint {
             match (self.method(&case.method), case.expected) {
                 (None, _) => faults.push(fault(format!("{at}/method"), "there is no such method")),
                 (Some(method), expected) => match (method.request_schema.check(&case.request), expected) {
-                    (Ok(()), Expected::Valid) | (Err(_), Expected::Invalid) => {}
-                    (Ok(()), Expected::Invalid) => {
+                    (Ok(()), ExpectedValidity::Valid) | (Err(_), ExpectedValidity::Invalid) => {}
+                    (Ok(()), ExpectedValidity::Invalid) => {
                         faults.push(fault(format!("{at}/expected"), "the request fits, and should not"));
                     }
-                    (Err(found), Expected::Valid) => {
+                    (Err(found), ExpectedValidity::Valid) => {
                         let why = found.first().map(ToString::to_string).unwrap_or_default();
                         faults.push(fault(format!("{at}/expected"), format!("the request does not fit: {why}")));
                     }
@@ -158,7 +158,7 @@ impl Blueprint {
 }
 
 impl Written {
-    fn check(self) -> Result<Blueprint, Vec<Fault>> {
+    fn check(self) -> Result<Blueprint, Vec<SchemaViolation>> {
         let mut faults = Vec::new();
         let mut text = |pointer: String, text: &str| {
             if text.trim().is_empty() || text.len() > MAX_TEXT {
@@ -195,7 +195,7 @@ impl Written {
             let request = Schema::compile_arguments(method.request_schema);
             let response = Schema::compile(method.response_schema);
             match (request, response) {
-                (Ok(request_schema), Ok(response_schema)) => methods.push(Method {
+                (Ok(request_schema), Ok(response_schema)) => methods.push(BlueprintMethod {
                     name: method.name,
                     description: method.description,
                     request_schema,
@@ -223,7 +223,7 @@ impl TryFrom<Written> for Blueprint {
     type Error = String;
 
     fn try_from(written: Written) -> Result<Self, String> {
-        let said = |faults: Vec<Fault>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let said = |faults: Vec<SchemaViolation>| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         written.check().map_err(said)
     }
 }

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::schema::Fault;
+use crate::schema::SchemaViolation;
 
 const T0: Timestamp = Timestamp::from_millis(1_000);
 const SOON: Timestamp = Timestamp::from_millis(2_000);
@@ -21,7 +21,7 @@ fn written() -> Value {
     })
 }
 
-fn faults(change: impl FnOnce(&mut Value)) -> Vec<Fault> {
+fn faults(change: impl FnOnce(&mut Value)) -> Vec<SchemaViolation> {
     let mut value = written();
     change(&mut value);
     Blueprint::read(value).expect_err("it is wrong")
@@ -85,9 +85,9 @@ fn each_blueprint_defect_is_reported() {
     assert_eq!(unshown.iter().filter(|fault| fault.pointer == "/methods/1").count(), 2, "no example and no case");
 }
 
-fn draft() -> Draft {
+fn draft() -> ProtocolDraft {
     let document = json!({"protocol_id": "d1"});
-    Draft {
+    ProtocolDraft {
         id: DraftId::parse("drf_1").unwrap(),
         agent: AgentName::parse("desk").unwrap(),
         with: Principal::Did("did:wba:example.com:ada".to_owned()),
@@ -118,7 +118,7 @@ fn draft_is_usable_once_both_sides_accepted_same_document() {
     assert_eq!(one.usable(&digest), Ok(()));
     assert_eq!(one.usable(&Digest::ZERO), Err(DraftError::OtherDocument));
     assert_eq!(one.clone().at(END), one, "what both accepted stays");
-    let gone = one.reject(Side::Them, None, END).unwrap();
+    let gone = one.reject(DraftSide::Them, None, END).unwrap();
     assert_eq!(gone.usable(&digest), Err(DraftError::Closed("rejected")));
     assert_eq!(gone.accept_for_them(&digest, SOON), Err(DraftError::Closed("rejected")));
 }
@@ -129,12 +129,12 @@ fn wrong_digest_late_or_closed_acceptance_is_refused() {
     assert_eq!(draft().accept_for_them(&Digest::ZERO, SOON), Err(DraftError::OtherDocument));
     assert_eq!(draft().accept_for_us(&Digest::ZERO, Principal::Operator, SOON), Err(DraftError::OtherDocument));
     assert_eq!(draft().accept_for_them(&digest, END), Err(DraftError::Closed("expired")));
-    assert_eq!(draft().reject(Side::Us, None, END), Err(DraftError::Closed("expired")));
+    assert_eq!(draft().reject(DraftSide::Us, None, END), Err(DraftError::Closed("expired")));
     let late = draft().at(END);
     assert_eq!(late.state, DraftState::Expired { at: END });
-    assert_eq!(late.reject(Side::Us, None, SOON), Err(DraftError::Closed("expired")));
-    let rejected = draft().reject(Side::Us, Some("no".to_owned()), SOON).unwrap();
+    assert_eq!(late.reject(DraftSide::Us, None, SOON), Err(DraftError::Closed("expired")));
+    let rejected = draft().reject(DraftSide::Us, Some("no".to_owned()), SOON).unwrap();
     assert_eq!(rejected.clone().accept_for_us(&digest, Principal::Operator, SOON), Err(DraftError::Closed("rejected")));
     let stored = serde_json::to_string(&rejected).unwrap();
-    assert_eq!(serde_json::from_str::<Draft>(&stored).unwrap(), rejected);
+    assert_eq!(serde_json::from_str::<ProtocolDraft>(&stored).unwrap(), rejected);
 }

@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::{Event, EventLog, Voice};
+use super::{Event, EventLog, OutputKind};
 use crate::ids::CallId;
 use crate::message::{Block, Content, Message, ToolCall};
 use crate::turn::{Stop, StopReason};
@@ -34,8 +34,8 @@ impl EventLog {
         for (_, event) in self.from(0) {
             match event {
                 Event::Started | Event::Delta(..) => {}
-                Event::Block(Voice::Text, text) => said.push(Block::text(text)),
-                Event::Block(Voice::Thinking, text) => said.push(Block::thinking(text)),
+                Event::Block(OutputKind::Text, text) => said.push(Block::text(text)),
+                Event::Block(OutputKind::Thinking, text) => said.push(Block::thinking(text)),
                 Event::ToolCall(json) => {
                     calls = true;
                     said.extend(serde_json::from_str::<ToolCall>(json).ok().map(Block::tool_use));
@@ -92,12 +92,12 @@ mod tests {
     #[test]
     fn tool_results_separate_assistant_messages() {
         let mut log = EventLog::started();
-        log.delta(Voice::Thinking, "hm").unwrap();
-        log.delta(Voice::Text, "one ").unwrap();
-        log.delta(Voice::Text, "moment").unwrap();
+        log.delta(OutputKind::Thinking, "hm").unwrap();
+        log.delta(OutputKind::Text, "one ").unwrap();
+        log.delta(OutputKind::Text, "moment").unwrap();
         log.tool_call(&call("c1")).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();
-        log.delta(Voice::Text, "It is 3.").unwrap();
+        log.delta(OutputKind::Text, "It is 3.").unwrap();
         log.stopped(&stop(StopReason::EndTurn));
         assert_eq!(
             log.messages(),
@@ -115,7 +115,7 @@ mod tests {
         let mut log = EventLog::started();
         log.tool_call(&call("c1")).unwrap();
         log.tool_result("c1", &Content::from("3")).unwrap();
-        log.delta(Voice::Text, "It is").unwrap();
+        log.delta(OutputKind::Text, "It is").unwrap();
         log.stopped(&stop(StopReason::Error));
         assert_eq!(log.messages().len(), 2);
     }

@@ -3,12 +3,12 @@ use serde_json::json;
 
 use super::*;
 
-fn order() -> Order {
-    Order {
+fn order() -> AcceptedInvocation {
+    AcceptedInvocation {
         skill: SkillId::parse("hotel/book").unwrap(),
         version: SkillVersion { major: 1, minor: 0, patch: 0 },
         agent: AgentName::parse("hotel").unwrap(),
-        target: Target::Tool(ToolName::parse("book").unwrap()),
+        target: InvocationTarget::Tool(ToolName::parse("book").unwrap()),
         caller: Principal::Anonymous,
         person: None,
         scopes: Vec::new(),
@@ -16,7 +16,7 @@ fn order() -> Order {
         request: None,
         inputs: Map::new(),
         priority: Priority::Normal,
-        trace: Trace::default(),
+        trace: TraceIds::default(),
         callback: None,
         created_at: Timestamp::from_millis(1000),
         timeout_ms: 500,
@@ -24,8 +24,8 @@ fn order() -> Order {
     }
 }
 
-fn failure(code: Code) -> Failure {
-    Failure { code, message: "it broke".to_owned() }
+fn failure(code: Code) -> ExecutionFailure {
+    ExecutionFailure { code, message: "it broke".to_owned() }
 }
 
 #[derive(Debug, Clone)]
@@ -54,17 +54,17 @@ proptest! {
             let at = Timestamp::from_millis(at);
             let done = match step {
                 Step::Begin => execution.begin(at),
-                Step::Complete => execution.end(State::Completed { output: json!(1) }, at),
-                Step::Fail => execution.end(State::Failed { failure: failure(Code::ToolFailed) }, at),
-                Step::TimeOut => execution.end(State::TimedOut { failure: failure(Code::ToolTimeout) }, at),
-                Step::GoBack => execution.end(State::Accepted, at),
+                Step::Complete => execution.end(ExecutionState::Completed { output: json!(1) }, at),
+                Step::Fail => execution.end(ExecutionState::Failed { failure: failure(Code::ToolFailed) }, at),
+                Step::TimeOut => execution.end(ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }, at),
+                Step::GoBack => execution.end(ExecutionState::Accepted, at),
             };
             prop_assert!(execution.updated_at >= before.updated_at);
             prop_assert_eq!(done.is_err(), execution == before || matches!(step, Step::GoBack));
             if before.state.is_over() {
                 prop_assert_eq!(&execution, &before);
             }
-            if let State::Completed { .. } = &execution.state {
+            if let ExecutionState::Completed { .. } = &execution.state {
                 prop_assert!(execution.attempt > 0);
             }
             prop_assert_eq!(execution.completed_at().is_some(), execution.state.is_over());
@@ -78,7 +78,7 @@ fn accepted_invocation_round_trips_through_json() {
     order.trace.trace_id = Some("trace-1".to_owned());
     order.scopes = vec![ScopeId::parse("book:write").unwrap()];
     let text = serde_json::to_string(&order).unwrap();
-    assert_eq!(serde_json::from_str::<Order>(&text).unwrap(), order);
+    assert_eq!(serde_json::from_str::<AcceptedInvocation>(&text).unwrap(), order);
 }
 
 #[test]
@@ -91,9 +91,9 @@ fn long_waiting_low_priority_precedes_new_high_priority() {
 #[test]
 fn only_timeout_failures_end_as_timed_out() {
     for code in [Code::ToolTimeout, Code::TurnDeadline] {
-        assert_eq!(State::of_failure(failure(code)).as_str(), "timeout");
+        assert_eq!(ExecutionState::of_failure(failure(code)).as_str(), "timeout");
     }
     for code in [Code::Cancelled, Code::ToolFailed, Code::Denied, Code::ApprovalExpired] {
-        assert_eq!(State::of_failure(failure(code)).as_str(), "failed");
+        assert_eq!(ExecutionState::of_failure(failure(code)).as_str(), "failed");
     }
 }

@@ -3,20 +3,20 @@
 use serde_json::Value;
 
 use super::schema::{self, Budget, SchemaFinding};
-use super::verdict::{ChangeRule, Finding, Verdict};
+use super::verdict::{ChangeFinding, ChangeRule, ChangeVerdict};
 
 /// Judges whether every value valid under `old` is valid under `new`. The manifest table does not apply, no scope is
 /// concerned, and widenings are not reported.
 #[must_use]
-pub fn schemas(old: &Value, new: &Value, budget: Budget) -> Verdict {
+pub fn schemas(old: &Value, new: &Value, budget: Budget) -> ChangeVerdict {
     let comparison = schema::compare(old, new, budget);
     let finding = |SchemaFinding { rule, pointer, old, new, witness }| {
         let rule = ChangeRule::Schema(rule);
-        Finding { rule, pointer, old, new, witness, scope: None, tool: None }
+        ChangeFinding { rule, pointer, old, new, witness, scope: None, tool: None }
     };
-    Verdict {
+    ChangeVerdict {
         breaking: comparison.outcome.breaking(),
         findings: comparison.findings.into_iter().map(finding).collect(),
-        ..Verdict::default()
+        ..ChangeVerdict::default()
     }
 }

@@ -2,10 +2,10 @@
 
 use serde_json::Value;
 
-use super::verdict::{ChangePolicy, ChangeRule, Finding, Notice, NoticeRule, Verdict};
+use super::verdict::{ChangeFinding, ChangeNotice, ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule};
 
 mod arguments;
-mod places;
+mod locations;
 mod read;
 mod reduce;
 mod sample;
@@ -13,28 +13,28 @@ mod scopes;
 mod tombstones;
 mod tools;
 
-use read::{Side, Unread};
+use read::{ParsedManifest, UnreadableManifest};
 use tombstones::Tombstones;
 
 /// Judges the change from `old` to `new`; `None` or null means no manifest. `history` has the agent's earlier
 /// manifests, oldest first, so that removing and re-adding something hides nothing.
 #[must_use]
-pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> Verdict {
+pub fn manifests(old: Option<&Value>, new: Option<&Value>, history: &[Value], policy: &ChangePolicy) -> ChangeVerdict {
     let mut report = Report::new(*policy);
     let (old, new) = (old.filter(|old| !old.is_null()), new.filter(|new| !new.is_null()));
-    match (old.map(Side::read).transpose(), new.map(Side::read).transpose()) {
+    match (old.map(ParsedManifest::read).transpose(), new.map(ParsedManifest::read).transpose()) {
         (Ok(None), Ok(None)) => {}
         (Ok(Some(_)), Ok(Some(_))) if old == new => {}
         (Ok(Some(old)), Ok(Some(new))) => both(&old, &new, history, &mut report),
         (Ok(None), Ok(Some(new))) => added(&new, &mut report),
         (Ok(Some(old)), Ok(None)) => cleared(&old, &mut report),
-        (Err(why), _) => unreadable(&why, old, new, Said::Old, &mut report),
-        (_, Err(why)) => unreadable(&why, old, new, Said::New, &mut report),
+        (Err(why), _) => unreadable(&why, old, new, ManifestSide::Old, &mut report),
+        (_, Err(why)) => unreadable(&why, old, new, ManifestSide::New, &mut report),
     }
     report.verdict()
 }
 
-fn both<'a>(old: &Side<'a>, new: &Side<'a>, history: &'a [Value], report: &mut Report) {
+fn both<'a>(old: &ParsedManifest<'a>, new: &ParsedManifest<'a>, history: &'a [Value], report: &mut Report) {
     let mut tombstones = Tombstones::new(history);
     header(old, new, report);
     scopes::compare(old, new, &mut tombstones, report);
@@ -46,7 +46,7 @@ fn both<'a>(old: &Side<'a>, new: &Side<'a>, history: &'a [Value], report: &mut R
 }
 
 /// Compares the fields other than tools and scopes.
-fn header(old: &Side<'_>, new: &Side<'_>, report: &mut Report) {
+fn header(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &mut Report) {
     let names = old.root.keys().chain(new.root.keys().filter(|name| !old.root.contains_key(*name)));
     for name in names.filter(|name| !matches!(name.as_str(), "tools" | "permission_scopes")) {
         let (before, after) = (old.root.get(name), new.root.get(name));
@@ -82,7 +82,7 @@ fn flags(old: Option<&Value>, new: Option<&Value>, report: &mut Report) {
 }
 
 /// A first manifest: connected people have consented to nothing yet.
-fn added(new: &Side<'_>, report: &mut Report) {
+fn added(new: &ParsedManifest<'_>, report: &mut Report) {
     if new.scopes.is_empty() {
         report.finding(ChangeRule::ManifestAdded, Change::at(""));
     }
@@ -92,7 +92,7 @@ fn added(new: &Side<'_>, report: &mut Report) {
     }
 }
 
-fn cleared(old: &Side<'_>, report: &mut Report) {
+fn cleared(old: &ParsedManifest<'_>, report: &mut Report) {
     report.notice(NoticeRule::ManifestCleared, Change::at(""));
     old.tools.iter().for_each(|tool| tools::removed(tool, report));
     old.scopes.iter().for_each(|scope| scopes::removed(scope, report));
@@ -100,17 +100,23 @@ fn cleared(old: &Side<'_>, report: &mut Report) {
 
 /// Which of the two manifests is meant.
 #[derive(Clone, Copy)]
-enum Said {
+enum ManifestSide {
     Old,
     New,
 }
 
 /// If a manifest cannot be read, every scope that people could have consented to needs new consent.
-fn unreadable(why: &Unread<'_>, old: Option<&Value>, new: Option<&Value>, said: Said, report: &mut Report) {
+fn unreadable(
+    why: &UnreadableManifest<'_>,
+    old: Option<&Value>,
+    new: Option<&Value>,
+    said: ManifestSide,
+    report: &mut Report,
+) {
     let found = Some(why.found.clone());
     let (before, after) = match said {
-        Said::Old => (found, None),
-        Said::New => (None, found),
+        ManifestSide::Old => (found, None),
+        ManifestSide::New => (None, found),
     };
     let change = Change { old: before, new: after, ..Change::at(&why.place) };
     let scopes: Vec<&str> = [old, new].into_iter().flatten().flat_map(read::scope_names).collect();
@@ -159,12 +165,12 @@ impl<'a> Change<'a> {
 
 struct Report {
     policy: ChangePolicy,
-    verdict: Verdict,
+    verdict: ChangeVerdict,
 }
 
 impl Report {
     fn new(policy: ChangePolicy) -> Self {
-        Self { policy, verdict: Verdict::default() }
+        Self { policy, verdict: ChangeVerdict::default() }
     }
 
     fn finding(&mut self, rule: ChangeRule, change: Change<'_>) {
@@ -172,7 +178,7 @@ impl Report {
         self.verdict.breaking = true;
         self.verdict.scopes_requiring_reauth.extend(scope.map(str::to_owned));
         let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
-        self.verdict.findings.push(Finding { rule, pointer, old, new, witness, scope, tool });
+        self.verdict.findings.push(ChangeFinding { rule, pointer, old, new, witness, scope, tool });
     }
 
     fn notice(&mut self, rule: NoticeRule, change: Change<'_>) {
@@ -181,12 +187,12 @@ impl Report {
             _ => {
                 let Change { pointer, old, new, witness, scope, tool } = change;
                 let (scope, tool) = (scope.map(str::to_owned), tool.map(str::to_owned));
-                self.verdict.notices.push(Notice { rule, pointer, old, new, witness, scope, tool });
+                self.verdict.notices.push(ChangeNotice { rule, pointer, old, new, witness, scope, tool });
             }
         }
     }
 
-    fn verdict(self) -> Verdict {
+    fn verdict(self) -> ChangeVerdict {
         self.verdict
     }
 }

@@ -24,14 +24,14 @@ pub use rule::SchemaRule;
 
 pub(crate) use self::document::join;
 pub(crate) use self::findings::MAX_FINDINGS;
-use self::findings::{Finder, Refusal};
-use self::lower::{Lowering, Malformed, Side};
+use self::findings::{Finder, PossibleRefusal};
+use self::lower::{Lowering, Malformed, SchemaSide};
 use self::node::Dot;
 use self::referee::Referee;
 use self::solve::{Memo, Solver};
 use crate::schema::{MAX_DEPTH, depth};
 
-/// Limit of work for a comparison, in steps; undecided pairs are [`Outcome::Unknown`].
+/// Limit of work for a comparison, in steps; undecided pairs are [`ComparisonOutcome::Unknown`].
 ///
 /// A step examines about one literal and takes some tens of nanoseconds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -75,13 +75,13 @@ impl From<Budget> for Effort {
 /// Result of comparing two schemas.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
-    pub outcome: Outcome,
+    pub outcome: ComparisonOutcome,
     /// Each way in which the new schema refuses what the old one accepted, at most 64; empty if compatible.
     pub findings: Vec<SchemaFinding>,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Outcome {
+pub enum ComparisonOutcome {
     /// Proved: the new schema accepts everything that the old one accepted.
     Compatible,
     /// Proved: at least one finding has a witness.
@@ -90,7 +90,7 @@ pub enum Outcome {
     Unknown,
 }
 
-impl Outcome {
+impl ComparisonOutcome {
     /// Whether the change counts as breaking: everything that is not proved compatible.
     #[must_use]
     pub const fn breaking(self) -> bool {
@@ -115,7 +115,7 @@ pub struct SchemaFinding {
 /// Compares two schemas.
 ///
 /// Never panics and always ends: a malformed schema, nesting beyond [`crate::schema::MAX_DEPTH`] or an exhausted
-/// budget gives [`Outcome::Unknown`].
+/// budget gives [`ComparisonOutcome::Unknown`].
 #[must_use]
 pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
     compare_within(old, new, &mut Effort::from(budget))
@@ -124,7 +124,7 @@ pub fn compare(old: &Value, new: &Value, budget: Budget) -> Comparison {
 /// [`compare`] with the budget that earlier comparisons left over.
 pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> Comparison {
     if old == new {
-        return Comparison { outcome: Outcome::Compatible, findings: Vec::new() };
+        return Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() };
     }
     if depth(old) > MAX_DEPTH || depth(new) > MAX_DEPTH {
         return undecided(SchemaRule::Unknown, String::new(), old, new);
@@ -137,8 +137,8 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> C
             let finding = &mut comparison.findings[0];
             let at = |root: &Value| root.pointer(&place).cloned();
             (finding.old, finding.new) = match side {
-                Side::Old => (at(old), None),
-                Side::New => (None, at(new)),
+                SchemaSide::Old => (at(old), None),
+                SchemaSide::New => (None, at(new)),
             };
             comparison
         }
@@ -147,13 +147,13 @@ pub(crate) fn compare_within(old: &Value, new: &Value, effort: &mut Effort) -> C
 
 fn undecided(rule: SchemaRule, pointer: String, old: &Value, new: &Value) -> Comparison {
     let finding = SchemaFinding { rule, pointer, old: Some(old.clone()), new: Some(new.clone()), witness: None };
-    Comparison { outcome: Outcome::Unknown, findings: vec![finding] }
+    Comparison { outcome: ComparisonOutcome::Unknown, findings: vec![finding] }
 }
 
 fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison, Malformed> {
     let (old, new) = lowering.roots()?;
     if old == new {
-        return Ok(Comparison { outcome: Outcome::Compatible, findings: Vec::new() });
+        return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
     }
     let pool = &lowering.pool;
     let referee = Referee::new(lowering.old.root, lowering.new.root, pool.unguarded.contains(&true));
@@ -170,21 +170,26 @@ fn judge(lowering: &mut Lowering<'_>, effort: &mut Effort) -> Result<Comparison,
         }
     }
     if refusals.is_empty() {
-        return Ok(Comparison { outcome: Outcome::Compatible, findings: Vec::new() });
+        return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
     }
     if refusals.iter().any(|refusal| refusal.finding.witness.is_none()) {
         try_harder(lowering, &referee, &mut effort.tries, &mut refusals);
         if refusals.is_empty() {
-            return Ok(Comparison { outcome: Outcome::Compatible, findings: Vec::new() });
+            return Ok(Comparison { outcome: ComparisonOutcome::Compatible, findings: Vec::new() });
         }
     }
     let proved = refusals.iter().any(|refusal| refusal.finding.witness.is_some());
     let findings = refusals.into_iter().map(|refusal| refusal.finding).collect();
-    Ok(Comparison { outcome: if proved { Outcome::Breaking } else { Outcome::Unknown }, findings })
+    Ok(Comparison { outcome: if proved { ComparisonOutcome::Breaking } else { ComparisonOutcome::Unknown }, findings })
 }
 
 /// Tries generated values for undecided findings. What stays undecided is unknown.
-fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, tries: &mut usize, refusals: &mut Vec<Refusal>) {
+fn try_harder(
+    lowering: &mut Lowering<'_>,
+    referee: &Referee<'_>,
+    tries: &mut usize,
+    refusals: &mut Vec<PossibleRefusal>,
+) {
     if refusals.iter().all(|refusal| refusal.finding.witness.is_none())
         && every_listed_value(lowering.old.root, referee)
     {
@@ -193,7 +198,7 @@ fn try_harder(lowering: &mut Lowering<'_>, referee: &Referee<'_>, tries: &mut us
     }
     if let Some(witness) = search::search(&lowering.old, &lowering.new, referee, tries) {
         let mut solver = Solver::new(&mut lowering.pool, Dot::NotLineFeed, 10_000, Memo::default());
-        let open = |refusal: &&mut Refusal| refusal.finding.witness.is_none();
+        let open = |refusal: &&mut PossibleRefusal| refusal.finding.witness.is_none();
         let fitting =
             refusals.iter_mut().filter(open).find(|refusal| solver.fits(refusal.goal, &witness) == Some(true));
         if let Some(refusal) = fitting {

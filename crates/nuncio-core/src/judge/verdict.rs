@@ -8,31 +8,38 @@ use serde_json::Value;
 use super::schema::{Budget, SchemaRule};
 
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-pub struct Verdict {
+pub struct ChangeVerdict {
     /// Whether people who consented to the old manifest must be asked again.
     pub breaking: bool,
     /// Scopes that need new consent, sorted.
     pub scopes_requiring_reauth: BTreeSet<String>,
     /// All reasons why the change is breaking; empty if it is not.
-    pub findings: Vec<Finding>,
+    pub findings: Vec<ChangeFinding>,
     /// Other changes that a person would want to know.
-    pub notices: Vec<Notice>,
+    pub notices: Vec<ChangeNotice>,
 }
 
-impl Verdict {
+impl ChangeVerdict {
     /// The verdict on text that is not JSON: breaking, without a specific reason.
     #[must_use]
     pub fn unreadable() -> Self {
         let rule = ChangeRule::Unreadable;
-        let finding =
-            Finding { rule, pointer: String::new(), old: None, new: None, witness: None, scope: None, tool: None };
+        let finding = ChangeFinding {
+            rule,
+            pointer: String::new(),
+            old: None,
+            new: None,
+            witness: None,
+            scope: None,
+            tool: None,
+        };
         Self { breaking: true, findings: vec![finding], ..Self::default() }
     }
 }
 
 /// One reason why a change is breaking.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct ChangeFinding {
     pub rule: ChangeRule,
     /// JSON pointer into the new manifest; for removed parts into the old one.
     pub pointer: String,
@@ -48,7 +55,7 @@ pub struct Finding {
 
 /// A change that needs no new consent.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Notice {
+pub struct ChangeNotice {
     pub rule: NoticeRule,
     /// JSON pointer into the new manifest; for removed parts into the old one.
     pub pointer: String,

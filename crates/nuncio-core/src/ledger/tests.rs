@@ -37,18 +37,18 @@ fn devices() -> Vec<Device> {
     vec![device("dev_1", "ada", 1, None), device("dev_2", "ada", 2, Some(35)), device("dev_eve", "eve", 3, None)]
 }
 
-fn signed(entry: Entry, seed: u8) -> Entry {
+fn signed(entry: LedgerEntry, seed: u8) -> LedgerEntry {
     let signature = pair(seed).sign(&entry.message());
-    Entry { signature: Some(Signature::new(signature.as_ref().try_into().unwrap())), ..entry }
+    LedgerEntry { signature: Some(Signature::new(signature.as_ref().try_into().unwrap())), ..entry }
 }
 
-fn entry(seq: u64, prev_hash: Digest, action: Action, scopes: &[&str], millis: i64) -> Entry {
-    Entry {
+fn entry(seq: u64, prev_hash: Digest, action: LedgerAction, scopes: &[&str], millis: i64) -> LedgerEntry {
+    LedgerEntry {
         seq,
         prev_hash,
         relation_id: RelationId::parse("rel_1").unwrap(),
         agent_id: AgentId::parse("agt_1").unwrap(),
-        actor: Actor::Server,
+        actor: LedgerActor::Server,
         action,
         scopes: scopes.iter().map(|text| scope(text)).collect(),
         terms: BTreeMap::new(),
@@ -60,38 +60,38 @@ fn entry(seq: u64, prev_hash: Digest, action: Action, scopes: &[&str], millis: i
     }
 }
 
-fn by_ada(entry: Entry, device: &str, seed: u8) -> Entry {
-    let actor = Actor::Person(PersonName::parse("ada").unwrap());
-    signed(Entry { actor, device_id: Some(DeviceId::parse(device).unwrap()), ..entry }, seed)
+fn by_ada(entry: LedgerEntry, device: &str, seed: u8) -> LedgerEntry {
+    let actor = LedgerActor::Person(PersonName::parse("ada").unwrap());
+    signed(LedgerEntry { actor, device_id: Some(DeviceId::parse(device).unwrap()), ..entry }, seed)
 }
 
 /// Grant of a, b and c; b suspended; a pruned; renewed consent for b and c until a time; c suspended and restored.
-fn ledger() -> Vec<Entry> {
-    let mut entries: Vec<Entry> = Vec::new();
-    let last = |entries: &Vec<Entry>| entries.last().map_or(Digest::ZERO, Entry::hash);
-    entries.push(by_ada(entry(1, last(&entries), Action::Grant, &["a", "b", "c"], 10), "dev_1", 1));
-    entries.push(entry(2, last(&entries), Action::Suspend, &["b"], 20));
-    entries.push(entry(3, last(&entries), Action::Prune, &["a"], 20));
-    let again = Entry {
-        terms: BTreeMap::from([(scope("c"), Term::Until(at(100)))]),
-        ..entry(4, last(&entries), Action::Reauth, &["b", "c"], 30)
+fn ledger() -> Vec<LedgerEntry> {
+    let mut entries: Vec<LedgerEntry> = Vec::new();
+    let last = |entries: &Vec<LedgerEntry>| entries.last().map_or(Digest::ZERO, LedgerEntry::hash);
+    entries.push(by_ada(entry(1, last(&entries), LedgerAction::Grant, &["a", "b", "c"], 10), "dev_1", 1));
+    entries.push(entry(2, last(&entries), LedgerAction::Suspend, &["b"], 20));
+    entries.push(entry(3, last(&entries), LedgerAction::Prune, &["a"], 20));
+    let again = LedgerEntry {
+        terms: BTreeMap::from([(scope("c"), GrantTerm::Until(at(100)))]),
+        ..entry(4, last(&entries), LedgerAction::Reauth, &["b", "c"], 30)
     };
     entries.push(by_ada(again, "dev_2", 2));
-    entries.push(entry(5, last(&entries), Action::Suspend, &["c"], 40));
-    entries.push(entry(6, last(&entries), Action::Restore, &["c"], 50));
+    entries.push(entry(5, last(&entries), LedgerAction::Suspend, &["c"], 40));
+    entries.push(entry(6, last(&entries), LedgerAction::Restore, &["c"], 50));
     entries
 }
 
-fn check(entries: &[Entry]) -> Result<Standing, Refused> {
+fn check(entries: &[LedgerEntry]) -> Result<LedgerState, LedgerFault> {
     verify(entries, &devices(), &holds)
 }
 
-fn effective(standing: &Standing, now: i64) -> Vec<&str> {
+fn effective(standing: &LedgerState, now: i64) -> Vec<&str> {
     standing.effective(at(now)).map(ScopeId::as_str).collect()
 }
 
 /// Recomputes the hashes from `from` on, as a forger without a device key could.
-fn rechain(mut entries: Vec<Entry>, from: usize) -> Vec<Entry> {
+fn rechain(mut entries: Vec<LedgerEntry>, from: usize) -> Vec<LedgerEntry> {
     for place in from.max(1)..entries.len() {
         entries[place].prev_hash = entries[place - 1].hash();
     }
@@ -106,42 +106,42 @@ fn valid_ledger_yields_permissions_at_each_step() {
     assert_eq!(steps, ["abc", "ac", "c", "bc", "b", "bc"]);
     let standing = check(&entries).unwrap();
     assert_eq!(effective(&standing, 100), ["b"], "c was allowed until then");
-    assert_eq!(standing.head, Head { seq: 6, hash: entries[5].hash() });
+    assert_eq!(standing.head, ChainHead { seq: 6, hash: entries[5].hash() });
     assert_eq!((standing.manifest_version, standing.ended), (4, false));
-    assert_eq!(check(&[]), Err(Refused::Empty));
+    assert_eq!(check(&[]), Err(LedgerFault::Empty));
 }
 
 #[test]
 fn entries_after_revocation_are_refused() {
     let mut entries = ledger();
     let last = entries[5].hash();
-    entries.push(by_ada(entry(7, last, Action::Revoke, &["b", "c"], 60), "dev_1", 1));
+    entries.push(by_ada(entry(7, last, LedgerAction::Revoke, &["b", "c"], 60), "dev_1", 1));
     let standing = check(&entries).unwrap();
     assert!(standing.ended && standing.granted.is_empty());
-    entries.push(by_ada(entry(8, entries[6].hash(), Action::Grant, &["b"], 70), "dev_1", 1));
-    assert_eq!(check(&entries), Err(Refused::AfterTheEnd(8)));
+    entries.push(by_ada(entry(8, entries[6].hash(), LedgerAction::Grant, &["b"], 70), "dev_1", 1));
+    assert_eq!(check(&entries), Err(LedgerFault::AfterTheEnd(8)));
     // The server may end the relation: that allows nothing.
     let mut ended = ledger();
-    ended.push(entry(7, last, Action::Revoke, &["b", "c"], 60));
+    ended.push(entry(7, last, LedgerAction::Revoke, &["b", "c"], 60));
     assert!(check(&ended).unwrap().ended);
 }
 
 /// Attacks of a dishonest server without a device's key, each with the expected error.
 #[test]
 fn every_forged_entry_is_refused() {
-    type Tamper = fn(&mut Vec<Entry>);
-    let again: fn(Vec<Entry>) -> Vec<Entry> = |entries| rechain(entries, 1);
-    let cases: &[(&str, Tamper, Refused)] = &[
-        ("a scope is added to what was signed", |it| it[0].scopes.push(scope("z")), Refused::BadSignature(1)),
-        ("a scope is taken from what was signed", |it| drop(it[0].scopes.pop()), Refused::BadSignature(1)),
-        ("a term is made longer", |it| it[3].terms.clear(), Refused::BadSignature(4)),
+    type Tamper = fn(&mut Vec<LedgerEntry>);
+    let again: fn(Vec<LedgerEntry>) -> Vec<LedgerEntry> = |entries| rechain(entries, 1);
+    let cases: &[(&str, Tamper, LedgerFault)] = &[
+        ("a scope is added to what was signed", |it| it[0].scopes.push(scope("z")), LedgerFault::BadSignature(1)),
+        ("a scope is taken from what was signed", |it| drop(it[0].scopes.pop()), LedgerFault::BadSignature(1)),
+        ("a term is made longer", |it| it[3].terms.clear(), LedgerFault::BadSignature(4)),
         (
             "another manifest is put under a yes",
             |it| it[3].manifest_hash = Some(Digest::ZERO),
-            Refused::BadSignature(4),
+            LedgerFault::BadSignature(4),
         ),
-        ("another version is put under a yes", |it| it[3].manifest_version = 9, Refused::BadSignature(4)),
-        ("the time of a yes is moved", |it| it[3].at = at(31), Refused::BadSignature(4)),
+        ("another version is put under a yes", |it| it[3].manifest_version = 9, LedgerFault::BadSignature(4)),
+        ("the time of a yes is moved", |it| it[3].at = at(31), LedgerFault::BadSignature(4)),
         (
             "a yes is moved to another agent",
             |it| {
@@ -149,7 +149,7 @@ fn every_forged_entry_is_refused() {
                     entry.agent_id = AgentId::parse("agt_2").unwrap();
                 }
             },
-            Refused::BadSignature(1),
+            LedgerFault::BadSignature(1),
         ),
         (
             "a yes is moved to another relation",
@@ -158,125 +158,125 @@ fn every_forged_entry_is_refused() {
                     entry.relation_id = RelationId::parse("rel_2").unwrap();
                 }
             },
-            Refused::BadSignature(1),
+            LedgerFault::BadSignature(1),
         ),
         (
             "an entry of another relation is mixed in",
             |it| it[1].relation_id = RelationId::parse("rel_2").unwrap(),
-            Refused::Foreign(2),
+            LedgerFault::Foreign(2),
         ),
-        ("the signature is taken off", |it| it[3].signature = None, Refused::Unsigned(4)),
-        ("the device is taken off", |it| it[3].device_id = None, Refused::Unsigned(4)),
+        ("the signature is taken off", |it| it[3].signature = None, LedgerFault::Unsigned(4)),
+        ("the device is taken off", |it| it[3].device_id = None, LedgerFault::Unsigned(4)),
         (
             "the server signs nothing and allows",
             |it| {
-                it[3] = Entry { actor: Actor::Server, device_id: None, signature: None, ..it[3].clone() };
+                it[3] = LedgerEntry { actor: LedgerActor::Server, device_id: None, signature: None, ..it[3].clone() };
             },
-            Refused::Overreach(4),
+            LedgerFault::Overreach(4),
         ),
         (
             "a device of somebody else signs",
             |it| {
-                it[3] = by_ada(Entry { signature: None, ..it[3].clone() }, "dev_eve", 3);
+                it[3] = by_ada(LedgerEntry { signature: None, ..it[3].clone() }, "dev_eve", 3);
             },
-            Refused::UnknownDevice { seq: 4, device: DeviceId::parse("dev_eve").unwrap() },
+            LedgerFault::UnknownDevice { seq: 4, device: DeviceId::parse("dev_eve").unwrap() },
         ),
         (
             "somebody else says yes",
             |it| {
-                let actor = Actor::Person(PersonName::parse("eve").unwrap());
+                let actor = LedgerActor::Person(PersonName::parse("eve").unwrap());
                 let device_id = Some(DeviceId::parse("dev_eve").unwrap());
-                it[3] = signed(Entry { actor, device_id, signature: None, ..it[3].clone() }, 3);
+                it[3] = signed(LedgerEntry { actor, device_id, signature: None, ..it[3].clone() }, 3);
             },
-            Refused::Foreign(4),
+            LedgerFault::Foreign(4),
         ),
         (
             "an unknown device is named",
             |it| it[3].device_id = Some(DeviceId::parse("dev_9").unwrap()),
-            Refused::UnknownDevice { seq: 4, device: DeviceId::parse("dev_9").unwrap() },
+            LedgerFault::UnknownDevice { seq: 4, device: DeviceId::parse("dev_9").unwrap() },
         ),
         (
             "a device that was taken away signs",
             |it| {
-                it[3] = by_ada(Entry { at: at(36), signature: None, ..it[3].clone() }, "dev_2", 2);
+                it[3] = by_ada(LedgerEntry { at: at(36), signature: None, ..it[3].clone() }, "dev_2", 2);
             },
-            Refused::UnknownDevice { seq: 4, device: DeviceId::parse("dev_2").unwrap() },
+            LedgerFault::UnknownDevice { seq: 4, device: DeviceId::parse("dev_2").unwrap() },
         ),
         (
             "another key signs under a device's name",
             |it| {
-                it[3] = by_ada(Entry { signature: None, ..it[3].clone() }, "dev_1", 2);
+                it[3] = by_ada(LedgerEntry { signature: None, ..it[3].clone() }, "dev_1", 2);
             },
-            Refused::BadSignature(4),
+            LedgerFault::BadSignature(4),
         ),
-        ("a suspension is dropped", |it| drop(it.remove(1)), Refused::Gap { expected: 2, found: 3 }),
+        ("a suspension is dropped", |it| drop(it.remove(1)), LedgerFault::Gap { expected: 2, found: 3 }),
         (
             "a suspension is dropped and the rest renumbered",
             |it| {
                 it.remove(4);
                 it[4].seq = 5;
             },
-            Refused::Malformed { seq: 5, why: "it gives back what was not suspended" },
+            LedgerFault::Malformed { seq: 5, why: "it gives back what was not suspended" },
         ),
-        ("two entries change places", |it| it.swap(1, 2), Refused::Gap { expected: 2, found: 3 }),
-        ("an entry comes twice", |it| it.insert(1, it[0].clone()), Refused::Gap { expected: 2, found: 1 }),
-        ("the beginning is cut off", |it| drop(it.remove(0)), Refused::Gap { expected: 1, found: 2 }),
+        ("two entries change places", |it| it.swap(1, 2), LedgerFault::Gap { expected: 2, found: 3 }),
+        ("an entry comes twice", |it| it.insert(1, it[0].clone()), LedgerFault::Gap { expected: 2, found: 1 }),
+        ("the beginning is cut off", |it| drop(it.remove(0)), LedgerFault::Gap { expected: 1, found: 2 }),
         (
             "the server begins",
-            |it| it[0] = entry(1, Digest::ZERO, Action::Suspend, &[], 10),
-            Refused::Malformed { seq: 1, why: "a ledger begins with the person's grant" },
+            |it| it[0] = entry(1, Digest::ZERO, LedgerAction::Suspend, &[], 10),
+            LedgerFault::Malformed { seq: 1, why: "a ledger begins with the person's grant" },
         ),
-        ("time goes back", |it| it[1].at = at(9), Refused::BackInTime(2)),
+        ("time goes back", |it| it[1].at = at(9), LedgerFault::BackInTime(2)),
         (
             "the server restores what was never suspended",
             |it| it[5].scopes = vec![scope("b")],
-            Refused::Malformed { seq: 6, why: "it gives back what was not suspended" },
+            LedgerFault::Malformed { seq: 6, why: "it gives back what was not suspended" },
         ),
         (
             "the server restores what was never allowed",
             |it| it[5].scopes = vec![scope("z")],
-            Refused::Malformed { seq: 6, why: "it gives back what was not suspended" },
+            LedgerFault::Malformed { seq: 6, why: "it gives back what was not suspended" },
         ),
         (
             "the server suspends what was never allowed",
             |it| it[1].scopes = vec![scope("z")],
-            Refused::Malformed { seq: 2, why: "it takes what was not allowed" },
+            LedgerFault::Malformed { seq: 2, why: "it takes what was not allowed" },
         ),
         (
             "the server dresses up as a device",
             |it| it[1].device_id = Some(DeviceId::parse("dev_1").unwrap()),
-            Refused::Malformed { seq: 2, why: "the server's entries name no device" },
+            LedgerFault::Malformed { seq: 2, why: "the server's entries name no device" },
         ),
         (
             "scopes are not sorted",
             |it| it[0].scopes.swap(0, 1),
-            Refused::Malformed { seq: 1, why: "its scopes are not sorted, each once" },
+            LedgerFault::Malformed { seq: 1, why: "its scopes are not sorted, each once" },
         ),
         (
             "a scope stands twice",
             |it| it[1].scopes = vec![scope("b"), scope("b")],
-            Refused::Malformed { seq: 2, why: "its scopes are not sorted, each once" },
+            LedgerFault::Malformed { seq: 2, why: "its scopes are not sorted, each once" },
         ),
         (
             "a term for a scope that is not there",
             |it| {
-                it[3].terms.insert(scope("z"), Term::Once);
+                it[3].terms.insert(scope("z"), GrantTerm::Once);
             },
-            Refused::Malformed { seq: 4, why: "it says for how long of a scope it does not name" },
+            LedgerFault::Malformed { seq: 4, why: "it says for how long of a scope it does not name" },
         ),
         (
             "what goes without saying is written out",
             |it| {
-                it[3].terms.insert(scope("b"), Term::UntilRevoked);
+                it[3].terms.insert(scope("b"), GrantTerm::UntilRevoked);
             },
-            Refused::Malformed { seq: 4, why: "it writes out what goes without saying" },
+            LedgerFault::Malformed { seq: 4, why: "it writes out what goes without saying" },
         ),
         (
             "a suspension with a term",
             |it| {
-                it[1].terms.insert(scope("b"), Term::Once);
+                it[1].terms.insert(scope("b"), GrantTerm::Once);
             },
-            Refused::Malformed { seq: 2, why: "it takes away, and says for how long" },
+            LedgerFault::Malformed { seq: 2, why: "it takes away, and says for how long" },
         ),
     ];
     for (what, tamper, expected) in cases {
@@ -296,27 +296,27 @@ fn changed_entry_breaks_hash_of_next_entry() {
         let found = check(&entries).unwrap_err();
         let next = place as u64 + 1;
         assert!(
-            matches!(found, Refused::BadSignature(seq) if seq == next) || found == Refused::Detached(next + 1),
+            matches!(found, LedgerFault::BadSignature(seq) if seq == next) || found == LedgerFault::Detached(next + 1),
             "{found:?}"
         );
     }
     let mut forged = ledger();
     forged[3].prev_hash = Digest::ZERO;
-    assert_eq!(check(&forged), Err(Refused::Detached(4)));
+    assert_eq!(check(&forged), Err(LedgerFault::Detached(4)));
 }
 
 #[test]
 fn signature_with_other_label_is_refused() {
     let mut entries = ledger();
-    let unsigned = Entry { signature: None, ..entries[0].clone() };
+    let unsigned = LedgerEntry { signature: None, ..entries[0].clone() };
     let elsewhere = pair(1).sign(&labelled("nuncio/device-assertion/v1", &unsigned));
     entries[0].signature = Some(Signature::new(elsewhere.as_ref().try_into().unwrap()));
-    assert_eq!(check(&entries[..1]), Err(Refused::BadSignature(1)));
+    assert_eq!(check(&entries[..1]), Err(LedgerFault::BadSignature(1)));
 }
 
 #[test]
 fn signed_bytes_of_entry_are_stable() {
-    let entry = Entry { signature: None, ..ledger().remove(3) };
+    let entry = LedgerEntry { signature: None, ..ledger().remove(3) };
     let message = String::from_utf8(entry.message()).unwrap();
     let (label, json) = message.split_once('\n').unwrap();
     assert_eq!(label, "nuncio/grant-ledger/v1");
@@ -326,7 +326,7 @@ fn signed_bytes_of_entry_are_stable() {
         entry.prev_hash
     );
     assert_eq!(json, expected);
-    assert_eq!(serde_json::from_str::<Entry>(json).unwrap(), entry);
+    assert_eq!(serde_json::from_str::<LedgerEntry>(json).unwrap(), entry);
     let unknown = json.replacen('{', r#"{"extra":1,"#, 1);
-    assert!(serde_json::from_str::<Entry>(&unknown).is_err(), "what is not signed is not read either");
+    assert!(serde_json::from_str::<LedgerEntry>(&unknown).is_err(), "what is not signed is not read either");
 }

@@ -3,32 +3,36 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::digest::Digest;
-use crate::grant::Term;
+use crate::grant::GrantTerm;
 use crate::ids::{AgentId, DeviceId, PersonName, RelationId, ScopeId};
 use crate::person::Device;
 use crate::signature::CheckSignature;
 use crate::time::Timestamp;
 
-use super::{Action, Actor, Entry, Head};
+use super::{ChainHead, LedgerAction, LedgerActor, LedgerEntry};
 
 /// Verifies a whole ledger with the keys of the person's devices, including revoked ones. The error names the first
 /// invalid entry.
-pub fn verify(entries: &[Entry], devices: &[Device], check: &dyn CheckSignature) -> Result<Standing, Refused> {
-    let mut verifier = Verifier::new(devices, check);
+pub fn verify(
+    entries: &[LedgerEntry],
+    devices: &[Device],
+    check: &dyn CheckSignature,
+) -> Result<LedgerState, LedgerFault> {
+    let mut verifier = LedgerVerifier::new(devices, check);
     entries.iter().try_for_each(|entry| verifier.take(entry))?;
-    verifier.standing().ok_or(Refused::Empty)
+    verifier.standing().ok_or(LedgerFault::Empty)
 }
 
 /// The state that a valid ledger results in.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Standing {
+pub struct LedgerState {
     pub relation: RelationId,
     pub agent: AgentId,
     pub person: PersonName,
     /// The last entry.
-    pub head: Head,
+    pub head: ChainHead,
     /// Granted scopes with their terms.
-    pub granted: BTreeMap<ScopeId, Term>,
+    pub granted: BTreeMap<ScopeId, GrantTerm>,
     /// The granted scopes that are suspended.
     pub suspended: BTreeSet<ScopeId>,
     /// Version of the manifest that the person last consented to.
@@ -39,10 +43,10 @@ pub struct Standing {
     pub ended: bool,
 }
 
-impl Standing {
+impl LedgerState {
     /// The scopes usable at `now`. A scope granted for one call may already be used; the ledger does not record that.
     pub fn effective(&self, now: Timestamp) -> impl Iterator<Item = &ScopeId> {
-        let in_time = move |term: &Term| !matches!(term, Term::Until(end) if now >= *end);
+        let in_time = move |term: &GrantTerm| !matches!(term, GrantTerm::Until(end) if now >= *end);
         let held = self.granted.iter().filter(move |(_, term)| in_time(term)).map(|(scope, _)| scope);
         held.filter(|scope| !self.suspended.contains(*scope))
     }
@@ -50,7 +54,7 @@ impl Standing {
 
 /// The first invalid entry of a ledger.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Refused {
+pub enum LedgerFault {
     /// The ledger has no entries.
     #[error("the ledger is empty")]
     Empty,
@@ -86,13 +90,13 @@ pub enum Refused {
 }
 
 /// Verifies a ledger entry by entry.
-pub struct Verifier<'a> {
+pub struct LedgerVerifier<'a> {
     devices: &'a [Device],
     check: &'a dyn CheckSignature,
-    standing: Option<Standing>,
+    standing: Option<LedgerState>,
 }
 
-impl<'a> Verifier<'a> {
+impl<'a> LedgerVerifier<'a> {
     #[must_use]
     pub fn new(devices: &'a [Device], check: &'a dyn CheckSignature) -> Self {
         Self { devices, check, standing: None }
@@ -100,31 +104,31 @@ impl<'a> Verifier<'a> {
 
     /// The state after the entries so far; `None` before the first.
     #[must_use]
-    pub fn standing(self) -> Option<Standing> {
+    pub fn standing(self) -> Option<LedgerState> {
         self.standing
     }
 
     /// Verifies the next entry.
-    pub fn take(&mut self, entry: &Entry) -> Result<(), Refused> {
+    pub fn take(&mut self, entry: &LedgerEntry) -> Result<(), LedgerFault> {
         let seq = entry.seq;
-        let head = self.standing.as_ref().map_or(Head::START, |standing| standing.head);
+        let head = self.standing.as_ref().map_or(ChainHead::START, |standing| standing.head);
         if seq != head.seq + 1 {
-            return Err(Refused::Gap { expected: head.seq + 1, found: seq });
+            return Err(LedgerFault::Gap { expected: head.seq + 1, found: seq });
         }
         if entry.prev_hash != head.hash {
-            return Err(Refused::Detached(seq));
+            return Err(LedgerFault::Detached(seq));
         }
         well_formed(entry)?;
         let person = self.made_by(entry)?;
         let Some(standing) = self.standing.as_mut() else {
-            let Some(person) = person.filter(|_| entry.action == Action::Grant) else {
-                return Err(Refused::Malformed { seq, why: "a ledger begins with the person's grant" });
+            let Some(person) = person.filter(|_| entry.action == LedgerAction::Grant) else {
+                return Err(LedgerFault::Malformed { seq, why: "a ledger begins with the person's grant" });
             };
-            self.standing = Some(Standing {
+            self.standing = Some(LedgerState {
                 relation: entry.relation_id.clone(),
                 agent: entry.agent_id.clone(),
                 person,
-                head: Head { seq, hash: entry.hash() },
+                head: ChainHead { seq, hash: entry.hash() },
                 granted: granted(entry),
                 suspended: BTreeSet::new(),
                 manifest_version: entry.manifest_version,
@@ -136,91 +140,91 @@ impl<'a> Verifier<'a> {
         };
         let same = standing.relation == entry.relation_id && standing.agent == entry.agent_id;
         if !same || person.is_some_and(|person| person != standing.person) {
-            return Err(Refused::Foreign(seq));
+            return Err(LedgerFault::Foreign(seq));
         }
         if entry.at < standing.at {
-            return Err(Refused::BackInTime(seq));
+            return Err(LedgerFault::BackInTime(seq));
         }
         if standing.ended {
-            return Err(Refused::AfterTheEnd(seq));
+            return Err(LedgerFault::AfterTheEnd(seq));
         }
         standing.apply(entry)?;
-        standing.head = Head { seq, hash: entry.hash() };
+        standing.head = ChainHead { seq, hash: entry.hash() };
         standing.at = entry.at;
         Ok(())
     }
 
     /// The person whose device signed the entry; `None` for an entry that the server may make.
-    fn made_by(&self, entry: &Entry) -> Result<Option<PersonName>, Refused> {
+    fn made_by(&self, entry: &LedgerEntry) -> Result<Option<PersonName>, LedgerFault> {
         let seq = entry.seq;
         let person = match &entry.actor {
-            Actor::Server if entry.action.allows() => return Err(Refused::Overreach(seq)),
-            Actor::Server if entry.device_id.is_some() || entry.signature.is_some() => {
-                return Err(Refused::Malformed { seq, why: "the server's entries name no device" });
+            LedgerActor::Server if entry.action.allows() => return Err(LedgerFault::Overreach(seq)),
+            LedgerActor::Server if entry.device_id.is_some() || entry.signature.is_some() => {
+                return Err(LedgerFault::Malformed { seq, why: "the server's entries name no device" });
             }
-            Actor::Server => return Ok(None),
-            Actor::Person(person) => person,
+            LedgerActor::Server => return Ok(None),
+            LedgerActor::Person(person) => person,
         };
         let (Some(id), Some(signature)) = (&entry.device_id, &entry.signature) else {
-            return Err(Refused::Unsigned(seq));
+            return Err(LedgerFault::Unsigned(seq));
         };
         let known = |device: &&Device| device.id == *id && device.person == *person && device.is_valid_at(entry.at);
         let Some(device) = self.devices.iter().find(known) else {
-            return Err(Refused::UnknownDevice { seq, device: id.clone() });
+            return Err(LedgerFault::UnknownDevice { seq, device: id.clone() });
         };
         if !self.check.holds(&device.key, &entry.message(), signature) {
-            return Err(Refused::BadSignature(seq));
+            return Err(LedgerFault::BadSignature(seq));
         }
         Ok(Some(person.clone()))
     }
 }
 
-impl Standing {
-    fn apply(&mut self, entry: &Entry) -> Result<(), Refused> {
-        let malformed = |why| Refused::Malformed { seq: entry.seq, why };
+impl LedgerState {
+    fn apply(&mut self, entry: &LedgerEntry) -> Result<(), LedgerFault> {
+        let malformed = |why| LedgerFault::Malformed { seq: entry.seq, why };
         let all_granted =
-            |granted: &BTreeMap<ScopeId, Term>| entry.scopes.iter().all(|scope| granted.contains_key(scope));
+            |granted: &BTreeMap<ScopeId, GrantTerm>| entry.scopes.iter().all(|scope| granted.contains_key(scope));
         match entry.action {
-            Action::Grant | Action::Reauth => {
+            LedgerAction::Grant | LedgerAction::Reauth => {
                 self.granted = granted(entry);
                 self.suspended.clear();
                 self.manifest_version = entry.manifest_version;
                 self.manifest_hash = entry.manifest_hash;
             }
-            Action::Revoke => {
+            LedgerAction::Revoke => {
                 self.granted.clear();
                 self.suspended.clear();
                 self.ended = true;
             }
-            Action::Suspend if all_granted(&self.granted) => self.suspended.extend(entry.scopes.iter().cloned()),
-            Action::Prune if all_granted(&self.granted) => {
+            LedgerAction::Suspend if all_granted(&self.granted) => self.suspended.extend(entry.scopes.iter().cloned()),
+            LedgerAction::Prune if all_granted(&self.granted) => {
                 self.granted.retain(|scope, _| !entry.scopes.contains(scope));
                 self.suspended.retain(|scope| !entry.scopes.contains(scope));
             }
-            Action::Restore if entry.scopes.iter().all(|scope| self.suspended.contains(scope)) => {
+            LedgerAction::Restore if entry.scopes.iter().all(|scope| self.suspended.contains(scope)) => {
                 self.suspended.retain(|scope| !entry.scopes.contains(scope));
             }
-            Action::Suspend | Action::Prune => return Err(malformed("it takes what was not allowed")),
-            Action::Restore => return Err(malformed("it gives back what was not suspended")),
+            LedgerAction::Suspend | LedgerAction::Prune => return Err(malformed("it takes what was not allowed")),
+            LedgerAction::Restore => return Err(malformed("it gives back what was not suspended")),
         }
         Ok(())
     }
 }
 
-fn granted(entry: &Entry) -> BTreeMap<ScopeId, Term> {
-    let term = |scope: &ScopeId| entry.terms.get(scope).copied().unwrap_or(Term::UntilRevoked);
+fn granted(entry: &LedgerEntry) -> BTreeMap<ScopeId, GrantTerm> {
+    let term = |scope: &ScopeId| entry.terms.get(scope).copied().unwrap_or(GrantTerm::UntilRevoked);
     entry.scopes.iter().map(|scope| (scope.clone(), term(scope))).collect()
 }
 
-fn well_formed(entry: &Entry) -> Result<(), Refused> {
-    let malformed = |why| Refused::Malformed { seq: entry.seq, why };
+fn well_formed(entry: &LedgerEntry) -> Result<(), LedgerFault> {
+    let malformed = |why| LedgerFault::Malformed { seq: entry.seq, why };
     if !entry.scopes.is_sorted_by(|one, other| one < other) {
         return Err(malformed("its scopes are not sorted, each once"));
     }
     if entry.terms.keys().any(|scope| !entry.scopes.contains(scope)) {
         return Err(malformed("it says for how long of a scope it does not name"));
     }
-    if entry.terms.values().any(|term| *term == Term::UntilRevoked) {
+    if entry.terms.values().any(|term| *term == GrantTerm::UntilRevoked) {
         return Err(malformed("it writes out what goes without saying"));
     }
     if !entry.action.allows() && !entry.terms.is_empty() {

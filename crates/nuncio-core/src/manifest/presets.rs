@@ -5,8 +5,8 @@ use std::fmt;
 
 use serde::Deserialize;
 
+use super::display_text::{self, Length};
 use super::scopes::is_reserved;
-use super::words::{self, Length};
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
 use crate::text::{LocalText, is_language};
@@ -276,7 +276,7 @@ impl Faults<'_> {
             if !is_language(tag) {
                 self.add(field, &format!("{tag:?} must be a language tag such as \"en\" or \"zh-CN\""));
             }
-            if let Some(why) = words::wrong(text, length) {
+            if let Some(why) = display_text::wrong(text, length) {
                 self.add(field, &format!("in {tag:?} {why}"));
             }
         }

@@ -13,7 +13,7 @@ use crate::json::pointer;
 
 /// Parses a manifest; `None` if a part is missing, which is recorded as a fault.
 pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut Notes) -> Option<Manifest> {
-    let fields = Fields::of(value, String::new(), "the manifest", notes)?;
+    let fields = ManifestFields::of(value, String::new(), "the manifest", notes)?;
     version(&fields, notes);
     let agent_version = agent_version(&fields, notes);
     let tools = fields.list("tools", notes);
@@ -34,12 +34,12 @@ pub(super) fn manifest(value: &Value, presets: &Presets, notes: &mut Notes) -> O
 
 /// The ids of all written scopes, valid or not, so that an invalid scope is reported once and not again for each
 /// tool.
-fn declared<'a>(fields: &Fields<'a>) -> Vec<&'a str> {
+fn declared<'a>(fields: &ManifestFields<'a>) -> Vec<&'a str> {
     let scopes = fields.map.get("permission_scopes").and_then(Value::as_array);
     scopes.into_iter().flatten().filter_map(|scope| scope.get("id")?.as_str()).collect()
 }
 
-fn version(fields: &Fields<'_>, notes: &mut Notes) {
+fn version(fields: &ManifestFields<'_>, notes: &mut Notes) {
     let Some(found) = fields.required("schema_version", notes) else { return };
     if found.as_str() != Some(SCHEMA_VERSION) {
         let message = format!("must be the text {SCHEMA_VERSION:?}, found {}", shown(found));
@@ -47,7 +47,7 @@ fn version(fields: &Fields<'_>, notes: &mut Notes) {
     }
 }
 
-fn agent_version(fields: &Fields<'_>, notes: &mut Notes) -> Option<Version> {
+fn agent_version(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Version> {
     let text = fields.text("agent_version", notes)?;
     Version::parse(text)
         .map_err(|why| {
@@ -57,9 +57,9 @@ fn agent_version(fields: &Fields<'_>, notes: &mut Notes) -> Option<Version> {
         .ok()
 }
 
-fn flags(fields: &Fields<'_>, notes: &mut Notes) -> Option<BTreeMap<String, bool>> {
+fn flags(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<BTreeMap<String, bool>> {
     let Some(value) = fields.map.get("capability_flags") else { return Some(BTreeMap::new()) };
-    let flags = Fields::of(value, fields.at("capability_flags"), "capability_flags", notes)?;
+    let flags = ManifestFields::of(value, fields.at("capability_flags"), "capability_flags", notes)?;
     let before = notes.count();
     let flags = flags.map.keys().filter_map(|name| Some((name.clone(), flags.truth(name, notes)?))).collect();
     (notes.count() == before).then_some(flags)
@@ -93,12 +93,12 @@ fn is_exact(number: &Number) -> bool {
 }
 
 /// An object with its JSON pointer.
-pub(super) struct Fields<'a> {
+pub(super) struct ManifestFields<'a> {
     pub(super) map: &'a Map<String, Value>,
     place: String,
 }
 
-impl<'a> Fields<'a> {
+impl<'a> ManifestFields<'a> {
     pub(super) fn of(value: &'a Value, place: String, what: &str, notes: &mut Notes) -> Option<Self> {
         let Some(map) = value.as_object() else {
             notes.fault(ManifestRule::WrongType, &place, format!("{what} must be an object, found {}", shown(value)));

@@ -4,10 +4,10 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
+use super::display_text::{self, Length};
 use super::fault::{ManifestRule, Notes};
 use super::presets::Presets;
-use super::read::{Fields, List, shown};
-use super::words::{self, Length};
+use super::read::{List, ManifestFields, shown};
 use super::{ManifestScope, RESERVED_PREFIXES};
 use crate::agent::Sensitivity;
 use crate::ids::ScopeId;
@@ -33,12 +33,12 @@ pub(super) fn read(list: &List<'_>, presets: &Presets, notes: &mut Notes) -> Opt
 }
 
 fn scope(value: &Value, place: String, presets: &Presets, notes: &mut Notes) -> Option<ManifestScope> {
-    let fields = Fields::of(value, place, "a scope", notes)?;
+    let fields = ManifestFields::of(value, place, "a scope", notes)?;
     let id = id(&fields, notes);
     let label_i18n_key = fields.i18n_key("label_i18n_key", notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
-    let label_fallback = words::fallback(&fields, "label_fallback", Length::Label, notes);
-    let description_fallback = words::fallback(&fields, "description_fallback", Length::Sentence, notes);
+    let label_fallback = display_text::fallback(&fields, "label_fallback", Length::Label, notes);
+    let description_fallback = display_text::fallback(&fields, "description_fallback", Length::Sentence, notes);
     let sensitivity = sensitivity(&fields, notes);
     if let Some(id) = &id {
         words_missing(id, &fields, presets, notes);
@@ -55,7 +55,7 @@ fn scope(value: &Value, place: String, presets: &Presets, notes: &mut Notes) -> 
     })
 }
 
-fn id(fields: &Fields<'_>, notes: &mut Notes) -> Option<ScopeId> {
+fn id(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<ScopeId> {
     let text = fields.text("id", notes)?;
     if is_reserved(text) {
         let message = format!("{} belongs to the platform; choose another domain", shown(&Value::from(text)));
@@ -71,7 +71,7 @@ pub(super) fn is_reserved(id: &str) -> bool {
     RESERVED_PREFIXES.iter().any(|prefix| id.starts_with(prefix))
 }
 
-fn sensitivity(fields: &Fields<'_>, notes: &mut Notes) -> Option<Sensitivity> {
+fn sensitivity(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Sensitivity> {
     let value = fields.required("sensitivity", notes)?;
     let found = value.as_str().and_then(Sensitivity::parse);
     if found.is_none() {
@@ -82,7 +82,7 @@ fn sensitivity(fields: &Fields<'_>, notes: &mut Notes) -> Option<Sensitivity> {
 }
 
 /// Reports a scope without texts: the person who decides must be able to read what it is about.
-fn words_missing(id: &ScopeId, fields: &Fields<'_>, presets: &Presets, notes: &mut Notes) {
+fn words_missing(id: &ScopeId, fields: &ManifestFields<'_>, presets: &Presets, notes: &mut Notes) {
     if presets.scope(id.as_str()).is_some() {
         return;
     }
@@ -94,7 +94,13 @@ fn words_missing(id: &ScopeId, fields: &Fields<'_>, presets: &Presets, notes: &m
     }
 }
 
-fn below_floor(id: &ScopeId, found: Option<Sensitivity>, fields: &Fields<'_>, presets: &Presets, notes: &mut Notes) {
+fn below_floor(
+    id: &ScopeId,
+    found: Option<Sensitivity>,
+    fields: &ManifestFields<'_>,
+    presets: &Presets,
+    notes: &mut Notes,
+) {
     let (Some(found), Some(floor)) = (found, presets.floor(id.as_str())) else { return };
     if found < floor {
         let message = format!("{id} must be at least \"{floor}\", found \"{found}\"");

@@ -18,11 +18,11 @@ fn example() -> Value {
     serde_json::from_str(EXAMPLE).unwrap()
 }
 
-fn parse(text: &str) -> Result<Checked, ManifestFaults> {
+fn parse(text: &str) -> Result<CheckedManifest, ManifestFaults> {
     Manifest::parse(text.as_bytes(), &Presets::default())
 }
 
-fn check(value: &Value) -> Result<Checked, ManifestFaults> {
+fn check(value: &Value) -> Result<CheckedManifest, ManifestFaults> {
     parse(&value.to_string())
 }
 
@@ -356,7 +356,7 @@ fn size_limit_counts_canonical_bytes() {
         let empty = digest::canonical(&with(&[("/x", json!(""))])).len();
         check(&with(&[("/x", json!("x".repeat(bytes - empty)))]))
     };
-    let large = |checked: &Checked| checked.warnings.iter().any(|warning| warning.rule == WarningRule::Large);
+    let large = |checked: &CheckedManifest| checked.warnings.iter().any(|warning| warning.rule == WarningRule::Large);
     assert!(!large(&of_size(LARGE_BYTES - 1).unwrap()));
     assert!(large(&of_size(LARGE_BYTES).unwrap()));
     let most = of_size(MAX_BYTES).unwrap();

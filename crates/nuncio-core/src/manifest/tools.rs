@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use serde_json::Value;
 
+use super::display_text::{self, Length};
 use super::fault::{ManifestRule, Notes, WarningRule};
 use super::presets::Presets;
-use super::read::{Fields, List, shown};
-use super::words::{self, Length};
+use super::read::{List, ManifestFields, shown};
 use super::{DEFAULT_TIMEOUT, MAX_TIMEOUT, ManifestTool, input};
 use crate::ids::{ScopeId, ToolName};
 
@@ -45,10 +45,10 @@ pub(super) fn read(
 }
 
 fn tool(value: &Value, place: String, declared: &[&str], presets: &Presets, notes: &mut Notes) -> Option<ManifestTool> {
-    let fields = Fields::of(value, place, "a tool", notes)?;
+    let fields = ManifestFields::of(value, place, "a tool", notes)?;
     let name = name(&fields, notes);
     let description_i18n_key = fields.i18n_key("description_i18n_key", notes);
-    let description_fallback = words::fallback(&fields, "description_fallback", Length::Sentence, notes);
+    let description_fallback = display_text::fallback(&fields, "description_fallback", Length::Sentence, notes);
     let input = fields.required("input_schema", notes);
     let input = input.and_then(|schema| input::read(schema, &fields.at("input_schema"), notes));
     let scope = scope(&fields, declared, notes);
@@ -74,7 +74,7 @@ fn tool(value: &Value, place: String, declared: &[&str], presets: &Presets, note
 }
 
 /// `^[a-z][a-z0-9_]{1,31}$`, narrower than other protocols allow.
-fn name(fields: &Fields<'_>, notes: &mut Notes) -> Option<ToolName> {
+fn name(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<ToolName> {
     let text = fields.text("name", notes)?;
     let fits = (2..=32).contains(&text.len())
         && text.starts_with(|first: char| first.is_ascii_lowercase())
@@ -90,7 +90,7 @@ fn name(fields: &Fields<'_>, notes: &mut Notes) -> Option<ToolName> {
     name
 }
 
-fn scope(fields: &Fields<'_>, declared: &[&str], notes: &mut Notes) -> Option<ScopeId> {
+fn scope(fields: &ManifestFields<'_>, declared: &[&str], notes: &mut Notes) -> Option<ScopeId> {
     let text = fields.text("permission_scope", notes)?;
     if !declared.contains(&text) {
         let message = format!("{} is not declared; add it to permission_scopes", shown(&Value::from(text)));
@@ -100,7 +100,7 @@ fn scope(fields: &Fields<'_>, declared: &[&str], notes: &mut Notes) -> Option<Sc
     ScopeId::parse(text).ok()
 }
 
-fn timeout(fields: &Fields<'_>, notes: &mut Notes) -> Option<Duration> {
+fn timeout(fields: &ManifestFields<'_>, notes: &mut Notes) -> Option<Duration> {
     let Some(value) = fields.map.get("timeout_ms") else { return Some(DEFAULT_TIMEOUT) };
     let found = value.as_u64().map(Duration::from_millis).filter(|time| !time.is_zero() && *time <= MAX_TIMEOUT);
     if found.is_none() {

@@ -1,7 +1,7 @@
 //! Hard constraints of a negotiation, which an interface must satisfy before it is scored.
 
-use super::offer::{Ability, InterfaceType, Offer, SecurityProfile};
-use super::request::Wanted;
+use super::offer::{Ability, InterfaceOffer, InterfaceType, SecurityProfile};
+use super::request::PreparedRequest;
 use super::score::Score;
 
 /// A requirement of the caller.
@@ -133,8 +133,8 @@ impl Constraints {
 
 /// The constraints that an offer does not satisfy.
 pub(super) fn check(
-    offer: &Offer,
-    wanted: &Wanted<'_>,
+    offer: &InterfaceOffer,
+    wanted: &PreparedRequest<'_>,
     ability: Option<&Ability>,
     security: Option<SecurityProfile>,
     score: &Score,
@@ -172,7 +172,7 @@ pub(super) fn check(
 }
 
 /// Decides which of the three security constraints to report.
-fn blame_security(offer: &Offer, wanted: &Wanted<'_>, lacks: &mut Constraints) {
+fn blame_security(offer: &InterfaceOffer, wanted: &PreparedRequest<'_>, lacks: &mut Constraints) {
     let has = |rule: &dyn Fn(SecurityProfile) -> bool| offer.security_profiles.iter().any(|profile| rule(*profile));
     let required = wanted.request.wishes.security_profile.as_deref();
     let known = wanted.request.caller.security_profiles.as_deref();

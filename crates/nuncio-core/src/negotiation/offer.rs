@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use super::words::{Tag, Words};
+use super::term_match::{Tag, WordSet};
 use crate::agent::Capability;
 
 /// An interface as it is currently available.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Offer {
+pub struct InterfaceOffer {
     /// Id in the agent description.
     pub id: String,
     pub kind: InterfaceType,
@@ -56,7 +56,7 @@ impl From<Arc<Capability>> for Ability {
     }
 }
 
-impl Offer {
+impl InterfaceOffer {
     /// The ability's latency, or the interface's.
     #[must_use]
     pub fn latency_of(&self, ability: Option<&Ability>) -> Option<u64> {
@@ -166,30 +166,30 @@ impl ExecutionMode {
 
 /// An offer with the words and tags of its abilities.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
-    pub(super) offer: Offer,
-    pub(super) subjects: Vec<Subject>,
+pub(super) struct PreparedOffer {
+    pub(super) offer: InterfaceOffer,
+    pub(super) subjects: Vec<AbilityTerms>,
 }
 
 /// Tags and words of one ability; without tags for an offer without abilities.
 #[derive(Debug, Clone)]
-pub(super) struct Subject {
+pub(super) struct AbilityTerms {
     pub(super) tags: Vec<Tag>,
 }
 
-impl Entry {
-    pub(super) fn new(offer: Offer) -> Self {
+impl PreparedOffer {
+    pub(super) fn new(offer: InterfaceOffer) -> Self {
         let tags =
             |ability: &Ability| ability.capability.intent_tags.iter().filter_map(|tag| Tag::parse(tag)).collect();
-        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| Subject { tags: tags(it) }).collect();
+        let mut subjects: Vec<_> = offer.abilities.iter().map(|it| AbilityTerms { tags: tags(it) }).collect();
         if subjects.is_empty() {
-            subjects.push(Subject { tags: Vec::new() });
+            subjects.push(AbilityTerms { tags: Vec::new() });
         }
         Self { offer, subjects }
     }
 
     /// Share of the wanted words that the subject contains, out of 1000.
-    pub(super) fn words_of(&self, at: usize, wanted: &Words) -> u32 {
+    pub(super) fn words_of(&self, at: usize, wanted: &WordSet) -> u32 {
         match self.offer.abilities.get(at) {
             Some(Ability { capability, .. }) => {
                 let texts = [capability.name.as_str(), &capability.description];

@@ -1,8 +1,8 @@
 //! Negotiation requests.
 
 use super::constraint::{Constraint, Constraints};
-use super::offer::{ExecutionMode, InterfaceType, Offer, SecurityProfile};
-use super::words::{Tag, Words};
+use super::offer::{ExecutionMode, InterfaceOffer, InterfaceType, SecurityProfile};
+use super::term_match::{Tag, WordSet};
 use crate::time::Timestamp;
 
 /// A negotiation request. `None` means that a list was not sent; an empty list was sent and allows nothing.
@@ -10,11 +10,11 @@ use crate::time::Timestamp;
 pub struct Request {
     /// Defaults to `structured_selection`.
     pub mode: Option<String>,
-    pub intent: Intent,
+    pub intent: RequestedIntent,
     /// Capabilities that the interface must have, all of them.
     pub required_capabilities: Vec<String>,
-    pub caller: Caller,
-    pub wishes: Wishes,
+    pub caller: CallerSupport,
+    pub wishes: CallerPreferences,
     /// Interfaces to choose from; empty for all.
     pub candidate_interfaces: Vec<String>,
     /// Profiles or protocols to choose from; empty for all.
@@ -26,7 +26,7 @@ pub struct Request {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Intent {
+pub struct RequestedIntent {
     pub name: Option<String>,
     pub description: Option<String>,
     /// For example `hotel.booking`.
@@ -35,7 +35,7 @@ pub struct Intent {
 
 /// What a caller supports.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Caller {
+pub struct CallerSupport {
     pub profiles: Option<Vec<String>>,
     pub security_profiles: Option<Vec<String>>,
     pub content_types: Option<Vec<String>>,
@@ -44,7 +44,7 @@ pub struct Caller {
 
 /// Preferences and further requirements of a caller.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Wishes {
+pub struct CallerPreferences {
     /// Preferred first.
     pub interface_types: Vec<String>,
     /// Preferred first.
@@ -60,14 +60,14 @@ pub struct Wishes {
 
 /// Negotiation mode.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub enum NegotiationMode {
     /// Chooses among existing interfaces.
     StructuredSelection,
     /// Drafts a protocol if no interface fits.
     Drafting,
 }
 
-impl Mode {
+impl NegotiationMode {
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -80,27 +80,29 @@ impl Mode {
 impl Request {
     /// The negotiation mode; `None` if it is unknown.
     #[must_use]
-    pub fn mode(&self) -> Option<Mode> {
+    pub fn mode(&self) -> Option<NegotiationMode> {
         match self.mode.as_deref() {
-            None => Some(Mode::StructuredSelection),
-            Some(word) => [Mode::StructuredSelection, Mode::Drafting].into_iter().find(|mode| mode.as_str() == word),
+            None => Some(NegotiationMode::StructuredSelection),
+            Some(word) => [NegotiationMode::StructuredSelection, NegotiationMode::Drafting]
+                .into_iter()
+                .find(|mode| mode.as_str() == word),
         }
     }
 }
 
 /// A request with precomputed tags and words, shared by all offers.
-pub(super) struct Wanted<'a> {
+pub(super) struct PreparedRequest<'a> {
     pub(super) request: &'a Request,
     pub(super) tags: Vec<Tag>,
-    pub(super) words: Words,
+    pub(super) words: WordSet,
 }
 
-impl<'a> Wanted<'a> {
+impl<'a> PreparedRequest<'a> {
     pub(super) fn new(request: &'a Request) -> Self {
         let intent = &request.intent;
         let tags = intent.tags.iter().map(String::as_str);
         let texts = intent.name.iter().chain(&intent.description).map(String::as_str);
-        Self { request, tags: tags.clone().filter_map(Tag::parse).collect(), words: Words::of(texts.chain(tags)) }
+        Self { request, tags: tags.clone().filter_map(Tag::parse).collect(), words: WordSet::of(texts.chain(tags)) }
     }
 
     /// Whether the request has neither intent nor capabilities to compare.
@@ -110,7 +112,7 @@ impl<'a> Wanted<'a> {
 
     /// The strongest profile that both sides support. A required profile must match exactly, and the request's own
     /// protection is the minimum.
-    pub(super) fn security(&self, offer: &Offer) -> Option<SecurityProfile> {
+    pub(super) fn security(&self, offer: &InterfaceOffer) -> Option<SecurityProfile> {
         let required = self.request.wishes.security_profile.as_deref();
         let known = self.request.caller.security_profiles.as_deref();
         let allowed = |profile: &SecurityProfile| {
@@ -122,7 +124,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The content type to send: the caller's preferred one of those that both support.
-    pub(super) fn content_type<'o>(&self, offer: &'o Offer) -> Option<&'o str> {
+    pub(super) fn content_type<'o>(&self, offer: &'o InterfaceOffer) -> Option<&'o str> {
         let known = self.request.caller.content_types.as_deref();
         let mut common = offer
             .content_types
@@ -140,7 +142,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// The execution mode: the offer's preferred one of those that the caller supports.
-    pub(super) fn execution_mode(&self, offer: &Offer) -> Option<ExecutionMode> {
+    pub(super) fn execution_mode(&self, offer: &InterfaceOffer) -> Option<ExecutionMode> {
         let usable = |mode: &ExecutionMode| *mode != ExecutionMode::Drafting && self.takes_mode(*mode);
         offer.execution_modes.iter().copied().find(usable)
     }
@@ -156,7 +158,7 @@ impl<'a> Wanted<'a> {
     }
 
     /// Whether the offer's profile or protocol is among the candidates.
-    pub(super) fn is_candidate_protocol(&self, offer: &Offer) -> bool {
+    pub(super) fn is_candidate_protocol(&self, offer: &InterfaceOffer) -> bool {
         let candidates = &self.request.candidate_protocols;
         let is_it =
             |word: &String| Some(word) == offer.profile.as_ref() || *word == offer.protocol || *word == offer.url;

@@ -12,8 +12,8 @@
 //! the one with more of the wanted words counts.
 
 use super::constraint::is_below;
-use super::offer::{Entry, InterfaceType, Subject};
-use super::request::Wanted;
+use super::offer::{AbilityTerms, InterfaceType, PreparedOffer};
+use super::request::PreparedRequest;
 
 const INTERFACE_TYPE: usize = 300;
 const CONTENT_TYPE: usize = 100;
@@ -54,7 +54,7 @@ impl IntentBy {
 }
 
 /// The points, and the index of the ability they are for.
-pub(super) fn score(entry: &Entry, wanted: &Wanted<'_>) -> (Score, Option<usize>) {
+pub(super) fn score(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> (Score, Option<usize>) {
     let offer = &entry.offer;
     let required = &wanted.request.required_capabilities;
     let is_required = |at: usize| {
@@ -87,7 +87,7 @@ pub(super) fn score(entry: &Entry, wanted: &Wanted<'_>) -> (Score, Option<usize>
     (score, ability)
 }
 
-fn intent(subject: &Subject, wanted: &Wanted<'_>, words: u32) -> (u32, IntentBy) {
+fn intent(subject: &AbilityTerms, wanted: &PreparedRequest<'_>, words: u32) -> (u32, IntentBy) {
     if !wanted.tags.is_empty() {
         let best = |tag| subject.tags.iter().map(|has| has.answers(tag)).max().unwrap_or(0);
         let sum: u64 = wanted.tags.iter().map(|tag| u64::from(best(tag))).sum();
@@ -102,7 +102,7 @@ fn intent(subject: &Subject, wanted: &Wanted<'_>, words: u32) -> (u32, IntentBy)
     }
 }
 
-fn interface_type(kind: InterfaceType, wanted: &Wanted<'_>) -> u32 {
+fn interface_type(kind: InterfaceType, wanted: &PreparedRequest<'_>) -> u32 {
     let liked = &wanted.request.wishes.interface_types;
     if liked.is_empty() {
         let all = [InterfaceType::Structured, InterfaceType::NaturalLanguage];
@@ -111,7 +111,7 @@ fn interface_type(kind: InterfaceType, wanted: &Wanted<'_>) -> u32 {
     by_place(INTERFACE_TYPE, liked.iter().position(|it| it == kind.as_str()), liked.len())
 }
 
-fn content_type(entry: &Entry, wanted: &Wanted<'_>) -> u32 {
+fn content_type(entry: &PreparedOffer, wanted: &PreparedRequest<'_>) -> u32 {
     let chosen = wanted.content_type(&entry.offer).and_then(|it| wanted.liked_content(it));
     by_place(CONTENT_TYPE, chosen, wanted.request.wishes.content_types.len())
 }

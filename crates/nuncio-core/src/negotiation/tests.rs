@@ -28,8 +28,8 @@ fn booking() -> Arc<Capability> {
 }
 
 /// The structured interface of the specification's example.
-fn structured() -> Offer {
-    Offer {
+fn structured() -> InterfaceOffer {
+    InterfaceOffer {
         id: "interface.booking.structured.v1".to_owned(),
         kind: InterfaceType::Structured,
         protocol: "openrpc".to_owned(),
@@ -48,8 +48,8 @@ fn structured() -> Offer {
 }
 
 /// The natural-language interface of the specification's example.
-fn conversation() -> Offer {
-    Offer {
+fn conversation() -> InterfaceOffer {
+    InterfaceOffer {
         id: "interface.conversation.nl.v1".to_owned(),
         kind: InterfaceType::NaturalLanguage,
         protocol: "ANP".to_owned(),
@@ -72,23 +72,23 @@ fn texts(words: &[&str]) -> Vec<String> {
 fn request() -> Request {
     Request {
         mode: Some("structured_selection".to_owned()),
-        intent: Intent {
+        intent: RequestedIntent {
             name: Some("book_hotel_room".to_owned()),
             description: Some("Book a hotel room for two people next Friday.".to_owned()),
             tags: texts(&["hotel.booking", "reservation.create"]),
         },
         required_capabilities: texts(&["cap.hotel.booking"]),
-        caller: Caller {
+        caller: CallerSupport {
             profiles: Some(texts(&["anp.core.binding.v1", "anp.direct.base.v1", "anp.rpc.v1"])),
             security_profiles: Some(texts(&["transport-protected", "direct-e2ee"])),
             content_types: Some(texts(&["application/json", "text/plain"])),
             execution_modes: None,
         },
-        wishes: Wishes {
+        wishes: CallerPreferences {
             interface_types: texts(&["StructuredInterface", "NaturalLanguageInterface"]),
             max_latency_ms: Some(3000),
             natural_language_fallback: Some(true),
-            ..Wishes::default()
+            ..CallerPreferences::default()
         },
         candidate_interfaces: texts(&["interface.booking.structured.v1", "interface.conversation.nl.v1"]),
         created_at: Some(NOW),
@@ -96,14 +96,14 @@ fn request() -> Request {
     }
 }
 
-fn accepted<'a>(offers: &'a Offers, request: &Request) -> Accepted<'a> {
+fn accepted<'a>(offers: &'a InterfaceOffers, request: &Request) -> ChosenInterface<'a> {
     match offers.choose(request, NOW) {
-        Ok(Verdict::Accepted(accepted)) => accepted,
+        Ok(InterfaceSelection::Accepted(accepted)) => accepted,
         other => panic!("{other:?}"),
     }
 }
 
-fn refused(offers: &Offers, request: &Request) -> (Cause, Vec<&'static str>) {
+fn refused(offers: &InterfaceOffers, request: &Request) -> (RefusalCause, Vec<&'static str>) {
     let refusal = offers.choose(request, NOW).unwrap_err();
     assert!(!refusal.message.is_empty());
     (refusal.cause, refusal.unsupported.names())
@@ -111,7 +111,7 @@ fn refused(offers: &Offers, request: &Request) -> (Cause, Vec<&'static str>) {
 
 #[test]
 fn specification_example_chooses_structured_interface() {
-    let offers = Offers::new(vec![conversation(), structured()]);
+    let offers = InterfaceOffers::new(vec![conversation(), structured()]);
     let mut wanted = request();
     wanted.wishes.human_authorization = Some(true);
     let it = accepted(&offers, &wanted);
@@ -137,12 +137,12 @@ fn specification_example_chooses_structured_interface() {
 
 #[test]
 fn caller_preferences_decide_between_equal_interfaces() {
-    let offers = Offers::new(vec![structured(), conversation()]);
+    let offers = InterfaceOffers::new(vec![structured(), conversation()]);
     let mut wanted = request();
     wanted.wishes.interface_types = texts(&["NaturalLanguageInterface", "StructuredInterface"]);
     let it = accepted(&offers, &wanted);
     assert_eq!(it.offer.kind, InterfaceType::NaturalLanguage);
-    assert_eq!(it.alternatives[0].lost, Lost::FewerPoints(106));
+    assert_eq!(it.alternatives[0].lost, RejectionReason::FewerPoints(106));
     // Content types too, in order; the offer's own preference if the caller has none.
     wanted.wishes.content_types = texts(&["application/*", "text/plain"]);
     assert_eq!(accepted(&offers, &wanted).content_type, Some("application/json"));
@@ -154,17 +154,18 @@ fn caller_preferences_decide_between_equal_interfaces() {
 fn intent_matches_by_tags_or_else_by_words() {
     let rooms = |id: &str, capabilities: Vec<Arc<Capability>>| {
         let abilities = capabilities.into_iter().map(Ability::from).collect();
-        Offer { id: id.to_owned(), abilities, ..structured() }
+        InterfaceOffer { id: id.to_owned(), abilities, ..structured() }
     };
     let search = capability("cap.search", "查找空房", &[]);
     let book = capability("cap.book", "预订客房", &[]);
     let create = capability("cap.create", "Create", &["hotel.booking.create"]);
-    let offers = Offers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
+    let offers = InterfaceOffers::new(vec![rooms("a", vec![search.clone(), book]), rooms("b", vec![create, search])]);
     let ask = |intent| Request { intent, ..Request::default() };
-    let by_words = ask(Intent { description: Some("我想预订一间客房".to_owned()), ..Intent::default() });
+    let by_words =
+        ask(RequestedIntent { description: Some("我想预订一间客房".to_owned()), ..RequestedIntent::default() });
     let it = accepted(&offers, &by_words);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent_by), ("cap.book", IntentBy::Words));
-    let by_tags = ask(Intent { tags: texts(&["hotel.booking"]), ..Intent::default() });
+    let by_tags = ask(RequestedIntent { tags: texts(&["hotel.booking"]), ..RequestedIntent::default() });
     let it = accepted(&offers, &by_tags);
     assert_eq!((it.ability.unwrap().capability.id.as_str(), it.score.intent), ("cap.create", 900));
     assert_eq!(it.alternatives[0].lost.to_string(), "does not satisfy intent");
@@ -174,24 +175,24 @@ fn intent_matches_by_tags_or_else_by_words() {
 fn drafting_is_offered_if_no_structured_interface_fits() {
     let mut drafting = conversation();
     drafting.execution_modes.push(ExecutionMode::Drafting);
-    let offers = Offers::new(vec![drafting, structured()]);
+    let offers = InterfaceOffers::new(vec![drafting, structured()]);
     let mut wanted = request();
     wanted.mode = Some("natural_language_protocol_drafting".to_owned());
     assert_eq!(accepted(&offers, &wanted).offer.kind, InterfaceType::Structured);
     wanted.required_capabilities.clear();
-    wanted.intent = Intent { name: Some("forecast weather".to_owned()), ..Intent::default() };
-    let Ok(Verdict::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
+    wanted.intent = RequestedIntent { name: Some("forecast weather".to_owned()), ..RequestedIntent::default() };
+    let Ok(InterfaceSelection::Draft(draft)) = offers.choose(&wanted, NOW) else { panic!("nothing was drafted") };
     assert_eq!(draft.offer.kind, InterfaceType::NaturalLanguage);
     let lost: Vec<_> = draft.alternatives.iter().map(|it| it.lost.to_string()).collect();
     assert_eq!(lost, ["is natural language, and a protocol was asked for", "does not satisfy intent"]);
     wanted.wishes.natural_language_fallback = Some(false);
-    assert_eq!(refused(&offers, &wanted).0, Cause::NoMatchingInterface);
+    assert_eq!(refused(&offers, &wanted).0, RefusalCause::NoMatchingInterface);
     // A caller that does not support drafting is refused with that reason.
     let talks = texts(&["direct_message", "direct_structured_call"]);
     let mut cannot = wanted.clone();
     cannot.wishes.natural_language_fallback = None;
     cannot.caller.execution_modes = Some(talks);
-    assert_eq!(refused(&offers, &cannot), (Cause::NoMatchingInterface, vec!["supportedExecutionModes"]));
+    assert_eq!(refused(&offers, &cannot), (RefusalCause::NoMatchingInterface, vec!["supportedExecutionModes"]));
     // In plain selection the natural-language interface is chosen.
     wanted.wishes.natural_language_fallback = Some(true);
     wanted.mode = None;

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use super::constraint::{Constraint, Constraints};
-use super::offer::{Ability, ExecutionMode, Offer, SecurityProfile};
+use super::offer::{Ability, ExecutionMode, InterfaceOffer, SecurityProfile};
 use super::score::Score;
-use super::{Judged, Mode};
+use super::{EvaluatedOffer, NegotiationMode};
 use crate::time::Timestamp;
 
 /// Limit of reported alternatives.
@@ -13,16 +13,16 @@ pub const MAX_ALTERNATIVES: usize = 16;
 
 /// A successful negotiation.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Verdict<'a> {
-    Accepted(Accepted<'a>),
+pub enum InterfaceSelection<'a> {
+    Accepted(ChosenInterface<'a>),
     /// No structured interface fits; this one can be used to draft a protocol.
-    Draft(Draft<'a>),
+    Draft(DraftingOffer<'a>),
 }
 
 /// The chosen interface and its parameters.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Accepted<'a> {
-    pub offer: &'a Offer,
+pub struct ChosenInterface<'a> {
+    pub offer: &'a InterfaceOffer,
     pub ability: Option<&'a Ability>,
     /// The strongest profile that both sides support.
     pub security: SecurityProfile,
@@ -38,8 +38,8 @@ pub struct Accepted<'a> {
 
 /// The interface with which the caller can draft a protocol.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Draft<'a> {
-    pub offer: &'a Offer,
+pub struct DraftingOffer<'a> {
+    pub offer: &'a InterfaceOffer,
     pub security: SecurityProfile,
     /// The existing interfaces, and why none fits.
     pub alternatives: Vec<Alternative<'a>>,
@@ -47,14 +47,14 @@ pub struct Draft<'a> {
 
 #[derive(Debug, Clone, PartialEq)]
 pub struct Alternative<'a> {
-    pub offer: &'a Offer,
+    pub offer: &'a InterfaceOffer,
     pub ability: Option<&'a Ability>,
     pub score: Score,
-    pub lost: Lost,
+    pub lost: RejectionReason,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Lost {
+pub enum RejectionReason {
     /// It does not satisfy these constraints.
     Lacks(Constraints),
     /// Its best common profile is weaker.
@@ -66,7 +66,7 @@ pub enum Lost {
     NotStructured,
 }
 
-impl std::fmt::Display for Lost {
+impl std::fmt::Display for RejectionReason {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Lacks(constraints) => write!(f, "does not satisfy {}", constraints.names().join(", ")),
@@ -79,7 +79,7 @@ impl std::fmt::Display for Lost {
 }
 
 /// The nearest other interfaces. Those that this caller may not use are left out.
-pub(super) fn alternatives<'a>(judged: &[Judged<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
+pub(super) fn alternatives<'a>(judged: &[EvaluatedOffer<'a>], chosen: Option<usize>) -> Vec<Alternative<'a>> {
     let winner = chosen.map(|chosen| &judged[chosen]);
     let others = judged.iter().enumerate().filter(|(at, it)| Some(*at) != chosen && it.entry.offer.granted);
     let told = others.take(MAX_ALTERNATIVES).map(|(_, it)| Alternative {
@@ -91,23 +91,27 @@ pub(super) fn alternatives<'a>(judged: &[Judged<'a>], chosen: Option<usize>) -> 
     told.collect()
 }
 
-fn why(it: &Judged<'_>, winner: Option<&Judged<'_>>) -> Lost {
+fn why(it: &EvaluatedOffer<'_>, winner: Option<&EvaluatedOffer<'_>>) -> RejectionReason {
     let Some(winner) = winner else {
-        return if it.violations.is_empty() { Lost::NotStructured } else { Lost::Lacks(it.violations) };
+        return if it.violations.is_empty() {
+            RejectionReason::NotStructured
+        } else {
+            RejectionReason::Lacks(it.violations)
+        };
     };
     match it.security {
-        _ if !it.violations.is_empty() => Lost::Lacks(it.violations),
-        Some(security) if Some(security) < winner.security => Lost::WeakerSecurity(security),
-        _ if it.score.total < winner.score.total => Lost::FewerPoints(winner.score.total - it.score.total),
-        _ => Lost::LaterId,
+        _ if !it.violations.is_empty() => RejectionReason::Lacks(it.violations),
+        Some(security) if Some(security) < winner.security => RejectionReason::WeakerSecurity(security),
+        _ if it.score.total < winner.score.total => RejectionReason::FewerPoints(winner.score.total - it.score.total),
+        _ => RejectionReason::LaterId,
     }
 }
 
 /// Why no interface was chosen.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{message}")]
-pub struct Refusal {
-    pub cause: Cause,
+pub struct NegotiationRefusal {
+    pub cause: RefusalCause,
     pub message: String,
     /// Constraints that no interface satisfies.
     pub unsupported: Constraints,
@@ -121,7 +125,7 @@ pub struct Refusal {
 
 /// The nine refusal causes of the specification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Cause {
+pub enum RefusalCause {
     /// The request as such is refused.
     Rejected,
     /// No interface satisfies all constraints together.
@@ -140,7 +144,7 @@ pub enum Cause {
     Expired,
 }
 
-impl Cause {
+impl RefusalCause {
     /// In the order of the specification's table.
     pub const ALL: [Self; 9] = [
         Self::Rejected,
@@ -169,8 +173,8 @@ impl Cause {
     ];
 }
 
-impl Refusal {
-    fn new(cause: Cause, message: impl Into<String>) -> Self {
+impl NegotiationRefusal {
+    fn new(cause: RefusalCause, message: impl Into<String>) -> Self {
         Self {
             cause,
             message: message.into(),
@@ -184,35 +188,35 @@ impl Refusal {
     pub(super) fn unsupported_mode(mode: &str) -> Self {
         let mode: String = mode.chars().take(80).collect();
         Self {
-            supported: vec![Mode::StructuredSelection.as_str().to_owned()],
-            ..Self::new(Cause::UnsupportedMode, format!("The mode {mode:?} is not supported"))
+            supported: vec![NegotiationMode::StructuredSelection.as_str().to_owned()],
+            ..Self::new(RefusalCause::UnsupportedMode, format!("The mode {mode:?} is not supported"))
         }
     }
 
     pub(super) fn expired(created: Timestamp, age: Duration) -> Self {
         let message = format!("The request is of {created}, more than {} seconds ago", age.as_secs());
-        Self::new(Cause::Expired, message)
+        Self::new(RefusalCause::Expired, message)
     }
 
     pub(super) fn from_the_future(created: Timestamp) -> Self {
-        Self::new(Cause::Rejected, format!("The request says it is of {created}, which is still to come"))
+        Self::new(RefusalCause::Rejected, format!("The request says it is of {created}, which is still to come"))
     }
 
     pub(super) fn more_information() -> Self {
         Self {
             missing: vec!["intent.intentTags", "intent.description"],
-            ..Self::new(Cause::MoreInformationRequired, "The intent says nothing that could be compared")
+            ..Self::new(RefusalCause::MoreInformationRequired, "The intent says nothing that could be compared")
         }
     }
 
     pub(super) fn authorization_required() -> Self {
-        Self::new(Cause::AuthorizationRequired, "What would do is only for callers who are known and allowed")
+        Self::new(RefusalCause::AuthorizationRequired, "What would do is only for callers who are known and allowed")
     }
 
-    pub(super) fn unsupported(cause: Cause, unsupported: Constraints, supported: Vec<String>) -> Self {
+    pub(super) fn unsupported(cause: RefusalCause, unsupported: Constraints, supported: Vec<String>) -> Self {
         let what = match cause {
-            Cause::UnsupportedCandidateProfile => "profile",
-            Cause::UnsupportedSecurityProfile => "security profile",
+            RefusalCause::UnsupportedCandidateProfile => "profile",
+            RefusalCause::UnsupportedSecurityProfile => "security profile",
             _ => "content type",
         };
         let there_is = if supported.is_empty() { "none".to_owned() } else { supported.join(", ") };
@@ -225,12 +229,16 @@ impl Refusal {
             Some(id) => format!("No matching interface; the nearest, {id}, lacks {}", unsupported.names().join(", ")),
             None => "No matching interface".to_owned(),
         };
-        Self { unsupported, nearest: nearest.map(str::to_owned), ..Self::new(Cause::NoMatchingInterface, message) }
+        Self {
+            unsupported,
+            nearest: nearest.map(str::to_owned),
+            ..Self::new(RefusalCause::NoMatchingInterface, message)
+        }
     }
 
     /// A refusal by local rules.
     #[must_use]
     pub fn rejected(message: impl Into<String>) -> Self {
-        Self::new(Cause::Rejected, message)
+        Self::new(RefusalCause::Rejected, message)
     }
 }

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use crate::digest::Digest;
 use crate::ids::ScopeId;
-use crate::ledger::{Action, Entry};
+use crate::ledger::{LedgerAction, LedgerEntry};
 use crate::time::Timestamp;
 
-use super::{Manifested, PendingReauth, Relation};
+use super::{ManifestRef, PendingReauth, Relation};
 
 /// A new manifest version compared with the one that the relation accepted.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Published<'a> {
+pub struct NewManifest<'a> {
     pub version: u64,
     /// `None` if the manifest was cleared.
     pub hash: Option<Digest>,
@@ -24,10 +24,10 @@ pub struct Published<'a> {
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Judged {
+pub struct RelationChange {
     pub relation: Relation,
     /// New ledger entries, in order.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LedgerEntry>,
     /// Granted scopes that the manifest no longer declares.
     pub pruned: Vec<ScopeId>,
     /// Granted scopes that this version suspends.
@@ -40,11 +40,11 @@ impl Relation {
     /// Applies a new manifest version: removes undeclared scopes, suspends changed ones, and restores those that are
     /// again as accepted. `None` if nothing changes.
     #[must_use]
-    pub fn judged(&self, new: &Published<'_>) -> Option<Judged> {
+    pub fn judged(&self, new: &NewManifest<'_>) -> Option<RelationChange> {
         if !self.is_active() {
             return None;
         }
-        let manifest = Manifested { version: new.version, hash: new.hash };
+        let manifest = ManifestRef { version: new.version, hash: new.hash };
         let at = new.at.max(self.updated_at);
         let before: BTreeSet<_> = self.suspended().cloned().collect();
         let gone = self.grants.iter().map(|grant| &grant.scope).filter(|scope| !new.declared.contains(*scope));
@@ -66,7 +66,7 @@ impl Relation {
         let held = |scope: &&ScopeId| next.grant(scope).is_some();
         let suspended: BTreeSet<_> = asked.difference(&before).filter(held).cloned().collect();
         let restored: BTreeSet<_> = before.difference(&asked).filter(held).cloned().collect();
-        for (action, scopes) in [(Action::Suspend, &suspended), (Action::Restore, &restored)] {
+        for (action, scopes) in [(LedgerAction::Suspend, &suspended), (LedgerAction::Restore, &restored)] {
             if scopes.is_empty() {
                 continue;
             }
@@ -82,7 +82,7 @@ impl Relation {
             next.updated_at = at;
             next.revision += 1;
         }
-        Some(Judged {
+        Some(RelationChange {
             relation: next,
             entries,
             pruned,

@@ -24,8 +24,8 @@ fn names<'a>(scopes: impl IntoIterator<Item = &'a ScopeId>) -> Vec<&'a str> {
     scopes.into_iter().map(ScopeId::as_str).collect()
 }
 
-fn version(version: u64) -> Manifested {
-    Manifested { version, hash: Some(Digest::of_bytes(&version.to_be_bytes())) }
+fn version(version: u64) -> ManifestRef {
+    ManifestRef { version, hash: Some(Digest::of_bytes(&version.to_be_bytes())) }
 }
 
 fn blank() -> Relation {
@@ -37,12 +37,12 @@ fn blank() -> Relation {
     )
 }
 
-fn wishes(wishes: &[(&str, Term)]) -> Vec<Wish> {
-    wishes.iter().map(|(text, term)| Wish { scope: scope(text), term: *term }).collect()
+fn wishes(wishes: &[(&str, GrantTerm)]) -> Vec<ScopeRequest> {
+    wishes.iter().map(|(text, term)| ScopeRequest { scope: scope(text), term: *term }).collect()
 }
 
 /// Grants scopes. Signatures are not checked here.
-fn say(relation: &Relation, said: &[(&str, Term)], manifest: Manifested, millis: i64) -> Relation {
+fn say(relation: &Relation, said: &[(&str, GrantTerm)], manifest: ManifestRef, millis: i64) -> Relation {
     let entry = relation.draft_grant(&wishes(said), manifest, &DeviceId::parse("dev_1").unwrap(), at(millis));
     let mut count = 0;
     relation
@@ -57,7 +57,7 @@ fn say(relation: &Relation, said: &[(&str, Term)], manifest: Manifested, millis:
         .unwrap()
 }
 
-const ALWAYS: Term = Term::UntilRevoked;
+const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
 
 fn granted() -> Relation {
     say(&blank(), &[("a", ALWAYS), ("b", ALWAYS)], version(1), 10)
@@ -70,8 +70,8 @@ fn publish(
     changed: &[&str],
     fresh: &[&str],
     millis: i64,
-) -> Option<Judged> {
-    relation.judged(&Published {
+) -> Option<RelationChange> {
+    relation.judged(&NewManifest {
         version: number,
         hash: version(number).hash,
         declared: &set(declared),
@@ -90,9 +90,9 @@ fn consent_grants_exactly_the_named_scopes() {
     let relation = granted();
     assert_eq!(effective(&relation, 10), ["a", "b"]);
     assert_eq!(relation.accepted, version(1));
-    let fewer = say(&relation, &[("b", Term::Once), ("b", Term::Once)], version(2), 20);
+    let fewer = say(&relation, &[("b", GrantTerm::Once), ("b", GrantTerm::Once)], version(2), 20);
     assert_eq!(effective(&fewer, 20), ["b"]);
-    assert_eq!(fewer.grants[0].term, Term::Once);
+    assert_eq!(fewer.grants[0].term, GrantTerm::Once);
     assert_eq!((fewer.ledger.seq, fewer.revision, fewer.accepted), (2, 2, version(2)));
     assert_eq!(effective(&say(&fewer, &[], version(2), 30), 30), [""; 0]);
 }
@@ -105,7 +105,7 @@ fn manifest_change_suspends_only_changed_granted_scopes() {
     let pending = judged.relation.pending.clone().unwrap();
     assert_eq!((names(&pending.scopes), pending.version, pending.since), (vec!["b"], 2, at(20)));
     assert_eq!(judged.entries.len(), 1);
-    assert_eq!((judged.entries[0].action, names(&judged.entries[0].scopes)), (Action::Suspend, vec!["b"]));
+    assert_eq!((judged.entries[0].action, names(&judged.entries[0].scopes)), (LedgerAction::Suspend, vec!["b"]));
     assert_eq!(judged.relation.accepted, version(1), "nobody said yes to it");
     assert_eq!(publish(&granted(), 2, &["a", "b"], &["z"], &[], 20), None);
 }
@@ -162,7 +162,7 @@ fn new_consent_clears_pending_scopes() {
     let broken = publish(&granted(), 2, &["a", "b", "n"], &["b"], &["n"], 20).unwrap().relation;
     let device = DeviceId::parse("dev_1").unwrap();
     let entry = broken.draft_grant(&wishes(&[("a", ALWAYS), ("b", ALWAYS)]), version(2), &device, at(30));
-    assert_eq!(entry.action, Action::Reauth);
+    assert_eq!(entry.action, LedgerAction::Reauth);
     let relation = say(&broken, &[("a", ALWAYS), ("b", ALWAYS)], version(2), 30);
     assert_eq!(
         (effective(&relation, 30), relation.pending.clone(), relation.accepted),
@@ -172,7 +172,8 @@ fn new_consent_clears_pending_scopes() {
 
 #[test]
 fn one_time_and_temporary_grants_end() {
-    let relation = say(&blank(), &[("a", Term::Until(at(50))), ("b", Term::Once), ("c", ALWAYS)], version(1), 10);
+    let relation =
+        say(&blank(), &[("a", GrantTerm::Until(at(50))), ("b", GrantTerm::Once), ("c", ALWAYS)], version(1), 10);
     assert_eq!(effective(&relation, 49), ["a", "b", "c"]);
     assert_eq!(effective(&relation, 50), ["b", "c"]);
     let once = relation.grant(&scope("b")).unwrap().id.clone();
@@ -183,7 +184,7 @@ fn one_time_and_temporary_grants_end() {
     assert_eq!(relation.use_once(&lasting), None, "what lasts is not used up");
     assert_eq!(relation.expire(at(49)), None);
     let (expired, entry) = relation.expire(at(50)).unwrap();
-    assert_eq!((entry.action, names(&entry.scopes)), (Action::Prune, vec!["a"]));
+    assert_eq!((entry.action, names(&entry.scopes)), (LedgerAction::Prune, vec!["a"]));
     assert_eq!(expired.grants.len(), 2);
     // An expired permission is not suspended.
     assert_eq!(publish(&relation, 2, &["a", "b", "c"], &["a"], &[], 60), None);
@@ -210,7 +211,7 @@ fn revoked_relation_accepts_no_further_entry() {
     let name = || GrantId::parse("con_1").unwrap();
     assert_eq!(over.accept(&late, |_| Sensitivity::Low, name), Err(RelationError::Ended));
     let (ended, entry) = relation.end(at(5)).unwrap();
-    assert_eq!((ended.is_active(), entry.at, entry.actor), (false, at(10), Actor::Server));
+    assert_eq!((ended.is_active(), entry.at, entry.actor), (false, at(10), LedgerActor::Server));
 }
 
 #[test]
@@ -223,10 +224,10 @@ fn only_next_entry_with_expected_action_is_accepted() {
     assert_eq!(relation.accept(&revoke, |_| Sensitivity::Low, name), Err(RelationError::OtherAction));
     assert_eq!(relation.revoke(&grant), Err(RelationError::OtherAction));
     for wrong in [
-        Entry { seq: 3, ..grant.clone() },
-        Entry { prev_hash: Digest::ZERO, ..grant.clone() },
-        Entry { relation_id: RelationId::parse("rel_2").unwrap(), ..grant.clone() },
-        Entry { agent_id: AgentId::parse("agt_2").unwrap(), ..grant.clone() },
+        LedgerEntry { seq: 3, ..grant.clone() },
+        LedgerEntry { prev_hash: Digest::ZERO, ..grant.clone() },
+        LedgerEntry { relation_id: RelationId::parse("rel_2").unwrap(), ..grant.clone() },
+        LedgerEntry { agent_id: AgentId::parse("agt_2").unwrap(), ..grant.clone() },
     ] {
         assert_eq!(relation.accept(&wrong, |_| Sensitivity::Low, name), Err(RelationError::NotNext));
     }
@@ -291,13 +292,13 @@ proptest! {
             let scopes = |places: &[usize]| -> BTreeSet<_> { places.iter().map(|place| scope(NAMES[*place])).collect() };
             match step {
                 Step::Says(said) => {
-                    let term = |kind| [ALWAYS, Term::Once, Term::Until(at(now + 25))][usize::from(kind)];
+                    let term = |kind| [ALWAYS, GrantTerm::Once, GrantTerm::Until(at(now + 25))][usize::from(kind)];
                     let mut said: Vec<_> = said.iter().map(|(place, kind)| (NAMES[*place], term(*kind))).collect();
                     said.sort_by_key(|(name, _)| *name);
                     said.dedup_by_key(|(name, _)| *name);
                     let entry = relation.draft_grant(&wishes(&said), version(number as u64), &device.id, at(now));
                     let signature = pair.sign(&entry.message());
-                    let entry = Entry { signature: Some(Signature::new(signature.as_ref().try_into().unwrap())), ..entry };
+                    let entry = LedgerEntry { signature: Some(Signature::new(signature.as_ref().try_into().unwrap())), ..entry };
                     let mut count = 0;
                     relation = relation.accept(&entry, |_| Sensitivity::Low, || {
                         count += 1;
@@ -307,7 +308,7 @@ proptest! {
                     used.clear();
                 }
                 Step::Publishes { declared, changed, fresh } => {
-                    let published = Published {
+                    let published = NewManifest {
                         version: number as u64,
                         hash: version(number as u64).hash,
                         declared: &scopes(&declared),

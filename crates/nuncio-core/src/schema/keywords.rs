@@ -51,13 +51,13 @@ pub fn each<'a>(schema: &'a Value, place: &str, visit: &mut impl FnMut(&'a Value
 }
 
 /// A schema with its anchors, to resolve internal references.
-pub struct Document<'a> {
+pub struct SchemaIndex<'a> {
     root: &'a Value,
     anchors: HashMap<&'a str, (String, &'a Value)>,
     refers: bool,
 }
 
-impl<'a> Document<'a> {
+impl<'a> SchemaIndex<'a> {
     /// Indexes the anchors.
     #[must_use]
     pub fn new(root: &'a Value) -> Self {
@@ -146,7 +146,7 @@ mod tests {
     #[test]
     fn references_resolve_by_pointer_and_by_anchor() {
         let schema = json!({"$defs": {"a b": {"$anchor": "x", "type": "string"}, "c~": {"const": {"$anchor": "y"}}}});
-        let document = Document::new(&schema);
+        let document = SchemaIndex::new(&schema);
         let resolve = |reference| document.resolve(reference);
         assert_eq!(resolve("#").unwrap().1, &schema);
         assert!(!document.refers());

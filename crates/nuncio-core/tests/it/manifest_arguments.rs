@@ -2,7 +2,7 @@
 //! each other.
 
 use nuncio_core::judge::schema::{Budget, compare};
-use nuncio_core::judge::{ChangePolicy, Verdict, manifests};
+use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests};
 use serde_json::{Value, json};
 
 use crate::manifest_judge::{rules, witnesses_hold};
@@ -20,7 +20,7 @@ fn manifest(schemas: &[Value]) -> Value {
     json!({"schema_version": "1.0", "agent_version": "1.0.0", "tools": tools, "permission_scopes": [scope]})
 }
 
-fn judge(old: &[Value], new: &[Value]) -> Verdict {
+fn judge(old: &[Value], new: &[Value]) -> ChangeVerdict {
     let (old, new) = (manifest(old), manifest(new));
     let verdict = manifests(Some(&old), Some(&new), &[], &ChangePolicy::default());
     witnesses_hold(&old, &new, &[], &verdict);

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nuncio_core::judge::schema::{Budget, SchemaRule};
-use nuncio_core::judge::{ChangePolicy, ChangeRule, NoticeRule, Verdict, manifests};
+use nuncio_core::judge::{ChangePolicy, ChangeRule, ChangeVerdict, NoticeRule, manifests};
 use serde_json::{Map, Value, json};
 
 use crate::validators::is_valid;
@@ -25,14 +25,14 @@ fn worked_cases_give_expected_verdicts() {
             assert!(notices(&verdict).contains(notice), "{}: {:?}", case["id"], notices(&verdict));
         }
         if case["same_hash"] == true {
-            assert_eq!(verdict, Verdict::default(), "{}", case["id"]);
+            assert_eq!(verdict, ChangeVerdict::default(), "{}", case["id"]);
         }
         witnesses_hold(&case["old"], &case["new"], &history, &verdict);
     }
 }
 
 /// Checks with two validators that every witness was valid before and is invalid now.
-pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdict: &Verdict) -> usize {
+pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdict: &ChangeVerdict) -> usize {
     let schema = |manifest: &Value, name: &str| -> Option<Value> {
         let tool = manifest["tools"].as_array()?.iter().find(|tool| tool["name"] == name)?;
         Some(tool["input_schema"].clone())
@@ -60,11 +60,11 @@ pub(crate) fn witnesses_hold(old: &Value, new: &Value, history: &[Value], verdic
     count
 }
 
-pub(crate) fn rules(verdict: &Verdict) -> BTreeSet<&'static str> {
+pub(crate) fn rules(verdict: &ChangeVerdict) -> BTreeSet<&'static str> {
     verdict.findings.iter().map(|finding| finding.rule.as_str()).collect()
 }
 
-pub(crate) fn notices(verdict: &Verdict) -> BTreeSet<&'static str> {
+pub(crate) fn notices(verdict: &ChangeVerdict) -> BTreeSet<&'static str> {
     verdict.notices.iter().map(|notice| notice.rule.as_str()).collect()
 }
 
@@ -91,13 +91,13 @@ fn with_schema(schema: &Value) -> Value {
     manifest(&[tool("do_it", "x:y", schema)], &[scope("x:y", "medium")])
 }
 
-fn judge(old: &Value, new: &Value) -> Verdict {
+fn judge(old: &Value, new: &Value) -> ChangeVerdict {
     let verdict = manifests(Some(old), Some(new), &[], &ChangePolicy::default());
     witnesses_hold(old, new, &[], &verdict);
     verdict
 }
 
-fn scopes(verdict: &Verdict) -> Vec<&str> {
+fn scopes(verdict: &ChangeVerdict) -> Vec<&str> {
     verdict.scopes_requiring_reauth.iter().map(String::as_str).collect()
 }
 
@@ -302,7 +302,7 @@ fn first_manifest_needs_consent_and_clearing_does_not() {
             (verdict.breaking, notices(&verdict)),
             (false, BTreeSet::from(["manifest_cleared", "scope_removed"]))
         );
-        assert_eq!(manifests(nothing, None, &[], &policy), Verdict::default());
+        assert_eq!(manifests(nothing, None, &[], &policy), ChangeVerdict::default());
     }
     let empty = manifests(None, Some(&manifest(&[], &[])), &[], &policy);
     assert_eq!((empty.breaking, empty.findings.len(), scopes(&empty)), (true, 1, vec![]));
@@ -356,13 +356,13 @@ fn changes_without_consent_are_still_noticed() {
     let mut written = plain.clone();
     written["tools"][0]["timeout_ms"] = json!(10_000);
     written["tools"][0]["required"] = json!(false);
-    assert_eq!(judge(&plain, &written), Verdict::default());
+    assert_eq!(judge(&plain, &written), ChangeVerdict::default());
     // The order of tools and scopes does not matter.
     let any = json!({"type": "object"});
     let (one, two) = (tool("do_a", "a:a", &any), tool("do_b", "b:b", &any));
     let (a, b) = (scope("a:a", "low"), scope("b:b", "low"));
     let forth = manifest(&[one.clone(), two.clone()], &[a.clone(), b.clone()]);
-    assert_eq!(judge(&forth, &manifest(&[two, one], &[b, a])), Verdict::default());
+    assert_eq!(judge(&forth, &manifest(&[two, one], &[b, a])), ChangeVerdict::default());
 }
 
 #[test]
@@ -460,7 +460,7 @@ fn hostile_schema_gives_breaking_verdict() {
     defs.insert("d2999".to_owned(), json!({"$ref": "#/$defs/d0"}));
     let round =
         manifests(Some(&chain(&defs, "integer")), Some(&chain(&defs, "integer")), &[], &ChangePolicy::default());
-    assert_eq!(round, Verdict::default());
+    assert_eq!(round, ChangeVerdict::default());
     // Hundreds of different alternatives.
     let many = |offset: i64| {
         let branches: Vec<Value> =
@@ -470,6 +470,6 @@ fn hostile_schema_gives_breaking_verdict() {
     assert!(judge_quick(&many(0), &many(1)).breaking);
 }
 
-fn judge_quick(old: &Value, new: &Value) -> Verdict {
+fn judge_quick(old: &Value, new: &Value) -> ChangeVerdict {
     manifests(Some(old), Some(new), &[], &ChangePolicy::default())
 }

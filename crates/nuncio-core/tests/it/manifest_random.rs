@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use nuncio_core::judge::schema::{Budget, compare};
-use nuncio_core::judge::{ChangePolicy, Verdict, manifests};
+use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -153,11 +153,11 @@ fn arguments(dice: &mut Dice, depth: usize) -> Value {
     chosen.into_iter().map(|name| (name.to_owned(), value(dice, depth))).collect::<Map<_, _>>().into()
 }
 
-fn judge(old: &Value, new: &Value) -> Verdict {
+fn judge(old: &Value, new: &Value) -> ChangeVerdict {
     manifests(Some(old), Some(new), &[], &ChangePolicy::default())
 }
 
-fn hangs_together(verdict: &Verdict) {
+fn hangs_together(verdict: &ChangeVerdict) {
     assert_eq!(verdict.breaking, !verdict.findings.is_empty(), "{verdict:?}");
     let scopes: BTreeSet<String> = verdict.findings.iter().filter_map(|finding| finding.scope.clone()).collect();
     assert_eq!(verdict.scopes_requiring_reauth, scopes);
@@ -169,12 +169,12 @@ proptest! {
     #[test]
     fn same_or_reordered_manifest_is_no_change(seed: u64) {
         let manifest = manifest(&mut Dice(seed));
-        prop_assert_eq!(judge(&manifest, &manifest), Verdict::default());
+        prop_assert_eq!(judge(&manifest, &manifest), ChangeVerdict::default());
         // A different order of unordered parts is no change either.
         let mut turned = manifest.clone();
         turned["tools"].as_array_mut().unwrap().reverse();
         turned["permission_scopes"].as_array_mut().unwrap().reverse();
-        prop_assert_eq!(judge(&manifest, &turned), Verdict::default());
+        prop_assert_eq!(judge(&manifest, &turned), ChangeVerdict::default());
     }
 
     #[test]
@@ -193,7 +193,7 @@ proptest! {
         prop_assert_eq!(verdict.breaking, compare(before, after, Budget::default()).outcome.breaking());
         let scope = new["tools"][index]["permission_scope"].as_str().unwrap();
         prop_assert!(verdict.scopes_requiring_reauth.iter().all(|found| found == scope));
-        prop_assert_eq!(before == after, verdict == Verdict::default(), "a change is told: {} {}", before, after);
+        prop_assert_eq!(before == after, verdict == ChangeVerdict::default(), "a change is told: {} {}", before, after);
         witnesses_hold(&old, &new, &[], &verdict);
         // Removed and added again, the same findings result.
         let mut without = old.clone();

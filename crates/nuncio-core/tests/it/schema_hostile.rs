@@ -1,20 +1,21 @@
 //! Hostile schemas: every comparison ends within its budget, on a small stack, without a panic.
 
-use nuncio_core::judge::schema::{Budget, Outcome, SchemaRule, compare};
+use nuncio_core::judge::schema::{Budget, ComparisonOutcome, SchemaRule, compare};
 use serde_json::{Map, Value, json};
 
-fn on_a_small_stack(name: &'static str, old: Value, new: Value, expected: &'static [Outcome]) {
+fn on_a_small_stack(name: &'static str, old: Value, new: Value, expected: &'static [ComparisonOutcome]) {
     let run = move || {
         let comparison = compare(&old, &new, Budget::new(200_000));
         assert!(expected.contains(&comparison.outcome), "{name}: {:?}", comparison.outcome);
         assert!(comparison.findings.len() <= 64, "{name}: {} findings", comparison.findings.len());
-        assert_eq!(comparison.outcome == Outcome::Compatible, comparison.findings.is_empty(), "{name}");
+        assert_eq!(comparison.outcome == ComparisonOutcome::Compatible, comparison.findings.is_empty(), "{name}");
     };
     std::thread::Builder::new().stack_size(2 << 20).spawn(run).unwrap().join().unwrap();
 }
 
-const ANY: &[Outcome] = &[Outcome::Breaking, Outcome::Unknown, Outcome::Compatible];
-const NOT_COMPATIBLE: &[Outcome] = &[Outcome::Breaking, Outcome::Unknown];
+const ANY: &[ComparisonOutcome] =
+    &[ComparisonOutcome::Breaking, ComparisonOutcome::Unknown, ComparisonOutcome::Compatible];
+const NOT_COMPATIBLE: &[ComparisonOutcome] = &[ComparisonOutcome::Breaking, ComparisonOutcome::Unknown];
 
 fn nested(levels: usize, wrap: impl Fn(Value) -> Value, core: Value) -> Value {
     (0..levels).fold(core, |inner, _| wrap(inner))
@@ -43,8 +44,13 @@ fn deeply_nested_schemas_end_within_budget() {
         }
     }
     let deep = |core: Value| nested(200, |inner| json!({"properties": {"a": inner}}), core);
-    on_a_small_stack("too deep", deep(json!({"maximum": 1})), deep(json!({"maximum": 2})), &[Outcome::Unknown]);
-    on_a_small_stack("deep and equal", deep(json!(true)), deep(json!(true)), &[Outcome::Compatible]);
+    on_a_small_stack(
+        "too deep",
+        deep(json!({"maximum": 1})),
+        deep(json!({"maximum": 2})),
+        &[ComparisonOutcome::Unknown],
+    );
+    on_a_small_stack("deep and equal", deep(json!(true)), deep(json!(true)), &[ComparisonOutcome::Compatible]);
 }
 
 #[test]
@@ -172,8 +178,8 @@ fn huge_patterns_and_sizes_end_within_budget() {
     let closed = |properties: &Map<String, Value>| json!({"type": "object", "properties": properties, "additionalProperties": false});
     on_a_small_stack("wide", closed(&wide), closed(&wider), NOT_COMPATIBLE);
     let listed = |from: usize| json!({"enum": (from..8_000).collect::<Vec<_>>()});
-    on_a_small_stack("listed", listed(0), listed(1), &[Outcome::Breaking]);
-    on_a_small_stack("listed", listed(1), listed(0), &[Outcome::Compatible]);
+    on_a_small_stack("listed", listed(0), listed(1), &[ComparisonOutcome::Breaking]);
+    on_a_small_stack("listed", listed(1), listed(0), &[ComparisonOutcome::Compatible]);
 }
 
 #[test]
@@ -208,7 +214,7 @@ fn invalid_schemas_are_reported_as_invalid() {
     for schema in wrong {
         for (old, new) in [(schema.clone(), json!({"title": "t"})), (json!({"title": "t"}), schema.clone())] {
             let comparison = compare(&old, &new, Budget::default());
-            assert_eq!(comparison.outcome, Outcome::Unknown, "{schema}");
+            assert_eq!(comparison.outcome, ComparisonOutcome::Unknown, "{schema}");
             assert_eq!(comparison.findings[0].rule, SchemaRule::SchemaInvalid, "{schema}");
         }
     }
@@ -219,8 +225,8 @@ fn zero_budget_gives_unknown_not_compatible() {
     let (old, new) = (json!({"items": {"minimum": 1}}), json!({"items": {"minimum": 0}}));
     for steps in 0..40 {
         let outcome = compare(&old, &new, Budget::new(steps)).outcome;
-        assert_ne!(outcome, Outcome::Breaking, "{steps}");
+        assert_ne!(outcome, ComparisonOutcome::Breaking, "{steps}");
     }
-    assert_eq!(compare(&old, &new, Budget::new(0)).outcome, Outcome::Unknown);
-    assert_eq!(compare(&old, &new, Budget::default()).outcome, Outcome::Compatible);
+    assert_eq!(compare(&old, &new, Budget::new(0)).outcome, ComparisonOutcome::Unknown);
+    assert_eq!(compare(&old, &new, Budget::default()).outcome, ComparisonOutcome::Compatible);
 }

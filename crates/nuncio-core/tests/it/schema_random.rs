@@ -1,6 +1,6 @@
 //! No pair judged compatible has a counterexample: random pairs, and all values of small domains.
 
-use nuncio_core::judge::schema::{Budget, Outcome, compare};
+use nuncio_core::judge::schema::{Budget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 use super::schema_maker::Maker;
@@ -21,9 +21,9 @@ fn no_random_value_refutes_a_compatible_pair() {
             continue;
         }
         match compare(&old, &new, Budget::default()).outcome {
-            Outcome::Breaking => breaking += 1,
-            Outcome::Unknown => unknown += 1,
-            Outcome::Compatible => {
+            ComparisonOutcome::Breaking => breaking += 1,
+            ComparisonOutcome::Unknown => unknown += 1,
+            ComparisonOutcome::Compatible => {
                 compatible += 1;
                 let (before, after) = (validator(&old), validator(&new));
                 for round in 0..120 {
@@ -53,9 +53,9 @@ fn compatible_pairs_hold_for_every_value_of_small_domain() {
             let mut maker = Maker::new(seed);
             let (old, new) = (world.schema(&mut maker, 2), world.schema(&mut maker, 2));
             match compare(&old, &new, Budget::default()).outcome {
-                Outcome::Breaking => settled += 1,
-                Outcome::Unknown => unknown += 1,
-                Outcome::Compatible => {
+                ComparisonOutcome::Breaking => settled += 1,
+                ComparisonOutcome::Unknown => unknown += 1,
+                ComparisonOutcome::Compatible => {
                     settled += 1;
                     let (before, after) = (validator(&old), validator(&new));
                     for value in &values {

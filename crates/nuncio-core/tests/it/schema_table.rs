@@ -1,6 +1,6 @@
 //! Hand-written pairs: every keyword in both directions, and difficult cases.
 
-use nuncio_core::judge::schema::{Budget, Outcome, SchemaRule, compare};
+use nuncio_core::judge::schema::{Budget, ComparisonOutcome, SchemaRule, compare};
 use serde_json::{Value, json};
 
 use super::validators::is_valid;
@@ -19,9 +19,9 @@ fn check(pairs: Vec<(Value, Value, Expected)>) {
         let comparison = compare(&old, &new, Budget::default());
         let told = format!("{old} => {new}: {comparison:?}");
         match expected {
-            Fine => assert_eq!(comparison.outcome, Outcome::Compatible, "{told}"),
+            Fine => assert_eq!(comparison.outcome, ComparisonOutcome::Compatible, "{told}"),
             Breaks(rule) => {
-                assert_eq!(comparison.outcome, Outcome::Breaking, "{told}");
+                assert_eq!(comparison.outcome, ComparisonOutcome::Breaking, "{told}");
                 assert!(comparison.findings.iter().any(|finding| finding.rule == rule), "{told}");
             }
         }

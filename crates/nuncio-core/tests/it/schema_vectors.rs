@@ -1,6 +1,6 @@
 //! Certified pairs of schemas: no breaking pair is missed, and few compatible ones are called breaking.
 
-use nuncio_core::judge::schema::{Budget, Outcome, compare};
+use nuncio_core::judge::schema::{Budget, ComparisonOutcome, compare};
 use serde_json::Value;
 
 use super::validators::is_valid;
@@ -28,7 +28,7 @@ fn certified_breaking_pairs_are_found_without_false_alarms() {
                 }
             }
             let proved = comparison.findings.iter().any(|finding| finding.witness.is_some());
-            assert_eq!(comparison.outcome == Outcome::Breaking, proved, "{row}");
+            assert_eq!(comparison.outcome == ComparisonOutcome::Breaking, proved, "{row}");
             match (breaking, comparison.outcome.breaking()) {
                 (true, false) => missed.push(row["id"].to_string()),
                 (false, true) if !MISLABELLED.contains(&row["id"].as_str().unwrap()) => {
@@ -39,7 +39,7 @@ fn certified_breaking_pairs_are_found_without_false_alarms() {
             if breaking {
                 assert_eq!(
                     comparison.outcome,
-                    Outcome::Breaking,
+                    ComparisonOutcome::Breaking,
                     "not proved: {old} => {new}: {:?}",
                     comparison.findings
                 );

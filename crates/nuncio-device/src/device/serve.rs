@@ -8,7 +8,7 @@ use nuncio_a2h::wire::artifact::{ErrorCode, Outcome, Reason, ToolCall, ToolRespo
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::audit::references::LedgerReference;
-use nuncio_core::conversation::{ConversationType, MessagePlace};
+use nuncio_core::conversation::{ConversationType, MessageRef};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ConversationId, DeviceId};
 use nuncio_core::policy::Decision;
@@ -51,8 +51,8 @@ pub(super) struct Arrived {
 }
 
 impl Arrived {
-    fn place(&self) -> MessagePlace {
-        MessagePlace { conversation: self.message.conversation.clone(), seq: self.message.seq }
+    fn place(&self) -> MessageRef {
+        MessageRef { conversation: self.message.conversation.clone(), seq: self.message.seq }
     }
 
     pub(super) fn origin(&self) -> Origin<'_> {
@@ -170,7 +170,7 @@ impl Device {
 
     /// Closes and answers the call, unless another device claimed it.
     async fn finish(&self, origin: Origin<'_>, call: &ToolCall, end: End) -> Result<(), DeviceError> {
-        let place = MessagePlace { conversation: origin.conversation.clone(), seq: origin.seq };
+        let place = MessageRef { conversation: origin.conversation.clone(), seq: origin.seq };
         let claim = match end.claim {
             Some(known @ (Claim::Mine | Claim::Elsewhere)) => known,
             // Without the relay's reply another device may already have answered.
@@ -216,7 +216,7 @@ impl Device {
     }
 
     /// Claims a call for this device. Tries at least once, and again until `until` while the relay cannot be reached.
-    async fn claim(&self, place: &MessagePlace, until: Timestamp) -> Result<Claim, DeviceError> {
+    async fn claim(&self, place: &MessageRef, until: Timestamp) -> Result<Claim, DeviceError> {
         let id = place.id().map_err(|why| DeviceError::new(Code::Internal, why.to_string()))?;
         let mut pause = PAUSE;
         loop {

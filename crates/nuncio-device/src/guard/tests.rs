@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use nuncio_core::audit::Head;
+use nuncio_core::audit::ChainHead;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{CallId, RelationId, ToolName};
 use nuncio_core::manifest::Manifest;
 use nuncio_testkit::a2h::manifest;
@@ -30,7 +30,7 @@ struct Scene {
     now: i64,
     known: Known,
     manifest: Option<Value>,
-    standing: Option<Standing>,
+    standing: Option<LedgerState>,
     floors: Floors,
 }
 
@@ -38,12 +38,12 @@ impl Scene {
     fn new() -> Self {
         let agent = AgentId::parse("agt_1").unwrap();
         let granted = ["filesystem:read", "notification:send", "location:read"];
-        let standing = Standing {
+        let standing = LedgerState {
             relation: RelationId::parse("rel_1").unwrap(),
             agent: agent.clone(),
             person: PersonName::parse("ada").unwrap(),
-            head: Head { seq: 3, hash: Digest::of_bytes(b"3") },
-            granted: granted.iter().map(|id| (scope(id), Term::UntilRevoked)).collect(),
+            head: ChainHead { seq: 3, hash: Digest::of_bytes(b"3") },
+            granted: granted.iter().map(|id| (scope(id), GrantTerm::UntilRevoked)).collect(),
             suspended: BTreeSet::new(),
             manifest_version: 1,
             manifest_hash: None,
@@ -147,10 +147,10 @@ fn each_forbidden_condition_gives_its_denial_reason() {
             scene.standing.as_mut().unwrap().suspended.insert(scope("filesystem:read"));
         }),
         ("a scope whose time is over", "scope_not_granted", |scene| {
-            scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), Term::Until(at(NOW)));
+            scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), GrantTerm::Until(at(NOW)));
         }),
         ("a scope for once that was used", "scope_not_granted", |scene| {
-            scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), Term::Once);
+            scene.standing.as_mut().unwrap().granted.insert(scope("filesystem:read"), GrantTerm::Once);
             let used = BTreeMap::from([(scope("filesystem:read"), 0)]);
             scene.known.used.insert(RelationId::parse("rel_1").unwrap(), used);
         }),
@@ -271,7 +271,7 @@ fn low_scope_that_writes_counts_as_medium_and_is_asked() {
     let scene = Scene::with(|scene| {
         scene.manifest = Some(declared);
         scene.call = call("tell", "notes:write", json!({}));
-        scene.standing.as_mut().unwrap().granted.insert(scope("notes:write"), Term::UntilRevoked);
+        scene.standing.as_mut().unwrap().granted.insert(scope("notes:write"), GrantTerm::UntilRevoked);
     });
     assert_eq!(scene.stake(), Sensitivity::Medium);
     assert!(matches!(scene.weigh(Word::None), Decision::Ask(_)), "{:?}", scene.weigh(Word::None));

@@ -9,7 +9,7 @@ use axum::response::Response;
 use http::StatusCode;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_core::time::Timestamp;
@@ -271,14 +271,14 @@ fn given(ask: &Ask, sent: &Fields, now: Timestamp) -> Given {
     let chosen = ask.scopes.iter().filter(|scope| on(&scope.id));
     chosen
         .map(|scope| {
-            let span = |seconds| Term::Until(now.after(Duration::from_secs(seconds)));
+            let span = |seconds| GrantTerm::Until(now.after(Duration::from_secs(seconds)));
             let term = match field(sent, &format!("term {}", scope.id)) {
-                Some("once") => Term::Once,
+                Some("once") => GrantTerm::Once,
                 Some("hour") => span(3600),
                 Some("day") => span(24 * 3600),
                 Some("month") => span(30 * 24 * 3600),
-                Some("keep") => scope.term.unwrap_or(Term::UntilRevoked),
-                _ => Term::UntilRevoked,
+                Some("keep") => scope.term.unwrap_or(GrantTerm::UntilRevoked),
+                _ => GrantTerm::UntilRevoked,
             };
             (scope.id.clone(), term)
         })

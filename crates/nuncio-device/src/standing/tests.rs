@@ -1,6 +1,6 @@
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::DeviceId;
-use nuncio_core::ledger::{Action, Actor};
+use nuncio_core::ledger::{LedgerAction, LedgerActor};
 use nuncio_testkit::a2h::DeviceKey;
 
 use super::*;
@@ -39,17 +39,17 @@ impl Scene {
     }
 
     /// Appends a signed ledger entry.
-    fn says(&mut self, action: Action, term: Term) {
+    fn says(&mut self, action: LedgerAction, term: GrantTerm) {
         let seq = u64::try_from(self.known.entries.len()).unwrap() + 1;
-        let entry = Entry {
+        let entry = LedgerEntry {
             seq,
-            prev_hash: self.known.entries.last().map_or(nuncio_core::ledger::Head::START.hash, Entry::hash),
+            prev_hash: self.known.entries.last().map_or(nuncio_core::ledger::ChainHead::START.hash, LedgerEntry::hash),
             relation_id: RelationId::parse("rel_1").unwrap(),
             agent_id: self.known.agent.clone(),
-            actor: Actor::Person(ada()),
+            actor: LedgerActor::Person(ada()),
             action,
-            scopes: if action == Action::Revoke { Vec::new() } else { vec![files()] },
-            terms: if term == Term::UntilRevoked { BTreeMap::new() } else { BTreeMap::from([(files(), term)]) },
+            scopes: if action == LedgerAction::Revoke { Vec::new() } else { vec![files()] },
+            terms: if term == GrantTerm::UntilRevoked { BTreeMap::new() } else { BTreeMap::from([(files(), term)]) },
             manifest_version: 1,
             manifest_hash: Some(Digest::of_bytes(b"manifest")),
             at: at(i64::try_from(seq).unwrap()),
@@ -57,7 +57,7 @@ impl Scene {
             signature: None,
         };
         let signature = Some(self.key.sign(&entry.message()));
-        self.known.entries.push(Entry { signature, ..entry });
+        self.known.entries.push(LedgerEntry { signature, ..entry });
     }
 
     fn allows(&self, now: i64) -> bool {
@@ -70,7 +70,7 @@ impl Scene {
 fn grant_is_valid_only_for_its_agent_person_and_trusted_device() {
     let mut scene = Scene::new();
     assert!(!scene.allows(10));
-    scene.says(Action::Grant, Term::UntilRevoked);
+    scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
     assert!(scene.allows(10));
     assert!(scene.known.standing(&PersonName::parse("eve").unwrap()).is_none(), "of another person");
     let mut other = scene.known.clone();
@@ -87,27 +87,27 @@ fn grant_is_valid_only_for_its_agent_person_and_trusted_device() {
 #[test]
 fn one_time_grant_is_used_up_until_granted_again() {
     let mut scene = Scene::new();
-    scene.says(Action::Grant, Term::Once);
+    scene.says(LedgerAction::Grant, GrantTerm::Once);
     assert!(scene.allows(10));
     scene.known.spend(&files());
     assert!(!scene.allows(10), "it was used");
-    scene.says(Action::Reauth, Term::Once);
+    scene.says(LedgerAction::Reauth, GrantTerm::Once);
     assert!(scene.allows(10), "and allowed again");
     scene.known.spend(&files());
     assert!(!scene.allows(10));
-    scene.says(Action::Reauth, Term::Until(at(20)));
+    scene.says(LedgerAction::Reauth, GrantTerm::Until(at(20)));
     assert_eq!([scene.allows(19), scene.allows(20)], [true, false], "until then");
 }
 
 #[test]
 fn ledger_rollback_is_rejected() {
     let mut scene = Scene::new();
-    scene.says(Action::Grant, Term::UntilRevoked);
+    scene.says(LedgerAction::Grant, GrantTerm::UntilRevoked);
     let old = scene.known.entries.clone();
     let relation = old[0].relation_id.clone();
     scene.known.saw(&relation, 1);
     assert!(scene.allows(10));
-    scene.says(Action::Revoke, Term::UntilRevoked);
+    scene.says(LedgerAction::Revoke, GrantTerm::UntilRevoked);
     assert!(!scene.allows(10), "it is over");
     scene.known.saw(&relation, 2);
     // The relay hides the revocation and shows the earlier ledger.

@@ -51,7 +51,7 @@ async fn revoking_during_prompt_cancels_the_call() {
     assert_eq!(ended.entry.reason.as_deref(), Some("scope_not_granted"));
     assert_eq!(ada.tool.runs(), 0);
     // A new grant prompts again.
-    scene.allow(&ada, &["location:read"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["location:read"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.prompt.will_say(&[Said::Yes]);
     assert_eq!(scene.call("where", json!({})).await, Ok(json!({"run": 1})));
 }
@@ -72,7 +72,7 @@ async fn breaking_manifest_change_suspends_scope_until_new_consent() {
     let ask = ada.device.look(&scene.id).await.unwrap();
     let suspended: Vec<_> = ask.scopes.iter().filter(|scope| scope.suspended).map(|scope| scope.id.as_str()).collect();
     assert_eq!(suspended, ["filesystem:read"]);
-    scene.allow(&ada, &["filesystem:read", "notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["filesystem:read", "notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.prompt.will_say(&[Said::Yes]);
     scene.call("read_file", arguments).await.unwrap();
     assert_eq!(ada.prompt.count(), 2, "a new yes is asked about anew");

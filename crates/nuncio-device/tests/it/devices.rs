@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{DeviceId, PersonName};
 use nuncio_device::guard::Floors;
@@ -54,7 +54,7 @@ async fn invited_device_is_trusted_after_one_confirmation() {
     laptop.stop();
     assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": 1})));
     assert_eq!((laptop.tool.runs(), phone.tool.runs()), (0, 1));
-    scene.allow(&phone, &["notification:send", "filesystem:read"], Term::UntilRevoked).await;
+    scene.allow(&phone, &["notification:send", "filesystem:read"], GrantTerm::UntilRevoked).await;
     let known = laptop.device.refresh(&scene.id).await.unwrap();
     assert!(known.standing(&laptop.device.identity().person).is_some());
     // The safety number with agents stays the same for both.
@@ -107,7 +107,7 @@ async fn removed_device_loses_access_while_its_earlier_grants_stay_valid() {
     let phone = scene.enrolled(laptop.device.invite().await.unwrap().code, Floors::default()).await;
     laptop.device.trust(id(&phone)).await.unwrap();
     // The phone signs the grant.
-    scene.allow(&phone, &["notification:send"], Term::UntilRevoked).await;
+    scene.allow(&phone, &["notification:send"], GrantTerm::UntilRevoked).await;
     laptop.device.refresh(&scene.id).await.unwrap();
     scene.call("tell", json!({})).await.unwrap();
     let before = (laptop.tool.runs(), phone.tool.runs());

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use nuncio_a2h::peer::{CallOptions, ToolError};
 use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{CallId, ConversationId};
 use nuncio_device::prompt::Said;
 use nuncio_testkit::Method;
@@ -128,7 +128,7 @@ async fn one_time_grant_works_again_after_revocation_and_new_grant() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
     for run in 1..=3 {
-        scene.allow(&ada, &["notification:send"], Term::Once).await;
+        scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;
         assert_eq!(scene.call("tell", json!({})).await, Ok(json!({"run": run})));
         let spent = scene.call("tell", json!({})).await;
         assert_eq!(spent, Err(ToolError::Denied(Reason::ScopeNotGranted)));

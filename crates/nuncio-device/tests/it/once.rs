@@ -2,7 +2,7 @@
 
 use nuncio_a2h::peer::ToolError;
 use nuncio_a2h::wire::artifact::{ErrorCode, Reason};
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_device::prompt::Said;
 use nuncio_testkit::eventually;
 use serde_json::json;
@@ -30,7 +30,7 @@ async fn repeated_call_gets_stored_answer_and_does_not_run_again() {
 async fn one_time_grant_allows_one_of_two_concurrent_calls() {
     let scene = Scene::start().await;
     let ada = scene.device("ada").await;
-    scene.allow(&ada, &["notification:send"], Term::Once).await;
+    scene.allow(&ada, &["notification:send"], GrantTerm::Once).await;
     let calls = tokio::join!(scene.call("tell", json!({"path": "a"})), scene.call("tell", json!({"path": "b"})));
     let ran = [&calls.0, &calls.1].into_iter().filter(|answer| answer.is_ok()).count();
     assert_eq!((ran, ada.tool.runs()), (1, 1), "{calls:?}");

@@ -144,7 +144,7 @@ async fn tool_errors_have_the_code_of_their_cause() {
         "description_i18n_key": "agent.scope.clipboard_read.description",
     }));
     scene.owner.publish(scene.id.as_str(), &more).await.data();
-    scene.allow(&ada, &["notification:send", "clipboard:read"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["notification:send", "clipboard:read"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     assert_eq!(code(scene.call("paste", json!({})).await).0, ErrorCode::Unavailable);
     let error = |reason| line("error", Some(reason), false);
     let platform = "TOOL_PLATFORM_ERROR";
@@ -185,7 +185,7 @@ async fn administrator_floor_overrides_manifest_and_person() {
     let scene = Scene::start().await;
     let floors = Floors::new([(scope("notification:send"), Sensitivity::High)]);
     let ada = scene.device_with("ada", floors).await;
-    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.device.ask_more(&scene.id, &scope("notification:send"), Some(Sensitivity::Low)).unwrap();
     ada.prompt.will_say(&[Said::No]);
     assert_eq!(scene.call("tell", json!({})).await, denied(Reason::UserRefused));

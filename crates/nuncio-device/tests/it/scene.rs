@@ -8,7 +8,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_a2h::client::Invitation;
 use nuncio_a2h::peer::{CallOptions, ToolError};
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ConversationId, PersonName, ScopeId};
 use nuncio_device::guard::Floors;
 use nuncio_device::prompt::{Prompt, Question, Said};
@@ -255,11 +255,11 @@ impl Scene {
     /// Ada's device, with these scopes granted.
     pub(crate) async fn ada(&self, scopes: &[&str]) -> Running {
         let ada = self.device("ada").await;
-        self.allow(&ada, scopes, Term::UntilRevoked).await;
+        self.allow(&ada, scopes, GrantTerm::UntilRevoked).await;
         ada
     }
 
-    pub(crate) async fn allow(&self, running: &Running, scopes: &[&str], term: Term) {
+    pub(crate) async fn allow(&self, running: &Running, scopes: &[&str], term: GrantTerm) {
         let ask = running.device.look(&self.id).await.unwrap();
         let given: BTreeMap<_, _> = scopes.iter().map(|id| (scope(id), term)).collect();
         running.device.allow(&ask, &given).await.unwrap();

@@ -7,7 +7,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_a2h::peer::ToolError;
 use nuncio_a2h::wire::artifact::ErrorCode;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::time::Timestamp;
 use nuncio_device::guard::Floors;
 use nuncio_device::prompt::Said;
@@ -88,7 +88,7 @@ async fn device_with_unverifiable_ledger_lets_other_devices_answer_first() {
 async fn one_time_grant_is_used_once_across_devices() {
     let scene = Scene::start().await;
     let laptop = scene.device("ada").await;
-    scene.allow(&laptop, &["location:read"], Term::Once).await;
+    scene.allow(&laptop, &["location:read"], GrantTerm::Once).await;
     let phone = scene.device("ada").await;
     befriend(&scene, &laptop, &phone).await;
     let answers = async {
@@ -164,7 +164,7 @@ async fn offline_device_denial_does_not_preempt_reachable_device() {
     let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
     let laptop =
         scene.device_by(&Way { fetch: Arc::clone(&cut) as _, ..Way::straight() }, "ada", Floors::default()).await;
-    scene.allow(&laptop, &["location:read"], Term::UntilRevoked).await;
+    scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let phone = scene.device("ada").await;
     befriend(&scene, &laptop, &phone).await;
     let answers = async {
@@ -188,7 +188,7 @@ async fn undelivered_answer_is_sent_when_relay_returns() {
     let cut = Arc::new(Cut { real: Way::straight().fetch, cut: AtomicBool::new(true), tried: AtomicUsize::new(0) });
     let laptop =
         scene.device_by(&Way { fetch: Arc::clone(&cut) as _, ..Way::straight() }, "ada", Floors::default()).await;
-    scene.allow(&laptop, &["location:read"], Term::UntilRevoked).await;
+    scene.allow(&laptop, &["location:read"], GrantTerm::UntilRevoked).await;
     let answers = async {
         laptop.prompt.questions(1).await;
         laptop.prompt.will_say(&[Said::Yes]);

@@ -118,7 +118,7 @@ async fn refused_message_is_marked_failed_and_can_be_retried_or_dropped() {
     // The state survives a restart, and failed messages are not sent automatically.
     let ada = ada.restart();
     assert_eq!(transcript(&ada, &scene.id), failed);
-    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     ada.device.drop_words(&scene.id, &named("m_2")).unwrap();
     ada.device.say_again(&scene.id, &named("m_1")).unwrap();
     reads(&ada, &scene.id, &["me: Hello?"]).await;
@@ -189,7 +189,7 @@ async fn tampered_message_is_shown_as_not_opened() {
     let scene = Scene::start().await;
     let between = Between::new();
     let ada = scene.device_by(&Way::through(&between), "ada", Floors::default()).await;
-    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     scene.agent.say("ada", text("one")).await.unwrap();
     reads(&ada, &scene.id, &["it: one"]).await;
     between.meddle_with_messages(|mut message| {

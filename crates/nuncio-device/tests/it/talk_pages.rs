@@ -164,7 +164,7 @@ async fn refused_text_stays_in_the_form_and_failed_message_can_be_retried() {
     };
     let page = eventually("it fails", failed).await;
     assert!(page.contains("Not sent: you have allowed this agent nothing"), "{page}");
-    scene.allow(&ada, &["notification:send"], nuncio_core::grant::Term::UntilRevoked).await;
+    scene.allow(&ada, &["notification:send"], nuncio_core::grant::GrantTerm::UntilRevoked).await;
     assert_eq!(ada_reads.send(&format!("{path}/again"), &[("client_id", "m_1")]).await.status, 303);
     let sent = async || ada_reads.get(&path).await.contains("data-state=\"sent\"").then_some(());
     eventually("it is sent", sent).await;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::bundle::SealMode;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::DeviceId;
 use nuncio_device::guard::Floors;
@@ -71,7 +71,7 @@ async fn did_verifies_only_the_keys_it_vouches_for() {
     let real = Way::straight().fetch;
     let out = Arc::new(Crooked { real, url: did.resolution_url(), document, slipped_in });
     let ada = scene.device_by(&Way { fetch: out, ..Way::straight() }, "ada", Floors::default()).await;
-    scene.allow(&ada, &["filesystem:read"], Term::UntilRevoked).await;
+    scene.allow(&ada, &["filesystem:read"], GrantTerm::UntilRevoked).await;
     let verified = || ada.prompt.asked.lock().unwrap().last().unwrap().verified.clone();
     // The answer does not arrive; the audit log shows the decision.
     let calls = async |agent: &SealedAgent, count: usize| {

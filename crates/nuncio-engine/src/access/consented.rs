@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{PoisonError, RwLock};
 
-use nuncio_core::audit::Head;
-use nuncio_core::audit::references::{LedgerReference, Rule};
-use nuncio_core::grant::Term;
+use nuncio_core::audit::ChainHead;
+use nuncio_core::audit::references::{LedgerReference, PermissionSource};
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, AgentName, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
@@ -36,18 +36,18 @@ impl Consents {
         agent: &AgentName,
         scope: &ScopeId,
         now: Timestamp,
-    ) -> (Hold, Option<Rule>) {
+    ) -> (Hold, Option<PermissionSource>) {
         let no = (Hold::No, None);
         let Principal::Person(person) = principal else { return no };
         let table = self.table.read().unwrap_or_else(PoisonError::into_inner);
         let Some(relation) = table.relations.get(person).and_then(|of| of.get(agent.as_str())) else { return no };
         let hold = match relation.effective(now).find(|grant| grant.scope == *scope) {
             None => return no,
-            Some(grant) if grant.term == Term::Once => Hold::Once(grant.id.clone()),
+            Some(grant) if grant.term == GrantTerm::Once => Hold::Once(grant.id.clone()),
             Some(_) => Hold::Lasting,
         };
-        let Head { seq, hash } = relation.ledger;
-        (hold, Some(Rule::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
+        let ChainHead { seq, hash } = relation.ledger;
+        (hold, Some(PermissionSource::Ledger(LedgerReference { hash, relation: relation.id.clone(), seq })))
     }
 
     fn edition(&self) -> u64 {
@@ -101,7 +101,12 @@ impl Engine {
     /// Whether a caller has a scope of an agent's that is used on their person's device: the person's word
     /// counts, and a key or token that has less than it has no more by it. Of an agent whose people say
     /// yes elsewhere, their device knows.
-    pub(crate) fn hold_on_device(&self, caller: &Caller, agent: &AgentName, scope: &ScopeId) -> (Hold, Option<Rule>) {
+    pub(crate) fn hold_on_device(
+        &self,
+        caller: &Caller,
+        agent: &AgentName,
+        scope: &ScopeId,
+    ) -> (Hold, Option<PermissionSource>) {
         let (table, now) = (self.access_table(), self.now());
         // By principal, not by credential: a call that waited in a queue still has its principal.
         let bounded = matches!(caller.principal, Principal::Key(_) | Principal::OAuth { .. });
@@ -110,7 +115,9 @@ impl Engine {
         }
         match &caller.person {
             None => (Hold::No, None),
-            Some(_) if self.limits().relay.elsewhere.contains(agent) => (Hold::Lasting, Some(Rule::OtherRelay)),
+            Some(_) if self.limits().relay.elsewhere.contains(agent) => {
+                (Hold::Lasting, Some(PermissionSource::OtherRelay))
+            }
             Some(person) => table.consents.hold_by_rule(&Principal::Person(person.clone()), agent, scope, now),
         }
     }
@@ -136,7 +143,7 @@ mod tests {
     use nuncio_core::ids::{GrantId, RelationId};
     use nuncio_core::relation::{PendingReauth, RelationState, ScopeGrant};
 
-    fn relation(term: Term) -> Relation {
+    fn relation(term: GrantTerm) -> Relation {
         let mut relation = Relation::new(
             RelationId::parse("rel_1").unwrap(),
             PersonName::parse("ada").unwrap(),
@@ -162,7 +169,7 @@ mod tests {
     #[test]
     fn a_persons_word_holds_for_them_their_scope_and_its_time() {
         let table = AccessTable::new(Vec::new());
-        table.set_consent(&relation(Term::Until(Timestamp::from_millis(10))));
+        table.set_consent(&relation(GrantTerm::Until(Timestamp::from_millis(10))));
         assert_eq!(hold(&table, "ada", "clipboard:read", 9), Hold::Lasting);
         assert_eq!(hold(&table, "ada", "clipboard:read", 10), Hold::No);
         assert_eq!(hold(&table, "ada", "location:read", 9), Hold::No);
@@ -172,7 +179,7 @@ mod tests {
     #[test]
     fn what_is_suspended_used_or_revoked_holds_no_more() {
         let table = AccessTable::new(Vec::new());
-        let once = relation(Term::Once);
+        let once = relation(GrantTerm::Once);
         table.set_consent(&once);
         assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::Once(once.grants[0].id.clone()));
         let pending = PendingReauth {
@@ -197,7 +204,7 @@ mod tests {
     fn what_was_read_before_a_change_does_not_undo_it() {
         let table = AccessTable::new(Vec::new());
         let edition = table.consents.edition();
-        table.set_consent(&relation(Term::UntilRevoked));
+        table.set_consent(&relation(GrantTerm::UntilRevoked));
         assert!(!table.consents.replace(Vec::new(), edition));
         assert_eq!(hold(&table, "ada", "clipboard:read", 0), Hold::Lasting);
         assert!(table.consents.replace(Vec::new(), table.consents.edition()));

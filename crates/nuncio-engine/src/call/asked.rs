@@ -1,6 +1,6 @@
 //! What is asked of the chain, and what became of it.
 
-use nuncio_core::execution::{Failure, Trace};
+use nuncio_core::execution::{ExecutionFailure, TraceIds};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::Content;
 use nuncio_core::policy::Protocol;
@@ -39,7 +39,7 @@ pub struct Call<'a> {
     /// The execution it runs for, if that is not on disk yet: it goes there with the first thing that does.
     pub entry: Option<&'a Entry>,
     /// Identifiers to pass on.
-    pub trace: &'a Trace,
+    pub trace: &'a TraceIds,
     /// Told when its start is on disk, before it runs.
     pub began: Option<&'a (dyn Fn(Timestamp) + Sync)>,
     /// When it must be over.
@@ -79,7 +79,7 @@ pub enum Called {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Ended {
     /// What the tool answered, or why it did not.
-    pub result: Result<ToolOutput, Failure>,
+    pub result: Result<ToolOutput, ExecutionFailure>,
     /// When.
     pub at: Timestamp,
 }

@@ -2,25 +2,25 @@
 
 use nuncio_core::Code;
 use nuncio_core::agent::Tool;
-use nuncio_core::execution::Failure;
+use nuncio_core::execution::ExecutionFailure;
 
 use crate::ports::runner::ToolOutput;
 
 /// Whether the output fits the tool's schema; why not.
-pub(super) fn check(tool: &Tool, output: &ToolOutput) -> Result<(), Failure> {
+pub(super) fn check(tool: &Tool, output: &ToolOutput) -> Result<(), ExecutionFailure> {
     let Some(schema) = &tool.output else { return Ok(()) };
     let faults = match &output.structured {
         Some(value) => schema.check(value).err().unwrap_or_default(),
         None => {
             let message = "Tool execution failed: it gave no structured result, but one is declared".to_owned();
-            return Err(Failure { code: Code::InvalidOutput, message });
+            return Err(ExecutionFailure { code: Code::InvalidOutput, message });
         }
     };
     match faults.first() {
         None => Ok(()),
         Some(fault) => {
             let message = format!("Tool execution failed: its result does not fit the declared output: {fault}");
-            Err(Failure { code: Code::InvalidOutput, message })
+            Err(ExecutionFailure { code: Code::InvalidOutput, message })
         }
     }
 }

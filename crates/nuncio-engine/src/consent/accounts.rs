@@ -1,8 +1,8 @@
 //! Agents that run elsewhere: their accounts, and the tokens by which they are known.
 
 use nuncio_core::Code;
-use nuncio_core::account::{Account, AccountOwner, Connection, MAX_DISPLAY_NAME, TokenMark};
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::account::{Account, AccountOwner, AgentConnection, MAX_DISPLAY_NAME, TokenInfo};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{AgentId, PersonName};
 use nuncio_core::principal::Principal;
@@ -41,7 +41,7 @@ pub struct NewAgent {
     /// Whether anyone may find it by searching.
     pub public: bool,
     /// How it is reached.
-    pub connection: Connection,
+    pub connection: AgentConnection,
     /// Where its health can be asked for.
     pub health_check_url: Option<Url>,
     /// What it can do, as it was sent.
@@ -82,7 +82,7 @@ pub struct AgentPatch {
     /// Whether anyone may find it by searching.
     pub public: Option<bool>,
     /// How it is reached.
-    pub connection: Option<Connection>,
+    pub connection: Option<AgentConnection>,
     /// Where its health can be asked for; none inside takes it away.
     pub health_check_url: Option<Option<Url>>,
 }
@@ -117,7 +117,8 @@ impl Engine {
             manifest_hash: None,
             revision: 0,
         };
-        let record = HappenedRecord { agent: Some(account.id.clone()), ..self.happened(Happened::AgentCreated, by) };
+        let record =
+            AuditEventRecord { agent: Some(account.id.clone()), ..self.happened(AuditEvent::AgentCreated, by) };
         let mut changes = vec![
             ConsentChange::CreateAccount { words: words::of(&account, None), account: account.clone() },
             ConsentChange::Record(record),
@@ -180,7 +181,7 @@ impl Engine {
     pub async fn rotate_agent_token(&self, by: &Caller, id: &AgentId) -> Result<(Account, String), ConsentError> {
         let (token, mark) = new_token(self.entropy(), self.now());
         let set = |account: &mut Account| account.token = Some(mark.clone());
-        Ok((self.change_account(by, id, Some(Happened::TokenRotated), set).await?, token))
+        Ok((self.change_account(by, id, Some(AuditEvent::TokenRotated), set).await?, token))
     }
 
     /// Takes an agent's token back.
@@ -188,7 +189,7 @@ impl Engine {
     /// # Errors
     /// There is no such agent, or the caller does not own it.
     pub async fn revoke_agent_token(&self, by: &Caller, id: &AgentId) -> Result<Account, ConsentError> {
-        self.change_account(by, id, Some(Happened::TokenRevoked), |account| account.token = None).await
+        self.change_account(by, id, Some(AuditEvent::TokenRevoked), |account| account.token = None).await
     }
 
     /// The agent that holds that token.
@@ -246,13 +247,13 @@ impl Engine {
         &self,
         by: &Caller,
         id: &AgentId,
-        happened: Option<Happened>,
+        happened: Option<AuditEvent>,
         change: impl Fn(&mut Account),
     ) -> Result<Account, ConsentError> {
         let _turn = self.agent_locks().enter(id).await;
         loop {
             let account = self.owned(by, id).await?;
-            let record = |happened| HappenedRecord { agent: Some(id.clone()), ..self.happened(happened, by) };
+            let record = |happened| AuditEventRecord { agent: Some(id.clone()), ..self.happened(happened, by) };
             let besides = happened.map(record).map(ConsentChange::Record).map(Change::from);
             if let Some(account) = self.commit_account(account, &change, besides.into_iter().collect()).await? {
                 return Ok(account);
@@ -307,7 +308,7 @@ fn person(by: &Caller) -> Result<&PersonName, ConsentError> {
 }
 
 /// A token, and what is kept of it.
-fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (String, TokenMark) {
+fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (String, TokenInfo) {
     const LETTERS: &[u8; 62] = b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz";
     let mut token = TOKEN_PREFIX.to_owned();
     let mut bytes = [0_u8; 64];
@@ -319,7 +320,7 @@ fn new_token(entropy: &dyn Entropy, now: nuncio_core::time::Timestamp) -> (Strin
         token.extend(fair.take(missing));
     }
     let mark =
-        TokenMark { digest: Digest::of_bytes(token.as_bytes()), prefix: token[..SHOWN].to_owned(), created_at: now };
+        TokenInfo { digest: Digest::of_bytes(token.as_bytes()), prefix: token[..SHOWN].to_owned(), created_at: now };
     (token, mark)
 }
 

@@ -1,8 +1,8 @@
 //! Agents that are declared in a file here: their manifest follows from it, and belongs to the operator.
 
-use nuncio_core::account::{Account, AccountOwner, Connection};
+use nuncio_core::account::{Account, AccountOwner, AgentConnection};
 use nuncio_core::agent::Agent;
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::AgentId;
 use nuncio_core::manifest::Manifest;
 use nuncio_core::principal::Principal;
@@ -41,7 +41,7 @@ impl Engine {
             display_name: display_name(agent),
             description: agent.description.clone(),
             public: agent.presence.listed,
-            connection: Connection::Websocket,
+            connection: AgentConnection::Websocket,
             health_check_url: None,
             token: None,
             created_at: now,
@@ -50,7 +50,7 @@ impl Engine {
             manifest_hash: None,
             revision: 0,
         };
-        let record = HappenedRecord { agent: Some(id.clone()), ..self.happened(Happened::AgentCreated, by) };
+        let record = AuditEventRecord { agent: Some(id.clone()), ..self.happened(AuditEvent::AgentCreated, by) };
         let changes =
             [ConsentChange::CreateAccount { words: words::of(&account, None), account }, ConsentChange::Record(record)];
         match self.store().commit(changes.map(Into::into).into()).await {

@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::bundle::BundleId;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::person::{Assertion, Device, Enrolment, Invite, MAX_DEVICE_NAME, Person};
+use nuncio_core::person::{Device, DeviceAssertion, Enrolment, Invite, MAX_DEVICE_NAME, Person};
 use nuncio_core::signature::{CheckSignature as _, PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 
@@ -81,7 +81,7 @@ impl Engine {
             used_by: None,
         };
         let expires_at = invite.expires_at;
-        let record = HappenedRecord { person: Some(name.clone()), ..self.happened(Happened::PersonInvited, by) };
+        let record = AuditEventRecord { person: Some(name.clone()), ..self.happened(AuditEvent::PersonInvited, by) };
         let changes = [
             ConsentChange::PutPerson(Person { name: name.clone(), created_at: now }),
             ConsentChange::CreateInvite(invite),
@@ -115,10 +115,10 @@ impl Engine {
         }
         let device = Device { id, person: person.clone(), name, key: new.key, enrolled_at: now, revoked_at: None };
         let by = Caller::new(nuncio_core::principal::Principal::Person(person.clone()));
-        let record = HappenedRecord {
+        let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(device.id.clone()),
-            ..self.happened(Happened::DeviceEnrolled, &by)
+            ..self.happened(AuditEvent::DeviceEnrolled, &by)
         };
         let changes = [
             ConsentChange::Enrol { invite, device: device.clone() },
@@ -167,10 +167,10 @@ impl Engine {
         };
         let device = self.store().device(id).await?.filter(|device| device.person == *person).ok_or_else(missing)?;
         let at = self.now();
-        let record = HappenedRecord {
+        let record = AuditEventRecord {
             person: Some(person.clone()),
             device: Some(id.clone()),
-            ..self.happened(Happened::DeviceRevoked, by)
+            ..self.happened(AuditEvent::DeviceRevoked, by)
         };
         let changes = [
             ConsentChange::RevokeDevice { id: id.clone(), at },
@@ -202,7 +202,7 @@ impl Engine {
     /// It may not come in.
     pub async fn assert_device(
         &self,
-        assertion: &Assertion,
+        assertion: &DeviceAssertion,
         signature: &Signature,
         audience: &str,
     ) -> Result<Device, ConsentError> {
@@ -237,16 +237,16 @@ impl Engine {
     }
 
     /// A record of something that happens now.
-    pub(crate) fn happened(&self, happened: Happened, by: &Caller) -> HappenedRecord {
-        HappenedRecord {
+    pub(crate) fn happened(&self, happened: AuditEvent, by: &Caller) -> AuditEventRecord {
+        AuditEventRecord {
             request: by.request.clone(),
-            ..HappenedRecord::new(happened, by.principal.clone(), self.now())
+            ..AuditEventRecord::new(happened, by.principal.clone(), self.now())
         }
     }
 }
 
 fn devices_changed(person: &PersonName, at: Timestamp) -> ConsentChange {
-    let happening = Happening::DevicesChanged { person: person.clone() };
+    let happening = Notification::DevicesChanged { person: person.clone() };
     ConsentChange::PutMail { recipient: Recipient::Person(person.clone()), at, happening }
 }
 

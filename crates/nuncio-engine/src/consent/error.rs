@@ -3,7 +3,7 @@
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::{InvalidName, RelationId, ScopeId};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::manifest::ManifestFaults;
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ pub enum Details {
     /// Nothing.
     None,
     /// The exact entry to check and to sign.
-    Sign(Box<Entry>),
+    Sign(Box<LedgerEntry>),
     /// Every fault of a manifest.
     Faults(ManifestFaults),
     /// The manifest as it is now.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use nuncio_core::account::Account;
-use nuncio_core::audit::{Happened, HappenedRecord};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ScopeId;
-use nuncio_core::judge::{self, ChangePolicy, Verdict};
+use nuncio_core::judge::{self, ChangePolicy, ChangeVerdict};
 use nuncio_core::lineage::Lineage;
-use nuncio_core::relation::{Judged, Published, Relation};
+use nuncio_core::relation::{NewManifest, Relation, RelationChange};
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ use crate::ports::store::ConsentChange;
 /// The verdicts on a new manifest, and those whom they concern.
 pub(super) struct Impact {
     /// Against the manifest before.
-    pub(super) verdict: Arc<Verdict>,
+    pub(super) verdict: Arc<ChangeVerdict>,
     relations: Vec<Relation>,
     /// What the judge says changed since each version that someone said yes to.
     changed: BTreeMap<u64, BTreeSet<ScopeId>>,
@@ -64,7 +64,7 @@ impl Impact {
         account: &Account,
         lineage: &Lineage,
         now: Timestamp,
-        record: &HappenedRecord,
+        record: &AuditEventRecord,
     ) -> Touched {
         let declared = lineage.declared();
         let mut fresh = BTreeMap::new();
@@ -73,7 +73,7 @@ impl Impact {
         for relation in &self.relations {
             let accepted = relation.accepted.version;
             let none = BTreeSet::new();
-            let published = Published {
+            let published = NewManifest {
                 version: account.manifest_version,
                 hash: account.manifest_hash,
                 declared: &declared,
@@ -85,7 +85,7 @@ impl Impact {
             touched.add(relation, judged, account, now, record, &mut asked);
         }
         if let (Some(hash), false) = (account.manifest_hash, asked.is_empty()) {
-            let happening = Happening::ReauthRequired {
+            let happening = Notification::ReauthRequired {
                 agent: account.id.clone(),
                 relation: None,
                 version: account.manifest_version,
@@ -102,25 +102,25 @@ impl Touched {
     fn add(
         &mut self,
         before: &Relation,
-        judged: Judged,
+        judged: RelationChange,
         account: &Account,
         now: Timestamp,
-        record: &HappenedRecord,
+        record: &AuditEventRecord,
         asked: &mut BTreeSet<ScopeId>,
     ) {
-        let Judged { relation, entries, pruned, suspended, restored } = judged;
+        let RelationChange { relation, entries, pruned, suspended, restored } = judged;
         let from = before.revision;
         self.changes.push(ConsentChange::MoveRelation { from, relation: relation.clone(), manifest_version: None });
         self.changes.extend(entries.into_iter().map(ConsentChange::AppendLedger));
         for (happened, scopes) in [
-            (Happened::ConsentPruned, &pruned),
-            (Happened::ConsentSuspended, &suspended),
-            (Happened::ConsentRestored, &restored),
+            (AuditEvent::ConsentPruned, &pruned),
+            (AuditEvent::ConsentSuspended, &suspended),
+            (AuditEvent::ConsentRestored, &restored),
         ] {
             if scopes.is_empty() {
                 continue;
             }
-            self.changes.push(ConsentChange::Record(HappenedRecord {
+            self.changes.push(ConsentChange::Record(AuditEventRecord {
                 happened,
                 person: Some(relation.person.clone()),
                 agent: Some(relation.agent.clone()),
@@ -136,7 +136,7 @@ impl Touched {
             (Some(pending), Some(hash)) => {
                 self.affected += 1;
                 asked.extend(pending.scopes.iter().cloned());
-                let happening = Happening::ReauthRequired {
+                let happening = Notification::ReauthRequired {
                     agent: relation.agent.clone(),
                     relation: Some(relation.id.clone()),
                     version: pending.version,
@@ -146,7 +146,7 @@ impl Touched {
                 self.mail(person, now, happening);
             }
             _ if before.pending.is_some() => {
-                let happening = Happening::Restored {
+                let happening = Notification::Restored {
                     agent: relation.agent.clone(),
                     relation: relation.id.clone(),
                     version: account.manifest_version,
@@ -160,7 +160,7 @@ impl Touched {
         self.relations.push(relation);
     }
 
-    fn mail(&mut self, recipient: Recipient, at: Timestamp, happening: Happening) {
+    fn mail(&mut self, recipient: Recipient, at: Timestamp, happening: Notification) {
         self.changes.push(ConsentChange::PutMail { recipient, at, happening });
     }
 }

@@ -1,6 +1,6 @@
 //! What people and agents are told, kept until it is too old.
 
-use nuncio_core::happening::{MailedEvent, Recipient};
+use nuncio_core::happening::{QueuedNotification, Recipient};
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -18,7 +18,12 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn mail(&self, recipient: &Recipient, after: u64, limit: usize) -> Result<Vec<MailedEvent>, EngineError> {
+    pub async fn mail(
+        &self,
+        recipient: &Recipient,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<QueuedNotification>, EngineError> {
         Ok(self.store().mail(recipient, after, limit.min(PAGE)).await?)
     }
 
@@ -31,7 +36,7 @@ impl Engine {
         recipient: &Recipient,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<MailedEvent>, EngineError> {
+    ) -> Result<Vec<QueuedNotification>, EngineError> {
         let room = self.mailrooms().enter(self, recipient);
         loop {
             // Listening before looking, so that nothing is missed.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::account::{Account, MAX_CHANGE_NOTE, ManifestVersion};
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
-use nuncio_core::judge::Verdict;
+use nuncio_core::judge::ChangeVerdict;
 use nuncio_core::lineage::{Lineage, MAX_NAMES};
-use nuncio_core::manifest::{Checked, Manifest, ManifestWarning};
+use nuncio_core::manifest::{CheckedManifest, Manifest, ManifestWarning};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::Relation;
 use serde_json::Value;
@@ -35,7 +35,7 @@ pub struct Publication {
     /// Its hash; none when it was cleared.
     pub hash: Option<Digest>,
     /// How it differs from the one before.
-    pub verdict: Verdict,
+    pub verdict: ChangeVerdict,
     /// Whether it differs at all; if not, nothing was written.
     pub changed: bool,
     /// What is allowed, and probably not meant.
@@ -77,7 +77,7 @@ impl Engine {
         &self,
         by: &Caller,
         agent: &AgentId,
-        checked: Option<Checked>,
+        checked: Option<CheckedManifest>,
         if_match: Option<Digest>,
         note: Option<&str>,
     ) -> Result<Publication, ConsentError> {
@@ -159,7 +159,7 @@ impl Engine {
     }
 
     /// Reads a manifest, which compiles every schema in it.
-    pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<Checked>, ConsentError> {
+    pub(super) async fn read_manifest(&self, bytes: Option<&[u8]>) -> Result<Option<CheckedManifest>, ConsentError> {
         let Some(bytes) = bytes.map(<[u8]>::to_vec) else { return Ok(None) };
         let presets = self.limits().consent.presets.clone();
         let checked = self.compute().run(move || Manifest::parse(&bytes, &presets)).await?;
@@ -177,7 +177,7 @@ impl Engine {
         &self,
         by: &Caller,
         account: &Account,
-        checked: Option<&Checked>,
+        checked: Option<&CheckedManifest>,
         note: Option<&str>,
     ) -> Result<Planned, ConsentError> {
         let hash = checked.map(|checked| checked.hash);
@@ -186,7 +186,7 @@ impl Engine {
             let publication = Publication {
                 version: account.manifest_version,
                 hash,
-                verdict: Verdict::default(),
+                verdict: ChangeVerdict::default(),
                 changed: false,
                 warnings,
                 affected: 0,
@@ -219,12 +219,12 @@ impl Engine {
             verdict: serde_json::to_value(&impact.verdict).unwrap_or_default(),
             change_note: note.map(str::to_owned),
         };
-        let record = HappenedRecord {
+        let record = AuditEventRecord {
             agent: Some(account.id.clone()),
             scopes: lineage.declared().into_iter().collect(),
             manifest_version: Some(version),
             manifest_hash: hash,
-            ..self.happened(Happened::ManifestPublished, by)
+            ..self.happened(AuditEvent::ManifestPublished, by)
         };
         let words = words::of(&next, new);
         let mut changes = vec![
@@ -236,7 +236,7 @@ impl Engine {
             },
             ConsentChange::Record(record),
         ];
-        let touched = impact.touched(&next, &lineage, now, &self.happened(Happened::ConsentSuspended, by));
+        let touched = impact.touched(&next, &lineage, now, &self.happened(AuditEvent::ConsentSuspended, by));
         changes.extend(touched.changes);
         let publication = Publication {
             version,

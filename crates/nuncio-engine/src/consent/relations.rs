@@ -5,15 +5,15 @@ use std::collections::{BTreeMap, BTreeSet};
 use nuncio_core::Code;
 use nuncio_core::account::Account;
 use nuncio_core::agent::Sensitivity;
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::grant::GrantTerm;
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId, ScopeId};
-use nuncio_core::ledger::{self, Entry, Standing};
+use nuncio_core::ledger::{self, LedgerEntry, LedgerState};
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
-use nuncio_core::relation::{Manifested, Relation, RelationError, Wish};
+use nuncio_core::relation::{ManifestRef, Relation, RelationError, ScopeRequest};
 
 use super::error::{ConsentError, Details};
 use super::manifests::stale;
@@ -40,18 +40,18 @@ pub struct NewRelation {
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct NewConsent {
     /// The scopes, and for how long.
-    pub wishes: Vec<Wish>,
+    pub wishes: Vec<ScopeRequest>,
     /// The hash of the manifest they saw, if they say so apart from what they signed.
     pub seen: Option<Digest>,
     /// The entry their device signed.
-    pub signed: Option<Entry>,
+    pub signed: Option<LedgerEntry>,
 }
 
 /// A part of a relation's ledger, and the keys it is verified with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Ledger {
     /// The entries.
-    pub entries: Vec<Entry>,
+    pub entries: Vec<LedgerEntry>,
     /// The person's devices, those taken away too.
     pub devices: Vec<Device>,
 }
@@ -89,14 +89,14 @@ impl Engine {
                 },
                 ConsentChange::AppendLedger(entry),
             ];
-            let happening = Happening::RelationEstablished {
+            let happening = Notification::RelationEstablished {
                 agent: relation.agent.clone(),
                 relation: relation.id.clone(),
                 person: person.clone(),
                 scopes: scopes(&relation),
             };
             changes.extend(self.told(&relation, happening));
-            changes.push(self.recorded(Happened::ConsentGiven, by, &relation, &device));
+            changes.push(self.recorded(AuditEvent::ConsentGiven, by, &relation, &device));
             match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 Err(StoreError::Conflict(Conflict::Exists)) => {
@@ -134,7 +134,7 @@ impl Engine {
                 before.draft_grant(&asked.wishes, asked.manifest, &device.id, at)
             })?;
             let relation = self.accepted(&before, &entry, &asked)?;
-            let happening = Happening::ConsentChanged {
+            let happening = Notification::ConsentChanged {
                 agent: agent.clone(),
                 relation: id.clone(),
                 person: person.clone(),
@@ -150,7 +150,7 @@ impl Engine {
                 ConsentChange::AppendLedger(entry),
             ];
             changes.extend(self.told(&relation, happening));
-            changes.push(self.recorded(Happened::ConsentChanged, by, &relation, &device));
+            changes.push(self.recorded(AuditEvent::ConsentChanged, by, &relation, &device));
             match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
@@ -168,7 +168,7 @@ impl Engine {
         &self,
         by: &Caller,
         id: &RelationId,
-        signed: Option<&Entry>,
+        signed: Option<&LedgerEntry>,
     ) -> Result<Relation, ConsentError> {
         let (person, device) = self.on_device(by).await?;
         let agent = self.active(&person, id).await?.agent;
@@ -178,7 +178,7 @@ impl Engine {
             let entry = self.signed(signed, &device, before.updated_at, |at| before.draft_revoke(&device.id, at))?;
             let relation = before.revoke(&entry).map_err(impossible)?;
             let happening =
-                Happening::RelationRevoked { agent: agent.clone(), relation: id.clone(), person: person.clone() };
+                Notification::RelationRevoked { agent: agent.clone(), relation: id.clone(), person: person.clone() };
             let mut changes = vec![
                 ConsentChange::MoveRelation {
                     from: before.revision,
@@ -188,7 +188,7 @@ impl Engine {
                 ConsentChange::AppendLedger(entry),
             ];
             changes.extend(self.told(&relation, happening));
-            changes.push(self.recorded(Happened::ConsentRevoked, by, &relation, &device));
+            changes.push(self.recorded(AuditEvent::ConsentRevoked, by, &relation, &device));
             match self.commit_telling(changes.into_iter().map(Into::into).collect()).await {
                 Err(StoreError::Conflict(Conflict::Moved)) => continue,
                 other => other?,
@@ -239,10 +239,10 @@ impl Engine {
     ///
     /// # Errors
     /// It does not hold, or there is no such relation.
-    pub async fn verify_ledger(&self, id: &RelationId) -> Result<Standing, ConsentError> {
+    pub async fn verify_ledger(&self, id: &RelationId) -> Result<LedgerState, ConsentError> {
         let relation = self.store().relation(id).await?.ok_or_else(|| unknown(id))?;
         let devices = self.store().devices(&relation.person).await?;
-        let mut verifier = ledger::Verifier::new(&devices, &Ed25519);
+        let mut verifier = ledger::LedgerVerifier::new(&devices, &Ed25519);
         let broken =
             |why: String| ConsentError::new(Code::LedgerBroken, format!("the ledger of {id} does not hold: {why}"));
         let mut after = 0;
@@ -270,7 +270,7 @@ impl Engine {
     /// The store cannot be used.
     pub async fn use_consent(&self, id: &RelationId, scope: &ScopeId) -> Result<bool, EngineError> {
         let Some(relation) = self.store().relation(id).await? else { return Ok(false) };
-        let once = relation.effective(self.now()).find(|grant| grant.scope == *scope && grant.term == Term::Once);
+        let once = relation.effective(self.now()).find(|grant| grant.scope == *scope && grant.term == GrantTerm::Once);
         let Some(once) = once else { return Ok(false) };
         match self.store().commit(vec![Change::UseGrant(once.id.clone())]).await {
             Err(StoreError::Conflict(Conflict::GrantUsed)) => return Ok(false),
@@ -335,26 +335,26 @@ impl Engine {
         let now = self.now();
         let over: Vec<_> = wishes
             .iter()
-            .filter(|(_, term)| matches!(term, Term::Until(end) if *end <= now))
+            .filter(|(_, term)| matches!(term, GrantTerm::Until(end) if *end <= now))
             .map(|(scope, _)| scope.clone())
             .collect();
         if !over.is_empty() {
             let message = format!("the time until which {} would be allowed has passed", list(&over));
             return Err(ConsentError::with(Code::BadRequest, message, Details::Scopes(over)));
         }
-        let wishes = wishes.into_iter().map(|(scope, term)| Wish { scope, term }).collect();
-        let manifest = Manifested { version: account.manifest_version, hash: account.manifest_hash };
+        let wishes = wishes.into_iter().map(|(scope, term)| ScopeRequest { scope, term }).collect();
+        let manifest = ManifestRef { version: account.manifest_version, hash: account.manifest_hash };
         Ok(Asked { wishes, manifest, levels })
     }
 
-    fn accepted(&self, before: &Relation, entry: &Entry, asked: &Asked) -> Result<Relation, ConsentError> {
+    fn accepted(&self, before: &Relation, entry: &LedgerEntry, asked: &Asked) -> Result<Relation, ConsentError> {
         let level = |scope: &ScopeId| asked.levels.get(scope).copied().unwrap_or(Sensitivity::High);
         let name = || GrantId::parse(&random_name(self.entropy(), "con_")).expect("a random name is a grant id");
         before.accept(entry, level, name).map_err(impossible)
     }
 
     /// Tells the person's devices and the agent.
-    fn told(&self, relation: &Relation, happening: Happening) -> [ConsentChange; 2] {
+    fn told(&self, relation: &Relation, happening: Notification) -> [ConsentChange; 2] {
         let (person, agent) = (Recipient::Person(relation.person.clone()), Recipient::Agent(relation.agent.clone()));
         [(person, happening.clone()), (agent, happening)].map(|(recipient, happening)| ConsentChange::PutMail {
             recipient,
@@ -363,8 +363,8 @@ impl Engine {
         })
     }
 
-    fn recorded(&self, happened: Happened, by: &Caller, relation: &Relation, device: &Device) -> ConsentChange {
-        ConsentChange::Record(HappenedRecord {
+    fn recorded(&self, happened: AuditEvent, by: &Caller, relation: &Relation, device: &Device) -> ConsentChange {
+        ConsentChange::Record(AuditEventRecord {
             person: Some(relation.person.clone()),
             device: Some(device.id.clone()),
             agent: Some(relation.agent.clone()),
@@ -379,8 +379,8 @@ impl Engine {
 
 /// What a person wants, as far as the manifest has it.
 struct Asked {
-    wishes: Vec<Wish>,
-    manifest: Manifested,
+    wishes: Vec<ScopeRequest>,
+    manifest: ManifestRef,
     levels: BTreeMap<ScopeId, Sensitivity>,
 }
 

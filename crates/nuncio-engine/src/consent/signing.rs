@@ -2,7 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::person::Device;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::{CheckSignature, PublicKey, Signature};
@@ -39,11 +39,11 @@ impl Engine {
     /// the moment it was made.
     pub(super) fn signed(
         &self,
-        signed: Option<&Entry>,
+        signed: Option<&LedgerEntry>,
         device: &Device,
         not_before: Timestamp,
-        expected: impl Fn(Timestamp) -> Entry,
-    ) -> Result<Entry, ConsentError> {
+        expected: impl Fn(Timestamp) -> LedgerEntry,
+    ) -> Result<LedgerEntry, ConsentError> {
         let now = self.now().max(not_before);
         let to_sign = |why: &str| {
             let message = format!(
@@ -58,7 +58,7 @@ impl Engine {
         if signed.at < not_before || signed.at > now || waited > self.limits().consent.signing_window {
             return to_sign("what was signed is too old, or its time is not this server's");
         }
-        let entry = Entry { signature: Some(signature), ..expected(signed.at) };
+        let entry = LedgerEntry { signature: Some(signature), ..expected(signed.at) };
         if entry != *signed {
             return to_sign("what was signed is not what was asked for, or something has changed since");
         }

@@ -9,7 +9,7 @@ use nuncio_core::event::EventLog;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::{Content, Message};
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::{Awaits, PendingCall, Session};
+use nuncio_core::session::{AwaitedAnswer, PendingCall, Session};
 use nuncio_core::turn::{CallAnswer, StreamMode, TurnInput, TurnState};
 use tokio::sync::oneshot;
 use tracing::Instrument as _;
@@ -243,18 +243,18 @@ fn answer(pending: &[PendingCall], answers: Vec<CallAnswer>) -> Result<Opening, 
             return wrong(format!("no tool call {} is waiting for an answer", answer.call()));
         };
         match (call.awaits, answer) {
-            (Awaits::Result, CallAnswer::Result { call, content, extra }) => {
+            (AwaitedAnswer::Result, CallAnswer::Result { call, content, extra }) => {
                 opening.messages.push(Message::Tool { tool_call_id: call, content, extra });
             }
-            (Awaits::Permission, CallAnswer::Permission { granted, reason, .. }) => {
+            (AwaitedAnswer::Permission, CallAnswer::Permission { granted, reason, .. }) => {
                 opening.permissions.push(Permission { call: call.clone(), granted, reason });
             }
-            (Awaits::Result, CallAnswer::Permission { call, .. }) => {
+            (AwaitedAnswer::Result, CallAnswer::Permission { call, .. }) => {
                 return wrong(format!(
                     "tool call {call} waits for a `tool` message with its result, not for a permission"
                 ));
             }
-            (Awaits::Permission, CallAnswer::Result { call, .. }) => {
+            (AwaitedAnswer::Permission, CallAnswer::Result { call, .. }) => {
                 return wrong(format!(
                     "tool call {call} waits for a `tool_permission` message; this server runs it, not you"
                 ));

@@ -8,7 +8,7 @@
 use std::io;
 
 use nuncio_core::message::{Extra, Message};
-use nuncio_core::session::Summary;
+use nuncio_core::session::HistorySummary;
 use serde::Serialize;
 
 use crate::ports::store::StoredMessage;
@@ -33,7 +33,7 @@ pub(crate) struct Compacted {
 
 impl Compacted {
     /// What the brain sees: system messages, the summary, the newest exchanges.
-    pub(crate) fn with(self, summary: Option<&Summary>) -> Vec<Message> {
+    pub(crate) fn with(self, summary: Option<&HistorySummary>) -> Vec<Message> {
         let mut history = self.system;
         history.extend(summary.map(told));
         history.extend(self.newest);
@@ -42,7 +42,11 @@ impl Compacted {
 }
 
 /// Cuts a history to a brain's window. A summary stands for what came before it.
-pub(crate) fn compact(messages: &[StoredMessage], summary: Option<&Summary>, window: Option<usize>) -> Compacted {
+pub(crate) fn compact(
+    messages: &[StoredMessage],
+    summary: Option<&HistorySummary>,
+    window: Option<usize>,
+) -> Compacted {
     let Some(window) = window else {
         let newest = messages.iter().map(|stored| stored.message.clone()).collect();
         return Compacted { system: Vec::new(), newest, left_out: None };
@@ -76,7 +80,7 @@ pub(crate) fn compact(messages: &[StoredMessage], summary: Option<&Summary>, win
 }
 
 /// The summary as the brain sees it.
-pub(crate) fn told(summary: &Summary) -> Message {
+pub(crate) fn told(summary: &HistorySummary) -> Message {
     let content = format!("Summary of the conversation so far:\n{}", summary.text);
     Message::System { content, extra: Extra::new() }
 }
@@ -142,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_summary_stands_for_what_came_before_it() {
-        let summary = Summary { until: 5, text: "two questions were answered".into() };
+        let summary = HistorySummary { until: 5, text: "two questions were answered".into() };
         let compacted = compact(&talk(4), Some(&summary), Some(100_000));
         let seen = texts(&compacted.with(Some(&summary)));
         assert_eq!(seen[0], "be kind");

@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use nuncio_core::ids::AgentName;
     use nuncio_core::message::Message;
-    use nuncio_core::session::Settings;
+    use nuncio_core::session::SessionSettings;
     use nuncio_core::time::Timestamp;
 
     fn id(name: &str) -> SessionId {
@@ -198,7 +198,7 @@ mod tests {
             id: id(name),
             owner: Principal::Local,
             agent: AgentName::parse("a").unwrap(),
-            settings: Settings::default(),
+            settings: SessionSettings::default(),
             pending: Vec::new(),
             turns: 1,
             running: false,

@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{AuditRecord, Outcome, References, Verdict};
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
 use nuncio_core::digest::Digest;
-use nuncio_core::event::{EventLog, Voice};
-use nuncio_core::execution::{Execution, Target, Warrant};
+use nuncio_core::event::{EventLog, OutputKind};
+use nuncio_core::execution::{CallAuthorization, Execution, InvocationTarget};
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::session::Session;
@@ -62,7 +62,7 @@ impl Engine {
     }
 
     fn close_call(&self, call: &StartedCall) -> Vec<Change> {
-        let outcome = Outcome::Failed { code: Code::Interrupted };
+        let outcome = AuditOutcome::Failed { code: Code::Interrupted };
         let record = AuditRecord { outcome, ended_at: self.now(), ..call.record.clone() };
         let mut changes = vec![Change::Audit(record), Change::FinishCall(call.key.clone())];
         if let Some(place) = call.place.as_ref().and_then(Place::message) {
@@ -77,19 +77,23 @@ impl Engine {
     }
 
     /// The record of an attempt that was interrupted. The execution itself is begun again.
-    fn close_attempt(&self, execution: &Execution, warrant: &Warrant) -> Vec<Change> {
+    fn close_attempt(&self, execution: &Execution, warrant: &CallAuthorization) -> Vec<Change> {
         let order = &execution.order;
         let finish = Change::FinishAttempt { id: execution.id.clone(), started: warrant.started };
-        let Target::Tool(tool) = &order.target else { return vec![finish] };
+        let InvocationTarget::Tool(tool) = &order.target else { return vec![finish] };
         let record = AuditRecord {
             agent: order.agent.clone(),
             arguments_digest: Digest::of_json(&Value::Object(order.inputs.clone())),
             asked_at: warrant.at,
             call: execution.call_id(execution.attempt),
             caller: order.caller.clone(),
-            decision: Verdict::Allowed { by: warrant.by.clone() },
+            decision: AuditDecision::Allowed { by: warrant.by.clone() },
             ended_at: self.now(),
-            outcome: if warrant.started { Outcome::Failed { code: Code::Interrupted } } else { Outcome::NotRun },
+            outcome: if warrant.started {
+                AuditOutcome::Failed { code: Code::Interrupted }
+            } else {
+                AuditOutcome::NotRun
+            },
             protocol: order.protocol,
             references: warrant.references.clone(),
             request: order.request.clone(),
@@ -116,8 +120,8 @@ impl Engine {
             turn: Some(turn.number),
             request: None,
             arguments_digest: Digest::of_json(&Value::Object(call.input.clone())),
-            decision: Verdict::Refused { by: "policy".to_owned(), code: Code::Interrupted },
-            outcome: Outcome::NotRun,
+            decision: AuditDecision::Refused { by: "policy".to_owned(), code: Code::Interrupted },
+            outcome: AuditOutcome::NotRun,
             asked_at: turn.started_at,
             started_at: None,
             ended_at: self.now(),
@@ -212,8 +216,8 @@ fn retold<'a>(messages: impl Iterator<Item = &'a Message>, ran: &HashSet<&CallId
         }
         let retold = match message {
             Message::Assistant { content, .. } => content.blocks().iter().try_for_each(|block| match block {
-                Block::Text { text, .. } => log.delta(Voice::Text, text),
-                Block::Thinking { thinking, .. } => log.delta(Voice::Thinking, thinking),
+                Block::Text { text, .. } => log.delta(OutputKind::Text, text),
+                Block::Thinking { thinking, .. } => log.delta(OutputKind::Thinking, thinking),
                 Block::ToolUse { call, .. } => log.tool_call(call),
                 Block::Image { .. } => Ok(()),
             }),

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
-use nuncio_core::session::{Session, Settings};
+use nuncio_core::session::{Session, SessionSettings};
 use nuncio_core::time::Timestamp;
 
 use super::history::{HistoryKind, compact};
@@ -69,7 +69,7 @@ impl Engine {
         let served = self.agent(&new.agent)?;
         images::check(&served.agent, &new.messages)?;
         let id = SessionId::parse(&timed_name(self.entropy(), "ses_", self.now()))?;
-        let settings = self.patched(&served.agent, &id, Settings::default(), new.settings)?;
+        let settings = self.patched(&served.agent, &id, SessionSettings::default(), new.settings)?;
         let session = Session {
             id: id.clone(),
             owner: caller.principal.clone(),

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::agent::{Agent, OptionKind};
 use nuncio_core::ids::{OptionName, SessionId};
 use nuncio_core::schema;
-use nuncio_core::session::{ClientTool, OptionValue, Settings, ToolRef};
+use nuncio_core::session::{ClientTool, OptionValue, SessionSettings, ToolRef};
 
 use crate::Engine;
 use crate::error::EngineError;
@@ -42,9 +42,9 @@ impl Engine {
         &self,
         agent: &Agent,
         session: &SessionId,
-        mut settings: Settings,
+        mut settings: SessionSettings,
         patch: SettingsPatch,
-    ) -> Result<Settings, EngineError> {
+    ) -> Result<SessionSettings, EngineError> {
         if let Some(tools) = patch.tools {
             check_tools(agent, &tools)?;
             settings.tools = Some(tools);
@@ -81,7 +81,7 @@ impl Engine {
         &self,
         agent: &Agent,
         session: &SessionId,
-        settings: &Settings,
+        settings: &SessionSettings,
     ) -> BTreeMap<OptionName, String> {
         let value = |name: &OptionName, default: &str| match settings.options.get(name) {
             Some(OptionValue::Plain(value)) => value.clone(),

@@ -8,11 +8,11 @@ use futures_util::StreamExt as _;
 use futures_util::stream::FuturesOrdered;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::event::Voice;
-use nuncio_core::execution::Trace;
+use nuncio_core::event::OutputKind;
+use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::CallId;
 use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
-use nuncio_core::session::{Awaits, PendingCall, Summary};
+use nuncio_core::session::{AwaitedAnswer, HistorySummary, PendingCall};
 use nuncio_core::turn::{StopReason, Usage};
 use serde_json::Value;
 
@@ -121,7 +121,7 @@ impl RunningTurn {
             () = self.engine.clock().sleep_until(self.deadline) => None,
         };
         let Some(text) = summed_up else { return Ok(compacted.with(self.session.summary.as_ref())) };
-        let summary = Summary { until, text };
+        let summary = HistorySummary { until, text };
         let change = Change::SetSummary { session: session.clone(), summary: summary.clone() };
         self.engine.store().commit(vec![change]).await?;
         self.session.summary = Some(summary);
@@ -198,7 +198,7 @@ impl RunningTurn {
     /// What was said and called, as readers are told it: first the words, a change of voice beginning a
     /// new block, then the calls.
     fn told(&self, said: Said, used: &mut HashSet<CallId>) -> Told {
-        let mut words: Vec<(Voice, String, Extra)> = Vec::new();
+        let mut words: Vec<(OutputKind, String, Extra)> = Vec::new();
         let (mut calls, mut asked) = (Vec::new(), HashSet::new());
         for (at, piece) in said.pieces.into_iter().enumerate() {
             match piece {
@@ -233,9 +233,9 @@ impl RunningTurn {
         let mut placed = Vec::new();
         for call in calls {
             if self.session.settings.client_tool(call.name.as_str()).is_some() {
-                pending.push(pend(call, Awaits::Result));
+                pending.push(pend(call, AwaitedAnswer::Result));
             } else if asked.contains(&call.id) {
-                pending.push(PendingCall { elsewhere: true, ..pend(call, Awaits::Permission) });
+                pending.push(PendingCall { elsewhere: true, ..pend(call, AwaitedAnswer::Permission) });
             } else {
                 let place = self.place(&call.id);
                 placed.push((call, place));
@@ -254,7 +254,7 @@ impl RunningTurn {
                 Answered::Ended { call, content } => {
                     this.turn.write(|log| log.tool_result(call.as_str(), &content)).map_err(too_large)?;
                 }
-                Answered::AskClient(call) => pending.push(pend(call, Awaits::Permission)),
+                Answered::AskClient(call) => pending.push(pend(call, AwaitedAnswer::Permission)),
             }
         }
         Ok(pending)
@@ -290,7 +290,7 @@ impl RunningTurn {
             turn: Some((self.turn.session.clone(), self.turn.number)),
             place,
             entry: None,
-            trace: &Trace::default(),
+            trace: &TraceIds::default(),
             began: None,
             deadline: self.deadline,
             cancel: self.turn.cancellation(),
@@ -370,14 +370,14 @@ impl RunningTurn {
     }
 }
 
-fn spoken(voice: Voice, text: String, extra: Extra) -> Block {
+fn spoken(voice: OutputKind, text: String, extra: Extra) -> Block {
     match voice {
-        Voice::Text => Block::Text { text, extra },
-        Voice::Thinking => Block::Thinking { thinking: text, extra },
+        OutputKind::Text => Block::Text { text, extra },
+        OutputKind::Thinking => Block::Thinking { thinking: text, extra },
     }
 }
 
-fn pend(call: ToolCall, awaits: Awaits) -> PendingCall {
+fn pend(call: ToolCall, awaits: AwaitedAnswer) -> PendingCall {
     let arguments_digest = Digest::of_json(&Value::Object(call.input.clone()));
     PendingCall { call, arguments_digest, awaits, elsewhere: false }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nuncio_core::Code;
 use nuncio_core::agent::Run;
-use nuncio_core::execution::Failure;
+use nuncio_core::execution::ExecutionFailure;
 use nuncio_core::ids::SessionId;
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
@@ -68,8 +68,8 @@ impl LiveTurn {
     ///
     /// # Errors
     /// The turn failed, or stopped before its end.
-    pub fn answer(&self) -> Result<String, Failure> {
-        let failed = |code, message| Err(Failure { code, message });
+    pub fn answer(&self) -> Result<String, ExecutionFailure> {
+        let failed = |code, message| Err(ExecutionFailure { code, message });
         let (stop, messages) = self.read(|log| (log.stop(), log.messages()));
         let Some(stop) = stop else {
             return failed(Code::BrainFailed, "the agent did not come to an end".to_owned());

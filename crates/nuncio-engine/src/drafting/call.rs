@@ -6,7 +6,7 @@ use std::sync::Arc;
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
-use nuncio_core::schema::Fault;
+use nuncio_core::schema::SchemaViolation;
 use serde_json::{Map, Value, json};
 
 use super::not_accepted;
@@ -50,7 +50,7 @@ impl Engine {
             return Err(EngineError::new(Code::InvalidArguments, message));
         };
         let params = Value::Object(call.params);
-        let said = |faults: &[Fault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let said = |faults: &[SchemaViolation]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         method.request_schema.check(&params).map_err(|faults| {
             EngineError::new(
                 Code::InvalidArguments,

@@ -6,7 +6,7 @@ use nuncio_core::Code;
 use nuncio_core::drafting::{Blueprint, MAX_BYTES};
 use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
-use nuncio_core::schema::Fault;
+use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
 use crate::Engine;
@@ -79,7 +79,7 @@ impl Engine {
         &self,
         caller: &Caller,
         asking: Asking,
-        read: impl Fn(&str) -> Result<T, Vec<Fault>> + Send + 'static,
+        read: impl Fn(&str) -> Result<T, Vec<SchemaViolation>> + Send + 'static,
     ) -> Result<Result<T, String>, EngineError> {
         let (engine, caller) = (self.clone(), caller.clone());
         let asking = self.tasks().spawn(async move {
@@ -97,7 +97,7 @@ impl Engine {
         &self,
         caller: &Caller,
         asking: Asking,
-        read: impl Fn(&str) -> Result<T, Vec<Fault>>,
+        read: impl Fn(&str) -> Result<T, Vec<SchemaViolation>>,
     ) -> Result<Result<T, String>, EngineError> {
         let Asking { session, mut text, by } = asking;
         let mut wrong = String::new();
@@ -118,8 +118,8 @@ impl Engine {
 }
 
 /// A fault of the whole.
-pub(super) fn whole(message: &str) -> Fault {
-    Fault { pointer: String::new(), message: message.to_owned() }
+pub(super) fn whole(message: &str) -> SchemaViolation {
+    SchemaViolation { pointer: String::new(), message: message.to_owned() }
 }
 
 /// The JSON document in what a brain said: all of it, or what stands between the first bracket and the last.

@@ -3,9 +3,9 @@
 
 use nuncio_core::Code;
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Failure};
+use nuncio_core::execution::{Execution, ExecutionFailure};
 use nuncio_core::policy::Protocol;
-use nuncio_core::schema::Fault;
+use nuncio_core::schema::SchemaViolation;
 use serde_json::{Map, Value, json};
 
 use super::queue::Live;
@@ -19,8 +19,9 @@ use crate::skills::Offered;
 pub(super) const TEXT: &str = "text";
 
 /// The inputs of an agent as a skill: a text and nothing else.
-pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Value>, Vec<Fault>> {
-    let fault = |pointer: &str, message: &str| Fault { pointer: pointer.to_owned(), message: message.to_owned() };
+pub(super) fn check_inputs(inputs: Map<String, Value>) -> Result<Map<String, Value>, Vec<SchemaViolation>> {
+    let fault =
+        |pointer: &str, message: &str| SchemaViolation { pointer: pointer.to_owned(), message: message.to_owned() };
     let mut faults: Vec<_> = inputs
         .keys()
         .filter(|name| *name != TEXT)
@@ -52,7 +53,7 @@ impl Engine {
         execution: &Execution,
         offered: &Offered,
         caller: &Caller,
-    ) -> Result<Result<Value, Failure>, EngineError> {
+    ) -> Result<Result<Value, ExecutionFailure>, EngineError> {
         let text = execution.order.inputs.get(TEXT).and_then(Value::as_str).unwrap_or_default();
         // Remembered under the execution's id, so that it is found should this process die.
         let idempotency = Idempotency { key: execution.id.to_string(), body: Digest::ZERO };
@@ -71,7 +72,7 @@ impl Engine {
                     turn.cancel();
                     turn.finished().await;
                     let message = "the agent did not answer in time".to_owned();
-                    return Ok(Err(Failure { code: Code::ToolTimeout, message }));
+                    return Ok(Err(ExecutionFailure { code: Code::ToolTimeout, message }));
                 }
             }
             Ok(turn.answer().map(|said| json!({ TEXT: said })))

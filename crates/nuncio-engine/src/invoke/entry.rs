@@ -4,7 +4,7 @@
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Lease};
+use nuncio_core::execution::{Execution, ExecutionLease};
 use tokio::sync::oneshot;
 
 use crate::Engine;
@@ -49,7 +49,7 @@ enum Progress {
 #[derive(Debug, Clone)]
 struct Creation {
     execution: Box<Execution>,
-    lease: Lease,
+    lease: ExecutionLease,
     idempotency: Option<(String, Digest)>,
 }
 
@@ -78,7 +78,7 @@ impl Entry {
     /// One that waits to be put on disk, and the answer to whether it was.
     pub(super) fn new(
         execution: Execution,
-        lease: Lease,
+        lease: ExecutionLease,
         idempotency: Option<Idempotency>,
         tell: Tell,
     ) -> (Self, Answered) {
@@ -191,9 +191,9 @@ mod tests {
             "skill": "depot/pickup", "version": "1.0.0", "agent": "depot", "target": "agent", "caller": "local",
             "protocol": "skill", "inputs": {}, "priority": "normal", "created_at": "2026-11-15T11:00:00Z", "timeout_ms": 1, "keep_ms": 1,
         });
-        let order: nuncio_core::execution::Order = serde_json::from_value(order).unwrap();
+        let order: nuncio_core::execution::AcceptedInvocation = serde_json::from_value(order).unwrap();
         let execution = Execution::accepted(ExecutionId::parse("exe_1").unwrap(), Arc::new(order));
-        let lease = Lease { owner: "me".to_owned(), until: Timestamp::LAST };
+        let lease = ExecutionLease { owner: "me".to_owned(), until: Timestamp::LAST };
         Entry::new(execution, lease, None, tell)
     }
 

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, Failure, Lease, Target};
+use nuncio_core::execution::{Execution, ExecutionFailure, ExecutionLease, InvocationTarget};
 use nuncio_core::time::Timestamp;
 
 use super::queue::Live;
@@ -36,7 +36,7 @@ impl Engine {
             self.runner().end_leftovers(&begun).await;
         }
         for some in left.chunks(AT_ONCE) {
-            let claim = |(execution, held): &(Execution, Lease)| Change::ClaimExecution {
+            let claim = |(execution, held): &(Execution, ExecutionLease)| Change::ClaimExecution {
                 id: execution.id.clone(),
                 attempt: execution.attempt,
                 from: held.owner.clone(),
@@ -55,7 +55,7 @@ impl Engine {
 
     async fn take_up(&self, execution: Execution) -> Result<(), EngineError> {
         let order = &execution.order;
-        if order.target == Target::Agent && execution.attempt > 0 {
+        if order.target == InvocationTarget::Agent && execution.attempt > 0 {
             self.delete_left_conversation(&execution).await?;
         }
         let offered = self.served().skill(order.skill.as_str());
@@ -66,7 +66,7 @@ impl Engine {
         if started >= most && !offered.as_ref().is_some_and(|offered| offered.is_for_people()) {
             let message = format!("it was started {most} times, the last time interrupted, and is not tried again");
             let live = Live::new(execution, offered, self.closed());
-            return self.end_unbegun(&live, Failure { code: Code::Interrupted, message }).await;
+            return self.end_unbegun(&live, ExecutionFailure { code: Code::Interrupted, message }).await;
         }
         self.queue().take_back(&order.caller, &order.skill);
         let live = Live::new(execution, offered, self.closed());

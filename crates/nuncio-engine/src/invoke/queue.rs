@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use nuncio_core::agent::{Run, Tool};
-use nuncio_core::execution::{Execution, Order, State};
+use nuncio_core::execution::{AcceptedInvocation, Execution, ExecutionState};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -92,7 +92,7 @@ fn is_instant(tool: &Tool) -> bool {
 #[derive(Debug)]
 pub(crate) struct Live {
     pub(crate) id: ExecutionId,
-    order: Arc<Order>,
+    order: Arc<AcceptedInvocation>,
     execution: Mutex<Execution>,
     /// What it runs; none if that is no longer served.
     pub(crate) offered: Option<Arc<Offered>>,
@@ -120,7 +120,7 @@ impl Live {
     }
 
     /// What was asked for.
-    pub(crate) fn order(&self) -> &Order {
+    pub(crate) fn order(&self) -> &AcceptedInvocation {
         &self.order
     }
 
@@ -152,7 +152,7 @@ impl Live {
     /// Whether it is over and small enough to be kept until it is read back.
     fn is_read_back(&self) -> bool {
         let execution = lock(&self.execution);
-        let State::Completed { output } = &execution.state else { return false };
+        let ExecutionState::Completed { output } = &execution.state else { return false };
         let mut left = ENDED_BYTES;
         fits(output, &mut left) && self.order.inputs.values().all(|input| fits(input, &mut left))
     }
@@ -486,7 +486,7 @@ fn fits(value: &Value, left: &mut usize) -> bool {
 }
 
 /// Whether an execution may be shown as over.
-pub(crate) fn ends(execution: &mut Execution, state: State, at: Timestamp) {
+pub(crate) fn ends(execution: &mut Execution, state: ExecutionState, at: Timestamp) {
     if let Err(illegal) = execution.end(state, at) {
         tracing::error!(execution = %execution.id, %illegal, "an execution was to end twice");
     }

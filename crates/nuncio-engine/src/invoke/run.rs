@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, Failure, State, Target, Warrant};
+use nuncio_core::execution::{CallAuthorization, Execution, ExecutionFailure, ExecutionState, InvocationTarget};
 use nuncio_core::ids::{ExecutionId, ToolName};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -29,7 +29,7 @@ pub(super) const MAX_ATTEMPTS: u32 = 3;
 /// How an attempt came out.
 enum Attempt {
     /// The execution is over, and on disk.
-    Over(State, Timestamp),
+    Over(ExecutionState, Timestamp),
     /// What it runs on cannot be reached; it may be tried again after so long.
     Again(Duration),
     /// It is another process's now, or this one stops.
@@ -39,23 +39,23 @@ enum Attempt {
 /// The state an attempt leads to; none if another attempt follows.
 pub(crate) fn ending(
     place: &ExecutionPlace,
-    result: &Result<ToolOutput, Failure>,
+    result: &Result<ToolOutput, ExecutionFailure>,
     late: bool,
     stops: bool,
-) -> Option<State> {
+) -> Option<ExecutionState> {
     match result {
         Ok(output) => {
             let output = output.structured.clone().unwrap_or_else(|| output.value());
-            Some(State::Completed { output })
+            Some(ExecutionState::Completed { output })
         }
         // Stopped by us, not by whoever asked for it: it is taken up again.
         Err(failure) if stops && failure.code == Code::Cancelled => None,
         Err(failure) if place.may_retry && failure.code == Code::ToolUnavailable => None,
         // Its time was up before anyone let it begin.
         Err(failure) if late && matches!(failure.code, Code::ApprovalExpired | Code::ToolBusy) => {
-            Some(State::TimedOut { failure: failure.clone() })
+            Some(ExecutionState::TimedOut { failure: failure.clone() })
         }
-        Err(failure) => Some(State::of_failure(failure.clone())),
+        Err(failure) => Some(ExecutionState::of_failure(failure.clone())),
     }
 }
 
@@ -152,11 +152,11 @@ impl Engine {
         }
         let Some(offered) = live.offered.as_deref().filter(|offered| offered.target() == execution.order.target) else {
             let message = format!("the skill {} is no longer offered here", execution.order.skill);
-            return self.give_up(entry, &execution, Failure { code: Code::SkillNotFound, message }).await;
+            return self.give_up(entry, &execution, ExecutionFailure { code: Code::SkillNotFound, message }).await;
         };
         match &execution.order.target {
-            Target::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
-            Target::Agent => {
+            InvocationTarget::Tool(tool) => self.run_tool(live, entry, &execution, offered, tool).await,
+            InvocationTarget::Agent => {
                 self.settle(entry).await?;
                 // Apart, or every attempt would carry the room that a conversation takes.
                 Box::pin(self.run_agent(live, &execution, offered)).await
@@ -225,7 +225,7 @@ impl Engine {
         let at = self.now();
         let (id, owner) = (execution.id.clone(), self.process().to_owned());
         let references = nuncio_core::audit::References::default();
-        let warrant = Warrant { at, by: Vec::new(), scope: None, started: false, references };
+        let warrant = CallAuthorization { at, by: Vec::new(), scope: None, started: false, references };
         let start = Change::StartExecution { id, owner, attempt, at, call: Some(warrant) };
         match self.store().commit(vec![start]).await {
             Err(StoreError::Conflict(Conflict::LeaseLost)) => return Ok(Attempt::Left),
@@ -237,10 +237,10 @@ impl Engine {
             return Ok(Attempt::Left);
         }
         let state = match answer {
-            Ok(Ok(output)) => State::Completed { output },
-            Ok(Err(failure)) => State::of_failure(failure),
+            Ok(Ok(output)) => ExecutionState::Completed { output },
+            Ok(Err(failure)) => ExecutionState::of_failure(failure),
             Err(error) if error.code == Code::StoreUnavailable => return Err(error),
-            Err(error) => State::of_failure(Failure { code: error.code, message: error.message }),
+            Err(error) => ExecutionState::of_failure(ExecutionFailure { code: error.code, message: error.message }),
         };
         self.end_execution(&live.now(), state).await
     }
@@ -259,13 +259,13 @@ impl Engine {
         &self,
         entry: Option<&Entry>,
         execution: &Execution,
-        failure: Failure,
+        failure: ExecutionFailure,
     ) -> Result<Attempt, EngineError> {
         self.settle(entry).await?;
-        self.end_execution(execution, State::of_failure(failure)).await
+        self.end_execution(execution, ExecutionState::of_failure(failure)).await
     }
 
-    async fn end_execution(&self, execution: &Execution, state: State) -> Result<Attempt, EngineError> {
+    async fn end_execution(&self, execution: &Execution, state: ExecutionState) -> Result<Attempt, EngineError> {
         let at = self.now();
         let place = ExecutionPlace {
             execution: execution.id.clone(),
@@ -288,7 +288,7 @@ impl Engine {
         &self,
         place: &ExecutionPlace,
         attempt: u32,
-        state: State,
+        state: ExecutionState,
         at: Timestamp,
     ) -> Vec<Change> {
         let id = &place.execution;
@@ -307,7 +307,7 @@ impl Engine {
     }
 
     /// Ends one that was taken out of the queue before it began.
-    pub(super) async fn end_unbegun(&self, live: &Live, failure: Failure) -> Result<(), EngineError> {
+    pub(super) async fn end_unbegun(&self, live: &Live, failure: ExecutionFailure) -> Result<(), EngineError> {
         let ended = self.give_up(None, &live.now(), failure).await;
         if let Ok(Attempt::Over(state, at)) = &ended {
             live.show(|execution| ends(execution, state.clone(), *at));
@@ -343,14 +343,14 @@ fn caller_of(execution: &Execution) -> Caller {
 fn log_over(execution: &Execution) {
     let (state, attempt) = (execution.state.as_str(), execution.attempt);
     match &execution.state {
-        State::Failed { failure } | State::TimedOut { failure } => {
+        ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure } => {
             tracing::info!(state, attempt, why = failure.code.as_str(), "execution over");
         }
         _ => tracing::debug!(state, attempt, "execution over"),
     }
 }
 
-pub(super) fn late(execution: &Execution) -> Failure {
+pub(super) fn late(execution: &Execution) -> ExecutionFailure {
     let message = format!("it was not over within {} ms", execution.order.timeout_ms);
-    Failure { code: Code::ToolTimeout, message }
+    ExecutionFailure { code: Code::ToolTimeout, message }
 }

@@ -4,10 +4,10 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, Lease, Order, Priority, Trace};
+use nuncio_core::execution::{AcceptedInvocation, Execution, ExecutionLease, Priority, TraceIds};
 use nuncio_core::ids::ExecutionId;
 use nuncio_core::policy::Protocol;
-use nuncio_core::schema::Fault;
+use nuncio_core::schema::SchemaViolation;
 use nuncio_core::time::Timestamp;
 use serde_json::{Map, Value};
 use url::Url;
@@ -37,7 +37,7 @@ pub struct Submission {
     /// How long the caller is ready to wait.
     pub timeout: Option<Duration>,
     /// Identifiers to pass on.
-    pub trace: Trace,
+    pub trace: TraceIds,
     /// Who wants to be told when it is over.
     pub callback: Option<Url>,
     /// What makes a repeated request the same execution.
@@ -59,7 +59,7 @@ pub enum Refusal {
     /// The caller may not.
     Barred(Barred),
     /// The inputs do not fit.
-    Inputs(Vec<Fault>),
+    Inputs(Vec<SchemaViolation>),
     /// There is no room.
     Full(Full),
     /// Something else.
@@ -222,7 +222,7 @@ impl Engine {
     }
 
     /// The order, checked against the skill and with its defaults filled in.
-    fn order(&self, caller: &Caller, offered: &Offered, submission: Submission) -> Result<Order, Refusal> {
+    fn order(&self, caller: &Caller, offered: &Offered, submission: Submission) -> Result<AcceptedInvocation, Refusal> {
         let skill = offered.skill();
         let inputs = match &offered.tool {
             Some(tool) => {
@@ -241,7 +241,7 @@ impl Engine {
             Credential::Token { scopes, .. } => scopes.to_vec(),
             _ => Vec::new(),
         };
-        Ok(Order {
+        Ok(AcceptedInvocation {
             skill: skill.id.clone(),
             version: skill.version,
             agent: offered.served.agent.name.clone(),
@@ -261,8 +261,8 @@ impl Engine {
         })
     }
 
-    pub(crate) fn lease(&self) -> Lease {
-        Lease { owner: self.process().to_owned(), until: self.now().after(LEASE) }
+    pub(crate) fn lease(&self) -> ExecutionLease {
+        ExecutionLease { owner: self.process().to_owned(), until: self.now().after(LEASE) }
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use async_trait::async_trait;
 use nuncio_core::agent::Agent;
-use nuncio_core::event::{EventLog, LogFull, Voice};
+use nuncio_core::event::{EventLog, LogFull, OutputKind};
 use nuncio_core::ids::{CallId, OptionName, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, Extra, Message, ToolCall};
 use nuncio_core::turn::{CallAnswer, StopReason, Usage};
@@ -118,7 +118,7 @@ pub(crate) enum Piece {
     /// Text or thinking.
     Spoken {
         /// Which of the two.
-        voice: Voice,
+        voice: OutputKind,
         /// What was said.
         text: String,
         /// What the brain wants back with it.
@@ -155,10 +155,10 @@ impl Speaker {
     #[must_use]
     pub fn message(&self) -> Message {
         let blocks = self.said.pieces.iter().enumerate().map(|(place, piece)| match piece {
-            Piece::Spoken { voice: Voice::Text, text, extra } => {
+            Piece::Spoken { voice: OutputKind::Text, text, extra } => {
                 Block::Text { text: text.clone(), extra: extra.clone() }
             }
-            Piece::Spoken { voice: Voice::Thinking, text, extra } => {
+            Piece::Spoken { voice: OutputKind::Thinking, text, extra } => {
                 Block::Thinking { thinking: text.clone(), extra: extra.clone() }
             }
             Piece::Call { id, name, input, extra } => {
@@ -176,7 +176,7 @@ impl Speaker {
     /// # Errors
     /// The turn is full.
     pub async fn text(&mut self, piece: &str) -> Result<(), BrainError> {
-        self.speak(Voice::Text, piece).await
+        self.speak(OutputKind::Text, piece).await
     }
 
     /// Thinks a piece aloud.
@@ -184,7 +184,7 @@ impl Speaker {
     /// # Errors
     /// The turn is full.
     pub async fn thinking(&mut self, piece: &str) -> Result<(), BrainError> {
-        self.speak(Voice::Thinking, piece).await
+        self.speak(OutputKind::Thinking, piece).await
     }
 
     /// Calls a tool. The call is announced when the step is over, with the others of the step.
@@ -240,7 +240,7 @@ impl Speaker {
         !self.said.pieces.is_empty()
     }
 
-    async fn speak(&mut self, voice: Voice, piece: &str) -> Result<(), BrainError> {
+    async fn speak(&mut self, voice: OutputKind, piece: &str) -> Result<(), BrainError> {
         if piece.is_empty() {
             return Ok(());
         }

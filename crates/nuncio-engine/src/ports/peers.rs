@@ -2,7 +2,7 @@
 //! to them, and whose DIDs they are.
 
 use async_trait::async_trait;
-use nuncio_core::drafting::Draft;
+use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::ids::{AgentName, DraftId, PersonName, SessionId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -73,11 +73,16 @@ pub struct Link {
 #[async_trait]
 pub trait Peers {
     /// A draft.
-    async fn draft(&self, id: &DraftId) -> Result<Option<Draft>, StoreError>;
+    async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError>;
     /// The draft that a caller's request with that key made with an agent.
-    async fn draft_by_key(&self, with: &Principal, agent: &AgentName, key: &str) -> Result<Option<Draft>, StoreError>;
+    async fn draft_by_key(
+        &self,
+        with: &Principal,
+        agent: &AgentName,
+        key: &str,
+    ) -> Result<Option<ProtocolDraft>, StoreError>;
     /// Every draft on which somebody still has to say something, oldest first, at most `limit`.
-    async fn open_drafts(&self, limit: usize) -> Result<Vec<Draft>, StoreError>;
+    async fn open_drafts(&self, limit: usize) -> Result<Vec<ProtocolDraft>, StoreError>;
     /// The answers to be taken somewhere until then, the first first, at most `limit`.
     async fn owed_answers(&self, until: Timestamp, limit: usize) -> Result<Vec<OwedAnswer>, StoreError>;
     /// A message of an agent's.

@@ -5,10 +5,10 @@ use std::fmt;
 
 use async_trait::async_trait;
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::{AuditRecord, Head, Link};
+use nuncio_core::audit::{AuditRecord, ChainHead, ChainLink};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::Draft;
-use nuncio_core::execution::{Execution, Lease, State, Warrant};
+use nuncio_core::drafting::ProtocolDraft;
+use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease, ExecutionState};
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::{
     AgentName, ApprovalId, CallId, ExecutionId, GrantId, KeyId, RelationId, SessionId, SkillId, TaskId,
@@ -16,7 +16,7 @@ use nuncio_core::ids::{
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{PendingCall, Session, Settings, Summary};
+use nuncio_core::session::{HistorySummary, PendingCall, Session, SessionSettings};
 use nuncio_core::task::Task;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn};
@@ -125,7 +125,7 @@ pub enum Change {
         /// When.
         at: Timestamp,
         /// The settings from now on, where they change.
-        settings: Option<Settings>,
+        settings: Option<SessionSettings>,
     },
     /// A message is added to the history. `NoSession` if there is no session, `Exists` if the
     /// number is taken. The session's `next_message` becomes at least `number + 1`.
@@ -151,7 +151,7 @@ pub enum Change {
         /// The conversation.
         session: SessionId,
         /// The summary.
-        summary: Summary,
+        summary: HistorySummary,
     },
     /// A turn ends. `NoSession`, `TurnOver`.
     EndTurn {
@@ -237,11 +237,11 @@ pub enum Change {
         /// The execution.
         execution: Box<Execution>,
         /// Who will run it.
-        lease: Lease,
+        lease: ExecutionLease,
         /// The key that makes a repeated request the same execution, and the digest of its body.
         idempotency: Option<(String, Digest)>,
         /// What let the call in that it has begun with.
-        call: Option<Warrant>,
+        call: Option<CallAuthorization>,
     },
     /// Another process takes over an execution: `LeaseLost` unless it is unfinished, at that attempt
     /// and last held by `from`.
@@ -253,7 +253,7 @@ pub enum Change {
         /// Who held it.
         from: String,
         /// Who holds it from now on.
-        lease: Lease,
+        lease: ExecutionLease,
     },
     /// An attempt begins: `LeaseLost` unless `owner` holds the execution, unfinished, at the attempt
     /// before.
@@ -268,7 +268,7 @@ pub enum Change {
         at: Timestamp,
         /// What let the call in that begins with it: a crash leaves a trace of it, as of
         /// [`Change::StartCall`].
-        call: Option<Warrant>,
+        call: Option<CallAuthorization>,
     },
     /// The program of an attempt has started. Nothing happens unless `owner` holds the execution at that
     /// attempt and its call runs.
@@ -296,14 +296,14 @@ pub enum Change {
         /// At which attempt.
         attempt: u32,
         /// How.
-        state: State,
+        state: ExecutionState,
         /// When.
         at: Timestamp,
         /// Until when it is kept.
         kept_until: Timestamp,
     },
     /// Everything unfinished that is held by `lease.owner` is held until `lease.until`.
-    RenewLeases(Lease),
+    RenewLeases(ExecutionLease),
     /// At most `limit` executions that were kept long enough are forgotten, with their keys.
     ForgetExecutions {
         /// Now.
@@ -326,11 +326,11 @@ pub enum Change {
     },
     /// A protocol was made up. `Exists` if the id is taken, or the caller has used the key with that agent
     /// before.
-    CreateDraft(Box<Draft>),
+    CreateDraft(Box<ProtocolDraft>),
     /// A draft moves on: `Missing`, or `DraftMoved` unless its stored state is still the word given.
     MoveDraft {
         /// The draft as it is to be.
-        draft: Box<Draft>,
+        draft: Box<ProtocolDraft>,
         /// The word of the state it had.
         from: &'static str,
     },
@@ -479,11 +479,11 @@ pub trait Access {
 #[async_trait]
 pub trait Records {
     /// The links after `seq`, at most `limit`.
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError>;
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
     /// The links whose record is of that call, oldest first, at most `limit`.
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<Link>, StoreError>;
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError>;
     /// Where the chain has got to.
-    async fn audit_head(&self) -> Result<Head, StoreError>;
+    async fn audit_head(&self) -> Result<ChainHead, StoreError>;
     /// The number of the last link that this store has put on disk, as it grows; zero before the first.
     fn audit_growth(&self) -> watch::Receiver<u64>;
     /// The entries of the ledgers of people who were forgotten, of one or of all, in order.
@@ -505,9 +505,9 @@ pub trait Executions {
         key: &str,
     ) -> Result<Option<(ExecutionId, Digest)>, StoreError>;
     /// Every execution that is not over, oldest first, and who holds it.
-    async fn unfinished_executions(&self) -> Result<Vec<(Execution, Lease)>, StoreError>;
+    async fn unfinished_executions(&self) -> Result<Vec<(Execution, ExecutionLease)>, StoreError>;
     /// Every execution with a call that has begun and not ended, oldest first, and what let that in.
-    async fn begun_calls(&self) -> Result<Vec<(Execution, Warrant)>, StoreError>;
+    async fn begun_calls(&self) -> Result<Vec<(Execution, CallAuthorization)>, StoreError>;
     /// Whether there is an execution that was kept long enough at that time.
     async fn is_any_execution_to_forget(&self, at: Timestamp) -> Result<bool, StoreError>;
     /// Those to be told until then, the first first, at most `limit`.

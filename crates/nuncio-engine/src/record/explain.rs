@@ -1,11 +1,11 @@
 //! One call in all records of this server: its audit record, and what that refers to, each held against its hash.
 
-use nuncio_core::audit::references::{ApprovalReference, LedgerReference, MessageReference, Rule};
-use nuncio_core::audit::{AuditRecord, Broken, Link};
-use nuncio_core::conversation::MessagePlace;
+use nuncio_core::audit::references::{ApprovalReference, LedgerReference, MessageReference, PermissionSource};
+use nuncio_core::audit::{AuditRecord, ChainBreak, ChainLink};
+use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{CallId, GrantId};
-use nuncio_core::ledger::{self, Entry};
+use nuncio_core::ledger::{self, LedgerEntry};
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -94,12 +94,18 @@ impl Engine {
         Ok(Explanation { call: call.clone(), records, chain_broken: broken.map(|broken| broken.to_string()) })
     }
 
-    async fn explain_link(&self, link: &Link, broken: Option<&Broken>) -> Result<ExplainedRecord, EngineError> {
+    async fn explain_link(
+        &self,
+        link: &ChainLink,
+        broken: Option<&ChainBreak>,
+    ) -> Result<ExplainedRecord, EngineError> {
         let mut evidence = vec![own_evidence(link, broken)];
         if let Ok(record) = serde_json::from_str::<AuditRecord>(&link.record) {
             match &record.references.rule {
-                Some(Rule::Grant { grant, hash }) => evidence.push(self.grant_evidence(grant, *hash).await?),
-                Some(Rule::Ledger(reference)) => evidence.push(self.ledger_evidence(reference).await?),
+                Some(PermissionSource::Grant { grant, hash }) => {
+                    evidence.push(self.grant_evidence(grant, *hash).await?)
+                }
+                Some(PermissionSource::Ledger(reference)) => evidence.push(self.ledger_evidence(reference).await?),
                 _ => {}
             }
             if let Some(approval) = &record.references.approval {
@@ -156,7 +162,7 @@ impl Engine {
     }
 
     async fn message_evidence(&self, reference: &MessageReference) -> Result<Evidence, EngineError> {
-        let posted = match MessagePlace::of(&reference.id) {
+        let posted = match MessageRef::of(&reference.id) {
             Some(place) => self.store().relayed(&place).await?,
             None => None,
         };
@@ -173,7 +179,7 @@ impl Engine {
         let name = |seq: u64| format!("entry {seq} of {relation}");
         let evidence =
             |state, seq, says: String, hashes| Evidence { kept_by: "ledger", name: name(seq), state, says, hashes };
-        let mut entries: Vec<Entry> = Vec::new();
+        let mut entries: Vec<LedgerEntry> = Vec::new();
         loop {
             let last = entries.last().map_or(0, |entry| entry.seq);
             match self.store().ledger(relation, last, LEDGER_PAGE).await {
@@ -197,7 +203,7 @@ impl Engine {
                 return Ok(evidence(EvidenceState::Holds, *seq, used.entry.clone(), hashes));
             }
         }
-        let hashes: Vec<_> = entries.iter().map(Entry::hash).collect();
+        let hashes: Vec<_> = entries.iter().map(LedgerEntry::hash).collect();
         if let Some((state, changed, says)) = first_change(&entries, &hashes, *seq, *hash) {
             return Ok(evidence(state, changed, says, hashes));
         }
@@ -219,10 +225,14 @@ impl Engine {
 }
 
 /// The audit record itself. A record that was given a new hash shows at the record behind it, or at a checkpoint.
-fn own_evidence(link: &Link, broken: Option<&Broken>) -> Evidence {
+fn own_evidence(link: &ChainLink, broken: Option<&ChainBreak>) -> Evidence {
     let says = match broken {
-        Some(Broken::Altered { seq } | Broken::Replaced { seq }) if *seq == link.seq => broken.map(ToString::to_string),
-        Some(Broken::Detached { seq }) if *seq == link.seq || *seq == link.seq + 1 => broken.map(ToString::to_string),
+        Some(ChainBreak::Altered { seq } | ChainBreak::Replaced { seq }) if *seq == link.seq => {
+            broken.map(ToString::to_string)
+        }
+        Some(ChainBreak::Detached { seq }) if *seq == link.seq || *seq == link.seq + 1 => {
+            broken.map(ToString::to_string)
+        }
         _ => None,
     };
     let state = if says.is_some() { EvidenceState::Changed } else { EvidenceState::Holds };
@@ -233,7 +243,12 @@ fn own_evidence(link: &Link, broken: Option<&Broken>) -> Evidence {
 
 /// The entry that is not what it was, going back from the one that the call's record names: each entry holds the hash
 /// of the one before it.
-fn first_change(entries: &[Entry], hashes: &[Digest], seq: u64, hash: Digest) -> Option<(EvidenceState, u64, String)> {
+fn first_change(
+    entries: &[LedgerEntry],
+    hashes: &[Digest],
+    seq: u64,
+    hash: Digest,
+) -> Option<(EvidenceState, u64, String)> {
     let mut expected = hash;
     for number in (1..=seq).rev() {
         let Some(at) = entries.iter().position(|entry| entry.seq == number) else {

@@ -2,9 +2,9 @@
 
 use nuncio_core::Code;
 use nuncio_core::audit::redact::Redaction;
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::principal::Principal;
 use ring::signature::Ed25519KeyPair;
 use serde_json::json;
@@ -74,10 +74,10 @@ impl Engine {
                 break;
             }
         }
-        let record = HappenedRecord {
+        let record = AuditEventRecord {
             person: Some(pseudonym.clone()),
             count: Some(redacted),
-            ..HappenedRecord::new(Happened::PersonForgotten, by, self.now())
+            ..AuditEventRecord::new(AuditEvent::PersonForgotten, by, self.now())
         };
         self.store().commit(vec![ConsentChange::Record(record).into()]).await?;
         self.store().compact().await?;
@@ -128,8 +128,8 @@ impl Engine {
     }
 }
 
-fn erase(entry: &Entry, replaced: &Redaction, key: &Ed25519KeyPair) -> ErasedEntry {
-    let text = json!(Entry { signature: None, ..entry.clone() }).to_string();
+fn erase(entry: &LedgerEntry, replaced: &Redaction, key: &Ed25519KeyPair) -> ErasedEntry {
+    let text = json!(LedgerEntry { signature: None, ..entry.clone() }).to_string();
     let erased = ErasedEntry {
         relation: entry.relation_id.clone(),
         seq: entry.seq,

@@ -1,6 +1,6 @@
 //! Deleting old audit records and old sessions, which is itself recorded.
 
-use nuncio_core::audit::{Happened, HappenedRecord, Head, Link};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord, ChainHead, ChainLink};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
 use serde_json::Value;
@@ -18,13 +18,13 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<Head>, EngineError> {
-        let mut last: Option<Head> = None;
+    pub async fn last_audit_before(&self, before: Timestamp) -> Result<Option<ChainHead>, EngineError> {
+        let mut last: Option<ChainHead> = None;
         loop {
             let links = self.store().audit_links(last.map_or(0, |head| head.seq), PAGE).await?;
             let old = links.iter().take_while(|link| ended_at(link).is_some_and(|at| at < before));
             let (all, old) = (links.len(), old.collect::<Vec<_>>());
-            last = old.last().map(|link| Head { seq: link.seq, hash: link.hash }).or(last);
+            last = old.last().map(|link| ChainHead { seq: link.seq, hash: link.hash }).or(last);
             if all == 0 || old.len() < all {
                 return Ok(last);
             }
@@ -39,10 +39,10 @@ impl Engine {
     pub async fn prune_audit(&self, through: u64, before: Timestamp, by: Principal) -> Result<u64, EngineError> {
         let first = self.store().audit_links(0, 1).await?.pop().map_or(through + 1, |link| link.seq);
         let count = (through + 1).saturating_sub(first);
-        let record = HappenedRecord {
+        let record = AuditEventRecord {
             count: Some(count),
             before: Some(before),
-            ..HappenedRecord::new(Happened::AuditPruned, by, self.now())
+            ..AuditEventRecord::new(AuditEvent::AuditPruned, by, self.now())
         };
         self.store().commit(vec![ConsentChange::Record(record).into()]).await?;
         while self.store().audit_links(0, 1).await?.pop().is_some_and(|link| link.seq <= through) {
@@ -63,10 +63,10 @@ impl Engine {
                 return Ok(count);
             }
             let found = ids.len() as u64;
-            let record = HappenedRecord {
+            let record = AuditEventRecord {
                 count: Some(found),
                 before: Some(before),
-                ..HappenedRecord::new(Happened::SessionsPruned, by.clone(), self.now())
+                ..AuditEventRecord::new(AuditEvent::SessionsPruned, by.clone(), self.now())
             };
             self.store()
                 .commit(vec![Change::PruneSessions { ids, before }, ConsentChange::Record(record).into()])
@@ -77,7 +77,7 @@ impl Engine {
 }
 
 /// When a call ended or something happened; none for what cannot be read, which is not deleted.
-fn ended_at(link: &Link) -> Option<Timestamp> {
+fn ended_at(link: &ChainLink) -> Option<Timestamp> {
     let record: Value = serde_json::from_str(&link.record).ok()?;
     let at = record.get("ended_at").or_else(|| record.get("at"))?.as_str()?;
     Timestamp::try_from(at.to_owned()).ok()

@@ -1,7 +1,7 @@
 //! Records from which a person was taken out keep the hash they had, so the chain holds; a signature of this server
 //! stands for the text that is there now.
 
-use nuncio_core::audit::{Broken, Link};
+use nuncio_core::audit::{ChainBreak, ChainLink};
 use nuncio_core::digest::Digest;
 use ring::signature::{ED25519, Ed25519KeyPair, UnparsedPublicKey};
 
@@ -35,10 +35,10 @@ fn holds(message: &[u8], signature: &str, public_key: &[u8]) -> bool {
 }
 
 /// Whether the text of a redacted record is the one that was signed.
-pub(super) fn check_link(link: &Link, redaction: &str, public_key: &[u8]) -> Result<(), Broken> {
+pub(super) fn check_link(link: &ChainLink, redaction: &str, public_key: &[u8]) -> Result<(), ChainBreak> {
     match holds(&link_message(link.seq, link.hash, &link.record), redaction, public_key) {
         true => Ok(()),
-        false => Err(Broken::Altered { seq: link.seq }),
+        false => Err(ChainBreak::Altered { seq: link.seq }),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_core::conversation::{CONVERSATION, Conversation, ConversationType};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, ConversationId, PersonName};
 use nuncio_core::principal::Principal;
 
@@ -157,7 +157,7 @@ impl Engine {
         let mut changes = vec![read.into()];
         // In a group everyone would be told of everyone; there it is looked up.
         if let Some(other) = held.conversation.other(&me) {
-            let happening = Happening::Read { conversation: id.clone(), reader: me.clone(), seq };
+            let happening = Notification::Read { conversation: id.clone(), reader: me.clone(), seq };
             changes.extend([other, &me].map(|recipient| self.tell(recipient, happening.clone())));
         }
         self.commit_telling(changes).await?;
@@ -195,7 +195,7 @@ impl Engine {
         Ok(())
     }
 
-    pub(super) fn tell(&self, recipient: &Recipient, happening: Happening) -> Change {
+    pub(super) fn tell(&self, recipient: &Recipient, happening: Notification) -> Change {
         ConsentChange::PutMail { recipient: recipient.clone(), at: self.now(), happening }.into()
     }
 
@@ -208,7 +208,7 @@ impl Engine {
             .members
             .iter()
             .chain(gone)
-            .map(|one| self.tell(one, Happening::ConversationChanged { conversation: conversation.id.clone() }))
+            .map(|one| self.tell(one, Notification::ConversationChanged { conversation: conversation.id.clone() }))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, MAX_ONE_TIME_KEYS, OneTimeKey};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ConversationId, DeviceId, PersonName};
 use nuncio_core::signature::{CheckSignature as _, Signature};
 use nuncio_core::time::Timestamp;
@@ -272,7 +272,7 @@ impl Engine {
                 _ => break,
             }
         }
-        let happening = Happening::KeysChanged { owner: owner.clone() };
+        let happening = Notification::KeysChanged { owner: owner.clone() };
         Ok(told.iter().map(|recipient| self.tell(recipient, happening.clone())).collect())
     }
 

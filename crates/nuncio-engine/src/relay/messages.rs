@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use nuncio_core::Code;
-use nuncio_core::conversation::{Claim, ContentType, ConversationType, MessagePlace, MsgSubtype, Post, Posted};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::conversation::{
+    ContentType, ConversationMessage, ConversationType, MessageRef, MsgSubtype, NewMessage, ToolCallClaim,
+};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ClientMessageId, ConversationId, MessageId};
 
 use super::conversations::{agent, member, person, relation_required, unknown};
@@ -38,7 +40,7 @@ pub struct NewPost {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Receipt {
     /// The message in its place.
-    pub posted: Posted,
+    pub posted: ConversationMessage,
     /// Whether it had been taken before.
     pub again: bool,
 }
@@ -55,7 +57,7 @@ impl Engine {
             _ => None,
         };
         let NewPost { client_id, content_type, subtype, envelope } = new;
-        let post = Post { client_id, sender, device, content_type, subtype, envelope };
+        let post = NewMessage { client_id, sender, device, content_type, subtype, envelope };
         post.check().map_err(|why| ConsentError::new(why.code(), format!("the message is not taken: {why}")))?;
         self.check_quota(by).await?;
         loop {
@@ -88,7 +90,7 @@ impl Engine {
         }
     }
 
-    async fn commit_post(&self, held: &Held, post: &Post) -> Result<(), PostFailed> {
+    async fn commit_post(&self, held: &Held, post: &NewMessage) -> Result<(), PostFailed> {
         let conversation = &held.conversation;
         if conversation.kind == ConversationType::H2a {
             let (person, agent) =
@@ -116,7 +118,7 @@ impl Engine {
         }
     }
 
-    fn take_call(&self, post: &Post) -> Result<(), ConsentError> {
+    fn take_call(&self, post: &NewMessage) -> Result<(), ConsentError> {
         let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) else { return Ok(()) };
         let per_minute = self.limits().relay.tool_calls_per_minute;
         self.tool_calls().take(agent, per_minute, self.now()).map_err(|wait| {
@@ -126,7 +128,7 @@ impl Engine {
         })
     }
 
-    fn return_call(&self, post: &Post) {
+    fn return_call(&self, post: &NewMessage) {
         if let (true, Some(agent)) = (post.is_tool_call(), agent(&post.sender)) {
             self.tool_calls().give_back(agent, self.limits().relay.tool_calls_per_minute);
         }
@@ -142,7 +144,7 @@ impl Engine {
         id: &ConversationId,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Posted>, ConsentError> {
+    ) -> Result<Vec<ConversationMessage>, ConsentError> {
         self.held_conversation(by, id).await?;
         Ok(self.store().relayed_after(id, after, limit.min(PAGE)).await?)
     }
@@ -151,7 +153,7 @@ impl Engine {
     ///
     /// # Errors
     /// The store cannot be read.
-    pub async fn relayed(&self, place: &MessagePlace) -> Result<Option<Posted>, EngineError> {
+    pub async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, EngineError> {
         Ok(self.store().relayed(place).await?)
     }
 
@@ -159,19 +161,19 @@ impl Engine {
     ///
     /// # Errors
     /// Another did, or there is no such call for this person.
-    pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<Claim, ConsentError> {
+    pub async fn claim_message(&self, by: &Caller, id: &MessageId) -> Result<ToolCallClaim, ConsentError> {
         let missing = || ConsentError::new(Code::MessageNotFound, format!("there is no tool call {id} for you"));
         let Credential::Device(device) = &by.credential else {
             return Err(ConsentError::new(Code::Unauthorized, "a person's device claims calls: send its access token"));
         };
         let me = member(by)?;
-        let place = MessagePlace::of(id).ok_or_else(missing)?;
+        let place = MessageRef::of(id).ok_or_else(missing)?;
         self.store().held(&place.conversation, &me).await?.ok_or_else(missing)?;
         let posted = self.store().relayed(&place).await?.ok_or_else(missing)?;
         if !posted.post.is_tool_call() {
             return Err(missing());
         }
-        let claimed = |claim: Claim| match claim.device == *device {
+        let claimed = |claim: ToolCallClaim| match claim.device == *device {
             true => Ok(claim),
             false => {
                 let message = format!("device {} took this call upon itself; drop it", claim.device);
@@ -181,9 +183,9 @@ impl Engine {
         if let Some(claim) = self.store().claim(&place).await? {
             return claimed(claim);
         }
-        let claim = Claim { device: device.clone(), at: self.now() };
+        let claim = ToolCallClaim { device: device.clone(), at: self.now() };
         let happening =
-            Happening::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
+            Notification::Claimed { conversation: place.conversation.clone(), seq: place.seq, device: device.clone() };
         let changes = vec![
             RelayChange::ClaimMessage { place: place.clone(), claim: claim.clone() }.into(),
             self.tell(&me, happening),

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use nuncio_core::ids::AgentId;
-use nuncio_core::rate::{Rate, Used};
+use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
 
 /// How many agents there are before those that call no more are looked for.
@@ -13,7 +13,7 @@ const SWEEP: usize = 4096;
 
 /// What each agent has used of its calls.
 #[derive(Debug, Default)]
-pub(crate) struct ToolCallRates(Mutex<HashMap<AgentId, Used>>);
+pub(crate) struct ToolCallRates(Mutex<HashMap<AgentId, RateUsage>>);
 
 impl ToolCallRates {
     /// Takes one, or says how long to wait.

@@ -11,7 +11,7 @@ use nuncio_core::Code;
 use nuncio_core::conversation::{ConversationType, StreamId};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, PersonName};
-use nuncio_core::rate::{Rate, Used};
+use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
 
 use super::conversations::{agent, member, person, relation_required};
@@ -132,7 +132,7 @@ pub struct Streamer {
     by: Caller,
     agent: AgentId,
     open: HashMap<StreamId, Open>,
-    used: Option<Used>,
+    used: Option<RateUsage>,
 }
 
 /// A stream that is open.
@@ -144,7 +144,7 @@ struct Open {
     ears: Vec<WeakEar>,
     /// The place of its last piece.
     seq: u64,
-    used: Option<Used>,
+    used: Option<RateUsage>,
     began: Timestamp,
     heard: Timestamp,
     looked_up: Timestamp,

@@ -5,10 +5,10 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use nuncio_core::account::{Account, Connection};
-use nuncio_core::conversation::{MessagePlace, Posted};
+use nuncio_core::account::{Account, AgentConnection};
+use nuncio_core::conversation::{ConversationMessage, MessageRef};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Happening, MailedEvent, WebhookState};
+use nuncio_core::happening::{Notification, QueuedNotification, WebhookState};
 use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 use url::Url;
@@ -71,7 +71,7 @@ pub struct AgentCall {
     /// What it is signed with; none when it cannot be opened here.
     pub secret: Option<WebhookSecret>,
     /// The message it is about, where it is about one that is still kept.
-    pub message: Option<Posted>,
+    pub message: Option<ConversationMessage>,
 }
 
 /// What came of a call.
@@ -202,8 +202,8 @@ impl Engine {
             return Ok(None);
         };
         let message = match &delivery.mailed.happening {
-            Happening::Message { conversation, seq } => {
-                self.store().relayed(&MessagePlace { conversation: conversation.clone(), seq: *seq }).await?
+            Notification::Message { conversation, seq } => {
+                self.store().relayed(&MessageRef { conversation: conversation.clone(), seq: *seq }).await?
             }
             _ => None,
         };
@@ -415,14 +415,14 @@ impl Answered {
 /// Where an agent is called; none when it is not.
 fn called_at(account: &Account) -> Option<&Url> {
     match &account.connection {
-        Connection::Webhook { url } => Some(url.url()),
-        Connection::Websocket => None,
+        AgentConnection::Webhook { url } => Some(url.url()),
+        AgentConnection::Websocket => None,
     }
 }
 
 /// A UUID of version 7 that follows from what it names: nothing has to be kept for the next attempt to bear
 /// the same.
-fn delivery_id(agent: &AgentId, mailed: &MailedEvent) -> String {
+fn delivery_id(agent: &AgentId, mailed: &QueuedNotification) -> String {
     let digest = Digest::of_bytes(format!("{agent}\n{}", mailed.seq).as_bytes());
     let mut bytes = [0_u8; 16];
     bytes[..6].copy_from_slice(&mailed.at.as_millis().to_be_bytes()[2..]);
@@ -439,10 +439,10 @@ mod tests {
 
     #[test]
     fn a_delivery_is_named_by_its_time_its_agent_and_its_number() {
-        let mailed = |seq, at| MailedEvent {
+        let mailed = |seq, at| QueuedNotification {
             seq,
             at: Timestamp::from_millis(at),
-            happening: Happening::KeysChanged {
+            happening: Notification::KeysChanged {
                 owner: nuncio_core::happening::Recipient::Agent(AgentId::parse("agt_1").unwrap()),
             },
         };

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nuncio_core::agent::Agent;
-use nuncio_core::execution::Trace;
-use nuncio_core::grant::Term;
+use nuncio_core::execution::TraceIds;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::{Code, declaration};
@@ -49,7 +49,7 @@ async fn announce(world: &World, manifest: Option<Value>) -> AgentId {
 /// Calls the tool; the code of the refusal when it did not run.
 async fn call(world: &World, caller: &Caller) -> Result<(), Code> {
     let served = world.engine.agent("helper").unwrap();
-    let (trace, cancel) = (Trace::default(), CancellationToken::new());
+    let (trace, cancel) = (TraceIds::default(), CancellationToken::new());
     let call = Call {
         caller,
         protocol: Protocol::A2h,
@@ -123,7 +123,7 @@ async fn a_persons_yes_opens_the_chain_and_every_way_of_ending_it_closes_it() {
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
     let files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
     world.engine.announce(&agent(), Some(files)).await.unwrap();
-    bob.try_change(&world, &relation, &[("filesystem:read", Term::UntilRevoked)]).await.unwrap();
+    bob.try_change(&world, &relation, &[("filesystem:read", GrantTerm::UntilRevoked)]).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     // Revoked.
     let unsigned = world.engine.revoke_relation(&bob.caller(), &relation.id, None).await.unwrap_err();
@@ -136,11 +136,11 @@ async fn a_yes_for_once_runs_once_and_one_for_a_time_until_then() {
     let world = World::new().await;
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
-    let relation = bob.allow_for(&world, &id, &[("filesystem:read", Term::Once)]).await;
+    let relation = bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     assert_eq!(call(&world, &bob.caller()).await, Err(Code::ScopeNotGranted));
     assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
-    let minute = Term::Until(world.clock.now().after(Duration::from_secs(60)));
+    let minute = GrantTerm::Until(world.clock.now().after(Duration::from_secs(60)));
     bob.try_change(&world, &relation, &[("filesystem:read", minute)]).await.unwrap();
     assert_eq!(call(&world, &bob.caller()).await, Ok(()));
     world.clock.advance(Duration::from_secs(60));
@@ -152,7 +152,7 @@ async fn of_many_calls_at_once_a_yes_for_once_lets_one_run() {
     let world = std::sync::Arc::new(World::new().await);
     let bob = world.person("bob").await;
     let id = announce(&world, Some(first_version())).await;
-    bob.allow_for(&world, &id, &[("filesystem:read", Term::Once)]).await;
+    bob.allow_for(&world, &id, &[("filesystem:read", GrantTerm::Once)]).await;
     let tasks: Vec<_> = (0..16)
         .map(|_| {
             let (world, caller) = (std::sync::Arc::clone(&world), bob.caller());

@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Happened;
-use nuncio_core::grant::Term;
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::audit::AuditEvent;
+use nuncio_core::grant::GrantTerm;
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ScopeId;
 use nuncio_core::judge::ChangePolicy;
 use nuncio_core::relation::Relation;
@@ -16,7 +16,7 @@ use super::world::{
     CLIPBOARD, FILES, NOTIFY, Phone, World, broken_version, first_version, manifest, object, renumbered,
 };
 
-const ALWAYS: Term = Term::UntilRevoked;
+const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
 
 /// What waits for a new yes.
 fn pending(relation: &Relation) -> Vec<&str> {
@@ -27,7 +27,7 @@ fn pending(relation: &Relation) -> Vec<&str> {
 async fn told(world: &World, phone: &Phone) -> Vec<(u64, Vec<String>)> {
     let mail = world.engine.mail(&Recipient::Person(phone.person()), 0, 100).await.unwrap();
     let told = mail.into_iter().filter_map(|mail| match mail.happening {
-        Happening::ReauthRequired { version, scopes, .. } => {
+        Notification::ReauthRequired { version, scopes, .. } => {
             Some((version, scopes.iter().map(ToString::to_string).collect()))
         }
         _ => None,
@@ -60,7 +60,7 @@ async fn a_break_suspends_what_changed_at_once_and_tells_those_whom_it_concerns(
     assert_eq!(told(&world, &eve).await, []);
 
     let observed = world.engine.mail(&Recipient::Agent(id.clone()), 0, 100).await.unwrap().pop().unwrap();
-    let expected = Happening::ReauthRequired {
+    let expected = Notification::ReauthRequired {
         agent: id,
         relation: None,
         version: 2,
@@ -69,7 +69,7 @@ async fn a_break_suspends_what_changed_at_once_and_tells_those_whom_it_concerns(
     };
     assert_eq!(observed.happening, expected);
     let suspended: Vec<_> =
-        world.records().await.into_iter().filter(|record| record.happened == Happened::ConsentSuspended).collect();
+        world.records().await.into_iter().filter(|record| record.happened == AuditEvent::ConsentSuspended).collect();
     assert_eq!((suspended.len(), suspended[0].relation.as_ref()), (1, Some(&bobs.id)));
     world.engine.verify_ledger(&bobs.id).await.unwrap();
 }
@@ -134,8 +134,8 @@ async fn a_change_that_restores_what_was_agreed_to_gives_it_back() {
     let now = world.relation(&bob, &relation).await;
     assert_eq!((now.pending, now.accepted.version), (None, 1));
     let last = world.engine.mail(&Recipient::Person(bob.person()), 0, 100).await.unwrap().pop().unwrap();
-    assert!(matches!(last.happening, Happening::Restored { version: 3, .. }), "{last:?}");
-    assert!(world.records().await.iter().any(|record| record.happened == Happened::ConsentRestored));
+    assert!(matches!(last.happening, Notification::Restored { version: 3, .. }), "{last:?}");
+    assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentRestored));
     assert_eq!(world.engine.verify_ledger(&relation.id).await.unwrap().head.seq, 3);
 }
 
@@ -183,7 +183,7 @@ async fn a_scope_that_goes_takes_its_grant_with_it_and_comes_back_as_new() {
     let only_files = manifest(&[("read_file", "filesystem:read", object(&["path"]))], &[FILES]);
     world.publish(&owner, &id, &only_files).await;
     assert_eq!(world.effective(&bob, &relation).await, files());
-    assert!(world.records().await.iter().any(|record| record.happened == Happened::ConsentPruned));
+    assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentPruned));
     let back = world.publish(&owner, &id, &renumbered(&first_version(), 3)).await;
     assert_eq!((back.verdict.breaking, back.affected), (true, 1));
     assert_eq!(world.effective(&bob, &relation).await, files(), "a stale grant does not revive");

@@ -6,8 +6,8 @@ use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use nuncio_core::grant::Term;
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::grant::GrantTerm;
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::PersonName;
 use nuncio_engine::{Caller, Engine};
 
@@ -36,7 +36,7 @@ async fn a_version_is_there_with_all_it_does_or_not_at_all() {
             all_or_nothing(&engine, &person, account.manifest_version).await;
         }
         let agent = engine.mail(&Recipient::Agent(account.id.clone()), 0, 500).await.unwrap();
-        let told = agent.iter().filter(|mail| matches!(mail.happening, Happening::ReauthRequired { .. })).count();
+        let told = agent.iter().filter(|mail| matches!(mail.happening, Notification::ReauthRequired { .. })).count();
         assert_eq!(told as u64, account.manifest_version - 1);
     }
 }
@@ -49,7 +49,7 @@ async fn all_or_nothing(engine: &Engine, person: &PersonName, version: u64) {
     let told: Vec<_> = mail
         .iter()
         .filter_map(|mail| match mail.happening {
-            Happening::ReauthRequired { version, .. } => Some(version),
+            Notification::ReauthRequired { version, .. } => Some(version),
             _ => None,
         })
         .collect();
@@ -95,7 +95,7 @@ async fn the_process_that_is_killed() {
             let id = world.agent(&owner, &first_version()).await;
             for number in 0..PEOPLE {
                 let phone: Phone = world.device(&format!("p{number}"), number + 1).await;
-                phone.allow_for(&world, &id, &[("filesystem:read", Term::UntilRevoked)]).await;
+                phone.allow_for(&world, &id, &[("filesystem:read", GrantTerm::UntilRevoked)]).await;
             }
             (world.engine.account(&id).await.unwrap(), owner.caller())
         }

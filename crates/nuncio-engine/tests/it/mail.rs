@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::conversation::{ContentType, ConversationType};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::ClientMessageId;
 use nuncio_engine::consent::ConsentRules;
 use nuncio_engine::relay::{NewConversation, NewPost};
@@ -28,7 +28,9 @@ async fn whoever_waits_is_woken_and_whoever_was_away_reads_on() {
     let mail = waiting.await.unwrap();
     assert_eq!(mail.len(), 1);
     assert_eq!(mail[0].seq, seen + 1);
-    assert!(matches!(&mail[0].happening, Happening::ReauthRequired { relation: Some(it), .. } if *it == relation.id));
+    assert!(
+        matches!(&mail[0].happening, Notification::ReauthRequired { relation: Some(it), .. } if *it == relation.id)
+    );
     assert_eq!(world.engine.next_mail(&mailbox, seen, 10).await.unwrap(), mail, "it is there at once");
 
     world.engine.mark_mail_read(&mailbox, "dev_1", mail[0].seq).await.unwrap();

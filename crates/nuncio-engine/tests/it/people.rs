@@ -3,9 +3,9 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Happened;
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::person::Assertion;
+use nuncio_core::person::DeviceAssertion;
 use nuncio_core::principal::Principal;
 use nuncio_core::signature::Signature;
 use nuncio_engine::consent::{ConsentRules, NewDevice};
@@ -29,8 +29,8 @@ fn pair(seed: u8) -> Ed25519KeyPair {
     Ed25519KeyPair::from_seed_unchecked(&[seed; 32]).unwrap()
 }
 
-fn assertion(world: &World, phone: &Phone, nonce: &str) -> Assertion {
-    Assertion {
+fn assertion(world: &World, phone: &Phone, nonce: &str) -> DeviceAssertion {
+    DeviceAssertion {
         device_id: phone.device.id.clone(),
         audience: HERE.to_owned(),
         at: world.clock.now(),
@@ -49,7 +49,7 @@ async fn an_invite_lets_one_device_in_and_the_code_is_nowhere() {
     let again = world.engine.enrol_device(enrolment(&pair(2), &invite.code)).await.unwrap_err();
     assert_eq!(again.code, Code::InviteInvalid);
     let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
-    assert_eq!(happened, [Happened::PersonInvited, Happened::DeviceEnrolled]);
+    assert_eq!(happened, [AuditEvent::PersonInvited, AuditEvent::DeviceEnrolled]);
 }
 
 #[tokio::test]
@@ -113,11 +113,11 @@ async fn whatever_a_device_did_not_sign_for_here_and_now_is_refused() {
     let world = World::new().await;
     let (phone, eve) = (world.person("ada").await, world.person("eve").await);
     let good = || assertion(&world, &phone, "a-nonce-of-its-own");
-    let old = Assertion { at: world.clock.now(), ..good() };
-    let unknown = Assertion { device_id: DeviceId::parse("dev_9").unwrap(), ..good() };
+    let old = DeviceAssertion { at: world.clock.now(), ..good() };
+    let unknown = DeviceAssertion { device_id: DeviceId::parse("dev_9").unwrap(), ..good() };
     let cases = [
-        ("another server", Assertion { audience: "https://there.example".into(), ..good() }, &phone),
-        ("a short nonce", Assertion { nonce: "short".into(), ..good() }, &phone),
+        ("another server", DeviceAssertion { audience: "https://there.example".into(), ..good() }, &phone),
+        ("a short nonce", DeviceAssertion { nonce: "short".into(), ..good() }, &phone),
         ("an unknown device", unknown, &phone),
         ("somebody else's key", good(), &eve),
     ];
@@ -126,7 +126,7 @@ async fn whatever_a_device_did_not_sign_for_here_and_now_is_refused() {
         let error = world.engine.assert_device(&assertion, &signature, HERE).await.unwrap_err();
         assert_eq!(error.code, Code::DeviceRefused, "{what}");
     }
-    let altered = Assertion { nonce: "another-nonce-here".into(), ..good() };
+    let altered = DeviceAssertion { nonce: "another-nonce-here".into(), ..good() };
     let signature = sign(&phone.pair, &good().message());
     assert_eq!(world.engine.assert_device(&altered, &signature, HERE).await.unwrap_err().code, Code::DeviceRefused);
     world.clock.advance(Duration::from_millis(120_001));
@@ -177,5 +177,5 @@ async fn an_agents_token_names_it_until_it_is_rotated_or_revoked() {
     world.engine.revoke_agent_token(&phone.caller(), &id).await.unwrap();
     assert_eq!(who(&rotated).await, None);
     let happened: Vec<_> = world.records().await.into_iter().map(|record| record.happened).collect();
-    assert!(happened.ends_with(&[Happened::TokenRevoked]) && happened.contains(&Happened::TokenRotated));
+    assert!(happened.ends_with(&[AuditEvent::TokenRevoked]) && happened.contains(&AuditEvent::TokenRotated));
 }

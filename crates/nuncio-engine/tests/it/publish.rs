@@ -2,7 +2,7 @@
 
 use nuncio_core::Code;
 use nuncio_core::account::AccountOwner;
-use nuncio_core::audit::Happened;
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::AgentId;
 use nuncio_core::principal::Principal;
@@ -67,7 +67,10 @@ async fn two_processes_that_publish_and_hear_yeses_leave_no_gap_and_miss_nobody(
     for phone in &phones {
         // Whoever is overtaken by a change reads it and says yes again.
         loop {
-            match phone.try_allow(&world, &id, &[("filesystem:read", nuncio_core::grant::Term::UntilRevoked)]).await {
+            match phone
+                .try_allow(&world, &id, &[("filesystem:read", nuncio_core::grant::GrantTerm::UntilRevoked)])
+                .await
+            {
                 Ok(relation) => break relations.push(relation),
                 Err(error) => assert!(matches!(error.code, Code::ManifestStale | Code::ConsentUnsigned), "{error:?}"),
             }
@@ -202,7 +205,7 @@ async fn a_note_to_people_and_the_verdict_stay_with_the_version() {
     assert_eq!(version.verdict["scopes_requiring_reauth"], json!(["filesystem:read"]));
     assert_eq!(version.by, Principal::Person(owner.person()));
     assert!(world.records().await.iter().any(|record| {
-        record.happened == Happened::ManifestPublished
+        record.happened == AuditEvent::ManifestPublished
             && record.manifest_version == Some(2)
             && record.agent.as_ref() == Some(&id)
     }));

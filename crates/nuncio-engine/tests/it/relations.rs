@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Happened;
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::grant::GrantTerm;
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, GrantId, RelationId, ScopeId};
-use nuncio_core::ledger::{Action, Entry, verify};
+use nuncio_core::ledger::{LedgerAction, LedgerEntry, verify};
 use nuncio_core::principal::Principal;
 use nuncio_core::relation::ScopeGrant;
 use nuncio_engine::Caller;
@@ -19,14 +19,14 @@ use serde_json::json;
 
 use super::world::{Phone, World, broken_version, first_version, wishes};
 
-const ALWAYS: Term = Term::UntilRevoked;
+const ALWAYS: GrantTerm = GrantTerm::UntilRevoked;
 
 async fn establish(
     world: &World,
     phone: &Phone,
     agent: &AgentId,
-    scopes: &[(&str, Term)],
-    signed: Option<Entry>,
+    scopes: &[(&str, GrantTerm)],
+    signed: Option<LedgerEntry>,
 ) -> Result<nuncio_core::relation::Relation, ConsentError> {
     let consent = NewConsent { wishes: wishes(scopes), seen: None, signed };
     world.engine.establish_relation(&phone.caller(), NewRelation { agent: agent.clone(), consent }).await
@@ -37,29 +37,29 @@ async fn what_is_unsigned_is_answered_with_exactly_what_to_sign() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
-    let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", Term::Once)];
+    let scopes = [("filesystem:read", ALWAYS), ("clipboard:read", GrantTerm::Once)];
     let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
     assert_eq!(error.code, Code::ConsentUnsigned);
     let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
     let account = world.engine.account(&id).await.unwrap();
-    assert_eq!((entry.seq, entry.prev_hash, entry.action), (1, Digest::ZERO, Action::Grant));
+    assert_eq!((entry.seq, entry.prev_hash, entry.action), (1, Digest::ZERO, LedgerAction::Grant));
     assert_eq!((entry.manifest_version, entry.manifest_hash), (1, account.manifest_hash));
     assert_eq!(entry.scopes.iter().map(ScopeId::as_str).collect::<Vec<_>>(), ["clipboard:read", "filesystem:read"]);
     assert_eq!((entry.device_id.as_ref(), entry.agent_id.clone()), (Some(&bob.device.id), id.clone()));
     assert_eq!(error.params()["entry"]["terms"], json!({"clipboard:read": "once"}));
     // What was shown as JSON is what is signed.
-    let shown: Entry = serde_json::from_value(error.params()["entry"].clone()).unwrap();
+    let shown: LedgerEntry = serde_json::from_value(error.params()["entry"].clone()).unwrap();
     let relation = establish(&world, &bob, &id, &scopes, Some(bob.signed(shown))).await.unwrap();
     assert_eq!(relation.id, entry.relation_id);
     assert_eq!(world.relation(&bob, &relation).await, relation);
     assert_eq!(world.engine.relations(&bob.person(), None, 10).await.unwrap(), std::slice::from_ref(&relation));
 
     let mail = world.engine.mail(&Recipient::Agent(id.clone()), 0, 10).await.unwrap();
-    assert!(matches!(&mail[0].happening, Happening::RelationEstablished { person, .. } if *person == bob.person()));
+    assert!(matches!(&mail[0].happening, Notification::RelationEstablished { person, .. } if *person == bob.person()));
     let given = world.records().await.pop().unwrap();
     assert_eq!(
         (given.happened, given.by, given.device),
-        (Happened::ConsentGiven, Principal::Person(bob.person()), Some(bob.device.id.clone()))
+        (AuditEvent::ConsentGiven, Principal::Person(bob.person()), Some(bob.device.id.clone()))
     );
 }
 
@@ -71,17 +71,17 @@ async fn nothing_but_what_was_asked_and_signed_by_the_very_device_is_taken() {
     let scopes = [("filesystem:read", ALWAYS)];
     let error = establish(&world, &bob, &id, &scopes, None).await.unwrap_err();
     let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
-    let good = Entry::clone(entry);
+    let good = LedgerEntry::clone(entry);
     let forged = [
         ("another key", eve.signed(good.clone()), Code::ConsentForged),
         (
             "a signature of something else",
-            Entry { signature: eve.signed(good.clone()).signature, ..good.clone() },
+            LedgerEntry { signature: eve.signed(good.clone()).signature, ..good.clone() },
             Code::ConsentForged,
         ),
         (
             "more than was asked",
-            bob.signed(Entry {
+            bob.signed(LedgerEntry {
                 scopes: vec![ScopeId::parse("clipboard:read").unwrap(), good.scopes[0].clone()],
                 ..good.clone()
             }),
@@ -89,30 +89,30 @@ async fn nothing_but_what_was_asked_and_signed_by_the_very_device_is_taken() {
         ),
         (
             "another agent",
-            bob.signed(Entry { agent_id: AgentId::parse("agt_x").unwrap(), ..good.clone() }),
+            bob.signed(LedgerEntry { agent_id: AgentId::parse("agt_x").unwrap(), ..good.clone() }),
             Code::ConsentUnsigned,
         ),
-        ("another version", bob.signed(Entry { manifest_version: 7, ..good.clone() }), Code::ConsentUnsigned),
+        ("another version", bob.signed(LedgerEntry { manifest_version: 7, ..good.clone() }), Code::ConsentUnsigned),
         (
             "another manifest",
-            bob.signed(Entry { manifest_hash: Some(Digest::ZERO), ..good.clone() }),
+            bob.signed(LedgerEntry { manifest_hash: Some(Digest::ZERO), ..good.clone() }),
             Code::ManifestStale,
         ),
-        ("no manifest", bob.signed(Entry { manifest_hash: None, ..good.clone() }), Code::ManifestStale),
+        ("no manifest", bob.signed(LedgerEntry { manifest_hash: None, ..good.clone() }), Code::ManifestStale),
         (
             "another device",
-            bob.signed(Entry { device_id: Some(eve.device.id.clone()), ..good.clone() }),
+            bob.signed(LedgerEntry { device_id: Some(eve.device.id.clone()), ..good.clone() }),
             Code::ConsentUnsigned,
         ),
-        ("another place in the ledger", bob.signed(Entry { seq: 2, ..good.clone() }), Code::ConsentUnsigned),
+        ("another place in the ledger", bob.signed(LedgerEntry { seq: 2, ..good.clone() }), Code::ConsentUnsigned),
         (
             "a time to come",
-            bob.signed(Entry { at: good.at.after(Duration::from_secs(601)), ..good.clone() }),
+            bob.signed(LedgerEntry { at: good.at.after(Duration::from_secs(601)), ..good.clone() }),
             Code::ConsentUnsigned,
         ),
         (
             "a name that is not the server's to give",
-            bob.signed(Entry { relation_id: RelationId::parse("mine").unwrap(), ..good.clone() }),
+            bob.signed(LedgerEntry { relation_id: RelationId::parse("mine").unwrap(), ..good.clone() }),
             Code::ConsentUnsigned,
         ),
         ("no signature", good.clone(), Code::ConsentUnsigned),
@@ -157,7 +157,7 @@ async fn scopes_are_those_of_the_manifest_that_was_seen() {
     let id = world.agent(&owner, &first_version()).await;
     let unknown = bob.try_allow(&world, &id, &[("location:read", ALWAYS)]).await.unwrap_err();
     assert_eq!((unknown.code, unknown.params()), (Code::ScopeUnknown, json!({"scopes": ["location:read"]})));
-    let past = Term::Until(world.clock.now());
+    let past = GrantTerm::Until(world.clock.now());
     let over = bob.try_allow(&world, &id, &[("clipboard:read", past)]).await.unwrap_err();
     assert_eq!(over.code, Code::BadRequest);
     let nobody = AgentId::parse("agt_x").unwrap();
@@ -215,7 +215,7 @@ async fn one_relation_goes_on_between_two_and_they_are_counted() {
     assert_eq!(gone.code, Code::RelationNotFound);
     let anew = bob.allow(&world, &one, &["clipboard:read"]).await;
     assert_ne!(anew.id, relation.id);
-    assert!(world.records().await.iter().any(|record| record.happened == Happened::ConsentRevoked));
+    assert!(world.records().await.iter().any(|record| record.happened == AuditEvent::ConsentRevoked));
 }
 
 #[tokio::test]
@@ -248,8 +248,8 @@ async fn what_is_for_once_or_for_a_time_ends() {
     let world = World::new().await;
     let (owner, bob) = (world.person("ada").await, world.person("bob").await);
     let id = world.agent(&owner, &first_version()).await;
-    let hour = Term::Until(world.clock.now().after(Duration::from_secs(3600)));
-    let relation = bob.allow_for(&world, &id, &[("filesystem:read", hour), ("clipboard:read", Term::Once)]).await;
+    let hour = GrantTerm::Until(world.clock.now().after(Duration::from_secs(3600)));
+    let relation = bob.allow_for(&world, &id, &[("filesystem:read", hour), ("clipboard:read", GrantTerm::Once)]).await;
     let clipboard = ScopeId::parse("clipboard:read").unwrap();
     assert_eq!(world.effective(&bob, &relation).await, ["clipboard:read", "filesystem:read"]);
     assert!(world.engine.use_consent(&relation.id, &clipboard).await.unwrap());
@@ -259,7 +259,7 @@ async fn what_is_for_once_or_for_a_time_ends() {
     world.clock.advance(Duration::from_secs(3600));
     assert_eq!(world.effective(&bob, &relation).await, [""; 0]);
     world.engine.verify_ledger(&relation.id).await.unwrap();
-    let again = bob.try_change(&world, &relation, &[("clipboard:read", Term::Once)]).await.unwrap();
+    let again = bob.try_change(&world, &relation, &[("clipboard:read", GrantTerm::Once)]).await.unwrap();
     assert_eq!(again.ledger.seq, 2);
     assert!(world.engine.use_consent(&relation.id, &clipboard).await.unwrap());
 }
@@ -343,7 +343,8 @@ async fn a_store_that_allows_more_than_was_signed_is_found_out() {
     // With an entry to go with it, but no device to sign it.
     let scopes = vec![relation.grants[0].scope.clone(), grant.scope];
     let device = bob.device.id.clone();
-    let forged = Entry { scopes, signature: None, ..more.draft_grant(&[], more.accepted, &device, world.clock.now()) };
+    let forged =
+        LedgerEntry { scopes, signature: None, ..more.draft_grant(&[], more.accepted, &device, world.clock.now()) };
     world.store.commit(vec![ConsentChange::AppendLedger(forged).into()]).await.unwrap();
     let found = world.engine.verify_ledger(&relation.id).await.unwrap_err();
     assert_eq!((found.code, found.message.contains("entry 2")), (Code::LedgerBroken, true), "{found}");

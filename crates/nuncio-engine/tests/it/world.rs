@@ -7,16 +7,16 @@ use std::time::Duration;
 use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use nuncio_bus::LocalBus;
-use nuncio_core::account::Connection;
+use nuncio_core::account::AgentConnection;
 use nuncio_core::agent::Agent;
-use nuncio_core::audit::HappenedRecord;
+use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::person::{Device, Enrolment};
 use nuncio_core::principal::Principal;
-use nuncio_core::relation::{Relation, Wish};
+use nuncio_core::relation::{Relation, ScopeRequest};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StopReason;
@@ -123,7 +123,7 @@ impl World {
     }
 
     /// Every record that is not of a call.
-    pub(crate) async fn records(&self) -> Vec<HappenedRecord> {
+    pub(crate) async fn records(&self) -> Vec<AuditEventRecord> {
         let links = self.engine.audit_links(0, 1000).await.unwrap();
         links.iter().filter_map(|link| serde_json::from_str(&link.record).ok()).collect()
     }
@@ -134,7 +134,7 @@ pub(crate) fn new_agent() -> NewAgent {
         display_name: "Helper".to_owned(),
         description: None,
         public: true,
-        connection: Connection::Websocket,
+        connection: AgentConnection::Websocket,
         health_check_url: None,
         manifest: None,
         change_note: None,
@@ -188,22 +188,23 @@ impl Phone {
         }
     }
 
-    pub(crate) fn signed(&self, entry: Entry) -> Entry {
-        Entry { signature: Some(sign(&self.pair, &entry.message())), ..entry }
+    pub(crate) fn signed(&self, entry: LedgerEntry) -> LedgerEntry {
+        LedgerEntry { signature: Some(sign(&self.pair, &entry.message())), ..entry }
     }
 
     /// Signs the entry that the error asks to be signed.
-    pub(crate) fn sign_what(&self, error: &ConsentError) -> Entry {
+    pub(crate) fn sign_what(&self, error: &ConsentError) -> LedgerEntry {
         let Details::Sign(entry) = &error.details else { panic!("{error:?}") };
-        self.signed(Entry::clone(entry))
+        self.signed(LedgerEntry::clone(entry))
     }
 
     /// Allows an agent these scopes, until revoked.
     pub(crate) async fn allow(&self, world: &World, agent: &AgentId, scopes: &[&str]) -> Relation {
-        self.allow_for(world, agent, &scopes.iter().map(|scope| (*scope, Term::UntilRevoked)).collect::<Vec<_>>()).await
+        self.allow_for(world, agent, &scopes.iter().map(|scope| (*scope, GrantTerm::UntilRevoked)).collect::<Vec<_>>())
+            .await
     }
 
-    pub(crate) async fn allow_for(&self, world: &World, agent: &AgentId, scopes: &[(&str, Term)]) -> Relation {
+    pub(crate) async fn allow_for(&self, world: &World, agent: &AgentId, scopes: &[(&str, GrantTerm)]) -> Relation {
         self.try_allow(world, agent, scopes).await.unwrap()
     }
 
@@ -212,7 +213,7 @@ impl Phone {
         &self,
         world: &World,
         agent: &AgentId,
-        scopes: &[(&str, Term)],
+        scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
         let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
         let new = NewRelation { agent: agent.clone(), consent };
@@ -229,7 +230,7 @@ impl Phone {
         &self,
         world: &World,
         relation: &Relation,
-        scopes: &[(&str, Term)],
+        scopes: &[(&str, GrantTerm)],
     ) -> Result<Relation, ConsentError> {
         let consent = NewConsent { wishes: wishes(scopes), ..NewConsent::default() };
         let signed = match world.engine.change_relation(&self.caller(), &relation.id, consent.clone()).await {
@@ -241,8 +242,8 @@ impl Phone {
     }
 }
 
-pub(crate) fn wishes(scopes: &[(&str, Term)]) -> Vec<Wish> {
-    scopes.iter().map(|(scope, term)| Wish { scope: ScopeId::parse(scope).unwrap(), term: *term }).collect()
+pub(crate) fn wishes(scopes: &[(&str, GrantTerm)]) -> Vec<ScopeRequest> {
+    scopes.iter().map(|(scope, term)| ScopeRequest { scope: ScopeId::parse(scope).unwrap(), term: *term }).collect()
 }
 
 /// A manifest: its tools with scope and schema, and its scopes with sensitivity.

@@ -6,7 +6,7 @@ use std::fmt;
 use argon2::{Algorithm, Argon2, Params, Version};
 use nuncio_core::Code;
 use nuncio_core::bundle::AgreementKey;
-pub use nuncio_core::bundle::{Argon2Params, Backup};
+pub use nuncio_core::bundle::{Argon2Params, KeyBackup};
 use nuncio_core::digest::canonical;
 use nuncio_core::ids::DeviceId;
 use nuncio_core::signature::{PublicKey, Signature};
@@ -111,7 +111,7 @@ impl fmt::Debug for Restored {
 }
 
 /// Encrypts the long-term keys of an identity under a passphrase.
-pub fn seal(party: &Party, passphrase: &str, params: Argon2Params) -> Result<Backup, BackupError> {
+pub fn seal(party: &Party, passphrase: &str, params: Argon2Params) -> Result<KeyBackup, BackupError> {
     let (_, device) = party.named().ok_or(BackupError::Unnamed)?;
     if passphrase.chars().count() < SHORTEST {
         return Err(BackupError::Short);
@@ -126,9 +126,9 @@ pub(super) fn wrap(
     params: Argon2Params,
     salt: [u8; SALT],
     [nonce_a, nonce_b]: [[u8; NONCE]; 2],
-) -> Result<Backup, BackupError> {
+) -> Result<KeyBackup, BackupError> {
     let key = derive(params, passphrase, &salt)?;
-    let mut backup = Backup {
+    let mut backup = KeyBackup {
         backup_a: String::new(),
         backup_b: String::new(),
         argon2_salt: base64url(&salt),
@@ -150,7 +150,7 @@ pub(super) fn wrap(
 }
 
 /// Decrypts a backup.
-pub fn open(backup: &Backup, passphrase: &str) -> Result<Restored, BackupError> {
+pub fn open(backup: &KeyBackup, passphrase: &str) -> Result<Restored, BackupError> {
     let salt = base64url_exact(&backup.argon2_salt).ok_or(BackupError::Damaged)?;
     let key = derive(backup.argon2_params, passphrase, &salt)?;
     let unwrap = |label, text: &str| {
@@ -172,7 +172,7 @@ const AGREEMENT: &str = "a2h/backup/v1/x25519";
 const SIGNING: &str = "a2h/backup/v1/ed25519";
 
 /// Associated data of a wrapped key: its purpose, its owner, and how the wrapping key was derived.
-fn associated(backup: &Backup, label: &str) -> Vec<u8> {
+fn associated(backup: &KeyBackup, label: &str) -> Vec<u8> {
     let whose = serde_json::json!({
         "argon2_params": backup.argon2_params,
         "argon2_salt": backup.argon2_salt,

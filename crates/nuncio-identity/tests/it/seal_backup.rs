@@ -3,13 +3,13 @@
 use std::num::NonZeroU32;
 
 use nuncio_core::bundle::SealMode;
-use nuncio_identity::seal::backup::{self, Argon2Params, Backup, BackupError};
+use nuncio_identity::seal::backup::{self, Argon2Params, BackupError, KeyBackup};
 
 use crate::seal_world::{Side, device, person};
 
 const PHRASE: &str = "correct horse battery";
 
-fn made() -> (Side, Backup) {
+fn made() -> (Side, KeyBackup) {
     let ada = Side::new(person("ada"), "phone", SealMode::Stateful);
     let backup = backup::seal(&ada.party, PHRASE, Argon2Params::LEAST).unwrap();
     (ada, backup)
@@ -21,7 +21,7 @@ fn backup_restores_the_same_keys() {
     let backup = backup::seal(&ada.party, PHRASE, Argon2Params::RECOMMENDED).unwrap();
     let written = serde_json::to_value(&backup).unwrap();
     assert_eq!(written["argon2_params"], serde_json::json!({"m": 65536, "t": 3, "p": 4}));
-    let backup: Backup = serde_json::from_value(written).unwrap();
+    let backup: KeyBackup = serde_json::from_value(written).unwrap();
     let restored = backup::open(&backup, PHRASE).unwrap();
     assert_eq!(restored.signing_key(), ada.party.signing_key());
     assert_eq!(restored.device(), &device("phone"));
@@ -35,20 +35,20 @@ fn backup_with_wrong_passphrase_or_any_change_does_not_open() {
     let (_, other) = made();
     let swapped = |text: &str| format!("{}{}", if text.starts_with('A') { "B" } else { "A" }, &text[1..]);
     for (changed, error) in [
-        (Backup { device_id: device("laptop"), ..good.clone() }, BackupError::Refused),
-        (Backup { public_key: other.public_key, ..good.clone() }, BackupError::Refused),
-        (Backup { signing_public_key: other.signing_public_key, ..good.clone() }, BackupError::Refused),
-        (Backup { argon2_salt: other.argon2_salt.clone(), ..good.clone() }, BackupError::Refused),
+        (KeyBackup { device_id: device("laptop"), ..good.clone() }, BackupError::Refused),
+        (KeyBackup { public_key: other.public_key, ..good.clone() }, BackupError::Refused),
+        (KeyBackup { signing_public_key: other.signing_public_key, ..good.clone() }, BackupError::Refused),
+        (KeyBackup { argon2_salt: other.argon2_salt.clone(), ..good.clone() }, BackupError::Refused),
         (
-            Backup { backup_a: good.backup_b.clone(), backup_b: good.backup_a.clone(), ..good.clone() },
+            KeyBackup { backup_a: good.backup_b.clone(), backup_b: good.backup_a.clone(), ..good.clone() },
             BackupError::Refused,
         ),
-        (Backup { backup_a: swapped(&good.backup_a), ..good.clone() }, BackupError::Refused),
-        (Backup { backup_b: swapped(&good.backup_b), ..good.clone() }, BackupError::Refused),
-        (Backup { backup_b: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
-        (Backup { argon2_salt: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
+        (KeyBackup { backup_a: swapped(&good.backup_a), ..good.clone() }, BackupError::Refused),
+        (KeyBackup { backup_b: swapped(&good.backup_b), ..good.clone() }, BackupError::Refused),
+        (KeyBackup { backup_b: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
+        (KeyBackup { argon2_salt: "AAAA".to_owned(), ..good.clone() }, BackupError::Damaged),
         (
-            Backup { argon2_params: Argon2Params { t: number(3), ..Argon2Params::LEAST }, ..good.clone() },
+            KeyBackup { argon2_params: Argon2Params { t: number(3), ..Argon2Params::LEAST }, ..good.clone() },
             BackupError::Refused,
         ),
     ] {
@@ -71,7 +71,7 @@ fn backup_with_unsafe_argon2_parameters_is_refused() {
         Argon2Params { m, t: NonZeroU32::MAX, p },
         Argon2Params { m, t, p: number(255) },
     ] {
-        let changed = Backup { argon2_params: params, ..good.clone() };
+        let changed = KeyBackup { argon2_params: params, ..good.clone() };
         assert_eq!(backup::open(&changed, PHRASE).unwrap_err(), BackupError::Params(params));
         assert_eq!(backup::seal(&ada.party, PHRASE, params), Err(BackupError::Params(params)));
     }

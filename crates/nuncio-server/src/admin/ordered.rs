@@ -1,6 +1,6 @@
 //! Who gives orders, and what the record says of an order.
 
-use nuncio_core::audit::HappenedRecord;
+use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::ids::{AgentId, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Engine;
@@ -56,7 +56,7 @@ impl Order {
     }
 
     /// What the record says of the order; none if it changes nothing.
-    pub(super) fn record(&self, engine: &Engine, by: &OrderedBy) -> Option<HappenedRecord> {
+    pub(super) fn record(&self, engine: &Engine, by: &OrderedBy) -> Option<AuditEventRecord> {
         if self.only_reads() {
             return None;
         }
@@ -70,7 +70,7 @@ impl Order {
         let person = person.or_else(|| text("person")).filter(|_| !is_forgetting);
         let scopes = order["scopes"].as_array().into_iter().flatten();
         let scopes = scopes.filter_map(|scope| ScopeId::parse(scope.as_str()?).ok()).collect();
-        Some(HappenedRecord {
+        Some(AuditEventRecord {
             subject: SUBJECTS.into_iter().find_map(text).or(name),
             person: person.and_then(|name| PersonName::parse(&name).ok()),
             agent: text("agent")

@@ -116,14 +116,14 @@ fn parse(line: &[u8]) -> Result<Checkpoint, serde_json::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use nuncio_core::audit::Head;
+    use nuncio_core::audit::ChainHead;
     use nuncio_core::digest::Digest;
     use nuncio_core::time::Timestamp;
     use ring::signature::Ed25519KeyPair;
 
     fn checkpoint(seq: u64) -> Checkpoint {
         let key = Ed25519KeyPair::from_seed_unchecked(&[1; 32]).unwrap();
-        Checkpoint::sign(Head { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
+        Checkpoint::sign(ChainHead { seq, hash: Digest::ZERO }, Timestamp::from_millis(0), &key)
     }
 
     fn numbers(file: &CheckpointFile) -> Vec<u64> {

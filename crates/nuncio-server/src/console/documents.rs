@@ -1,6 +1,6 @@
 //! What each protocol publishes about an agent, for people to open and to copy.
 
-use nuncio_core::agent::{Access, Agent, Skill, SkillAuth, SkillMethod, Tool};
+use nuncio_core::agent::{Agent, Skill, SkillAccess, SkillAuth, SkillMethod, Tool};
 use nuncio_core::schema::Schema;
 use serde_json::{Value, json};
 
@@ -59,8 +59,9 @@ pub(crate) fn skill(agent: &Agent, texts: &Texts) -> Vec<Document> {
     const PROTOCOL: &str = "Skill Sharing 1.0";
     let tools = agent.tools.iter().filter_map(|tool| Some((Some(&**tool), tool.skill.as_deref()?)));
     let whole = agent.skill.as_deref().map(|skill| (None, skill));
-    let shown =
-        |(tool, skill): &(Option<&Tool>, &Skill)| skill.access != Access::Private && !tool.is_some_and(Tool::on_device);
+    let shown = |(tool, skill): &(Option<&Tool>, &Skill)| {
+        skill.access != SkillAccess::Private && !tool.is_some_and(Tool::on_device)
+    };
     let skills: Vec<_> = whole.into_iter().chain(tools).filter(shown).collect();
     if skills.is_empty() {
         return Vec::new();

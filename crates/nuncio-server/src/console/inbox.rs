@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::get;
 use axum::{Extension, Json, Router, middleware};
 use nuncio_core::Code;
-use nuncio_core::audit::HappenedRecord;
+use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
 use nuncio_core::ids::TaskId;
 use nuncio_core::task::Task;
@@ -295,7 +295,7 @@ async fn carry_out(
     };
     let by = OrderedBy { principal: visitor.principal.clone(), account: None };
     let record = inbox.engine.order_record(step.action(), &by);
-    let record = HappenedRecord { subject: Some(task.id.to_string()), ..record };
+    let record = AuditEventRecord { subject: Some(task.id.to_string()), ..record };
     let stepped = inbox.engine.step_task(&task.id, step, &visitor.name);
     match inbox.engine.run_order(record, stepped, |_| None).await {
         // Taken over with a form half filled in: it goes on from there.

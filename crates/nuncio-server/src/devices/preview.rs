@@ -2,7 +2,7 @@
 //! comes at the end, and nothing else; where nothing can be shown, the answer comes all the same.
 
 use nuncio_a2h::peer::{Inbound, Peer, StreamWriter};
-use nuncio_core::event::{Event, Voice};
+use nuncio_core::event::{Event, OutputKind};
 use nuncio_engine::converse::LiveTurn;
 
 /// How often it is begun again in one turn, at most: where a tool was called in between, or the relay ended it.
@@ -106,7 +106,7 @@ impl News {
             let mut news = Self { next: log.len(), over: log.is_finished(), ..Self::default() };
             for (_, event) in log.from(from) {
                 match event {
-                    Event::Delta(Voice::Text, piece) => news.text.push_str(piece),
+                    Event::Delta(OutputKind::Text, piece) => news.text.push_str(piece),
                     Event::ToolCall(_) => {
                         news.text.clear();
                         news.called = true;

@@ -15,7 +15,7 @@ use axum::extract::Request;
 use axum::response::Response;
 use nuncio_core::Code;
 use nuncio_core::principal::Principal;
-use nuncio_core::rate::{Rate, Used};
+use nuncio_core::rate::{Rate, RateUsage};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock;
 use nuncio_engine::{EngineError, Identity};
@@ -122,8 +122,8 @@ impl From<RateExceeded> for EngineError {
 /// How much is used up by whom. An allowance that is whole again is forgotten.
 #[derive(Debug)]
 struct Allowances<K> {
-    used: HashMap<K, Used>,
-    shared: Option<Used>,
+    used: HashMap<K, RateUsage>,
+    shared: Option<RateUsage>,
     cleaned_up: Timestamp,
 }
 

@@ -6,7 +6,7 @@ use axum::Json;
 use axum::extract::State;
 use axum::response::{IntoResponse as _, Response};
 use nuncio_core::Code;
-use nuncio_core::agent::Access;
+use nuncio_core::agent::SkillAccess;
 use nuncio_core::ids::ScopeId;
 use nuncio_engine::{Engine, EngineError};
 use serde_json::json;
@@ -36,6 +36,6 @@ pub(super) async fn describe(State(operators): State<Operators>) -> Response {
 fn scopes(engine: &Engine) -> BTreeSet<ScopeId> {
     let agents = engine.agents();
     let tools = agents.iter().flat_map(|agent| agent.exposed_tools());
-    let shown = tools.filter(|tool| tool.skill.as_ref().is_none_or(|skill| skill.access != Access::Private));
+    let shown = tools.filter(|tool| tool.skill.as_ref().is_none_or(|skill| skill.access != SkillAccess::Private));
     shown.filter_map(|tool| tool.scope.clone()).collect()
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{Outcome, Verdict};
-use nuncio_core::grant::Term;
+use nuncio_core::audit::{AuditDecision, AuditOutcome};
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
@@ -32,7 +32,7 @@ async fn start() -> Gateway {
     Gateway::builder().agent(DESK, &agent()).start().await
 }
 
-async fn grant(gateway: &Gateway, principal: &Principal, term: Term) {
+async fn grant(gateway: &Gateway, principal: &Principal, term: GrantTerm) {
     let (agent, scope) = (AgentName::parse(DESK).unwrap(), ScopeId::parse("notes:write").unwrap());
     let engine = gateway.engine();
     engine.create_grant(principal.clone(), agent, vec![scope], term, Principal::Operator).await.unwrap();
@@ -168,7 +168,7 @@ async fn a_grant_until_a_time_ends_at_that_time() {
     let reader = gateway.key(&["notes:read"]).await;
     assert_eq!(counted(&reader.aap).await, NOT_GRANTED);
     let end = clock.now().after(Duration::from_secs(60));
-    grant(&gateway, &reader.caller.principal, Term::Until(end)).await;
+    grant(&gateway, &reader.caller.principal, GrantTerm::Until(end)).await;
     clock.advance(Duration::from_millis(59_999));
     assert_eq!(counted(&reader.aap).await, "counted");
     clock.advance(Duration::from_millis(1));
@@ -203,7 +203,7 @@ async fn a_grant_is_for_its_principal_and_its_agent() {
     let other = agent().replace("name = \"desk\"", "name = \"other\"");
     let gateway = Gateway::builder().agent(DESK, &agent()).agent("other", &other).start().await;
     let (ada, bob) = (gateway.key(&["notes:read"]).await, gateway.key(&["notes:read"]).await);
-    grant(&gateway, &ada.caller.principal, Term::UntilRevoked).await;
+    grant(&gateway, &ada.caller.principal, GrantTerm::UntilRevoked).await;
     assert_eq!(counted(&ada.aap).await, "counted");
     assert_eq!(counted(&bob.aap).await, NOT_GRANTED);
     let session = ada.aap.session("other", &[("count", true)]).await;
@@ -217,7 +217,7 @@ async fn on_an_open_server_anyone_may_talk_and_grants_to_anonymous_hold() {
     let gateway = Gateway::builder().agent(DESK, &agent()).clock(&clock).open_to_anyone().start().await;
     let anyone = gateway.aap();
     assert_eq!(counted(&anyone).await, NOT_GRANTED);
-    grant(&gateway, &Principal::Anonymous, Term::Until(clock.now().after(Duration::from_secs(60)))).await;
+    grant(&gateway, &Principal::Anonymous, GrantTerm::Until(clock.now().after(Duration::from_secs(60)))).await;
     assert_eq!(counted(&anyone).await, "counted");
     clock.advance(Duration::from_secs(60));
     assert_eq!(counted(&anyone).await, NOT_GRANTED);
@@ -242,7 +242,7 @@ async fn a_grant_for_once_lets_exactly_one_of_many_calls_through() {
     for round in 0..4 {
         let gateway = start().await;
         let reader = gateway.key(&["notes:read"]).await;
-        grant(&gateway, &reader.caller.principal, Term::Once).await;
+        grant(&gateway, &reader.caller.principal, GrantTerm::Once).await;
         // Two calls of one step, in two sessions at once.
         let script = json!([[call("c1", "count", json!({})), call("c2", "count", json!({}))], []]);
         let turns = (0..2).map(|_| {
@@ -257,8 +257,8 @@ async fn a_grant_for_once_lets_exactly_one_of_many_calls_through() {
         }
         assert_eq!(runs(&gateway), 1, "round {round}");
         let audit = gateway.audit().await;
-        let ran = audit.iter().filter(|record| record.outcome == Outcome::Completed).count();
-        let refused = audit.iter().filter(|record| matches!(record.decision, Verdict::Refused { .. })).count();
+        let ran = audit.iter().filter(|record| record.outcome == AuditOutcome::Completed).count();
+        let refused = audit.iter().filter(|record| matches!(record.decision, AuditDecision::Refused { .. })).count();
         assert_eq!((ran, refused), (1, 3), "round {round}: {audit:#?}");
         assert_eq!(gateway.order(Order::GrantList).await.unwrap(), json!({"grants": []}));
     }
@@ -268,8 +268,8 @@ async fn a_grant_for_once_lets_exactly_one_of_many_calls_through() {
 async fn two_grants_for_once_let_two_calls_through() {
     let gateway = start().await;
     let reader = gateway.key(&["notes:read"]).await;
-    grant(&gateway, &reader.caller.principal, Term::Once).await;
-    grant(&gateway, &reader.caller.principal, Term::Once).await;
+    grant(&gateway, &reader.caller.principal, GrantTerm::Once).await;
+    grant(&gateway, &reader.caller.principal, GrantTerm::Once).await;
     assert_eq!(counted(&reader.aap).await, "counted");
     assert_eq!(counted(&reader.aap).await, "counted");
     assert_eq!(counted(&reader.aap).await, NOT_GRANTED);
@@ -411,7 +411,7 @@ async fn an_empty_bearer_is_no_key_and_no_fault() {
 async fn keys_and_grants_survive_a_restart() {
     let gateway = start().await;
     let reader = gateway.key(&["notes:read"]).await;
-    grant(&gateway, &reader.caller.principal, Term::UntilRevoked).await;
+    grant(&gateway, &reader.caller.principal, GrantTerm::UntilRevoked).await;
     let data = gateway.stop().await;
     let stored = std::fs::read(data.path().join("nuncio.db")).unwrap();
     let secret = reader.secret.as_bytes();

@@ -1,7 +1,7 @@
 //! Whom AAP serves for an agent, and whose answer approves a `high` call.
 
 use nuncio_core::approval::Approver;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, AgentName, PersonName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_server::admin::Order;
@@ -23,7 +23,7 @@ fn dangers(gateway: &Gateway) -> usize {
 
 pub(crate) async fn grant(gateway: &Gateway, to: Principal) {
     let (agent, scopes) = (AgentName::parse(DESK).unwrap(), vec![ScopeId::parse("danger:do").unwrap()]);
-    gateway.engine().create_grant(to, agent, scopes, Term::UntilRevoked, Principal::Operator).await.unwrap();
+    gateway.engine().create_grant(to, agent, scopes, GrantTerm::UntilRevoked, Principal::Operator).await.unwrap();
 }
 
 /// The status and the code of an attempt to make a session.

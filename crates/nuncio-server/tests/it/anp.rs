@@ -24,7 +24,7 @@ mod service;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
@@ -139,7 +139,7 @@ impl World {
         let scopes = vec![ScopeId::parse(scope).unwrap()];
         let to = Principal::Did(someone.did.to_string());
         let granted =
-            self.gateway.engine().create_grant(to, desk_name(), scopes, Term::UntilRevoked, Principal::Operator);
+            self.gateway.engine().create_grant(to, desk_name(), scopes, GrantTerm::UntilRevoked, Principal::Operator);
         granted.await.unwrap();
     }
 }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::approval::{Answer, Approver};
-use nuncio_core::audit::{Outcome, Verdict};
+use nuncio_core::approval::{ApprovalAnswer, Approver};
+use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::digest::Digest;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -102,8 +102,8 @@ async fn no_answer_in_time_is_a_no_and_recorded_as_such() {
     assert_eq!(late.code, Code::ApprovalClosed);
     assert_eq!(signed(&gateway), [] as [Value; 0]);
     let record = gateway.audit().await.remove(0);
-    assert_eq!(record.decision, Verdict::Refused { by: "policy".into(), code: Code::ApprovalExpired });
-    assert_eq!((record.outcome, record.started_at), (Outcome::NotRun, None));
+    assert_eq!(record.decision, AuditDecision::Refused { by: "policy".into(), code: Code::ApprovalExpired });
+    assert_eq!((record.outcome, record.started_at), (AuditOutcome::NotRun, None));
 }
 
 #[tokio::test]
@@ -168,15 +168,16 @@ async fn nobody_approves_their_own_call() {
     let turn = play(&guest.aap, &session, call_once("c1", "sign", json!({})));
     let question = gateway.question().await;
     let engine = gateway.engine();
-    let own = engine.decide_approval(&question.id, Answer::Allow, guest.caller.principal.clone()).await.unwrap_err();
+    let own =
+        engine.decide_approval(&question.id, ApprovalAnswer::Allow, guest.caller.principal.clone()).await.unwrap_err();
     assert_eq!(own.code, Code::Denied);
     assert_eq!(gateway.question().await.id, question.id, "the question still waits");
     // Someone else with a key may.
     let other = gateway.key(&[]).await;
-    engine.decide_approval(&question.id, Answer::Allow, other.caller.principal.clone()).await.unwrap();
+    engine.decide_approval(&question.id, ApprovalAnswer::Allow, other.caller.principal.clone()).await.unwrap();
     assert_eq!(result_of(messages(&turn.await.unwrap()), "c1"), "done");
     let record = gateway.audit().await.remove(0);
-    assert_eq!(record.decision, Verdict::Allowed { by: vec![other.caller.principal.to_string()] });
+    assert_eq!(record.decision, AuditDecision::Allowed { by: vec![other.caller.principal.to_string()] });
 }
 
 #[tokio::test]
@@ -205,7 +206,7 @@ async fn cancelling_the_turn_closes_its_question() {
     assert_eq!(signed(&gateway), [] as [Value; 0]);
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 1);
-    assert_eq!(audit[0].outcome, Outcome::NotRun);
+    assert_eq!(audit[0].outcome, AuditOutcome::NotRun);
 }
 
 #[tokio::test]
@@ -254,7 +255,7 @@ async fn a_call_that_waited_when_the_server_crashed_is_recorded() {
     let data = gateway.data_as_after_a_crash();
     let next = Gateway::builder().agent(DESK, &agent()).clock(&clock).data(data).start().await;
     let audit = next.audit().await;
-    assert_eq!(audit.iter().map(|record| &record.outcome).collect::<Vec<_>>(), [&Outcome::NotRun]);
+    assert_eq!(audit.iter().map(|record| &record.outcome).collect::<Vec<_>>(), [&AuditOutcome::NotRun]);
 }
 
 #[tokio::test]
@@ -303,7 +304,8 @@ async fn of_operators_who_answer_at_once_one_wins() {
         let answers = (0..8).map(|number| {
             let (engine, id) = (gateway.engine().clone(), question.id.clone());
             tokio::spawn(async move {
-                let answer = if number % 2 == 0 { Answer::Allow } else { Answer::Deny { reason: None } };
+                let answer =
+                    if number % 2 == 0 { ApprovalAnswer::Allow } else { ApprovalAnswer::Deny { reason: None } };
                 engine.decide_approval(&id, answer.clone(), Principal::Operator).await.map(|_| answer)
             })
         });
@@ -318,8 +320,8 @@ async fn of_operators_who_answer_at_once_one_wins() {
         let said = result_of(messages(&turn.await.unwrap()), "c1").clone();
         let ran = signed(&gateway).contains(&json!({"round": round}));
         match won.remove(0) {
-            Answer::Allow => assert!(said == "done" && ran, "{said}"),
-            Answer::Deny { .. } => assert!(said == "Tool call denied" && !ran, "{said}"),
+            ApprovalAnswer::Allow => assert!(said == "done" && ran, "{said}"),
+            ApprovalAnswer::Deny { .. } => assert!(said == "Tool call denied" && !ran, "{said}"),
         }
     }
 }

@@ -3,10 +3,10 @@
 
 use std::time::Duration;
 
-use nuncio_core::approval::Answer;
-use nuncio_core::audit::{AuditRecord, Outcome, Verdict};
+use nuncio_core::approval::ApprovalAnswer;
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord};
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::Trace;
+use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -25,7 +25,7 @@ const MINUTE: Duration = Duration::from_secs(60);
 enum Meanwhile {
     Nothing,
     /// The operators answer.
-    Operators(fn() -> Answer),
+    Operators(fn() -> ApprovalAnswer),
     /// The tool is running and its time runs out.
     TimeRunsOut(Duration),
 }
@@ -38,16 +38,16 @@ struct Case {
     offered: bool,
     meanwhile: Meanwhile,
     says: &'static str,
-    decision: Verdict,
-    outcome: Outcome,
+    decision: AuditDecision,
+    outcome: AuditOutcome,
 }
 
-fn allowed(by: &[&str]) -> Verdict {
-    Verdict::Allowed { by: by.iter().map(|&by| by.to_owned()).collect() }
+fn allowed(by: &[&str]) -> AuditDecision {
+    AuditDecision::Allowed { by: by.iter().map(|&by| by.to_owned()).collect() }
 }
 
-fn refused(by: &str, code: nuncio_core::Code) -> Verdict {
-    Verdict::Refused { by: by.to_owned(), code }
+fn refused(by: &str, code: nuncio_core::Code) -> AuditDecision {
+    AuditDecision::Refused { by: by.to_owned(), code }
 }
 
 fn cases() -> Vec<Case> {
@@ -64,14 +64,14 @@ fn cases() -> Vec<Case> {
     };
     let policy = || allowed(&["policy"]);
     vec![
-        case("allowed", "echo", "{\"note\":\"ü\"}", policy(), Outcome::Completed),
-        case("allowed by scope", "read", "{\"note\":\"ü\"}", policy(), Outcome::Completed),
+        case("allowed", "echo", "{\"note\":\"ü\"}", policy(), AuditOutcome::Completed),
+        case("allowed by scope", "read", "{\"note\":\"ü\"}", policy(), AuditOutcome::Completed),
         case(
             "unknown tool",
             "nothing",
             "Tool not found: nothing",
             refused("policy", Code::ToolNotFound),
-            Outcome::NotRun,
+            AuditOutcome::NotRun,
         ),
         Case {
             offered: false,
@@ -80,7 +80,7 @@ fn cases() -> Vec<Case> {
                 "read",
                 "Tool not found: read",
                 refused("policy", Code::ToolNotFound),
-                Outcome::NotRun,
+                AuditOutcome::NotRun,
             )
         },
         case(
@@ -88,7 +88,7 @@ fn cases() -> Vec<Case> {
             "write",
             "Tool call denied: the scope notes:write has not been granted",
             refused("policy", Code::ScopeNotGranted),
-            Outcome::NotRun,
+            AuditOutcome::NotRun,
         ),
         Case {
             input: json!({"a": "one"}),
@@ -97,31 +97,31 @@ fn cases() -> Vec<Case> {
                 "strict",
                 "Invalid arguments: at /a: \"one\" is not of type \"number\"",
                 refused("policy", Code::InvalidArguments),
-                Outcome::NotRun,
+                AuditOutcome::NotRun,
             )
         },
         Case {
-            meanwhile: Meanwhile::Operators(|| Answer::Allow),
-            ..case("allowed by operator", "sign", "signed", allowed(&["operator"]), Outcome::Completed)
+            meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Allow),
+            ..case("allowed by operator", "sign", "signed", allowed(&["operator"]), AuditOutcome::Completed)
         },
         Case {
-            meanwhile: Meanwhile::Operators(|| Answer::Deny { reason: Some("not today".to_owned()) }),
+            meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Deny { reason: Some("not today".to_owned()) }),
             ..case(
                 "denied by operator",
                 "sign",
                 "Tool call denied: not today",
                 refused("operator", Code::Denied),
-                Outcome::NotRun,
+                AuditOutcome::NotRun,
             )
         },
         Case {
-            meanwhile: Meanwhile::Operators(|| Answer::Deny { reason: None }),
+            meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Deny { reason: None }),
             ..case(
                 "denied by operator without a word",
                 "sign",
                 "Tool call denied",
                 refused("operator", Code::Denied),
-                Outcome::NotRun,
+                AuditOutcome::NotRun,
             )
         },
         case(
@@ -129,7 +129,7 @@ fn cases() -> Vec<Case> {
             "fail",
             "Tool execution failed: `sh` ended with exit status: 3: out of paper",
             policy(),
-            Outcome::Failed { code: Code::ToolFailed },
+            AuditOutcome::Failed { code: Code::ToolFailed },
         ),
         Case {
             meanwhile: Meanwhile::TimeRunsOut(Duration::from_secs(5)),
@@ -138,7 +138,7 @@ fn cases() -> Vec<Case> {
                 "held",
                 "Tool execution failed: it took longer than its time limit",
                 policy(),
-                Outcome::Failed { code: Code::ToolTimeout },
+                AuditOutcome::Failed { code: Code::ToolTimeout },
             )
         },
         case(
@@ -146,14 +146,14 @@ fn cases() -> Vec<Case> {
             "shape",
             "Tool execution failed: its result does not fit the declared output: at /sum: \"three\" is not of type \"number\"",
             policy(),
-            Outcome::Failed { code: Code::InvalidOutput },
+            AuditOutcome::Failed { code: Code::InvalidOutput },
         ),
         case(
             "no structured output",
             "shapeless",
             "Tool execution failed: it gave no structured result, but one is declared",
             policy(),
-            Outcome::Failed { code: Code::InvalidOutput },
+            AuditOutcome::Failed { code: Code::InvalidOutput },
         ),
     ]
 }
@@ -253,7 +253,7 @@ impl World {
             turn: None,
             place: None,
             entry: None,
-            trace: &Trace::default(),
+            trace: &TraceIds::default(),
             began: None,
             deadline: engine.now().after(10 * MINUTE),
             cancel: &CancellationToken::new(),
@@ -316,15 +316,16 @@ async fn high_sensitivity_asks_the_operators_wherever_no_app_asks_its_own_person
         meanwhile: Meanwhile::Nothing,
         says: "erased",
         decision: allowed(&["policy"]),
-        outcome: Outcome::Completed,
+        outcome: AuditOutcome::Completed,
     };
     let (said, record) = world.by_aap(&erase).await;
     assert_eq!((said, record.decision), (json!("erased"), allowed(&["policy"])));
     for protocol in [Protocol::Skill, Protocol::Anp, Protocol::A2h] {
-        let asked = Case { meanwhile: Meanwhile::Operators(|| Answer::Allow), ..erase_again(&erase) };
+        let asked = Case { meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Allow), ..erase_again(&erase) };
         let (said, record) = world.by(protocol, &asked).await;
         assert_eq!((said, record.decision), (json!("erased"), allowed(&["operator"])), "{}", protocol.as_str());
-        let denied = Case { meanwhile: Meanwhile::Operators(|| Answer::Deny { reason: None }), ..erase_again(&erase) };
+        let denied =
+            Case { meanwhile: Meanwhile::Operators(|| ApprovalAnswer::Deny { reason: None }), ..erase_again(&erase) };
         let (_, record) = world.by(protocol, &denied).await;
         assert_eq!(record.decision, refused("operator", nuncio_core::Code::Denied), "{}", protocol.as_str());
     }
@@ -356,7 +357,7 @@ async fn what_the_apps_person_says_is_recorded_as_the_clients_word() {
                 ]);
                 let operators = async {
                     if granted && tool == "sign" {
-                        world.meanwhile(Meanwhile::Operators(|| Answer::Allow)).await;
+                        world.meanwhile(Meanwhile::Operators(|| ApprovalAnswer::Allow)).await;
                     }
                 };
                 let ((status, answer), ()) = tokio::join!(aap.turn(&session, permission), operators);

@@ -4,8 +4,8 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Outcome;
-use nuncio_core::execution::{Execution, State};
+use nuncio_core::audit::AuditOutcome;
+use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
 use nuncio_engine::Caller;
 use nuncio_engine::invoke::Submission;
@@ -44,13 +44,13 @@ async fn the_shorter_of_what_the_caller_and_the_author_say_counts() {
         let pid = held_pid(&gateway).await;
         clock.someone_waits_for(seconds(limit)).await;
         clock.advance(seconds(limit) - Duration::from_millis(1));
-        assert_eq!(look(&gateway, &execution).await.state, State::Running);
+        assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
         clock.pass(Duration::from_millis(1)).await;
         let late = over(&gateway, &execution).await;
         assert_eq!((code(&late), late.attempt), (("timeout", Code::ToolTimeout), 1), "{asked:?}");
         gone(pid).await;
         let audit = gateway.audit().await;
-        assert_eq!((audit.len(), &audit[0].outcome), (1, &Outcome::Failed { code: Code::ToolTimeout }));
+        assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Failed { code: Code::ToolTimeout }));
     }
 }
 
@@ -140,7 +140,7 @@ async fn cancelled_while_it_runs() {
     gone(pid).await;
     assert_eq!(cancel(&gateway, &execution).await, cancelled);
     let audit = gateway.audit().await;
-    assert_eq!((audit.len(), &audit[0].outcome), (1, &Outcome::Failed { code: Code::Cancelled }));
+    assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Failed { code: Code::Cancelled }));
 }
 
 #[tokio::test]
@@ -197,7 +197,7 @@ async fn what_cannot_be_reached_is_tried_again_as_its_author_says() {
     let execution = submit(&gateway, wish("absent", json!({}))).await;
     for (attempt, pause) in [(1, 2), (2, 4)] {
         attempts(&gateway, &execution, attempt).await;
-        assert_eq!(look(&gateway, &execution).await.state, State::Running);
+        assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
         clock.pass(seconds(pause)).await;
     }
     attempts(&gateway, &execution, 3).await;
@@ -206,8 +206,8 @@ async fn what_cannot_be_reached_is_tried_again_as_its_author_says() {
     let mended = over(&gateway, &execution).await;
     assert_eq!((output(&mended), mended.attempt), (&json!("mended"), 4));
     let outcomes: Vec<_> = gateway.audit().await.into_iter().map(|record| (record.call, record.outcome)).collect();
-    let unavailable = Outcome::Failed { code: Code::ToolUnavailable };
-    let expected = [unavailable.clone(), unavailable.clone(), unavailable, Outcome::Completed];
+    let unavailable = AuditOutcome::Failed { code: Code::ToolUnavailable };
+    let expected = [unavailable.clone(), unavailable.clone(), unavailable, AuditOutcome::Completed];
     for (number, ((call, outcome), expected)) in outcomes.iter().zip(&expected).enumerate() {
         assert_eq!((call.as_str(), outcome), (format!("{}.{}", execution.id, number + 1).as_str(), expected));
     }
@@ -271,9 +271,9 @@ async fn whoever_waits_is_told_at_its_end_or_at_the_time_they_named() {
     let caller = anyone();
     let waits = engine.execution_until(&caller, execution.id.as_str(), until);
     let (told, ()) = tokio::join!(waits, clock.pass(seconds(7)));
-    assert_eq!(told.unwrap().state, State::Running);
+    assert_eq!(told.unwrap().state, ExecutionState::Running);
     let at_once = engine.execution_until(&caller, execution.id.as_str(), engine.now()).await.unwrap();
-    assert_eq!(at_once.state, State::Running, "a time that has come is not waited for");
+    assert_eq!(at_once.state, ExecutionState::Running, "a time that has come is not waited for");
 
     let early = engine.now().after(seconds(1000));
     let waits = engine.execution_until(&caller, execution.id.as_str(), early);

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::approval::Answer;
-use nuncio_core::audit::{Outcome, Verdict};
+use nuncio_core::approval::ApprovalAnswer;
+use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Priority, State, Trace};
+use nuncio_core::execution::{Execution, ExecutionState, Priority, TraceIds};
 use nuncio_core::ids::ScopeId;
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -42,7 +42,7 @@ pub(crate) fn wish(tool: &str, inputs: Value) -> Submission {
         inputs,
         priority: Priority::Normal,
         timeout: None,
-        trace: Trace::default(),
+        trace: TraceIds::default(),
         callback: None,
         idempotency: None,
     }
@@ -76,7 +76,7 @@ pub(crate) async fn over(gateway: &Gateway, execution: &Execution) -> Execution 
 /// What an execution answered.
 pub(crate) fn output(execution: &Execution) -> &Value {
     match &execution.state {
-        State::Completed { output } => output,
+        ExecutionState::Completed { output } => output,
         other => panic!("not completed: {other:?}"),
     }
 }
@@ -84,7 +84,9 @@ pub(crate) fn output(execution: &Execution) -> &Value {
 /// Why an execution failed or timed out.
 pub(crate) fn code(execution: &Execution) -> (&'static str, Code) {
     match &execution.state {
-        State::Failed { failure } | State::TimedOut { failure } => (execution.state.as_str(), failure.code),
+        ExecutionState::Failed { failure } | ExecutionState::TimedOut { failure } => {
+            (execution.state.as_str(), failure.code)
+        }
         other => panic!("it did not fail: {other:?}"),
     }
 }
@@ -102,13 +104,13 @@ async fn nothing_is_held(gateway: &Gateway) {
 async fn accepted_then_running_then_completed() {
     let gateway = start(&[held(OPEN)]).await;
     let accepted = submit(&gateway, wish("held", json!({"a": 1}))).await;
-    assert_eq!((&accepted.state, accepted.attempt), (&State::Accepted, 0));
+    assert_eq!((&accepted.state, accepted.attempt), (&ExecutionState::Accepted, 0));
     assert!(accepted.id.as_str().starts_with("exe_"));
     assert_eq!(accepted.updated_at, accepted.order.created_at);
 
     held_pid(&gateway).await;
     let running = look(&gateway, &accepted).await;
-    assert_eq!((&running.state, running.attempt), (&State::Running, 1));
+    assert_eq!((&running.state, running.attempt), (&ExecutionState::Running, 1));
     assert_eq!(running.order, accepted.order);
     assert_eq!(gateway.engine().load().open_executions, 1);
 
@@ -121,7 +123,7 @@ async fn accepted_then_running_then_completed() {
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 1);
     assert_eq!(audit[0].call.as_str(), format!("{}.1", accepted.id));
-    assert_eq!((&audit[0].outcome, audit[0].protocol), (&Outcome::Completed, Protocol::Skill));
+    assert_eq!((&audit[0].outcome, audit[0].protocol), (&AuditOutcome::Completed, Protocol::Skill));
     assert_eq!(audit[0].caller, Principal::Anonymous);
     assert_eq!(audit[0].arguments_digest, Digest::of_json(&json!({"a": 1})));
 }
@@ -151,7 +153,7 @@ async fn a_tool_that_fails_is_a_failure_and_is_not_tried_again() {
     let failed = submit(&gateway, wish("broken", json!({}))).await;
     let failed = over(&gateway, &failed).await;
     assert_eq!((code(&failed), failed.attempt, runs(&gateway)), (("failed", Code::ToolFailed), 1, 1));
-    assert_eq!(gateway.audit().await[0].outcome, Outcome::Failed { code: Code::ToolFailed });
+    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::ToolFailed });
 }
 
 const BOUND: &str = "input = { type = \"object\", properties = { room = { type = \"string\" }, \
@@ -257,7 +259,7 @@ async fn an_execution_is_its_callers_own() {
         assert_eq!(engine.execution_until(other, id, engine.now()).await.unwrap_err().code, Code::ExecutionNotFound);
         assert_eq!(engine.cancel_execution(other, id).await.unwrap_err().code, Code::ExecutionNotFound);
     }
-    assert_eq!(look(&gateway, &hers).await.state, State::Running, "nobody has cancelled it");
+    assert_eq!(look(&gateway, &hers).await.state, ExecutionState::Running, "nobody has cancelled it");
     release(&gateway, "held.gate", "done").await;
     over(&gateway, &hers).await;
     assert!(engine.execution(&ada.caller, hers.id.as_str()).await.is_ok());
@@ -342,7 +344,7 @@ async fn a_permission_taken_back_meanwhile_is_missed() {
     assert_eq!(output(&over(&gateway, &first).await), "done");
     let refused = over(&gateway, &hers).await;
     assert_eq!((code(&refused), refused.attempt), (("failed", Code::ScopeNotGranted), 0));
-    assert_eq!(gateway.audit().await[1].outcome, Outcome::NotRun);
+    assert_eq!(gateway.audit().await[1].outcome, AuditOutcome::NotRun);
 }
 
 #[tokio::test]
@@ -378,23 +380,23 @@ async fn a_tool_that_needs_a_persons_word_waits_for_it() {
     let yes = submit(&gateway, wish("sign", json!({"page": 1}))).await;
     let question = gateway.question().await;
     assert_eq!(question.question.arguments, json!({"page": 1}));
-    assert_eq!(look(&gateway, &yes).await.state, State::Accepted, "it has not begun");
+    assert_eq!(look(&gateway, &yes).await.state, ExecutionState::Accepted, "it has not begun");
     assert_eq!(runs(&gateway), 0);
-    gateway.engine().decide_approval(&question.id, Answer::Allow, operator.clone()).await.unwrap();
+    gateway.engine().decide_approval(&question.id, ApprovalAnswer::Allow, operator.clone()).await.unwrap();
     let yes = over(&gateway, &yes).await;
     assert_eq!((output(&yes), yes.attempt, runs(&gateway)), (&json!("signed"), 1, 1));
 
     let no = submit(&gateway, wish("sign", json!({"page": 2}))).await;
     let question = gateway.question().await;
-    let deny = Answer::Deny { reason: Some("too dear".into()) };
+    let deny = ApprovalAnswer::Deny { reason: Some("too dear".into()) };
     gateway.engine().decide_approval(&question.id, deny, operator).await.unwrap();
     let no = over(&gateway, &no).await;
     assert_eq!((code(&no), no.attempt, runs(&gateway)), (("failed", Code::Denied), 0, 1));
 
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 2);
-    assert_eq!(audit[0].decision, Verdict::Allowed { by: vec!["operator".into()] });
-    assert_eq!(audit[1].decision, Verdict::Refused { by: "operator".into(), code: Code::Denied });
+    assert_eq!(audit[0].decision, AuditDecision::Allowed { by: vec!["operator".into()] });
+    assert_eq!(audit[1].decision, AuditDecision::Refused { by: "operator".into(), code: Code::Denied });
 }
 
 #[tokio::test]
@@ -472,7 +474,7 @@ async fn the_more_urgent_runs_first_and_the_rest_in_their_turn() {
     for (name, priority) in [("low", Priority::Low), ("normal", Priority::Normal), ("high", Priority::High)] {
         all.push(submit(&gateway, Submission { priority, ..wish("log", json!({"n": name})) }).await);
     }
-    assert_eq!(look(&gateway, &all[3]).await.state, State::Accepted);
+    assert_eq!(look(&gateway, &all[3]).await.state, ExecutionState::Accepted);
     release(&gateway, "gate", "go").await;
     for execution in &all {
         output(&over(&gateway, execution).await);

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Outcome;
-use nuncio_core::execution::{Execution, State};
+use nuncio_core::audit::AuditOutcome;
+use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_core::principal::Principal;
 use nuncio_core::task::{Task, TaskState};
 use nuncio_engine::EngineError;
@@ -83,7 +83,7 @@ async fn work_lies_there_with_all_a_person_needs_to_know() {
     assert_eq!(task.due, execution.order.deadline());
     assert_eq!(task.due, execution.order.created_at.after(DAY));
     let waiting = look(&gateway, &execution).await;
-    assert_eq!((waiting.state, waiting.attempt), (State::Running, 1));
+    assert_eq!((waiting.state, waiting.attempt), (ExecutionState::Running, 1));
 }
 
 #[tokio::test]
@@ -102,7 +102,7 @@ async fn taken_given_back_handed_over_and_done() {
     step(&gateway, &task, take(), "bob").await.unwrap();
     step(&gateway, &task, TaskStep::Take { over: true }, "ada").await.unwrap();
     assert_eq!(refusal(step(&gateway, &task, done(1.0), "bob").await), Code::TaskClosed);
-    assert_eq!(look(&gateway, &execution).await.state, State::Running);
+    assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
 
     let finished = step(&gateway, &task, done(2.5), "ada").await.unwrap();
     assert!(matches!(&finished.state, TaskState::Done { by, .. } if by == "ada"));
@@ -114,7 +114,7 @@ async fn taken_given_back_handed_over_and_done() {
     }
     assert_eq!(gateway.engine().task(&task.id).await.unwrap(), finished);
     let audit = gateway.audit().await;
-    assert_eq!((audit.len(), &audit[0].outcome), (1, &Outcome::Completed));
+    assert_eq!((audit.len(), &audit[0].outcome), (1, &AuditOutcome::Completed));
 }
 
 #[tokio::test]
@@ -127,7 +127,7 @@ async fn a_result_that_does_not_fit_is_refused_and_changes_nothing() {
         assert_eq!(error.code, Code::InvalidOutput, "{wrong}");
         assert_eq!(gateway.engine().task(&task.id).await.unwrap(), task, "{wrong}");
     }
-    assert_eq!(look(&gateway, &execution).await.state, State::Running);
+    assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
     step(&gateway, &task, done(1.0), "ada").await.unwrap();
     assert_eq!(output(&over(&gateway, &execution).await), &json!({"kg": 1.0}));
 }
@@ -154,10 +154,10 @@ async fn what_somebody_refuses_has_failed() {
     step(&gateway, &task, TaskStep::Refuse("too heavy".into()), "ada").await.unwrap();
     let refused = over(&gateway, &execution).await;
     assert_eq!(code(&refused), ("failed", Code::Refused));
-    let State::Failed { failure } = &refused.state else { unreachable!("it has failed") };
+    let ExecutionState::Failed { failure } = &refused.state else { unreachable!("it has failed") };
     assert!(failure.message.contains("too heavy"), "{}", failure.message);
     inbox(&gateway, 0).await;
-    assert_eq!(gateway.audit().await[0].outcome, Outcome::Failed { code: Code::Refused });
+    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::Refused });
 }
 
 #[tokio::test]
@@ -247,7 +247,7 @@ async fn work_outlives_the_server() {
         let kept = inbox(&gateway, 2).await;
         assert_eq!(kept.iter().map(|task| &task.id).collect::<Vec<_>>(), [&task.id, &other.id]);
         assert!(matches!(&kept[0].state, TaskState::Taken { by, .. } if by == "ada"), "{kept:?}");
-        assert_eq!(look(&gateway, &first).await.state, State::Running);
+        assert_eq!(look(&gateway, &first).await.state, ExecutionState::Running);
         step(&gateway, &task, done(2.5), "ada").await.unwrap();
         let completed = over(&gateway, &first).await;
         assert_eq!((output(&completed), completed.attempt), (&json!({"kg": 2.5}), 2));

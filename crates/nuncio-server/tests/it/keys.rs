@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Happened;
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -203,10 +203,10 @@ async fn rotation_is_recorded_with_who_ordered_it() {
     assert_eq!(
         states,
         [
-            (Happened::OperatorOrdered, "app"),
-            (Happened::OperatorOrderDone, id),
-            (Happened::OperatorOrdered, "nobody"),
-            (Happened::OperatorOrderFailed, "nobody"),
+            (AuditEvent::OperatorOrdered, "app"),
+            (AuditEvent::OperatorOrderDone, id),
+            (AuditEvent::OperatorOrdered, "nobody"),
+            (AuditEvent::OperatorOrderFailed, "nobody"),
         ]
     );
     let by = this_account();

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{Outcome, Verdict};
-use nuncio_core::execution::Trace;
+use nuncio_core::audit::{AuditDecision, AuditOutcome};
+use nuncio_core::execution::TraceIds;
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -272,7 +272,7 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
         gateway(&[held("timeout_ms = 60000")], |limits| limits.calls_per_tool = 1).clock(&clock).start().await;
     let engine = gateway.engine();
     let (caller, served) = (Caller::new(Principal::Local), engine.agent(DESK).unwrap());
-    let (cancel, trace) = (CancellationToken::new(), Trace::default());
+    let (cancel, trace) = (CancellationToken::new(), TraceIds::default());
     let call = |id: &str, seconds: u64| Call {
         caller: &caller,
         protocol: Protocol::Skill,
@@ -308,9 +308,12 @@ async fn a_call_that_cannot_begin_before_its_deadline_never_begins() {
     assert_eq!((code(first.unwrap()), code(second.unwrap())), (None, Some(Code::ToolBusy)));
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 2);
-    assert_eq!((audit[0].call.as_str(), &audit[0].outcome, audit[0].started_at), ("second", &Outcome::NotRun, None));
-    assert_eq!(audit[0].decision, Verdict::Allowed { by: vec!["policy".into()] });
-    assert_eq!((audit[1].call.as_str(), &audit[1].outcome), ("first", &Outcome::Completed));
+    assert_eq!(
+        (audit[0].call.as_str(), &audit[0].outcome, audit[0].started_at),
+        ("second", &AuditOutcome::NotRun, None)
+    );
+    assert_eq!(audit[0].decision, AuditDecision::Allowed { by: vec!["policy".into()] });
+    assert_eq!((audit[1].call.as_str(), &audit[1].outcome), ("first", &AuditOutcome::Completed));
 }
 
 #[tokio::test]
@@ -380,7 +383,7 @@ async fn a_turns_deadline_reaches_the_tools_it_runs() {
     let (answer, pid) = tokio::join!(turn, time);
     assert_eq!((&answer["stopReason"], &answer["error"]["code"]), (&json!("error"), &json!("turn_deadline")));
     gone(pid).await;
-    assert_eq!(gateway.audit().await[0].outcome, Outcome::Failed { code: Code::ToolTimeout });
+    assert_eq!(gateway.audit().await[0].outcome, AuditOutcome::Failed { code: Code::ToolTimeout });
 }
 
 #[tokio::test]

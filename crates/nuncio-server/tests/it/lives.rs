@@ -11,9 +11,9 @@ use std::time::Duration;
 use async_trait::async_trait;
 use nuncio_bus::LocalBus;
 use nuncio_core::agent::Agent;
-use nuncio_core::audit::{AuditRecord, Outcome};
+use nuncio_core::audit::{AuditOutcome, AuditRecord};
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Priority, State, Trace};
+use nuncio_core::execution::{Execution, ExecutionState, Priority, TraceIds};
 use nuncio_core::ids::{AgentName, ExecutionId};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -214,7 +214,7 @@ fn wish(number: usize, tool: usize) -> Submission {
         inputs: serde_json::Map::new(),
         priority: Priority::Normal,
         timeout: None,
-        trace: Trace::default(),
+        trace: TraceIds::default(),
         callback: None,
         idempotency: Some(Idempotency { key: number.to_string(), body: Digest::ZERO }),
     }
@@ -398,10 +398,14 @@ async fn check(world: &World, file: &Path, asked: usize) {
         for attempt in 1..=execution.attempt {
             let of_attempt = &records[&format!("{id}.{attempt}")];
             assert_eq!(of_attempt.len(), 1, "one record an attempt: {of_attempt:?}");
-            completed += usize::from(of_attempt[0].outcome == Outcome::Completed);
+            completed += usize::from(of_attempt[0].outcome == AuditOutcome::Completed);
         }
-        assert_eq!(completed, usize::from(matches!(execution.state, State::Completed { .. })), "{execution:?}");
-        if let (State::Completed { output }, "flaky" | "steady") =
+        assert_eq!(
+            completed,
+            usize::from(matches!(execution.state, ExecutionState::Completed { .. })),
+            "{execution:?}"
+        );
+        if let (ExecutionState::Completed { output }, "flaky" | "steady") =
             (&execution.state, execution.order.skill.as_str().trim_start_matches("mortal/"))
         {
             assert_eq!(output["attempt"], execution.attempt, "the answer is the last attempt's");

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentName, ScopeId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::Clock as _;
@@ -189,7 +189,7 @@ async fn a_token_acts_for_its_subject_with_the_scopes_it_names() {
     let made = gateway.aap_with_key(&writer).get("/sessions").await.1;
     assert_eq!(gateway.aap_with_key(&reader).get("/sessions").await.1, made);
     let (agent, scopes) = (AgentName::parse(DESK).unwrap(), vec![ScopeId::parse("notes:write").unwrap()]);
-    let grant = gateway.engine().create_grant(issuer.booker(), agent, scopes, Term::Once, Principal::Operator);
+    let grant = gateway.engine().create_grant(issuer.booker(), agent, scopes, GrantTerm::Once, Principal::Operator);
     grant.await.unwrap();
     assert_eq!(counted(&gateway, &reader).await, "counted");
     assert_eq!(issuer.asked("/jwks").await, 1, "its keys are fetched once");

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::Outcome;
-use nuncio_core::execution::{Execution, State};
+use nuncio_core::audit::AuditOutcome;
+use nuncio_core::execution::{Execution, ExecutionState};
 use nuncio_engine::invoke::{Refusal, Submission};
 use nuncio_engine::ports::store::Executions as _;
 use nuncio_store::SqliteStore;
@@ -28,7 +28,7 @@ fn at_once(builder: GatewayBuilder) -> GatewayBuilder {
 }
 
 /// The outcomes of an execution's attempts, as they were recorded.
-async fn outcomes(gateway: &Gateway, execution: &Execution) -> Vec<Outcome> {
+async fn outcomes(gateway: &Gateway, execution: &Execution) -> Vec<AuditOutcome> {
     let mine = |call: &str| call.split_once('.').is_some_and(|(id, _)| id == execution.id.as_str());
     let audit = gateway.audit().await.into_iter().filter(|record| mine(record.call.as_str()));
     audit.map(|record| record.outcome).collect()
@@ -56,7 +56,7 @@ async fn a_server_that_stops_leaves_what_waits_and_what_runs_to_the_next() {
     gone(pid).await;
 
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
-    assert_eq!(look(&gateway, &running).await.state, State::Running, "it never goes back to accepted");
+    assert_eq!(look(&gateway, &running).await.state, ExecutionState::Running, "it never goes back to accepted");
     let again = gateway.engine().submit(&anyone(), keyed(wish("held", json!({})), "k", "b")).await.unwrap();
     assert_eq!((&again.execution.id, again.again), (&running.id, true), "its key is known");
     release(&gateway, "gate", "first").await;
@@ -66,8 +66,11 @@ async fn a_server_that_stops_leaves_what_waits_and_what_runs_to_the_next() {
     release(&gateway, "gate", "second").await;
     let second = over(&gateway, &queued).await;
     assert_eq!((output(&second), second.attempt), (&json!("second"), 1));
-    assert_eq!(outcomes(&gateway, &running).await, [Outcome::Failed { code: Code::Cancelled }, Outcome::Completed]);
-    assert_eq!(outcomes(&gateway, &queued).await, [Outcome::Completed]);
+    assert_eq!(
+        outcomes(&gateway, &running).await,
+        [AuditOutcome::Failed { code: Code::Cancelled }, AuditOutcome::Completed]
+    );
+    assert_eq!(outcomes(&gateway, &queued).await, [AuditOutcome::Completed]);
 }
 
 /// What runs may come to its end; nothing new begins meanwhile.
@@ -117,8 +120,8 @@ async fn after_a_crash_what_ran_is_begun_again() {
     release(&gateway, "held.gate", "again").await;
     let again = over(&gateway, &running).await;
     assert_eq!((output(&again), again.attempt), (&json!("again"), 2));
-    let interrupted = Outcome::Failed { code: Code::Interrupted };
-    assert_eq!(outcomes(&gateway, &running).await, [interrupted, Outcome::Completed]);
+    let interrupted = AuditOutcome::Failed { code: Code::Interrupted };
+    assert_eq!(outcomes(&gateway, &running).await, [interrupted, AuditOutcome::Completed]);
     assert_eq!(runs(&gateway), 0, "and not run again");
 }
 
@@ -153,8 +156,8 @@ async fn attempts_interrupted_before_the_program_starts_do_not_count() {
         (execution.attempt == 6 || execution.state.is_over()).then_some(execution)
     })
     .await;
-    assert_eq!((again.state, again.attempt, again.unstarted), (State::Running, 6, 5));
-    assert_eq!(outcomes(&gateway, &execution).await, vec![Outcome::NotRun; 5]);
+    assert_eq!((again.state, again.attempt, again.unstarted), (ExecutionState::Running, 6, 5));
+    assert_eq!(outcomes(&gateway, &execution).await, vec![AuditOutcome::NotRun; 5]);
 }
 
 /// Something that takes the server down with it each time is not tried for ever.
@@ -172,7 +175,7 @@ async fn what_was_cut_short_too_often_is_given_up() {
     }
     let given_up = over(&gateway, &poison).await;
     assert_eq!((code(&given_up), given_up.attempt), (("failed", Code::Interrupted), 3));
-    assert_eq!(outcomes(&gateway, &poison).await, vec![Outcome::Failed { code: Code::Interrupted }; 3]);
+    assert_eq!(outcomes(&gateway, &poison).await, vec![AuditOutcome::Failed { code: Code::Interrupted }; 3]);
     assert!(!gateway.file(DESK, "held.pid").exists(), "it was not begun a fourth time");
     assert_eq!(gateway.engine().load().open_executions, 0);
 }
@@ -197,7 +200,7 @@ async fn attempts_its_author_asked_for_do_not_count_against_it() {
     let gateway = crash(&gateway, &clock, &tools).await;
     nuncio_testkit::eventually("and a fifth", async || (look(&gateway, &execution).await.attempt == 5).then_some(()))
         .await;
-    assert_eq!(look(&gateway, &execution).await.state, State::Running);
+    assert_eq!(look(&gateway, &execution).await.state, ExecutionState::Running);
 }
 
 #[tokio::test]
@@ -260,7 +263,7 @@ async fn a_question_to_the_operators_is_asked_again() {
     let gateway = at_once(builder(&clock, &tools)).data(data).start().await;
     let question = gateway.question().await;
     assert_ne!(question.id, before.id);
-    let answer = nuncio_core::approval::Answer::Allow;
+    let answer = nuncio_core::approval::ApprovalAnswer::Allow;
     let operator = nuncio_core::principal::Principal::Operator;
     gateway.engine().decide_approval(&question.id, answer, operator).await.unwrap();
     let signed = over(&gateway, &execution).await;

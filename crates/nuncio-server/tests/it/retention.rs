@@ -3,7 +3,7 @@
 use std::num::NonZeroU32;
 use std::time::Duration;
 
-use nuncio_core::audit::Happened;
+use nuncio_core::audit::AuditEvent;
 use nuncio_server::admin::Order;
 use nuncio_server::settings::Settings;
 use nuncio_testkit::{Gateway, ManualClock, Method};
@@ -26,7 +26,7 @@ async fn exists(gateway: &Gateway, session: &str) -> bool {
 }
 
 /// Lets an hour pass in minutes, since the task that prunes may not sleep yet.
-async fn wait_for(gateway: &Gateway, clock: &ManualClock, happened: Happened) {
+async fn wait_for(gateway: &Gateway, clock: &ManualClock, happened: AuditEvent) {
     for _ in 0..60 {
         if gateway.happened().await.iter().any(|record| record.happened == happened) {
             return;
@@ -56,15 +56,16 @@ async fn sessions_and_audit_records_older_than_the_setting_are_deleted() {
     clock.advance(DAY);
     let young = session_with_a_call(&gateway).await;
     clock.advance(DAY + Duration::from_secs(1));
-    wait_for(&gateway, &clock, Happened::SessionsPruned).await;
+    wait_for(&gateway, &clock, AuditEvent::SessionsPruned).await;
     assert_eq!((exists(&gateway, &old).await, exists(&gateway, &young).await), (false, true));
     assert_eq!(verify(&gateway).await["pruned"], Value::Null);
 
     clock.advance(2 * DAY);
-    wait_for(&gateway, &clock, Happened::AuditPruned).await;
+    wait_for(&gateway, &clock, AuditEvent::AuditPruned).await;
     let proved = async || (verify(&gateway).await["pruned"] == 1).then_some(());
     nuncio_testkit::eventually("one record is pruned and the rest is proved", proved).await;
-    let pruned = gateway.happened().await.into_iter().find(|record| record.happened == Happened::AuditPruned).unwrap();
+    let pruned =
+        gateway.happened().await.into_iter().find(|record| record.happened == AuditEvent::AuditPruned).unwrap();
     assert_eq!(pruned.count, Some(1));
     session_with_a_call(&gateway).await;
     assert_eq!(verify(&gateway).await["intact"], json!(true));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use nuncio_core::audit::Outcome;
+use nuncio_core::audit::AuditOutcome;
 use nuncio_core::ids::OptionName;
 use nuncio_core::message::Message;
 use nuncio_core::policy::Protocol;
@@ -95,7 +95,7 @@ async fn cancelling_a_turn_ends_the_program_it_runs_and_all_it_started() {
     }
     let audit = gateway.audit().await;
     assert_eq!(audit.len(), 2);
-    assert!(audit.iter().all(|record| matches!(record.outcome, Outcome::Failed { .. })), "{audit:#?}");
+    assert!(audit.iter().all(|record| matches!(record.outcome, AuditOutcome::Failed { .. })), "{audit:#?}");
     assert_eq!(aap.say(&session, "hello").await["stopReason"], "end_turn");
     let (status, body) = aap.post(&format!("/sessions/{session}/cancel"), json!({})).await;
     assert_eq!((status, &body["code"]), (404, &json!("turn_not_found")), "nothing runs any more");
@@ -442,7 +442,7 @@ async fn a_permission_for_a_tool_that_is_gone_runs_nothing_and_is_recorded() {
     let (status, answer) = aap.turn(&session, grant).await;
     assert_eq!((status, runs(&gateway)), (200, 0));
     assert_eq!(result_of(messages(&answer), "c1"), "Tool not found: count");
-    assert_eq!(gateway.audit().await.last().map(|record| &record.outcome), Some(&Outcome::NotRun));
+    assert_eq!(gateway.audit().await.last().map(|record| &record.outcome), Some(&AuditOutcome::NotRun));
 }
 
 #[tokio::test]

@@ -5,7 +5,7 @@ use nuncio_core::schema::{MAX_DEPTH, Schema, depth};
 use serde_json::{Map, Value};
 
 use super::error::plain;
-use crate::validate::{Fault, type_name};
+use crate::validate::{DocumentFault, type_name};
 use crate::wire::{ParameterDefinition, SkillDescriptor};
 
 /// Checks inputs: nothing missing, nothing unknown, each of its type and schema. What is not given and has a
@@ -13,7 +13,10 @@ use crate::wire::{ParameterDefinition, SkillDescriptor};
 ///
 /// # Errors
 /// Everything that is wrong with them; paths begin with `/inputs`.
-pub fn check(descriptor: &SkillDescriptor, inputs: &Map<String, Value>) -> Result<Map<String, Value>, Vec<Fault>> {
+pub fn check(
+    descriptor: &SkillDescriptor,
+    inputs: &Map<String, Value>,
+) -> Result<Map<String, Value>, Vec<DocumentFault>> {
     let mut faults = Vec::new();
     let mut filled = inputs.clone();
     for parameter in &descriptor.inputs {
@@ -37,7 +40,7 @@ pub fn check(descriptor: &SkillDescriptor, inputs: &Map<String, Value>) -> Resul
 ///
 /// # Errors
 /// It is not what the parameter takes, or there is no such parameter.
-pub fn typed(descriptor: &SkillDescriptor, name: &str, text: &str) -> Result<Value, Fault> {
+pub fn typed(descriptor: &SkillDescriptor, name: &str, text: &str) -> Result<Value, DocumentFault> {
     let Some(parameter) = descriptor.inputs.iter().find(|parameter| parameter.name == name) else {
         let names: Vec<&str> = descriptor.inputs.iter().map(|parameter| parameter.name.as_str()).collect();
         return Err(fault(name, "is not an input of this skill", names.into(), plain(name).into()));
@@ -54,7 +57,7 @@ pub fn typed(descriptor: &SkillDescriptor, name: &str, text: &str) -> Result<Val
 
 const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "object", "array", "null"];
 
-fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<Fault> {
+fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<DocumentFault> {
     let (name, kind) = (&parameter.name, parameter.r#type.as_str());
     if depth(value) >= MAX_DEPTH {
         return vec![fault(name, "nests too deep", MAX_DEPTH.into(), Value::Null)];
@@ -65,7 +68,7 @@ fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<Fault> {
     // A schema we cannot use was a warning of the validator; the provider judges by it.
     let schema = parameter.schema.clone().and_then(|schema| Schema::compile(Value::Object(schema)).ok());
     let Some(Err(faults)) = schema.map(|schema| schema.check(value)) else { return Vec::new() };
-    let below = |one: nuncio_core::schema::Fault| {
+    let below = |one: nuncio_core::schema::SchemaViolation| {
         let mut fault = fault(name, &one.message, Value::Null, Value::Null);
         fault.path.push_str(&one.pointer);
         fault
@@ -73,9 +76,9 @@ fn misfits(parameter: &ParameterDefinition, value: &Value) -> Vec<Fault> {
     faults.into_iter().map(below).collect()
 }
 
-fn fault(name: &str, message: &str, expected: Value, actual: Value) -> Fault {
+fn fault(name: &str, message: &str, expected: Value, actual: Value) -> DocumentFault {
     let path = pointer("/inputs", &plain(name));
-    Fault { path, message: plain(message), expected, actual }
+    DocumentFault { path, message: plain(message), expected, actual }
 }
 
 fn is_of_type(value: &Value, kind: &str) -> bool {

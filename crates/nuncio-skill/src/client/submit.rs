@@ -250,7 +250,7 @@ fn json_type(descriptor: &SkillDescriptor) -> Result<String, ConsumerError> {
     Err(ConsumerError::new(Reason::CannotSend, message).details(json!({"content_type": kind})))
 }
 
-fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::Fault]) -> ConsumerError {
+fn bad_inputs(descriptor: &SkillDescriptor, faults: &[crate::validate::DocumentFault]) -> ConsumerError {
     let said: Vec<_> = faults.iter().map(ToString::to_string).collect();
     let message = format!("the inputs do not fit {:?}: {}", plain(&descriptor.id), said.join("; "));
     ConsumerError::new(Reason::BadInputs, message).details(json!(faults)).advice("nothing was invoked")

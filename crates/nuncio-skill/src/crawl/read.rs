@@ -10,7 +10,7 @@ use nuncio_engine::ports::{Clock, Fetch};
 use url::{Host, Url};
 
 use crate::client::{plain, retry_after, shown};
-use crate::validate::{Document, Fault, compatibility, declared_protocol, parse_value};
+use crate::validate::{Document, DocumentFault, compatibility, declared_protocol, parse_value};
 use crate::wire::PROTOCOL_VERSION;
 
 /// How long one request and its answer may take.
@@ -145,8 +145,8 @@ impl<'a> Reader<'a> {
 
 /// Reads a document of a version we know, or says what is wrong with it.
 fn parse<T: Document>(body: &[u8]) -> Result<T, String> {
-    let told = |faults: &[Fault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
-    let value = json::read(body, T::KIND.max_bytes()).map_err(|why| told(&Fault::unreadable(&why)))?;
+    let told = |faults: &[DocumentFault]| faults.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+    let value = json::read(body, T::KIND.max_bytes()).map_err(|why| told(&DocumentFault::unreadable(&why)))?;
     if let Some(version) = declared_protocol(&value) {
         compatibility(version, PROTOCOL_VERSION).map_err(|error| error.to_string())?;
     }

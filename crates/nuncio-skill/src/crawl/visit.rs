@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
-use nuncio_core::agent::Access;
+use nuncio_core::agent::SkillAccess;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 use nuncio_engine::follow::Followed;
@@ -156,7 +156,7 @@ impl<'a> Visit<'a> {
                 if !ids.insert(entry.id.clone()) {
                     return Err(Trouble::unusable(format!("the index lists the id {:?} twice", plain(&entry.id))));
                 }
-                if entry.access == Access::Private {
+                if entry.access == SkillAccess::Private {
                     continue;
                 }
                 if kept.skills.len() == MAX_SKILLS {
@@ -247,7 +247,7 @@ fn usable(skill: &KeptSkill, descriptor: SkillDescriptor) -> State {
     if descriptor.id != skill.entry.id {
         return State::Unusable { why: format!("its descriptor is of another skill, {:?}", plain(&descriptor.id)) };
     }
-    if descriptor.access == Access::Private {
+    if descriptor.access == SkillAccess::Private {
         return State::Unusable { why: "its descriptor says that it is private".to_owned() };
     }
     State::Listed(Told::by(descriptor))

@@ -1,4 +1,4 @@
-use nuncio_core::agent::{Access, SkillVersion};
+use nuncio_core::agent::{SkillAccess, SkillVersion};
 use proptest::prelude::*;
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,7 @@ fn skill(id: &str, kind: CapabilityType, name: &str, tags: &[&str]) -> ListedSki
         capability_type: kind,
         description: format!("What {name} does"),
         descriptor_url: format!("https://a.example/skills/{id}.json"),
-        access: Access::Public,
+        access: SkillAccess::Public,
         version: SkillVersion { major: 1, minor: 0, patch: 0 },
         extra: Map::from_iter([("origin".to_owned(), json!("https://evil.example"))]),
     };

@@ -7,7 +7,7 @@ use axum::response::Response;
 use http::request::Parts;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use nuncio_core::Code;
-use nuncio_core::execution::{Execution, State as Phase};
+use nuncio_core::execution::{Execution, ExecutionState as Phase};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::{Caller, EngineError, Identity};
 use nuncio_http::{Preference, preference};
@@ -190,7 +190,7 @@ impl Shown<'_> {
 #[cfg(test)]
 mod tests {
     #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
-    use nuncio_core::execution::Failure;
+    use nuncio_core::execution::ExecutionFailure;
     use serde_json::json;
 
     use super::*;
@@ -202,14 +202,14 @@ mod tests {
             "protocol": "skill", "inputs": {}, "priority": "normal", "created_at": "2026-11-15T11:00:00.007Z", "timeout_ms": 1000,
             "keep_ms": 60_000,
         });
-        let order: nuncio_core::execution::Order = serde_json::from_value(order).unwrap();
+        let order: nuncio_core::execution::AcceptedInvocation = serde_json::from_value(order).unwrap();
         let id = nuncio_core::ids::ExecutionId::parse("exe_1").unwrap();
         Execution { attempt, state, ..Execution::accepted(id, order) }
     }
 
     #[test]
     fn it_is_written_as_the_document_it_is() {
-        let failure = |code| Failure { code, message: "no".to_owned() };
+        let failure = |code| ExecutionFailure { code, message: "no".to_owned() };
         for (state, attempt) in [
             (Phase::Accepted, 0),
             (Phase::Running, 1),

@@ -11,11 +11,11 @@ use serde_json::Value;
 
 use super::Kind;
 use super::shown::{shown, type_name};
-use super::{Fault, MAX_FAULTS};
+use super::{DocumentFault, MAX_FAULTS};
 use crate::wire::{EXECUTION_ID, InvocationContext};
 
 /// Adds what is wrong beyond the schema. What has the wrong shape was told already and is passed over.
-pub(super) fn lint(kind: Kind, document: &Value, errors: &mut Vec<Fault>, warnings: &mut Vec<Fault>) {
+pub(super) fn lint(kind: Kind, document: &Value, errors: &mut Vec<DocumentFault>, warnings: &mut Vec<DocumentFault>) {
     let mut lint = Lint { document, errors, warnings };
     match kind {
         Kind::SkillDescriptor => lint.descriptor(),
@@ -28,8 +28,8 @@ pub(super) fn lint(kind: Kind, document: &Value, errors: &mut Vec<Fault>, warnin
 
 struct Lint<'a> {
     document: &'a Value,
-    errors: &'a mut Vec<Fault>,
-    warnings: &'a mut Vec<Fault>,
+    errors: &'a mut Vec<DocumentFault>,
+    warnings: &'a mut Vec<DocumentFault>,
 }
 
 impl<'a> Lint<'a> {
@@ -109,7 +109,7 @@ impl<'a> Lint<'a> {
         let kind = self.text("/auth/type");
         if kind == Some("api_key") && self.document.pointer("/auth/header").is_none() {
             let message = "is not said, so callers cannot know where the key goes";
-            let fault = Fault::new("/auth/header", message, "the name of a header", super::shape::MISSING);
+            let fault = DocumentFault::new("/auth/header", message, "the name of a header", super::shape::MISSING);
             self.warnings.push(fault);
         }
         if self.text("/auth/header").is_some_and(|name| !text::is_header_name(name)) {
@@ -139,13 +139,13 @@ impl<'a> Lint<'a> {
 
     fn error(&mut self, path: &str, message: impl Into<String>, expected: impl Into<Value>) {
         let actual = self.at(path).map_or(Value::Null, shown);
-        self.errors.push(Fault::new(path, message, expected, actual));
+        self.errors.push(DocumentFault::new(path, message, expected, actual));
     }
 
     fn warning(&mut self, path: &str, message: impl Into<String>, expected: impl Into<Value>) {
         if self.warnings.len() <= MAX_FAULTS {
             let actual = self.at(path).map_or(Value::Null, shown);
-            self.warnings.push(Fault::new(path, message, expected, actual));
+            self.warnings.push(DocumentFault::new(path, message, expected, actual));
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a> Lint<'a> {
 
     fn must_be_text(&mut self, path: &str) {
         if let Some(value) = self.at(path).filter(|value| !value.is_string()) {
-            self.errors.push(Fault::new(path, "must be string", "string", type_name(value)));
+            self.errors.push(DocumentFault::new(path, "must be string", "string", type_name(value)));
         }
     }
 

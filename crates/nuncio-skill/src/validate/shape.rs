@@ -1,12 +1,12 @@
 //! Holds a document against the definitions and tells every fault in the words of the seed's sample
 //! (§8.3.1). Finds a fault exactly when `schema.json` refuses the document; stops at a bound.
 
-use nuncio_core::json::Place;
+use nuncio_core::json::JsonPointer;
 use serde_json::{Map, Value};
 
 use super::Kind;
 use super::shown::{shown, type_name};
-use super::{Fault, MAX_FAULTS};
+use super::{DocumentFault, MAX_FAULTS};
 use crate::schema::model::{Definition, Rule, Shape};
 use crate::schema::{Published, Words, published};
 use crate::wire::{CustomAuth, ErrorResponse, InvocationContext, InvocationResponse, Timestamps};
@@ -23,29 +23,29 @@ const EXTENSIONS: &[(&str, &[&str])] = &[
 pub(super) const MISSING: &str = "missing";
 
 /// The errors and the warnings.
-pub(super) fn walk(kind: Kind, document: &Value) -> (Vec<Fault>, Vec<Fault>) {
+pub(super) fn walk(kind: Kind, document: &Value) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
     let mut walk = Walk { errors: Vec::new(), warnings: Vec::new() };
     let shape = match kind {
         Kind::ErrorResponse => Shape::Nested(ErrorResponse::definition()),
         _ => Shape::Named(kind.name()),
     };
-    walk.value(document, &shape, Place::Root);
+    walk.value(document, &shape, JsonPointer::Root);
     (walk.errors, walk.warnings)
 }
 
 struct Walk {
-    errors: Vec<Fault>,
-    warnings: Vec<Fault>,
+    errors: Vec<DocumentFault>,
+    warnings: Vec<DocumentFault>,
 }
 
 impl Walk {
-    fn value(&mut self, value: &Value, shape: &Shape, place: Place<'_>) {
+    fn value(&mut self, value: &Value, shape: &Shape, place: JsonPointer<'_>) {
         match (resolve(shape), value) {
             (Resolved::Object(definition, rules), Value::Object(map)) => self.object(map, definition, rules, place),
             (Resolved::Words(words), value) => {
                 if !value.as_str().is_some_and(|word| words.has(word)) {
                     let message = "must be equal to one of the allowed values";
-                    self.errors.push(Fault::new(place.pointer(), message, words.all(), shown(value)));
+                    self.errors.push(DocumentFault::new(place.pointer(), message, words.all(), shown(value)));
                 }
             }
             (Resolved::List(item), Value::Array(items)) => {
@@ -53,7 +53,7 @@ impl Walk {
                     if self.errors.len() > MAX_FAULTS {
                         return;
                     }
-                    self.value(value, item, Place::Item(&place, number));
+                    self.value(value, item, JsonPointer::Item(&place, number));
                 }
             }
             (Resolved::Record(item), Value::Object(map)) if *item != Shape::Unknown => {
@@ -61,21 +61,21 @@ impl Walk {
                     if self.errors.len() > MAX_FAULTS {
                         return;
                     }
-                    self.value(value, item, Place::Field(&place, name));
+                    self.value(value, item, JsonPointer::Field(&place, name));
                 }
             }
             (resolved, value) => {
                 if let Some(wanted) = resolved.type_name().filter(|wanted| *wanted != type_name(value)) {
                     let message = format!("must be {wanted}");
-                    self.errors.push(Fault::new(place.pointer(), message, wanted, type_name(value)));
+                    self.errors.push(DocumentFault::new(place.pointer(), message, wanted, type_name(value)));
                 }
             }
         }
     }
 
-    fn object(&mut self, map: &Map<String, Value>, definition: &Definition, rules: &[Rule], place: Place<'_>) {
+    fn object(&mut self, map: &Map<String, Value>, definition: &Definition, rules: &[Rule], place: JsonPointer<'_>) {
         for field in &definition.fields {
-            let inside = Place::Field(&place, field.name);
+            let inside = JsonPointer::Field(&place, field.name);
             match map.get(field.name) {
                 Some(value) => self.value(value, &field.shape, inside),
                 None if field.required => self.missing(field.name, &field.shape, "", inside),
@@ -91,8 +91,8 @@ impl Walk {
             }
             let known: Vec<_> = definition.fields.iter().map(|field| field.name).collect();
             let message = "is not a field of the protocol; it is kept and ignored";
-            self.warnings.push(Fault::new(
-                Place::Field(&place, name).pointer(),
+            self.warnings.push(DocumentFault::new(
+                JsonPointer::Field(&place, name).pointer(),
                 message,
                 known,
                 shown(&name.as_str().into()),
@@ -100,14 +100,14 @@ impl Walk {
         }
     }
 
-    fn rule(&mut self, map: &Map<String, Value>, definition: &Definition, rule: &Rule, place: Place<'_>) {
+    fn rule(&mut self, map: &Map<String, Value>, definition: &Definition, rule: &Rule, place: JsonPointer<'_>) {
         let Some(word) = map.get(rule.field).and_then(Value::as_str).filter(|word| rule.is.contains(word)) else {
             return;
         };
         let when = format!(" when {} is {word}", rule.field);
         for name in rule.requires.iter().filter(|name| !map.contains_key(**name)) {
             if let Some(field) = definition.fields.iter().find(|field| field.name == *name) {
-                self.missing(name, &field.shape, &when, Place::Field(&place, name));
+                self.missing(name, &field.shape, &when, JsonPointer::Field(&place, name));
             }
         }
         for forbidden in rule.forbids {
@@ -118,17 +118,17 @@ impl Walk {
             if let Some(value) = found {
                 let path = format!("{}/{forbidden}", place.pointer());
                 let message = format!("must not be present{when}");
-                self.errors.push(Fault::new(path, message, MISSING, type_name(value)));
+                self.errors.push(DocumentFault::new(path, message, MISSING, type_name(value)));
             }
         }
     }
 
-    fn missing(&mut self, name: &str, shape: &Shape, when: &str, place: Place<'_>) {
+    fn missing(&mut self, name: &str, shape: &Shape, when: &str, place: JsonPointer<'_>) {
         let expected = match resolve(shape) {
             Resolved::Words(words) => words.all().into(),
             other => other.type_name().unwrap_or("any value").into(),
         };
-        self.errors.push(Fault {
+        self.errors.push(DocumentFault {
             path: place.pointer(),
             message: format!("must have required property '{name}'{when}"),
             expected,

@@ -1,6 +1,6 @@
 //! The closed lists of words (§3.4, §3.5.3, §5.3).
 
-use nuncio_core::agent::{Access, CapabilityType, SkillMethod};
+use nuncio_core::agent::{CapabilityType, SkillAccess, SkillMethod};
 use serde::{Deserialize, Serialize};
 
 use crate::schema::model::{Described, Shape};
@@ -109,7 +109,7 @@ impl Described for CapabilityType {
     }
 }
 
-impl Described for Access {
+impl Described for SkillAccess {
     fn shape() -> Shape {
         Shape::Named("AccessPolicy")
     }
@@ -169,6 +169,6 @@ mod tests {
         assert_eq!(words(&ExecutionStatus::ALL), ExecutionStatus::ALL.map(ExecutionStatus::as_str));
         assert_eq!(words(&Priority::ALL), Priority::ALL.map(Priority::as_str));
         assert_eq!(words(&CapabilityType::ALL), CapabilityType::ALL.map(CapabilityType::as_str));
-        assert_eq!(words(&Access::ALL), Access::ALL.map(Access::as_str));
+        assert_eq!(words(&SkillAccess::ALL), SkillAccess::ALL.map(SkillAccess::as_str));
     }
 }

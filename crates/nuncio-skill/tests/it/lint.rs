@@ -11,7 +11,8 @@ fn with(kind: Kind, mut document: Value, path: &str, value: Value) -> (Vec<Strin
     document.pointer_mut(above).unwrap()[name] = value;
     let report = check(kind, &document);
     assert!(kind.fits_schema(&document), "the schema should let it through: {document}");
-    let paths = |faults: Vec<nuncio_skill::validate::Fault>| faults.into_iter().map(|fault| fault.path).collect();
+    let paths =
+        |faults: Vec<nuncio_skill::validate::DocumentFault>| faults.into_iter().map(|fault| fault.path).collect();
     assert_eq!(report.valid, report.errors.is_empty());
     (paths(report.errors), paths(report.warnings))
 }

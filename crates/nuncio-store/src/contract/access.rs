@@ -1,7 +1,7 @@
 //! Keys and grants.
 
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::{Grant, KeyScopes, Term};
+use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{GrantId, KeyId};
 use nuncio_engine::ports::store::{ApiKey, Change, Conflict, KeyKind, PreviousSecret};
 
@@ -109,8 +109,8 @@ pub async fn grants_are_listed_oldest_first(place: &dyn Place) {
     let store = place.open().await;
     assert_eq!(store.grants().await.unwrap(), []);
     let young = sample::grant("a", later(2));
-    let timed = Grant { term: Term::Until(later(9)), ..sample::grant("b", later(1)) };
-    let old = Grant { term: Term::UntilRevoked, scopes: Vec::new(), ..sample::grant("c", later(0)) };
+    let timed = Grant { term: GrantTerm::Until(later(9)), ..sample::grant("b", later(1)) };
+    let old = Grant { term: GrantTerm::UntilRevoked, scopes: Vec::new(), ..sample::grant("c", later(0)) };
     made(&*store, [&young, &timed, &old].map(|grant| Change::CreateGrant(grant.clone()))).await;
     assert_eq!(store.grants().await.unwrap(), [old, timed, young]);
 }

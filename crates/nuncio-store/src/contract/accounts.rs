@@ -28,7 +28,7 @@ pub async fn read_back_whole(place: &dyn Place) {
         owner: AccountOwner::Operator,
         description: None,
         public: false,
-        connection: nuncio_core::account::Connection::Websocket,
+        connection: nuncio_core::account::AgentConnection::Websocket,
         health_check_url: None,
         token: None,
         ..account("hotel")

@@ -1,6 +1,6 @@
 //! Approvals.
 
-use nuncio_core::approval::{Answer, Approval};
+use nuncio_core::approval::{Approval, ApprovalAnswer};
 use nuncio_core::ids::ApprovalId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Change, Conflict};
@@ -13,11 +13,11 @@ fn id(id: &str) -> ApprovalId {
 }
 
 fn allowed(approval: Approval) -> Approval {
-    approval.decide(Answer::Allow, Principal::Operator, later(5)).unwrap()
+    approval.decide(ApprovalAnswer::Allow, Principal::Operator, later(5)).unwrap()
 }
 
 fn denied(approval: Approval) -> Approval {
-    let answer = Answer::Deny { reason: Some("too dear".into()) };
+    let answer = ApprovalAnswer::Deny { reason: Some("too dear".into()) };
     approval.decide(answer, Principal::Operator, later(5)).unwrap()
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use nuncio_core::audit::{AuditRecord, Head, Link, Verifier};
+use nuncio_core::audit::{AuditRecord, ChainHead, ChainLink, ChainVerifier};
 use nuncio_core::ids::CallId;
 use nuncio_engine::ports::store::{Change, Conflict, Store};
 
@@ -10,9 +10,9 @@ use super::sample;
 use super::{Place, made, race, refusal};
 
 /// Reads the whole chain and asserts that it holds from its start to its head.
-pub async fn verified(store: &dyn Store) -> Vec<Link> {
+pub async fn verified(store: &dyn Store) -> Vec<ChainLink> {
     let links = store.audit_links(0, usize::MAX).await.unwrap();
-    let mut verifier = Verifier::after(Head::START);
+    let mut verifier = ChainVerifier::after(ChainHead::START);
     for link in &links {
         verifier.take(link).unwrap();
     }
@@ -20,8 +20,8 @@ pub async fn verified(store: &dyn Store) -> Vec<Link> {
     links
 }
 
-fn calls(links: &[Link]) -> Vec<String> {
-    let call = |link: &Link| serde_json::from_str::<AuditRecord>(&link.record).unwrap().call.to_string();
+fn calls(links: &[ChainLink]) -> Vec<String> {
+    let call = |link: &ChainLink| serde_json::from_str::<AuditRecord>(&link.record).unwrap().call.to_string();
     links.iter().map(call).collect()
 }
 
@@ -32,7 +32,7 @@ fn audit(call: &str) -> Change {
 /// A chain without records has the head it starts from.
 pub async fn begins_empty(place: &dyn Place) {
     let store = place.open().await;
-    assert_eq!(store.audit_head().await.unwrap(), Head::START);
+    assert_eq!(store.audit_head().await.unwrap(), ChainHead::START);
     assert_eq!(store.audit_links(0, 10).await.unwrap(), []);
 }
 
@@ -121,7 +121,7 @@ pub async fn oldest_records_are_pruned_and_the_rest_stays_chained(place: &dyn Pl
     made(&*store, [audit("c7")]).await;
     let links = store.audit_links(0, 9).await.unwrap();
     assert_eq!(links[..2], before[4..]);
-    let mut verifier = Verifier::after(Head { seq: 4, hash: before[3].hash });
+    let mut verifier = ChainVerifier::after(ChainHead { seq: 4, hash: before[3].hash });
     links.iter().for_each(|link| verifier.take(link).unwrap());
     assert_eq!(verifier.head(), store.audit_head().await.unwrap());
     assert_eq!(links.len(), 3);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use nuncio_core::approval::Answer;
+use nuncio_core::approval::ApprovalAnswer;
 use nuncio_core::ids::GrantId;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Change, Conflict, Store, StoreError};
@@ -135,7 +135,7 @@ fn before() -> Vec<Change> {
 
 /// One of every change there is.
 fn every_change() -> Vec<Change> {
-    let decided = sample::approval("old", NOW).decide(Answer::Allow, Principal::Operator, later(1)).unwrap();
+    let decided = sample::approval("old", NOW).decide(ApprovalAnswer::Allow, Principal::Operator, later(1)).unwrap();
     vec![
         sample::create("new"),
         Change::DeleteSession(session_id("old")),

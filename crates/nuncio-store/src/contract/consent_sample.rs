@@ -1,16 +1,16 @@
 //! People, agents and what is between them, to keep.
 
-use nuncio_core::account::{Account, AccountOwner, Connection, ManifestVersion, TokenMark, WebhookUrl};
+use nuncio_core::account::{Account, AccountOwner, AgentConnection, ManifestVersion, TokenInfo, WebhookUrl};
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::grant::GrantTerm;
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, GrantId, PersonName, RelationId, ScopeId};
-use nuncio_core::ledger::{Action, Actor, Entry};
+use nuncio_core::ledger::{LedgerAction, LedgerActor, LedgerEntry};
 use nuncio_core::lineage::Lineage;
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::principal::Principal;
-use nuncio_core::relation::{Manifested, PendingReauth, Relation, ScopeGrant};
+use nuncio_core::relation::{ManifestRef, PendingReauth, Relation, ScopeGrant};
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_engine::ports::store::{Change, ConsentChange};
 use serde_json::json;
@@ -75,9 +75,9 @@ pub fn account(id: &str) -> Account {
         display_name: format!("Agent {id} 助手"),
         description: Some("It \"helps\".".to_owned()),
         public: true,
-        connection: Connection::Webhook { url: WebhookUrl::parse("https://agent.example/hook").unwrap() },
+        connection: AgentConnection::Webhook { url: WebhookUrl::parse("https://agent.example/hook").unwrap() },
         health_check_url: Some("https://agent.example/health".parse().unwrap()),
-        token: Some(TokenMark {
+        token: Some(TokenInfo {
             digest: Digest::of_bytes(id.as_bytes()),
             prefix: "hsk_abcdefgh".to_owned(),
             created_at: later(3),
@@ -143,8 +143,8 @@ pub fn relation(id: &str, person: &str, agent: &str) -> Relation {
         given_at: later(6),
     };
     Relation {
-        grants: vec![grant("clipboard:read", Term::Once), grant("location:read", Term::Until(later(99)))],
-        accepted: Manifested { version: 1, hash: Some(Digest::of_bytes(b"1")) },
+        grants: vec![grant("clipboard:read", GrantTerm::Once), grant("location:read", GrantTerm::Until(later(99)))],
+        accepted: ManifestRef { version: 1, hash: Some(Digest::of_bytes(b"1")) },
         pending: Some(PendingReauth {
             scopes: vec![ScopeId::parse("location:read").unwrap()],
             version: 2,
@@ -163,17 +163,17 @@ pub fn create_relation(relation: &Relation, manifest_version: u64) -> Change {
 
 /// An entry that uses every field.
 #[must_use]
-pub fn entry(relation: &str, seq: u64) -> Entry {
+pub fn entry(relation: &str, seq: u64) -> LedgerEntry {
     let scope = ScopeId::parse("clipboard:read").unwrap();
-    Entry {
+    LedgerEntry {
         seq,
         prev_hash: Digest::of_bytes(&seq.to_be_bytes()),
         relation_id: RelationId::parse(relation).unwrap(),
         agent_id: agent_id("agt_1"),
-        actor: Actor::Person(name("ada")),
-        action: Action::Grant,
+        actor: LedgerActor::Person(name("ada")),
+        action: LedgerAction::Grant,
         scopes: vec![scope.clone()],
-        terms: [(scope, Term::Once)].into(),
+        terms: [(scope, GrantTerm::Once)].into(),
         manifest_version: 1,
         manifest_hash: Some(Digest::of_bytes(b"1")),
         at: later(6),
@@ -184,8 +184,8 @@ pub fn entry(relation: &str, seq: u64) -> Entry {
 
 /// Something to be told, that says which it is.
 #[must_use]
-pub fn happening(number: u64) -> Happening {
-    Happening::ReauthRequired {
+pub fn happening(number: u64) -> Notification {
+    Notification::ReauthRequired {
         agent: agent_id("agt_1"),
         relation: Some(RelationId::parse("rel_1").unwrap()),
         version: number,

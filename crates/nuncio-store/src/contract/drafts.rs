@@ -1,7 +1,7 @@
 //! Protocols that were made up with callers.
 
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::{Blueprint, Draft, DraftState};
+use nuncio_core::drafting::{Blueprint, DraftState, ProtocolDraft};
 use nuncio_core::ids::{AgentName, ApprovalId, DraftId};
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Change, Conflict, Store};
@@ -14,7 +14,7 @@ fn id(id: &str) -> DraftId {
     DraftId::parse(id).unwrap()
 }
 
-fn draft(name: &str) -> Draft {
+fn draft(name: &str) -> ProtocolDraft {
     let written = json!({
         "description": "Hält \"alles\" fest.",
         "methods": [{
@@ -24,7 +24,7 @@ fn draft(name: &str) -> Draft {
         "test_cases": [{"name": "x", "method": "hold", "request": [], "expected": "invalid"}],
     });
     let document = json!({"protocol_id": name});
-    Draft {
+    ProtocolDraft {
         id: id(name),
         agent: AgentName::parse("desk").unwrap(),
         with: owner(),
@@ -40,19 +40,19 @@ fn draft(name: &str) -> Draft {
     }
 }
 
-fn create(draft: &Draft) -> Change {
+fn create(draft: &ProtocolDraft) -> Change {
     Change::CreateDraft(Box::new(draft.clone()))
 }
 
-fn moved(draft: &Draft, from: &'static str) -> Change {
+fn moved(draft: &ProtocolDraft, from: &'static str) -> Change {
     Change::MoveDraft { draft: Box::new(draft.clone()), from }
 }
 
-fn accepted(draft: &Draft) -> Draft {
-    Draft { state: DraftState::Accepted { by: Principal::Operator, at: later(9) }, ..draft.clone() }
+fn accepted(draft: &ProtocolDraft) -> ProtocolDraft {
+    ProtocolDraft { state: DraftState::Accepted { by: Principal::Operator, at: later(9) }, ..draft.clone() }
 }
 
-async fn one(store: &dyn Store, name: &str) -> Option<Draft> {
+async fn one(store: &dyn Store, name: &str) -> Option<ProtocolDraft> {
     store.draft(&id(name)).await.unwrap()
 }
 
@@ -77,12 +77,12 @@ pub async fn read_back_as_made(place: &dyn Place) {
 pub async fn an_id_and_a_key_are_taken_once(place: &dyn Place) {
     let store = place.open().await;
     made(&*store, [create(&draft("a"))]).await;
-    let same_id = Draft { key: "other".to_owned(), ..draft("a") };
-    let same_key = Draft { id: id("b"), ..draft("a") };
+    let same_id = ProtocolDraft { key: "other".to_owned(), ..draft("a") };
+    let same_key = ProtocolDraft { id: id("b"), ..draft("a") };
     assert_eq!(refusal(&*store, [create(&same_id)]).await, Conflict::Exists);
     assert_eq!(refusal(&*store, [create(&same_key)]).await, Conflict::Exists);
-    let others = Draft { with: Principal::Local, ..same_key.clone() };
-    let elsewhere = Draft { id: id("c"), agent: AgentName::parse("hotel").unwrap(), ..same_key };
+    let others = ProtocolDraft { with: Principal::Local, ..same_key.clone() };
+    let elsewhere = ProtocolDraft { id: id("c"), agent: AgentName::parse("hotel").unwrap(), ..same_key };
     made(&*store, [create(&others), create(&elsewhere)]).await;
 }
 
@@ -102,12 +102,12 @@ pub async fn move_only_from_where_they_were_read(place: &dyn Place) {
 /// Those that wait for somebody come oldest first, and no more than asked for.
 pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
     let store = place.open().await;
-    let at = |name: &str, millis: i64| Draft { created_at: later(millis), ..draft(name) };
-    let theirs = Draft { state: DraftState::AcceptedByThem { at: later(1) }, ..at("c", 1) };
-    let over = Draft { state: DraftState::Expired { at: later(1) }, ..at("d", 0) };
+    let at = |name: &str, millis: i64| ProtocolDraft { created_at: later(millis), ..draft(name) };
+    let theirs = ProtocolDraft { state: DraftState::AcceptedByThem { at: later(1) }, ..at("c", 1) };
+    let over = ProtocolDraft { state: DraftState::Expired { at: later(1) }, ..at("d", 0) };
     let all = [at("b", 2), at("a", 2), theirs.clone(), over, accepted(&at("e", 0))];
     made(&*store, all.iter().map(create).collect::<Vec<_>>()).await;
-    let names = |drafts: Vec<Draft>| drafts.into_iter().map(|draft| draft.id.to_string()).collect::<Vec<_>>();
+    let names = |drafts: Vec<ProtocolDraft>| drafts.into_iter().map(|draft| draft.id.to_string()).collect::<Vec<_>>();
     assert_eq!(names(store.open_drafts(10).await.unwrap()), ["c", "a", "b"]);
     assert_eq!(names(store.open_drafts(1).await.unwrap()), ["c"]);
 }
@@ -115,7 +115,7 @@ pub async fn open_ones_are_listed_oldest_first(place: &dyn Place) {
 /// What ran out before then is forgotten, with its key; what both accepted never is.
 pub async fn forgotten_unless_both_accepted(place: &dyn Place) {
     let store = place.open().await;
-    let until = |name: &str, millis: i64| Draft { expires_at: later(millis), ..draft(name) };
+    let until = |name: &str, millis: i64| ProtocolDraft { expires_at: later(millis), ..draft(name) };
     let kept = accepted(&until("kept", 1));
     made(&*store, [create(&until("old", 9)), create(&until("new", 10)), create(&kept)]).await;
     made(&*store, [Change::ForgetDrafts(later(10))]).await;

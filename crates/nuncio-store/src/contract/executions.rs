@@ -6,7 +6,10 @@ use nuncio_core::Code;
 use nuncio_core::agent::SkillVersion;
 use nuncio_core::audit::References;
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Failure, Lease, Order, Priority, State, Target, Trace, Warrant};
+use nuncio_core::execution::{
+    AcceptedInvocation, CallAuthorization, Execution, ExecutionFailure, ExecutionLease, ExecutionState,
+    InvocationTarget, Priority, TraceIds,
+};
 use nuncio_core::ids::{AgentName, ExecutionId, PersonName, ScopeId, SkillId, TaskId, ToolName};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
@@ -28,14 +31,14 @@ fn skill(id: &str) -> SkillId {
     SkillId::parse(id).unwrap()
 }
 
-fn order() -> Order {
+fn order() -> AcceptedInvocation {
     let mut inputs = Map::new();
     inputs.insert("room".to_owned(), json!({"floor": [1, -2.5, null], "客": "房\u{0}\""}));
-    Order {
+    AcceptedInvocation {
         skill: skill("hotel/book"),
         version: SkillVersion { major: 1, minor: 2, patch: 3 },
         agent: AgentName::parse("hotel").unwrap(),
-        target: Target::Tool(ToolName::parse("book").unwrap()),
+        target: InvocationTarget::Tool(ToolName::parse("book").unwrap()),
         caller: owner(),
         person: Some(PersonName::parse("ada").unwrap()),
         scopes: vec![ScopeId::parse("booking:write").unwrap()],
@@ -43,7 +46,7 @@ fn order() -> Order {
         request: Some("req_1".to_owned()),
         inputs,
         priority: Priority::High,
-        trace: Trace { trace_id: Some("t".to_owned()), traceparent: Some("00-1-2-01".to_owned()) },
+        trace: TraceIds { trace_id: Some("t".to_owned()), traceparent: Some("00-1-2-01".to_owned()) },
         callback: Some("https://caller.example/told?x=1".parse().unwrap()),
         created_at: NOW,
         timeout_ms: 60_000,
@@ -56,8 +59,8 @@ pub(super) fn execution(name: &str) -> Execution {
 }
 
 /// Held until a while from now.
-pub(super) fn held_by(owner: &str) -> Lease {
-    Lease { owner: owner.to_owned(), until: later(30_000) }
+pub(super) fn held_by(owner: &str) -> ExecutionLease {
+    ExecutionLease { owner: owner.to_owned(), until: later(30_000) }
 }
 
 /// The change that accepts an execution, held by `here`.
@@ -70,7 +73,7 @@ pub(super) fn create(name: &str) -> Change {
     }
 }
 
-fn create_for(name: &str, order: Order, key: &str, body: Digest) -> Change {
+fn create_for(name: &str, order: AcceptedInvocation, key: &str, body: Digest) -> Change {
     let execution = Box::new(Execution::accepted(id(name), order));
     let idempotency = Some((key.to_owned(), body));
     Change::CreateExecution { execution, lease: held_by("here"), idempotency, call: None }
@@ -92,15 +95,15 @@ fn start_at(name: &str, owner: &str, attempt: u32, at: Timestamp) -> Change {
     Change::StartExecution { id: id(name), owner: owner.to_owned(), attempt, at, call: None }
 }
 
-pub(super) fn completed() -> State {
-    State::Completed { output: json!({"booked": true, "房": [null, 1.5]}) }
+pub(super) fn completed() -> ExecutionState {
+    ExecutionState::Completed { output: json!({"booked": true, "房": [null, 1.5]}) }
 }
 
 pub(super) fn end(name: &str, owner: &str, attempt: u32) -> Change {
     end_at(name, owner, attempt, completed(), later(9))
 }
 
-pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: State, at: Timestamp) -> Change {
+pub(super) fn end_at(name: &str, owner: &str, attempt: u32, state: ExecutionState, at: Timestamp) -> Change {
     let kept_until = Timestamp::from_millis(at.as_millis() + KEPT);
     Change::EndExecution { id: id(name), owner: owner.to_owned(), attempt, state, at, kept_until }
 }
@@ -145,13 +148,13 @@ pub async fn read_back_whole(place: &dyn Place) {
 /// So do failures of both kinds, what never began, and an agent that is a skill as a whole.
 pub async fn every_end_is_read_back(place: &dyn Place) {
     let store = place.open().await;
-    let failure = |code| Failure { code, message: "it \"broke\"\n坏".to_owned() };
+    let failure = |code| ExecutionFailure { code, message: "it \"broke\"\n坏".to_owned() };
     for (name, state) in [
-        ("failed", State::Failed { failure: failure(Code::Cancelled) }),
-        ("late", State::TimedOut { failure: failure(Code::ToolTimeout) }),
+        ("failed", ExecutionState::Failed { failure: failure(Code::Cancelled) }),
+        ("late", ExecutionState::TimedOut { failure: failure(Code::ToolTimeout) }),
     ] {
-        let whole = Order { target: Target::Agent, caller: Principal::Anonymous, ..order() };
-        let mut expected = Execution::accepted(id(name), Order { person: None, callback: None, ..whole });
+        let whole = AcceptedInvocation { target: InvocationTarget::Agent, caller: Principal::Anonymous, ..order() };
+        let mut expected = Execution::accepted(id(name), AcceptedInvocation { person: None, callback: None, ..whole });
         let lease = held_by("here");
         made(
             &*store,
@@ -170,7 +173,7 @@ pub async fn every_end_is_read_back(place: &dyn Place) {
 pub async fn an_id_is_taken_once(place: &dyn Place) {
     let store = place.open().await;
     made(&*store, [create("a")]).await;
-    let other = Order { priority: Priority::Low, ..order() };
+    let other = AcceptedInvocation { priority: Priority::Low, ..order() };
     let again = || create_for("a", other.clone(), "k", Digest::ZERO);
     assert_eq!(refusal(&*store, [again()]).await, Conflict::Exists);
     made(&*store, [start("a", "here", 1), end("a", "here", 1)]).await;
@@ -199,8 +202,9 @@ pub async fn a_key_is_used_once(place: &dyn Place) {
 pub async fn keys_of_others_and_for_other_skills_differ(place: &dyn Place) {
     let store = place.open().await;
     made(&*store, [create_with_key("a", "k")]).await;
-    made(&*store, [create_for("b", Order { caller: stranger(), ..order() }, "k", Digest::ZERO)]).await;
-    made(&*store, [create_for("c", Order { skill: skill("hotel/find"), ..order() }, "k", Digest::ZERO)]).await;
+    made(&*store, [create_for("b", AcceptedInvocation { caller: stranger(), ..order() }, "k", Digest::ZERO)]).await;
+    made(&*store, [create_for("c", AcceptedInvocation { skill: skill("hotel/find"), ..order() }, "k", Digest::ZERO)])
+        .await;
     made(&*store, [create_with_key("d", "K")]).await;
     let find = |of: &'static str, key: &'static str, caller: Principal| {
         let store = &store;
@@ -267,8 +271,8 @@ pub async fn over_once_and_only_by_the_holder(place: &dyn Place) {
 
     made(&*store, [end("a", "here", 1)]).await;
     let over = read(&*store, "a").await;
-    let failure = Failure { code: Code::ToolFailed, message: "late news".to_owned() };
-    let again = end_at("a", "here", 1, State::Failed { failure }, later(90));
+    let failure = ExecutionFailure { code: Code::ToolFailed, message: "late news".to_owned() };
+    let again = end_at("a", "here", 1, ExecutionState::Failed { failure }, later(90));
     assert_eq!(refusal(&*store, [again]).await, Conflict::LeaseLost);
     assert_eq!(read(&*store, "a").await, over, "what is over never changes");
 }
@@ -286,7 +290,7 @@ pub async fn unfinished_ones_are_listed_oldest_first(place: &dyn Place) {
     let held = |name: &str, by: &str| (name.to_owned(), by.to_owned());
     assert_eq!(unfinished(&*store).await, [held("exe_1", "here"), held("exe_3", "here"), held("exe_4", "there")]);
     let states: Vec<_> = store.unfinished_executions().await.unwrap();
-    assert_eq!((&states[1].0.state, states[1].0.attempt), (&State::Running, 1));
+    assert_eq!((&states[1].0.state, states[1].0.attempt), (&ExecutionState::Running, 1));
     assert_eq!(states[2].1, held_by("there"));
 }
 
@@ -295,9 +299,9 @@ pub async fn a_lease_is_renewed_by_its_holder(place: &dyn Place) {
     let store = place.open().await;
     made(&*store, [create("a"), create("b"), create("c"), claim("b", 0, "here", "there")]).await;
     made(&*store, [end("c", "here", 0)]).await;
-    let longer = Lease { owner: "here".to_owned(), until: later(90_000) };
+    let longer = ExecutionLease { owner: "here".to_owned(), until: later(90_000) };
     made(&*store, [Change::RenewLeases(longer.clone())]).await;
-    made(&*store, [Change::RenewLeases(Lease { owner: "nobody".to_owned(), until: later(1) })]).await;
+    made(&*store, [Change::RenewLeases(ExecutionLease { owner: "nobody".to_owned(), until: later(1) })]).await;
     let leases: Vec<_> = store.unfinished_executions().await.unwrap().into_iter().map(|(_, lease)| lease).collect();
     assert_eq!(leases, [longer, held_by("there")]);
     assert_eq!(read(&*store, "a").await, execution("a"), "the execution itself is as it was");
@@ -389,13 +393,13 @@ pub async fn of_many_who_go_on_with_it_one_wins(place: &dyn Place) {
     let starts = (0..32).map(|_| vec![start("a", &holder, 1)]);
     assert_one_winner(&race(&store, starts).await, Conflict::LeaseLost);
     let ends = (0..32).map(|n| {
-        let state = State::Completed { output: json!(n) };
+        let state = ExecutionState::Completed { output: json!(n) };
         vec![end_at("a", &holder, 1, state, later(n))]
     });
     let outcomes = race(&store, ends).await;
     assert_one_winner(&outcomes, Conflict::LeaseLost);
     let winner = outcomes.iter().position(Result::is_ok).unwrap();
-    assert_eq!(read(&*store, "a").await.state, State::Completed { output: json!(winner) });
+    assert_eq!(read(&*store, "a").await.state, ExecutionState::Completed { output: json!(winner) });
 }
 
 /// Everything is there after the store was closed and opened again.
@@ -411,8 +415,8 @@ pub async fn kept_across_reopening(place: &dyn Place) {
     assert!(by_key(&*store, &owner(), "hotel/book", "k").await.is_some());
 }
 
-fn begun(name: &str, attempt: u32, by: &str) -> (Change, Warrant) {
-    let warrant = Warrant {
+fn begun(name: &str, attempt: u32, by: &str) -> (Change, CallAuthorization) {
+    let warrant = CallAuthorization {
         at: later(2),
         by: vec![by.to_owned()],
         scope: order().scopes.pop(),
@@ -423,7 +427,7 @@ fn begun(name: &str, attempt: u32, by: &str) -> (Change, Warrant) {
     (Change::StartExecution { id, owner, attempt, at: later(5), call }, warrant)
 }
 
-async fn warrants(store: &dyn Store) -> Vec<(ExecutionId, u32, Warrant)> {
+async fn warrants(store: &dyn Store) -> Vec<(ExecutionId, u32, CallAuthorization)> {
     let begun = store.begun_calls().await.unwrap().into_iter();
     begun.map(|(execution, warrant)| (execution.id, execution.attempt, warrant)).collect()
 }
@@ -458,7 +462,7 @@ pub async fn program_start_is_marked_by_the_holder(place: &dyn Place) {
     made(&*store, [mark("elsewhere", 1), mark("here", 2)]).await;
     assert_eq!(warrants(&*store).await, [(id("a"), 1, ada.clone())]);
     made(&*store, [mark("here", 1)]).await;
-    assert_eq!(warrants(&*store).await, [(id("a"), 1, Warrant { started: true, ..ada })]);
+    assert_eq!(warrants(&*store).await, [(id("a"), 1, CallAuthorization { started: true, ..ada })]);
     made(&*store, [finish("a", true), mark("here", 1)]).await;
     assert_eq!(warrants(&*store).await, []);
     made(&*store, [begun("a", 2, "bob").0]).await;

@@ -1,7 +1,7 @@
 //! Erasing a person.
 
 use nuncio_core::audit::redact::Redaction;
-use nuncio_core::audit::{AuditRecord, Link};
+use nuncio_core::audit::{AuditRecord, ChainLink};
 use nuncio_core::digest::Digest;
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::RelationId;
@@ -89,7 +89,7 @@ pub async fn redacted_records_keep_their_hashes(place: &dyn Place) {
     drop(store);
     let store = place.open().await;
     let after = store.audit_links(0, 9).await.unwrap();
-    assert_eq!(after[0], Link { record: text, redaction: Some("5169".into()), ..before[0].clone() });
+    assert_eq!(after[0], ChainLink { record: text, redaction: Some("5169".into()), ..before[0].clone() });
     assert_eq!(after[1], before[1]);
     assert!(!after[0].record.contains(DID));
     made(&*store, [Change::Audit(sample::record("c3"))]).await;

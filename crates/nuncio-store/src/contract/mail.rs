@@ -1,6 +1,6 @@
 //! What people and agents are told.
 
-use nuncio_core::audit::{Happened, HappenedRecord};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
 use nuncio_core::happening::Recipient;
 use nuncio_core::principal::Principal;
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, Store};
@@ -84,14 +84,14 @@ pub async fn old_mail_is_forgotten_but_not_its_numbers(place: &dyn Place) {
 /// What happened stands in the one audit chain, between the calls.
 pub async fn what_happened_is_in_the_audit_chain(place: &dyn Place) {
     let store = place.open().await;
-    let record = HappenedRecord {
+    let record = AuditEventRecord {
         agent: Some(agent_id("agt_1")),
         manifest_version: Some(3),
-        ..HappenedRecord::new(Happened::ManifestPublished, Principal::Operator, later(1))
+        ..AuditEventRecord::new(AuditEvent::ManifestPublished, Principal::Operator, later(1))
     };
     let call = || Change::Audit(sample::record("c1"));
     made(&*store, [call(), ConsentChange::Record(record.clone()).into(), call()]).await;
     let links = verified(&*store).await;
     assert_eq!(links.len(), 3);
-    assert_eq!(serde_json::from_str::<HappenedRecord>(&links[1].record).unwrap(), record);
+    assert_eq!(serde_json::from_str::<AuditEventRecord>(&links[1].record).unwrap(), record);
 }

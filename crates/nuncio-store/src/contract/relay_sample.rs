@@ -1,7 +1,9 @@
 //! Conversations, messages, keys and webhooks, to keep.
 
 use nuncio_core::bundle::{AgreementKey, BundleKeys, DidProof, KeyBundle, OneTimeKey, SealMode, WrapAlgorithm};
-use nuncio_core::conversation::{ContentType, Conversation, ConversationType, MessagePlace, Post, Posted};
+use nuncio_core::conversation::{
+    ContentType, Conversation, ConversationMessage, ConversationType, MessageRef, NewMessage,
+};
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::{Recipient, WebhookState};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
@@ -74,8 +76,8 @@ pub fn with_members(conversation: &Conversation, members: impl Into<Vec<Recipien
 
 /// Words of someone; what is sealed is no text.
 #[must_use]
-pub fn post(sender: &Recipient, name: &str) -> Post {
-    Post {
+pub fn post(sender: &Recipient, name: &str) -> NewMessage {
+    NewMessage {
         client_id: client_id(name),
         sender: sender.clone(),
         device: None,
@@ -87,7 +89,7 @@ pub fn post(sender: &Recipient, name: &str) -> Post {
 
 /// The change that posts it for these, to a conversation nobody joined or left.
 #[must_use]
-pub fn send(conversation: &str, post: &Post, to: &[Recipient], at: i64) -> Change {
+pub fn send(conversation: &str, post: &NewMessage, to: &[Recipient], at: i64) -> Change {
     RelayChange::PostMessage {
         conversation: conversation_id(conversation),
         revision: 0,
@@ -100,14 +102,14 @@ pub fn send(conversation: &str, post: &Post, to: &[Recipient], at: i64) -> Chang
 
 /// It in its place.
 #[must_use]
-pub fn posted(conversation: &str, seq: u64, post: &Post, at: i64) -> Posted {
-    Posted { conversation: conversation_id(conversation), seq, at: later(at), post: post.clone() }
+pub fn posted(conversation: &str, seq: u64, post: &NewMessage, at: i64) -> ConversationMessage {
+    ConversationMessage { conversation: conversation_id(conversation), seq, at: later(at), post: post.clone() }
 }
 
 /// A message's place.
 #[must_use]
-pub fn place_of(conversation: &str, seq: u64) -> MessagePlace {
-    MessagePlace { conversation: conversation_id(conversation), seq }
+pub fn place_of(conversation: &str, seq: u64) -> MessageRef {
+    MessageRef { conversation: conversation_id(conversation), seq }
 }
 
 /// The keys of someone's device, with a proof.

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use nuncio_core::conversation::{Claim, ContentType, Conversation, MsgSubtype, Post};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::conversation::{ContentType, Conversation, MsgSubtype, NewMessage, ToolCallClaim};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_engine::ports::store::relay::Held;
 use nuncio_engine::ports::store::{Change, Conflict, RelayChange, Store};
 
@@ -23,7 +23,7 @@ fn read(conversation: &str, reader: &Recipient, seq: u64) -> Change {
 }
 
 fn claim(conversation: &str, seq: u64, device: &str, at: i64) -> Change {
-    let claim = Claim { device: device_id(device), at: later(at) };
+    let claim = ToolCallClaim { device: device_id(device), at: later(at) };
     RelayChange::ClaimMessage { place: place_of(conversation, seq), claim }.into()
 }
 
@@ -149,9 +149,12 @@ pub async fn change_only_from_the_revision_before(place: &dyn Place) {
 pub async fn messages_are_read_back_whole(place: &dyn Place) {
     let store = place.open().await;
     let (ada, hotel) = (recipient("ada"), agent("agt_1"));
-    let call =
-        Post { content_type: ContentType::Artifact, subtype: Some(MsgSubtype::ArtifactToolCall), ..post(&hotel, "m1") };
-    let answer = Post {
+    let call = NewMessage {
+        content_type: ContentType::Artifact,
+        subtype: Some(MsgSubtype::ArtifactToolCall),
+        ..post(&hotel, "m1")
+    };
+    let answer = NewMessage {
         device: Some(device_id("dev_1")),
         content_type: ContentType::Artifact,
         subtype: Some(MsgSubtype::ArtifactResponse),
@@ -231,7 +234,7 @@ pub async fn a_client_id_is_used_once(place: &dyn Place) {
     let first = post(&ada, "m1");
     made(&*store, [send("cnv_1", &first, std::slice::from_ref(&hotel), 1)]).await;
     made(&*store, [say("cnv_1", &hotel, "m2")]).await;
-    let again = Post { envelope: Arc::from(*b"other"), ..first.clone() };
+    let again = NewMessage { envelope: Arc::from(*b"other"), ..first.clone() };
     let repeated = send("cnv_1", &again, std::slice::from_ref(&hotel), 2);
     assert_eq!(refusal(&*store, [repeated]).await, Conflict::Exists);
     assert_eq!(store.relayed(&place_of("cnv_1", 1)).await.unwrap(), Some(posted("cnv_1", 1, &first, 1)));
@@ -263,7 +266,7 @@ pub async fn each_is_told_and_the_sender_has_read(place: &dyn Place) {
         let mail = store.mail(told, 0, 9).await.unwrap();
         assert_eq!(mail.len(), 1, "{told}");
         assert_eq!(mail[0].at, later(7));
-        assert_eq!(mail[0].happening, Happening::Message { conversation: conversation_id("cnv_1"), seq: 2 });
+        assert_eq!(mail[0].happening, Notification::Message { conversation: conversation_id("cnv_1"), seq: 2 });
     }
     assert_eq!(store.mail_head(&ada).await.unwrap(), 0);
     assert_eq!(places(&*store, "cnv_1", &ada).await, (2, 2));
@@ -303,7 +306,7 @@ pub async fn read_after_a_number(place: &dyn Place) {
     }
     assert_eq!(names(&*store, "cnv_1", u64::MAX, 9).await, []);
     assert_eq!(names(&*store, "cnv_9", 0, 9).await, []);
-    let large = |seq: u64| Post { envelope: vec![7; 200_000].into(), ..post(&ada, &format!("large{seq}")) };
+    let large = |seq: u64| NewMessage { envelope: vec![7; 200_000].into(), ..post(&ada, &format!("large{seq}")) };
     made(&*store, [2, 3, 4].map(|seq| send("cnv_2", &large(seq), &[], 1))).await;
     let found = store.relayed_after(&conversation_id("cnv_2"), 1, 2).await.unwrap();
     assert_eq!(found, [2, 3].map(|seq| posted("cnv_2", seq, &large(seq), 1)));
@@ -323,7 +326,7 @@ pub async fn claimed_by_one_device(place: &dyn Place) {
     made(&*store, [claim("cnv_1", 1, "dev_1", 1)]).await;
     made(&*store, [claim("cnv_1", 1, "dev_1", 2)]).await;
     assert_eq!(refusal(&*store, [claim("cnv_1", 1, "dev_2", 3)]).await, Conflict::Exists);
-    let first = Claim { device: device_id("dev_1"), at: later(1) };
+    let first = ToolCallClaim { device: device_id("dev_1"), at: later(1) };
     assert_eq!(store.claim(&place_of("cnv_1", 1)).await.unwrap(), Some(first));
     assert_eq!(names(&*store, "cnv_1", 0, 9).await.len(), 1);
 }

@@ -2,17 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use nuncio_core::approval::{Approval, ApprovalState, Approver, Question};
-use nuncio_core::audit::{AuditRecord, Outcome, References, Verdict};
+use nuncio_core::approval::{Approval, ApprovalQuestion, ApprovalState, Approver};
+use nuncio_core::audit::{AuditDecision, AuditOutcome, AuditRecord, References};
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::{Grant, KeyScopes, Term};
+use nuncio_core::grant::{Grant, GrantTerm, KeyScopes};
 use nuncio_core::ids::{
     AgentName, ApprovalId, CallId, GrantId, KeyId, OptionName, PersonName, ScopeId, SessionId, ToolName,
 };
 use nuncio_core::message::{Message, ToolCall};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{Awaits, ClientTool, OptionValue, PendingCall, Session, Settings, ToolRef};
+use nuncio_core::session::{AwaitedAnswer, ClientTool, OptionValue, PendingCall, Session, SessionSettings, ToolRef};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StopReason, StreamMode, Usage, turn_id};
 use nuncio_engine::ports::store::{ApiKey, Change, KeyKind, KeyRole, Remembered};
@@ -52,7 +52,7 @@ pub fn session(id: &str) -> Session {
         id: session_id(id),
         owner: owner(),
         agent: AgentName::parse("hotel").unwrap(),
-        settings: Settings::default(),
+        settings: SessionSettings::default(),
         pending: Vec::new(),
         turns: 0,
         running: false,
@@ -70,9 +70,9 @@ pub fn create(id: &str) -> Change {
 
 /// Settings that use every field.
 #[must_use]
-pub fn settings() -> Settings {
+pub fn settings() -> SessionSettings {
     let option = |name: &str| OptionName::parse(name).unwrap();
-    Settings {
+    SessionSettings {
         tools: Some(vec![ToolRef { name: ToolName::parse("book").unwrap(), trust: Some(true) }]),
         options: BTreeMap::from([
             (option("language"), OptionValue::Plain("中文".into())),
@@ -95,7 +95,7 @@ pub fn pending(call: &str) -> PendingCall {
     PendingCall {
         arguments_digest: Digest::of_json(&json!(input)),
         call: ToolCall { id: CallId::parse(call).unwrap(), name: ToolName::parse("book").unwrap(), input },
-        awaits: Awaits::Permission,
+        awaits: AwaitedAnswer::Permission,
         elsewhere: false,
     }
 }
@@ -171,8 +171,8 @@ pub fn record(call: &str) -> AuditRecord {
         turn: Some(1),
         request: None,
         arguments_digest: Digest::ZERO,
-        decision: Verdict::Allowed { by: vec!["policy".into()] },
-        outcome: Outcome::Completed,
+        decision: AuditDecision::Allowed { by: vec!["policy".into()] },
+        outcome: AuditOutcome::Completed,
         asked_at: NOW,
         started_at: Some(NOW),
         ended_at: later(1),
@@ -207,7 +207,7 @@ pub fn grant(id: &str, given_at: Timestamp) -> Grant {
         principal: owner(),
         agent: AgentName::parse("hotel").unwrap(),
         scopes: vec![ScopeId::parse("booking:write").unwrap()],
-        term: Term::Once,
+        term: GrantTerm::Once,
         given_by: Principal::Operator,
         given_at,
     }
@@ -219,7 +219,7 @@ pub fn approval(id: &str, asked_at: Timestamp) -> Approval {
     let arguments = json!({"room": "101", "nights": 2});
     Approval {
         id: ApprovalId::parse(id).unwrap(),
-        question: Question {
+        question: ApprovalQuestion {
             call: CallId::parse("c1").unwrap(),
             arguments_digest: Digest::of_json(&arguments),
             arguments,

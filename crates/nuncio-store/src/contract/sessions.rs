@@ -4,7 +4,7 @@ use nuncio_core::ids::KeyId;
 use nuncio_core::message::{Block, Message};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{Session, Summary};
+use nuncio_core::session::{HistorySummary, Session};
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::StreamMode;
 use nuncio_engine::ports::store::{Change, Conflict, SessionCursor, Store};
@@ -178,12 +178,12 @@ pub async fn a_summary_is_replaced(place: &dyn Place) {
     let store = place.open().await;
     made(&*store, [sample::create("s")]).await;
     for until in [3, 8] {
-        let summary = Summary { until, text: format!("until {until}") };
+        let summary = HistorySummary { until, text: format!("until {until}") };
         made(&*store, [Change::SetSummary { session: session_id("s"), summary: summary.clone() }]).await;
         let expected = Session { summary: Some(summary), ..sample::session("s") };
         assert_eq!(store.session(&session_id("s")).await.unwrap(), Some(expected));
     }
-    let summary = Summary { until: 1, text: String::new() };
+    let summary = HistorySummary { until: 1, text: String::new() };
     let nowhere = Change::SetSummary { session: session_id("nowhere"), summary };
     assert_eq!(refusal(&*store, [nowhere]).await, Conflict::NoSession);
 }

@@ -1,6 +1,6 @@
 //! How many bytes each caller has stored.
 
-use nuncio_core::conversation::Post;
+use nuncio_core::conversation::NewMessage;
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
 use nuncio_core::session::Session;
@@ -80,7 +80,7 @@ pub async fn sealed_messages_and_manifests_count_for_their_senders(place: &dyn P
     let (ada, bob) = (recipient("ada"), recipient("bob"));
     let person = |name: &str| Principal::Person(consent_sample::name(name));
     made(&*store, [put_person("ada"), put_person("bob"), begin(&group("con_1", [ada.clone(), bob.clone()]))]).await;
-    let long = Post { envelope: vec![7; 10_000].into(), ..post(&bob, "m1") };
+    let long = NewMessage { envelope: vec![7; 10_000].into(), ..post(&bob, "m1") };
     made(&*store, [send("con_1", &long, &[ada], 1)]).await;
     let sent = stored(&*store, &person("bob")).await;
     assert!((10_000..11_000).contains(&sent), "{sent}");

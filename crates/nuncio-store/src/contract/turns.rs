@@ -1,7 +1,7 @@
 //! Turns.
 
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::{Session, Settings};
+use nuncio_core::session::{Session, SessionSettings};
 use nuncio_core::turn::{StreamMode, Turn, TurnState};
 use nuncio_engine::ports::store::{Change, Conflict};
 
@@ -52,8 +52,8 @@ pub async fn settings_change_with_a_turn(place: &dyn Place) {
     let settings = async || store.session(&session_id("s")).await.unwrap().unwrap().settings;
     made(&*store, [sample::end("s", 1), sample::begin("s", 2)]).await;
     assert_eq!(settings().await, sample::settings());
-    made(&*store, [sample::end("s", 2), begin(3, Settings::default())]).await;
-    assert_eq!(settings().await, Settings::default());
+    made(&*store, [sample::end("s", 2), begin(3, SessionSettings::default())]).await;
+    assert_eq!(settings().await, SessionSettings::default());
 }
 
 /// `TurnRunning` unless the session has had exactly the turns before and none runs.

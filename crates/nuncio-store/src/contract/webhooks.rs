@@ -1,6 +1,6 @@
 //! Agents that are called, and what they are called with.
 
-use nuncio_core::happening::{Happening, Recipient, WebhookState};
+use nuncio_core::happening::{Notification, Recipient, WebhookState};
 use nuncio_engine::ports::store::relay::{Delivery, Webhook};
 use nuncio_engine::ports::store::{Change, Conflict, ConsentChange, RelayChange, Store};
 
@@ -41,7 +41,7 @@ fn forget_mail(before: i64, limit: usize) -> Change {
 
 /// Tells that a message came, to someone.
 fn tell_of(recipient: &Recipient, conversation: &str, at: i64) -> Change {
-    let happening = Happening::Message { conversation: conversation_id(conversation), seq: 1 };
+    let happening = Notification::Message { conversation: conversation_id(conversation), seq: 1 };
     ConsentChange::PutMail { recipient: recipient.clone(), at: later(at), happening }.into()
 }
 
@@ -175,13 +175,13 @@ pub async fn a_conversation_is_a_lane(place: &dyn Place) {
     made(&*store, [put_webhook("agt_1", Reachable)]).await;
     let conversation = conversation_id("cnv_1");
     let about = [
-        Happening::ConversationChanged { conversation: conversation.clone() },
-        Happening::Message { conversation: conversation.clone(), seq: 1 },
-        Happening::Claimed { conversation: conversation.clone(), seq: 1, device: device_id("dev_1") },
-        Happening::Read { conversation, reader: recipient("ada"), seq: 1 },
-        Happening::KeysChanged { owner: recipient("ada") },
+        Notification::ConversationChanged { conversation: conversation.clone() },
+        Notification::Message { conversation: conversation.clone(), seq: 1 },
+        Notification::Claimed { conversation: conversation.clone(), seq: 1, device: device_id("dev_1") },
+        Notification::Read { conversation, reader: recipient("ada"), seq: 1 },
+        Notification::KeysChanged { owner: recipient("ada") },
         happening(1),
-        Happening::WebhookMoved { agent: agent_id("agt_1"), state: Reachable },
+        Notification::WebhookMoved { agent: agent_id("agt_1"), state: Reachable },
     ];
     let told =
         about.map(|happening| ConsentChange::PutMail { recipient: hotel.clone(), at: later(1), happening }.into());

@@ -3,9 +3,9 @@
 use async_trait::async_trait;
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{MailedEvent, Recipient};
+use nuncio_core::happening::{QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::lineage::Lineage;
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
@@ -146,7 +146,7 @@ impl Relations for SqliteStore {
         self.readers.list(move |connection| relations::active(connection, agent.as_ref())).await
     }
 
-    async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<Entry>, StoreError> {
+    async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<LedgerEntry>, StoreError> {
         let relation = relation.clone();
         self.readers.list(move |connection| relations::ledger(connection, &relation, after, limit)).await
     }
@@ -154,7 +154,12 @@ impl Relations for SqliteStore {
 
 #[async_trait]
 impl Mailboxes for SqliteStore {
-    async fn mail(&self, recipient: &Recipient, after: u64, limit: usize) -> Result<Vec<MailedEvent>, StoreError> {
+    async fn mail(
+        &self,
+        recipient: &Recipient,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<QueuedNotification>, StoreError> {
         let few = limit.min(FEW_MAILS);
         let first = self.readers.point(|connection| mail::after(connection, recipient, after, few))?;
         if few == limit || first.len() < few {

@@ -1,6 +1,6 @@
 //! Protocols that were made up with other agents.
 
-use nuncio_core::drafting::Draft;
+use nuncio_core::drafting::ProtocolDraft;
 use nuncio_core::ids::{AgentName, DraftId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -10,7 +10,7 @@ use rusqlite::{Connection, params};
 use super::problem::Problem;
 use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 
-pub(super) fn create(connection: &Connection, draft: &Draft) -> Result<(), Problem> {
+pub(super) fn create(connection: &Connection, draft: &ProtocolDraft) -> Result<(), Problem> {
     execute_or(
         Conflict::Exists,
         connection,
@@ -29,7 +29,7 @@ pub(super) fn create(connection: &Connection, draft: &Draft) -> Result<(), Probl
     )
 }
 
-pub(super) fn move_on(connection: &Connection, draft: &Draft, from: &str) -> Result<(), Problem> {
+pub(super) fn move_on(connection: &Connection, draft: &ProtocolDraft, from: &str) -> Result<(), Problem> {
     let moved = execute(
         connection,
         "UPDATE protocol_drafts SET state = ?3, content = ?4 WHERE id = ?1 AND state = ?2",
@@ -48,7 +48,7 @@ pub(super) fn forget(connection: &Connection, before: Timestamp) -> Result<(), P
     Ok(())
 }
 
-pub(super) fn one(connection: &Connection, id: &DraftId) -> Result<Option<Draft>, Problem> {
+pub(super) fn one(connection: &Connection, id: &DraftId) -> Result<Option<ProtocolDraft>, Problem> {
     first(connection, "SELECT content FROM protocol_drafts WHERE id = ?1", [id.as_str()], |row| rows::json(row, 0))
 }
 
@@ -57,12 +57,12 @@ pub(super) fn by_key(
     with: &Principal,
     agent: &AgentName,
     key: &str,
-) -> Result<Option<Draft>, Problem> {
+) -> Result<Option<ProtocolDraft>, Problem> {
     let sql = "SELECT content FROM protocol_drafts WHERE counterpart = ?1 AND agent = ?2 AND key = ?3";
     first(connection, sql, params![with.to_string(), agent.as_str(), key], |row| rows::json(row, 0))
 }
 
-pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<Draft>, Problem> {
+pub(super) fn open(connection: &Connection, limit: usize) -> Result<Vec<ProtocolDraft>, Problem> {
     let sql = "SELECT content FROM protocol_drafts WHERE state IN ('draft', 'accepted_by_us', 'accepted_by_them')
          ORDER BY created_at, id LIMIT ?1";
     all(connection, sql, [to_limit(limit)], |row| rows::json(row, 0))

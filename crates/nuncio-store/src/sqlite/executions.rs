@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use nuncio_core::digest::Digest;
-use nuncio_core::execution::{Execution, Lease, State, Warrant};
+use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease, ExecutionState};
 use nuncio_core::ids::{ExecutionId, SkillId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -16,9 +16,9 @@ use super::rows::{self, all, execute, execute_or, first, to_json, to_limit};
 pub(super) fn create(
     connection: &Connection,
     execution: &Execution,
-    lease: &Lease,
+    lease: &ExecutionLease,
     idempotency: Option<&(String, Digest)>,
-    call: Option<&Warrant>,
+    call: Option<&CallAuthorization>,
 ) -> Result<(), Problem> {
     execute_or(
         Conflict::Exists,
@@ -58,7 +58,7 @@ pub(super) fn claim(
     id: &ExecutionId,
     attempt: u32,
     from: &str,
-    lease: &Lease,
+    lease: &ExecutionLease,
 ) -> Result<(), Problem> {
     execute_or(
         Conflict::LeaseLost,
@@ -73,7 +73,7 @@ pub(super) fn start(
     id: &ExecutionId,
     (owner, attempt): (&str, u32),
     at: Timestamp,
-    call: Option<&Warrant>,
+    call: Option<&CallAuthorization>,
 ) -> Result<(), Problem> {
     execute_or(
         Conflict::LeaseLost,
@@ -88,7 +88,7 @@ pub(super) fn end(
     connection: &Connection,
     id: &ExecutionId,
     (owner, attempt): (&str, u32),
-    state: &State,
+    state: &ExecutionState,
     at: Timestamp,
     kept_until: Timestamp,
 ) -> Result<(), Problem> {
@@ -123,13 +123,13 @@ pub(super) fn finish_attempt(connection: &Connection, id: &ExecutionId, started:
     Ok(())
 }
 
-pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, Warrant)>, Problem> {
+pub(super) fn begun(connection: &Connection) -> Result<Vec<(Execution, CallAuthorization)>, Problem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, call FROM executions
                WHERE owner IS NOT NULL AND call IS NOT NULL ORDER BY id";
     all(connection, sql, [], |row| Ok((read(row)?, rows::json(row, 7)?)))
 }
 
-pub(super) fn renew(connection: &Connection, lease: &Lease) -> Result<(), Problem> {
+pub(super) fn renew(connection: &Connection, lease: &ExecutionLease) -> Result<(), Problem> {
     execute(
         connection,
         "UPDATE executions SET lease_until = ?2 WHERE owner IS NOT NULL AND owner = ?1",
@@ -178,18 +178,20 @@ pub(super) fn by_key(
     )
 }
 
-pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, Lease)>, Problem> {
+pub(super) fn unfinished(connection: &Connection) -> Result<Vec<(Execution, ExecutionLease)>, Problem> {
     let sql = "SELECT id, state, attempt, unstarted, updated_at, outcome, content, owner, lease_until FROM executions
                WHERE owner IS NOT NULL ORDER BY id";
-    all(connection, sql, [], |row| Ok((read(row)?, Lease { owner: row.get(7)?, until: rows::moment(row, 8)? })))
+    all(connection, sql, [], |row| {
+        Ok((read(row)?, ExecutionLease { owner: row.get(7)?, until: rows::moment(row, 8)? }))
+    })
 }
 
 fn read(row: &Row<'_>) -> Result<Execution, Problem> {
     let state = match rows::optional(row, 5, rows::json)? {
         Some(over) => over,
         None => rows::parsed(row, 1, |word| match word {
-            "accepted" => Some(State::Accepted),
-            "running" => Some(State::Running),
+            "accepted" => Some(ExecutionState::Accepted),
+            "running" => Some(ExecutionState::Running),
             _ => None,
         })?,
     };

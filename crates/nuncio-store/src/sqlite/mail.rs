@@ -1,6 +1,6 @@
 //! What people and agents are told, in order, and how far each of their readers has read.
 
-use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use rusqlite::{Connection, params};
 
@@ -12,7 +12,7 @@ pub(super) fn put(
     connection: &Connection,
     recipient: &Recipient,
     at: Timestamp,
-    happening: &Happening,
+    happening: &Notification,
 ) -> Result<(), Problem> {
     put_all(connection, std::slice::from_ref(recipient), at, happening)
 }
@@ -22,7 +22,7 @@ pub(super) fn put_all(
     connection: &Connection,
     recipients: &[Recipient],
     at: Timestamp,
-    happening: &Happening,
+    happening: &Notification,
 ) -> Result<(), Problem> {
     let content = to_json(happening)?;
     for recipient in recipients {
@@ -77,11 +77,11 @@ pub(super) fn after(
     recipient: &Recipient,
     after: u64,
     limit: usize,
-) -> Result<Vec<MailedEvent>, Problem> {
+) -> Result<Vec<QueuedNotification>, Problem> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = "SELECT seq, at, happening FROM mail WHERE recipient = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![recipient.to_string(), after, to_limit(limit)], |row| {
-        Ok(MailedEvent { seq: rows::number(row, 0)?, at: rows::moment(row, 1)?, happening: rows::json(row, 2)? })
+        Ok(QueuedNotification { seq: rows::number(row, 0)?, at: rows::moment(row, 1)?, happening: rows::json(row, 2)? })
     })
 }
 

@@ -2,10 +2,10 @@
 
 use async_trait::async_trait;
 use nuncio_core::approval::Approval;
-use nuncio_core::audit::{Head, Link};
+use nuncio_core::audit::{ChainHead, ChainLink};
 use nuncio_core::digest::Digest;
-use nuncio_core::drafting::Draft;
-use nuncio_core::execution::{Execution, Lease, Warrant};
+use nuncio_core::drafting::ProtocolDraft;
+use nuncio_core::execution::{CallAuthorization, Execution, ExecutionLease};
 use nuncio_core::grant::Grant;
 use nuncio_core::ids::{AgentName, ApprovalId, CallId, DraftId, ExecutionId, RelationId, SessionId, SkillId, TaskId};
 use nuncio_core::principal::Principal;
@@ -98,16 +98,16 @@ impl Access for SqliteStore {
 
 #[async_trait]
 impl Records for SqliteStore {
-    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<Link>, StoreError> {
+    async fn audit_links(&self, after: u64, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
         self.readers.list(move |connection| audit::links(connection, after, limit)).await
     }
 
-    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<Link>, StoreError> {
+    async fn audit_links_of(&self, call: &CallId, limit: usize) -> Result<Vec<ChainLink>, StoreError> {
         let call = call.clone();
         self.readers.list(move |connection| audit::links_of(connection, &call, limit)).await
     }
 
-    async fn audit_head(&self) -> Result<Head, StoreError> {
+    async fn audit_head(&self) -> Result<ChainHead, StoreError> {
         self.readers.point(audit::head)
     }
 
@@ -140,11 +140,11 @@ impl Executions for SqliteStore {
         self.readers.point(|connection| executions::by_key(connection, caller, skill, key))
     }
 
-    async fn unfinished_executions(&self) -> Result<Vec<(Execution, Lease)>, StoreError> {
+    async fn unfinished_executions(&self) -> Result<Vec<(Execution, ExecutionLease)>, StoreError> {
         self.readers.list(executions::unfinished).await
     }
 
-    async fn begun_calls(&self) -> Result<Vec<(Execution, Warrant)>, StoreError> {
+    async fn begun_calls(&self) -> Result<Vec<(Execution, CallAuthorization)>, StoreError> {
         self.readers.list(executions::begun).await
     }
 
@@ -186,15 +186,20 @@ impl Listings for SqliteStore {
 
 #[async_trait]
 impl Peers for SqliteStore {
-    async fn draft(&self, id: &DraftId) -> Result<Option<Draft>, StoreError> {
+    async fn draft(&self, id: &DraftId) -> Result<Option<ProtocolDraft>, StoreError> {
         self.readers.point(|connection| drafts::one(connection, id))
     }
 
-    async fn draft_by_key(&self, with: &Principal, agent: &AgentName, key: &str) -> Result<Option<Draft>, StoreError> {
+    async fn draft_by_key(
+        &self,
+        with: &Principal,
+        agent: &AgentName,
+        key: &str,
+    ) -> Result<Option<ProtocolDraft>, StoreError> {
         self.readers.point(|connection| drafts::by_key(connection, with, agent, key))
     }
 
-    async fn open_drafts(&self, limit: usize) -> Result<Vec<Draft>, StoreError> {
+    async fn open_drafts(&self, limit: usize) -> Result<Vec<ProtocolDraft>, StoreError> {
         self.readers.list(move |connection| drafts::open(connection, limit)).await
     }
 

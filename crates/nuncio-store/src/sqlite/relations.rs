@@ -1,8 +1,8 @@
 //! What is between people and agents, and the ledgers of it.
 
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, GrantId, PersonName, RelationId};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::relation::{Relation, ScopeGrant};
 use nuncio_engine::ports::store::Conflict;
 use rusqlite::{Connection, Params, Row, params};
@@ -73,7 +73,7 @@ fn put_grants(connection: &Connection, relation: &Relation) -> Result<(), Proble
                 grant.id.as_str(),
                 relation.id.as_str(),
                 grant.scope.as_str(),
-                grant.term == Term::Once,
+                grant.term == GrantTerm::Once,
                 to_json(grant)?
             ],
         )?;
@@ -93,7 +93,7 @@ pub(super) fn use_once(connection: &Connection, grant: &GrantId) -> Result<(), P
     execute_or(Conflict::GrantUsed, connection, "DELETE FROM consents WHERE id = ?1", [grant.as_str()])
 }
 
-pub(super) fn append(connection: &Connection, entry: &Entry) -> Result<(), Problem> {
+pub(super) fn append(connection: &Connection, entry: &LedgerEntry) -> Result<(), Problem> {
     let sql = "SELECT COALESCE(max(seq), 0) FROM ledger WHERE relation = ?1";
     let last = first(connection, sql, [entry.relation_id.as_str()], |row| rows::number(row, 0))?.unwrap_or(0);
     if entry.seq != last + 1 {
@@ -143,7 +143,7 @@ pub(super) fn ledger(
     relation: &RelationId,
     after: u64,
     limit: usize,
-) -> Result<Vec<Entry>, Problem> {
+) -> Result<Vec<LedgerEntry>, Problem> {
     let after = i64::try_from(after).unwrap_or(i64::MAX);
     let sql = "SELECT entry FROM ledger WHERE relation = ?1 AND seq > ?2 ORDER BY seq LIMIT ?3";
     all(connection, sql, params![relation.as_str(), after, to_limit(limit)], |row| rows::json(row, 0))

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Posted};
+use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, ToolCallClaim};
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::time::Timestamp;
@@ -67,7 +67,7 @@ impl Relayed for SqliteStore {
         self.readers.list(move |connection| relayed::held_by(connection, &member, after.as_ref(), limit)).await
     }
 
-    async fn relayed(&self, place: &MessagePlace) -> Result<Option<Posted>, StoreError> {
+    async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, StoreError> {
         self.readers.point(|connection| relayed::one(connection, place))
     }
 
@@ -76,7 +76,7 @@ impl Relayed for SqliteStore {
         conversation: &ConversationId,
         sender: &Recipient,
         client_id: &ClientMessageId,
-    ) -> Result<Option<Posted>, StoreError> {
+    ) -> Result<Option<ConversationMessage>, StoreError> {
         self.readers.point(|connection| relayed::by_client_id(connection, conversation, sender, client_id))
     }
 
@@ -85,7 +85,7 @@ impl Relayed for SqliteStore {
         conversation: &ConversationId,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Posted>, StoreError> {
+    ) -> Result<Vec<ConversationMessage>, StoreError> {
         let short =
             self.readers.point(|connection| relayed::after_short(connection, conversation, after, limit, SHORT))?;
         if let Some(messages) = short {
@@ -95,7 +95,7 @@ impl Relayed for SqliteStore {
         self.readers.list(move |connection| relayed::after(connection, &conversation, after, limit)).await
     }
 
-    async fn claim(&self, place: &MessagePlace) -> Result<Option<Claim>, StoreError> {
+    async fn claim(&self, place: &MessageRef) -> Result<Option<ToolCallClaim>, StoreError> {
         self.readers.point(|connection| relayed::claim_of(connection, place))
     }
 

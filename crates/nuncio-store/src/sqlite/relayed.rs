@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Post, Posted};
-use nuncio_core::happening::{Happening, Recipient};
+use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
+use nuncio_core::happening::{Notification, Recipient};
 use nuncio_core::ids::{ClientMessageId, ConversationId, DeviceId};
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -67,7 +67,7 @@ pub(super) fn post(
     conversation: &ConversationId,
     revision: u64,
     at: Timestamp,
-    post: &Post,
+    post: &NewMessage,
     to: &[Recipient],
 ) -> Result<(), Problem> {
     let (number, seq) = next(connection, conversation, revision)?;
@@ -91,7 +91,7 @@ pub(super) fn post(
     )?;
     let sql = "UPDATE relay_members SET read_seq = ?3 WHERE member = ?1 AND conversation = ?2";
     execute(connection, sql, params![sender, conversation.as_str(), to_integer(seq)?])?;
-    mail::put_all(connection, to, at, &Happening::Message { conversation: conversation.clone(), seq })
+    mail::put_all(connection, to, at, &Notification::Message { conversation: conversation.clone(), seq })
 }
 
 /// The number of the conversation, and the next of its messages.
@@ -123,7 +123,7 @@ pub(super) fn read_up_to(
     )
 }
 
-pub(super) fn claim(connection: &Connection, place: &MessagePlace, claim: &Claim) -> Result<(), Problem> {
+pub(super) fn claim(connection: &Connection, place: &MessageRef, claim: &ToolCallClaim) -> Result<(), Problem> {
     let claimed = execute(
         connection,
         "INSERT INTO relay_claims (conversation, seq, device, at)
@@ -183,7 +183,7 @@ pub(super) fn of_pair(connection: &Connection, pair: &str) -> Result<Option<Conv
     first(connection, "SELECT content FROM relay_conversations WHERE pair = ?1", [pair], |row| rows::json(row, 0))
 }
 
-pub(super) fn one(connection: &Connection, place: &MessagePlace) -> Result<Option<Posted>, Problem> {
+pub(super) fn one(connection: &Connection, place: &MessageRef) -> Result<Option<ConversationMessage>, Problem> {
     let id = &place.conversation;
     Ok(select(connection, id, "seq = ?2", params![id.as_str(), clamped(place.seq)])?.pop())
 }
@@ -193,7 +193,7 @@ pub(super) fn by_client_id(
     id: &ConversationId,
     sender: &Recipient,
     client_id: &ClientMessageId,
-) -> Result<Option<Posted>, Problem> {
+) -> Result<Option<ConversationMessage>, Problem> {
     let params = params![id.as_str(), sender.to_string(), client_id.as_str()];
     Ok(select(connection, id, "sender = ?2 AND client_id = ?3", params)?.pop())
 }
@@ -205,7 +205,7 @@ pub(super) fn after(
     id: &ConversationId,
     after: u64,
     limit: usize,
-) -> Result<Vec<Posted>, Problem> {
+) -> Result<Vec<ConversationMessage>, Problem> {
     select(connection, id, AFTER, params![id.as_str(), clamped(after), to_limit(limit)])
 }
 
@@ -216,7 +216,7 @@ pub(super) fn after_short(
     after: u64,
     limit: usize,
     most: (usize, usize),
-) -> Result<Option<Vec<Posted>>, Problem> {
+) -> Result<Option<Vec<ConversationMessage>>, Problem> {
     let (messages, bytes) = most;
     let mut statement = connection.prepare_cached(&selecting(AFTER))?;
     let mut found = statement.query(params![id.as_str(), clamped(after), to_limit(limit)])?;
@@ -232,11 +232,11 @@ pub(super) fn after_short(
     Ok(Some(short))
 }
 
-pub(super) fn claim_of(connection: &Connection, place: &MessagePlace) -> Result<Option<Claim>, Problem> {
+pub(super) fn claim_of(connection: &Connection, place: &MessageRef) -> Result<Option<ToolCallClaim>, Problem> {
     let sql = "SELECT device, at FROM relay_claims
          WHERE conversation = (SELECT number FROM relay_conversations WHERE id = ?1) AND seq = ?2";
     first(connection, sql, params![place.conversation.as_str(), clamped(place.seq)], |row| {
-        Ok(Claim { device: rows::parsed(row, 0, device)?, at: rows::moment(row, 1)? })
+        Ok(ToolCallClaim { device: rows::parsed(row, 0, device)?, at: rows::moment(row, 1)? })
     })
 }
 
@@ -245,7 +245,7 @@ fn select(
     id: &ConversationId,
     which: &str,
     params: impl Params,
-) -> Result<Vec<Posted>, Problem> {
+) -> Result<Vec<ConversationMessage>, Problem> {
     all(connection, &selecting(which), params, |row| read(row, id))
 }
 
@@ -257,12 +257,12 @@ fn selecting(which: &str) -> String {
     )
 }
 
-fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<Posted, Problem> {
-    Ok(Posted {
+fn read(row: &Row<'_>, conversation: &ConversationId) -> Result<ConversationMessage, Problem> {
+    Ok(ConversationMessage {
         conversation: conversation.clone(),
         seq: rows::number(row, 0)?,
         at: rows::moment(row, 6)?,
-        post: Post {
+        post: NewMessage {
             client_id: rows::parsed(row, 2, |text| ClientMessageId::parse(text).ok())?,
             sender: rows::parsed(row, 1, |text| Recipient::try_from(Principal::parse(text)?).ok())?,
             device: rows::optional(row, 3, |row, column| rows::parsed(row, column, device))?,

@@ -3,7 +3,7 @@
 use nuncio_core::ids::{AgentName, SessionId};
 use nuncio_core::message::Message;
 use nuncio_core::principal::Principal;
-use nuncio_core::session::{PendingCall, Session, Settings, Summary};
+use nuncio_core::session::{HistorySummary, PendingCall, Session, SessionSettings};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::{Conflict, SessionCursor};
 use rusqlite::{Connection, Row, params};
@@ -62,7 +62,7 @@ pub(super) fn set_pending(connection: &Connection, id: &SessionId, pending: &[Pe
 }
 
 /// Writes nothing where nothing changes.
-pub(super) fn set_settings(connection: &Connection, id: &SessionId, settings: &Settings) -> Result<(), Problem> {
+pub(super) fn set_settings(connection: &Connection, id: &SessionId, settings: &SessionSettings) -> Result<(), Problem> {
     execute(
         connection,
         "UPDATE sessions SET settings = ?2 WHERE id = ?1 AND settings <> ?2",
@@ -71,7 +71,7 @@ pub(super) fn set_settings(connection: &Connection, id: &SessionId, settings: &S
     Ok(())
 }
 
-pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &Summary) -> Result<(), Problem> {
+pub(super) fn set_summary(connection: &Connection, id: &SessionId, summary: &HistorySummary) -> Result<(), Problem> {
     execute_or(
         Conflict::NoSession,
         connection,

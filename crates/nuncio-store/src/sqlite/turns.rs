@@ -2,7 +2,7 @@
 
 use nuncio_core::ids::SessionId;
 use nuncio_core::policy::Protocol;
-use nuncio_core::session::Settings;
+use nuncio_core::session::SessionSettings;
 use nuncio_core::time::Timestamp;
 use nuncio_core::turn::{Stop, StreamMode, Turn, TurnState};
 use nuncio_engine::ports::store::Conflict;
@@ -18,7 +18,7 @@ pub(super) fn begin(
     number: u64,
     (mode, protocol): (StreamMode, Protocol),
     at: Timestamp,
-    settings: Option<&Settings>,
+    settings: Option<&SessionSettings>,
 ) -> Result<(), Problem> {
     let last = first(
         connection,

@@ -1,6 +1,6 @@
 //! Agents that are called, what they are still to be called with, and how that went.
 
-use nuncio_core::happening::{Happening, MailedEvent, Recipient, WebhookState};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::store::relay::{Delivery, DeliveryLog, Webhook};
@@ -39,7 +39,7 @@ pub(super) fn deliver(
     recipient: &str,
     seq: i64,
     at: Timestamp,
-    happening: &Happening,
+    happening: &Notification,
 ) -> Result<(), Problem> {
     execute(
         connection,
@@ -52,20 +52,20 @@ pub(super) fn deliver(
 }
 
 /// What is told about one conversation goes in one lane, everything else in another.
-fn lane(happening: &Happening) -> &str {
+fn lane(happening: &Notification) -> &str {
     match happening {
-        Happening::Message { conversation, .. }
-        | Happening::Read { conversation, .. }
-        | Happening::Claimed { conversation, .. }
-        | Happening::ConversationChanged { conversation } => conversation.as_str(),
-        Happening::ReauthRequired { .. }
-        | Happening::Restored { .. }
-        | Happening::RelationEstablished { .. }
-        | Happening::ConsentChanged { .. }
-        | Happening::RelationRevoked { .. }
-        | Happening::DevicesChanged { .. }
-        | Happening::KeysChanged { .. }
-        | Happening::WebhookMoved { .. } => "",
+        Notification::Message { conversation, .. }
+        | Notification::Read { conversation, .. }
+        | Notification::Claimed { conversation, .. }
+        | Notification::ConversationChanged { conversation } => conversation.as_str(),
+        Notification::ReauthRequired { .. }
+        | Notification::Restored { .. }
+        | Notification::RelationEstablished { .. }
+        | Notification::ConsentChanged { .. }
+        | Notification::RelationRevoked { .. }
+        | Notification::DevicesChanged { .. }
+        | Notification::KeysChanged { .. }
+        | Notification::WebhookMoved { .. } => "",
     }
 }
 
@@ -158,7 +158,11 @@ pub(super) fn first_of(connection: &Connection, agent: &AgentId) -> Result<Optio
 fn read_delivery(row: &Row<'_>) -> Result<Delivery, Problem> {
     Ok(Delivery {
         agent: rows::parsed(row, 0, agent)?,
-        mailed: MailedEvent { seq: rows::number(row, 1)?, at: rows::moment(row, 4)?, happening: rows::json(row, 5)? },
+        mailed: QueuedNotification {
+            seq: rows::number(row, 1)?,
+            at: rows::moment(row, 4)?,
+            happening: rows::json(row, 5)?,
+        },
         attempts: row.get(2)?,
         due: rows::moment(row, 3)?,
     })

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use nuncio_core::audit::{Broken, Head, Verifier};
+use nuncio_core::audit::{ChainBreak, ChainHead, ChainVerifier};
 use nuncio_engine::ports::store::{Change, Conversations, Records, Store, StoreError};
 use nuncio_store::SqliteStore;
 use nuncio_store::contract::sample;
@@ -123,9 +123,9 @@ async fn an_altered_record_breaks_the_chain() {
     }
     tamper(&file, "UPDATE audit_links SET record = replace(record, 'completed', 'not_run') WHERE seq = 2");
     let links = store.audit_links(0, 10).await.unwrap();
-    let mut verifier = Verifier::after(Head::START);
+    let mut verifier = ChainVerifier::after(ChainHead::START);
     let broken = links.iter().try_for_each(|link| verifier.take(link));
-    assert_eq!(broken, Err(Broken::Altered { seq: 2 }));
+    assert_eq!(broken, Err(ChainBreak::Altered { seq: 2 }));
 }
 
 /// A command run beside the server opens the same file: both write, and the chain stays one.

@@ -11,11 +11,11 @@ use nuncio_a2h::client::{DeviceLogin, HttpRelay, Invitation, Relay as _, RelayAd
 use nuncio_a2h::peer::{Inbound, OnMessage, Peer, PeerConfig, Refused, StreamEvent, Streamed};
 use nuncio_a2h::wire::artifact::{Artifact, Outcome, Payload, ToolCall, ToolResponse};
 use nuncio_core::bundle::{KeyBundle, SealMode};
-use nuncio_core::conversation::MessagePlace;
+use nuncio_core::conversation::MessageRef;
 use nuncio_core::digest::Digest;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{CallId, DeviceId, PersonName};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_engine::ports::fetch::Trust;
 use nuncio_engine::ports::{Clock, Dial, Fetch};
 use nuncio_identity::seal::{Keep, NewParty, Party};
@@ -190,9 +190,9 @@ impl SealedDevice {
     pub async fn consent(&self, method: &'static str, path: &str, mut body: Value) -> Value {
         let asked = self.relay.ask(method, path, Some(body.clone())).await;
         let Err(RelayError::Unsigned(entry)) = asked else { panic!("{asked:?}") };
-        let entry: Entry = serde_json::from_value(entry).unwrap();
+        let entry: LedgerEntry = serde_json::from_value(entry).unwrap();
         let signature = Some((self.sign.0)(&entry.message()));
-        body["entry"] = json!(Entry { signature, ..entry });
+        body["entry"] = json!(LedgerEntry { signature, ..entry });
         self.relay.ask(method, path, Some(body)).await.unwrap()
     }
 
@@ -285,7 +285,7 @@ impl OnMessage for Hands {
         else {
             return;
         };
-        let place = MessagePlace { conversation: message.conversation.clone(), seq: message.seq };
+        let place = MessageRef { conversation: message.conversation.clone(), seq: message.seq };
         if !self.claim(&place).await {
             return;
         }
@@ -307,7 +307,7 @@ impl OnMessage for Hands {
 
 impl Hands {
     /// Claims a call, retrying while the relay cannot be reached.
-    async fn claim(&self, place: &MessagePlace) -> bool {
+    async fn claim(&self, place: &MessageRef) -> bool {
         loop {
             match self.relay.claim(&place.id().unwrap()).await {
                 Ok(mine) => return mine,

@@ -4,9 +4,9 @@ use std::io::Read as _;
 use std::path::Path;
 
 use anstream::println;
-use nuncio_core::json::{self, Unreadable};
+use nuncio_core::json::{self, JsonError};
 use nuncio_core::judge::schema::Budget;
-use nuncio_core::judge::{ChangePolicy, Verdict, manifests, schemas};
+use nuncio_core::judge::{ChangePolicy, ChangeVerdict, manifests, schemas};
 use serde_json::Value;
 
 use crate::cli::Diff;
@@ -48,14 +48,14 @@ pub(crate) fn run(options: &Diff, json: bool) -> anyhow::Result<()> {
 /// A verdict, and for every finding why it is unreadable, where it is.
 #[derive(Debug)]
 struct Judged {
-    verdict: Verdict,
+    verdict: ChangeVerdict,
     reasons: Vec<Option<String>>,
 }
 
 impl Judged {
     /// Of what cannot even be read as JSON.
-    fn unreadable(why: &Unreadable) -> Self {
-        Self { verdict: Verdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
+    fn unreadable(why: &JsonError) -> Self {
+        Self { verdict: ChangeVerdict::unreadable(), reasons: vec![Some(format!("the document {why}"))] }
     }
 
     /// The verdict for programs: a finding that has a reason gets a field for it.

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use anstream::println;
 use anyhow::Context as _;
 use nuncio_core::address;
-use nuncio_core::report::Fault;
+use nuncio_core::report::DocumentFault;
 use nuncio_skill::validate::{Kind, Report, validate_as};
 use owo_colors::OwoColorize as _;
 use serde_json::{Value, json};
@@ -85,7 +85,7 @@ fn guess(bytes: &[u8]) -> Kind {
     }
 }
 
-fn show(word: &str, fault: &Fault) {
+fn show(word: &str, fault: &DocumentFault) {
     let path = if fault.path.is_empty() { "the document" } else { &fault.path };
     println!("{word} {}: {}", clean(path), clean(&fault.message));
     if let Some(found) = fault.found() {

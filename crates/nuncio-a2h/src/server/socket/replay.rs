@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use nuncio_core::Code;
-use nuncio_core::conversation::Posted;
+use nuncio_core::conversation::ConversationMessage;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::ConversationId;
 use nuncio_engine::Caller;
@@ -22,7 +22,7 @@ pub(super) struct Replay(VecDeque<(ConversationId, u64)>);
 #[derive(Debug)]
 pub(super) enum Next {
     /// Messages, and whether there are more.
-    Messages(Vec<Posted>, bool),
+    Messages(Vec<ConversationMessage>, bool),
     /// The reader is no member of the conversation.
     NotTheirs(ConsentError),
 }

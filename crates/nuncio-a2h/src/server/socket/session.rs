@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use futures_util::future::{BoxFuture, FutureExt as _};
 use nuncio_core::Code;
-use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::time::Timestamp;
 use nuncio_engine::EngineError;
 
@@ -59,7 +59,7 @@ type Mail<'a> = BoxFuture<'a, Result<Found, EngineError>>;
 
 enum Found {
     /// Events; empty when the server stops.
-    Mail(Vec<MailedEvent>),
+    Mail(Vec<QueuedNotification>),
     /// Part of a requested replay.
     Again(Next),
 }
@@ -182,9 +182,9 @@ impl<'a> Session<'a> {
         }
     }
 
-    async fn tell_mail(&mut self, mail: Vec<MailedEvent>, line: &mut Line) -> Result<(), End> {
+    async fn tell_mail(&mut self, mail: Vec<QueuedNotification>, line: &mut Line) -> Result<(), End> {
         for mailed in mail {
-            if matches!(mailed.happening, Happening::DevicesChanged { .. }) {
+            if matches!(mailed.happening, Notification::DevicesChanged { .. }) {
                 self.still_holds(line).await?;
             }
             let seq = mailed.seq;

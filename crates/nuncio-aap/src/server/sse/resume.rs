@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use nuncio_core::Code;
-use nuncio_core::event::{EventLog, Voice};
+use nuncio_core::event::{EventLog, OutputKind};
 use nuncio_core::ids::{CallId, SessionId, ToolName};
 use nuncio_core::message::{Block, Content, ToolCall};
 use nuncio_core::time::Timestamp;
@@ -37,7 +37,7 @@ impl Clock for Stopped {
 /// Something a turn writes to its log.
 #[derive(Debug, Clone)]
 enum Write {
-    Say(Voice, String),
+    Say(OutputKind, String),
     EndBlock,
     Call(Map<String, Value>),
     Answer(Content),
@@ -56,7 +56,7 @@ fn texts() -> impl Strategy<Value = String> {
 }
 
 fn writes() -> impl Strategy<Value = Write> {
-    let voice = prop_oneof![Just(Voice::Text), Just(Voice::Thinking)];
+    let voice = prop_oneof![Just(OutputKind::Text), Just(OutputKind::Thinking)];
     prop_oneof![
         6 => (voice, texts()).prop_map(|(voice, text)| Write::Say(voice, text)),
         1 => Just(Write::EndBlock),

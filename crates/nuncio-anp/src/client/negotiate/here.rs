@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use nuncio_core::agent::Capability as Known;
 use nuncio_core::ids::CapabilityId;
-use nuncio_core::negotiation::{Ability, ExecutionMode, InterfaceType, Offer, Offers, SecurityProfile, Verdict};
+use nuncio_core::negotiation::{
+    Ability, ExecutionMode, InterfaceOffer, InterfaceOffers, InterfaceSelection, InterfaceType, SecurityProfile,
+};
 use nuncio_engine::ports::entropy::random_name;
 
 use super::{Agreement, Decided, Wish};
@@ -38,11 +40,11 @@ pub(super) fn choose(
         content_type: None,
         created_at: Some(now),
     };
-    let offers = Offers::new(offers(agent));
+    let offers = InterfaceOffers::new(offers(agent));
     let asked = translate::request(&wish.body(id.clone()), &meta);
     let result = match offers.choose(&asked, now) {
-        Ok(Verdict::Accepted(accepted)) => translate::result(&accepted, id, now.after(VALID)),
-        Ok(Verdict::Draft(_)) => {
+        Ok(InterfaceSelection::Accepted(accepted)) => translate::result(&accepted, id, now.after(VALID)),
+        Ok(InterfaceSelection::Draft(_)) => {
             return Err(ClientError::new(Reason::NotAgreed, "nothing that is described does what is wanted"));
         }
         Err(refusal) => return Err(ClientError::said(&agent.url, RpcError::from(&refusal))),
@@ -52,9 +54,9 @@ pub(super) fn choose(
 }
 
 /// Converts the described interfaces to offers. Missing information is assumed to be the minimum.
-fn offers(agent: &Described) -> Vec<Offer> {
+fn offers(agent: &Described) -> Vec<InterfaceOffer> {
     let description = &agent.description;
-    let mut offers: Vec<Offer> = Vec::new();
+    let mut offers: Vec<InterfaceOffer> = Vec::new();
     for (place, interface) in description.interfaces.iter().flatten().enumerate().take(LOOKED_AT) {
         let kind = match interface.r#type.as_str() {
             Interface::STRUCTURED => InterfaceType::Structured,
@@ -63,7 +65,7 @@ fn offers(agent: &Described) -> Vec<Offer> {
         };
         let id = interface.id.clone().unwrap_or_else(|| format!("interfaces/{place}"));
         // Inline methods duplicate those of the interface with a URL.
-        let is_copy = |other: &Offer| id.strip_suffix(".inline") == Some(other.id.as_str());
+        let is_copy = |other: &InterfaceOffer| id.strip_suffix(".inline") == Some(other.id.as_str());
         if offers.iter().any(is_copy) {
             continue;
         }
@@ -72,7 +74,7 @@ fn offers(agent: &Described) -> Vec<Offer> {
     offers
 }
 
-fn offer(agent: &Described, interface: &Interface, kind: InterfaceType, id: String) -> Offer {
+fn offer(agent: &Described, interface: &Interface, kind: InterfaceType, id: String) -> InterfaceOffer {
     let description = &agent.description;
     let protections = interface.security_profiles.iter().flatten().filter_map(|text| SecurityProfile::parse(text));
     let mut security_profiles: Vec<_> = protections.collect();
@@ -87,7 +89,7 @@ fn offer(agent: &Described, interface: &Interface, kind: InterfaceType, id: Stri
     };
     let url = interface.url.as_deref().and_then(|text| agent.url.join(text).ok());
     let abilities = capabilities(description, interface).filter_map(known);
-    Offer {
+    InterfaceOffer {
         id,
         kind,
         protocol: interface.protocol.clone().unwrap_or_default(),

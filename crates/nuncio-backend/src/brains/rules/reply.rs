@@ -4,7 +4,7 @@ use jiff::civil::Date;
 use nuncio_core::agent::OptionKind;
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Block, Content};
-use nuncio_core::template::{Place, Template};
+use nuncio_core::template::{EscapeContext, Template};
 use nuncio_engine::ports::brain::Prompt;
 use serde_json::{Map, Value, json};
 
@@ -180,7 +180,7 @@ fn parsed(content: &Content, text: &str) -> Value {
 
 /// A template in words, or nothing when it fails or has nothing to say.
 fn render(template: &Template, context: Value) -> Option<String> {
-    match template.render(Place::Text, context) {
+    match template.render(EscapeContext::Text, context) {
         Ok(text) => {
             let text = text.trim();
             (!text.is_empty()).then(|| text.to_owned())

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use nuncio_core::agent::{Agent, Import, McpServer, Run, Tool};
+use nuncio_core::agent::{Agent, McpImport, McpServer, Run, Tool};
 use nuncio_core::ids::{BackendName, ToolName};
 use nuncio_core::schema::Schema;
 use serde_json::Value;
@@ -15,7 +15,7 @@ use crate::runners::Offer;
 const TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What one server has, and what of it the agent wants.
-pub(super) type Wanted = (BackendName, Import, Vec<rmcp::model::Tool>);
+pub(super) type Wanted = (BackendName, McpImport, Vec<rmcp::model::Tool>);
 
 /// Adds the imported tools to an agent. A tool the agent declares itself wins over an imported one.
 pub(super) fn add(mut agent: Agent, offers: &[Wanted]) -> Result<Agent, String> {
@@ -40,7 +40,7 @@ pub(super) fn add(mut agent: Agent, offers: &[Wanted]) -> Result<Agent, String> 
 
 /// The tools of a server that can be taken over, and what keeps the others from it.
 pub(super) fn offer(server: &McpServer, listed: &[rmcp::model::Tool]) -> Offer {
-    let import = Import { only: None, scope: None, exposed: true, human_authorization: false };
+    let import = McpImport { only: None, scope: None, exposed: true, human_authorization: false };
     let mut offer = Offer::default();
     for tool in listed {
         match take_over(&server.name, &import, tool) {
@@ -60,7 +60,7 @@ pub(super) fn names(tools: &[rmcp::model::Tool]) -> String {
 
 fn wanted<'a>(
     server: &BackendName,
-    import: &Import,
+    import: &McpImport,
     offered: &'a [rmcp::model::Tool],
 ) -> Result<Vec<&'a rmcp::model::Tool>, String> {
     let Some(only) = &import.only else {
@@ -75,7 +75,7 @@ fn wanted<'a>(
         .collect()
 }
 
-fn take_over(server: &BackendName, import: &Import, tool: &rmcp::model::Tool) -> Result<Tool, String> {
+fn take_over(server: &BackendName, import: &McpImport, tool: &rmcp::model::Tool) -> Result<Tool, String> {
     let place = || format!("the tool `{}` of the MCP server `{server}` cannot be imported", tool.name);
     let name = ToolName::parse(&tool.name)
         .map_err(|error| format!("{}: {error}; name those you need with `only`", place()))?;

@@ -3,7 +3,7 @@
 use super::super::agent::web_address;
 use super::super::names::{Names, Secrecy};
 use super::super::reader::Table;
-use super::super::templates::{self, Use};
+use super::super::templates::{self, TemplateUse};
 use crate::agent::{ModelOptions, ModelSpec, Provider};
 
 /// The range that every provider accepts.
@@ -21,7 +21,7 @@ pub(super) fn read(table: &Table<'_>, names: &Names<'_>) -> Option<ModelSpec> {
     let temperature = table.item("temperature").and_then(|item| item.number(TEMPERATURES));
     let max_tokens = table.whole_number("max_tokens", 1..=MAX_TOKENS);
     let instructions = table.item("instructions");
-    let instructions = instructions.and_then(|item| templates::read(&item, Use::Instructing, names));
+    let instructions = instructions.and_then(|item| templates::read(&item, TemplateUse::Instructing, names));
     let window_tokens = table.whole_number("window_tokens", MIN_WINDOW..=MAX_WINDOW);
     let options = table.table("options").map(|table| options(&table, names)).unwrap_or_default();
     let provider = provider?;

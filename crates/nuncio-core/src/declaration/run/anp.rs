@@ -2,14 +2,14 @@
 
 use url::Url;
 
-use crate::declaration::reader::Item;
+use crate::declaration::reader::TomlItem;
 use crate::declaration::source::cut;
 
 /// In bytes.
 const MAX_METHOD: usize = 128;
 
 /// A did:wba, or the URL of a description.
-pub(super) fn target(item: &Item<'_>) -> Option<String> {
+pub(super) fn target(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     match checked(text) {
         Ok(()) => Some(text.to_owned()),
@@ -25,7 +25,7 @@ pub(super) fn target(item: &Item<'_>) -> Option<String> {
     }
 }
 
-pub(super) fn method(item: &Item<'_>) -> Option<String> {
+pub(super) fn method(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     if text.len() > MAX_METHOD || text.chars().any(|c| c.is_whitespace() || c.is_control()) {
         item.spot.fault(

@@ -3,10 +3,10 @@
 use toml::de::DeValue;
 
 use crate::agent::DeviceRun;
-use crate::declaration::reader::Item;
+use crate::declaration::reader::TomlItem;
 use crate::declaration::scopes::{i18n_key, local_text};
 
-pub(super) fn read(item: &Item<'_>) -> Option<DeviceRun> {
+pub(super) fn read(item: &TomlItem<'_>) -> Option<DeviceRun> {
     match item.value {
         DeValue::Boolean(true) => Some(DeviceRun::default()),
         DeValue::Table(_) => {

@@ -4,16 +4,16 @@ use toml::de::DeValue;
 
 use crate::agent::HumanRun;
 use crate::declaration::names::{Input, Names};
-use crate::declaration::reader::Item;
-use crate::declaration::templates::{self, Use};
+use crate::declaration::reader::TomlItem;
+use crate::declaration::templates::{self, TemplateUse};
 
-pub(super) fn read(item: &Item<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<HumanRun> {
+pub(super) fn read(item: &TomlItem<'_>, input: &Input<'_>, names: &Names<'_>) -> Option<HumanRun> {
     match item.value {
         DeValue::Boolean(true) => Some(HumanRun { instructions: None }),
         DeValue::Table(_) => {
             let table = item.table()?;
             let instructions = table.item("instructions").filter(|item| item.text().is_some());
-            let instructions = instructions.and_then(|item| templates::read(&item, Use::Shown(input), names));
+            let instructions = instructions.and_then(|item| templates::read(&item, TemplateUse::Shown(input), names));
             table.finish();
             Some(HumanRun { instructions })
         }

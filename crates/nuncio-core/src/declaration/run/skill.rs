@@ -5,15 +5,15 @@ use url::Url;
 
 use crate::agent::{SkillCredential, SkillRun};
 use crate::declaration::names::Names;
-use crate::declaration::reader::{Item, Table};
+use crate::declaration::reader::{Table, TomlItem};
 use crate::declaration::source::cut;
-use crate::declaration::templates::{self, Use};
+use crate::declaration::templates::{self, TemplateUse};
 use crate::ids::SkillId;
 use crate::template::Template;
 
 const CREDENTIALS: [&str; 4] = ["api_key", "token", "client", "signature"];
 
-pub(super) fn read(item: &Item<'_>, names: &Names<'_>) -> Option<SkillRun> {
+pub(super) fn read(item: &TomlItem<'_>, names: &Names<'_>) -> Option<SkillRun> {
     match item.value {
         DeValue::String(_) => Some(SkillRun { target: target(item)?, credential: None }),
         DeValue::Table(_) => {
@@ -35,7 +35,7 @@ pub(super) fn read(item: &Item<'_>, names: &Names<'_>) -> Option<SkillRun> {
 }
 
 /// The URL of a descriptor, or `SKILL-ID@HOST[:PORT]`.
-fn target(item: &Item<'_>) -> Option<String> {
+fn target(item: &TomlItem<'_>) -> Option<String> {
     let text = item.text()?;
     match checked(text) {
         Ok(()) => Some(text.to_owned()),
@@ -94,19 +94,19 @@ fn credential(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
 
 fn client(table: &Table<'_>, names: &Names<'_>) -> Option<SkillCredential> {
     let id = table.required("id", "the client's id").filter(|item| item.text().is_some());
-    let id = id.and_then(|item| templates::read(&item, Use::Credential, names));
+    let id = id.and_then(|item| templates::read(&item, TemplateUse::Credential, names));
     let secret = table.required("secret", "the client's secret").and_then(|item| secret(&item, names));
     table.finish();
     Some(SkillCredential::Client { id: id?, secret: secret? })
 }
 
-fn secret(item: &Item<'_>, names: &Names<'_>) -> Option<Template> {
+fn secret(item: &TomlItem<'_>, names: &Names<'_>) -> Option<Template> {
     // The value is not repeated in the message: it may be the secret itself.
     if item.value.as_str().is_none_or(|text| text.trim().is_empty()) {
         item.spot.fault("is not a text with something in it", "allowed: one such as \"{{ secrets.NAME }}\"");
         return None;
     }
-    let template = templates::read(item, Use::Credential, names)?;
+    let template = templates::read(item, TemplateUse::Credential, names)?;
     if templates::secrets_in(&template).next().is_none() {
         item.spot.note(
             "it is written out here, where whoever reads the file has it",
@@ -117,7 +117,7 @@ fn secret(item: &Item<'_>, names: &Names<'_>) -> Option<Template> {
 }
 
 /// Warns about a credential that would be sent over plain HTTP.
-fn note_in_the_clear(item: &Item<'_>, target: &str) {
+fn note_in_the_clear(item: &TomlItem<'_>, target: &str) {
     let Some(url) = target.starts_with("http:").then(|| Url::parse(target).ok()).flatten() else {
         return;
     };

@@ -3,10 +3,10 @@
 use toml::de::DeValue;
 use url::Url;
 
-use crate::agent::{Access, SkillAuth};
+use crate::agent::{SkillAccess, SkillAuth};
 use crate::declaration::agent::web_address;
 use crate::declaration::http::is_header_name;
-use crate::declaration::reader::{Item, Table};
+use crate::declaration::reader::{Table, TomlItem};
 use crate::declaration::source::cut;
 
 /// Headers with another meaning; an entry that ends in `-` is a prefix.
@@ -30,9 +30,9 @@ const KINDS: [(&str, Kind); 4] =
     [("none", Kind::None), ("api_key", Kind::ApiKey), ("oauth2", Kind::OAuth2), ("custom", Kind::Custom)];
 
 /// Without `auth`, callers that must be authenticated send an API key.
-pub(super) fn read(skill: &Table<'_>, access: Option<Access>, needs_scope: bool) -> Option<SkillAuth> {
+pub(super) fn read(skill: &Table<'_>, access: Option<SkillAccess>, needs_scope: bool) -> Option<SkillAuth> {
     let Some(item) = skill.item("auth") else {
-        let anyone = access? == Access::Public && !needs_scope;
+        let anyone = access? == SkillAccess::Public && !needs_scope;
         return Some(if anyone { SkillAuth::None } else { api_key() });
     };
     let auth = match item.value {
@@ -48,7 +48,7 @@ pub(super) fn read(skill: &Table<'_>, access: Option<Access>, needs_scope: bool)
             return None;
         }
     };
-    if let (SkillAuth::None, Some(access @ (Access::Restricted | Access::Private))) = (&auth, access) {
+    if let (SkillAuth::None, Some(access @ (SkillAccess::Restricted | SkillAccess::Private))) = (&auth, access) {
         item.spot.fault(
             format!("a {} skill is for known callers, and nobody could say who they are", access.as_str()),
             r#"allowed: "api_key", "oauth2" or "custom"; or access = "public""#,
@@ -74,7 +74,7 @@ fn told(table: &Table<'_>) -> Option<SkillAuth> {
     }
 }
 
-fn header(item: &Item<'_>) -> Option<String> {
+fn header(item: &TomlItem<'_>) -> Option<String> {
     let name = item.text()?;
     if !is_header_name(name) {
         item.spot.fault(format!("{:?} is not the name of a header", cut(name)), r#"allowed: one such as "X-API-Key""#);
@@ -93,7 +93,7 @@ fn header(item: &Item<'_>) -> Option<String> {
 }
 
 /// An issuer URL as in RFC 8414, section 2.
-fn issuer(item: &Item<'_>) -> Option<Url> {
+fn issuer(item: &TomlItem<'_>) -> Option<Url> {
     let url = web_address(item)?;
     if url.query().is_some() || url.fragment().is_some() || !url.username().is_empty() || url.password().is_some() {
         item.spot.fault(

@@ -15,7 +15,7 @@ use crate::ids::{AgentName, InvalidName, SkillId};
 const PROVIDER: &str = "{provider}";
 
 /// The tool or agent that a skill publishes, as the source of default values.
-pub(in crate::declaration) struct Subject<'a> {
+pub(in crate::declaration) struct SkillSource<'a> {
     /// Last part of the default id; `None` if the name is invalid.
     pub(in crate::declaration) part: Option<&'a str>,
     pub(in crate::declaration) name: Option<&'a str>,
@@ -52,7 +52,7 @@ impl Publisher {
     }
 
     /// A skill id that is unique in the file.
-    pub(super) fn id(&self, table: &Table<'_>, subject: &Subject<'_>) -> Option<SkillId> {
+    pub(super) fn id(&self, table: &Table<'_>, subject: &SkillSource<'_>) -> Option<SkillId> {
         let (spot, missing, written) = match table.item("id") {
             Some(item) => (item.spot.clone(), "", item.text()?.to_owned()),
             None => (table.spot.here("id"), "missing, and ", format!("{PROVIDER}/{}", subject.part?)),

@@ -3,7 +3,7 @@
 use proptest::prelude::*;
 
 use super::whole::HOTEL;
-use crate::declaration::{Fault, STARTER, parse};
+use crate::declaration::{AgentFileFault, STARTER, parse};
 
 /// Fragments of agent files that are inserted at random positions.
 const PIECES: &[&str] = &[
@@ -103,7 +103,7 @@ fn shuffled() -> impl Strategy<Value = String> {
 }
 
 fn read_or_refused(text: &str) -> Result<(), TestCaseError> {
-    let said: Vec<Fault> = match parse("agent.toml", text) {
+    let said: Vec<AgentFileFault> = match parse("agent.toml", text) {
         Ok(declared) => declared.notes,
         Err(faults) => {
             prop_assert!(!faults.0.is_empty(), "refused without a reason");

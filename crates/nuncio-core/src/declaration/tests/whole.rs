@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 
 use crate::agent::{
-    Access, Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionKind, Retry, Run, SecretSource,
-    Sensitivity, SkillAuth, SkillCredential, SkillMethod, SlotKind,
+    Agent, BrainSpec, CapabilityType, HttpMethod, McpTransport, OptionKind, RetryPolicy, Run, SecretSource,
+    Sensitivity, SkillAccess, SkillAuth, SkillCredential, SkillMethod, SlotKind,
 };
 use crate::declaration::{MAX_BYTES, STARTER, parse};
 use crate::ids::ToolName;
@@ -149,23 +149,23 @@ fn complete_file_skills_are_read() {
     assert_eq!(search.id.as_str(), "grand/hotel-assistant/find");
     assert_eq!((search.name.as_str(), search.description.as_str()), ("Find a room", "Finds free rooms."));
     assert_eq!((search.version.to_string().as_str(), search.kind), ("2.0.1", CapabilityType::Api));
-    assert_eq!((search.access, search.method), (Access::Private, SkillMethod::Get));
+    assert_eq!((search.access, search.method), (SkillAccess::Private, SkillMethod::Get));
     assert_eq!(search.auth, SkillAuth::OAuth2 { issuer: Some("https://login.example/realm".parse().unwrap()) });
     assert_eq!(search.tags, ["hotel", "客房"]);
     assert_eq!(search.documentation.as_ref().unwrap().as_str(), "https://grand-hotel.example/find");
     assert_eq!(search.created_at.unwrap().to_string(), "2026-01-15T08:00:00.000Z");
     assert_eq!(search.updated_at.unwrap().to_string(), "2026-02-01T00:00:00.000Z");
-    assert_eq!(search.retry, Some(Retry { max_attempts: 3, backoff: Duration::from_millis(250) }));
+    assert_eq!(search.retry, Some(RetryPolicy { max_attempts: 3, backoff: Duration::from_millis(250) }));
     assert_eq!((search.retention, search.concurrency), (Some(Duration::from_secs(48 * 3_600)), Some(4)));
 
     let carry = agent.tool("carry").unwrap().skill.as_deref().unwrap();
-    assert_eq!((carry.id.as_str(), carry.access), ("hotel-assistant/carry", Access::Public));
+    assert_eq!((carry.id.as_str(), carry.access), ("hotel-assistant/carry", SkillAccess::Public));
     assert_eq!(carry.auth, SkillAuth::ApiKey { header: "X-Hotel-Key".into() });
 
     let whole = agent.skill.as_deref().unwrap();
     assert_eq!((whole.id.as_str(), whole.name.as_str()), ("hotel-assistant/ask", "Grand Hotel Assistant"));
     assert_eq!(whole.description, "Books rooms and answers guests.");
-    assert_eq!((whole.access, &whole.auth, whole.method), (Access::Public, &SkillAuth::None, SkillMethod::Post));
+    assert_eq!((whole.access, &whole.auth, whole.method), (SkillAccess::Public, &SkillAuth::None, SkillMethod::Post));
     assert_eq!((whole.retry, whole.retention, whole.concurrency), (None, None, None));
 }
 
@@ -205,7 +205,7 @@ fn minimal_agent_file_gets_defaults() {
     assert_eq!(declared.agent.brain, BrainSpec::Rules(crate::agent::RulesSpec::default()));
     assert_eq!(declared.agent.capabilities, crate::agent::Capabilities::default());
     assert_eq!(
-        crate::declaration::Faults(declared.notes).to_string(),
+        crate::declaration::AgentFileFaults(declared.notes).to_string(),
         "a.toml:1:1: brain: it understands nothing\n  a rules brain needs [[intent]] sections"
     );
     let script = parse("a.toml", "agent = { name = 'a', version = '0.0.0' }\nbrain.kind = 'script'").unwrap();

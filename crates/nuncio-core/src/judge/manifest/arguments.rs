@@ -38,14 +38,14 @@ pub(super) struct Refusals {
 
 /// Cache of comparisons across all tools.
 #[derive(Default)]
-pub(super) struct Compared<'a> {
+pub(super) struct ComparisonCache<'a> {
     known: HashMap<Part<'a>, Rc<[SchemaFinding]>>,
 }
 
-impl<'a> Compared<'a> {
+impl<'a> ComparisonCache<'a> {
     /// All refusals in both directions, with the same budget for each.
     pub(super) fn refusals(&mut self, pair: Pair<'a>, reduced: &Reduced<'_>, effort: Effort) -> Refusals {
-        let taken = Taken::of(pair.old).zip(Taken::of(pair.new));
+        let taken = SplitSchema::of(pair.old).zip(SplitSchema::of(pair.new));
         let back = Pair { old: pair.new, new: pair.old };
         let (forth_parts, back_parts) = match &taken {
             Some((old, new)) => (split(old, new, pair), split(new, old, back)),
@@ -77,11 +77,11 @@ impl<'a> Compared<'a> {
                     Some(name) if finding.pointer.starts_with("/required/") => {
                         let at = required_at(pair.new, name);
                         finding.pointer = format!("/required/{at}");
-                        Order::Missed(at)
+                        FindingOrder::Missed(at)
                     }
-                    Some(name) if gone => Order::Gone(name),
-                    Some(name) => Order::Changed(name),
-                    None => Order::Others,
+                    Some(name) if gone => FindingOrder::Gone(name),
+                    Some(name) => FindingOrder::Changed(name),
+                    None => FindingOrder::Others,
                 };
                 restore(&mut finding, pair);
                 if let Some(Value::Object(arguments)) = &mut finding.witness {
@@ -129,7 +129,7 @@ fn required_at(schema: &Value, name: &str) -> usize {
 
 /// Order of the findings: that of the keywords in a schema.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Order<'a> {
+enum FindingOrder<'a> {
     Gone(&'a str),
     Others,
     Changed(&'a str),
@@ -138,7 +138,7 @@ enum Order<'a> {
 
 struct Parts<'a> {
     /// Findings that need no search: an argument that was removed or became required.
-    plain: Vec<(Order<'a>, SchemaFinding)>,
+    plain: Vec<(FindingOrder<'a>, SchemaFinding)>,
     /// Comparisons by argument; `None` stands for all names that are not listed.
     parts: Vec<(Option<&'a str>, Part<'a>)>,
     /// Required arguments with a valid value each.
@@ -148,20 +148,20 @@ struct Parts<'a> {
 /// Both schemas' constraints on one argument.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct Part<'a> {
-    old: Half<'a>,
-    new: Half<'a>,
+    old: ArgumentSchema<'a>,
+    new: ArgumentSchema<'a>,
 }
 
 /// One schema's constraints on one argument and on those that cannot be left out.
 #[derive(Clone, PartialEq, Eq, Hash, Default)]
-struct Half<'a> {
+struct ArgumentSchema<'a> {
     properties: Vec<(&'a str, &'a Value)>,
     required: Vec<&'a str>,
     others: Option<&'a Value>,
     definitions: Option<&'a Value>,
 }
 
-impl Half<'_> {
+impl ArgumentSchema<'_> {
     fn schema(&self) -> Value {
         let mut schema = Map::new();
         let properties = self.properties.iter().map(|(name, schema)| ((*name).to_owned(), (*schema).clone()));
@@ -186,14 +186,14 @@ impl Half<'_> {
 }
 
 /// A schema whose arguments can be compared independently.
-struct Taken<'a> {
+struct SplitSchema<'a> {
     properties: Option<&'a Map<String, Value>>,
     required: BTreeSet<&'a str>,
     others: Option<&'a Value>,
     definitions: Option<&'a Value>,
 }
 
-impl<'a> Taken<'a> {
+impl<'a> SplitSchema<'a> {
     fn of(schema: &'a Value) -> Option<Self> {
         let map = schema.as_object()?;
         if !map.iter().all(|(name, value)| is_one_by_one(name, value)) {
@@ -233,9 +233,9 @@ impl<'a> Taken<'a> {
     }
 
     /// The schema restricted to these arguments.
-    fn half(&self, properties: Vec<(&'a str, &'a Value)>, required: Vec<&'a str>) -> Half<'a> {
+    fn half(&self, properties: Vec<(&'a str, &'a Value)>, required: Vec<&'a str>) -> ArgumentSchema<'a> {
         let definitions = self.definitions.filter(|_| properties.iter().any(|(_, schema)| refers(schema)));
-        Half { properties, required, others: Some(&NOTHING), definitions }
+        ArgumentSchema { properties, required, others: Some(&NOTHING), definitions }
     }
 }
 
@@ -271,7 +271,7 @@ fn plain_sample(schema: &Value) -> Option<Value> {
 }
 
 /// Splits two schemas by argument; `None` if the parts would be too large.
-fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'a>> {
+fn split<'a>(old: &SplitSchema<'a>, new: &SplitSchema<'a>, pair: Pair<'_>) -> Option<Parts<'a>> {
     let same_definitions = old.definitions == new.definitions;
     let mut samples = Vec::new();
     // Required arguments without an obvious valid value cannot be left out.
@@ -297,7 +297,7 @@ fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'
                 new: pair.new.get("required").cloned(),
                 witness: Some(Value::Object(witness.collect())),
             };
-            plain.push((Order::Missed(at), finding));
+            plain.push((FindingOrder::Missed(at), finding));
         } else {
             split.add(Some(name), old.half(kept.clone(), names_of(&kept)), new.half(anything(&kept), vec![name]))?;
         }
@@ -324,7 +324,7 @@ fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'
                 new: None,
                 witness: Some(Value::Object(others.chain([((*name).to_owned(), value)]).collect())),
             };
-            plain.push((Order::Gone(name), finding));
+            plain.push((FindingOrder::Gone(name), finding));
             continue;
         }
         let others: Vec<(&str, &Value)> = kept.iter().filter(|(other, _)| other != name).copied().collect();
@@ -340,14 +340,14 @@ fn split<'a>(old: &Taken<'a>, new: &Taken<'a>, pair: Pair<'_>) -> Option<Parts<'
         named.retain(|(name, _)| !old.required.contains(name) || !kept.iter().any(|(other, _)| other == name));
         let before = old.half([named.as_slice(), &kept].concat(), names_of(&kept));
         let after = new.half([named, anything(&kept)].concat(), Vec::new());
-        split.add(None, Half { others: old.others, ..before }, after)?;
+        split.add(None, ArgumentSchema { others: old.others, ..before }, after)?;
     }
     let needed = |of: fn(&Part<'a>) -> Option<&'a Value>| split.parts.iter().any(|(_, part)| of(part).is_some());
     let unneeded_old = old.definitions.is_some() && !needed(|part| part.old.definitions);
     let unneeded_new = new.definitions.is_some() && !needed(|part| part.new.definitions);
     if !same_definitions && (unneeded_old || unneeded_new) {
         // Unused definitions are still checked to be schemas.
-        let half = |definitions| Half { definitions, ..Half::default() };
+        let half = |definitions| ArgumentSchema { definitions, ..ArgumentSchema::default() };
         split.add(None, half(old.definitions), half(new.definitions))?;
     }
     Some(Parts { plain, parts: split.parts, samples })
@@ -369,7 +369,7 @@ struct Split<'a> {
 }
 
 impl<'a> Split<'a> {
-    fn add(&mut self, argument: Option<&'a str>, old: Half<'a>, new: Half<'a>) -> Option<()> {
+    fn add(&mut self, argument: Option<&'a str>, old: ArgumentSchema<'a>, new: ArgumentSchema<'a>) -> Option<()> {
         self.room = self.room.checked_sub(old.weight() + new.weight())?;
         self.parts.push((argument, Part { old, new }));
         Some(())

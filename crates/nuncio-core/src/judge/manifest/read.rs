@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 
 use crate::agent::Sensitivity;
 
-pub(super) struct Side<'a> {
+pub(super) struct ParsedManifest<'a> {
     pub(super) root: &'a Map<String, Value>,
     pub(super) tools: Vec<Tool<'a>>,
     pub(super) scopes: Vec<Scope<'a>>,
@@ -35,14 +35,16 @@ pub(super) struct Scope<'a> {
 
 /// Why and where a manifest cannot be read.
 #[derive(Clone)]
-pub(super) struct Unread<'a> {
+pub(super) struct UnreadableManifest<'a> {
     pub(super) place: String,
     pub(super) found: &'a Value,
 }
 
-impl<'a> Side<'a> {
-    pub(super) fn read(manifest: &'a Value) -> Result<Self, Unread<'a>> {
-        let Some(root) = manifest.as_object() else { return Err(Unread { place: String::new(), found: manifest }) };
+impl<'a> ParsedManifest<'a> {
+    pub(super) fn read(manifest: &'a Value) -> Result<Self, UnreadableManifest<'a>> {
+        let Some(root) = manifest.as_object() else {
+            return Err(UnreadableManifest { place: String::new(), found: manifest });
+        };
         let mut side = Self {
             root,
             tools: Vec::new(),
@@ -51,7 +53,7 @@ impl<'a> Side<'a> {
             scope_by_name: HashMap::new(),
         };
         for (index, value) in list(root, "tools")?.iter().enumerate() {
-            let unread = || Unread { place: format!("/tools/{index}"), found: value };
+            let unread = || UnreadableManifest { place: format!("/tools/{index}"), found: value };
             let tool = Tool::read(index, value).ok_or_else(unread)?;
             if side.tool_by_name.insert(tool.name, index).is_some() {
                 return Err(unread());
@@ -59,7 +61,7 @@ impl<'a> Side<'a> {
             side.tools.push(tool);
         }
         for (index, value) in list(root, "permission_scopes")?.iter().enumerate() {
-            let unread = || Unread { place: format!("/permission_scopes/{index}"), found: value };
+            let unread = || UnreadableManifest { place: format!("/permission_scopes/{index}"), found: value };
             let scope = Scope::read(index, value).ok_or_else(unread)?;
             if side.scope_by_name.insert(scope.name, index).is_some() {
                 return Err(unread());
@@ -79,11 +81,11 @@ impl<'a> Side<'a> {
 }
 
 /// An optional list.
-fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], Unread<'a>> {
+fn list<'a>(root: &'a Map<String, Value>, name: &str) -> Result<&'a [Value], UnreadableManifest<'a>> {
     match root.get(name) {
         None => Ok(&[]),
         Some(Value::Array(items)) => Ok(items),
-        Some(found) => Err(Unread { place: format!("/{name}"), found }),
+        Some(found) => Err(UnreadableManifest { place: format!("/{name}"), found }),
     }
 }
 

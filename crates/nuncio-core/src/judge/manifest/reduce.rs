@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use serde_json::{Map, Value};
 
 use super::arguments::Pair;
-use super::places::ANNOTATIONS;
+use super::locations::ANNOTATIONS;
 use super::sample::sample;
 use crate::judge::schema::{SchemaFinding, SchemaRule};
 use crate::schema::keywords;

@@ -2,12 +2,17 @@
 
 use serde_json::Value;
 
-use super::read::{Scope, Side};
+use super::read::{ParsedManifest, Scope};
 use super::tombstones::Tombstones;
 use super::{Change, ChangeRule, NoticeRule, Report};
 use crate::json::pointer;
 
-pub(super) fn compare(old: &Side<'_>, new: &Side<'_>, tombstones: &mut Tombstones<'_>, report: &mut Report) {
+pub(super) fn compare(
+    old: &ParsedManifest<'_>,
+    new: &ParsedManifest<'_>,
+    tombstones: &mut Tombstones<'_>,
+    report: &mut Report,
+) {
     for scope in &new.scopes {
         match old.scope(scope.name) {
             Some(before) => both(before, scope, report),

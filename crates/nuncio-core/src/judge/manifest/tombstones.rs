@@ -2,13 +2,13 @@
 
 use serde_json::Value;
 
-use super::read::{Scope, Side, Tool, Unread};
+use super::read::{ParsedManifest, Scope, Tool, UnreadableManifest};
 
 /// Earlier manifests, parsed from the newest on when first needed.
 pub(super) struct Tombstones<'a> {
     history: &'a [Value],
-    sides: Option<Vec<Side<'a>>>,
-    unread: Vec<Unread<'a>>,
+    sides: Option<Vec<ParsedManifest<'a>>>,
+    unread: Vec<UnreadableManifest<'a>>,
 }
 
 impl<'a> Tombstones<'a> {
@@ -27,15 +27,17 @@ impl<'a> Tombstones<'a> {
     }
 
     /// Earlier manifests that could not be read; empty if no lookup was needed.
-    pub(super) fn unread(self) -> Vec<Unread<'a>> {
+    pub(super) fn unread(self) -> Vec<UnreadableManifest<'a>> {
         self.unread
     }
 
-    fn sides(&mut self) -> &[Side<'a>] {
+    fn sides(&mut self) -> &[ParsedManifest<'a>] {
         let (history, unread) = (self.history, &mut self.unread);
         self.sides.get_or_insert_with(|| {
             let manifests = history.iter().rev().filter(|manifest| !manifest.is_null());
-            manifests.filter_map(|manifest| Side::read(manifest).map_err(|why| unread.push(why)).ok()).collect()
+            manifests
+                .filter_map(|manifest| ParsedManifest::read(manifest).map_err(|why| unread.push(why)).ok())
+                .collect()
         })
     }
 }

@@ -2,9 +2,9 @@
 
 use serde_json::Value;
 
-use super::arguments::{Compared, Pair, Refusals};
-use super::places::{self, Difference, Differences, Which};
-use super::read::{Side, Tool};
+use super::arguments::{ComparisonCache, Pair, Refusals};
+use super::locations::{self, ComparedSchema, Difference, Differences};
+use super::read::{ParsedManifest, Tool};
 use super::reduce::{Reduced, same_but_words};
 use super::scopes::{is_display, or_default};
 use super::tombstones::Tombstones;
@@ -13,9 +13,14 @@ use crate::json::pointer;
 use crate::judge::schema::{Budget, Effort, SchemaFinding, SchemaRule};
 use crate::manifest::DEFAULT_TIMEOUT;
 
-pub(super) fn compare<'a>(old: &Side<'a>, new: &Side<'a>, tombstones: &mut Tombstones<'a>, report: &mut Report) {
+pub(super) fn compare<'a>(
+    old: &ParsedManifest<'a>,
+    new: &ParsedManifest<'a>,
+    tombstones: &mut Tombstones<'a>,
+    report: &mut Report,
+) {
     let shares = Shares::of(old, new, report);
-    let mut compared = Compared::default();
+    let mut compared = ComparisonCache::default();
     for tool in &new.tools {
         let before = old.tool(tool.name).copied();
         let gone = if before.is_none() { tombstones.tool(tool.name) } else { None };
@@ -45,7 +50,13 @@ pub(super) fn removed(tool: &Tool<'_>, report: &mut Report) {
 }
 
 /// A tool that needs an undeclared scope: people cannot have consented to it.
-fn undeclared(old: &Side<'_>, new: &Side<'_>, before: Option<&Tool<'_>>, tool: &Tool<'_>, report: &mut Report) {
+fn undeclared(
+    old: &ParsedManifest<'_>,
+    new: &ParsedManifest<'_>,
+    before: Option<&Tool<'_>>,
+    tool: &Tool<'_>,
+    report: &mut Report,
+) {
     let as_before = before.is_some_and(|before| before.scope == tool.scope) && old.scope(tool.scope).is_none();
     if new.scope(tool.scope).is_some() || as_before {
         return;
@@ -54,7 +65,7 @@ fn undeclared(old: &Side<'_>, new: &Side<'_>, before: Option<&Tool<'_>>, tool: &
     report.finding(ChangeRule::ScopeUndeclared, change.scope(tool.scope).tool(tool.name));
 }
 
-fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Compared<'a>, report: &mut Report) {
+fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut ComparisonCache<'a>, report: &mut Report) {
     if old.fields == new.fields {
         return;
     }
@@ -81,10 +92,10 @@ fn both<'a>(old: &Tool<'a>, new: &Tool<'a>, shares: &Shares, compared: &mut Comp
 }
 
 /// Compares the arguments of a tool: changed types, calls no longer accepted, calls newly accepted.
-fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Compared<'a>, report: &mut Report) {
+fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut ComparisonCache<'a>, report: &mut Report) {
     let reduced = Reduced::of(old.input, new.input);
     let (before, after) = (reduced.old.as_ref(), reduced.new.as_ref());
-    let Differences { types, notices, exhausted } = places::compare(before, after);
+    let Differences { types, notices, exhausted } = locations::compare(before, after);
     let Refusals { narrowed, widened } = if same_but_words(before, after) {
         Refusals::default()
     } else {
@@ -123,7 +134,7 @@ fn input<'a>(old: &Tool<'a>, new: &Tool<'a>, budget: Budget, compared: &mut Comp
 fn told(finding: SchemaFinding) -> (SchemaRule, Difference, Option<Value>) {
     let SchemaFinding { rule, pointer, old, new, witness } = finding;
     // A removed part is in the old schema.
-    let side = if new.is_none() { Which::Old } else { Which::New };
+    let side = if new.is_none() { ComparedSchema::Old } else { ComparedSchema::New };
     (rule, Difference { pointer, side, old, new }, witness)
 }
 
@@ -131,8 +142,8 @@ fn told(finding: SchemaFinding) -> (SchemaRule, Difference, Option<Value>) {
 fn at_tool<'a>(old: &Tool<'_>, new: &Tool<'a>, change: Difference, witness: Option<Value>) -> Change<'a> {
     let Difference { pointer, side, old: before, new: after } = change;
     let index = match side {
-        Which::Old => old.index,
-        Which::New => new.index,
+        ComparedSchema::Old => old.index,
+        ComparedSchema::New => new.index,
     };
     let pointer = format!("/tools/{index}/input_schema{pointer}");
     Change { pointer, old: before, new: after, witness, scope: Some(new.scope), tool: Some(new.name) }
@@ -149,7 +160,7 @@ impl Shares {
     /// Minimum for each tool, enough for ordinary schemas.
     const LEAST: usize = 10_000;
 
-    fn of(old: &Side<'_>, new: &Side<'_>, report: &Report) -> Self {
+    fn of(old: &ParsedManifest<'_>, new: &ParsedManifest<'_>, report: &Report) -> Self {
         let changed = new.tools.iter().filter(|tool| old.tool(tool.name).is_none_or(|old| old.input != tool.input));
         Self { whole: report.policy.budget.steps(), weight: changed.map(|tool| weight(tool.input)).sum() }
     }

@@ -31,7 +31,7 @@ pub(crate) const LIST: &[&str] = &["allOf", "anyOf", "oneOf", "prefixItems"];
 pub(crate) const MAP: &[&str] =
     &["$defs", "definitions", "dependentSchemas", "patternProperties", "properties", "dependencies"];
 
-pub(crate) struct Document<'a> {
+pub(crate) struct SchemaDocument<'a> {
     pub(crate) root: &'a Value,
     /// Pointer of each resource by its URI.
     resources: HashMap<String, String>,
@@ -44,14 +44,14 @@ pub(crate) struct Document<'a> {
 }
 
 /// The result of resolving a reference.
-pub(crate) enum Target<'a> {
+pub(crate) enum ReferenceTarget<'a> {
     /// A schema in the same document, with its pointer.
     Here(String, &'a Value),
     /// Another document, with its URI.
     Elsewhere(String),
 }
 
-impl<'a> Document<'a> {
+impl<'a> SchemaDocument<'a> {
     pub(crate) fn new(root: &'a Value) -> Self {
         let mut document = Self {
             root,
@@ -127,7 +127,7 @@ impl<'a> Document<'a> {
     }
 
     /// Resolves a reference that is written at `place`.
-    pub(crate) fn resolve(&self, reference: &str, place: Place<'_>) -> Option<Target<'a>> {
+    pub(crate) fn resolve(&self, reference: &str, place: SchemaLocation<'_>) -> Option<ReferenceTarget<'a>> {
         if let Some(fragment) = reference.strip_prefix('#').filter(|_| !self.is_compound()) {
             return self.inside("", fragment);
         }
@@ -146,12 +146,12 @@ impl<'a> Document<'a> {
         let whole = || self.base().filter(|base| address(base) == at).map(|_| "");
         match self.resources.get(&at).map(String::as_str).or_else(whole) {
             Some(resource) => self.inside(resource, url.fragment().unwrap_or_default()),
-            None => Some(Target::Elsewhere(url.to_string())),
+            None => Some(ReferenceTarget::Elsewhere(url.to_string())),
         }
     }
 
     /// Resolves a fragment within a resource.
-    fn inside(&self, resource: &str, fragment: &str) -> Option<Target<'a>> {
+    fn inside(&self, resource: &str, fragment: &str) -> Option<ReferenceTarget<'a>> {
         let fragment = decoded(fragment)?;
         let place = if fragment.is_empty() || fragment.starts_with('/') {
             format!("{resource}{fragment}")
@@ -159,7 +159,7 @@ impl<'a> Document<'a> {
             self.anchors.get(&(resource.to_owned(), fragment))?.clone()
         };
         let schema = self.root.pointer(&place)?;
-        Some(Target::Here(place, schema))
+        Some(ReferenceTarget::Here(place, schema))
     }
 }
 
@@ -176,13 +176,13 @@ fn names_anything(value: &Value) -> bool {
 
 /// A location in a schema, formatted as a JSON pointer only when needed.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place<'p> {
+pub(crate) enum SchemaLocation<'p> {
     At(&'p str),
-    Named(&'p Place<'p>, &'p str),
-    Numbered(&'p Place<'p>, usize),
+    Named(&'p SchemaLocation<'p>, &'p str),
+    Numbered(&'p SchemaLocation<'p>, usize),
 }
 
-impl<'p> Place<'p> {
+impl<'p> SchemaLocation<'p> {
     pub(crate) const ROOT: Self = Self::At("");
 
     pub(crate) fn text(&self) -> Cow<'p, str> {
@@ -195,7 +195,7 @@ impl<'p> Place<'p> {
 }
 
 /// Whether both documents have the same schema at `place`, including what it refers to.
-pub(crate) fn says_the_same(old: &Document<'_>, new: &Document<'_>, place: &str) -> bool {
+pub(crate) fn says_the_same(old: &SchemaDocument<'_>, new: &SchemaDocument<'_>, place: &str) -> bool {
     let same_base = old.root.get("$id") == new.root.get("$id") || old.base() == new.base();
     let mut seen = HashSet::default();
     let mut left = vec![place.to_owned()];
@@ -213,9 +213,12 @@ pub(crate) fn says_the_same(old: &Document<'_>, new: &Document<'_>, place: &str)
         let mut references = Vec::new();
         collect_references(before, &mut references);
         for reference in references {
-            match (old.resolve(reference, Place::ROOT), new.resolve(reference, Place::ROOT)) {
-                (Some(Target::Here(before, _)), Some(Target::Here(after, _))) if before == after => left.push(before),
-                (Some(Target::Elsewhere(before)), Some(Target::Elsewhere(after))) if before == after => {}
+            match (old.resolve(reference, SchemaLocation::ROOT), new.resolve(reference, SchemaLocation::ROOT)) {
+                (Some(ReferenceTarget::Here(before, _)), Some(ReferenceTarget::Here(after, _))) if before == after => {
+                    left.push(before)
+                }
+                (Some(ReferenceTarget::Elsewhere(before)), Some(ReferenceTarget::Elsewhere(after)))
+                    if before == after => {}
                 _ => return false,
             }
         }

@@ -5,13 +5,13 @@ use std::rc::Rc;
 use serde_json::{Map, Value};
 
 use super::SchemaFinding;
-use super::document::{Document, Place, Target, join};
+use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, join};
 use super::local::{Local, Step};
-use super::lower::{END, Lowering, Malformed, Side, Site};
+use super::lower::{END, Lowering, Malformed, SchemaSide, Site};
 use super::node::{Dot, Lit, Node};
 use super::referee::Referee;
 use super::rule::SchemaRule;
-use super::solve::{Answer, Memo, Solver};
+use super::solve::{Memo, Solver, SolverResult};
 
 /// Limit of reported findings.
 pub(crate) const MAX_FINDINGS: usize = 64;
@@ -28,7 +28,7 @@ struct Before<'p, 'a> {
 }
 
 /// A possible refusal, with or without proof.
-pub(crate) struct Refusal {
+pub(crate) struct PossibleRefusal {
     pub(crate) finding: SchemaFinding,
     /// The literal that a witness satisfies.
     pub(crate) goal: Lit,
@@ -41,7 +41,7 @@ pub(crate) struct Finder<'l, 'a> {
     dot: Dot,
     pub(crate) steps: usize,
     memo: Memo,
-    pub(crate) refusals: Vec<Refusal>,
+    pub(crate) refusals: Vec<PossibleRefusal>,
     path: Vec<Step>,
     /// Known facts at each point of the path, from the whole value on.
     known: Vec<Local>,
@@ -104,7 +104,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         self.satisfy(goals).is_empty()
     }
 
-    fn satisfy(&mut self, goals: Vec<Lit>) -> Answer {
+    fn satisfy(&mut self, goals: Vec<Lit>) -> SolverResult {
         let mut solver = Solver::new(&mut self.lowering.pool, self.dot, self.steps, std::mem::take(&mut self.memo));
         let answer = solver.satisfy(goals);
         self.steps = solver.steps_left();
@@ -113,13 +113,13 @@ impl<'l, 'a> Finder<'l, 'a> {
     }
 
     /// Searches a value accepted by the old schema that satisfies the literal at the end of the path.
-    fn ask(&mut self, literal: Lit) -> (Lit, Answer) {
+    fn ask(&mut self, literal: Lit) -> (Lit, SolverResult) {
         // A local contradiction is a contradiction for the whole value.
-        if self.is_ruled_out(literal) { (literal, Answer::Empty) } else { self.ask_whole(literal) }
+        if self.is_ruled_out(literal) { (literal, SolverResult::Empty) } else { self.ask_whole(literal) }
     }
 
     /// [`Self::ask`] for a literal that the local facts do not contradict.
-    fn ask_whole(&mut self, literal: Lit) -> (Lit, Answer) {
+    fn ask_whole(&mut self, literal: Lit) -> (Lit, SolverResult) {
         let pool = &mut self.lowering.pool;
         let mut goal = literal;
         for step in self.path.iter().rev() {
@@ -152,7 +152,7 @@ impl<'l, 'a> Finder<'l, 'a> {
             return Ok(false);
         }
         self.open.push(place.to_owned());
-        let site = Site { side: Side::New, place: Place::At(place), map };
+        let site = Site { side: SchemaSide::New, place: SchemaLocation::At(place), map };
         let mut any = false;
         for keyword in map.keys() {
             if self.refusals.len() >= MAX_FINDINGS {
@@ -189,7 +189,7 @@ impl<'l, 'a> Finder<'l, 'a> {
                 let inner = before.at(&self.lowering.old, keyword, Some(&index.to_string()));
                 let inner = if keyword == "allOf" && inner.1.is_none() { before.owned() } else { inner };
                 let at = join(&place, &index.to_string());
-                let part = self.lowering.schema(Side::New, Place::At(&at), schema)?;
+                let part = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&at), schema)?;
                 any |= self.inside(
                     &at,
                     schema,
@@ -222,7 +222,9 @@ impl<'l, 'a> Finder<'l, 'a> {
             ("$ref" | "$dynamicRef", Some(Value::String(reference))) => {
                 let target = self.lowering.new.resolve(reference, site.place);
                 match target {
-                    Some(Target::Here(at, schema)) => self.schema(&at, schema, before, SchemaRule::NothingAllowed)?,
+                    Some(ReferenceTarget::Here(at, schema)) => {
+                        self.schema(&at, schema, before, SchemaRule::NothingAllowed)?
+                    }
                     _ => false,
                 }
             }
@@ -271,7 +273,7 @@ impl<'l, 'a> Finder<'l, 'a> {
             let inner = before.at(&self.lowering.old, keyword, Some(name));
             let mut found = false;
             if let Some(step) = step {
-                let part = self.lowering.schema(Side::New, Place::At(&at), schema)?;
+                let part = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&at), schema)?;
                 self.enter(step);
                 if self.is_ruled_out(!part) {
                     self.leave();
@@ -324,7 +326,7 @@ impl<'l, 'a> Finder<'l, 'a> {
     fn additional(&mut self, site: Site<'_>, schema: &Value, before: Before<'_, 'a>) -> Result<bool, Malformed> {
         let place = join(&site.place.text(), "additionalProperties");
         let names = self.lowering.additional_names(site)?;
-        let value = self.lowering.schema(Side::New, Place::At(&place), schema)?;
+        let value = self.lowering.schema(SchemaSide::New, SchemaLocation::At(&place), schema)?;
         let mut any = false;
         let mut named = Vec::new();
         if let Some(Value::Object(members)) = before.value("properties") {
@@ -383,10 +385,10 @@ impl<'l, 'a> Finder<'l, 'a> {
                     break;
                 }
                 let at = join(&join(before.place, keyword), &index.to_string());
-                let taken = self.lowering.schema(Side::Old, Place::At(&at), branch)?;
+                let taken = self.lowering.schema(SchemaSide::Old, SchemaLocation::At(&at), branch)?;
                 let gone = self.lowering.pool.and([taken, !kept]);
                 let (goal, answer) = self.ask(gone);
-                if matches!(answer, Answer::Model(_)) {
+                if matches!(answer, SolverResult::Model(_)) {
                     any |= self.refuse(SchemaRule::BranchRemoved, &at, Some(branch), None, goal, &answer);
                 }
             }
@@ -402,7 +404,7 @@ impl<'l, 'a> Finder<'l, 'a> {
         old: Option<&Value>,
         new: Option<&Value>,
         goal: Lit,
-        answer: &Answer,
+        answer: &SolverResult,
     ) -> bool {
         if answer.is_empty() {
             return false;
@@ -417,7 +419,7 @@ impl<'l, 'a> Finder<'l, 'a> {
             witness: witness.map(|value| (*value).clone()),
         };
         if self.refusals.len() < MAX_FINDINGS {
-            self.refusals.push(Refusal { finding, goal });
+            self.refusals.push(PossibleRefusal { finding, goal });
         }
         true
     }
@@ -445,7 +447,7 @@ impl<'a> Before<'_, 'a> {
     /// The counterpart after descending into a keyword and optionally a member.
     fn at(
         &self,
-        document: &Document<'a>,
+        document: &SchemaDocument<'a>,
         keyword: &str,
         member: Option<&str>,
     ) -> (String, Option<&'a Map<String, Value>>) {
@@ -465,7 +467,7 @@ impl<'a> Before<'_, 'a> {
 
 /// A schema of the old document with its plain references followed.
 fn counterpart<'a>(
-    document: &Document<'a>,
+    document: &SchemaDocument<'a>,
     place: String,
     schema: Option<&'a Value>,
 ) -> (String, Option<&'a Map<String, Value>>) {
@@ -474,8 +476,8 @@ fn counterpart<'a>(
         match schema {
             Some(Value::Object(map)) => match map.get("$ref").and_then(Value::as_str) {
                 Some(reference) if map.len() <= 2 || !map.contains_key("properties") => {
-                    match document.resolve(reference, Place::At(&place)) {
-                        Some(Target::Here(at, target)) => (place, schema) = (at, Some(target)),
+                    match document.resolve(reference, SchemaLocation::At(&place)) {
+                        Some(ReferenceTarget::Here(at, target)) => (place, schema) = (at, Some(target)),
                         _ => return (place, Some(map)),
                     }
                 }

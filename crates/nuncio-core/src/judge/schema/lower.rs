@@ -5,7 +5,7 @@ mod evaluated;
 use serde_json::{Map, Value};
 
 use super::decimal::Decimal;
-use super::document::{Document, Place, Target, join, says_the_same};
+use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation, join, says_the_same};
 use super::node::{Lit, Node, Pool, types};
 use crate::judge::{HashMap, HashSet};
 
@@ -17,7 +17,7 @@ const MAX_DEPTH: usize = 100;
 
 /// Which of the two schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Side {
+pub(crate) enum SchemaSide {
     Old,
     New,
 }
@@ -25,18 +25,18 @@ pub(crate) enum Side {
 /// A part of a schema that the specification does not allow.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Malformed {
-    pub(crate) side: Side,
+    pub(crate) side: SchemaSide,
     pub(crate) place: String,
 }
 
 /// Both documents and their nodes.
 pub(crate) struct Lowering<'a> {
     pub(crate) pool: Pool,
-    pub(crate) old: Document<'a>,
-    pub(crate) new: Document<'a>,
+    pub(crate) old: SchemaDocument<'a>,
+    pub(crate) new: SchemaDocument<'a>,
     /// Numbers of references by the location they lead to, for the old and the new document.
     references: [HashMap<String, u32>; 2],
-    waiting: Vec<(u32, Side, String)>,
+    waiting: Vec<(u32, SchemaSide, String)>,
     /// Translated schemas by their address in memory.
     known: HashMap<usize, Lit>,
     /// Schemas that are being translated, by their address in memory.
@@ -49,8 +49,8 @@ pub(crate) struct Lowering<'a> {
 /// A schema's location in its document, and its keywords.
 #[derive(Clone, Copy)]
 pub(crate) struct Site<'s> {
-    pub(crate) side: Side,
-    pub(crate) place: Place<'s>,
+    pub(crate) side: SchemaSide,
+    pub(crate) place: SchemaLocation<'s>,
     pub(crate) map: &'s Map<String, Value>,
 }
 
@@ -102,8 +102,8 @@ impl<'a> Lowering<'a> {
     pub(crate) fn new(old: &'a Value, new: &'a Value) -> Self {
         Self {
             pool: Pool::new(),
-            old: Document::new(old),
-            new: Document::new(new),
+            old: SchemaDocument::new(old),
+            new: SchemaDocument::new(new),
             references: [HashMap::default(), HashMap::default()],
             waiting: Vec::new(),
             known: HashMap::default(),
@@ -115,25 +115,30 @@ impl<'a> Lowering<'a> {
 
     /// The literals of both schemas, with references followed.
     pub(crate) fn roots(&mut self) -> Result<(Lit, Lit), Malformed> {
-        let old = self.schema(Side::Old, Place::ROOT, self.old.root)?;
-        let new = self.schema(Side::New, Place::ROOT, self.new.root)?;
+        let old = self.schema(SchemaSide::Old, SchemaLocation::ROOT, self.old.root)?;
+        let new = self.schema(SchemaSide::New, SchemaLocation::ROOT, self.new.root)?;
         while let Some((number, side, place)) = self.waiting.pop() {
             let Some(schema) = self.document(side).root.pointer(&place) else { return Err(Malformed { side, place }) };
-            let body = self.schema(side, Place::At(&place), schema)?;
+            let body = self.schema(side, SchemaLocation::At(&place), schema)?;
             self.pool.bodies[number as usize] = Some(body);
         }
         self.pool.find_unguarded();
         Ok((old, new))
     }
 
-    pub(crate) fn document(&self, side: Side) -> &Document<'a> {
+    pub(crate) fn document(&self, side: SchemaSide) -> &SchemaDocument<'a> {
         match side {
-            Side::Old => &self.old,
-            Side::New => &self.new,
+            SchemaSide::Old => &self.old,
+            SchemaSide::New => &self.new,
         }
     }
 
-    pub(crate) fn schema(&mut self, side: Side, place: Place<'_>, schema: &Value) -> Result<Lit, Malformed> {
+    pub(crate) fn schema(
+        &mut self,
+        side: SchemaSide,
+        place: SchemaLocation<'_>,
+        schema: &Value,
+    ) -> Result<Lit, Malformed> {
         let map = match schema {
             Value::Bool(true) => return Ok(Lit::TRUE),
             Value::Bool(false) => return Ok(Lit::FALSE),
@@ -164,18 +169,18 @@ impl<'a> Lowering<'a> {
     fn at(&mut self, site: Site<'_>, keyword: &str) -> Result<Lit, Malformed> {
         match site.map.get(keyword) {
             None => Ok(Lit::TRUE),
-            Some(schema) => self.schema(site.side, Place::Named(&site.place, keyword), schema),
+            Some(schema) => self.schema(site.side, SchemaLocation::Named(&site.place, keyword), schema),
         }
     }
 
     fn list_at(&mut self, site: Site<'_>, keyword: &str) -> Result<Vec<Lit>, Malformed> {
-        let place = Place::Named(&site.place, keyword);
+        let place = SchemaLocation::Named(&site.place, keyword);
         let schemas = site.list(keyword)?;
         if schemas.is_empty() {
             return Err(site.malformed(keyword));
         }
         let parts = schemas.iter().enumerate();
-        parts.map(|(index, schema)| self.schema(site.side, Place::Numbered(&place, index), schema)).collect()
+        parts.map(|(index, schema)| self.schema(site.side, SchemaLocation::Numbered(&place, index), schema)).collect()
     }
 
     /// The literal of one keyword; `TRUE` if it is an annotation or handled by another keyword.
@@ -303,9 +308,9 @@ impl<'a> Lowering<'a> {
             }
             "$defs" | "definitions" => {
                 // Only checked to be schemas; references translate them.
-                let place = Place::Named(&site.place, keyword);
+                let place = SchemaLocation::Named(&site.place, keyword);
                 for (name, member) in site.members(keyword)? {
-                    self.schema(site.side, Place::Named(&place, name), member)?;
+                    self.schema(site.side, SchemaLocation::Named(&place, name), member)?;
                 }
                 Lit::TRUE
             }
@@ -319,8 +324,8 @@ impl<'a> Lowering<'a> {
         if keyword.starts_with("dependent") {
             return self.dependency(site, keyword, keyword, name, schema);
         }
-        let place = Place::Named(&site.place, keyword);
-        let value = self.schema(site.side, Place::Named(&place, name), schema)?;
+        let place = SchemaLocation::Named(&site.place, keyword);
+        let value = self.schema(site.side, SchemaLocation::Named(&place, name), schema)?;
         let name = if keyword == "properties" { self.pool.name(name) } else { self.pool.pattern(name) };
         Ok(self.each(name, value))
     }
@@ -336,8 +341,8 @@ impl<'a> Lowering<'a> {
     ) -> Result<Lit, Malformed> {
         let absent = self.absent(name);
         if like == "dependentSchemas" {
-            let place = Place::Named(&site.place, keyword);
-            let value = self.schema(site.side, Place::Named(&place, name), entailed)?;
+            let place = SchemaLocation::Named(&site.place, keyword);
+            let value = self.schema(site.side, SchemaLocation::Named(&place, name), entailed)?;
             return Ok(self.pool.or([absent, value]));
         }
         let mut parts = Vec::new();
@@ -438,8 +443,8 @@ impl<'a> Lowering<'a> {
         }
         match document.resolve(reference, site.place) {
             None => Err(site.malformed(keyword)),
-            Some(Target::Elsewhere(address)) => Ok(self.pool.opaque(format!("at {address}"))),
-            Some(Target::Here(place, _)) => {
+            Some(ReferenceTarget::Elsewhere(address)) => Ok(self.pool.opaque(format!("at {address}"))),
+            Some(ReferenceTarget::Here(place, _)) => {
                 let number = self.place(site.side, place);
                 Ok(self.pool.add(Node::Ref(number)))
             }
@@ -447,12 +452,12 @@ impl<'a> Lowering<'a> {
     }
 
     /// The number of the reference to a location. A location that is equal in both documents has one number.
-    fn place(&mut self, side: Side, place: String) -> u32 {
+    fn place(&mut self, side: SchemaSide, place: String) -> u32 {
         if let Some(&number) = self.references[side as usize].get(&place) {
             return number;
         }
-        let number = if side == Side::New && says_the_same(&self.old, &self.new, &place) {
-            self.place(Side::Old, place.clone())
+        let number = if side == SchemaSide::New && says_the_same(&self.old, &self.new, &place) {
+            self.place(SchemaSide::Old, place.clone())
         } else {
             let number = self.pool.new_reference();
             self.waiting.push((number, side, place.clone()));

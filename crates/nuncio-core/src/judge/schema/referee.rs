@@ -5,7 +5,7 @@ use std::cell::OnceCell;
 use jsonschema::{Draft, PatternOptions, Validator};
 use serde_json::Value;
 
-use super::document::{Document, LIST, MAP, ONE, Place, Target};
+use super::document::{LIST, MAP, ONE, ReferenceTarget, SchemaDocument, SchemaLocation};
 use crate::judge::HashMap;
 use crate::schema::{MAX_DEPTH, depth};
 
@@ -44,7 +44,7 @@ impl<'a> Referee<'a> {
             if self.circular {
                 return None;
             }
-            let weight = weight(&Document::new(self.old)).max(weight(&Document::new(self.new)));
+            let weight = weight(&SchemaDocument::new(self.old)).max(weight(&SchemaDocument::new(self.new)));
             if weight > MAX_WEIGHT {
                 return None;
             }
@@ -77,37 +77,37 @@ fn compile(schema: &Value) -> Option<Validator> {
 }
 
 /// Number of schema visits if each reference is expanded.
-fn weight(document: &Document<'_>) -> u64 {
-    Scales { document, known: HashMap::default() }.weigh(Place::ROOT, document.root, 0)
+fn weight(document: &SchemaDocument<'_>) -> u64 {
+    Scales { document, known: HashMap::default() }.weigh(SchemaLocation::ROOT, document.root, 0)
 }
 
 struct Scales<'d, 'a> {
-    document: &'d Document<'a>,
+    document: &'d SchemaDocument<'a>,
     /// Sizes of references; 1 while being computed, because a cycle descends into the value.
     known: HashMap<String, u64>,
 }
 
 impl Scales<'_, '_> {
-    fn weigh(&mut self, place: Place<'_>, schema: &Value, nested: usize) -> u64 {
+    fn weigh(&mut self, place: SchemaLocation<'_>, schema: &Value, nested: usize) -> u64 {
         let Value::Object(map) = schema else { return 1 };
         if nested > MAX_CHAIN {
             return u64::MAX;
         }
         let mut sum = 1u64;
         for (keyword, value) in map {
-            let at = Place::Named(&place, keyword);
+            let at = SchemaLocation::Named(&place, keyword);
             let more = match value {
                 Value::Array(list) if LIST.contains(&keyword.as_str()) => list
                     .iter()
                     .enumerate()
-                    .map(|(index, schema)| self.weigh(Place::Numbered(&at, index), schema, nested + 1))
+                    .map(|(index, schema)| self.weigh(SchemaLocation::Numbered(&at, index), schema, nested + 1))
                     .fold(0, u64::saturating_add),
                 Value::Object(members)
                     if MAP.contains(&keyword.as_str()) && !keyword.starts_with('$') && keyword != "definitions" =>
                 {
                     members
                         .iter()
-                        .map(|(name, schema)| self.weigh(Place::Named(&at, name), schema, nested + 1))
+                        .map(|(name, schema)| self.weigh(SchemaLocation::Named(&at, name), schema, nested + 1))
                         .fold(0, u64::saturating_add)
                 }
                 Value::Object(_) if ONE.contains(&keyword.as_str()) => self.weigh(at, value, nested + 1),
@@ -124,13 +124,13 @@ impl Scales<'_, '_> {
         sum.saturating_mul(looks)
     }
 
-    fn target(&mut self, reference: &str, place: Place<'_>, nested: usize) -> u64 {
-        let Some(Target::Here(at, schema)) = self.document.resolve(reference, place) else { return 1 };
+    fn target(&mut self, reference: &str, place: SchemaLocation<'_>, nested: usize) -> u64 {
+        let Some(ReferenceTarget::Here(at, schema)) = self.document.resolve(reference, place) else { return 1 };
         if let Some(weight) = self.known.get(&at) {
             return *weight;
         }
         self.known.insert(at.clone(), 1);
-        let weight = self.weigh(Place::At(&at), schema, nested + 1);
+        let weight = self.weigh(SchemaLocation::At(&at), schema, nested + 1);
         self.known.insert(at, weight);
         weight
     }

@@ -2,14 +2,19 @@
 
 use serde_json::{Map, Value, json};
 
-use super::document::{Document, Place, Target};
+use super::document::{ReferenceTarget, SchemaDocument, SchemaLocation};
 use super::referee::Referee;
 
 /// Nesting limit of generated values.
 const MAX_DEPTH: usize = 6;
 
 /// A value that the old schema accepts and the new one refuses, if trial finds one.
-pub(crate) fn search(old: &Document<'_>, new: &Document<'_>, referee: &Referee<'_>, left: &mut usize) -> Option<Value> {
+pub(crate) fn search(
+    old: &SchemaDocument<'_>,
+    new: &SchemaDocument<'_>,
+    referee: &Referee<'_>,
+    left: &mut usize,
+) -> Option<Value> {
     let tries = referee.patience().min(*left);
     *left -= tries;
     if tries == 0 {
@@ -125,7 +130,7 @@ impl Maker {
     }
 
     /// A value that roughly follows a schema; it need not be valid.
-    fn make(&mut self, document: &Document<'_>, place: &str, schema: &Value, depth: usize) -> Value {
+    fn make(&mut self, document: &SchemaDocument<'_>, place: &str, schema: &Value, depth: usize) -> Value {
         let Value::Object(map) = schema else { return self.any() };
         if depth > MAX_DEPTH {
             return self.any();
@@ -137,8 +142,10 @@ impl Maker {
             let index = self.below(values.len());
             return values.get(index).cloned().unwrap_or(Value::Null);
         }
-        if let Some(Target::Here(place, target)) =
-            map.get("$ref").and_then(Value::as_str).and_then(|reference| document.resolve(reference, Place::At(place)))
+        if let Some(ReferenceTarget::Here(place, target)) = map
+            .get("$ref")
+            .and_then(Value::as_str)
+            .and_then(|reference| document.resolve(reference, SchemaLocation::At(place)))
         {
             return self.make(document, &place, target, depth + 1);
         }
@@ -189,7 +196,7 @@ impl Maker {
         }
     }
 
-    fn object(&mut self, document: &Document<'_>, place: &str, map: &Map<String, Value>, depth: usize) -> Value {
+    fn object(&mut self, document: &SchemaDocument<'_>, place: &str, map: &Map<String, Value>, depth: usize) -> Value {
         let mut made = Map::new();
         let required: Vec<&str> =
             map.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -216,7 +223,7 @@ impl Maker {
         Value::Object(made)
     }
 
-    fn array(&mut self, document: &Document<'_>, place: &str, map: &Map<String, Value>, depth: usize) -> Value {
+    fn array(&mut self, document: &SchemaDocument<'_>, place: &str, map: &Map<String, Value>, depth: usize) -> Value {
         let mut made = Vec::new();
         let prefix = map.get("prefixItems").and_then(Value::as_array).map_or(&[][..], Vec::as_slice);
         let fewest =

@@ -20,7 +20,7 @@ const MAX_DEPTH: usize = 160;
 
 /// Result of a satisfiability search.
 #[derive(Debug, Clone)]
-pub(crate) enum Answer {
+pub(crate) enum SolverResult {
     /// Unsatisfiable.
     Empty,
     /// Satisfied by this value.
@@ -29,7 +29,7 @@ pub(crate) enum Answer {
     Unknown(Option<Rc<Value>>),
 }
 
-impl Answer {
+impl SolverResult {
     pub(crate) fn model(value: Value) -> Self {
         Self::Model(Rc::new(value))
     }
@@ -69,7 +69,7 @@ impl Answer {
 }
 
 /// Results that are valid for one pool.
-pub(crate) type Memo = HashMap<Vec<Lit>, Answer>;
+pub(crate) type Memo = HashMap<Vec<Lit>, SolverResult>;
 
 /// A search over one pool of nodes with a budget of steps.
 pub(crate) struct Solver<'p> {
@@ -86,7 +86,7 @@ pub(crate) struct Solver<'p> {
 
 /// Known constraints on one value of one type.
 #[derive(Clone, Default)]
-struct Facts {
+struct KnownFacts {
     /// All known literals in every form they took.
     known: BTreeSet<Lit>,
     /// The original goals and choices; everything else follows from them.
@@ -133,38 +133,38 @@ impl<'p> Solver<'p> {
     }
 
     /// Whether some value satisfies all goals.
-    pub(crate) fn satisfy(&mut self, mut goals: Vec<Lit>) -> Answer {
+    pub(crate) fn satisfy(&mut self, mut goals: Vec<Lit>) -> SolverResult {
         goals.sort_unstable();
         goals.dedup();
         goals.retain(|goal| *goal != Lit::TRUE);
         if goals.contains(&Lit::FALSE) {
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         if let Some(answer) = self.memo.get(&goals) {
             return answer.clone();
         }
         if !self.spend(1 + goals.len()) {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
         // A smallest value that satisfies the goals has no part that again satisfies all of them.
         if let Some(index) = self.asked.iter().position(|asked| is_subset(asked, &goals)) {
             self.lowest = self.lowest.min(index);
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         if !self.enter() {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
         let own = self.asked.len();
         let before = std::mem::replace(&mut self.lowest, usize::MAX);
         self.asked.push(goals.clone());
         let possible = goals.iter().fold(types::ALL, |all, goal| all & self.pool.holds(*goal));
-        let mut answer = Answer::Empty;
+        let mut answer = SolverResult::Empty;
         for bit in [types::OBJECT, types::STRING, types::NUMBER, types::ARRAY, types::BOOLEAN, types::NULL] {
             if possible & bit != 0 {
-                let facts = Facts { roots: goals.clone(), todo: goals.clone(), ..Facts::default() };
+                let facts = KnownFacts { roots: goals.clone(), todo: goals.clone(), ..KnownFacts::default() };
                 answer = answer.or_else(|| self.branch(bit, facts));
             }
-            if matches!(answer, Answer::Model(_)) {
+            if matches!(answer, SolverResult::Model(_)) {
                 break;
             }
         }
@@ -180,10 +180,10 @@ impl<'p> Solver<'p> {
     }
 
     /// Whether some value of one type satisfies the facts.
-    fn branch(&mut self, bit: u8, mut facts: Facts) -> Answer {
+    fn branch(&mut self, bit: u8, mut facts: KnownFacts) -> SolverResult {
         loop {
             if !self.expand(bit, &mut facts) {
-                return Answer::Empty;
+                return SolverResult::Empty;
             }
             let listed = facts.known.iter().filter(|literal| !literal.is_negative());
             let listed = listed.filter_map(|literal| match self.pool.node(*literal) {
@@ -194,10 +194,10 @@ impl<'p> Solver<'p> {
                 return self.among(bit, literal, &facts);
             }
             if self.steps == 0 {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             }
             if !self.simplify(bit, &mut facts) {
-                return Answer::Empty;
+                return SolverResult::Empty;
             }
             if facts.todo.is_empty() {
                 break;
@@ -209,19 +209,19 @@ impl<'p> Solver<'p> {
         };
         let choices = facts.clauses.swap_remove(shortest);
         if !self.enter() {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
-        let mut answer = Answer::Empty;
+        let mut answer = SolverResult::Empty;
         for choice in choices {
             if !self.spend(1 + facts.known.len() / 8) {
-                answer = answer.or_else(|| Answer::Unknown(None));
+                answer = answer.or_else(|| SolverResult::Unknown(None));
                 break;
             }
             let mut chosen = facts.clone();
             chosen.roots.push(choice);
             chosen.todo.push(choice);
             answer = answer.or_else(|| self.branch(bit, chosen));
-            if matches!(answer, Answer::Model(_)) {
+            if matches!(answer, SolverResult::Model(_)) {
                 break;
             }
         }
@@ -230,7 +230,7 @@ impl<'p> Solver<'p> {
     }
 
     /// Decomposes the pending literals; false on a contradiction.
-    fn expand(&mut self, bit: u8, facts: &mut Facts) -> bool {
+    fn expand(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
         while let Some(literal) = facts.todo.pop() {
             self.spend(1);
             if self.pool.holds(literal) & bit == 0 || facts.known.contains(&!literal) {
@@ -332,7 +332,7 @@ impl<'p> Solver<'p> {
     }
 
     /// Removes impossible alternatives; false if a clause has none left.
-    fn simplify(&mut self, bit: u8, facts: &mut Facts) -> bool {
+    fn simplify(&mut self, bit: u8, facts: &mut KnownFacts) -> bool {
         let clauses = std::mem::take(&mut facts.clauses);
         for mut clause in clauses {
             self.spend(clause.len());
@@ -362,28 +362,28 @@ impl<'p> Solver<'p> {
     }
 
     /// The first enumerated value of this type that satisfies everything.
-    fn among(&mut self, bit: u8, listed: Lit, facts: &Facts) -> Answer {
+    fn among(&mut self, bit: u8, listed: Lit, facts: &KnownFacts) -> SolverResult {
         let node = self.pool.shared(listed);
-        let Node::Enum(values) = &*node else { return Answer::Unknown(None) };
-        let mut answer = Answer::Empty;
+        let Node::Enum(values) = &*node else { return SolverResult::Unknown(None) };
+        let mut answer = SolverResult::Empty;
         for number in values {
             let value = self.pool.value(*number).clone();
             if types::of(&value) != bit {
                 continue;
             }
             match self.fits_all(&facts.roots, &value) {
-                Some(true) => return Answer::model(value),
+                Some(true) => return SolverResult::model(value),
                 Some(false) => {}
-                None => answer = answer.or_else(|| Answer::Unknown(Some(Rc::new(value)))),
+                None => answer = answer.or_else(|| SolverResult::Unknown(Some(Rc::new(value)))),
             }
         }
         answer
     }
 
     /// Decides the remaining constraints when no alternatives are left.
-    fn theory(&mut self, bit: u8, facts: &Facts) -> Answer {
+    fn theory(&mut self, bit: u8, facts: &KnownFacts) -> SolverResult {
         match bit {
-            types::NULL => Answer::model(Value::Null),
+            types::NULL => SolverResult::model(Value::Null),
             types::BOOLEAN => {
                 for value in [true, false] {
                     let value = Value::from(value);
@@ -393,10 +393,10 @@ impl<'p> Solver<'p> {
                                 if self.pool.number_of(&value).is_some_and(|number| values.contains(&number)))
                     });
                     if !excluded {
-                        return Answer::model(value);
+                        return SolverResult::model(value);
                     }
                 }
-                Answer::Empty
+                SolverResult::Empty
             }
             types::NUMBER => self.numbers(facts),
             types::STRING => self.strings(facts),
@@ -406,7 +406,7 @@ impl<'p> Solver<'p> {
     }
 
     /// The values that negated enumerations forbid.
-    fn forbidden(&self, facts: &Facts) -> Vec<&Value> {
+    fn forbidden(&self, facts: &KnownFacts) -> Vec<&Value> {
         let lists = facts.known.iter().filter(|literal| literal.is_negative());
         lists
             .filter_map(|literal| match self.pool.node(*literal) {

@@ -2,8 +2,8 @@
 
 use super::*;
 
-fn market() -> Offers {
-    Offers::new(vec![structured(), conversation()])
+fn market() -> InterfaceOffers {
+    InterfaceOffers::new(vec![structured(), conversation()])
 }
 
 fn with(change: impl FnOnce(&mut Request)) -> Request {
@@ -18,42 +18,42 @@ fn each_unsupported_requirement_has_its_own_cause() {
     for (request, cause, unsupported) in [
         (
             with(|it| it.caller.profiles = Some(texts(&["anp.rpc.v2"]))),
-            Cause::UnsupportedCandidateProfile,
+            RefusalCause::UnsupportedCandidateProfile,
             vec!["supportedProfiles"],
         ),
         (
             with(|it| it.candidate_protocols = texts(&["anp.weather.v1", "https://example.com/p"])),
-            Cause::UnsupportedCandidateProfile,
+            RefusalCause::UnsupportedCandidateProfile,
             vec!["candidateProtocols"],
         ),
         (
             with(|it| it.wishes.security_profile = Some("direct-e2ee".to_owned())),
-            Cause::UnsupportedSecurityProfile,
+            RefusalCause::UnsupportedSecurityProfile,
             vec!["requiredSecurityProfile"],
         ),
         (
             with(|it| it.caller.security_profiles = Some(texts(&["direct-e2ee"]))),
-            Cause::UnsupportedSecurityProfile,
+            RefusalCause::UnsupportedSecurityProfile,
             vec!["supportedSecurityProfiles"],
         ),
         (
             with(|it| it.caller.content_types = Some(texts(&["image/*"]))),
-            Cause::UnsupportedContentType,
+            RefusalCause::UnsupportedContentType,
             vec!["supportedContentTypes"],
         ),
         (
             with(|it| it.required_capabilities = texts(&["cap.hotel.booking", "cap.weather"])),
-            Cause::NoMatchingInterface,
+            RefusalCause::NoMatchingInterface,
             vec!["requiredCapabilities"],
         ),
         (
             with(|it| it.candidate_interfaces = texts(&["interface.other"])),
-            Cause::NoMatchingInterface,
+            RefusalCause::NoMatchingInterface,
             vec!["candidateInterfaceRefs"],
         ),
         (
             with(|it| it.caller.execution_modes = Some(texts(&["stream"]))),
-            Cause::NoMatchingInterface,
+            RefusalCause::NoMatchingInterface,
             vec!["supportedExecutionModes"],
         ),
     ] {
@@ -69,29 +69,29 @@ fn unsatisfiable_combination_reports_nearest_interface() {
         it.wishes.human_authorization = Some(false);
         it.wishes.natural_language_fallback = Some(false);
     });
-    assert_eq!(refused(&market, &request), (Cause::NoMatchingInterface, vec!["requiresHumanAuthorization"]));
+    assert_eq!(refused(&market, &request), (RefusalCause::NoMatchingInterface, vec!["requiresHumanAuthorization"]));
     // As in the specification's error example: the profile exists, but on another interface.
     let mut safe = conversation();
     safe.security_profiles.push(SecurityProfile::DirectE2ee);
     safe.abilities.clear();
-    let market = Offers::new(vec![structured(), safe]);
+    let market = InterfaceOffers::new(vec![structured(), safe]);
     let request = with(|it| {
         it.wishes.security_profile = Some("direct-e2ee".to_owned());
         it.wishes.natural_language_fallback = Some(false);
     });
     let refusal = market.choose(&request, NOW).unwrap_err();
-    assert_eq!(refusal.cause, Cause::NoMatchingInterface);
+    assert_eq!(refusal.cause, RefusalCause::NoMatchingInterface);
     assert_eq!(refusal.unsupported.names(), ["requiredSecurityProfile"]);
     assert_eq!(refusal.nearest.as_deref(), Some("interface.booking.structured.v1"));
 }
 
 #[test]
 fn interface_with_too_high_latency_is_refused() {
-    let market = Offers::new(vec![structured()]);
+    let market = InterfaceOffers::new(vec![structured()]);
     let within = |millis| with(|it| it.wishes.max_latency_ms = Some(millis));
     assert_eq!(accepted(&market, &within(120)).timeout_ms, Some(120));
-    assert_eq!(refused(&market, &within(119)), (Cause::NoMatchingInterface, vec!["maxLatencyMs"]));
-    let unmeasured = Offers::new(vec![Offer { latency_ms: None, ..structured() }]);
+    assert_eq!(refused(&market, &within(119)), (RefusalCause::NoMatchingInterface, vec!["maxLatencyMs"]));
+    let unmeasured = InterfaceOffers::new(vec![InterfaceOffer { latency_ms: None, ..structured() }]);
     assert_eq!(accepted(&unmeasured, &within(1)).score.latency, 0);
 }
 
@@ -100,8 +100,8 @@ fn slow_ability_does_not_exclude_fast_one() {
     let slow = Ability { latency_ms: Some(5000), ..booking().into() };
     let fast = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
     let fast = Ability { latency_ms: Some(20), timeout_ms: Some(50), ..fast.into() };
-    let market = Offers::new(vec![Offer { abilities: vec![slow, fast], ..structured() }]);
-    assert_eq!(refused(&market, &with(|_| ())), (Cause::NoMatchingInterface, vec!["maxLatencyMs"]));
+    let market = InterfaceOffers::new(vec![InterfaceOffer { abilities: vec![slow, fast], ..structured() }]);
+    assert_eq!(refused(&market, &with(|_| ())), (RefusalCause::NoMatchingInterface, vec!["maxLatencyMs"]));
     let search = with(|it| {
         it.required_capabilities = texts(&["cap.hotel.search"]);
         it.intent.tags = texts(&["hotel.search"]);
@@ -112,10 +112,10 @@ fn slow_ability_does_not_exclude_fast_one() {
 #[test]
 fn grant_for_part_of_interface_does_not_open_the_rest() {
     let search = capability("cap.hotel.search", "Search rooms", &["hotel.search"]);
-    let open = Offer { abilities: vec![search.into()], ..structured() };
-    let closed = Offer { granted: false, ..structured() };
-    let market = Offers::new(vec![open, closed]);
-    assert_eq!(refused(&market, &with(|_| ())).0, Cause::AuthorizationRequired);
+    let open = InterfaceOffer { abilities: vec![search.into()], ..structured() };
+    let closed = InterfaceOffer { granted: false, ..structured() };
+    let market = InterfaceOffers::new(vec![open, closed]);
+    assert_eq!(refused(&market, &with(|_| ())).0, RefusalCause::AuthorizationRequired);
     let search = with(|it| it.required_capabilities = texts(&["cap.hotel.search"]));
     assert_eq!(accepted(&market, &search).alternatives, []);
 }
@@ -124,7 +124,7 @@ fn grant_for_part_of_interface_does_not_open_the_rest() {
 fn negotiation_refuses_unknown_or_unoffered_mode() {
     for mode in ["", "Structured_Selection", "PT=00", "natural_language_protocol_drafting"] {
         let request = with(|it| it.mode = Some(mode.to_owned()));
-        assert_eq!(refused(&market(), &request).0, Cause::UnsupportedMode, "{mode}");
+        assert_eq!(refused(&market(), &request).0, RefusalCause::UnsupportedMode, "{mode}");
     }
 }
 
@@ -132,27 +132,29 @@ fn negotiation_refuses_unknown_or_unoffered_mode() {
 fn empty_intent_requires_more_information() {
     let empty = with(|it| {
         it.intent =
-            Intent { name: Some("…".to_owned()), tags: texts(&["."]), description: Some("to the".to_owned()) };
+            RequestedIntent {
+                name: Some("…".to_owned()), tags: texts(&["."]), description: Some("to the".to_owned())
+            };
         it.required_capabilities.clear();
     });
     let refusal = market().choose(&empty, NOW).unwrap_err();
-    assert_eq!(refusal.cause, Cause::MoreInformationRequired);
+    assert_eq!(refusal.cause, RefusalCause::MoreInformationRequired);
     assert_eq!(refusal.missing, ["intent.intentTags", "intent.description"]);
     // A named capability is enough.
-    let named = with(|it| it.intent = Intent::default());
+    let named = with(|it| it.intent = RequestedIntent::default());
     assert_eq!(accepted(&market(), &named).offer.kind, InterfaceType::Structured);
 }
 
 #[test]
 fn ungranted_interface_is_neither_chosen_nor_disclosed() {
-    let closed = Offer { granted: false, ..structured() };
+    let closed = InterfaceOffer { granted: false, ..structured() };
     let request = with(|it| it.wishes.natural_language_fallback = Some(false));
-    let market = Offers::new(vec![closed.clone()]);
+    let market = InterfaceOffers::new(vec![closed.clone()]);
     let refusal = market.choose(&request, NOW).unwrap_err();
-    assert_eq!((refusal.cause, refusal.nearest), (Cause::AuthorizationRequired, None));
+    assert_eq!((refusal.cause, refusal.nearest), (RefusalCause::AuthorizationRequired, None));
     assert!(!refusal.message.contains("interface."));
     // An accessible interface is chosen, and the inaccessible one is not mentioned.
-    let market = Offers::new(vec![closed, conversation()]);
+    let market = InterfaceOffers::new(vec![closed, conversation()]);
     let it = accepted(&market, &with(|_| ()));
     assert_eq!((it.offer.kind, it.alternatives.len()), (InterfaceType::NaturalLanguage, 0));
 }
@@ -160,14 +162,17 @@ fn ungranted_interface_is_neither_chosen_nor_disclosed() {
 #[test]
 fn old_requests_expire_and_future_ones_are_rejected() {
     let at = |millis: i64| with(|it| it.created_at = Some(Timestamp::from_millis(NOW.as_millis() + millis)));
-    for (millis, cause) in
-        [(-300_000, None), (-300_001, Some(Cause::Expired)), (60_000, None), (60_001, Some(Cause::Rejected))]
-    {
+    for (millis, cause) in [
+        (-300_000, None),
+        (-300_001, Some(RefusalCause::Expired)),
+        (60_000, None),
+        (60_001, Some(RefusalCause::Rejected)),
+    ] {
         assert_eq!(market().choose(&at(millis), NOW).err().map(|refusal| refusal.cause), cause, "{millis}");
     }
 }
 
 #[test]
 fn no_offers_gives_no_matching_interface() {
-    assert_eq!(refused(&Offers::default(), &request()).0, Cause::NoMatchingInterface);
+    assert_eq!(refused(&InterfaceOffers::default(), &request()).0, RefusalCause::NoMatchingInterface);
 }

@@ -3,8 +3,8 @@
 use super::*;
 use SecurityProfile::{DirectE2ee, GroupE2ee, TransportProtected};
 
-fn offer(id: &str, profiles: &[SecurityProfile]) -> Offer {
-    Offer { id: id.to_owned(), security_profiles: profiles.to_vec(), ..structured() }
+fn offer(id: &str, profiles: &[SecurityProfile]) -> InterfaceOffer {
+    InterfaceOffer { id: id.to_owned(), security_profiles: profiles.to_vec(), ..structured() }
 }
 
 fn plain() -> Request {
@@ -13,7 +13,7 @@ fn plain() -> Request {
 
 #[test]
 fn required_security_profile_must_match_exactly() {
-    let weak = Offers::new(vec![offer("a", &[TransportProtected]), offer("b", &[TransportProtected])]);
+    let weak = InterfaceOffers::new(vec![offer("a", &[TransportProtected]), offer("b", &[TransportProtected])]);
     for required in [
         "direct-e2ee",
         "group-e2ee",
@@ -33,15 +33,15 @@ fn required_security_profile_must_match_exactly() {
         let mut request = plain();
         request.wishes.security_profile = Some(required.to_owned());
         let (cause, unsupported) = refused(&weak, &request);
-        assert_eq!(cause, Cause::UnsupportedSecurityProfile, "{required:?}");
+        assert_eq!(cause, RefusalCause::UnsupportedSecurityProfile, "{required:?}");
         assert!(unsupported.contains(&"requiredSecurityProfile"), "{required:?}");
     }
 }
 
 #[test]
 fn profile_unsupported_by_caller_is_never_chosen() {
-    let strong = Offers::new(vec![offer("a", &[DirectE2ee])]);
-    let weak = Offers::new(vec![offer("a", &[TransportProtected])]);
+    let strong = InterfaceOffers::new(vec![offer("a", &[DirectE2ee])]);
+    let weak = InterfaceOffers::new(vec![offer("a", &[TransportProtected])]);
     for (offers, known, required, least) in [
         // Required, but not supported by the caller itself.
         (&strong, &["transport-protected"][..], Some("direct-e2ee"), None),
@@ -62,13 +62,13 @@ fn profile_unsupported_by_caller_is_never_chosen() {
         request.wishes.security_profile = required.map(str::to_owned);
         request.security_profile = least;
         let (cause, _) = refused(offers, &request);
-        assert_eq!(cause, Cause::UnsupportedSecurityProfile, "{known:?} {required:?} {least:?}");
+        assert_eq!(cause, RefusalCause::UnsupportedSecurityProfile, "{known:?} {required:?} {least:?}");
     }
 }
 
 #[test]
 fn strongest_common_profile_is_chosen() {
-    let both = Offers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
+    let both = InterfaceOffers::new(vec![offer("a", &[DirectE2ee, TransportProtected])]);
     assert_eq!(accepted(&both, &plain()).security, DirectE2ee);
     let mut request = plain();
     request.caller.security_profiles = None;
@@ -79,13 +79,13 @@ fn strongest_common_profile_is_chosen() {
 
 #[test]
 fn higher_score_never_wins_over_stronger_profile() {
-    let weak = Offer { latency_ms: Some(0), ..offer("a-weak", &[TransportProtected]) };
-    let strong = Offer {
+    let weak = InterfaceOffer { latency_ms: Some(0), ..offer("a-weak", &[TransportProtected]) };
+    let strong = InterfaceOffer {
         abilities: vec![capability("cap.hotel.booking", "x", &["hotel"]).into()],
         latency_ms: None,
         ..offer("z-strong", &[TransportProtected, DirectE2ee])
     };
-    let offers = Offers::new(vec![weak, strong]);
+    let offers = InterfaceOffers::new(vec![weak, strong]);
     let it = accepted(&offers, &plain());
     assert_eq!((it.offer.id.as_str(), it.security), ("z-strong", DirectE2ee));
     assert!(it.score.total < it.alternatives[0].score.total);

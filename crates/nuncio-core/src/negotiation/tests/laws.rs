@@ -13,7 +13,7 @@ fn some(words: &'static [&'static str]) -> impl Strategy<Value = Vec<String>> {
     subsequence(words.to_vec(), 0..=words.len()).prop_map(|words| texts(&words))
 }
 
-fn any_offer() -> impl Strategy<Value = Offer> {
+fn any_offer() -> impl Strategy<Value = InterfaceOffer> {
     let capabilities = prop::collection::vec((0..6_u8, subsequence(TAGS.to_vec(), 0..3)), 0..3);
     let how = (
         select(vec![InterfaceType::Structured, InterfaceType::NaturalLanguage]),
@@ -23,7 +23,7 @@ fn any_offer() -> impl Strategy<Value = Offer> {
         subsequence(ExecutionMode::ALL.to_vec(), 0..=4),
     );
     let more = (any::<bool>(), proptest::option::of(0..2000_u64), any::<bool>(), 0..40_u8);
-    (capabilities, how, more).prop_map(|(capabilities, how, more)| Offer {
+    (capabilities, how, more).prop_map(|(capabilities, how, more)| InterfaceOffer {
         id: format!("interface.{}", more.3),
         kind: how.0,
         profile: how.1.map(str::to_owned),
@@ -64,15 +64,15 @@ fn any_request() -> impl Strategy<Value = Request> {
     );
     (intent, caller, wishes, more).prop_map(|(intent, caller, wishes, more)| Request {
         mode: more.3.map(str::to_owned),
-        intent: Intent { name: None, description: intent.1.map(str::to_owned), tags: intent.0 },
+        intent: RequestedIntent { name: None, description: intent.1.map(str::to_owned), tags: intent.0 },
         required_capabilities: texts(&more.0),
-        caller: Caller {
+        caller: CallerSupport {
             profiles: caller.0,
             security_profiles: caller.1,
             content_types: caller.2,
             execution_modes: caller.3,
         },
-        wishes: Wishes {
+        wishes: CallerPreferences {
             interface_types: wishes.0,
             content_types: Vec::new(),
             human_authorization: wishes.1,
@@ -88,7 +88,7 @@ fn any_request() -> impl Strategy<Value = Request> {
 }
 
 /// An independent check of each constraint.
-fn assert_holds(request: &Request, offer: &Offer, security: SecurityProfile, mode: ExecutionMode) {
+fn assert_holds(request: &Request, offer: &InterfaceOffer, security: SecurityProfile, mode: ExecutionMode) {
     let Request { caller, wishes, .. } = request;
     let has =
         |list: &Option<Vec<String>>, word: &str| list.as_ref().is_none_or(|list| list.iter().any(|it| it == word));
@@ -120,9 +120,9 @@ proptest! {
         offers in prop::collection::vec(any_offer(), 0..12),
         request in any_request(),
     ) {
-        let market = Offers::new(offers);
+        let market = InterfaceOffers::new(offers);
         match market.choose(&request, NOW) {
-            Ok(Verdict::Accepted(it)) => {
+            Ok(InterfaceSelection::Accepted(it)) => {
                 assert_holds(&request, it.offer, it.security, it.mode.unwrap());
                 prop_assert_eq!(
                     it.score.total,
@@ -130,12 +130,12 @@ proptest! {
                 );
                 for other in &it.alternatives {
                     prop_assert!(other.offer.granted && other.offer.id != it.offer.id);
-                    if let Lost::FewerPoints(by) = other.lost {
+                    if let RejectionReason::FewerPoints(by) = other.lost {
                         prop_assert_eq!(other.score.total + by, it.score.total);
                     }
                 }
             }
-            Ok(Verdict::Draft(it)) => assert_holds(&request, it.offer, it.security, ExecutionMode::Drafting),
+            Ok(InterfaceSelection::Draft(it)) => assert_holds(&request, it.offer, it.security, ExecutionMode::Drafting),
             Err(refusal) => prop_assert!(!refusal.message.is_empty()),
         }
     }
@@ -146,7 +146,7 @@ proptest! {
             .prop_flat_map(|offers| (Just(offers.clone()), Just(offers).prop_shuffle())),
         request in any_request(),
     ) {
-        let (one, other) = (Offers::new(offers), Offers::new(shuffled));
+        let (one, other) = (InterfaceOffers::new(offers), InterfaceOffers::new(shuffled));
         prop_assert_eq!(one.choose(&request, NOW), other.choose(&request, NOW));
     }
 
@@ -155,9 +155,9 @@ proptest! {
         offers in prop::collection::vec(any_offer(), 1..8),
         request in any_request(),
     ) {
-        let market = Offers::new(offers);
+        let market = InterfaceOffers::new(offers);
         let stricter = Request {
-            wishes: Wishes { security_profile: Some("direct-e2ee".to_owned()), ..request.wishes.clone() },
+            wishes: CallerPreferences { security_profile: Some("direct-e2ee".to_owned()), ..request.wishes.clone() },
             ..request.clone()
         };
         if market.choose(&request, NOW).is_err() && request.wishes.security_profile.is_none() {
@@ -173,7 +173,7 @@ fn generated_requests_are_both_accepted_and_refused() {
     let found = (0..1000).filter(|_| {
         let offers = prop::collection::vec(any_offer(), 0..12).new_tree(&mut runner).unwrap().current();
         let request = any_request().new_tree(&mut runner).unwrap().current();
-        Offers::new(offers).choose(&request, NOW).is_ok()
+        InterfaceOffers::new(offers).choose(&request, NOW).is_ok()
     });
     let found = found.count();
     assert!((50..900).contains(&found), "{found} of 1000 find something");

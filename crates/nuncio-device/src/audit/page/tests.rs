@@ -1,6 +1,6 @@
 use std::sync::Arc;
 
-use nuncio_core::audit::Head;
+use nuncio_core::audit::ChainHead;
 use nuncio_core::digest::{Digest, canonical};
 use nuncio_core::ids::{CallId, ToolName};
 use nuncio_identity::seal::{Keep as _, MemoryKeep};
@@ -103,12 +103,12 @@ fn page_reports_broken_chain_and_still_lists_readable_entries() {
 fn exported_lines_verify_without_the_log() {
     let (_, log) = log();
     let lines = log.lines();
-    let mut head = Head::START;
+    let mut head = ChainHead::START;
     for line in lines.lines() {
         let mut line: Value = serde_json::from_str(line).unwrap();
         let hash = line.as_object_mut().unwrap().remove("hash").unwrap();
         assert_eq!(line["prev_hash"], json!(head.hash));
-        head = Head { seq: head.seq + 1, hash: Digest::of_bytes(&canonical(&line)) };
+        head = ChainHead { seq: head.seq + 1, hash: Digest::of_bytes(&canonical(&line)) };
         assert_eq!((&hash, line["seq"].as_u64()), (&json!(head.hash), Some(head.seq)));
     }
     assert_eq!(head.seq, 12);

@@ -1,6 +1,6 @@
 //! Renders the difference since the last consent, with old and new values.
 
-use nuncio_core::judge::{Finding, Notice};
+use nuncio_core::judge::{ChangeFinding, ChangeNotice};
 use nuncio_core::text::plain;
 use serde_json::Value;
 
@@ -46,14 +46,14 @@ impl ChangeView {
             let parts = [tool.map(plain), scope.map(|id| plain(&label(id)))];
             parts.into_iter().flatten().collect::<Vec<_>>().join(" · ")
         };
-        let finding = |finding: &Finding| Line {
+        let finding = |finding: &ChangeFinding| Line {
             words: wording::rule(visit.text, finding.rule.as_str()),
             about: about(finding.tool.as_deref(), finding.scope.as_deref()),
             pointer: plain(&finding.pointer),
             was: finding.old.as_ref().map(short),
             now: finding.new.as_ref().map(short),
         };
-        let notice = |notice: &Notice| Line {
+        let notice = |notice: &ChangeNotice| Line {
             words: wording::rule(visit.text, notice.rule.as_str()),
             about: about(notice.tool.as_deref(), notice.scope.as_deref()),
             pointer: plain(&notice.pointer),

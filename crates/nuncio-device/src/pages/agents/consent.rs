@@ -1,7 +1,7 @@
 //! Renders an agent's request: scopes grouped by sensitivity, highest first, each with its own switch.
 
 use nuncio_core::agent::Sensitivity;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 
 use super::change::ChangeView;
 use crate::consent::{Ask, AskedScope};
@@ -105,9 +105,9 @@ fn terms(text: &Texts, scope: &AskedScope) -> Vec<Choice> {
     let mut choices = Vec::new();
     // A grant with an end keeps it, unless the person chooses another term.
     let keep = match scope.term {
-        Some(Term::Until(end)) => Some(texts.keep_until.replace("{time}", &end.to_string())),
-        Some(Term::Once) => Some(texts.keep_once.clone()),
-        Some(Term::UntilRevoked) | None => None,
+        Some(GrantTerm::Until(end)) => Some(texts.keep_until.replace("{time}", &end.to_string())),
+        Some(GrantTerm::Once) => Some(texts.keep_once.clone()),
+        Some(GrantTerm::UntilRevoked) | None => None,
     };
     let keeps = keep.is_some();
     choices.extend(keep.map(|label| Choice { value: "keep", label, chosen: true }));

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use nuncio_core::ids::{AgentId, ScopeId};
-use nuncio_core::manifest::Checked;
+use nuncio_core::manifest::CheckedManifest;
 use nuncio_core::text::plain;
 use nuncio_core::time::Timestamp;
 
@@ -55,7 +55,7 @@ pub(super) struct Names<'a> {
     visit: &'a Visit,
     known: BTreeMap<AgentId, Known>,
     /// Checked manifests, cached.
-    checked: BTreeMap<AgentId, Option<Checked>>,
+    checked: BTreeMap<AgentId, Option<CheckedManifest>>,
 }
 
 impl<'a> Names<'a> {

@@ -1,7 +1,7 @@
 use std::collections::HashMap;
 
 use nuncio_core::agent::SkillVersion;
-use nuncio_core::execution::{Order, Priority, Target, Trace};
+use nuncio_core::execution::{AcceptedInvocation, InvocationTarget, Priority, TraceIds};
 use nuncio_core::ids::{AgentName, KeyId, ToolName};
 use nuncio_core::policy::Protocol;
 use proptest::prelude::*;
@@ -26,11 +26,11 @@ fn skill(name: &str) -> SkillId {
 
 /// One that asks for the skill, accepted so many milliseconds after the beginning.
 fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: Room) -> Arc<Live> {
-    let order = Order {
+    let order = AcceptedInvocation {
         skill: skill(of),
         version: SkillVersion { major: 1, minor: 0, patch: 0 },
         agent: AgentName::parse("depot").unwrap(),
-        target: Target::Tool(ToolName::parse("pickup").unwrap()),
+        target: InvocationTarget::Tool(ToolName::parse("pickup").unwrap()),
         caller: caller(by),
         person: None,
         scopes: Vec::new(),
@@ -38,7 +38,7 @@ fn live(id: &str, of: &str, by: &str, priority: Priority, accepted: u64, room: R
         request: None,
         inputs: Map::new(),
         priority,
-        trace: Trace::default(),
+        trace: TraceIds::default(),
         callback: None,
         created_at: at(accepted),
         timeout_ms: TIMEOUT,
@@ -334,11 +334,11 @@ async fn whoever_waits_is_told_of_the_end() {
     live.show(|execution| execution.begin(at(1)).unwrap());
     tokio::task::yield_now().await;
     assert!(!waits.is_finished());
-    live.show(|execution| ends(execution, State::Completed { output: true.into() }, at(2)));
+    live.show(|execution| ends(execution, ExecutionState::Completed { output: true.into() }, at(2)));
     waits.await.unwrap();
     live.over().await;
-    live.show(|execution| ends(execution, State::Completed { output: false.into() }, at(3)));
-    assert_eq!(live.now().state, State::Completed { output: true.into() }, "it ends once");
+    live.show(|execution| ends(execution, ExecutionState::Completed { output: false.into() }, at(3)));
+    assert_eq!(live.now().state, ExecutionState::Completed { output: true.into() }, "it ends once");
 }
 
 #[test]
@@ -350,7 +350,7 @@ fn the_last_that_are_over_and_small_are_found_a_while_longer() {
         queue.announce(&live);
         assert!(queue.enter_at_once(&live));
         live.show(|execution| execution.begin(at(1)).unwrap());
-        live.show(|execution| ends(execution, State::Completed { output }, at(2)));
+        live.show(|execution| ends(execution, ExecutionState::Completed { output }, at(2)));
         assert!(queue.leave(&live).is_empty());
         live.id.clone()
     };

@@ -2,11 +2,11 @@
 
 use async_trait::async_trait;
 use nuncio_core::account::{Account, AccountOwner, ManifestVersion};
-use nuncio_core::audit::HappenedRecord;
+use nuncio_core::audit::AuditEventRecord;
 use nuncio_core::digest::Digest;
-use nuncio_core::happening::{Happening, MailedEvent, Recipient};
+use nuncio_core::happening::{Notification, QueuedNotification, Recipient};
 use nuncio_core::ids::{AgentId, DeviceId, PersonName, RelationId};
-use nuncio_core::ledger::Entry;
+use nuncio_core::ledger::LedgerEntry;
 use nuncio_core::lineage::Lineage;
 use nuncio_core::person::{Device, Invite, Person};
 use nuncio_core::relation::Relation;
@@ -92,7 +92,7 @@ pub enum ConsentChange {
     },
     /// An entry goes to the end of its relation's ledger. `Missing` if there is no such relation, `Moved`
     /// unless the entry before it is the last.
-    AppendLedger(Entry),
+    AppendLedger(LedgerEntry),
     /// Someone is told something, under the next of their numbers.
     PutMail {
         /// Who.
@@ -100,7 +100,7 @@ pub enum ConsentChange {
         /// When.
         at: Timestamp,
         /// What.
-        happening: Happening,
+        happening: Notification,
     },
     /// A reader has read up to that number; never back. Numbers beyond the last count as the last.
     ReadMail {
@@ -119,7 +119,7 @@ pub enum ConsentChange {
         limit: usize,
     },
     /// A record goes to the end of the audit chain.
-    Record(HappenedRecord),
+    Record(AuditEventRecord),
 }
 
 impl From<ConsentChange> for Change {
@@ -191,14 +191,19 @@ pub trait Relations {
     /// Every active relation with that agent, by person; with every agent when it is none.
     async fn active_relations(&self, agent: Option<&AgentId>) -> Result<Vec<Relation>, StoreError>;
     /// A ledger's entries after `seq`, at most `limit`.
-    async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<Entry>, StoreError>;
+    async fn ledger(&self, relation: &RelationId, after: u64, limit: usize) -> Result<Vec<LedgerEntry>, StoreError>;
 }
 
 /// What people and agents are told.
 #[async_trait]
 pub trait Mailboxes {
     /// What a recipient was told after `seq`, in order, at most `limit`.
-    async fn mail(&self, recipient: &Recipient, after: u64, limit: usize) -> Result<Vec<MailedEvent>, StoreError>;
+    async fn mail(
+        &self,
+        recipient: &Recipient,
+        after: u64,
+        limit: usize,
+    ) -> Result<Vec<QueuedNotification>, StoreError>;
     /// The number of the last thing a recipient was told; zero for none.
     async fn mail_head(&self, recipient: &Recipient) -> Result<u64, StoreError>;
     /// Up to which number a reader has read; zero for none.

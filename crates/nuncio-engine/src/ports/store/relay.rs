@@ -3,8 +3,8 @@
 
 use async_trait::async_trait;
 use nuncio_core::bundle::{BundleId, Endorsement, KeyBundle, OneTimeKey};
-use nuncio_core::conversation::{Claim, Conversation, MessagePlace, Post, Posted};
-use nuncio_core::happening::{MailedEvent, Recipient, WebhookState};
+use nuncio_core::conversation::{Conversation, ConversationMessage, MessageRef, NewMessage, ToolCallClaim};
+use nuncio_core::happening::{QueuedNotification, Recipient, WebhookState};
 use nuncio_core::ids::{AgentId, ClientMessageId, ConversationId, DeviceId, PersonName};
 use nuncio_core::time::Timestamp;
 
@@ -18,7 +18,7 @@ pub enum RelayChange {
     /// Others take part: `Missing`, or `Moved` unless its stored revision is the one before.
     UpdateConversation(Conversation),
     /// A message gets the next number of its conversation, and each of `to` is told with
-    /// [`Happening::Message`](nuncio_core::happening::Happening::Message). `Missing` if there is no such
+    /// [`Happening::Message`](nuncio_core::happening::Notification::Message). `Missing` if there is no such
     /// conversation, `Moved` unless it is at that revision, `Exists` if the sender has used the client id
     /// there before. The sender has read it.
     PostMessage {
@@ -29,7 +29,7 @@ pub enum RelayChange {
         /// When.
         at: Timestamp,
         /// The message.
-        post: Post,
+        post: NewMessage,
         /// Who is told.
         to: Vec<Recipient>,
     },
@@ -46,9 +46,9 @@ pub enum RelayChange {
     /// A device takes a message upon itself. `Missing` if there is none, `Exists` if another device did.
     ClaimMessage {
         /// Which.
-        place: MessagePlace,
+        place: MessageRef,
         /// By whom.
-        claim: Claim,
+        claim: ToolCallClaim,
     },
     /// At most `limit` messages that came before that time are forgotten.
     ForgetMessages {
@@ -179,7 +179,7 @@ pub struct Delivery {
     /// Which agent.
     pub agent: AgentId,
     /// What it was told.
-    pub mailed: MailedEvent,
+    pub mailed: QueuedNotification,
     /// How often it was tried.
     pub attempts: u32,
     /// When it is tried.
@@ -220,23 +220,23 @@ pub trait Relayed {
         limit: usize,
     ) -> Result<Vec<Held>, StoreError>;
     /// A message.
-    async fn relayed(&self, place: &MessagePlace) -> Result<Option<Posted>, StoreError>;
+    async fn relayed(&self, place: &MessageRef) -> Result<Option<ConversationMessage>, StoreError>;
     /// The message that a sender named so.
     async fn relayed_by_client_id(
         &self,
         conversation: &ConversationId,
         sender: &Recipient,
         client_id: &ClientMessageId,
-    ) -> Result<Option<Posted>, StoreError>;
+    ) -> Result<Option<ConversationMessage>, StoreError>;
     /// A conversation's messages after a number, in order, at most `limit`.
     async fn relayed_after(
         &self,
         conversation: &ConversationId,
         after: u64,
         limit: usize,
-    ) -> Result<Vec<Posted>, StoreError>;
+    ) -> Result<Vec<ConversationMessage>, StoreError>;
     /// Who took a message upon itself.
-    async fn claim(&self, place: &MessagePlace) -> Result<Option<Claim>, StoreError>;
+    async fn claim(&self, place: &MessageRef) -> Result<Option<ToolCallClaim>, StoreError>;
     /// Whether any message came before that time and is still kept.
     async fn is_any_relayed_before(&self, time: Timestamp) -> Result<bool, StoreError>;
 }

@@ -1,9 +1,9 @@
 //! What an agent's owner does about its webhook: where it is, with which secret, and how it went.
 
 use nuncio_core::Code;
-use nuncio_core::account::{Account, AccountOwner, Connection};
-use nuncio_core::audit::{Happened, HappenedRecord};
-use nuncio_core::happening::{Happening, Recipient, WebhookState};
+use nuncio_core::account::{Account, AccountOwner, AgentConnection};
+use nuncio_core::audit::{AuditEvent, AuditEventRecord};
+use nuncio_core::happening::{Notification, Recipient, WebhookState};
 use nuncio_core::ids::AgentId;
 use nuncio_core::time::Timestamp;
 
@@ -70,7 +70,7 @@ impl Engine {
     pub async fn rotate_webhook_secret(&self, by: &Caller, id: &AgentId) -> Result<WebhookSecret, ConsentError> {
         let _turn = self.agent_locks().enter(id).await;
         let account = self.owned(by, id).await?;
-        if account.connection == Connection::Websocket {
+        if account.connection == AgentConnection::Websocket {
             let message =
                 format!("agent {id} is not called: its connection_mode is \"websocket\", so it has no secret");
             return Err(ConsentError::new(Code::BadRequest, message));
@@ -78,7 +78,8 @@ impl Engine {
         let (fresh, secret) = self.fresh_webhook(id);
         let stored = self.store().webhook(id).await?;
         let webhook = stored.map_or_else(|| fresh.clone(), |stored| Webhook { secret: fresh.secret.clone(), ..stored });
-        let record = HappenedRecord { agent: Some(id.clone()), ..self.happened(Happened::WebhookSecretRotated, by) };
+        let record =
+            AuditEventRecord { agent: Some(id.clone()), ..self.happened(AuditEvent::WebhookSecretRotated, by) };
         let changes = vec![RelayChange::PutWebhook(webhook.clone()).into(), ConsentChange::Record(record).into()];
         self.store().commit(changes).await?;
         self.called().put(&webhook);
@@ -118,10 +119,10 @@ impl Engine {
     }
 
     /// What has to be written for an agent that was not there before.
-    pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &Connection) -> Reconnection {
+    pub(crate) fn plan_first_connection(&self, id: &AgentId, wanted: &AgentConnection) -> Reconnection {
         match wanted {
-            Connection::Websocket => Reconnection::default(),
-            Connection::Webhook { .. } => self.begin_calling(id),
+            AgentConnection::Websocket => Reconnection::default(),
+            AgentConnection::Webhook { .. } => self.begin_calling(id),
         }
     }
 
@@ -130,19 +131,19 @@ impl Engine {
     pub(crate) async fn plan_connection(
         &self,
         account: &Account,
-        wanted: &Connection,
+        wanted: &AgentConnection,
     ) -> Result<Reconnection, StoreError> {
         let id = &account.id;
         let stored = self.store().webhook(id).await?;
         Ok(match (wanted, stored) {
-            (Connection::Websocket, None) => Reconnection::default(),
-            (Connection::Websocket, Some(_)) => Reconnection {
+            (AgentConnection::Websocket, None) => Reconnection::default(),
+            (AgentConnection::Websocket, Some(_)) => Reconnection {
                 changes: vec![RelayChange::RemoveWebhook(id.clone()).into()],
                 secret: None,
                 now: Way::NotCalled(id.clone()),
             },
-            (Connection::Webhook { .. }, None) => self.begin_calling(id),
-            (Connection::Webhook { .. }, Some(stored)) => {
+            (AgentConnection::Webhook { .. }, None) => self.begin_calling(id),
+            (AgentConnection::Webhook { .. }, Some(stored)) => {
                 let webhook = reachable(&stored);
                 let mut changes = self.move_webhook(account, &stored, &webhook);
                 if stored.state == WebhookState::Reachable {
@@ -197,7 +198,7 @@ impl Engine {
             changes.push(RelayChange::HastenDeliveries { agent: after.agent.clone(), due: self.now() }.into());
         }
         if let AccountOwner::Person(owner) = &account.owner {
-            let happening = Happening::WebhookMoved { agent: after.agent.clone(), state: after.state };
+            let happening = Notification::WebhookMoved { agent: after.agent.clone(), state: after.state };
             changes.push(self.tell(&Recipient::Person(owner.clone()), happening));
         }
         changes

@@ -5,7 +5,7 @@
 //! an object becomes a group of them, one level deep. Whatever else a schema asks for is written as
 //! JSON. What was typed stays as it was typed until it fits.
 
-use nuncio_core::schema::{Fault, Schema};
+use nuncio_core::schema::{Schema, SchemaViolation};
 use serde_json::{Map, Value};
 
 use crate::console::texts::FormTexts;
@@ -100,20 +100,20 @@ impl Form {
         Value::Object(result)
     }
 
-    fn check(&self, value: &Value, texts: &FormTexts) -> Option<Vec<Fault>> {
+    fn check(&self, value: &Value, texts: &FormTexts) -> Option<Vec<SchemaViolation>> {
         let schema = self.schema.clone()?;
         match Schema::compile(schema) {
             Ok(schema) => schema.check(value).err(),
             Err(error) => {
                 let message = texts.schema_broken.replace("{why}", &error.to_string());
-                Some(vec![Fault { pointer: String::new(), message }])
+                Some(vec![SchemaViolation { pointer: String::new(), message }])
             }
         }
     }
 
     /// Says a fault where it belongs. While something could not even be read, only faults of other
     /// fields are worth saying.
-    fn place(&mut self, value: &Value, fault: &Fault, misread: bool, texts: &FormTexts) {
+    fn place(&mut self, value: &Value, fault: &SchemaViolation, misread: bool, texts: &FormTexts) {
         let found =
             self.fields_mut().filter(|field| field.holds(&fault.pointer)).max_by_key(|field| field.pointer.len());
         match found {

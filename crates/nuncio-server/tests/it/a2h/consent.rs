@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::ids::{DeviceId, PersonName};
-use nuncio_core::ledger::{self, Entry};
+use nuncio_core::ledger::{self, LedgerEntry};
 use nuncio_core::person::Device;
 use nuncio_core::signature::{PublicKey, Signature};
 use nuncio_core::time::Timestamp;
@@ -27,7 +27,7 @@ fn check(key: &PublicKey, message: &[u8], signature: &Signature) -> bool {
 }
 
 /// A ledger as it was sent, with the keys beside it.
-fn ledger_of(page: &Value) -> (Vec<Entry>, Vec<Device>) {
+fn ledger_of(page: &Value) -> (Vec<LedgerEntry>, Vec<Device>) {
     let entries = serde_json::from_value(page["data"].clone()).unwrap();
     let devices = page["devices"].as_array().unwrap().iter().map(|device| Device {
         id: serde_json::from_value::<DeviceId>(device["id"].clone()).unwrap(),
@@ -48,13 +48,13 @@ async fn a_person_allows_an_agent_something_and_their_device_signs_it() {
     let body = json!({"agent_id": agent, "granted_scopes": ["filesystem:read"]});
     let asked = ada.send(Method::POST, "/h2a/relations", &body).await;
     assert_eq!(asked.refusal(), (428, "CONSENT_UNSIGNED"));
-    let entry: Entry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
+    let entry: LedgerEntry = serde_json::from_value(asked.body["error"]["params"]["entry"].clone()).unwrap();
     assert_eq!((entry.seq, entry.agent_id.as_str(), entry.manifest_version), (1, agent.as_str(), 1));
     assert_eq!(ada.get("/h2a/relations").await.body["data"], json!([]), "nothing was allowed");
 
     // Signed by somebody else, or signed and then altered.
     let bob = world.person("bob").await;
-    let with = |entry: Entry| json!({"agent_id": agent, "granted_scopes": ["filesystem:read"], "entry": entry});
+    let with = |entry: LedgerEntry| json!({"agent_id": agent, "granted_scopes": ["filesystem:read"], "entry": entry});
     let forged = ada.send(Method::POST, "/h2a/relations", &with(bob.signed(entry.clone()))).await;
     assert_eq!(forged.refusal(), (422, "CONSENT_FORGED"));
     let mut more = ada.signed(entry.clone());
@@ -290,7 +290,8 @@ async fn the_ledger_is_verified_by_anyone_with_the_keys() {
     for (what, alter) in [
         (
             "invents a scope",
-            (|entries| entries[0].scopes.push("location:read".to_owned().try_into().unwrap())) as fn(&mut Vec<Entry>),
+            (|entries| entries[0].scopes.push("location:read".to_owned().try_into().unwrap()))
+                as fn(&mut Vec<LedgerEntry>),
         ),
         ("drops one", |entries| {
             entries.remove(1);
@@ -298,7 +299,7 @@ async fn the_ledger_is_verified_by_anyone_with_the_keys() {
         ("swaps two", |entries| entries.swap(1, 2)),
         ("moves it in time", |entries| entries[0].at = Timestamp::from_millis(0)),
         ("takes a signature away", |entries| entries[2].signature = None),
-        ("turns a no into a yes", |entries| entries[3].action = ledger::Action::Grant),
+        ("turns a no into a yes", |entries| entries[3].action = ledger::LedgerAction::Grant),
     ] {
         let mut altered = entries.clone();
         alter(&mut altered);

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_core::Code;
-use nuncio_core::audit::{Outcome, Verdict};
+use nuncio_core::audit::{AuditDecision, AuditOutcome};
 use nuncio_core::policy::Protocol;
 use nuncio_core::principal::Principal;
 use nuncio_identity::challenge::{AccessGrant, Challenge};
@@ -128,7 +128,7 @@ async fn what_is_not_granted_is_forbidden_and_what_is_runs() {
     assert_eq!(world.call(&bob, "count", json!({})).await, Err(1006), "it was given to ada");
     assert_eq!(runs(&world.gateway), 1);
     let refused = world.gateway.audit().await.remove(0);
-    assert_eq!(refused.decision, Verdict::Refused { by: "policy".into(), code: Code::ScopeNotGranted });
+    assert_eq!(refused.decision, AuditDecision::Refused { by: "policy".into(), code: Code::ScopeNotGranted });
 }
 
 #[tokio::test]
@@ -189,7 +189,7 @@ async fn who_hangs_up_stops_the_call_and_that_is_recorded_once() {
     .await;
     assert_eq!(records.len(), 1);
     assert_eq!(records[0].protocol, Protocol::Anp);
-    assert_eq!(records[0].outcome, Outcome::Failed { code: Code::Cancelled });
+    assert_eq!(records[0].outcome, AuditOutcome::Failed { code: Code::Cancelled });
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use nuncio_anp::wire::ProtocolArtifact;
-use nuncio_core::approval::{Answer, Approval};
+use nuncio_core::approval::{Approval, ApprovalAnswer};
 use nuncio_core::drafting::DraftingPolicy;
 use nuncio_core::principal::Principal;
 use nuncio_testkit::{Gateway, GatewayBuilder};
@@ -97,7 +97,7 @@ fn state(answer: &Value) -> String {
     outcome(answer).unwrap()["protocolDraft"]["state"].as_str().unwrap().to_owned()
 }
 
-async fn decide(world: &World, approval: &Approval, answer: Answer) {
+async fn decide(world: &World, approval: &Approval, answer: ApprovalAnswer) {
     world.gateway.engine().decide_approval(&approval.id, answer, Principal::Operator).await.unwrap();
 }
 
@@ -146,7 +146,7 @@ async fn a_draft_becomes_a_protocol_once_both_accepted_it() {
     let question = world.gateway.question().await;
     assert_eq!(question.question.arguments["protocol"], named["protocol_id"]);
     assert_eq!(question.question.arguments["methods"][0]["name"], "table.hold");
-    decide(&world, &question, Answer::Allow).await;
+    decide(&world, &question, ApprovalAnswer::Allow).await;
 
     let both = negotiate(&world, accept(&named)).await;
     assert_eq!(state(&both), "accepted");
@@ -268,7 +268,7 @@ async fn a_no_and_a_silence_end_a_draft() {
     let world = thinker(DraftingPolicy::Ask).await;
     let first = named(&outcome(&negotiate(&world, wish()).await).unwrap());
     let question = world.gateway.question().await;
-    decide(&world, &question, Answer::Deny { reason: Some("no".to_owned()) }).await;
+    decide(&world, &question, ApprovalAnswer::Deny { reason: Some("no".to_owned()) }).await;
     assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600), "the operator said no");
     assert_eq!(outcome(&negotiate(&world, accept(&first)).await), Err(1600));
 
@@ -348,7 +348,7 @@ async fn drafts_and_the_question_about_them_outlive_the_server() {
     let after = World { gateway: builder.start().await, clock, peer, ada };
     says(&after.gateway, "answered", "{\"held\": true}");
     let question = after.gateway.question().await;
-    decide(&after, &question, Answer::Allow).await;
+    decide(&after, &question, ApprovalAnswer::Allow).await;
     assert_eq!(state(&negotiate(&after, accept(&named)).await), "accepted");
     let made = call(&after, &after.ada, &named, "table.hold", json!({"guests": 1})).await;
     assert_eq!(made, Ok(json!({"response": {"held": true}})));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use nuncio_core::audit::Happened;
+use nuncio_core::audit::AuditEvent;
 use nuncio_core::ids::PersonName;
 use nuncio_core::principal::Principal;
 use nuncio_core::task::TaskState;
@@ -141,10 +141,10 @@ async fn steps_on_the_console_are_recorded_with_the_operators_key() {
     assert_eq!(
         steps,
         [
-            ("task_give_back", Happened::OperatorOrdered),
-            ("task_give_back", Happened::OperatorOrderFailed),
-            ("task_take", Happened::OperatorOrdered),
-            ("task_take", Happened::OperatorOrderDone),
+            ("task_give_back", AuditEvent::OperatorOrdered),
+            ("task_give_back", AuditEvent::OperatorOrderFailed),
+            ("task_take", AuditEvent::OperatorOrdered),
+            ("task_take", AuditEvent::OperatorOrderDone),
         ]
     );
     for record in &records {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::ScopeId;
 use nuncio_core::principal::Principal;
 use nuncio_core::time::Timestamp;
@@ -372,7 +372,8 @@ async fn the_token_opens_what_was_granted_to_the_did_and_nothing_else() {
     assert_eq!(runs(&gateway), 0, "nothing was granted yet");
     let principal = Principal::Did(ada.did.to_string());
     let scopes = vec![ScopeId::parse("notes:write").unwrap()];
-    let given = gateway.engine().create_grant(principal, desk_name(), scopes, Term::UntilRevoked, Principal::Operator);
+    let given =
+        gateway.engine().create_grant(principal, desk_name(), scopes, GrantTerm::UntilRevoked, Principal::Operator);
     given.await.unwrap();
     assert_eq!(call().await, 200);
     assert_eq!(runs(&gateway), 1);

@@ -4,7 +4,7 @@ use std::io::{IsTerminal as _, Write as _};
 
 use anstream::{print, println};
 use nuncio_aap::client::{Conversation, Ended, Received, Update};
-use nuncio_core::event::Voice;
+use nuncio_core::event::OutputKind;
 use nuncio_core::message::{Block, Content, Message, ToolCall};
 use nuncio_core::turn::StopReason;
 use owo_colors::OwoColorize as _;
@@ -25,7 +25,7 @@ pub(super) struct Screen {
     json: bool,
     wrap: Wrap,
     /// Who is speaking.
-    voice: Option<Voice>,
+    voice: Option<OutputKind>,
 }
 
 impl Screen {
@@ -43,8 +43,8 @@ impl Screen {
             return println!("{}", event(update));
         }
         match update {
-            Update::Text(piece) => self.speak(Voice::Text, piece),
-            Update::Thinking(piece) => self.speak(Voice::Thinking, piece),
+            Update::Text(piece) => self.speak(OutputKind::Text, piece),
+            Update::Thinking(piece) => self.speak(OutputKind::Thinking, piece),
             Update::Call(call) => self.call(call),
             Update::Result { content, .. } => self.result(content),
             Update::Interrupted => self.note(self.words.interrupted),
@@ -222,7 +222,7 @@ impl Screen {
         println!();
     }
 
-    fn speak(&mut self, voice: Voice, piece: &str) {
+    fn speak(&mut self, voice: OutputKind, piece: &str) {
         if self.voice != Some(voice) {
             self.rest();
             self.voice = Some(voice);
@@ -239,13 +239,13 @@ impl Screen {
         }
     }
 
-    fn put(&self, voice: Voice, text: &str) {
+    fn put(&self, voice: OutputKind, text: &str) {
         if text.is_empty() {
             return;
         }
         match voice {
-            Voice::Text => print!("{text}"),
-            Voice::Thinking => print!("{}", text.dimmed()),
+            OutputKind::Text => print!("{text}"),
+            OutputKind::Thinking => print!("{}", text.dimmed()),
         }
         flush();
     }

@@ -7,7 +7,7 @@ use futures_util::future::{BoxFuture, FutureExt as _};
 use nuncio_aap::client::{ClientError, Conversation, Exchange, Pending, Update};
 use nuncio_core::ids::ToolName;
 use nuncio_core::message::{Content, Extra};
-use nuncio_core::session::Awaits;
+use nuncio_core::session::AwaitedAnswer;
 use nuncio_core::turn::CallAnswer;
 
 use super::input::{Heard, Input};
@@ -122,13 +122,13 @@ impl Answers {
                 self.ask(&call.name, conversation, screen, user).await?
             };
             let answer = match (awaits, word) {
-                (Awaits::Permission, Word::Yes) => {
+                (AwaitedAnswer::Permission, Word::Yes) => {
                     CallAnswer::Permission { call: call.id, granted: true, reason: None }
                 }
-                (Awaits::Permission, Word::No(reason)) => {
+                (AwaitedAnswer::Permission, Word::No(reason)) => {
                     CallAnswer::Permission { call: call.id, granted: false, reason }
                 }
-                (Awaits::Result, word) => {
+                (AwaitedAnswer::Result, word) => {
                     let content = match word {
                         Word::No(None) => "Tool call denied".to_owned(),
                         Word::No(Some(reason)) => format!("Tool call denied: {reason}"),

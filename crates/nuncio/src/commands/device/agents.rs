@@ -2,7 +2,7 @@
 
 use anstream::{eprintln, println};
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_engine::ports::Clock as _;
 use nuncio_server::SystemClock;
@@ -41,9 +41,9 @@ pub(super) struct Wish {
 /// `nuncio device allow`
 pub(super) async fn allow(home: &DeviceHome, agent: &str, wish: Wish, json: bool) -> anyhow::Result<()> {
     let term = match wish.time {
-        Some(text) => Term::Until(SystemClock.now().after(parsed(span(&text))?)),
-        None if wish.once => Term::Once,
-        None => Term::UntilRevoked,
+        Some(text) => GrantTerm::Until(SystemClock.now().after(parsed(span(&text))?)),
+        None if wish.once => GrantTerm::Once,
+        None => GrantTerm::UntilRevoked,
     };
     let scopes = wish.scopes.iter().map(|text| parsed(ScopeId::parse(text))).collect::<anyhow::Result<Vec<_>>>()?;
     let order = Order::Allow { agent: parsed(AgentId::parse(agent))?, scopes, all_low: wish.all_low, term };

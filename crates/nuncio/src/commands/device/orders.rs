@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use nuncio_core::Code;
 use nuncio_core::agent::Sensitivity;
 use nuncio_core::digest::Digest;
-use nuncio_core::grant::Term;
+use nuncio_core::grant::GrantTerm;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, DeviceId, ScopeId};
 use nuncio_device::audit::Chained;
@@ -40,7 +40,7 @@ pub(super) enum Order {
     /// List the agents it deals with.
     Agents,
     /// Show what an agent asks for, and allow what is named of it.
-    Allow { agent: AgentId, scopes: Vec<ScopeId>, all_low: bool, term: Term },
+    Allow { agent: AgentId, scopes: Vec<ScopeId>, all_low: bool, term: GrantTerm },
     /// Take everything back from an agent.
     Revoke { agent: AgentId },
     /// Prove what happened, and list it.
@@ -232,7 +232,7 @@ async fn allow(
     agent: &AgentId,
     scopes: &[ScopeId],
     all_low: bool,
-    term: Term,
+    term: GrantTerm,
 ) -> anyhow::Result<Value> {
     let ask = device.look(agent).await.map_err(told)?;
     let mut given = Given::new();

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, BufWriter, ErrorKind, Read as _, Write as _};
 use std::path::Path;
 
-use nuncio_core::json::Unreadable;
+use nuncio_core::json::JsonError;
 use nuncio_core::{Code, json};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -109,7 +109,7 @@ impl<'a> Pair<'a> {
 
     /// What cannot be held exactly, such as a number beyond all bounds, is as good as not understood: breaking.
     fn judged(&self, judge: Judge) -> Judged {
-        let history: Result<Vec<Value>, Unreadable> = self.history.iter().map(|past| document(past)).collect();
+        let history: Result<Vec<Value>, JsonError> = self.history.iter().map(|past| document(past)).collect();
         match (document(self.old), document(self.new), history) {
             (Ok(old), Ok(new), Ok(history)) => judge.judged(&old, &new, &history),
             (Err(why), ..) | (_, Err(why), _) | (.., Err(why)) => Judged::unreadable(&why),
@@ -117,10 +117,10 @@ impl<'a> Pair<'a> {
     }
 }
 
-fn document(raw: &RawValue) -> Result<Value, Unreadable> {
+fn document(raw: &RawValue) -> Result<Value, JsonError> {
     match json::read(raw.get().as_bytes(), MAX_BYTES) {
         // The judge itself says what is too deep for it.
-        Err(Unreadable::TooDeep) => serde_json::from_str(raw.get()).map_err(|_| Unreadable::TooDeep),
+        Err(JsonError::TooDeep) => serde_json::from_str(raw.get()).map_err(|_| JsonError::TooDeep),
         read => read,
     }
 }

@@ -1,7 +1,7 @@
 //! A verdict for people: what broke, where, by which call, and who has to be asked again.
 
 use anstream::println;
-use nuncio_core::judge::{Finding, Notice};
+use nuncio_core::judge::{ChangeFinding, ChangeNotice};
 use owo_colors::OwoColorize as _;
 use serde_json::Value;
 
@@ -57,14 +57,14 @@ fn body(pointer: &str, old: Option<&Value>, new: Option<&Value>) {
     }
 }
 
-fn witness(finding: &Finding) {
+fn witness(finding: &ChangeFinding) {
     if let Some(witness) = &finding.witness {
         let word = if finding.rule.as_str() == "input_widened" { "takes" } else { "refuses" };
         line(word, &witness.to_string());
     }
 }
 
-fn notice(notice: &Notice) {
+fn notice(notice: &ChangeNotice) {
     head(notice.rule.as_str(), notice.tool.as_deref(), notice.scope.as_deref(), false);
     body(&notice.pointer, notice.old.as_ref(), notice.new.as_ref());
     if let Some(witness) = &notice.witness {

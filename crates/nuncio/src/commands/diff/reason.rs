@@ -1,6 +1,6 @@
 //! Why something of a manifest cannot be understood. The judge says where; those who check manifests say why.
 
-use nuncio_core::judge::{ChangeRule, Finding};
+use nuncio_core::judge::{ChangeFinding, ChangeRule};
 use nuncio_core::manifest::{Manifest, ManifestFault, ManifestRule, Presets};
 use serde_json::Value;
 
@@ -18,7 +18,7 @@ const STOPS: [ManifestRule; 6] = [
 ];
 
 /// Why a finding says that something is unreadable; none for every other finding.
-pub(super) fn of(finding: &Finding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
+pub(super) fn of(finding: &ChangeFinding, old: &Value, new: &Value, history: &[Value]) -> Option<String> {
     if finding.rule != ChangeRule::Unreadable {
         return None;
     }

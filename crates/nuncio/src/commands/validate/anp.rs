@@ -1,6 +1,6 @@
 //! ANP's documents: descriptions, OpenRPC, products, lists of agents, and DID documents.
 
-use nuncio_anp::validate::{Fault, Kind, Report, validate};
+use nuncio_anp::validate::{DocumentFault, Kind, Report, validate};
 use nuncio_core::json::read;
 use nuncio_core::time::Timestamp;
 use nuncio_engine::ports::Clock as _;
@@ -41,7 +41,7 @@ pub(super) fn guess(bytes: &[u8]) -> Option<Document> {
 }
 
 /// What it is called, and everything that is wrong with it.
-pub(super) fn check(kind: Document, bytes: &[u8]) -> (&'static str, Vec<Fault>, Vec<Fault>) {
+pub(super) fn check(kind: Document, bytes: &[u8]) -> (&'static str, Vec<DocumentFault>, Vec<DocumentFault>) {
     match kind {
         Document::Of(kind) => {
             let Report { errors, warnings, .. } = validate(kind, bytes);
@@ -55,11 +55,11 @@ pub(super) fn check(kind: Document, bytes: &[u8]) -> (&'static str, Vec<Fault>, 
 }
 
 /// A DID document: its shape, and whether it is its DID's own.
-fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<Fault>, Vec<Fault>) {
-    let fault = |path: &str, message: String| Fault::new(path, message, Value::Null, Value::Null);
+fn did_document(bytes: &[u8], now: Timestamp) -> (Vec<DocumentFault>, Vec<DocumentFault>) {
+    let fault = |path: &str, message: String| DocumentFault::new(path, message, Value::Null, Value::Null);
     let document = match read(bytes, nuncio_identity::document::MAX_DOCUMENT_BYTES) {
         Ok(document) => document,
-        Err(why) => return (Fault::unreadable(&why), Vec::new()),
+        Err(why) => return (DocumentFault::unreadable(&why), Vec::new()),
     };
     let document = match DidDocument::from_json(document) {
         Ok(document) => document,

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use nuncio_a2h::client::{AgentToken, HttpRelay, Relay as _, RelayAddress, What};
 use nuncio_a2h::wire::artifact::Outcome;
 use nuncio_core::bundle::SealMode;
-use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, Post};
+use nuncio_core::conversation::{ContentType, ConversationType, MsgSubtype, NewMessage};
 use nuncio_core::digest::canonical;
 use nuncio_core::happening::Recipient;
 use nuncio_core::ids::{AgentId, ClientMessageId, DeviceId, PersonName};
@@ -78,7 +78,7 @@ async fn the_seeds_two_messages_travel_under_seal_between_bare_keys_and_a_device
     };
     let addressee = Addressee { bundle: &bundles[0], one_time_key: Some(&one_time_key) };
     let envelope = party.seal(&letter, &[addressee]).unwrap();
-    let post = Post {
+    let post = NewMessage {
         client_id,
         sender: at.me().clone(),
         device: None,

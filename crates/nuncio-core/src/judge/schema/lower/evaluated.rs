@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use super::{END, Lowering, Malformed, Side, Site};
-use crate::judge::schema::document::{Place, Target};
+use super::{END, Lowering, Malformed, SchemaSide, Site};
+use crate::judge::schema::document::{ReferenceTarget, SchemaLocation};
 use crate::judge::schema::node::Lit;
 
 /// Limit of combinations.
@@ -16,12 +16,12 @@ const MAX_CASES: usize = 128;
 const MAX_ASKED: u32 = 4_000;
 
 /// Why the cases of a schema cannot be listed.
-enum Stop {
+enum NoCases {
     Malformed(Malformed),
     TooMany,
 }
 
-impl From<Malformed> for Stop {
+impl From<Malformed> for NoCases {
     fn from(malformed: Malformed) -> Self {
         Self::Malformed(malformed)
     }
@@ -69,8 +69,8 @@ impl Lowering<'_> {
         let what = self.at(site, keyword)?;
         let cases = match self.cases(site, true) {
             Ok(cases) => cases,
-            Err(Stop::Malformed(malformed)) => return Err(malformed),
-            Err(Stop::TooMany) => {
+            Err(NoCases::Malformed(malformed)) => return Err(malformed),
+            Err(NoCases::TooMany) => {
                 let text = format!("{:?} {} {keyword}", site.side, site.place.text());
                 return Ok(self.pool.opaque(text));
             }
@@ -99,10 +99,10 @@ impl Lowering<'_> {
         Ok(self.pool.and(parts))
     }
 
-    fn cases(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, Stop> {
+    fn cases(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, NoCases> {
         self.asked += 1;
         if self.depth >= super::MAX_DEPTH || self.asked > MAX_ASKED {
-            return Err(Stop::TooMany);
+            return Err(NoCases::TooMany);
         }
         self.depth += 1;
         let cases = self.cases_of(site, asking);
@@ -110,7 +110,7 @@ impl Lowering<'_> {
         cases
     }
 
-    fn cases_of(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, Stop> {
+    fn cases_of(&mut self, site: Site<'_>, asking: bool) -> Result<Vec<Case>, NoCases> {
         let has = |keyword| site.map.contains_key(keyword);
         let mut fixed = Case { prefix: site.prefix(), ..Case::default() };
         if has("properties") {
@@ -125,19 +125,19 @@ impl Lowering<'_> {
         fixed.all_names = has("additionalProperties") || (has("unevaluatedProperties") && !asking);
         fixed.all_items = has("items") || (has("unevaluatedItems") && !asking);
         if has("dependencies") {
-            return Err(Stop::TooMany);
+            return Err(NoCases::TooMany);
         }
         let mut cases = vec![fixed];
         for keyword in ["$ref", "$dynamicRef"] {
             if let Some(reference) = site.map.get(keyword).and_then(Value::as_str) {
                 let document = self.document(site.side);
                 if keyword == "$dynamicRef" && document.is_compound() {
-                    return Err(Stop::TooMany);
+                    return Err(NoCases::TooMany);
                 }
-                let Some(Target::Here(place, schema)) = document.resolve(reference, site.place) else {
-                    return Err(Stop::TooMany);
+                let Some(ReferenceTarget::Here(place, schema)) = document.resolve(reference, site.place) else {
+                    return Err(NoCases::TooMany);
                 };
-                let inner = self.inner(site.side, Place::At(&place), schema)?;
+                let inner = self.inner(site.side, SchemaLocation::At(&place), schema)?;
                 cases = product(&cases, &inner)?;
             }
         }
@@ -147,8 +147,8 @@ impl Lowering<'_> {
             }
             let mut exactly_one = Vec::new();
             for (index, schema) in site.list(keyword)?.iter().enumerate() {
-                let list = Place::Named(&site.place, keyword);
-                let place = Place::Numbered(&list, index);
+                let list = SchemaLocation::Named(&site.place, keyword);
+                let place = SchemaLocation::Numbered(&list, index);
                 let inner = self.inner(site.side, place, schema)?;
                 if keyword == "allOf" {
                     cases = product(&cases, &inner)?;
@@ -175,7 +175,7 @@ impl Lowering<'_> {
                 let mut branch = vec![Case::when(when)];
                 for keyword in keywords {
                     if let Some(schema) = site.map.get(*keyword) {
-                        let inner = self.inner(site.side, Place::Named(&site.place, keyword), schema)?;
+                        let inner = self.inner(site.side, SchemaLocation::Named(&site.place, keyword), schema)?;
                         branch = product(&branch, &inner)?;
                     }
                 }
@@ -185,8 +185,8 @@ impl Lowering<'_> {
         }
         if has("dependentSchemas") {
             for (name, schema) in site.members("dependentSchemas")? {
-                let all = Place::Named(&site.place, "dependentSchemas");
-                let inner = self.inner(site.side, Place::Named(&all, name), schema)?;
+                let all = SchemaLocation::Named(&site.place, "dependentSchemas");
+                let inner = self.inner(site.side, SchemaLocation::Named(&all, name), schema)?;
                 if inner.iter().all(Case::saw_nothing) {
                     continue;
                 }
@@ -199,7 +199,7 @@ impl Lowering<'_> {
         Ok(cases)
     }
 
-    fn inner(&mut self, side: Side, place: Place<'_>, schema: &Value) -> Result<Vec<Case>, Stop> {
+    fn inner(&mut self, side: SchemaSide, place: SchemaLocation<'_>, schema: &Value) -> Result<Vec<Case>, NoCases> {
         match schema {
             Value::Object(map) => self.cases(Site { side, place, map }, false),
             _ => Ok(vec![Case::default()]),
@@ -207,9 +207,9 @@ impl Lowering<'_> {
     }
 }
 
-fn product(left: &[Case], right: &[Case]) -> Result<Vec<Case>, Stop> {
+fn product(left: &[Case], right: &[Case]) -> Result<Vec<Case>, NoCases> {
     if left.len().saturating_mul(right.len()) > MAX_CASES {
-        return Err(Stop::TooMany);
+        return Err(NoCases::TooMany);
     }
     Ok(left.iter().flat_map(|left| right.iter().map(|right| left.merged(right))).collect())
 }

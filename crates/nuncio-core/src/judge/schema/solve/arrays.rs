@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use serde_json::Value;
 
-use super::{Answer, Facts, Solver};
+use super::{KnownFacts, Solver, SolverResult};
 use crate::judge::schema::node::{Lit, Node};
 
 /// The longest array considered.
@@ -109,7 +109,7 @@ impl Arrays {
 }
 
 impl Solver<'_> {
-    pub(super) fn arrays(&mut self, facts: &Facts) -> Answer {
+    pub(super) fn arrays(&mut self, facts: &KnownFacts) -> SolverResult {
         let mut arrays = Arrays {
             shortest: 0,
             longest: u64::MAX,
@@ -149,13 +149,13 @@ impl Solver<'_> {
         let demanded = arrays.counts.iter().filter(|count| count.at_least);
         let demanded = demanded.fold(0u64, |sum, count| sum.saturating_add(count.count));
         if arrays.shortest > arrays.longest {
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         // A position that no item can take limits the array's length.
         let mut position = 0;
         while position <= arrays.tail && position < arrays.longest {
             if !self.spend(1) {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             }
             let mut goals = Vec::new();
             arrays.base(position, &mut goals);
@@ -165,13 +165,13 @@ impl Solver<'_> {
             position += 1;
         }
         if arrays.shortest > arrays.longest {
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         // More items than this never help.
         let enough = arrays.tail.saturating_add(demanded).saturating_add(if arrays.repeated { 2 } else { 0 });
         let limit = arrays.longest.min(arrays.shortest.max(enough));
         if limit > MAX_LENGTH || arrays.counted.len() > MAX_COUNTED {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
         if arrays.distinct {
             return self.distinct(&arrays, limit);
@@ -181,11 +181,11 @@ impl Solver<'_> {
         }
         // Two equal items: both in the prefix, or at the first positions after it.
         let last = (arrays.tail + 1).min(limit.saturating_sub(1));
-        let mut answer = Answer::Empty;
+        let mut answer = SolverResult::Empty;
         for second in 1..=last {
             for first in 0..second {
                 answer = answer.or_else(|| self.lay_out(&arrays, limit, Some((first, second))));
-                if matches!(answer, Answer::Model(_)) {
+                if matches!(answer, SolverResult::Model(_)) {
                     return answer;
                 }
             }
@@ -195,7 +195,7 @@ impl Solver<'_> {
 
     /// Builds the array item by item, following all tallies at once. With `pair`, the items at these two positions
     /// are equal.
-    fn lay_out(&mut self, arrays: &Arrays, limit: u64, pair: Option<(u64, u64)>) -> Answer {
+    fn lay_out(&mut self, arrays: &Arrays, limit: u64, pair: Option<(u64, u64)>) -> SolverResult {
         let mut layers: Vec<Layer> = Vec::new();
         let mut tallies: Vec<(Tally, Profile)> = vec![(vec![0; arrays.counts.len()], 0)];
         let mut unsure = false;
@@ -203,8 +203,8 @@ impl Solver<'_> {
             let done = length >= arrays.shortest && pair.is_none_or(|(_, second)| length > second);
             if done && let Some(end) = tallies.iter().find(|(tally, _)| arrays.is_met(tally)) {
                 let list = spell(&layers, end.clone());
-                return list.map_or(Answer::Unknown(None), |list| {
-                    if unsure { Answer::Unknown(Some(Rc::new(list))) } else { Answer::model(list) }
+                return list.map_or(SolverResult::Unknown(None), |list| {
+                    if unsure { SolverResult::Unknown(Some(Rc::new(list))) } else { SolverResult::model(list) }
                 });
             }
             if length == limit || tallies.is_empty() {
@@ -215,7 +215,7 @@ impl Solver<'_> {
             for (profile, value) in self.items(arrays, length, paired, &mut unsure) {
                 for (tally, shared) in &tallies {
                     if !self.spend(1) {
-                        return Answer::Unknown(None);
+                        return SolverResult::Unknown(None);
                     }
                     // The second item of the pair has the profile of the first.
                     let is_second = paired.is_some_and(|(_, second)| second == length);
@@ -228,12 +228,12 @@ impl Solver<'_> {
                 }
             }
             if layer.len() > MAX_TALLIES {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             }
             tallies = layer.keys().cloned().collect();
             layers.push(layer);
         }
-        if unsure { Answer::Unknown(None) } else { Answer::Empty }
+        if unsure { SolverResult::Unknown(None) } else { SolverResult::Empty }
     }
 
     /// The possible profiles of an item at a position, with a value for each.
@@ -257,9 +257,9 @@ impl Solver<'_> {
                 }
             };
             match self.satisfy(goals) {
-                Answer::Empty => {}
-                Answer::Model(value) => found.push((profile, value)),
-                Answer::Unknown(value) => {
+                SolverResult::Empty => {}
+                SolverResult::Model(value) => found.push((profile, value)),
+                SolverResult::Unknown(value) => {
                     *unsure = true;
                     found.extend(value.map(|value| (profile, value)));
                 }

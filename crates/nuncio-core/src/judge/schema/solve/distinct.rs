@@ -6,7 +6,7 @@ use std::rc::Rc;
 use serde_json::Value;
 
 use super::arrays::{Arrays, Profile, Tally};
-use super::{Answer, Solver};
+use super::{Solver, SolverResult};
 use crate::judge::schema::decimal::canonical;
 use crate::judge::schema::node::Lit;
 
@@ -29,20 +29,20 @@ struct Tries {
 }
 
 impl Solver<'_> {
-    pub(super) fn distinct(&mut self, arrays: &Arrays, limit: u64) -> Answer {
+    pub(super) fn distinct(&mut self, arrays: &Arrays, limit: u64) -> SolverResult {
         let mut unsure = false;
         for length in arrays.shortest..=limit {
             if length > MAX_LENGTH {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             }
             let mut tries = Tries { length, domains: BTreeMap::new(), unsure: false };
             let tally = vec![0; arrays.counts.len()];
             if let Some(list) = self.choose(arrays, &mut tries, &tally, &mut Vec::new()) {
-                return Answer::model(list);
+                return SolverResult::model(list);
             }
             unsure |= tries.unsure;
         }
-        if unsure { Answer::Unknown(None) } else { Answer::Empty }
+        if unsure { SolverResult::Unknown(None) } else { SolverResult::Empty }
     }
 
     /// Chooses a profile for the next position, then for the positions after it.
@@ -97,9 +97,9 @@ impl Solver<'_> {
             let taken = self.pool.values_of(domain.values.iter().map(|value| &**value));
             asked.push(!taken);
             match self.satisfy(asked) {
-                Answer::Empty => break,
-                Answer::Model(value) => domain.values.push(value),
-                Answer::Unknown(_) => {
+                SolverResult::Empty => break,
+                SolverResult::Model(value) => domain.values.push(value),
+                SolverResult::Unknown(_) => {
                     domain.unsure = true;
                     break;
                 }

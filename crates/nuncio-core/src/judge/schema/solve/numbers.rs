@@ -2,7 +2,7 @@
 
 use std::cmp::Ordering;
 
-use super::{Answer, Facts, Solver};
+use super::{KnownFacts, Solver, SolverResult};
 use crate::judge::schema::decimal::Decimal;
 use crate::judge::schema::node::Node;
 
@@ -98,7 +98,7 @@ impl Numbers {
 }
 
 impl Solver<'_> {
-    pub(super) fn numbers(&mut self, facts: &Facts) -> Answer {
+    pub(super) fn numbers(&mut self, facts: &KnownFacts) -> SolverResult {
         let mut numbers = Numbers::default();
         for literal in &facts.known {
             match (self.pool.node(*literal), literal.is_negative()) {
@@ -115,17 +115,17 @@ impl Solver<'_> {
             self.forbidden(facts).into_iter().filter_map(|value| Decimal::of(value.as_number()?)).collect();
         if let (Some((low, low_open)), Some((high, high_open))) = (numbers.low, numbers.high) {
             match low.compare(high) {
-                Ordering::Greater => return Answer::Empty,
-                Ordering::Equal if low_open || high_open => return Answer::Empty,
+                Ordering::Greater => return SolverResult::Empty,
+                Ordering::Equal if low_open || high_open => return SolverResult::Empty,
                 Ordering::Equal => {
-                    let Some(value) = low.to_value() else { return Answer::Unknown(None) };
+                    let Some(value) = low.to_value() else { return SolverResult::Unknown(None) };
                     return match numbers.fits(low) {
-                        Some(true) => Answer::model(value),
+                        Some(true) => SolverResult::model(value),
                         Some(false) if numbers.fractional() && numbers.within(low) && numbers.undisputed(low) => {
-                            Answer::Unknown(Some(std::rc::Rc::new(value)))
+                            SolverResult::Unknown(Some(std::rc::Rc::new(value)))
                         }
-                        Some(false) => Answer::Empty,
-                        None => Answer::Unknown(None),
+                        Some(false) => SolverResult::Empty,
+                        None => SolverResult::Unknown(None),
                     };
                 }
                 Ordering::Less => {}
@@ -133,11 +133,11 @@ impl Solver<'_> {
         }
         let Some(first) = numbers.units.first() else { return self.between(&numbers) };
         let unit = numbers.units.iter().try_fold(*first, |all, unit| all.common_multiple(*unit));
-        unit.and_then(|unit| self.multiples(&numbers, unit)).unwrap_or(Answer::Unknown(None))
+        unit.and_then(|unit| self.multiples(&numbers, unit)).unwrap_or(SolverResult::Unknown(None))
     }
 
     /// Searches the multiples of one divisor. `None` if they are too large to compute.
-    fn multiples(&mut self, numbers: &Numbers, unit: Decimal) -> Option<Answer> {
+    fn multiples(&mut self, numbers: &Numbers, unit: Decimal) -> Option<SolverResult> {
         for not in &numbers.not_units {
             if unit.is_multiple_of(*not)? {
                 return Some(self.undivided(numbers, unit));
@@ -155,7 +155,7 @@ impl Solver<'_> {
         if let (Some(first), Some(last)) = (first, last)
             && first > last
         {
-            return Some(Answer::Empty);
+            return Some(SolverResult::Empty);
         }
         // From the multiple nearest to zero outwards.
         let middle = first.unwrap_or(i128::MIN).max(0).min(last.unwrap_or(i128::MAX));
@@ -177,7 +177,7 @@ impl Solver<'_> {
                     Some((_, Some(false))) => {}
                     Some((number, Some(true))) => match number.to_value() {
                         Some(value) if numbers.undisputed(number) || distance > DISPUTED => {
-                            return Some(Answer::model(value));
+                            return Some(SolverResult::model(value));
                         }
                         Some(value) => disputed = disputed.or(Some(value)),
                         None => exact = false,
@@ -187,9 +187,9 @@ impl Solver<'_> {
             }
             if !any {
                 return Some(match disputed {
-                    Some(value) => Answer::model(value),
-                    None if exact => Answer::Empty,
-                    None => Answer::Unknown(None),
+                    Some(value) => SolverResult::model(value),
+                    None if exact => SolverResult::Empty,
+                    None => SolverResult::Unknown(None),
                 });
             }
         }
@@ -197,27 +197,27 @@ impl Solver<'_> {
     }
 
     /// Exact arithmetic leaves no multiple of `unit`; an engine that divides floats may still see one.
-    fn undivided(&mut self, numbers: &Numbers, unit: Decimal) -> Answer {
+    fn undivided(&mut self, numbers: &Numbers, unit: Decimal) -> SolverResult {
         if !numbers.fractional() {
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         for factor in (1..=TRIES as i128).flat_map(|factor| [factor, -factor]) {
             if !self.spend(1) {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             }
             let Some(number) = unit.times(factor) else { break };
             if numbers.within(number)
                 && let Some(value) = number.to_value()
                 && value.as_f64().is_some_and(|float| numbers.divides(float))
             {
-                return Answer::Unknown(Some(std::rc::Rc::new(value)));
+                return SolverResult::Unknown(Some(std::rc::Rc::new(value)));
             }
         }
-        Answer::Empty
+        SolverResult::Empty
     }
 
     /// Searches an interval with more than one number: a solution exists if it can be written.
-    fn between(&mut self, numbers: &Numbers) -> Answer {
+    fn between(&mut self, numbers: &Numbers) -> SolverResult {
         let half = Decimal::ZERO.towards(Decimal::ONE, 500);
         let small = [Some(Decimal::ZERO), Some(Decimal::ONE), half];
         let both_ways = move |from: Decimal, offset: Option<Decimal>| {
@@ -249,9 +249,9 @@ impl Solver<'_> {
             if numbers.fits(number) == Some(true)
                 && let Some(value) = number.to_value()
             {
-                return Answer::model(value);
+                return SolverResult::model(value);
             }
         }
-        Answer::Unknown(None)
+        SolverResult::Unknown(None)
     }
 }

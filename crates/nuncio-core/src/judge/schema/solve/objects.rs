@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use serde_json::{Map, Value};
 
-use super::{Answer, Facts, Solver};
+use super::{KnownFacts, Solver, SolverResult};
 use crate::judge::schema::node::{Lit, Node, types};
 
 /// Limit of distinguished kinds of unlisted names.
@@ -48,7 +48,7 @@ struct Slot {
 }
 
 impl Solver<'_> {
-    pub(super) fn objects(&mut self, facts: &Facts) -> Answer {
+    pub(super) fn objects(&mut self, facts: &KnownFacts) -> SolverResult {
         let mut objects = Objects {
             rules: Vec::new(),
             demands: Vec::new(),
@@ -69,7 +69,7 @@ impl Solver<'_> {
             }
         }
         if objects.fewest > objects.most {
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         for (name, _) in objects.rules.iter().chain(&objects.demands) {
             self.collect_names(*name, &mut objects.names);
@@ -96,10 +96,10 @@ impl Solver<'_> {
     }
 
     /// Satisfies the demands from `index` on.
-    fn place(&mut self, objects: &mut Objects, index: usize, slots: &mut Vec<Slot>) -> Answer {
+    fn place(&mut self, objects: &mut Objects, index: usize, slots: &mut Vec<Slot>) -> SolverResult {
         let Some(&(name, value)) = objects.demands.get(index) else { return self.fill(objects, slots) };
         if !self.spend(1 + slots.len()) || !self.enter() {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
         let answer = self.place_one(objects, index, slots, name, value);
         self.leave();
@@ -113,8 +113,8 @@ impl Solver<'_> {
         slots: &mut Vec<Slot>,
         name: Lit,
         value: Lit,
-    ) -> Answer {
-        let mut answer = Answer::Empty;
+    ) -> SolverResult {
+        let mut answer = SolverResult::Empty;
         // By a property that already exists.
         for position in 0..slots.len() {
             let fits = match slots[position].kind {
@@ -132,7 +132,7 @@ impl Solver<'_> {
             slots[position] = slot;
             answer = answer.or_else(|| self.place(objects, index + 1, slots));
             slots[position] = before;
-            if matches!(answer, Answer::Model(_)) {
+            if matches!(answer, SolverResult::Model(_)) {
                 return answer;
             }
         }
@@ -162,7 +162,7 @@ impl Solver<'_> {
             slots.push(slot);
             answer = answer.or_else(|| self.place(objects, index + 1, slots));
             slots.pop();
-            if matches!(answer, Answer::Model(_)) {
+            if matches!(answer, SolverResult::Model(_)) {
                 return answer;
             }
         }
@@ -170,7 +170,7 @@ impl Solver<'_> {
             return answer;
         }
         // By a new property with any other name.
-        let Some(kinds) = self.kinds(objects) else { return answer.or_else(|| Answer::Unknown(None)) };
+        let Some(kinds) = self.kinds(objects) else { return answer.or_else(|| SolverResult::Unknown(None)) };
         for (number, kind) in kinds.iter().enumerate() {
             if !kind.demands[index] {
                 continue;
@@ -178,11 +178,11 @@ impl Solver<'_> {
             let mut goals = kind.values.clone();
             goals.push(value);
             let (key, sure) = match self.fresh(kind, slots) {
-                (Answer::Empty, _) => continue,
+                (SolverResult::Empty, _) => continue,
                 (found, sure) => match found.candidate().and_then(|value| value.as_str()) {
                     Some(key) => (key.to_owned(), sure),
                     None => {
-                        answer = answer.or_else(|| Answer::Unknown(None));
+                        answer = answer.or_else(|| SolverResult::Unknown(None));
                         continue;
                     }
                 },
@@ -191,7 +191,7 @@ impl Solver<'_> {
             slots.push(slot);
             answer = answer.or_else(|| self.place(objects, index + 1, slots));
             slots.pop();
-            if matches!(answer, Answer::Model(_)) {
+            if matches!(answer, SolverResult::Model(_)) {
                 return answer;
             }
         }
@@ -205,15 +205,15 @@ impl Solver<'_> {
         kind: Option<usize>,
         goals: Vec<Lit>,
         sure: bool,
-        answer: &mut Answer,
+        answer: &mut SolverResult,
     ) -> Option<Slot> {
         match self.satisfy(goals.clone()) {
-            Answer::Empty => None,
-            Answer::Model(value) => Some(Slot { name, kind, goals, value, sure }),
-            Answer::Unknown(Some(value)) => Some(Slot { name, kind, goals, value, sure: false }),
-            Answer::Unknown(None) => {
-                let before = std::mem::replace(answer, Answer::Empty);
-                *answer = before.or_else(|| Answer::Unknown(None));
+            SolverResult::Empty => None,
+            SolverResult::Model(value) => Some(Slot { name, kind, goals, value, sure }),
+            SolverResult::Unknown(Some(value)) => Some(Slot { name, kind, goals, value, sure: false }),
+            SolverResult::Unknown(None) => {
+                let before = std::mem::replace(answer, SolverResult::Empty);
+                *answer = before.or_else(|| SolverResult::Unknown(None));
                 None
             }
         }
@@ -233,13 +233,13 @@ impl Solver<'_> {
     }
 
     /// An unused name of this kind, and whether it certainly belongs to the kind.
-    fn fresh(&mut self, kind: &Kind, slots: &[Slot]) -> (Answer, bool) {
+    fn fresh(&mut self, kind: &Kind, slots: &[Slot]) -> (SolverResult, bool) {
         let mut goals = kind.goals.clone();
         let taken: Vec<Value> =
             slots.iter().filter(|slot| slot.kind.is_some()).map(|slot| Value::from(slot.name.as_str())).collect();
         goals.push(!self.pool.values_of(&taken));
         let answer = self.satisfy(goals);
-        let sure = kind.sure && matches!(answer, Answer::Model(_));
+        let sure = kind.sure && matches!(answer, SolverResult::Model(_));
         (answer, sure)
     }
 
@@ -266,9 +266,9 @@ impl Solver<'_> {
                         None => {
                             part.goals.push(literal);
                             match self.satisfy(part.goals.clone()) {
-                                Answer::Empty => continue,
-                                Answer::Model(_) => {}
-                                Answer::Unknown(_) => part.sure = false,
+                                SolverResult::Empty => continue,
+                                SolverResult::Model(_) => {}
+                                SolverResult::Unknown(_) => part.sure = false,
                             }
                         }
                     }
@@ -315,12 +315,12 @@ impl Solver<'_> {
     }
 
     /// Adds properties until the minimum count is reached.
-    fn fill(&mut self, objects: &mut Objects, slots: &[Slot]) -> Answer {
+    fn fill(&mut self, objects: &mut Objects, slots: &[Slot]) -> SolverResult {
         let mut slots = slots.to_vec();
         let mut unsure = slots.iter().any(|slot| !slot.sure);
         if objects.fewest > slots.len() as u64 {
             if objects.fewest > MAX_FILLERS {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             }
             for key in objects.names.clone() {
                 if slots.len() as u64 >= objects.fewest {
@@ -331,19 +331,21 @@ impl Solver<'_> {
                 }
                 let (goals, sure) = self.value_goals(objects, &Value::from(key.as_str()));
                 match self.satisfy(goals.clone()) {
-                    Answer::Empty => {}
-                    Answer::Model(value) if sure => slots.push(Slot { name: key, kind: None, goals, value, sure }),
+                    SolverResult::Empty => {}
+                    SolverResult::Model(value) if sure => {
+                        slots.push(Slot { name: key, kind: None, goals, value, sure })
+                    }
                     _ => unsure = true,
                 }
             }
         }
         if objects.fewest > slots.len() as u64 {
-            let Some(kinds) = self.kinds(objects) else { return Answer::Unknown(None) };
+            let Some(kinds) = self.kinds(objects) else { return SolverResult::Unknown(None) };
             for (number, kind) in kinds.iter().enumerate() {
                 let value = match self.satisfy(kind.values.clone()) {
-                    Answer::Empty => continue,
-                    Answer::Model(value) => value,
-                    Answer::Unknown(_) => {
+                    SolverResult::Empty => continue,
+                    SolverResult::Model(value) => value,
+                    SolverResult::Unknown(_) => {
                         unsure = true;
                         continue;
                     }
@@ -364,10 +366,10 @@ impl Solver<'_> {
             }
         }
         if (slots.len() as u64) < objects.fewest {
-            return if unsure { Answer::Unknown(None) } else { Answer::Empty };
+            return if unsure { SolverResult::Unknown(None) } else { SolverResult::Empty };
         }
         let map: Map<String, Value> = slots.into_iter().map(|slot| (slot.name, (*slot.value).clone())).collect();
-        let answer = Answer::model(Value::Object(map));
+        let answer = SolverResult::model(Value::Object(map));
         if unsure { answer.unsure() } else { answer }
     }
 }

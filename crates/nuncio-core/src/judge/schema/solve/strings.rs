@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::Value;
 
-use super::{Answer, Facts, Solver};
+use super::{KnownFacts, Solver, SolverResult};
 use crate::judge::HashMap;
 use crate::judge::schema::node::Node;
 use crate::judge::schema::regex::{Position, Regex};
@@ -15,7 +15,7 @@ const NICE: &str = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234567
 const MAX_LENGTH: u64 = 20_000;
 
 impl Solver<'_> {
-    pub(super) fn strings(&mut self, facts: &Facts) -> Answer {
+    pub(super) fn strings(&mut self, facts: &KnownFacts) -> SolverResult {
         let (mut shortest, mut longest) = (0, u64::MAX);
         let (mut wanted, mut unwanted) = (Vec::new(), Vec::new());
         for literal in &facts.known {
@@ -30,10 +30,10 @@ impl Solver<'_> {
             }
         }
         if shortest > longest {
-            return Answer::Empty;
+            return SolverResult::Empty;
         }
         if shortest > MAX_LENGTH {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
         // Patterns that are not understood are left out; the caller knows that some were.
         let wanted: Vec<u32> =
@@ -47,7 +47,7 @@ impl Solver<'_> {
             let text = "a".repeat(usize::try_from(shortest).unwrap_or_default());
             if !forbidden.contains(&text) {
                 self.spend(1 + text.len() / 16);
-                return Answer::model(Value::from(text));
+                return SolverResult::model(Value::from(text));
             }
         }
         let mut steps = self.steps_left();
@@ -188,7 +188,7 @@ impl<'r> Product<'r> {
     }
 
     /// The first string of an allowed length that satisfies all automata.
-    fn search(mut self, shortest: u64, longest: u64) -> Answer {
+    fn search(mut self, shortest: u64, longest: u64) -> SolverResult {
         let automata = self.wanted.iter().chain(self.unwanted);
         let positions = automata.map(|regex| regex.begin()).collect();
         let start = self.number(State { positions, branch: Some(0) });
@@ -199,7 +199,7 @@ impl<'r> Product<'r> {
         for length in 0..shortest {
             let mut trail = Trail::new();
             for from in &layer {
-                let Some(followers) = self.followers(*from) else { return Answer::Unknown(None) };
+                let Some(followers) = self.followers(*from) else { return SolverResult::Unknown(None) };
                 for (kind, to) in followers.into_iter().enumerate() {
                     trail.entry(to).or_insert((*from, self.kinds[kind]));
                 }
@@ -225,11 +225,11 @@ impl<'r> Product<'r> {
                 return self.spell(end, start, shortest, &trails, settled, &onward);
             }
             if length >= longest || edge.is_empty() {
-                return Answer::Empty;
+                return SolverResult::Empty;
             }
             let mut next = Vec::new();
             for from in &edge {
-                let Some(followers) = self.followers(*from) else { return Answer::Unknown(None) };
+                let Some(followers) = self.followers(*from) else { return SolverResult::Unknown(None) };
                 seen.resize(self.states.len(), false);
                 for (kind, to) in followers.into_iter().enumerate() {
                     if !std::mem::replace(&mut seen[to], true) {
@@ -251,7 +251,7 @@ impl<'r> Product<'r> {
         trails: &[Trail],
         settled: Option<u64>,
         onward: &Trail,
-    ) -> Answer {
+    ) -> SolverResult {
         let mut chars = Vec::new();
         let mut at = end;
         while let Some((from, char)) = onward.get(&at) {
@@ -261,14 +261,14 @@ impl<'r> Product<'r> {
         for length in (0..shortest).rev() {
             let trail = settled.map_or(length, |settled| length.min(settled));
             let Some((from, char)) = usize::try_from(trail).ok().and_then(|trail| trails.get(trail)?.get(&at)) else {
-                return Answer::Unknown(None);
+                return SolverResult::Unknown(None);
             };
             chars.push(*char);
             at = *from;
         }
         if at != start {
-            return Answer::Unknown(None);
+            return SolverResult::Unknown(None);
         }
-        Answer::model(Value::from(chars.into_iter().rev().collect::<String>()))
+        SolverResult::model(Value::from(chars.into_iter().rev().collect::<String>()))
     }
 }

@@ -1,12 +1,12 @@
 //! What a schema finds wrong, in the reader's language where it is something usual.
 
-use nuncio_core::schema::Fault;
+use nuncio_core::schema::SchemaViolation;
 use serde_json::Value;
 
 use crate::console::texts::FormTexts;
 
 /// A fault of a field's value, for people.
-pub(super) fn say(schema: &Value, value: Option<&Value>, fault: &Fault, texts: &FormTexts) -> String {
+pub(super) fn say(schema: &Value, value: Option<&Value>, fault: &SchemaViolation, texts: &FormTexts) -> String {
     value.and_then(|value| usual(schema, value, texts)).unwrap_or_else(|| fault.message.clone())
 }
 

@@ -34,7 +34,7 @@ async fn a_secret_is_shown_once_and_made_anew_by_the_owner_alone() {
     assert_signed(&sent, fresh, &hooked.agent);
     assert!(verified_by_others(&sent, &hooked.secret, &sent.body, 0)["refused"].is_string());
     let happened = hooked.world.gateway.happened().await;
-    assert!(happened.iter().any(|record| record.happened == nuncio_core::audit::Happened::WebhookSecretRotated));
+    assert!(happened.iter().any(|record| record.happened == nuncio_core::audit::AuditEvent::WebhookSecretRotated));
     // It is sealed wherever it is kept.
     let folder = hooked.world.gateway.data_as_after_a_crash();
     for entry in std::fs::read_dir(folder.path()).unwrap() {

@@ -9,8 +9,8 @@ use crate::time::Timestamp;
 
 /// One change to permissions, accounts or data, in the same chain as the calls.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct HappenedRecord {
-    pub happened: Happened,
+pub struct AuditEventRecord {
+    pub happened: AuditEvent,
     pub by: Principal,
     /// The operating-system account, if an operator acted on this machine.
     #[serde(skip_serializing_if = "Option::is_none", default)]
@@ -48,10 +48,10 @@ pub struct HappenedRecord {
     pub at: Timestamp,
 }
 
-impl HappenedRecord {
+impl AuditEventRecord {
     /// A record with all optional fields empty.
     #[must_use]
-    pub fn new(happened: Happened, by: Principal, at: Timestamp) -> Self {
+    pub fn new(happened: AuditEvent, by: Principal, at: Timestamp) -> Self {
         Self {
             happened,
             by,
@@ -75,7 +75,7 @@ impl HappenedRecord {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Happened {
+pub enum AuditEvent {
     PersonInvited,
     DeviceEnrolled,
     DeviceRevoked,

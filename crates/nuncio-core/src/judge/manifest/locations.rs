@@ -12,7 +12,7 @@ use super::NoticeRule;
 use super::reduce::refers;
 use crate::judge::HashSet;
 use crate::judge::schema::join as pointer;
-use crate::schema::keywords::Document;
+use crate::schema::keywords::SchemaIndex;
 
 /// Limit of visited locations and compared branches.
 const MAX_STEPS: usize = 50_000;
@@ -51,12 +51,12 @@ pub(super) struct Differences {
 
 /// Which of the two schemas.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Which {
+pub(super) enum ComparedSchema {
     Old,
     New,
 }
 
-impl Which {
+impl ComparedSchema {
     pub(super) const fn other(self) -> Self {
         match self {
             Self::Old => Self::New,
@@ -69,7 +69,7 @@ impl Which {
 pub(super) struct Difference {
     pub(super) pointer: String,
     /// The schema that `pointer` points into: the new one, unless the location was removed.
-    pub(super) side: Which,
+    pub(super) side: ComparedSchema,
     pub(super) old: Option<Value>,
     pub(super) new: Option<Value>,
 }
@@ -77,14 +77,14 @@ pub(super) struct Difference {
 impl Difference {
     /// A location in the new schema.
     pub(super) fn new_at(pointer: &str) -> Self {
-        Self { pointer: pointer.to_owned(), side: Which::New, old: None, new: None }
+        Self { pointer: pointer.to_owned(), side: ComparedSchema::New, old: None, new: None }
     }
 }
 
 pub(super) fn compare(old: &Value, new: &Value) -> Differences {
-    let (old, new) = (Document::new(old), Document::new(new));
+    let (old, new) = (SchemaIndex::new(old), SchemaIndex::new(new));
     let todo = vec![(flat(&old, [Layer::root(&old)]), flat(&new, [Layer::root(&new)]))];
-    let mut walk = Walk { old, new, todo, seen: HashSet::default(), steps: 0, found: Differences::default() };
+    let mut walk = LocationWalk { old, new, todo, seen: HashSet::default(), steps: 0, found: Differences::default() };
     while let Some((old, new)) = walk.todo.pop() {
         walk.places(&old, &new);
     }
@@ -101,16 +101,16 @@ struct Layer<'a> {
 }
 
 impl<'a> Layer<'a> {
-    fn root(document: &Document<'a>) -> Self {
+    fn root(document: &SchemaIndex<'a>) -> Self {
         Self { place: String::new(), schema: document.root() }
     }
 }
 
-type Place<'a> = Vec<Layer<'a>>;
+type LocationLayers<'a> = Vec<Layer<'a>>;
 
 /// Collects all schemas that apply where the given ones do, following references and `allOf`.
-fn flat<'a>(document: &Document<'a>, layers: impl IntoIterator<Item = Layer<'a>>) -> Place<'a> {
-    let mut place: Place<'a> = Vec::new();
+fn flat<'a>(document: &SchemaIndex<'a>, layers: impl IntoIterator<Item = Layer<'a>>) -> LocationLayers<'a> {
+    let mut place: LocationLayers<'a> = Vec::new();
     let mut waiting: VecDeque<Layer<'a>> = layers.into_iter().collect();
     while let Some(layer) = waiting.pop_front() {
         if place.iter().any(|known| std::ptr::eq(known.schema, layer.schema)) {
@@ -128,7 +128,7 @@ fn flat<'a>(document: &Document<'a>, layers: impl IntoIterator<Item = Layer<'a>>
 }
 
 /// The schemas under a keyword that holds one schema or a list.
-fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> Place<'a> {
+fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> LocationLayers<'a> {
     let place = || pointer(&layer.place, keyword);
     match layer.schema.get(keyword) {
         Some(Value::Array(items)) => {
@@ -141,18 +141,18 @@ fn branches<'a>(layer: &Layer<'a>, keyword: &str) -> Place<'a> {
     }
 }
 
-struct Walk<'a> {
-    old: Document<'a>,
-    new: Document<'a>,
+struct LocationWalk<'a> {
+    old: SchemaIndex<'a>,
+    new: SchemaIndex<'a>,
     /// A work list, since references can chain deeper than the stack.
-    todo: Vec<(Place<'a>, Place<'a>)>,
+    todo: Vec<(LocationLayers<'a>, LocationLayers<'a>)>,
     seen: HashSet<(Vec<usize>, Vec<usize>)>,
     steps: usize,
     found: Differences,
 }
 
-impl<'a> Walk<'a> {
-    fn places(&mut self, old: &Place<'a>, new: &Place<'a>) {
+impl<'a> LocationWalk<'a> {
+    fn places(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
         if !self.step() {
             return self.todo.clear();
         }
@@ -163,8 +163,8 @@ impl<'a> Walk<'a> {
         {
             return;
         }
-        let refuses = |place: &Place<'_>| place.iter().any(|layer| *layer.schema == Value::Bool(false));
-        let key = |place: &Place<'_>| {
+        let refuses = |place: &LocationLayers<'_>| place.iter().any(|layer| *layer.schema == Value::Bool(false));
+        let key = |place: &LocationLayers<'_>| {
             let mut key: Vec<usize> = place.iter().map(|layer| std::ptr::from_ref(layer.schema).addr()).collect();
             key.sort_unstable();
             key
@@ -184,7 +184,7 @@ impl<'a> Walk<'a> {
         }
         self.tuple(old, new);
         for keyword in APART {
-            let all = |place: &Place<'a>| place.iter().flat_map(|layer| branches(layer, keyword)).collect();
+            let all = |place: &LocationLayers<'a>| place.iter().flat_map(|layer| branches(layer, keyword)).collect();
             self.apart(all(old), all(new));
         }
     }
@@ -200,11 +200,11 @@ impl<'a> Walk<'a> {
     }
 
     /// The specification's rule "type of a field changed". Order and array notation are not a change.
-    fn types(&mut self, old: &Place<'a>, new: &Place<'a>) {
+    fn types(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
         if types(old) == types(new) {
             return;
         }
-        let said = |place: &Place<'a>| {
+        let said = |place: &LocationLayers<'a>| {
             let mut said = place.iter().filter_map(|layer| Some((layer.place.clone(), layer.schema.get("type")?)));
             said.next()
         };
@@ -212,16 +212,16 @@ impl<'a> Walk<'a> {
         let Some((place, _)) = after.as_ref().or(before.as_ref()) else { return };
         self.found.types.push(Difference {
             pointer: pointer(place, "type"),
-            side: if after.is_some() { Which::New } else { Which::Old },
+            side: if after.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
             old: before.map(|(_, said)| said.clone()),
             new: after.map(|(_, said)| said.clone()),
         });
     }
 
-    fn annotations(&mut self, old: &Place<'a>, new: &Place<'a>) {
+    fn annotations(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
         let annotations = ANNOTATIONS.into_iter().map(|keyword| (keyword, NoticeRule::AnnotationChanged));
         for (keyword, rule) in annotations.chain([("format", NoticeRule::FormatChanged)]) {
-            let said = |place: &Place<'a>| -> Vec<(String, &'a Value)> {
+            let said = |place: &LocationLayers<'a>| -> Vec<(String, &'a Value)> {
                 place.iter().filter_map(|layer| Some((layer.place.clone(), layer.schema.get(keyword)?))).collect()
             };
             let (before, after) = (said(old), said(new));
@@ -231,7 +231,7 @@ impl<'a> Walk<'a> {
             let Some((place, _)) = come.or(gone) else { continue };
             let difference = Difference {
                 pointer: pointer(place, keyword),
-                side: if come.is_some() { Which::New } else { Which::Old },
+                side: if come.is_some() { ComparedSchema::New } else { ComparedSchema::Old },
                 old: gone.map(|(_, said)| (*said).clone()),
                 new: come.map(|(_, said)| (*said).clone()),
             };
@@ -239,16 +239,21 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn together(&mut self, old: &Place<'a>, new: &Place<'a>, inner: impl Fn(&Layer<'a>) -> Place<'a>) {
-        let before: Place<'a> = old.iter().flat_map(&inner).collect();
-        let after: Place<'a> = new.iter().flat_map(&inner).collect();
+    fn together(
+        &mut self,
+        old: &LocationLayers<'a>,
+        new: &LocationLayers<'a>,
+        inner: impl Fn(&Layer<'a>) -> LocationLayers<'a>,
+    ) {
+        let before: LocationLayers<'a> = old.iter().flat_map(&inner).collect();
+        let after: LocationLayers<'a> = new.iter().flat_map(&inner).collect();
         if !before.is_empty() && !after.is_empty() {
             self.todo.push((flat(&self.old, before), flat(&self.new, after)));
         }
     }
 
-    fn named(&mut self, old: &Place<'a>, new: &Place<'a>, keyword: &str) {
-        let members = |place: &Place<'a>| -> BTreeSet<&'a str> {
+    fn named(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>, keyword: &str) {
+        let members = |place: &LocationLayers<'a>| -> BTreeSet<&'a str> {
             let maps = place.iter().filter_map(|layer| layer.schema.get(keyword)?.as_object());
             maps.flat_map(|map| map.keys().map(String::as_str)).collect()
         };
@@ -261,8 +266,8 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn tuple(&mut self, old: &Place<'a>, new: &Place<'a>) {
-        let length = |place: &Place<'a>| {
+    fn tuple(&mut self, old: &LocationLayers<'a>, new: &LocationLayers<'a>) {
+        let length = |place: &LocationLayers<'a>| {
             let lists = place.iter().filter_map(|layer| layer.schema.get("prefixItems")?.as_array());
             lists.map(Vec::len).max().unwrap_or(0)
         };
@@ -274,7 +279,7 @@ impl<'a> Walk<'a> {
     }
 
     /// Pairs alternatives, which have no names: equal ones first, then by type, then by order.
-    fn apart(&mut self, mut old: Place<'a>, mut new: Place<'a>) {
+    fn apart(&mut self, mut old: LocationLayers<'a>, mut new: LocationLayers<'a>) {
         let mut pairs = Vec::new();
         self.pair(&mut old, &mut new, &mut pairs, |_, old, new| old.schema == new.schema);
         if !self.refers() {
@@ -291,8 +296,8 @@ impl<'a> Walk<'a> {
 
     fn pair(
         &mut self,
-        old: &mut Place<'a>,
-        new: &mut Place<'a>,
+        old: &mut LocationLayers<'a>,
+        new: &mut LocationLayers<'a>,
         pairs: &mut Vec<(Layer<'a>, Layer<'a>)>,
         fit: impl Fn(&Self, &Layer<'a>, &Layer<'a>) -> bool,
     ) {
@@ -307,7 +312,7 @@ impl<'a> Walk<'a> {
 }
 
 /// The types that a location allows; `None` if it names none.
-fn types<'a>(place: &Place<'a>) -> Option<BTreeSet<&'a str>> {
+fn types<'a>(place: &LocationLayers<'a>) -> Option<BTreeSet<&'a str>> {
     let mut all: Option<BTreeSet<&str>> = None;
     for said in place.iter().filter_map(|layer| layer.schema.get("type")) {
         let said: BTreeSet<&str> = match said {

@@ -54,9 +54,9 @@ impl Tag {
 
 /// The distinct words of some texts, as hashes. Scripts without spaces are split into pairs of characters.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct Words(Box<[u64]>);
+pub(super) struct WordSet(Box<[u64]>);
 
-impl Words {
+impl WordSet {
     pub(super) fn of<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
         let mut words = Vec::with_capacity(USUAL_WORDS);
         gather(texts, |word| {
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn inflected_words_match_their_stem() {
-        let found = |wants: &str, has: &str| Words::of([wants]).found_in([has].into_iter());
+        let found = |wants: &str, has: &str| WordSet::of([wants]).found_in([has].into_iter());
         assert_eq!(found("Book the rooms", "room booking"), 1000);
         assert_eq!(found("searchRooms", "Search for a room"), 1000);
         assert_eq!(found("make_reservation", "reserve"), 500);
@@ -300,7 +300,7 @@ mod tests {
         assert_eq!(found("预订客房", "我要预订一间客房"), 666);
         assert_eq!(found("订", "订"), 1000);
         assert_eq!(found("天气", "预订客房"), 0);
-        assert!(Words::of(["to the of", "…！"]).is_empty());
+        assert!(WordSet::of(["to the of", "…！"]).is_empty());
     }
 
     #[test]
@@ -320,7 +320,7 @@ mod tests {
             "bookings, reservations; booked & booking",
         ] {
             // One non-ASCII letter makes the whole text take the general path.
-            let (plain, other) = (Words::of([text]), Words::of([format!("{text} é").as_str()]));
+            let (plain, other) = (WordSet::of([text]), WordSet::of([format!("{text} é").as_str()]));
             let mut with = plain.0.to_vec();
             with.push(hash("é".as_bytes()));
             with.sort_unstable();
@@ -329,16 +329,16 @@ mod tests {
         // A long text gives the same words as a short one, up to the limit.
         let filler = "the ".repeat(1000);
         let (short, far) = (format!("{filler} room"), format!("{} room", "x1 ".repeat(MAX_WORDS)));
-        let found = |has: &str| Words::of(["rooms"]).found_in([has].into_iter());
+        let found = |has: &str| WordSet::of(["rooms"]).found_in([has].into_iter());
         assert_eq!((found("room"), found(&short), found(&far)), (1000, 1000, 0));
         let long = "x".repeat(100);
-        assert_eq!(Words::of([long.as_str()]), Words::of([long.to_uppercase().as_str()]));
+        assert_eq!(WordSet::of([long.as_str()]), WordSet::of([long.to_uppercase().as_str()]));
     }
 
     #[test]
     fn long_texts_stop_at_word_limit() {
         let long: String = (0..100_000).map(|n| format!("w{n} ")).collect();
-        assert_eq!(Words::of([long.as_str()]).0.len(), MAX_WORDS);
-        assert!(Words::of(["房".repeat(100_000).as_str()]).0.len() <= MAX_WORDS);
+        assert_eq!(WordSet::of([long.as_str()]).0.len(), MAX_WORDS);
+        assert!(WordSet::of(["房".repeat(100_000).as_str()]).0.len() <= MAX_WORDS);
     }
 }

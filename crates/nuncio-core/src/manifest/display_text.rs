@@ -6,7 +6,7 @@ use icu_normalizer::ComposingNormalizer;
 use serde_json::Value;
 
 use super::fault::{ManifestRule, Notes};
-use super::read::Fields;
+use super::read::ManifestFields;
 use crate::json::pointer;
 use crate::text::{LocalText, is_language, is_unprintable};
 
@@ -27,7 +27,12 @@ impl Length {
 }
 
 /// Reads a `*_fallback` field: a text, or one per language.
-pub(super) fn fallback(fields: &Fields<'_>, name: &str, length: Length, notes: &mut Notes) -> Option<LocalText> {
+pub(super) fn fallback(
+    fields: &ManifestFields<'_>,
+    name: &str,
+    length: Length,
+    notes: &mut Notes,
+) -> Option<LocalText> {
     let value = fields.map.get(name)?;
     let place = fields.at(name);
     match value {
