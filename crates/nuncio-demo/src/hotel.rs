@@ -1,9 +1,7 @@
 //! The Grand Hotel: rooms to search and book, behind an MCP server.
 //!
-//! The ledger is one SQLite file that any number of processes share. A night
-//! in a room is one row whose key is the room and the night, so the schema
-//! itself makes a double booking impossible; nothing else here has to be right
-//! for that to hold.
+//! The ledger is one SQLite file that several processes may share. One night in a room is one row whose primary key is
+//! room and night, so the schema itself prevents double bookings.
 
 mod booking;
 mod error;

@@ -14,25 +14,16 @@ pub mod hotel;
 mod mcp;
 pub mod script;
 
-/// Serves the Grand Hotel on standard input and output until the client hangs up.
+/// Serves the Grand Hotel on standard input and output until the client disconnects.
 ///
-/// `db` is the hotel's ledger; it is created and furnished with rooms at the
-/// first start, its folder too. Any number of processes may serve the same file.
-///
-/// # Errors
-///
-/// When the ledger cannot be opened, or the connection breaks in the middle.
+/// `db` is the hotel's ledger; it is created with its folder and rooms at the first start. Several processes may serve
+/// the same file.
 pub async fn hotel(db: &Path) -> anyhow::Result<()> {
     let server = hotel::HotelServer::open(db)?;
     mcp::serve_stdio(server).await
 }
 
-/// Serves the scripted demo tools on standard input and output until the
-/// client hangs up.
-///
-/// # Errors
-///
-/// When the connection breaks in the middle.
+/// Serves the scripted demo tools on standard input and output until the client disconnects.
 pub async fn script() -> anyhow::Result<()> {
     mcp::serve_stdio(script::ScriptServer::new()).await
 }

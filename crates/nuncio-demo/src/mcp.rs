@@ -1,4 +1,4 @@
-//! What both servers need from MCP: the stdio loop, schemas, arguments, errors.
+//! Shared MCP code: the stdio loop, schemas, arguments, errors.
 //!
 //! Tools: <https://modelcontextprotocol.io/specification/2025-11-25/server/tools>
 
@@ -14,11 +14,11 @@ use rmcp::{
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-/// Serves until the client closes our standard input.
+/// Serves until the client closes standard input.
 pub(crate) async fn serve_stdio<S: ServerHandler>(server: S) -> anyhow::Result<()> {
     let running = match serve_server(server, stdio_pipes()).await {
         Ok(running) => running,
-        // A client that leaves before it said hello is no failure of ours.
+        // A client that disconnects before it initialises is not an error.
         Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
         Err(error) => return Err(error.into()),
     };
@@ -28,20 +28,20 @@ pub(crate) async fn serve_stdio<S: ServerHandler>(server: S) -> anyhow::Result<(
     }
 }
 
-/// A JSON Schema written with `json!`, in the form `rmcp` wants.
+/// Converts a JSON Schema written with `json!` to the type that `rmcp` expects.
 pub(crate) fn schema(mut schema: Value) -> Arc<JsonObject> {
     schema["$schema"] = "https://json-schema.org/draft/2020-12/schema".into();
     Arc::new(rmcp::model::object(schema))
 }
 
-/// Reads a tool's arguments. What does not fit is the tool's error, not the
-/// protocol's, so that a model sees what to correct.
+/// Parses a tool's arguments. Invalid arguments are an error of the tool, not of the protocol, so that a model sees
+/// what to correct.
 pub(crate) fn arguments<A: DeserializeOwned>(arguments: Option<JsonObject>) -> Result<A, CallToolResult> {
     let arguments = Value::Object(arguments.unwrap_or_default());
     serde_path_to_error::deserialize(arguments).map_err(|error| {
         let at = error.path().to_string();
         let why = error.into_inner();
-        // At the top the message itself names the missing or unknown field.
+        // At the top level the message itself names the missing or unknown field.
         if at == "." {
             refusal(format_args!("Bad arguments: {why}. Correct them and call again."))
         } else {
@@ -50,12 +50,12 @@ pub(crate) fn arguments<A: DeserializeOwned>(arguments: Option<JsonObject>) -> R
     })
 }
 
-/// A tool error: the message is for whoever called.
+/// Tool error with a message for the caller.
 pub(crate) fn refusal(message: impl fmt::Display) -> CallToolResult {
     CallToolResult::error(vec![ContentBlock::text(message.to_string())])
 }
 
-/// A protocol error: there is no such tool here.
+/// Protocol error for an unknown tool.
 pub(crate) fn unknown_tool(name: &str) -> ErrorData {
     ErrorData::invalid_params(format!("Unknown tool: {name}"), None)
 }

@@ -1,4 +1,4 @@
-//! The script demo: tools whose answers are known in advance.
+//! Demo tools with predictable results.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,14 +16,13 @@ use serde_json::{Number, json};
 
 use crate::mcp::{arguments, refusal, schema, unknown_tool};
 
-/// Serves `add`, `lookup`, `echo` and `fail`. It keeps no state.
+/// MCP server with `add`, `lookup`, `echo` and `fail`. It has no state.
 #[derive(Clone, Debug)]
 pub struct ScriptServer {
     tools: Arc<[Tool]>,
 }
 
 impl ScriptServer {
-    /// The server, ready for a transport.
     #[must_use]
     pub fn new() -> Self {
         Self { tools: [add_tool(), lookup_tool(), echo_tool(), fail_tool()].into() }
@@ -61,7 +60,7 @@ impl ServerHandler for ScriptServer {
             "add" => arguments(request.arguments).and_then(add).map(said),
             "lookup" => arguments(request.arguments).map(lookup).map(said),
             "echo" => match arguments(request.arguments) {
-                // Nobody waits any more for a call that was cancelled.
+                // A cancelled call needs no result.
                 Ok(told) => context.ct.run_until_cancelled(echo(told)).await.ok_or_else(|| refusal("Cancelled.")),
                 Err(refused) => Err(refused),
             },
@@ -104,8 +103,7 @@ struct Fail {
     message: String,
 }
 
-/// The sum as the shortest JSON number: whole numbers exactly, however large;
-/// others as RFC 8785 writes a double.
+/// Sum as the shortest JSON number: integers exactly at any size, others as RFC 8785 writes a double.
 fn add(Add { a, b }: Add) -> Result<String, CallToolResult> {
     if let (Some(a), Some(b)) = (a.as_i128(), b.as_i128()) {
         return Ok((a + b).to_string());
@@ -127,7 +125,7 @@ async fn echo(Echo { text, delay_ms }: Echo) -> CallToolResult {
     CallToolResult::structured(json!({ "text": text }))
 }
 
-/// An error of the tool: `CODE: message`, and both apart.
+/// Tool error with the text `CODE: message` and both parts as structured content.
 fn fail(Fail { code, message }: Fail) -> CallToolResult {
     let mut failed = CallToolResult::structured_error(json!({ "code": code, "message": message }));
     failed.content = vec![ContentBlock::text(format!("{code}: {message}"))];
@@ -144,7 +142,7 @@ fn add_tool() -> Tool {
         "required": ["a", "b"],
         "additionalProperties": false
     });
-    pure(Tool::new("add", "Add two numbers and answer with the sum.", schema(input)), "Add")
+    read_only(Tool::new("add", "Add two numbers and answer with the sum.", schema(input)), "Add")
 }
 
 fn lookup_tool() -> Tool {
@@ -157,7 +155,7 @@ fn lookup_tool() -> Tool {
         "additionalProperties": false
     });
     let description = "Look a key up and answer with its value, `value-of-<key>`.";
-    pure(Tool::new("lookup", description, schema(input)), "Look up")
+    read_only(Tool::new("lookup", description, schema(input)), "Look up")
 }
 
 fn echo_tool() -> Tool {
@@ -177,7 +175,7 @@ fn echo_tool() -> Tool {
         "additionalProperties": false
     });
     let tool = Tool::new("echo", "Wait as long as it is told, and say the text back.", schema(input));
-    pure(tool.with_raw_output_schema(schema(output)), "Echo")
+    read_only(tool.with_raw_output_schema(schema(output)), "Echo")
 }
 
 fn fail_tool() -> Tool {
@@ -190,9 +188,9 @@ fn fail_tool() -> Tool {
         "required": ["code", "message"],
         "additionalProperties": false
     });
-    pure(Tool::new("fail", "Fail with that code and message.", schema(input)), "Fail")
+    read_only(Tool::new("fail", "Fail with that code and message.", schema(input)), "Fail")
 }
 
-fn pure(tool: Tool, title: &str) -> Tool {
+fn read_only(tool: Tool, title: &str) -> Tool {
     tool.with_title(title).with_annotations(ToolAnnotations::new().read_only(true).open_world(false))
 }

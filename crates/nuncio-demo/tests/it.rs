@@ -1,5 +1,5 @@
-//! The demo servers from outside: the ledger's rules, races for the last room
-//! between threads and between processes, and every tool through an MCP client.
+//! Integration tests: booking rules, races for the last room between threads and processes, and every tool through an
+//! MCP client.
 
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop here")]
 

@@ -1,55 +1,42 @@
-//! What the front desk does: search, book, look up, cancel.
+//! Searching, booking, looking up and cancelling.
 
 use rusqlite::{Connection, OptionalExtension, TransactionBehavior, ffi::SQLITE_CONSTRAINT_PRIMARYKEY, named_params};
 use serde::Serialize;
 
 use super::{CURRENCY, Cents, GuestName, HotelError, Ledger, Reservation, ReservationId, Room, RoomType, Status, Stay};
 
-/// What a guest looks for.
+/// Search criteria.
 #[derive(Clone, Copy, Debug)]
 pub struct Search {
-    /// Which nights.
     pub stay: Stay,
-    /// For how many.
     pub guests: u32,
-    /// What kind of room, if it matters.
+    /// Any type if `None`.
     pub room_type: Option<RoomType>,
 }
 
-/// A free room and what the stay in it would cost.
+/// Free room with the price of the stay.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Offer {
-    /// The room.
     #[serde(flatten)]
     pub room: Room,
-    /// The currency of both prices.
+    /// Currency of both prices.
     pub currency: &'static str,
-    /// How many nights the total is for.
+    /// Number of nights in `total`.
     pub nights: u32,
-    /// The price of the whole stay.
+    /// Price of the whole stay.
     pub total: Cents,
 }
 
-/// What a guest books.
 #[derive(Clone, Debug)]
 pub struct BookingRequest {
-    /// Which room.
     pub room_id: String,
-    /// Which nights.
     pub stay: Stay,
-    /// Under which name.
     pub guest_name: GuestName,
-    /// For how many.
     pub guests: u32,
 }
 
 impl Ledger {
-    /// The rooms that are free on every night of the stay and large enough,
-    /// cheapest first.
-    ///
-    /// # Errors
-    ///
-    /// When the ledger cannot be read.
+    /// Rooms that are free on every night of the stay and large enough, cheapest first.
     pub fn search(&self, search: &Search) -> Result<Vec<Offer>, HotelError> {
         let mut free = self.connection.prepare_cached(
             "SELECT room_id, type, description, max_guests, price_cents
@@ -79,15 +66,14 @@ impl Ledger {
         Ok(offers.collect::<Result<_, _>>()?)
     }
 
-    /// Books a room. When this returns, the reservation is on disk.
+    /// Books a room. The reservation is on disk when this returns.
     ///
     /// # Errors
     ///
-    /// When there is no such room, it is too small, or it is taken on any of
-    /// the nights. Nothing is changed then.
+    /// Fails without any change if the room does not exist, is too small, or is booked on any of the nights.
     pub fn reserve(&mut self, request: &BookingRequest) -> Result<Reservation, HotelError> {
         let BookingRequest { room_id, stay, guest_name, guests } = request;
-        // The write lock first: what is read below cannot change before the commit.
+        // The write lock comes first, so that the data read below cannot change before the commit.
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let room = room(&transaction, room_id)?.ok_or_else(|| HotelError::UnknownRoom(room_id.clone()))?;
         if *guests > room.max_guests {
@@ -108,20 +94,16 @@ impl Ledger {
             currency: CURRENCY,
             status: Status::Confirmed,
         };
-        // A billion ids: the loop is for the day one comes up twice.
-        while !enter(&transaction, &reservation)? {
+        // Repeats if a random id is already in use.
+        while !insert_reservation(&transaction, &reservation)? {
             reservation.reservation_id = random_id(&transaction)?;
         }
-        take_nights(&transaction, &reservation)?;
+        insert_nights(&transaction, &reservation)?;
         transaction.commit()?;
         Ok(reservation)
     }
 
-    /// Looks a reservation up, cancelled ones too.
-    ///
-    /// # Errors
-    ///
-    /// When there is none with this id.
+    /// Looks up a reservation, including cancelled ones.
     pub fn reservation(&self, id: &ReservationId) -> Result<Reservation, HotelError> {
         reservation(&self.connection, id)?.ok_or_else(|| HotelError::UnknownReservation(id.clone()))
     }
@@ -130,9 +112,8 @@ impl Ledger {
     ///
     /// # Errors
     ///
-    /// When there is none with this id, or it is cancelled already: a second
-    /// cancellation is refused, so that whoever asks learns that the first one
-    /// was not theirs. Nothing is changed then.
+    /// Fails without any change if the id is unknown or the reservation is already cancelled. A second cancellation is
+    /// refused, so that its caller learns that another one came first.
     pub fn cancel(&mut self, id: &ReservationId) -> Result<Reservation, HotelError> {
         let transaction = self.connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
         let found = reservation(&transaction, id)?.ok_or_else(|| HotelError::UnknownReservation(id.clone()))?;
@@ -168,14 +149,14 @@ fn reservation(connection: &Connection, id: &ReservationId) -> rusqlite::Result<
         .optional()
 }
 
-/// SQLite's generator is a ChaCha20 seeded by the operating system.
+/// Creates an id from SQLite's random generator, a ChaCha20 seeded by the operating system.
 fn random_id(connection: &Connection) -> rusqlite::Result<ReservationId> {
     let bytes = connection.prepare_cached("SELECT randomblob(6)")?.query_row([], |row| row.get(0))?;
     Ok(ReservationId::from_random(bytes))
 }
 
-/// Writes the reservation down; false when its id is in use.
-fn enter(connection: &Connection, reservation: &Reservation) -> rusqlite::Result<bool> {
+/// Inserts the reservation; false if its id is in use.
+fn insert_reservation(connection: &Connection, reservation: &Reservation) -> rusqlite::Result<bool> {
     let entered = connection
         .prepare_cached(
             "INSERT INTO reservation (reservation_id, room_id, check_in, check_out,
@@ -196,8 +177,8 @@ fn enter(connection: &Connection, reservation: &Reservation) -> rusqlite::Result
     Ok(entered == 1)
 }
 
-/// Takes every night of the stay. The table's key decides whether it is free.
-fn take_nights(connection: &Connection, reservation: &Reservation) -> Result<(), HotelError> {
+/// Inserts every night of the stay. The primary key decides whether each night is free.
+fn insert_nights(connection: &Connection, reservation: &Reservation) -> Result<(), HotelError> {
     let mut take =
         connection.prepare_cached("INSERT INTO room_night (room_id, night, reservation_id) VALUES (?1, ?2, ?3)")?;
     for night in reservation.stay.each_night() {

@@ -1,4 +1,4 @@
-//! The rooms the hotel opens with.
+//! Rooms of a new hotel.
 
 use rusqlite::{
     Connection, Row, named_params,
@@ -8,25 +8,20 @@ use serde::{Deserialize, Serialize};
 
 use super::Cents;
 
-/// The kinds of room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RoomType {
-    /// A room for one or two.
     Standard,
-    /// Larger, with a better view.
     Deluxe,
-    /// Several rooms under the roof.
     Suite,
-    /// Room for parents and children.
     Family,
 }
 
 impl RoomType {
-    /// All of them, as a guest reads them on the price list.
+    /// Types in the order of the price list.
     pub const ALL: [Self; 4] = [Self::Standard, Self::Deluxe, Self::Suite, Self::Family];
 
-    /// The name on the wire and in the ledger.
+    /// Name in JSON and in the ledger.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -38,19 +33,14 @@ impl RoomType {
     }
 }
 
-/// A room and what it costs.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Room {
-    /// Its id, `room-` and the number on the door.
+    /// `room-` and the room number.
     pub room_id: String,
-    /// Its kind.
     #[serde(rename = "type")]
     pub room_type: RoomType,
-    /// What a guest finds there.
     pub description: String,
-    /// How many may sleep in it.
     pub max_guests: u32,
-    /// The price of one night.
     pub price_per_night: Cents,
 }
 
@@ -66,11 +56,11 @@ impl Room {
     }
 }
 
-/// Number, kind, how many sleep there, euros a night, what a guest finds.
-type Door = (u16, RoomType, u32, i64, &'static str);
+/// Number, type, maximum of guests, euros per night, description.
+type RoomRow = (u16, RoomType, u32, i64, &'static str);
 
 #[rustfmt::skip]
-const DOORS: [Door; 12] = {
+const ROOMS: [RoomRow; 12] = {
     use RoomType::{Deluxe, Family, Standard, Suite};
     [
         (101, Standard, 1,  89, "Single room on the quiet courtyard, 16 m², a bed of 120 cm and a desk."),
@@ -88,13 +78,13 @@ const DOORS: [Door; 12] = {
     ]
 };
 
-/// Puts the rooms into an empty ledger.
-pub(super) fn furnish(connection: &Connection) -> rusqlite::Result<()> {
+/// Inserts the rooms into an empty ledger.
+pub(super) fn insert_rooms(connection: &Connection) -> rusqlite::Result<()> {
     let mut insert = connection.prepare(
         "INSERT INTO room (room_id, type, description, max_guests, price_cents)
          VALUES (:room_id, :type, :description, :max_guests, :price_cents)",
     )?;
-    for (number, room_type, max_guests, euros, description) in DOORS {
+    for (number, room_type, max_guests, euros, description) in ROOMS {
         insert.execute(named_params! {
             ":room_id": format!("room-{number}"),
             ":type": room_type,

@@ -1,4 +1,4 @@
-//! The file behind the hotel: opening it, and making it at the first start.
+//! Opens and creates the hotel's database file.
 
 use std::{fs, path::Path, thread, time::Duration};
 
@@ -6,31 +6,29 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{HotelError, inventory};
 
-/// `GRHO`: how a file says that it is a Grand Hotel ledger.
+/// `GRHO`, the SQLite application id of a Grand Hotel ledger.
 const APPLICATION_ID: i32 = 0x4752_484F;
-/// The revision of `ledger.sql`.
+/// Revision of `ledger.sql`.
 const REVISION: i32 = 1;
 const SCHEMA: &str = include_str!("ledger.sql");
 
-/// How long one statement waits for another process.
+/// Time that one statement waits for other processes.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(10);
 const WAL_ATTEMPTS: u32 = 200;
 const WAL_PAUSE: Duration = Duration::from_millis(25);
 
-/// One connection to the hotel's file. Its calls block; open one per thread or
-/// share one behind a mutex.
+/// Connection to the hotel's database. Calls block; open one per thread or share one behind a mutex.
 #[derive(Debug)]
 pub struct Ledger {
     pub(super) connection: Connection,
 }
 
 impl Ledger {
-    /// Opens the ledger, and makes and furnishes it if there is none yet.
+    /// Opens the ledger, and creates it with its rooms if it does not exist.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened or belongs to something else, which is
-    /// then left as it was.
+    /// Fails if the file cannot be opened or belongs to another program; such a file is not changed.
     pub fn open(path: &Path) -> Result<Self, HotelError> {
         make_folder(path)?;
         let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
@@ -48,11 +46,11 @@ impl Ledger {
 
         if found == Contents::Nothing {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
-            // Another process may have been first while we waited for the lock.
+            // Another process may have created it while this one waited for the lock.
             match Contents::of(&transaction)? {
                 Contents::Nothing => {
                     transaction.execute_batch(SCHEMA)?;
-                    inventory::furnish(&transaction)?;
+                    inventory::insert_rooms(&transaction)?;
                     transaction.pragma_update(None, "application_id", APPLICATION_ID)?;
                     transaction.pragma_update(None, "user_version", REVISION)?;
                     transaction.commit()?;
@@ -74,7 +72,7 @@ enum Contents {
 
 impl Contents {
     fn of(connection: &Connection) -> rusqlite::Result<Self> {
-        // One statement, hence one snapshot: never the half of another's work.
+        // One statement reads one snapshot, so that a half-finished creation is never seen.
         let (id, revision, tables): (i32, i32, i64) = connection.query_row(
             "SELECT (SELECT application_id FROM pragma_application_id),
                     (SELECT user_version FROM pragma_user_version),
@@ -90,10 +88,10 @@ impl Contents {
     }
 }
 
-/// Switches to the write-ahead log, for good: the file remembers.
+/// Switches the file to the write-ahead log permanently.
 ///
-/// The busy timeout does not cover this one step when several processes make
-/// it at their first start, so it is repeated here.
+/// The busy timeout does not cover this step when several processes do it at their first start, so it is repeated
+/// here.
 fn enter_wal(connection: &Connection) -> rusqlite::Result<()> {
     let mut attempt = 0;
     loop {

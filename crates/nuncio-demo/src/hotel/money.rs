@@ -1,30 +1,27 @@
-//! Amounts of money, exact.
+//! Exact amounts of money.
 
 use rusqlite::types::{FromSql, FromSqlResult, ToSql, ToSqlOutput, ValueRef};
 use serde::{Serialize, Serializer};
 
-/// The currency of every price, ISO 4217.
+/// Currency of every price (ISO 4217).
 pub const CURRENCY: &str = "EUR";
 
-/// An amount, counted in cents so that sums are exact. Written to JSON in euros
-/// with at most two decimals: `298`, `94.5`.
+/// Amount in cents, so that sums are exact. Serialised in euros with at most two decimals: `298`, `94.5`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Cents(i64);
 
 impl Cents {
-    /// So many cents.
     #[must_use]
     pub const fn new(cents: i64) -> Self {
         Self(cents)
     }
 
-    /// So many whole euros.
     #[must_use]
     pub const fn from_euros(euros: i64) -> Self {
         Self(euros * 100)
     }
 
-    /// The price of `nights` nights at this price each.
+    /// Price of `nights` nights at this price each.
     #[must_use]
     pub fn times(self, nights: u32) -> Self {
         Self(self.0 * i64::from(nights))
@@ -36,7 +33,7 @@ impl Serialize for Cents {
         if self.0 % 100 == 0 {
             serializer.serialize_i64(self.0 / 100)
         } else {
-            // The nearest double prints back as the two decimals it came from.
+            // The nearest double prints as the two decimals it came from.
             serializer.serialize_f64(self.0 as f64 / 100.0)
         }
     }

@@ -1,4 +1,4 @@
-//! A reservation, its id and its state.
+//! Reservations, their ids and states.
 
 use std::{fmt, str::FromStr};
 
@@ -10,28 +10,19 @@ use serde::Serialize;
 
 use super::{CURRENCY, Cents, HotelError, RoomType, Stay};
 
-/// A room held for a guest, or no longer held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Reservation {
-    /// What the guest quotes.
     pub reservation_id: ReservationId,
-    /// The room.
     pub room_id: String,
-    /// Its kind.
     #[serde(rename = "type")]
     pub room_type: RoomType,
-    /// The nights.
     #[serde(flatten)]
     pub stay: Stay,
-    /// How many come.
     pub guests: u32,
-    /// Under which name.
     pub guest_name: GuestName,
-    /// What the whole stay costs.
+    /// Price of the whole stay.
     pub total: Cents,
-    /// In which currency.
     pub currency: &'static str,
-    /// Whether the room is held.
     pub status: Status,
 }
 
@@ -54,11 +45,10 @@ impl Reservation {
     }
 }
 
-/// Whether a reservation holds its room.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
-    /// The room is the guest's.
+    /// The room is booked for the guest.
     Confirmed,
     /// The nights are free again.
     Cancelled,
@@ -74,26 +64,24 @@ impl FromSql for Status {
     }
 }
 
-/// A reservation's id, such as `GH-7K3QXM`: six signs of Crockford's base 32,
-/// which has no I, L, O or U. Read back in either case, and with the letters
-/// people mistake for digits.
+/// Reservation id such as `GH-7K3QXM`: six characters of Crockford's base 32, which has no I, L, O or U. Parsing
+/// ignores case and accepts letters that resemble digits.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(transparent)]
 pub struct ReservationId(String);
 
 impl ReservationId {
     const PREFIX: &str = "GH-";
-    const SIGNS: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+    const ALPHABET: &[u8; 32] = b"0123456789ABCDEFGHJKMNPQRSTVWXYZ";
     const LENGTH: usize = 6;
 
-    /// The id that these random bytes spell; five bits of each count.
+    /// Encodes five bits of each byte.
     #[must_use]
     pub fn from_random(bytes: [u8; 6]) -> Self {
-        let signs = bytes.map(|byte| char::from(Self::SIGNS[usize::from(byte & 31)]));
+        let signs = bytes.map(|byte| char::from(Self::ALPHABET[usize::from(byte & 31)]));
         Self(Self::PREFIX.chars().chain(signs).collect())
     }
 
-    /// The id as it is printed.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -115,7 +103,7 @@ impl FromStr for ReservationId {
                     other => other,
                 })
                 .collect();
-            let known = signs.bytes().all(|sign| Self::SIGNS.contains(&sign));
+            let known = signs.bytes().all(|sign| Self::ALPHABET.contains(&sign));
             (known && signs.len() == Self::LENGTH).then(|| format!("{}{signs}", Self::PREFIX))
         };
         canonical(text).map(Self).ok_or_else(|| HotelError::BadReservationId(text.to_owned()))
@@ -140,17 +128,15 @@ impl FromSql for ReservationId {
     }
 }
 
-/// The name a room is booked under: one line, one to [`GuestName::MAX_CHARS`]
-/// characters.
+/// Guest name: one line of one to [`GuestName::MAX_CHARS`] characters.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct GuestName(String);
 
 impl GuestName {
-    /// The longest name, in characters.
+    /// Maximum length in characters.
     pub const MAX_CHARS: usize = 200;
 
-    /// The name as it is printed.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0

@@ -1,4 +1,4 @@
-//! The hotel as an MCP server.
+//! MCP server of the hotel.
 
 use std::{
     path::Path,
@@ -19,7 +19,7 @@ use serde_json::Value;
 use super::{HotelError, Ledger, tools};
 use crate::mcp::{arguments, refusal, unknown_tool};
 
-/// Serves the hotel's tools from one ledger.
+/// MCP server with the hotel's tools on one ledger.
 #[derive(Clone, Debug)]
 pub struct HotelServer {
     ledger: Arc<Mutex<Ledger>>,
@@ -27,11 +27,7 @@ pub struct HotelServer {
 }
 
 impl HotelServer {
-    /// The server for the ledger in this file, which is made if need be.
-    ///
-    /// # Errors
-    ///
-    /// As [`Ledger::open`].
+    /// Opens the ledger at `path`, creating it if needed.
     pub fn open(path: &Path) -> Result<Self, HotelError> {
         let ledger = Arc::new(Mutex::new(Ledger::open(path)?));
         Ok(Self { ledger, tools: tools::all().into() })
@@ -48,7 +44,7 @@ impl HotelServer {
         };
         let ledger = Arc::clone(&self.ledger);
         let work = tokio::task::spawn_blocking(move || {
-            // A panic rolled its transaction back, so the ledger is sound.
+            // A panic rolled its transaction back, so the ledger is consistent.
             let mut ledger = ledger.lock().unwrap_or_else(PoisonError::into_inner);
             tool(&mut ledger, &call)
         });

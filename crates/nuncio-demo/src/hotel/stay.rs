@@ -5,11 +5,11 @@ use serde::Serialize;
 
 use super::HotelError;
 
-/// The longest stay, in nights.
+/// Maximum length of a stay, in nights.
 pub const MAX_NIGHTS: u32 = 30;
 
-/// One to [`MAX_NIGHTS`] nights, from the evening of `check_in` to the morning
-/// of `check_out`. The night of `check_out` itself is the next guest's.
+/// One to [`MAX_NIGHTS`] nights from the evening of `check_in` to the morning of `check_out`. The night of `check_out`
+/// is not part of the stay.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Stay {
     #[serde(serialize_with = "iso")]
@@ -20,11 +20,11 @@ pub struct Stay {
 }
 
 impl Stay {
-    /// The stay between two dates, both before or after today as they please.
+    /// Creates a stay between two dates, which may be in the past.
     ///
     /// # Errors
     ///
-    /// When it has no night or more than [`MAX_NIGHTS`].
+    /// Fails without a night or with more than [`MAX_NIGHTS`].
     pub fn new(check_in: Date, check_out: Date) -> Result<Self, HotelError> {
         let days = check_in.duration_until(check_out).as_hours() / 24;
         let nights = u32::try_from(days).unwrap_or(0);
@@ -35,34 +35,27 @@ impl Stay {
         }
     }
 
-    /// The stay between two dates written `YYYY-MM-DD`.
-    ///
-    /// # Errors
-    ///
-    /// As [`Stay::new`], and when either is not a date.
+    /// Creates a stay between two dates written `YYYY-MM-DD`.
     pub fn parse(check_in: &str, check_out: &str) -> Result<Self, HotelError> {
         Self::new(date("check_in", check_in)?, date("check_out", check_out)?)
     }
 
-    /// The day of arrival.
     #[must_use]
     pub fn check_in(&self) -> Date {
         self.check_in
     }
 
-    /// The day of departure.
     #[must_use]
     pub fn check_out(&self) -> Date {
         self.check_out
     }
 
-    /// How many nights.
     #[must_use]
     pub fn nights(&self) -> u32 {
         self.nights
     }
 
-    /// Each night, named by the day it begins on.
+    /// Nights of the stay, each named by the day it begins on.
     pub fn each_night(&self) -> impl Iterator<Item = Date> + use<> {
         let end = self.check_out;
         self.check_in.series(1.day()).take_while(move |night| *night < end)
@@ -70,7 +63,7 @@ impl Stay {
 }
 
 fn date(field: &'static str, value: &str) -> Result<Date, HotelError> {
-    // The parser also takes times, zones and bare digits; guests write dates one way.
+    // The parser also accepts times, zones and bare digits; the tools accept one form only.
     let shaped = value.len() == 10
         && value.bytes().enumerate().all(|(at, byte)| match at {
             4 | 7 => byte == b'-',

@@ -1,4 +1,4 @@
-//! The four tools: what they are called with, what they do, how they are described.
+//! Arguments and implementations of the four tools.
 
 mod describe;
 
@@ -11,7 +11,7 @@ use super::{BookingRequest, HotelError, Ledger, RoomType, Search, Stay};
 
 pub(super) use describe::all;
 
-/// The arguments of `search_rooms`.
+/// Arguments of `search_rooms`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchRooms {
@@ -23,7 +23,7 @@ pub(super) struct SearchRooms {
     room_type: Option<RoomType>,
 }
 
-/// The arguments of `make_reservation`.
+/// Arguments of `make_reservation`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MakeReservation {
@@ -35,7 +35,7 @@ pub(super) struct MakeReservation {
     guests: NonZeroU32,
 }
 
-/// The arguments of `get_reservation` and `cancel_reservation`.
+/// Arguments of `get_reservation` and `cancel_reservation`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct OneReservation {
@@ -75,7 +75,7 @@ fn one_guest() -> NonZeroU32 {
     NonZeroU32::MIN
 }
 
-/// A JSON Schema `integer` may be written `2.0`, which serde's integers refuse.
+/// Accepts `2.0`, which is a valid JSON Schema `integer` but which serde's integers refuse.
 fn guests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::Error> {
     let number = f64::deserialize(deserializer)?;
     let whole = number.fract() == 0.0 && (1.0..=f64::from(u32::MAX)).contains(&number);
@@ -85,7 +85,7 @@ fn guests<'de, D: Deserializer<'de>>(deserializer: D) -> Result<NonZeroU32, D::E
         .ok_or_else(|| D::Error::custom(format_args!("{number} is not a whole number from 1")))
 }
 
-/// The schema lets an optional argument be left out, not be null.
+/// Refuses null, because the schema allows an optional argument to be absent but not null.
 fn present<'de, D: Deserializer<'de>, T: Deserialize<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
     T::deserialize(deserializer).map(Some)
 }

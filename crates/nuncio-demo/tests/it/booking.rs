@@ -1,4 +1,4 @@
-//! The rules of the front desk.
+//! Booking rules.
 
 use nuncio_demo::hotel::{BookingRequest, HotelError, Ledger, Offer, Reservation, RoomType, Search, Status, Stay};
 use tempfile::TempDir;
@@ -27,7 +27,7 @@ fn book(ledger: &mut Ledger, check_in: &str, check_out: &str) -> Result<Reservat
 }
 
 #[test]
-fn the_hotel_opens_with_twelve_rooms_of_four_kinds() {
+fn new_hotel_has_twelve_rooms_of_four_types() {
     let (ledger, _folder) = hotel();
     let rooms = free(&ledger, "2026-12-01", "2026-12-04", None);
     assert_eq!(rooms.len(), 12);
@@ -44,7 +44,7 @@ fn the_hotel_opens_with_twelve_rooms_of_four_kinds() {
 }
 
 #[test]
-fn search_shows_only_rooms_that_are_large_enough() {
+fn search_lists_only_rooms_that_are_large_enough() {
     let (ledger, _folder) = hotel();
     let stay = Stay::parse("2026-12-01", "2026-12-02").unwrap();
     for guests in 1..=6 {
@@ -55,8 +55,8 @@ fn search_shows_only_rooms_that_are_large_enough() {
 }
 
 #[test]
-fn a_booked_room_is_free_on_no_night_of_the_stay_and_on_all_others() {
-    // Against a stay from the 10th to the 15th: (check_in, check_out, clashes).
+fn booked_room_is_unavailable_exactly_on_nights_of_the_stay() {
+    // Relative to a stay from the 10th to the 15th: (check_in, check_out, conflicts).
     let matrix = [
         ("05", "10", false, "ends on the morning the other begins"),
         ("15", "20", false, "begins on the evening the other ends"),
@@ -94,7 +94,7 @@ fn a_booked_room_is_free_on_no_night_of_the_stay_and_on_all_others() {
 }
 
 #[test]
-fn a_refused_booking_leaves_its_free_nights_free() {
+fn refused_booking_reserves_no_night() {
     let (mut ledger, _folder) = hotel();
     book(&mut ledger, "2026-12-12", "2026-12-13").unwrap();
     book(&mut ledger, "2026-12-10", "2026-12-15").unwrap_err();
@@ -103,7 +103,7 @@ fn a_refused_booking_leaves_its_free_nights_free() {
 }
 
 #[test]
-fn a_reservation_says_what_was_agreed_and_is_found_again() {
+fn reservation_can_be_looked_up_with_all_its_details() {
     let (mut ledger, _folder) = hotel();
     let made = book(&mut ledger, "2027-02-27", "2027-03-02").unwrap();
     assert_eq!(made.room_type, RoomType::Deluxe);
@@ -115,14 +115,14 @@ fn a_reservation_says_what_was_agreed_and_is_found_again() {
 }
 
 #[test]
-fn any_dates_will_do_past_and_far_ones_too() {
+fn past_and_far_future_dates_are_accepted() {
     let (mut ledger, _folder) = hotel();
     book(&mut ledger, "1889-05-06", "1889-05-07").unwrap();
     book(&mut ledger, "9999-12-01", "9999-12-31").unwrap();
 }
 
 #[test]
-fn a_cancellation_frees_the_nights_once() {
+fn repeated_cancellation_is_refused_and_frees_nothing() {
     let (mut ledger, _folder) = hotel();
     let first = book(&mut ledger, "2026-12-10", "2026-12-15").unwrap();
     let cancelled = ledger.cancel(&first.reservation_id).unwrap();
@@ -132,13 +132,13 @@ fn a_cancellation_frees_the_nights_once() {
     let second = book(&mut ledger, "2026-12-10", "2026-12-15").unwrap();
     let again = ledger.cancel(&first.reservation_id).unwrap_err();
     assert!(matches!(again, HotelError::AlreadyCancelled(_)), "{again}");
-    // The second cancellation of the first did not take the second's nights.
+    // The repeated cancellation of the first reservation did not free the second's nights.
     assert_eq!(ledger.reservation(&second.reservation_id).unwrap(), second);
     book(&mut ledger, "2026-12-10", "2026-12-15").unwrap_err();
 }
 
 #[test]
-fn an_unknown_room_a_full_room_and_an_unknown_id_are_refused() {
+fn unknown_room_too_many_guests_and_unknown_id_are_refused() {
     let (mut ledger, _folder) = hotel();
     let unknown = ledger.reserve(&request("room-999", "2026-12-10", "2026-12-11")).unwrap_err();
     assert!(matches!(unknown, HotelError::UnknownRoom(_)), "{unknown}");

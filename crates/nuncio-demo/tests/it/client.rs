@@ -1,4 +1,4 @@
-//! An MCP client in front of a server: in memory, or in a process of its own.
+//! MCP client for a server in memory or in a child process.
 
 use std::{path::Path, process::Stdio};
 
@@ -23,11 +23,11 @@ impl Client {
         Self(serve_client((), ours).await.unwrap())
     }
 
-    /// Runs `child`, an ignored test of this binary that serves on stdio, in a
-    /// process of its own. Drop the client to hang up, then wait for the process.
+    /// Runs `child`, an ignored test of this binary that serves on stdio, in a child process. Drop the client to
+    /// disconnect, then wait for the process.
     pub(crate) async fn in_process(child: &str, db: &Path) -> (Self, Child) {
         let mut process = Command::new(std::env::current_exe().unwrap())
-            // Two test threads: with one, libtest would print a half line first.
+            // Two test threads: with one, libtest would first print an incomplete line.
             .args([child, "--exact", "--nocapture", "--test-threads=2"])
             .env("NUNCIO_DEMO_DB", db)
             .stdin(Stdio::piped())
@@ -36,7 +36,7 @@ impl Client {
             .spawn()
             .unwrap();
         let mut stdout = BufReader::new(process.stdout.take().unwrap());
-        // libtest's greeting comes before the protocol.
+        // libtest prints a line before the protocol starts.
         let mut line = String::new();
         while line != "running 1 test\n" {
             line.clear();
@@ -60,8 +60,8 @@ impl Client {
         self.try_call(tool, arguments).await.unwrap()
     }
 
-    /// Calls a tool that must succeed, and hands back its structured content.
-    pub(crate) async fn ask(&self, tool: &str, arguments: Value) -> Value {
+    /// Calls a tool that must succeed and returns its structured content.
+    pub(crate) async fn call_ok(&self, tool: &str, arguments: Value) -> Value {
         let result = self.call(tool, arguments).await;
         assert_eq!(result.is_error, Some(false), "{result:?}");
         let structured = result.structured_content.clone().unwrap();
@@ -69,7 +69,7 @@ impl Client {
         structured
     }
 
-    /// Calls a tool that must refuse, and hands back what it says.
+    /// Calls a tool that must fail and returns its message.
     pub(crate) async fn refused(&self, tool: &str, arguments: Value) -> String {
         let result = self.call(tool, arguments).await;
         assert_eq!(result.is_error, Some(true), "{result:?}");
@@ -77,13 +77,13 @@ impl Client {
         text(&result).to_owned()
     }
 
-    pub(crate) async fn hang_up(self) {
+    pub(crate) async fn disconnect(self) {
         self.0.cancel().await.unwrap();
     }
 }
 
-/// Ends a serving process at once: libtest would report to a pipe nobody reads.
-pub(crate) fn leave(served: &anyhow::Result<()>) -> ! {
+/// Exits a serving process at once, because libtest would write its report to a closed pipe.
+pub(crate) fn exit_process(served: &anyhow::Result<()>) -> ! {
     if let Err(error) = served {
         eprintln!("{error:#}");
     }

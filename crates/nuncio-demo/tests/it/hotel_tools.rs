@@ -1,4 +1,4 @@
-//! Every tool of the hotel through an MCP client.
+//! Hotel tools through an MCP client.
 
 use futures_util::future::join_all;
 use nuncio_demo::hotel::HotelServer;
@@ -28,7 +28,7 @@ fn with(mut arguments: Value, name: &str, value: impl Into<Value>) -> Value {
 
 async fn assert_nothing_booked(client: &Client) {
     let nights = json!({ "check_in": "2026-12-01", "check_out": "2026-12-31" });
-    let found = client.ask("search_rooms", nights).await;
+    let found = client.call_ok("search_rooms", nights).await;
     assert_eq!(found["rooms"].as_array().unwrap().len(), 12);
 }
 
@@ -39,7 +39,7 @@ fn output_of(tools: &[Tool], name: &str) -> jsonschema::Validator {
 }
 
 #[tokio::test]
-async fn the_tools_are_listed_with_closed_schemas() {
+async fn hotel_tools_are_listed_with_closed_schemas() {
     let (client, _folder) = hotel().await;
     let tools = client.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
@@ -56,20 +56,20 @@ async fn the_tools_are_listed_with_closed_schemas() {
 }
 
 #[tokio::test]
-async fn a_guest_searches_books_looks_up_and_cancels() {
+async fn guest_searches_books_looks_up_and_cancels() {
     let (client, _folder) = hotel().await;
     let tools = client.tools().await;
 
     let wanted = json!({
         "check_in": "2026-12-24", "check_out": "2026-12-26", "guests": 2, "room_type": "suite"
     });
-    let found = client.ask("search_rooms", wanted.clone()).await;
+    let found = client.call_ok("search_rooms", wanted.clone()).await;
     output_of(&tools, "search_rooms").validate(&found).unwrap();
     let room = &found["rooms"][0];
     assert_eq!(room["room_id"], "room-401");
     assert_eq!((&room["nights"], &room["total"]), (&json!(2), &json!(658)));
 
-    let made = client.ask("make_reservation", stay("room-401")).await;
+    let made = client.call_ok("make_reservation", stay("room-401")).await;
     output_of(&tools, "make_reservation").validate(&made).unwrap();
     let reservation = &made["reservation"];
     let id = reservation["reservation_id"].as_str().unwrap();
@@ -80,25 +80,25 @@ async fn a_guest_searches_books_looks_up_and_cancels() {
         "total": 658, "currency": "EUR", "status": "confirmed"
     }});
     assert_eq!(made, expected);
-    let left = client.ask("search_rooms", wanted.clone()).await;
+    let left = client.call_ok("search_rooms", wanted.clone()).await;
     assert_eq!(left["rooms"].as_array().unwrap().len(), 1);
 
     let by_id = json!({ "reservation_id": id.to_lowercase() });
-    let looked_up = client.ask("get_reservation", by_id.clone()).await;
+    let looked_up = client.call_ok("get_reservation", by_id.clone()).await;
     assert_eq!(looked_up, made);
 
-    let cancelled = client.ask("cancel_reservation", by_id.clone()).await;
+    let cancelled = client.call_ok("cancel_reservation", by_id.clone()).await;
     output_of(&tools, "cancel_reservation").validate(&cancelled).unwrap();
     assert_eq!(cancelled["reservation"]["status"], "cancelled");
     let again = client.refused("cancel_reservation", by_id.clone()).await;
     assert!(again.contains("already cancelled"), "{again}");
-    assert_eq!(client.ask("get_reservation", by_id).await, cancelled);
-    assert_eq!(client.ask("search_rooms", wanted).await, found);
-    client.hang_up().await;
+    assert_eq!(client.call_ok("get_reservation", by_id).await, cancelled);
+    assert_eq!(client.call_ok("search_rooms", wanted).await, found);
+    client.disconnect().await;
 }
 
 #[tokio::test]
-async fn a_stranger_who_sends_nonsense_is_told_what_and_changes_nothing() {
+async fn invalid_arguments_are_explained_and_change_nothing() {
     let (client, _folder) = hotel().await;
     let good = stay("room-203");
     let cases = [
@@ -138,18 +138,18 @@ async fn a_stranger_who_sends_nonsense_is_told_what_and_changes_nothing() {
 }
 
 #[tokio::test]
-async fn guests_default_to_one_and_may_be_written_as_a_decimal() {
+async fn guests_default_to_one_and_accept_decimal_notation() {
     let (client, _folder) = hotel().await;
     let mut alone = stay("room-101");
     alone.as_object_mut().unwrap().remove("guests");
-    let made = client.ask("make_reservation", alone).await;
+    let made = client.call_ok("make_reservation", alone).await;
     assert_eq!(made["reservation"]["guests"], 1);
-    let made = client.ask("make_reservation", with(stay("room-203"), "guests", 2.0)).await;
+    let made = client.call_ok("make_reservation", with(stay("room-203"), "guests", 2.0)).await;
     assert_eq!(made["reservation"]["guests"], 2);
 }
 
 #[tokio::test]
-async fn an_unknown_tool_is_a_protocol_error() {
+async fn unknown_tool_is_a_protocol_error() {
     let (client, _folder) = hotel().await;
     let error = client.try_call("rob_the_safe", json!({})).await.unwrap_err();
     let rmcp::ServiceError::McpError(error) = error else { panic!("{error}") };
@@ -157,7 +157,7 @@ async fn an_unknown_tool_is_a_protocol_error() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_connection_may_have_many_calls_under_way() {
+async fn concurrent_calls_on_one_connection_are_answered() {
     let (client, _folder) = hotel().await;
     let calls = (0..16).map(|_| client.call("make_reservation", stay("room-402")));
     let mut won = 0;

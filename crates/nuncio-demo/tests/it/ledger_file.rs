@@ -1,4 +1,4 @@
-//! The file: made once, kept, and never taken from another program.
+//! The database file: created once, kept, and never taken from another program.
 
 use std::{fs, path::Path};
 
@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use crate::booking::{free, request};
 
 #[test]
-fn a_ledger_is_made_with_its_folder_and_outlives_its_process() {
+fn ledger_is_created_with_its_folder_and_survives_reopening() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("data/demo/hotel.db");
     let made = Ledger::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
@@ -20,7 +20,7 @@ fn a_ledger_is_made_with_its_folder_and_outlives_its_process() {
 }
 
 #[test]
-fn the_schema_itself_refuses_a_double_booking() {
+fn schema_refuses_double_booking() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
     let made = Ledger::open(&file).unwrap().reserve(&request("room-203", "2026-12-10", "2026-12-12"));
@@ -37,7 +37,7 @@ fn the_schema_itself_refuses_a_double_booking() {
 }
 
 #[test]
-fn another_programs_file_is_left_as_it_was() {
+fn database_of_another_program_is_not_changed() {
     let folder = tempfile::tempdir().unwrap();
     let database = folder.path().join("other.db");
     Connection::open(&database).unwrap().execute_batch("CREATE TABLE diary (entry TEXT)").unwrap();

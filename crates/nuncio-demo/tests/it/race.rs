@@ -1,5 +1,4 @@
-//! Many want the last suite; one gets it. Between threads with a connection
-//! each, and between processes that each serve MCP on stdio.
+//! Races for the last room between threads with their own connections, and between processes that serve MCP on stdio.
 
 use std::{
     path::{Path, PathBuf},
@@ -13,14 +12,14 @@ use serde_json::json;
 
 use crate::{
     booking::{free, request},
-    client::{Client, leave, text},
+    client::{Client, exit_process, text},
 };
 
 const THREADS: usize = 32;
 const PROCESSES: usize = 8;
 
 #[test]
-fn one_of_32_threads_gets_the_last_suite() {
+fn one_of_32_threads_books_the_last_suite() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
     let start = Barrier::new(THREADS);
@@ -29,7 +28,7 @@ fn one_of_32_threads_gets_the_last_suite() {
             .map(|guest| {
                 let (file, start) = (&file, &start);
                 scope.spawn(move || {
-                    // All open at once too: the first start is a race of its own.
+                    // All threads open the file at once, so that its creation is part of the race.
                     start.wait();
                     let mut ledger = Ledger::open(file).unwrap();
                     if guest == 0 {
@@ -39,7 +38,7 @@ fn one_of_32_threads_gets_the_last_suite() {
                     let suites = free(&ledger, "2026-12-10", "2026-12-15", Some(RoomType::Suite));
                     assert!(suites.len() <= 1, "the other suite is booked");
                     start.wait();
-                    // Stays that all share the night of the 12th.
+                    // All stays include the night of the 12th.
                     let (check_in, check_out) = [("10", "13"), ("12", "15"), ("12", "13"), ("08", "18")][guest % 4];
                     let (check_in, check_out) = (format!("2026-12-{check_in}"), format!("2026-12-{check_out}"));
                     ledger.reserve(&request("room-402", &check_in, &check_out))
@@ -57,7 +56,7 @@ fn one_of_32_threads_gets_the_last_suite() {
 }
 
 #[test]
-fn rooms_go_to_as_many_guests_as_there_are_rooms() {
+fn concurrent_guests_book_every_room_exactly_once() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
     drop(Ledger::open(&file).unwrap());
@@ -68,7 +67,7 @@ fn rooms_go_to_as_many_guests_as_there_are_rooms() {
                 scope.spawn(|| {
                     let mut ledger = Ledger::open(&file).unwrap();
                     start.wait();
-                    // Search and book until one succeeds or none is free.
+                    // Search and book until one attempt succeeds or no room is free.
                     loop {
                         let offers = free(&ledger, "2026-12-24", "2026-12-26", Some(RoomType::Deluxe));
                         let Some(offer) = offers.first() else {
@@ -90,10 +89,10 @@ fn rooms_go_to_as_many_guests_as_there_are_rooms() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn one_of_8_processes_gets_the_suite() {
+async fn one_of_8_processes_books_the_suite() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hotel.db");
-    // Started together on a file that is not there yet.
+    // Both processes start on a file that does not exist yet.
     let mut starting = tokio::task::JoinSet::new();
     for _ in 0..PROCESSES {
         let file = file.clone();
@@ -110,7 +109,7 @@ async fn one_of_8_processes_gets_the_suite() {
                 "guest_name": "Grace Hopper", "guests": 4
             });
             let result = client.call("make_reservation", arguments).await;
-            client.hang_up().await;
+            client.disconnect().await;
             let said = text(&result).to_owned();
             (result.is_error == Some(false), said)
         });
@@ -128,11 +127,11 @@ async fn one_of_8_processes_gets_the_suite() {
     }
 }
 
-/// Not a test: what the processes above run.
+/// Not a test: the program of the child processes above.
 #[tokio::test(flavor = "multi_thread")]
 async fn serve_the_hotel() {
     if let Some(db) = std::env::var_os("NUNCIO_DEMO_DB") {
-        leave(&nuncio_demo::hotel(&PathBuf::from(db)).await);
+        exit_process(&nuncio_demo::hotel(&PathBuf::from(db)).await);
     }
 }
 

@@ -1,9 +1,9 @@
-//! The script demo through an MCP client, and over the stdio of a process.
+//! Script tools through an MCP client and over the stdio of a process.
 
 use nuncio_demo::script::ScriptServer;
 use serde_json::{Value, json};
 
-use crate::client::{Client, leave, text};
+use crate::client::{Client, exit_process, text};
 
 async fn sum(client: &Client, a: Value, b: Value) -> String {
     let result = client.call("add", json!({ "a": a, "b": b })).await;
@@ -12,7 +12,7 @@ async fn sum(client: &Client, a: Value, b: Value) -> String {
 }
 
 #[tokio::test]
-async fn the_tools_are_listed_with_closed_schemas() {
+async fn script_tools_are_listed_with_closed_schemas() {
     let tools = Client::in_memory(ScriptServer::new()).await.tools().await;
     let names: Vec<_> = tools.iter().map(|tool| tool.name.as_ref()).collect();
     assert_eq!(names, ["add", "lookup", "echo", "fail"]);
@@ -25,7 +25,7 @@ async fn the_tools_are_listed_with_closed_schemas() {
 }
 
 #[tokio::test]
-async fn sums_are_the_shortest_json_numbers() {
+async fn sum_is_the_shortest_json_number() {
     let client = Client::in_memory(ScriptServer::new()).await;
     for (a, b, expected) in [
         (json!(1), json!(2), "3"),
@@ -43,14 +43,14 @@ async fn sums_are_the_shortest_json_numbers() {
 }
 
 #[tokio::test]
-async fn a_key_has_the_value_of_its_name() {
+async fn lookup_returns_value_derived_from_key() {
     let client = Client::in_memory(ScriptServer::new()).await;
     let result = client.call("lookup", json!({ "key": "température" })).await;
     assert_eq!(text(&result), "value-of-température");
 }
 
 #[tokio::test]
-async fn an_echo_is_structured_and_comes_after_its_delay() {
+async fn echo_is_structured_and_delayed() {
     let client = Client::in_memory(ScriptServer::new()).await;
     for arguments in [json!({ "text": "hé" }), json!({ "text": "hé", "delay_ms": 1.5 })] {
         let result = client.call("echo", arguments).await;
@@ -67,7 +67,7 @@ async fn an_echo_is_structured_and_comes_after_its_delay() {
 }
 
 #[tokio::test]
-async fn a_failure_carries_its_code_and_message() {
+async fn fail_returns_code_and_message() {
     let client = Client::in_memory(ScriptServer::new()).await;
     let result = client.call("fail", json!({ "code": "E_FULL", "message": "no room" })).await;
     assert_eq!((result.is_error, text(&result)), (Some(true), "E_FULL: no room"));
@@ -75,7 +75,7 @@ async fn a_failure_carries_its_code_and_message() {
 }
 
 #[tokio::test]
-async fn bad_arguments_are_refused_by_name() {
+async fn invalid_arguments_are_refused_by_name() {
     let client = Client::in_memory(ScriptServer::new()).await;
     for (tool, arguments, expected) in [
         ("add", json!({ "a": 1 }), "missing field `b`"),
@@ -95,19 +95,19 @@ async fn bad_arguments_are_refused_by_name() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_script_serves_on_stdio_until_the_client_hangs_up() {
+async fn script_serves_on_stdio_until_client_disconnects() {
     let nowhere = std::path::Path::new("");
     let child = "script_tools::serve_the_script";
     let (client, mut process) = Client::in_process(child, nowhere).await;
     assert_eq!(sum(&client, json!(1), json!(2)).await, "3");
-    client.hang_up().await;
+    client.disconnect().await;
     assert!(process.wait().await.unwrap().success());
 }
 
-/// Not a test: what the process above runs.
+/// Not a test: the program of the child process above.
 #[tokio::test(flavor = "multi_thread")]
 async fn serve_the_script() {
     if std::env::var_os("NUNCIO_DEMO_DB").is_some() {
-        leave(&nuncio_demo::script().await);
+        exit_process(&nuncio_demo::script().await);
     }
 }

@@ -1,9 +1,9 @@
-//! Values that cannot be wrong: stays, names, ids, amounts.
+//! Validated values: stays, names, ids, amounts.
 
 use nuncio_demo::hotel::{Cents, GuestName, HotelError, MAX_NIGHTS, ReservationId, Stay};
 
 #[test]
-fn dates_are_written_one_way() {
+fn date_must_be_written_as_yyyy_mm_dd() {
     for wrong in [
         "",
         "tomorrow",
@@ -28,7 +28,7 @@ fn dates_are_written_one_way() {
 }
 
 #[test]
-fn a_stay_has_one_to_thirty_nights() {
+fn stay_has_one_to_thirty_nights() {
     let nights = |out| Stay::parse("2028-02-01", out).map(|stay| stay.nights());
     assert_eq!(nights("2028-02-02").unwrap(), 1);
     // 2028 has a 29th of February.
@@ -41,14 +41,14 @@ fn a_stay_has_one_to_thirty_nights() {
 }
 
 #[test]
-fn a_stay_names_its_nights() {
+fn stay_lists_its_nights() {
     let stay = Stay::parse("2026-12-30", "2027-01-02").unwrap();
     let nights: Vec<String> = stay.each_night().map(|night| night.to_string()).collect();
     assert_eq!(nights, ["2026-12-30", "2026-12-31", "2027-01-01"]);
 }
 
 #[test]
-fn ids_have_no_ambiguous_signs_and_forgive_them() {
+fn reservation_id_parsing_accepts_ambiguous_characters() {
     for byte in 0..=255 {
         let id = ReservationId::from_random([byte; 6]);
         assert!(!id.as_str()[3..].contains(['I', 'L', 'O', 'U']), "{id}");
@@ -62,7 +62,7 @@ fn ids_have_no_ambiguous_signs_and_forgive_them() {
 }
 
 #[test]
-fn a_name_is_one_line_of_reasonable_length() {
+fn guest_name_is_one_line_of_limited_length() {
     assert_eq!("  李 小龙 ".parse::<GuestName>().unwrap().as_str(), "李 小龙");
     assert!("é".repeat(200).parse::<GuestName>().is_ok());
     for wrong in ["", "   ", "Ada\nLovelace", "Ada\u{7f}", &"é".repeat(201)] {
@@ -71,7 +71,7 @@ fn a_name_is_one_line_of_reasonable_length() {
 }
 
 #[test]
-fn amounts_are_written_in_euros() {
+fn amounts_are_serialised_in_euros() {
     let written = |cents| serde_json::to_string(&Cents::new(cents)).unwrap();
     assert_eq!(written(29_800), "298");
     assert_eq!(written(9_450), "94.5");

@@ -1,4 +1,4 @@
-//! The tools as `tools/list` shows them, with their JSON Schemas (2020-12).
+//! Tool descriptions for `tools/list`, with their JSON Schemas (2020-12).
 
 use rmcp::model::{Tool, ToolAnnotations};
 use serde_json::{Value, json};
@@ -8,7 +8,7 @@ use crate::{
     mcp::schema,
 };
 
-/// All four, in the order a guest needs them.
+/// The four tools in the order a guest needs them.
 pub(in crate::hotel) fn all() -> [Tool; 4] {
     [search_rooms(), make_reservation(), get_reservation(), cancel_reservation()]
 }
@@ -45,7 +45,7 @@ fn search_rooms() -> Tool {
     )
     .with_title("Search rooms")
     .with_raw_output_schema(schema(output))
-    .with_annotations(reads())
+    .with_annotations(read_only_annotations())
 }
 
 fn make_reservation() -> Tool {
@@ -91,7 +91,7 @@ fn get_reservation() -> Tool {
     )
     .with_title("Look up a reservation")
     .with_raw_output_schema(schema(reservation_output()))
-    .with_annotations(reads())
+    .with_annotations(read_only_annotations())
 }
 
 fn cancel_reservation() -> Tool {
@@ -106,7 +106,7 @@ fn cancel_reservation() -> Tool {
     .with_annotations(ToolAnnotations::new().read_only(false).destructive(true).idempotent(false).open_world(false))
 }
 
-fn reads() -> ToolAnnotations {
+fn read_only_annotations() -> ToolAnnotations {
     ToolAnnotations::new().read_only(true).open_world(false)
 }
 
