@@ -1,16 +1,16 @@
-//! Granting a folder without one that lies in it.
+//! Grants a folder without a hidden folder inside it.
 
 use std::path::{Path, PathBuf};
 
-/// Whether `folder` is `path` or lies above it.
+/// Whether `folder` equals `path` or is an ancestor of it.
 #[must_use]
 pub fn contains(folder: &Path, path: &Path) -> bool {
     path.starts_with(folder)
 }
 
-/// What to grant so that everything of `path` can be reached except `hidden`: the path itself, or, if `hidden` lies in
-/// it, its entries one by one. Symbolic links among these are left out: a rule for a link would hold for its target.
-/// Nothing is granted of a path that does not exist. `hidden` is canonical.
+/// Paths to grant so that everything in `path` except `hidden` is reachable: the path itself, or its entries if
+/// `hidden` is inside it. Symbolic links among the entries are skipped, because a rule for a link would apply to its
+/// target. A missing path grants nothing. `hidden` must be canonical.
 #[must_use]
 pub fn without(path: &Path, hidden: &Path) -> Vec<PathBuf> {
     let Ok(path) = path.canonicalize() else { return Vec::new() };
@@ -19,7 +19,7 @@ pub fn without(path: &Path, hidden: &Path) -> Vec<PathBuf> {
     }
     let mut granted = Vec::new();
     let mut folder = path;
-    // Each folder between the path and `hidden` is opened up in turn.
+    // Expands each folder between the path and `hidden`.
     while folder != hidden {
         let mut next = None;
         for entry in folder.read_dir().into_iter().flatten().flatten() {
@@ -43,7 +43,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn entries_are_granted_one_by_one_around_a_hidden_folder() {
+    fn hidden_folder_is_excluded_by_granting_its_siblings() {
         let world = tempfile::tempdir().unwrap();
         let root = world.path().canonicalize().unwrap();
         for folder in ["agent/data/keys", "agent/lib", "agent/deep/data", "other"] {

@@ -1,51 +1,45 @@
-//! A program together with everything it starts.
+//! Process groups: a program together with everything it starts.
 
 use std::io;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command};
 
-/// A child and its process group. In this order, so that the group is killed before the child is dropped.
+/// Child and its process group. The field order matters: the group is killed before the child is dropped.
 #[derive(Debug)]
-pub struct Running {
-    /// The child and everything it starts.
-    pub group: Group,
-    /// The child itself.
+pub struct RunningProgram {
+    pub group: ProcessGroup,
     pub child: Child,
 }
 
-impl Running {
-    /// Starts a program in a process group of its own.
-    ///
-    /// # Errors
-    /// It cannot be started.
+impl RunningProgram {
+    /// Starts a program in its own process group.
     pub fn start(command: &mut Command) -> io::Result<Self> {
-        // With `kill_on_drop` the runtime also reaps a child that was dropped.
+        // With `kill_on_drop` the runtime also reaps a dropped child.
         let child = command.process_group(0).kill_on_drop(true).spawn()?;
-        Ok(Self { group: Group::of(&child), child })
+        Ok(Self { group: ProcessGroup::of(&child), child })
     }
 
-    /// Its standard input, output and error, where they are pipes; they can be taken once.
+    /// Standard input, output and error, where they are pipes. They can be taken once.
     pub fn pipes(&mut self) -> (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>) {
         (self.child.stdin.take(), self.child.stdout.take(), self.child.stderr.take())
     }
 }
 
-/// A process group, killed as a whole when this is dropped.
+/// Process group that is killed as a whole when dropped.
 #[derive(Debug)]
-pub struct Group(Option<Pid>);
+pub struct ProcessGroup(Option<Pid>);
 
-impl Group {
+impl ProcessGroup {
     fn of(child: &Child) -> Self {
-        // The leader of a group gives it its number. It is copied, since a child that has ended no longer has one.
+        // The group id is the leader's process id. It is copied, because a child that has ended no longer has one.
         Self(child.id().and_then(|id| i32::try_from(id).ok()).and_then(Pid::from_raw))
     }
 
-    /// Kills everything that is still in the group. A second call does nothing: by then the number may belong to
-    /// another group.
+    /// Kills everything in the group. A second call does nothing, because the id may belong to another group by then.
     pub fn kill(&mut self) {
         if let Some(leader) = self.0.take() {
-            // It fails only when the group is empty.
+            // Fails only if the group is empty.
             let _ = kill_process_group(leader, Signal::KILL);
         }
     }
@@ -56,7 +50,7 @@ impl Group {
     }
 }
 
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
         self.kill();
     }

@@ -1,9 +1,8 @@
-//! Confines a child process to the files, sockets and processes that its [`Reach`] names.
+//! Confines a child process to the files, sockets and processes that its [`ConfinementRules`] allows.
 //!
-//! Landlock restricts files, TCP, signals and tracing; a seccomp filter restricts which sockets can be made, so that a
-//! child cannot ask another service to do what it may not do itself. Both apply to a thread and to everything it
-//! starts. [`spawn`] therefore makes a thread for each child, restricts that thread, starts the child and ends the
-//! thread.
+//! Landlock restricts files, TCP, signals and tracing; a seccomp filter restricts the creation of sockets, so that a
+//! child cannot use another service to exceed its rights. Both apply to a thread and its children. [`spawn`] therefore
+//! creates a thread for each child, restricts it, starts the child and ends the thread.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -26,27 +25,27 @@ mod linux;
 mod server;
 
 pub use folders::{contains, without};
-pub use group::{Group, Running};
+pub use group::{ProcessGroup, RunningProgram};
 pub use server::{installation, server_folders};
 
-/// What a program may reach, beside the system's programs and libraries.
+/// Resources that a program may use beside the system's programs and libraries.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Reach {
-    /// Files and folders it may read.
+pub struct ConfinementRules {
+    /// Readable files and folders.
     pub read: Vec<PathBuf>,
-    /// Files and folders it may read and change.
+    /// Readable and writable files and folders.
     pub write: Vec<PathBuf>,
-    /// Whether it may speak to other hosts.
+    /// Whether the program may open network connections.
     pub network: bool,
-    /// Whether it may use Unix sockets, through which other services act for it.
+    /// Whether the program may use Unix sockets, through which other services could act for it.
     pub unix: bool,
-    /// A folder that stays out of reach where something else that is named contains it; canonical. What is named
-    /// inside it is granted.
+    /// Folder that stays inaccessible although a granted folder contains it. The path must be canonical. Paths inside
+    /// it can be granted explicitly.
     pub hidden: Option<PathBuf>,
 }
 
-impl Reach {
-    /// Whether a path can be read.
+impl ConfinementRules {
+    /// Whether a path is readable.
     #[must_use]
     pub fn reads(&self, path: &Path) -> bool {
         let mut system = linux::SYSTEM.iter().chain(if self.network { linux::NETWORK.as_slice() } else { &[] });
@@ -54,7 +53,7 @@ impl Reach {
         system || self.covers(&self.read, path) || self.writes(path)
     }
 
-    /// Whether a path can be changed.
+    /// Whether a path is writable.
     #[must_use]
     pub fn writes(&self, path: &Path) -> bool {
         self.covers(&self.write, path)
@@ -72,22 +71,21 @@ impl Reach {
     }
 }
 
-/// What this system can keep programs from.
+/// Restrictions that this system can enforce on programs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Confinement {
-    /// Files that they were not given, and the memory and environment of other processes.
+    /// Access to files that were not granted, and to the memory and environment of other processes.
     pub files: bool,
-    /// Sockets that they were not given.
+    /// Creation of sockets that were not granted.
     pub network: bool,
     /// Signals to other processes.
     pub signals: bool,
 }
 
 impl Confinement {
-    /// No restriction at all.
     pub const NONE: Self = Self { files: false, network: false, signals: false };
 
-    /// Whether a program that was not given the server's files and sockets cannot get at them.
+    /// Whether a program without such grants is kept from the server's files and sockets.
     #[must_use]
     pub const fn is_enough(self) -> bool {
         self.files && self.network
@@ -105,29 +103,29 @@ impl fmt::Display for Confinement {
     }
 }
 
-/// What this system can keep programs from. It is tried once, on a thread that then ends.
+/// Detects what this system can enforce. The check runs once, on a thread that ends afterwards.
 #[must_use]
 pub fn confinement() -> Confinement {
     static FOUND: OnceLock<Confinement> = OnceLock::new();
     *FOUND.get_or_init(|| {
-        let tried = std::thread::spawn(|| linux::restrict_thread(&Reach::default())).join();
+        let tried = std::thread::spawn(|| linux::restrict_thread(&ConfinementRules::default())).join();
         tried.ok().and_then(Result::ok).unwrap_or(Confinement::NONE)
     })
 }
 
-/// Starts a program that can reach what `reach` names and nothing else, as far as this system can do that.
+/// Starts a program with access to `reach` only, as far as this system can enforce it.
 ///
 /// # Errors
-/// The program cannot be started, or it cannot be confined although this system could.
-pub async fn spawn(mut command: Command, reach: Reach) -> io::Result<Running> {
+/// The program cannot be started, or confinement failed although this system supports it.
+pub async fn spawn(mut command: Command, reach: ConfinementRules) -> io::Result<RunningProgram> {
     let possible = confinement();
     let runtime = Handle::current();
     let (sender, receiver) = tokio::sync::oneshot::channel();
-    // The thread is never used again: it cannot get its rights back.
+    // The thread is not reused, because it cannot regain its rights.
     std::thread::Builder::new().name("confined".to_owned()).spawn(move || {
         let _inside = runtime.enter();
         let started = linux::restrict_thread(&reach).and_then(|restricted| match restricted == possible {
-            true => Running::start(&mut command).and_then(linux::limit),
+            true => RunningProgram::start(&mut command).and_then(linux::limit),
             false => Err(io::Error::other("it cannot be confined to what it may reach")),
         });
         // If the caller stopped waiting, dropping the result kills the program.
@@ -136,11 +134,8 @@ pub async fn spawn(mut command: Command, reach: Reach) -> io::Result<Running> {
     receiver.await.unwrap_or_else(|_| Err(io::Error::other("the thread that starts it failed")))
 }
 
-/// Protects this process from programs of the same account: they cannot read its memory or environment below `/proc`,
-/// and it leaves no core file. Its children leave none either.
-///
-/// # Errors
-/// The system refuses.
+/// Protects this process from programs of the same user account: they cannot read its memory or environment in
+/// `/proc`, and neither it nor its children write core files.
 pub fn protect_this_process() -> io::Result<()> {
     linux::protect_this_process()
 }

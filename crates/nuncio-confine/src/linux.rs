@@ -1,4 +1,4 @@
-//! Landlock, seccomp, capabilities and limits.
+//! Enforces a [`ConfinementRules`] with Landlock, seccomp, capabilities and resource limits.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -16,12 +16,12 @@ use seccompiler::{
     SeccompRule,
 };
 
-use crate::{Confinement, Reach, Running, without};
+use crate::{Confinement, ConfinementRules, RunningProgram, without};
 
-/// The newest Landlock rights that are asked for; an older kernel gives what it has.
+/// Newest Landlock ABI to request; older kernels enforce the rights they support.
 const NEWEST: ABI = ABI::V9;
 
-/// Programs, libraries, and settings without which some programs do not start.
+/// Programs, libraries and settings that programs need to start.
 pub(crate) const SYSTEM: [&str; 15] = [
     "/usr",
     "/bin",
@@ -40,7 +40,7 @@ pub(crate) const SYSTEM: [&str; 15] = [
     "/etc/crypto-policies",
 ];
 
-/// What a program needs to find other hosts and to check their certificates; no private keys.
+/// Files that a program needs to resolve names and verify certificates; no private keys.
 pub(crate) const NETWORK: [&str; 9] = [
     "/etc/resolv.conf",
     "/etc/hosts",
@@ -53,13 +53,13 @@ pub(crate) const NETWORK: [&str; 9] = [
     "/etc/ca-certificates",
 ];
 
-/// Devices that hold nothing.
+/// Devices without stored data.
 const SOURCES: [&str; 3] = ["/dev/urandom", "/dev/random", "/dev/zero"];
 
-/// Open files per program. A server that holds many connections raises its own limit, which its children inherit.
+/// Limit of open files per program. A server with many connections raises its own limit, which children would inherit.
 const OPEN_FILES: u64 = 16_384;
 
-/// Capabilities that a program keeps when the server runs as root: those over files and own processes. Without the
+/// Capabilities that a program keeps if the server runs as root: those over files and its own processes. Without the
 /// others it cannot load modules, attach to kernel tracing, change the network or reboot.
 const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::DAC_OVERRIDE)
@@ -70,8 +70,8 @@ const KEPT: CapabilitySet = CapabilitySet::CHOWN
     .union(CapabilitySet::SETUID)
     .union(CapabilitySet::NET_BIND_SERVICE);
 
-/// Gives up, for this thread and everything it starts, all but `reach`.
-pub(crate) fn restrict_thread(reach: &Reach) -> io::Result<Confinement> {
+/// Drops all rights except `reach` for this thread and its children.
+pub(crate) fn restrict_thread(reach: &ConfinementRules) -> io::Result<Confinement> {
     let status = restrict_files(reach).map_err(io::Error::other)?;
     let (files, ports, signals) = match status.landlock {
         LandlockStatus::Available { effective_abi, .. } => {
@@ -83,13 +83,13 @@ pub(crate) fn restrict_thread(reach: &Reach) -> io::Result<Confinement> {
     drop_capabilities()?;
     let filter = socket_filter(reach)?;
     let filtered = filter.is_some_and(|filter| seccompiler::apply_filter(&filter).is_ok());
-    // Landlock alone restricts TCP; only the filter restricts the other sockets of a program with a network.
+    // Landlock restricts TCP only; the filter restricts the other sockets of a program with network access.
     Ok(Confinement { files, network: filtered || (ports && !reach.network), signals })
 }
 
 fn drop_capabilities() -> io::Result<()> {
     let mut sets = capabilities(None)?;
-    // A service manager may refuse the call to a process that has nothing to drop.
+    // A service manager may refuse the call for a process without capabilities.
     if KEPT.contains(sets.permitted | sets.inheritable) {
         return Ok(());
     }
@@ -99,8 +99,8 @@ fn drop_capabilities() -> io::Result<()> {
     Ok(set_capabilities(None, sets)?)
 }
 
-/// Applies what the kernel knows of Landlock, and gives up ever getting more privileges.
-fn restrict_files(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
+/// Applies the Landlock rules that the kernel supports and sets `no_new_privs`.
+fn restrict_files(reach: &ConfinementRules) -> Result<RestrictionStatus, RulesetError> {
     let mut handled = AccessFs::from_all(NEWEST);
     let mut scopes: BitFlags<Scope> = Scope::Signal.into();
     if reach.unix {
@@ -132,17 +132,17 @@ fn restrict_files(reach: &Reach) -> Result<RestrictionStatus, RulesetError> {
         .restrict_self()
 }
 
-/// Refuses sockets: all of them, or all but those of the internet. None where this system has no filters.
-fn socket_filter(reach: &Reach) -> io::Result<Option<BpfProgram>> {
+/// Seccomp filter that refuses all sockets, or all but internet sockets; `None` if this system has no filters.
+fn socket_filter(reach: &ConfinementRules) -> io::Result<Option<BpfProgram>> {
     let Ok(arch) = std::env::consts::ARCH.try_into() else { return Ok(None) };
-    // An io_uring could make sockets that this filter does not see.
+    // io_uring could create sockets that this filter does not see.
     let mut rules = BTreeMap::from([(libc::SYS_io_uring_setup, Vec::new())]);
     if !reach.unix {
         rules.insert(libc::SYS_socket, refused_sockets(reach.network).map_err(io::Error::other)?);
         rules.insert(libc::SYS_socketpair, refused_pairs().map_err(io::Error::other)?);
     }
     if cfg!(target_arch = "x86_64") {
-        // The x32 variants of the same calls.
+        // x32 variants of the same system calls.
         let again: Vec<_> = rules.iter().map(|(call, rules)| (call | 0x4000_0000, rules.clone())).collect();
         rules.extend(again);
     }
@@ -151,7 +151,7 @@ fn socket_filter(reach: &Reach) -> io::Result<Option<BpfProgram>> {
     BpfProgram::try_from(filter).map(Some).map_err(io::Error::other)
 }
 
-/// With a network, all families but the internet's and the list of network interfaces; otherwise all.
+/// Socket families to refuse: with network access all but internet and netlink route, otherwise all.
 fn refused_sockets(network: bool) -> Result<Vec<SeccompRule>, BackendError> {
     if !network {
         return Ok(Vec::new());
@@ -165,8 +165,8 @@ fn refused_sockets(network: bool) -> Result<Vec<SeccompRule>, BackendError> {
     Ok(vec![SeccompRule::new(others)?, SeccompRule::new(netlink)?])
 }
 
-/// A pair of datagram sockets can be connected to another service later; one of streams cannot. Event loops need the
-/// latter.
+/// Refuses datagram socket pairs, which can be connected to another service later. Stream pairs cannot, and event
+/// loops need them.
 fn refused_pairs() -> Result<Vec<SeccompRule>, BackendError> {
     let kind = |kind| SeccompRule::new(vec![argument(1, SeccompCmpOp::MaskedEq(0xf), kind)?]);
     let family = SeccompRule::new(vec![argument(0, SeccompCmpOp::Ne, libc::AF_UNIX)?])?;
@@ -177,13 +177,14 @@ fn argument(index: u8, comparison: SeccompCmpOp, value: libc::c_int) -> Result<S
     SeccompCondition::new(index, SeccompCmpArgLen::Dword, comparison, u64::from(value.unsigned_abs()))
 }
 
-/// Limits a program that was just started. Memory is not limited: many runtimes reserve far more than they use.
-pub(crate) fn limit(running: Running) -> io::Result<Running> {
+/// Sets resource limits of a started program. Memory is not limited, because many runtimes reserve far more than they
+/// use.
+pub(crate) fn limit(running: RunningProgram) -> io::Result<RunningProgram> {
     let leader = running.group.leader();
     for (resource, limit) in [(Resource::Core, 0), (Resource::Nofile, OPEN_FILES)] {
         let limit = getrlimit(resource).maximum.map_or(limit, |maximum| maximum.min(limit));
         match prlimit(leader, resource, Rlimit { current: Some(limit), maximum: Some(limit) }) {
-            // It has ended already; or a service manager forbids the call and has set limits of its own.
+            // The program has ended already, or a service manager forbids the call and sets its own limits.
             Ok(_) | Err(Errno::SRCH | Errno::PERM) => {}
             Err(error) => return Err(error.into()),
         }

@@ -1,4 +1,4 @@
-//! What a server's programs may read: the system's folders, and the installation of the program and its interpreter.
+//! Readable paths for programs of a server: system folders, and the installations of the program and its interpreter.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::contains;
 
-/// Folders and files of the system that hold nobody's secrets. `/etc` and `/proc` are not among them as a whole: they
-/// also hold private keys, and the command lines of other processes.
+/// System folders and files without secrets. `/etc` and `/proc` are not included as a whole, because they also contain
+/// private keys and command lines of other processes.
 const FOLDERS: &[&str] = &[
     "/opt",
     "/libx32",
@@ -55,10 +55,10 @@ const FOLDERS: &[&str] = &[
     "/dev/full",
 ];
 
-/// Where system packages are installed; a program there needs no folder of its own.
+/// Installation folders of system packages; a program there needs no other folder.
 const INSTALLED: [&str; 8] = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/nix/store", "/gnu/store"];
 
-/// Folders below the home folder in which many programs share `bin` and `lib`, beside other people's secrets.
+/// Folders below the home folder where many programs share `bin` and `lib` beside unrelated secrets.
 const SHARED: [&str; 3] = ["", ".local", ".cargo"];
 
 /// Programs that start another interpreter than the one in their first line.
@@ -72,16 +72,16 @@ const LAUNCHERS: [(&str, &str); 7] = [
     ("pnpm", "node"),
 ];
 
-/// How many interpreters are followed, each the interpreter of the one before.
+/// Limit on followed interpreters, each the interpreter of the one before.
 const MAX_INTERPRETERS: usize = 4;
 
-/// The system's folders that every program of a server may read.
+/// System folders that every program of a server may read.
 pub fn server_folders() -> impl Iterator<Item = PathBuf> {
     FOLDERS.iter().map(PathBuf::from)
 }
 
-/// The installation of a program and of its interpreters: what to read so that it runs. `path` is the variable `PATH`,
-/// by which a program without a slash is found; `home` is the home folder.
+/// Paths that a program and its interpreters need at run time. `path` is the variable `PATH` for names without a
+/// slash; `home` is the home folder.
 #[must_use]
 pub fn installation(program: &Path, path: Option<&OsStr>, home: Option<&Path>) -> Vec<PathBuf> {
     let home = home.and_then(|home| home.canonicalize().ok());
@@ -113,7 +113,7 @@ fn find(program: &Path, path: Option<&OsStr>) -> Option<PathBuf> {
     std::env::split_paths(path?).map(|folder| folder.join(program)).find(|candidate| candidate.is_file())
 }
 
-/// The folders of a program, by the name it is found under and by the file behind that name.
+/// Folders of a program, by its name and by the resolved file.
 fn folders_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let named = program
         .parent()
@@ -124,7 +124,7 @@ fn folders_of(program: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     files.into_iter().flatten().flat_map(|file| prefix(&file, home)).collect()
 }
 
-/// What belongs to an installed file: the folder above its `bin`, or the folder it lies in.
+/// Installation folder of a file: the parent of its `bin`, or its own folder.
 fn prefix(file: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     let Some(folder) = file.parent() else { return Vec::new() };
     if INSTALLED.iter().any(|installed| contains(Path::new(installed), folder)) {
@@ -145,7 +145,7 @@ fn prefix(file: &Path, home: Option<&Path>) -> Vec<PathBuf> {
     }
 }
 
-/// The interpreter that a script names in its first line: `#!/usr/bin/env node`, `#!/home/ada/venv/bin/python`.
+/// Interpreter in the first line of a script: `#!/usr/bin/env node`, `#!/home/ada/venv/bin/python`.
 fn interpreter(script: &Path) -> Option<PathBuf> {
     let mut first = [0; 256];
     let read = File::open(script).and_then(|mut file| file.read(&mut first)).ok()?;
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn version_managers_below_the_home_folder_are_readable() {
+    fn version_manager_in_home_folder_is_readable() {
         let home = Home::new();
         home.file(".nvm/v22/bin/node", "\x7fELF");
         let script = home.file(".nvm/v22/lib/node_modules/npm/bin/npx-cli.js", "#!/usr/bin/env node\n");
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn virtual_environment_brings_its_own_interpreter() {
+    fn virtual_environment_grants_its_interpreter() {
         let home = Home::new();
         let python = home.file(".local/share/uv/python/3.13/bin/python3", "\x7fELF");
         home.file("venv/pyvenv.cfg", "");

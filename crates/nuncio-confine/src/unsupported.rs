@@ -1,17 +1,17 @@
-//! Systems without Landlock and seccomp: nothing is restricted, and [`Confinement`] says so.
+//! Fallback for systems without Landlock and seccomp: nothing is restricted, and [`Confinement`] reports that.
 
 use std::io;
 
-use crate::{Confinement, Reach, Running};
+use crate::{Confinement, ConfinementRules, RunningProgram};
 
 pub(crate) const SYSTEM: [&str; 0] = [];
 pub(crate) const NETWORK: [&str; 0] = [];
 
-pub(crate) fn restrict_thread(_: &Reach) -> io::Result<Confinement> {
+pub(crate) fn restrict_thread(_: &ConfinementRules) -> io::Result<Confinement> {
     Ok(Confinement::NONE)
 }
 
-pub(crate) fn limit(running: Running) -> io::Result<Running> {
+pub(crate) fn limit(running: RunningProgram) -> io::Result<RunningProgram> {
     Ok(running)
 }
 
