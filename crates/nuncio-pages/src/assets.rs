@@ -1,7 +1,7 @@
 //! Static files, compiled in.
 //!
-//! They are served below a folder named after the digest of them all, so a browser may keep them for
-//! ever, a new build is a new folder, and modules import each other by plain relative names.
+//! They are served below a folder named after their common digest. Browsers may therefore cache them for ever, a new
+//! build uses a new folder, and modules import each other by relative names.
 
 use std::path::Path;
 use std::sync::LazyLock;
@@ -10,16 +10,13 @@ use axum::response::{IntoResponse, Response};
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use ring::digest;
 
-/// A static file.
 #[derive(Debug, Clone, Copy)]
 pub struct Asset {
-    /// Its name.
     pub name: &'static str,
-    /// What is in it.
     pub content: &'static str,
 }
 
-/// Files of the calling crate's folder `assets`.
+/// Includes files of the calling crate's folder `assets`.
 #[macro_export]
 macro_rules! assets {
     ($($name:literal),* $(,)?) => {
@@ -30,11 +27,11 @@ macro_rules! assets {
     };
 }
 
-/// What all pages share.
+/// Files that all pages share.
 const SHARED: &[Asset] =
     assets!["icon.svg", "base.css", "frame.css", "early.js", "switches.js", "dom.js", "announce.js", "forms.js"];
 
-/// Files that are served together: some pages' own, and those that all pages share.
+/// Static files that are served together: those of some pages and the shared ones.
 #[derive(Debug)]
 pub struct Assets {
     own: &'static [Asset],
@@ -42,7 +39,6 @@ pub struct Assets {
 }
 
 impl Assets {
-    /// The files of some pages.
     #[must_use]
     pub const fn new(own: &'static [Asset], version: fn() -> String) -> Self {
         Self { own, version: LazyLock::new(version) }
@@ -52,13 +48,13 @@ impl Assets {
         SHARED.iter().chain(self.own)
     }
 
-    /// The name of the folder they are in.
+    /// Name of the versioned folder.
     #[must_use]
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// A file as an answer; none when there is none of that name in that folder.
+    /// Response with a file; `None` if the folder or name does not match.
     #[must_use]
     pub fn answer(&self, folder: &str, file: &str, asked: &HeaderMap) -> Option<Response> {
         let asset = self.all().find(|asset| asset.name == file && folder == self.version())?;
@@ -74,13 +70,13 @@ impl Assets {
         Some(response)
     }
 
-    /// Every script with its name.
+    /// Names and contents of all scripts.
     pub fn scripts(&self) -> impl Iterator<Item = (&'static str, &'static str)> {
         self.all().filter(|asset| asset.name.ends_with(".js")).map(|asset| (asset.name, asset.content))
     }
 
-    /// What is wrong with them, for tests: a file of the folder that is not served, or a script that writes markup,
-    /// evaluates text or loads what is not ours.
+    /// Faults for tests: a file that is not served, or a script that writes markup, evaluates text or loads foreign
+    /// code.
     #[must_use]
     pub fn faults(&self, folder: &Path) -> Vec<String> {
         let mut faults = Vec::new();
@@ -106,7 +102,7 @@ impl Assets {
     }
 }
 
-/// The name of the folder for these files and those that all pages share.
+/// Name of the versioned folder: the digest of these and the shared files.
 #[must_use]
 pub fn version(own: &[Asset]) -> String {
     let mut all = digest::Context::new(&digest::SHA256);
@@ -128,24 +124,24 @@ fn media_type(name: &str) -> &'static str {
     }
 }
 
-/// The tag of some bytes.
+/// `ETag` of the bytes.
 ///
 /// # Panics
-/// Never: hex in quotes is a header value.
+/// Never; quoted hex is a valid header value.
 #[must_use]
 pub fn etag(bytes: &[u8]) -> HeaderValue {
     let tag = format!("\"{}\"", hex(digest::digest(&digest::SHA256, bytes).as_ref()));
     HeaderValue::from_str(&tag).expect("hex in quotes is a header value")
 }
 
-/// Whether the asker has what carries this tag.
+/// Whether `If-None-Match` contains this tag.
 #[must_use]
 pub fn is_known(headers: &HeaderMap, tag: &HeaderValue) -> bool {
     let known = headers.get_all(header::IF_NONE_MATCH).iter().filter_map(|value| value.to_str().ok());
     known.flat_map(|value| value.split(',')).any(|known| *tag == known.trim().trim_start_matches("W/"))
 }
 
-/// The first sixteen bytes: enough to tell any two files apart.
+/// Hex of the first sixteen bytes, which suffice to distinguish files.
 fn hex(digest: &[u8]) -> String {
     digest.iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
@@ -155,7 +151,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_shared_file_is_served_and_every_script_is_tame() {
+    fn shared_files_are_served_and_scripts_use_no_unsafe_code() {
         let shared = Assets::new(&[], || version(&[]));
         assert_eq!(shared.faults(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/assets"))), Vec::<String>::new());
         let wild: &[Asset] = &[Asset { name: "wild.js", content: "import \"./nowhere.js\";\nx.innerHTML = 1" }];
@@ -164,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tag_that_is_known_is_recognised_in_a_list() {
+    fn etag_matches_within_a_list() {
         let tag = etag(b"content");
         let mut headers = HeaderMap::new();
         assert!(!is_known(&headers, &tag));

@@ -1,4 +1,4 @@
-//! Catalogs of words, one a language: TOML tables of sections with texts, whose blanks are written `{name}`.
+//! Text catalogs, one per language: TOML tables of sections with texts whose placeholders are written `{name}`.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,8 +6,7 @@ use serde::de::DeserializeOwned;
 
 use crate::assets::Assets;
 
-/// Sections of a catalog: each text by its name. A catalog is read into these types and nothing else, so a text that is
-/// missing in a language, or that no page uses, does not get past the tests.
+/// Declares catalog sections as types. A text that is missing in a language, or that no page uses, fails the tests.
 #[macro_export]
 macro_rules! texts {
     ($($(#[$about:meta])* $section:ident { $($word:ident),* $(,)? })*) => {$(
@@ -20,12 +19,11 @@ macro_rules! texts {
     )*};
 }
 
-/// The catalogs of the calling crate's folder `locales`, each read once: `Texts::of(language)`.
+/// Loads the catalogs from the calling crate's folder `locales`, each once: `Texts::of(language)`.
 #[macro_export]
 macro_rules! catalogs {
     ($texts:ident) => {
         impl $texts {
-            /// The catalog of a language.
             pub(super) fn of(language: $crate::Language) -> &'static Self {
                 use std::sync::LazyLock;
                 static ENGLISH: LazyLock<$texts> = LazyLock::new(|| $crate::catalog::read($texts::ENGLISH));
@@ -39,7 +37,7 @@ macro_rules! catalogs {
             const ENGLISH: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/locales/en.toml"));
             const CHINESE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/locales/zh-CN.toml"));
 
-            /// What is wrong with the catalogs, for tests.
+            /// Faults of the catalogs, for tests.
             #[cfg(test)]
             fn faults(assets: &$crate::assets::Assets) -> Vec<String> {
                 let mut faults = $crate::catalog::differences(Self::ENGLISH, Self::CHINESE);
@@ -54,16 +52,16 @@ macro_rules! catalogs {
     };
 }
 
-/// A catalog that is compiled in.
+/// Parses a compiled-in catalog.
 ///
 /// # Panics
-/// It does not fit its type; a test reads every one of them.
+/// The catalog does not match its type; a test parses every catalog.
 #[must_use]
 pub fn read<T: DeserializeOwned>(catalog: &str) -> T {
     toml::from_str(catalog).expect("the catalogs are compiled in, and a test reads each of them")
 }
 
-/// What scripts ask for by `say("…")` and is not there, and what is there and none asks for; for tests.
+/// Texts that scripts request by `say("…")` and that are missing, and texts that no script requests; for tests.
 #[must_use]
 pub fn unasked<'a>(assets: &Assets, there: impl Iterator<Item = &'a str>) -> Vec<String> {
     let calls = assets.scripts().flat_map(|(_, source)| source.split("say(\"").skip(1));
@@ -72,7 +70,7 @@ pub fn unasked<'a>(assets: &Assets, there: impl Iterator<Item = &'a str>) -> Vec
     asked.symmetric_difference(&there).map(|word| format!("script.{word}")).collect()
 }
 
-/// Every text of a catalog with where it is.
+/// All texts of a catalog by path.
 fn entries(catalog: &str) -> Result<BTreeMap<String, String>, String> {
     let table: toml::Table = catalog.parse().map_err(|why| format!("{why}"))?;
     let mut entries = BTreeMap::new();
@@ -90,7 +88,7 @@ fn blanks(text: &str) -> BTreeSet<&str> {
     text.split('{').skip(1).filter_map(|rest| rest.split('}').next()).collect()
 }
 
-/// Where two catalogs do not say the same things with the same blanks; for tests.
+/// Texts or placeholders in which two catalogs differ; for tests.
 #[must_use]
 pub fn differences(one: &str, other: &str) -> Vec<String> {
     let (one, other) = match (entries(one), entries(other)) {
@@ -105,7 +103,7 @@ pub fn differences(one: &str, other: &str) -> Vec<String> {
     keys.into_iter().filter(differs).cloned().collect()
 }
 
-/// Where a Chinese catalog has half-width punctuation among its characters; for tests. What is code stays as it is.
+/// Texts of a Chinese catalog with half-width punctuation outside of code; for tests.
 #[must_use]
 pub fn half_width(chinese: &str) -> Vec<String> {
     let is_chinese = |c: char| ('\u{3400}'..='\u{9fff}').contains(&c);
@@ -125,7 +123,7 @@ mod tests {
     use crate::assets::Asset;
 
     #[test]
-    fn what_is_missing_empty_or_has_other_blanks_is_found() {
+    fn missing_empty_or_differing_texts_are_found() {
         let one = "[a]\nsame = \"x {n}\"\nempty = \"x\"\nblank = \"{n}\"\nmissing = \"x\"\n";
         let other = "[a]\nsame = \"{n} y\"\nempty = \" \"\nblank = \"{m}\"\nmore = \"x\"\n";
         assert_eq!(differences(one, other), ["a.blank", "a.empty", "a.missing", "a.more"]);
@@ -133,15 +131,15 @@ mod tests {
     }
 
     #[test]
-    fn words_that_scripts_ask_for_are_there_and_no_others() {
-        const ASKS: &[Asset] = &[Asset { name: "a.js", content: r#"show(say("sent", n)); say("lost")"# }];
-        let assets = Assets::new(ASKS, String::new);
+    fn missing_and_unused_script_texts_are_found() {
+        const SCRIPTS: &[Asset] = &[Asset { name: "a.js", content: r#"show(say("sent", n)); say("lost")"# }];
+        let assets = Assets::new(SCRIPTS, String::new);
         assert_eq!(unasked(&assets, ["lost", "sent"].into_iter()), Vec::<String>::new());
         assert_eq!(unasked(&assets, ["sent", "unused"].into_iter()), ["script.lost", "script.unused"]);
     }
 
     #[test]
-    fn chinese_has_its_own_punctuation() {
+    fn half_width_punctuation_in_chinese_is_found() {
         let catalog = "[a]\ngood = \"打开，`a: b`。\"\nhalf = \"打开,或关闭\"\nend = \"真的吗?\"\n";
         assert_eq!(half_width(catalog), ["a.end", "a.half"]);
     }

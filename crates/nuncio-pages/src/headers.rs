@@ -1,26 +1,26 @@
-//! What a browser may do with what we send: load what is ours, run what is ours, speak to us, and let nobody frame it.
-//! Texts of agents and peers cannot become code even by mistake.
+//! Security headers of pages: load and run only our own files, connect only to this server, forbid framing. Texts of
+//! agents and peers therefore cannot become code.
 
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 
-/// For pages that send no forms.
+/// Content security policy of pages without forms.
 const WITHOUT_FORMS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'none'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// For pages whose forms come to us.
+/// Content security policy of pages with forms.
 const WITH_FORMS: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'; \
     require-trusted-types-for 'script'; trusted-types 'none'";
 
-/// For a page that sends no forms, and that others may be told the way to.
+/// Sets the headers of a page without forms that others may link to.
 pub fn guard_open(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WITHOUT_FORMS));
     headers.insert(header::REFERRER_POLICY, HeaderValue::from_static("no-referrer"));
     guard(headers);
 }
 
-/// For a page that is for one reader alone, and sends forms.
+/// Sets the headers of a page with forms for one reader.
 pub fn guard_private(headers: &mut HeaderMap) {
     headers.insert(header::CONTENT_SECURITY_POLICY, HeaderValue::from_static(WITH_FORMS));
     // Without a referrer a browser would not say where a form comes from.

@@ -1,21 +1,19 @@
-//! The languages the pages speak, and which one a reader wants.
+//! Languages of the pages, and the choice of one for a reader.
 
 use http::{HeaderMap, header};
 
-/// A language of the pages.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Language {
-    /// English.
     English,
-    /// Chinese, in simplified characters.
+    /// Simplified Chinese.
     Chinese,
 }
 
 impl Language {
-    /// Every language, in the order a switch offers them.
+    /// Languages in the order of the switch.
     pub const ALL: [Self; 2] = [Self::English, Self::Chinese];
 
-    /// Its tag, as in `lang="…"` and in an agent file's texts.
+    /// Language tag, as in `lang="…"` and in an agent file's texts.
     #[must_use]
     pub const fn tag(self) -> &'static str {
         match self {
@@ -24,7 +22,7 @@ impl Language {
         }
     }
 
-    /// What its speakers call it.
+    /// Name of the language in the language itself.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -33,7 +31,7 @@ impl Language {
         }
     }
 
-    /// The language of a tag, by its first part: `zh-Hant` is better served in Chinese than in English.
+    /// Language of a tag by its first part: `zh-Hant` readers get Chinese rather than English.
     #[must_use]
     pub fn parse(tag: &str) -> Option<Self> {
         let base = tag.trim().split(['-', '_']).next().unwrap_or_default();
@@ -46,7 +44,7 @@ impl Language {
         }
     }
 
-    /// What a browser prefers by `Accept-Language`; English when it prefers none of ours.
+    /// Preferred language by `Accept-Language`; English if it names no supported one.
     #[must_use]
     pub fn accepted(headers: &HeaderMap) -> Self {
         let wishes = headers.get_all(header::ACCEPT_LANGUAGE).iter().filter_map(|value| value.to_str().ok());
@@ -75,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn the_preferred_language_wins_and_english_is_for_everyone_else() {
+    fn preferred_language_is_chosen_and_english_is_the_default() {
         assert_eq!(accepted("zh-CN,zh;q=0.9,en;q=0.8"), Language::Chinese);
         assert_eq!(accepted("en-GB, zh-CN;q=0.9"), Language::English);
         assert_eq!(accepted("en;q=0.4, zh-TW;q=0.5"), Language::Chinese);

@@ -1,28 +1,22 @@
-//! Whether a page of ours sent a request, the cookie it brings, and the form it sends.
+//! Origin check of a request, its cookie and its form.
 
 use axum::body::{Body, to_bytes};
 use http::{HeaderMap, HeaderName, StatusCode, Uri, header};
 
-/// How large a form may be.
+/// Size limit of a form, in bytes.
 const MAX_FORM: usize = 1024 * 1024;
 
-/// What a form sends.
+/// Names and values of a form.
 pub type Fields = [(String, String)];
 
-/// What a form sends. How long it may take is for whoever calls.
-///
-/// # Errors
-/// It is no form, or too large.
+/// Reads a form. The caller limits the time.
 pub async fn form(headers: &HeaderMap, body: Body) -> Result<Vec<(String, String)>, StatusCode> {
     is_form(headers)?;
     let bytes = to_bytes(body, MAX_FORM).await.map_err(|_| StatusCode::PAYLOAD_TOO_LARGE)?;
     Ok(form_fields(&bytes))
 }
 
-/// Checks that a request says it sends a form.
-///
-/// # Errors
-/// It says something else.
+/// Checks that the content type is that of a form.
 pub fn is_form(headers: &HeaderMap) -> Result<(), StatusCode> {
     let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok()).unwrap_or_default();
     let kind = kind.split(';').next().unwrap_or_default().trim();
@@ -32,53 +26,52 @@ pub fn is_form(headers: &HeaderMap) -> Result<(), StatusCode> {
     Ok(())
 }
 
-/// The fields of a form's body.
+/// Parses the body of a form.
 #[must_use]
 pub fn form_fields(body: &[u8]) -> Vec<(String, String)> {
     url::form_urlencoded::parse(body).into_owned().collect()
 }
 
-/// What a form says under a name.
+/// First value of a field.
 #[must_use]
 pub fn field<'a>(form: &'a Fields, name: &str) -> Option<&'a str> {
     form.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
 }
 
-/// Who sent a request, as far as browsers say.
+/// Origin of a request according to browser headers.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Sender {
-    /// A page of ours, or a person who typed the address.
+pub enum RequestSender {
+    /// A page of this server, or an address typed by a person.
     OwnPage,
-    /// A page on another site or another port.
+    /// A page on another site or port.
     OtherSite,
-    /// Neither header was sent, so no current browser sent it.
+    /// Neither header was sent, so no current browser sent the request.
     NoBrowser,
 }
 
-/// Who sent a request to this host. `Sec-Fetch-Site` decides where it is sent, since no page can forge it; otherwise
-/// `Origin` is compared with the host.
+/// Determines the sender. `Sec-Fetch-Site` decides if it is present, because no page can forge it; otherwise `Origin`
+/// is compared with the host.
 #[must_use]
-pub fn sender(headers: &HeaderMap, host: Option<&str>) -> Sender {
+pub fn sender(headers: &HeaderMap, host: Option<&str>) -> RequestSender {
     if let Some(site) = headers.get(HeaderName::from_static("sec-fetch-site")) {
-        return if site == "same-origin" || site == "none" { Sender::OwnPage } else { Sender::OtherSite };
+        return if site == "same-origin" || site == "none" { RequestSender::OwnPage } else { RequestSender::OtherSite };
     }
-    let Some(origin) = headers.get(header::ORIGIN) else { return Sender::NoBrowser };
+    let Some(origin) = headers.get(header::ORIGIN) else { return RequestSender::NoBrowser };
     let place = origin.to_str().ok().and_then(|origin| origin.split_once("://")).map(|(_, place)| place);
     match place.zip(host).is_some_and(|(place, host)| place.eq_ignore_ascii_case(host)) {
-        true => Sender::OwnPage,
-        false => Sender::OtherSite,
+        true => RequestSender::OwnPage,
+        false => RequestSender::OtherSite,
     }
 }
 
-/// Whether a page of ours sent this. A browser says where a request comes from, and no page can make
-/// it say otherwise; what says nothing is not believed.
+/// Whether a page of this server sent the request. A request without browser headers does not count.
 #[must_use]
 pub fn is_from_here(headers: &HeaderMap, uri: &Uri) -> bool {
     let typed = headers.get(HeaderName::from_static("sec-fetch-site")).is_some_and(|site| site == "none");
-    !typed && sender(headers, host(headers, uri)) == Sender::OwnPage
+    !typed && sender(headers, host(headers, uri)) == RequestSender::OwnPage
 }
 
-/// Whether somebody follows a link from elsewhere. Their browser then holds back the cookie.
+/// Whether the request follows a link from another site. The browser then withholds the cookie.
 #[must_use]
 pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
     headers
@@ -86,21 +79,20 @@ pub fn is_from_elsewhere(headers: &HeaderMap) -> bool {
         .is_some_and(|site| site == "cross-site" || site == "same-site")
 }
 
-/// The host that a request names.
+/// Host that the request names.
 #[must_use]
 pub fn host<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
-    // HTTP/2 has it in the address instead of a header.
+    // HTTP/2 has the host in the URI instead of a header.
     let named = headers.get(header::HOST).and_then(|host| host.to_str().ok());
     named.or_else(|| uri.authority().map(http::uri::Authority::as_str))
 }
 
-/// A cookie that is for some of our pages alone.
+/// Cookie for a part of the pages.
 #[derive(Debug, Clone, Copy)]
 pub struct Cookie<'a> {
-    /// How its name begins. The port follows: cookies do not tell ports apart, and servers beside each other must not
-    /// take each other's.
+    /// Prefix of the name. The port is appended, because cookies are shared between ports and several servers may run
+    /// on one host.
     pub name: &'a str,
-    /// Below which path it is sent.
     pub path: &'a str,
 }
 
@@ -111,7 +103,7 @@ impl Cookie<'_> {
         port.map_or_else(|| self.name.to_owned(), |port| format!("{}-{port}", self.name))
     }
 
-    /// What a request brings of it.
+    /// Value of the cookie in a request.
     #[must_use]
     pub fn of(self, headers: &HeaderMap) -> Option<&str> {
         let wanted = self.full_name(headers);
@@ -120,10 +112,10 @@ impl Cookie<'_> {
         pairs.find(|(name, _)| *name == wanted).map(|(_, value)| value)
     }
 
-    /// The header that gives a browser its cookie; an empty one takes it back.
+    /// `Set-Cookie` header; an empty value deletes the cookie.
     #[must_use]
     pub fn set(self, headers: &HeaderMap, value: &str) -> String {
-        // A page that was reached by TLS, here or at a proxy before us, says so in its origin.
+        // A page that was reached by TLS, here or at a proxy, has `https` in its origin.
         let by_tls = headers
             .get(header::ORIGIN)
             .and_then(|origin| origin.to_str().ok())
@@ -145,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_page_of_ours_sends_what_is_believed() {
+    fn rejects_cross_origin_form_posts() {
         let uri = Uri::from_static("/console/tasks");
         for (good, pairs) in [
             (true, &[("sec-fetch-site", "same-origin")][..]),
@@ -168,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cookie_is_for_its_path_alone_and_for_tls_where_there_is_tls() {
+    fn cookie_is_limited_to_its_path_and_secure_with_tls() {
         let plain = CONSOLE.set(&headers(&[("origin", "http://localhost:7400")]), "x");
         assert_eq!(plain, "nuncio-console=x; Path=/console; HttpOnly; SameSite=Strict");
         let by_tls = CONSOLE.set(&headers(&[("origin", "https://inbox.example")]), "x");
@@ -177,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cookie_is_found_among_others() {
+    fn cookie_is_found_among_others() {
         assert_eq!(CONSOLE.of(&headers(&[("cookie", "a=b; nuncio-console=x; c=d")])), Some("x"));
         assert_eq!(CONSOLE.of(&headers(&[("cookie", "nuncio-console2=x")])), None);
         let beside = headers(&[("cookie", "nuncio-console-1=x; nuncio-console-2=y"), ("host", "localhost:2")]);

@@ -1,34 +1,35 @@
-//! The switches in the head of every page: its language, and light or dark. `assets/switches.js` brings them to life.
+//! Switches for language and theme in the header of every page; `assets/switches.js` implements their behaviour.
 
 use askama::Template;
 
 use crate::Language;
 use crate::answer::own_path;
 
-/// The switches of one page; a template shows them by `{{ switches|safe }}`.
+/// Switches of one page; a template inserts them by `{{ switches|safe }}`.
 #[derive(Debug, Template)]
 #[template(path = "switches.html")]
 pub struct Switches {
     language: Language,
-    links: Vec<Link>,
+    links: Vec<LanguageLink>,
 }
 
-/// A link to the same page in a language.
+/// Link to the same page in another language.
 #[derive(Debug)]
-struct Link {
+struct LanguageLink {
     language: Language,
     href: String,
 }
 
 impl Switches {
-    /// Those of the page at `path`, which may have a query and is in that language now. The rest of the query stays.
+    /// Switches of the page at `path`, which may have a query; other query parameters are kept.
     #[must_use]
     pub fn new(path: &str, language: Language) -> Self {
         let (path, query) = path.split_once('?').unwrap_or((path, ""));
         let path = own_path(path);
         let rest = query.split('&').filter(|pair| !pair.is_empty() && *pair != "lang" && !pair.starts_with("lang="));
         let rest: String = rest.flat_map(|pair| [pair, "&"]).collect();
-        let link = |language: Language| Link { language, href: format!("{path}?{rest}lang={}", language.tag()) };
+        let link =
+            |language: Language| LanguageLink { language, href: format!("{path}?{rest}lang={}", language.tag()) };
         Self { language, links: Language::ALL.map(link).into() }
     }
 }
@@ -54,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_link_to_another_language_keeps_the_rest_of_the_address() {
+    fn language_link_keeps_path_and_other_parameters() {
         for (path, expected) in [
             ("/", "/?lang=zh-CN"),
             ("/a?lang=en", "/a?lang=zh-CN"),
@@ -68,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn the_language_of_the_page_is_marked_and_addresses_are_escaped() {
+    fn current_language_is_marked_and_urls_are_escaped() {
         let html = Switches::new("/a?q=\"><script>", Language::Chinese).render().unwrap();
         assert_eq!(html.matches("aria-current").count(), 1);
         assert!(html.contains("aria-current=\"true\">中文</a>"), "{html}");
