@@ -1,4 +1,4 @@
-//! Reading a request's body, within limits. How large it may be depends on whether the caller is known.
+//! Reads request bodies within limits of size and time. The size limit depends on whether the caller is identified.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,73 +10,70 @@ use http_body_util::BodyExt as _;
 use nuncio_core::{Code, json};
 use nuncio_engine::{Engine, EngineError, Identity};
 
-use crate::budget::{Account, BodyBudget, HeldBytes};
+use crate::budget::{BodyBudget, BudgetAccount, ReservedBytes};
 use crate::caller::{ClientAddress, known_caller};
 
-/// How many times the limit is read before a body that is too large is cut off.
-const PATIENCE: usize = 8;
-/// How large a body may be before its caller is known.
+/// A body that is too large is read and discarded up to this multiple of its limit.
+const DISCARD_FACTOR: usize = 8;
+/// Size limit, in bytes, before the caller is identified.
 const MAX_UNIDENTIFIED: usize = 64 * 1024;
-/// How large it may be where no credential is needed, or the credential is in the body or signs it.
+/// Size limit, in bytes, where no credential is needed, or where the credential is in the body or signs it.
 const MAX_WITHOUT_CREDENTIAL: usize = 1024 * 1024;
-/// How many JSON values a body of a known caller may hold.
+/// Limit on JSON values in a body of an identified caller.
 const MAX_VALUES: usize = 100_000;
-/// How many one of an unknown caller may hold.
+/// Limit on JSON values in a body of an unidentified caller.
 const MAX_UNIDENTIFIED_VALUES: usize = 20_000;
-/// What one JSON value takes at most in memory once it is parsed, in bytes.
+/// Upper bound of the memory for one parsed JSON value, in bytes.
 const VALUE_BYTES: usize = 360;
 
-/// How large a body may be and how long it may take.
+/// Limits for request bodies.
 #[derive(Debug, Clone)]
 pub struct BodyLimits {
-    /// In bytes, where the caller is known.
+    /// Size limit for identified callers, in bytes.
     pub bytes: usize,
-    /// Until all of it has arrived.
+    /// Time limit until the whole body has arrived.
     pub time: Duration,
-    /// What all bodies of the process may take together.
+    /// Shared limit of all bodies in the process.
     pub budget: Arc<BodyBudget>,
 }
 
 /// Where the credential of a request is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum CredentialPlace {
-    /// In a header, and checked before the body is read.
+pub enum CredentialLocation {
+    /// In a header, checked before the body is read.
     Header,
     /// In the body, or a signature over it.
     Body,
 }
 
-/// How much one request may send.
+/// Limits for one request.
 #[derive(Debug, Clone, Copy)]
-struct Allowed {
+struct RequestLimits {
     bytes: usize,
     values: usize,
-    account: Account,
+    account: BudgetAccount,
 }
 
 impl BodyLimits {
-    /// The same for bodies of at most so many bytes.
+    /// Copy with a lower size limit.
     #[must_use]
     pub fn at_most(&self, bytes: usize) -> Self {
         Self { bytes: self.bytes.min(bytes), ..self.clone() }
     }
 
-    /// Reads the body of a request with those extensions. It counts against the budget until it is dropped.
-    ///
-    /// # Errors
-    /// It is too large, too slow, or breaks off; or the process holds too many bodies.
+    /// Reads a request body. Its size counts against the budget until the returned bytes are dropped.
     pub async fn read(
         &self,
         engine: &Engine,
         extensions: &Extensions,
         body: Body,
-        credential: CredentialPlace,
+        credential: CredentialLocation,
     ) -> Result<Bytes, EngineError> {
         let allowed = self.allowed(extensions, credential);
         let held = self.budget.open(allowed.account);
         let clock = engine.clock();
         tokio::select! {
-            // In this order a body that is there needs no timer.
+            // In this order a body that has already arrived needs no timer.
             biased;
             read = collect(body, allowed, held) => read,
             () = async { clock.sleep_until(clock.now().after(self.time)).await } => {
@@ -86,26 +83,26 @@ impl BodyLimits {
         }
     }
 
-    fn allowed(&self, extensions: &Extensions, credential: CredentialPlace) -> Allowed {
+    fn allowed(&self, extensions: &Extensions, credential: CredentialLocation) -> RequestLimits {
         if known_caller(extensions).is_some() {
-            return Allowed { bytes: self.bytes, values: MAX_VALUES, account: Account::Identified };
+            return RequestLimits { bytes: self.bytes, values: MAX_VALUES, account: BudgetAccount::Identified };
         }
         let address = extensions.get().map(ClientAddress::counted);
         let most = match (extensions.get::<Identity>(), credential) {
-            (Some(Identity::Known(_)), _) | (_, CredentialPlace::Body) => MAX_WITHOUT_CREDENTIAL,
+            (Some(Identity::Known(_)), _) | (_, CredentialLocation::Body) => MAX_WITHOUT_CREDENTIAL,
             _ => MAX_UNIDENTIFIED,
         };
-        Allowed {
+        RequestLimits {
             bytes: self.bytes.min(most),
             values: MAX_UNIDENTIFIED_VALUES,
-            account: Account::Unidentified(address),
+            account: BudgetAccount::Unidentified(address),
         }
     }
 }
 
-/// Reads the body up to the limit. What is beyond it, or finds no room in the budget, is read and thrown away, up to a
-/// point: a client that is still sending would otherwise see a broken connection instead of the answer.
-async fn collect(mut body: Body, allowed: Allowed, held: HeldBytes) -> Result<Bytes, EngineError> {
+/// Reads the body up to the limit. The rest of a body that exceeds the limit or the budget is read and discarded, up
+/// to a point; otherwise a client that is still sending would see a broken connection instead of the error response.
+async fn collect(mut body: Body, allowed: RequestLimits, held: ReservedBytes) -> Result<Bytes, EngineError> {
     let limit = allowed.bytes;
     let mut held = Some(held);
     let mut first = Bytes::new();
@@ -115,7 +112,7 @@ async fn collect(mut body: Body, allowed: Allowed, held: HeldBytes) -> Result<By
         let frame = frame.map_err(|_| EngineError::new(Code::BadRequest, "the body did not arrive whole"))?;
         let Ok(data) = frame.into_data() else { continue };
         length = length.saturating_add(data.len());
-        if length > limit.saturating_mul(PATIENCE) {
+        if length > limit.saturating_mul(DISCARD_FACTOR) {
             break;
         }
         if length > limit || held.as_mut().is_some_and(|held| held.add(data.len()).is_err()) {
@@ -124,7 +121,7 @@ async fn collect(mut body: Body, allowed: Allowed, held: HeldBytes) -> Result<By
         if held.is_none() {
             (first, bytes) = Default::default();
         } else if length == data.len() {
-            // Most bodies come in one piece, which need not be copied.
+            // Most bodies arrive in one chunk, which is not copied.
             first = data;
         } else {
             if bytes.is_empty() {
@@ -135,34 +132,34 @@ async fn collect(mut body: Body, allowed: Allowed, held: HeldBytes) -> Result<By
     }
     if length > limit {
         let why = match allowed.account {
-            Account::Identified => "",
-            Account::Unidentified(_) => ", which is the limit for callers who send no credential in a header",
+            BudgetAccount::Identified => "",
+            BudgetAccount::Unidentified(_) => ", which is the limit for callers who send no credential in a header",
         };
         return Err(EngineError::new(Code::BodyTooLarge, format!("the body is larger than {limit} bytes{why}")));
     }
     let mut held = held.ok_or_else(busy)?;
     let bytes = if bytes.is_empty() { first } else { bytes.freeze() };
-    // Every protocol's body is JSON: small when sent, it may be large when parsed.
+    // The body of every protocol is JSON, which may need much more memory after parsing.
     let values = json::count_values(&bytes);
     if values > allowed.values {
         let message = format!("the body holds more than {} JSON values", allowed.values);
         return Err(EngineError::new(Code::BodyTooLarge, message));
     }
     held.add(values * VALUE_BYTES).map_err(|_| busy())?;
-    Ok(Bytes::from_owner(HeldBody { bytes, _held: held }))
+    Ok(Bytes::from_owner(BudgetedBody { bytes, _held: held }))
 }
 
 fn busy() -> EngineError {
     EngineError::new(Code::ServerBusy, "the server holds as many request bodies as it may; try again later")
 }
 
-/// A body that counts against the budget.
-struct HeldBody {
+/// Body that counts against the budget.
+struct BudgetedBody {
     bytes: Bytes,
-    _held: HeldBytes,
+    _held: ReservedBytes,
 }
 
-impl AsRef<[u8]> for HeldBody {
+impl AsRef<[u8]> for BudgetedBody {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -186,12 +183,12 @@ mod tests {
     }
 
     async fn collected(pieces: &[&'static str], limit: usize) -> Result<Bytes, EngineError> {
-        let allowed = Allowed { bytes: limit, values: 5, account: Account::Identified };
-        collect(body(pieces), allowed, limits().budget.open(Account::Identified)).await
+        let allowed = RequestLimits { bytes: limit, values: 5, account: BudgetAccount::Identified };
+        collect(body(pieces), allowed, limits().budget.open(BudgetAccount::Identified)).await
     }
 
     #[tokio::test]
-    async fn pieces_are_joined_up_to_the_limit() {
+    async fn body_chunks_are_joined_up_to_the_limit() {
         for (pieces, whole) in
             [(&[][..], ""), (&["abc"], "abc"), (&["", "ab", "", "c"], "abc"), (&["a", "b", "c"], "abc")]
         {
@@ -211,7 +208,7 @@ mod tests {
     #[tokio::test]
     async fn body_counts_against_the_budget_until_it_is_dropped() {
         let budget = BodyBudget::new(2000);
-        let allowed = Allowed { bytes: 1000, values: 5, account: Account::Identified };
+        let allowed = RequestLimits { bytes: 1000, values: 5, account: BudgetAccount::Identified };
         let read = async || collect(body(&["[0,0]"]), allowed, budget.open(allowed.account)).await;
         let first = read().await.unwrap();
         assert_eq!(read().await.unwrap_err().code, Code::ServerBusy);
@@ -228,13 +225,13 @@ mod tests {
         };
         let known = |principal| Some(Identity::Known(Caller::new(principal)));
         for (identity, credential, bytes) in [
-            (None, CredentialPlace::Header, 64 << 10),
-            (Some(Identity::Missing), CredentialPlace::Header, 64 << 10),
-            (Some(Identity::Invalid), CredentialPlace::Header, 64 << 10),
-            (Some(Identity::Missing), CredentialPlace::Body, 1 << 20),
-            (known(Principal::Anonymous), CredentialPlace::Header, 1 << 20),
-            (known(Principal::Local), CredentialPlace::Header, 8 << 20),
-            (known(Principal::Did("did:wba:a".into())), CredentialPlace::Body, 8 << 20),
+            (None, CredentialLocation::Header, 64 << 10),
+            (Some(Identity::Missing), CredentialLocation::Header, 64 << 10),
+            (Some(Identity::Invalid), CredentialLocation::Header, 64 << 10),
+            (Some(Identity::Missing), CredentialLocation::Body, 1 << 20),
+            (known(Principal::Anonymous), CredentialLocation::Header, 1 << 20),
+            (known(Principal::Local), CredentialLocation::Header, 8 << 20),
+            (known(Principal::Did("did:wba:a".into())), CredentialLocation::Body, 8 << 20),
         ] {
             assert_eq!(with(identity.clone(), credential), bytes, "{identity:?} {credential:?}");
         }

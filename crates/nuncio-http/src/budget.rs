@@ -1,11 +1,11 @@
-//! How many bytes of bodies the process holds at once. Callers that are not identified share a quarter of it, and one
-//! address has at most a quarter of that, so that half-sent bodies of one stranger keep nobody else out.
+//! Limits the bytes of request bodies in memory. Unidentified callers share a quarter of the budget, and one address
+//! has at most a quarter of that, so that incomplete bodies from one address cannot block other callers.
 
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes of all bodies in flight.
+/// Budget for the bytes of all bodies in flight.
 #[derive(Debug)]
 pub struct BodyBudget {
     total: usize,
@@ -19,36 +19,34 @@ struct UsedBytes {
     by_address: HashMap<IpAddr, usize>,
 }
 
-/// On whose account bytes are held.
+/// Account that bytes are charged to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Account {
-    /// A known caller's.
+pub(crate) enum BudgetAccount {
     Identified,
-    /// That of an address; none where the address is not known.
+    /// Client address, if known.
     Unidentified(Option<IpAddr>),
 }
 
-/// Bytes held, until it is dropped.
+/// Bytes charged to an account until dropped.
 #[derive(Debug)]
-pub(crate) struct HeldBytes {
+pub(crate) struct ReservedBytes {
     budget: Arc<BodyBudget>,
-    account: Account,
+    account: BudgetAccount,
     bytes: usize,
 }
 
-/// There is no room for more.
+/// Error: the budget is used up.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct BudgetExceeded;
 
 impl BodyBudget {
-    /// So many bytes.
     #[must_use]
     pub fn new(bytes: usize) -> Arc<Self> {
         Arc::new(Self { total: bytes, used: Mutex::default() })
     }
 
-    pub(crate) fn open(self: &Arc<Self>, account: Account) -> HeldBytes {
-        HeldBytes { budget: Arc::clone(self), account, bytes: 0 }
+    pub(crate) fn open(self: &Arc<Self>, account: BudgetAccount) -> ReservedBytes {
+        ReservedBytes { budget: Arc::clone(self), account, bytes: 0 }
     }
 
     fn lock(&self) -> MutexGuard<'_, UsedBytes> {
@@ -56,15 +54,15 @@ impl BodyBudget {
     }
 }
 
-impl HeldBytes {
-    /// Holds so many more.
+impl ReservedBytes {
+    /// Charges more bytes.
     pub(crate) fn add(&mut self, bytes: usize) -> Result<(), BudgetExceeded> {
         let total = self.budget.total;
         let mut used = self.budget.lock();
         if used.all.saturating_add(bytes) > total {
             return Err(BudgetExceeded);
         }
-        if let Account::Unidentified(address) = self.account {
+        if let BudgetAccount::Unidentified(address) = self.account {
             if used.unidentified.saturating_add(bytes) > total / 4 {
                 return Err(BudgetExceeded);
             }
@@ -83,14 +81,14 @@ impl HeldBytes {
     }
 }
 
-impl Drop for HeldBytes {
+impl Drop for ReservedBytes {
     fn drop(&mut self) {
         if self.bytes == 0 {
             return;
         }
         let mut used = self.budget.lock();
         used.all -= self.bytes;
-        if let Account::Unidentified(address) = self.account {
+        if let BudgetAccount::Unidentified(address) = self.account {
             used.unidentified -= self.bytes;
             let left = address.and_then(|address| used.by_address.get_mut(&address)).map(|of_address| {
                 *of_address -= self.bytes;
@@ -107,8 +105,8 @@ impl Drop for HeldBytes {
 mod tests {
     use super::*;
 
-    fn address(last: u8) -> Account {
-        Account::Unidentified(Some(IpAddr::from([192, 0, 2, last])))
+    fn address(last: u8) -> BudgetAccount {
+        BudgetAccount::Unidentified(Some(IpAddr::from([192, 0, 2, last])))
     }
 
     #[test]
@@ -121,7 +119,7 @@ mod tests {
             assert_eq!(of_address.add(1), Err(BudgetExceeded));
         }
         assert_eq!(held[4].add(1), Err(BudgetExceeded), "the quarter is used up");
-        let mut known = budget.open(Account::Identified);
+        let mut known = budget.open(BudgetAccount::Identified);
         assert_eq!(known.add(1200), Ok(()));
         assert_eq!(known.add(1), Err(BudgetExceeded));
         drop(known);
@@ -132,7 +130,7 @@ mod tests {
     #[test]
     fn dropped_bytes_return_to_the_budget() {
         let budget = BodyBudget::new(1600);
-        for account in [Account::Identified, Account::Unidentified(None), address(1)] {
+        for account in [BudgetAccount::Identified, BudgetAccount::Unidentified(None), address(1)] {
             let mut held = budget.open(account);
             assert_eq!(held.add(50), Ok(()));
             assert_eq!(held.add(50), Ok(()));

@@ -1,4 +1,5 @@
-//! Whose limits apply to a request: the caller's, once the caller is known, and until then those of its address.
+//! Identifies whose rate limits apply to a request: the caller's, or before the caller is identified those of the
+//! address.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -9,31 +10,30 @@ use nuncio_core::network::counted_address;
 use nuncio_core::principal::Principal;
 use nuncio_engine::{EngineError, Identity};
 
-/// Where a request comes from. It is in every request that came over a listener.
+/// Network origin of a request. Every request that came over a listener has it as an extension.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ClientAddress {
-    /// The other end of the connection.
+    /// Remote address of the connection.
     pub peer: IpAddr,
-    /// The caller: as the trusted proxies name it, `peer` without them.
+    /// Caller's address as reported by trusted proxies; equal to `peer` without them.
     pub caller: IpAddr,
-    /// Whether `peer` is a trusted proxy.
     pub is_proxied: bool,
 }
 
 impl ClientAddress {
-    /// The address the caller is counted by: for IPv6 the /64.
+    /// Address used for counting requests: for IPv6 the /64 prefix.
     #[must_use]
     pub fn counted(&self) -> IpAddr {
         counted_address(self.caller)
     }
 }
 
-/// A caller that the server recognised by a header its routes read by themselves. It decides whose limits apply and
-/// nothing else.
+/// Caller that the server identified by a header that only routes read. It decides whose limits apply and nothing
+/// else.
 #[derive(Debug, Clone)]
 pub struct KnownCaller(pub Principal);
 
-/// The caller of a request, if the headers told who it is.
+/// Caller of a request, if its headers identified it.
 #[must_use]
 pub fn known_caller(extensions: &Extensions) -> Option<&Principal> {
     match extensions.get::<Identity>() {
@@ -42,17 +42,17 @@ pub fn known_caller(extensions: &Extensions) -> Option<&Principal> {
     }
 }
 
-/// Learns of callers that only a route can identify: by a signature over the body, a credential in it, or the first
-/// frame of a socket.
+/// Receives callers that only a route can identify: by a signature over the body, a credential in it, or the first
+/// frame of a WebSocket.
 pub trait CallerObserver: Send + Sync {
-    /// The request is this caller's.
+    /// Records the caller of the request.
     ///
     /// # Errors
-    /// The caller has sent more requests than it may.
+    /// The caller exceeded its rate limit.
     fn identified(&self, caller: &Principal) -> Result<(), EngineError>;
 }
 
-/// The observer of a request whose caller was not known by its headers.
+/// Extension of a request whose caller was not identified by its headers.
 #[derive(Clone)]
 pub struct CallerReport(pub Arc<dyn CallerObserver>);
 
@@ -65,7 +65,7 @@ impl fmt::Debug for CallerReport {
 /// Reports the caller that a route identified.
 ///
 /// # Errors
-/// The caller has sent more requests than it may.
+/// The caller exceeded its rate limit.
 pub fn report_caller(extensions: &Extensions, caller: &Principal) -> Result<(), EngineError> {
     match extensions.get::<CallerReport>() {
         Some(CallerReport(observer)) if !matches!(caller, Principal::Anonymous | Principal::Local) => {

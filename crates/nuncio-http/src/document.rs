@@ -1,45 +1,43 @@
-//! Documents that are written once and asked for often.
+//! Cacheable JSON documents.
 
 use axum::response::{IntoResponse, Response};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use nuncio_core::digest::Digest;
 
-/// Who may keep a copy of a document.
+/// Cache policy of a document.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Caching {
-    /// Anyone, for a minute.
+pub enum CachePolicy {
+    /// Any cache may store it for a minute.
     Public,
-    /// Nobody: it is for one reader.
+    /// No shared cache may store it, because it is for one reader.
     Private,
 }
 
-/// A JSON document with its tag.
+/// JSON document with its `ETag`.
 #[derive(Debug, Clone)]
-pub struct Document {
+pub struct CacheableDocument {
     bytes: Bytes,
     tag: HeaderValue,
-    caching: Caching,
+    caching: CachePolicy,
 }
 
-impl Document {
-    /// A document of these bytes.
+impl CacheableDocument {
     #[must_use]
-    pub fn json(bytes: impl Into<Bytes>, caching: Caching) -> Self {
+    pub fn json(bytes: impl Into<Bytes>, caching: CachePolicy) -> Self {
         let bytes = bytes.into();
         let digest = Digest::of_bytes(&bytes).to_string();
         let tag = HeaderValue::try_from(format!("\"{}\"", &digest[..32])).expect("hex digits make a header");
         Self { bytes, tag, caching }
     }
 
-    /// Its bytes.
     #[must_use]
     pub fn bytes(&self) -> &Bytes {
         &self.bytes
     }
 
-    /// The answer to a request with these headers: the document, or that the reader's copy is good.
-    /// `vary` names the headers that another answer could depend on.
+    /// Response to a request with these headers: the document, or 304. `vary` lists the headers that the response
+    /// depends on.
     #[must_use]
     pub fn answer(&self, request: &HeaderMap, vary: &'static str) -> Response {
         let unchanged = self.is_known_to(request);
@@ -56,8 +54,8 @@ impl Document {
         headers.insert(
             header::CACHE_CONTROL,
             HeaderValue::from_static(match self.caching {
-                Caching::Public => "public, max-age=60",
-                Caching::Private => "private, no-store",
+                CachePolicy::Public => "public, max-age=60",
+                CachePolicy::Private => "private, no-store",
             }),
         );
         response
@@ -75,8 +73,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_who_has_it_is_told_so() {
-        let document = Document::json("{}", Caching::Public);
+    fn matching_etag_is_answered_with_304() {
+        let document = CacheableDocument::json("{}", CachePolicy::Public);
         let with = |value: &str| {
             let headers = HeaderMap::from_iter([(header::IF_NONE_MATCH, value.parse().unwrap())]);
             document.answer(&headers, "authorization").status().as_u16()

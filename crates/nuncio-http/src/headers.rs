@@ -1,4 +1,4 @@
-//! Headers that mean the same in every protocol.
+//! Parsers of headers that all protocols share.
 
 use std::time::Duration;
 
@@ -6,10 +6,7 @@ use http::{HeaderMap, header};
 use nuncio_core::{Code, json};
 use nuncio_engine::EngineError;
 
-/// Whether the body is declared as JSON.
-///
-/// # Errors
-/// It is declared as something else, or not at all.
+/// Checks that the body is declared as JSON.
 pub fn is_json(headers: &HeaderMap) -> Result<(), EngineError> {
     let declared = headers.get(header::CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if json::is_json(declared) {
@@ -20,10 +17,7 @@ pub fn is_json(headers: &HeaderMap) -> Result<(), EngineError> {
     Err(EngineError::new(Code::UnsupportedMediaType, message))
 }
 
-/// The key by which a repeated request is known.
-///
-/// # Errors
-/// It is not one.
+/// Reads and checks `Idempotency-Key`.
 pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError> {
     let Some(value) = headers.get("idempotency-key") else { return Ok(None) };
     match value.to_str() {
@@ -32,18 +26,17 @@ pub fn idempotency_key(headers: &HeaderMap) -> Result<Option<&str>, EngineError>
     }
 }
 
-/// How a client wants to wait (RFC 7240).
+/// Waiting preference of a client (RFC 7240).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Preference {
-    /// It does not say.
     None,
-    /// Not at all: an answer at once.
+    /// `respond-async`.
     Async,
-    /// So long at most.
+    /// `wait=SECONDS`.
     Wait(Duration),
 }
 
-/// Reads `Prefer`. What we do not know is ignored, as the RFC asks.
+/// Parses `Prefer`; unknown preferences are ignored, as RFC 7240 requires.
 #[must_use]
 pub fn preference(headers: &HeaderMap) -> Preference {
     let mut found = Preference::None;
@@ -76,7 +69,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_json_is_told() {
+    fn content_type_other_than_json_is_refused() {
         assert!(is_json(&headers("content-type", "application/problem+json")).is_ok());
         let told = is_json(&headers("content-type", "text/plain")).unwrap_err();
         assert!(told.message.ends_with("found text/plain"), "{told}");
@@ -84,7 +77,7 @@ mod tests {
     }
 
     #[test]
-    fn preferences_are_read_and_others_ignored() {
+    fn known_preferences_are_parsed_and_others_ignored() {
         let wait = |seconds| Preference::Wait(Duration::from_secs(seconds));
         for (value, meant) in [
             ("wait=10", wait(10)),

@@ -1,5 +1,4 @@
-//! What the servers of all protocols share: bodies of bounded size in bounded time, the headers that
-//! mean the same everywhere, and documents that caches may keep.
+//! HTTP code shared by the servers of all protocols: limited bodies, common headers, cacheable documents, paging.
 
 #![cfg_attr(test, expect(clippy::unwrap_used, reason = "a test may panic"))]
 
@@ -11,10 +10,10 @@ mod headers;
 mod paging;
 mod status;
 
-pub use body::{BodyLimits, CredentialPlace};
+pub use body::{BodyLimits, CredentialLocation};
 pub use budget::BodyBudget;
 pub use caller::{CallerObserver, CallerReport, ClientAddress, KnownCaller, known_caller, report_caller};
-pub use document::{Caching, Document};
+pub use document::{CachePolicy, CacheableDocument};
 pub use headers::{Preference, idempotency_key, is_json, preference};
-pub use paging::{Asked, next_link};
+pub use paging::{QueryParameters, next_link};
 pub use status::status;

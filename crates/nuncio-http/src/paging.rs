@@ -1,25 +1,24 @@
-//! Lists that are asked for with a query and come in pages.
+//! Query parameters and links of paged lists.
 
 use http::{HeaderValue, Uri};
 use url::form_urlencoded;
 
-/// The parameters of a query, decoded.
+/// Decoded query parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Asked(Vec<(String, String)>);
+pub struct QueryParameters(Vec<(String, String)>);
 
-impl Asked {
-    /// Those of an address.
+impl QueryParameters {
     #[must_use]
     pub fn of(uri: &Uri) -> Self {
         Self(form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()).into_owned().collect())
     }
 
-    /// Names and values, in their order.
+    /// Names and values in order.
     pub fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.0.iter().map(|(name, value)| (name.as_str(), value.as_str()))
     }
 
-    /// The same question at an address, behind that place; at the beginning without one.
+    /// URL of the same query at `address` with another cursor; without a cursor, the first page.
     #[must_use]
     pub fn at(&self, address: &str, cursor: Option<&str>) -> String {
         let same = self.pairs().filter(|(name, _)| *name != "cursor");
@@ -30,7 +29,7 @@ impl Asked {
     }
 }
 
-/// `Link: <…>; rel="next"`; nothing where the address makes no header.
+/// `Link: <…>; rel="next"`; `None` if the address is not a valid header value.
 #[must_use]
 pub fn next_link(address: &str) -> Option<HeaderValue> {
     HeaderValue::try_from(format!("<{address}>; rel=\"next\"")).ok()
@@ -41,10 +40,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_same_is_asked_for_behind_another_place() {
-        let asked = Asked::of(&"/x?q=a%20b&tag=1&tag=2&cursor=old".parse().unwrap());
+    fn next_page_url_keeps_other_parameters() {
+        let asked = QueryParameters::of(&"/x?q=a%20b&tag=1&tag=2&cursor=old".parse().unwrap());
         assert_eq!(asked.pairs().filter(|(name, _)| *name == "tag").count(), 2);
         assert_eq!(asked.at("https://h/x", Some("a&b")), "https://h/x?q=a+b&tag=1&tag=2&cursor=a%26b");
-        assert_eq!(Asked::of(&"/x".parse().unwrap()).at("https://h/x", None), "https://h/x");
+        assert_eq!(QueryParameters::of(&"/x".parse().unwrap()).at("https://h/x", None), "https://h/x");
     }
 }

@@ -1,9 +1,9 @@
-//! The status that goes with a code, whichever protocol words it.
+//! HTTP status of error codes, shared by all protocols.
 
 use http::StatusCode;
 use nuncio_core::Code;
 
-/// The status of an answer that refuses for that reason.
+/// Status of an error response with this code.
 #[must_use]
 pub fn status(code: Code) -> StatusCode {
     match code {
