@@ -1,12 +1,12 @@
-//! The checks of the Agent Application Protocol v3, grouped by what they look at.
+//! Checks of the Agent Application Protocol v3, grouped by subject.
 //!
-//! A check is an `async fn(&Api) -> Verdict`; its name is how a row of `aap.toml` refers to it. It
-//! makes sessions of its own, so that checks may run side by side and on a server in use.
+//! A check is an `async fn(&Api) -> Verdict`; rows of `aap.toml` refer to it by name. It creates its own sessions, so
+//! that checks can run concurrently and on a server in use.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::suite::{Check, Offer};
+use crate::suite::{Check, ServerFixtures};
 use crate::target::Target;
 use crate::verdict::Stop;
 use wire::Api;
@@ -16,7 +16,7 @@ mod sse;
 mod turn;
 mod wire;
 
-/// Names the checks of a module: `checks![first_check, second_check]`.
+/// Lists the checks of a module: `checks![first_check, second_check]`.
 macro_rules! checks {
     ($($name:ident),* $(,)?) => {
         /// The checks of this module, by name.
@@ -55,7 +55,6 @@ mod streams;
 mod tools;
 mod turns;
 
-/// All checks, by name.
 pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     [
         answers::CHECKS,
@@ -85,11 +84,11 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     .copied()
 }
 
-/// Whether the server answers, and with which agents.
-pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<Offer, String>> {
+/// Checks that the server answers, and whether it has the script agent.
+pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
         match Api::connect(target).await {
-            Ok(api) => Ok(Offer { script: api.script_agent().is_some(), probe: false }),
+            Ok(api) => Ok(ServerFixtures { script: api.script_agent().is_some(), probe: false }),
             Err(Stop::Failed(reason) | Stop::Skipped(reason)) => Err(reason),
         }
     }

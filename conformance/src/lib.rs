@@ -1,9 +1,7 @@
-//! What a protocol asks of a server, as data: one row per sentence, each with the check that
-//! proves it or the reason why none does.
+//! Requirements of protocols as data: one row per requirement, with its check or the reason why there is none.
 //!
-//! The same rows are used twice: by our own tests, and by `nuncio check URL` on anyone's server.
-//! Checks are black box. They speak HTTP to a [`Target`] and know nothing of our other crates, so
-//! a row can only pass because of what is on the wire.
+//! Our own tests and `nuncio check URL` use the same rows. Checks are black box: they send HTTP requests to a
+//! [`Target`] and use no other crate of the workspace.
 //!
 //! ```no_run
 //! # async fn example() {
@@ -28,13 +26,13 @@ pub use row::{Need, Row, Source};
 pub use suite::Suite;
 pub use target::Target;
 
-/// The rows of the Agent Application Protocol, version 3.
+/// Suite of the Agent Application Protocol, version 3.
 #[must_use]
 pub fn aap() -> Suite {
     Suite::new(include_str!("../aap.toml"), aap::checks(), aap::probe)
 }
 
-/// The rows of Skill Sharing, version 1.0.
+/// Suite of Skill Sharing, version 1.0.
 #[must_use]
 pub fn skill() -> Suite {
     Suite::new(include_str!("../skill/requirements.toml"), skill::checks(), skill::probe)

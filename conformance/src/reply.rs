@@ -1,4 +1,4 @@
-//! Requests and replies, whatever the protocol: what was asked, and what came.
+//! HTTP requests and replies of all suites.
 
 use std::time::Duration;
 
@@ -9,8 +9,8 @@ use serde_json::Value;
 use crate::target::Target;
 use crate::verdict::{Stop, ensure, equal, fail, short, skip};
 
-/// Sends a request and waits for the head of the reply. A server may limit anyone's rate: when it says
-/// how long to wait, that is not the row's concern, and the request is sent again.
+/// Sends a request and waits for the head of the reply. Rate limits are not the subject of a check, so the request is
+/// repeated after `Retry-After`.
 pub(crate) async fn send(target: &Target, request: RequestBuilder) -> Result<(String, Response), Stop> {
     const ATTEMPTS: usize = 12;
     let mut next = Some(request);
@@ -36,10 +36,10 @@ pub(crate) async fn send(target: &Target, request: RequestBuilder) -> Result<(St
     Err(skip("the server kept limiting the rate"))
 }
 
-/// A whole reply.
+/// Complete reply.
 #[derive(Debug)]
 pub(crate) struct Reply {
-    /// What was asked, for reasons.
+    /// Method and path of the request, for messages.
     pub(crate) asked: String,
     pub(crate) code: u16,
     pub(crate) headers: HeaderMap,
@@ -56,14 +56,14 @@ impl Reply {
         Ok(Self { asked, code, headers, body: body.to_vec() })
     }
 
-    /// The status is this one.
+    /// Checks the status.
     pub(crate) fn status(&self, expected: u16) -> Result<&Self, Stop> {
         let Self { asked, code, .. } = self;
         ensure(*code == expected, || format!("{asked}: expected {expected}, got {code} {}", short(&self.text())))?;
         Ok(self)
     }
 
-    /// The body, which is declared as JSON and is.
+    /// Parses the body, which must be declared as JSON.
     pub(crate) fn json(&self) -> Result<Value, Stop> {
         let kind = self.header("content-type");
         let essence = kind.split(';').next().unwrap_or_default().trim();
@@ -72,7 +72,7 @@ impl Reply {
             .map_err(|error| fail(format!("{}: expected JSON, got {:?}: {error}", self.asked, short(&self.text()))))
     }
 
-    /// A header's text, empty when it is absent.
+    /// Header value; empty if it is absent.
     pub(crate) fn header(&self, name: &str) -> &str {
         header(&self.headers, name)
     }
@@ -82,12 +82,12 @@ impl Reply {
     }
 }
 
-/// A header's text, empty when it is absent.
+/// Header value; empty if it is absent.
 pub(crate) fn header<'a>(headers: &'a HeaderMap, name: &str) -> &'a str {
     headers.get(name).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
-/// An error and what caused it; transport errors keep the news in their causes.
+/// Error with its causes, which contain the details of transport errors.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();

@@ -1,58 +1,52 @@
-//! What came of a run.
+//! Results of a run.
 
 use std::fmt;
 
 use crate::row::Row;
 
-/// What came of each row, in the order of the file.
+/// Results of all rows, in the order of the file.
 #[derive(Debug, Clone)]
 pub struct Report {
-    /// The rows.
     pub rows: Vec<RowReport>,
 }
 
-/// What came of one row.
 #[derive(Debug, Clone)]
 pub struct RowReport {
-    /// The row.
     pub row: Row,
-    /// What came of it.
     pub outcome: Outcome,
 }
 
-/// What came of a row.
+/// Result of a row.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Outcome {
-    /// The server does what the row says.
+    /// The server does what the row requires.
     Passed,
-    /// It does not; what was expected and what came.
+    /// The server does not; the text says what was expected and received.
     Failed(String),
-    /// No check can prove the row from outside; why.
+    /// No black-box check can prove the row; the text says why.
     Excluded(String),
-    /// The row could not be tried on this server; what was missing.
+    /// The row needs something that this server or run lacks; the text says what.
     Skipped(String),
 }
 
 impl Report {
-    /// How many rows hold.
     #[must_use]
     pub fn passed(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Passed))
     }
 
-    /// How many do not.
     #[must_use]
     pub fn failed(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Failed(_)))
     }
 
-    /// How many were not tried.
+    /// Number of rows that were excluded or skipped.
     #[must_use]
     pub fn skipped(&self) -> usize {
         self.count(|outcome| matches!(outcome, Outcome::Excluded(_) | Outcome::Skipped(_)))
     }
 
-    /// The rows that do not hold, each with the reason.
+    /// Failed rows with their reasons.
     pub fn failures(&self) -> impl Iterator<Item = (&Row, &str)> {
         self.rows.iter().filter_map(|report| match &report.outcome {
             Outcome::Failed(reason) => Some((&report.row, reason.as_str())),
@@ -65,7 +59,7 @@ impl Report {
     }
 }
 
-/// The failures, one below the other, and the closing line.
+/// Prints the failures and a summary line.
 impl fmt::Display for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = self.failures().map(|(row, _)| row.id.len()).max().unwrap_or(0);

@@ -1,44 +1,44 @@
-//! One sentence of a protocol, as it is written in the suite's file.
+//! Requirement of a protocol, as written in the suite's file.
 
 use serde::Deserialize;
 
-/// A sentence, and what proves it.
+/// Requirement and its check.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Row {
-    /// Its stable name, such as `AAP-TURN-07`.
+    /// Stable id such as `AAP-TURN-07`.
     pub id: String,
-    /// What a server must do, in one sentence.
+    /// Requirement in one sentence.
     pub sentence: String,
-    /// Who says so.
+    /// Origin of the requirement.
     pub source: Source,
-    /// Where they say so.
+    /// Section of the source.
     pub section: String,
-    /// The check that proves it.
+    /// Name of the check.
     #[serde(default)]
     pub check: Option<String>,
-    /// Why there is no check.
+    /// Reason why there is no check.
     #[serde(default)]
     pub excluded: Option<String>,
-    /// What the check cannot do without.
+    /// Precondition of the check.
     #[serde(default)]
     pub needs: Option<Need>,
 }
 
-/// Who says a sentence.
+/// Origin of a requirement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// The protocol's published schema.
+    /// Published schema of the protocol.
     Spec,
-    /// The protocol's published prose, as our digest of it words it.
+    /// Published text of the protocol, as summarised in our digest.
     Digest,
-    /// Nuncio, where the protocol is silent. Other servers may have chosen otherwise.
+    /// Choice of Nuncio where the protocol is silent. Other servers may differ.
     Ours,
 }
 
 impl Source {
-    /// Its name in the file.
+    /// Name in the file.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
         match self {
@@ -49,30 +49,30 @@ impl Source {
     }
 }
 
-/// What a check cannot do without; the row is skipped where it is missing.
+/// Precondition of a check; the row is skipped without it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Need {
     /// An agent named `script` on the script brain, with its tools, options and all capabilities.
     Script,
-    /// A key: the server must ask for one.
+    /// A server that requires a key, and a key.
     Key,
     /// Two keys of different owners.
     Keys,
-    /// A server that asks for no key.
+    /// A server that requires no key.
     Open,
-    /// A server that asks for no key, on a loopback address.
+    /// A server that requires no key, on a loopback address.
     Loopback,
     /// The skills of `conformance/skill/agent.toml`.
     Probe,
-    /// Those, on a server with keys: one with the scope `probe:use`, another without.
+    /// The probe skills and two keys: one with the scope `probe:use`, one without.
     ProbeKeys,
-    /// Those, on a server with keys, and a secret to sign requests with.
+    /// The probe skills and a secret for signing requests.
     ProbeSecret,
 }
 
 impl Need {
-    /// What is missing, for the report.
+    /// Message for the report when the precondition is missing.
     #[must_use]
     pub const fn missing(self) -> &'static str {
         match self {

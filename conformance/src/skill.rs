@@ -1,12 +1,12 @@
-//! The checks of Skill Sharing 1.0, grouped by what they look at.
+//! Checks of Skill Sharing 1.0, grouped by subject.
 //!
-//! A check is an `async fn(&Api) -> Verdict`; its name is how a row of `skill/requirements.toml` refers
-//! to it. What it starts it also waits for or stops, so that checks may run side by side.
+//! A check is an `async fn(&Api) -> Verdict`; rows of `skill/requirements.toml` refer to it by name. It waits for or
+//! cancels its executions, so that checks can run concurrently.
 
 use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 
-use crate::suite::{Check, Offer};
+use crate::suite::{Check, ServerFixtures};
 use crate::target::Target;
 use crate::verdict::Stop;
 use wire::Api;
@@ -14,7 +14,7 @@ use wire::Api;
 mod form;
 mod wire;
 
-/// Names the checks of a module: `checks![first_check, second_check]`.
+/// Lists the checks of a module: `checks![first_check, second_check]`.
 macro_rules! checks {
     ($($name:ident),* $(,)?) => {
         /// The checks of this module, by name.
@@ -46,7 +46,6 @@ mod states;
 mod submit;
 mod wait;
 
-/// All checks, by name.
 pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     [
         auth::CHECKS,
@@ -71,13 +70,14 @@ pub(crate) fn checks() -> impl Iterator<Item = (&'static str, Check)> {
     .copied()
 }
 
-/// Whether the server answers, and with which skills.
-pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<Offer, String>> {
+/// Checks that the server answers, and whether it has the probe skills.
+pub(crate) fn probe(target: &Target) -> BoxFuture<'_, Result<ServerFixtures, String>> {
     async move {
         match Api::connect(target).await {
-            Ok(api) => {
-                Ok(Offer { script: api.has("script/echo") && api.has("script/fail"), probe: api.has(wire::ALL) })
-            }
+            Ok(api) => Ok(ServerFixtures {
+                script: api.has("script/echo") && api.has("script/fail"),
+                probe: api.has(wire::ALL),
+            }),
             Err(Stop::Failed(reason) | Stop::Skipped(reason)) => Err(reason),
         }
     }

@@ -1,4 +1,4 @@
-//! Rows and the checks that prove them, and how they are run.
+//! Runs the rows of a protocol and their checks.
 
 use std::collections::{HashMap, HashSet};
 
@@ -12,22 +12,22 @@ use crate::row::{Need, Row, Source};
 use crate::target::Target;
 use crate::verdict::{Stop, Verdict};
 
-/// A check: a function of a server.
+/// Check function.
 pub(crate) type Check = for<'a> fn(&'a Target) -> BoxFuture<'a, Verdict>;
 
-/// Looks once at a server before the checks run: whether it answers at all, and what it offers.
-pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<Offer, String>>;
+/// Inspects a server once before the checks: whether it answers, and what it offers.
+pub(crate) type Probe = for<'a> fn(&'a Target) -> BoxFuture<'a, Result<ServerFixtures, String>>;
 
-/// What a server offers the checks.
+/// Test fixtures that the server has.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Offer {
-    /// An agent named `script`.
+pub(crate) struct ServerFixtures {
+    /// Whether it has an agent named `script`.
     pub(crate) script: bool,
-    /// The skills of the suite's own agent.
+    /// Whether it has the skills of the probe agent.
     pub(crate) probe: bool,
 }
 
-/// The rows of one protocol.
+/// Rows and checks of one protocol.
 #[derive(Clone)]
 pub struct Suite {
     rows: Vec<Row>,
@@ -36,7 +36,7 @@ pub struct Suite {
 }
 
 impl Suite {
-    /// The suite of a file of rows that is compiled in.
+    /// Creates a suite from a compiled-in file of rows.
     pub(crate) fn new(rows: &str, checks: impl IntoIterator<Item = (&'static str, Check)>, probe: Probe) -> Self {
         #[derive(Deserialize)]
         struct File {
@@ -46,27 +46,27 @@ impl Suite {
         Self { rows: file.row, checks: checks.into_iter().collect(), probe }
     }
 
-    /// The rows, in the order of the file.
+    /// Rows in the order of the file.
     #[must_use]
     pub fn rows(&self) -> &[Row] {
         &self.rows
     }
 
-    /// The suite without the rows of one source.
+    /// Removes the rows of one source.
     #[must_use]
     pub fn without(mut self, source: Source) -> Self {
         self.rows.retain(|row| row.source != source);
         self
     }
 
-    /// The rows whose id or check has `part` in it.
+    /// Keeps the rows whose id or check contains `part`.
     #[must_use]
     pub fn only(mut self, part: &str) -> Self {
         self.rows.retain(|row| row.id.contains(part) || row.check.as_ref().is_some_and(|check| check.contains(part)));
         self
     }
 
-    /// Runs every check that a row asks for, once, and says what came of each row.
+    /// Runs every required check once and reports on each row.
     pub async fn run(&self, target: &Target) -> Report {
         let offer = (self.probe)(target).await;
         let wanted: HashSet<&str> = self
@@ -111,8 +111,8 @@ impl Suite {
         }
     }
 
-    /// What the row needs and the server or the caller does not have.
-    fn missing(&self, row: &Row, offer: Offer, target: &Target) -> Option<Need> {
+    /// Missing precondition of a row.
+    fn missing(&self, row: &Row, offer: ServerFixtures, target: &Target) -> Option<Need> {
         let need = row.needs?;
         let met = match need {
             Need::Script => offer.script,
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn every_row_has_a_check_or_a_reason() {
+    fn every_row_has_a_check_or_an_exclusion() {
         for row in suites().iter().flat_map(Suite::rows) {
             assert!(
                 row.check.is_some() != row.excluded.is_some(),
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn every_named_check_exists_and_every_check_is_named() {
+    fn rows_and_checks_match_one_to_one() {
         for suite in suites() {
             let named: HashSet<&str> = suite.rows().iter().filter_map(|row| row.check.as_deref()).collect();
             let there: HashSet<&str> = suite.checks.keys().copied().collect();
@@ -164,13 +164,13 @@ mod tests {
     }
 
     #[test]
-    fn no_two_checks_share_a_name() {
+    fn check_names_are_unique() {
         assert_eq!(crate::aap::checks().count(), aap().checks.len());
         assert_eq!(crate::skill::checks().count(), skill().checks.len());
     }
 
     #[test]
-    fn ids_are_unique() {
+    fn row_ids_are_unique() {
         let mut seen = HashSet::new();
         for row in suites().iter().flat_map(Suite::rows) {
             assert!(seen.insert(row.id.clone()), "{} is there twice", row.id);
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_share_a_check_need_the_same() {
+    fn rows_with_the_same_check_have_the_same_precondition() {
         for suite in suites() {
             for a in suite.rows() {
                 for b in suite.rows().iter().filter(|b| a.check.is_some() && a.check == b.check) {
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_server_that_is_not_there_fails_every_checked_row() {
+    async fn unreachable_server_fails_every_checked_row() {
         for (suite, base) in suites().into_iter().zip(["http://127.0.0.1:9/aap", "http://127.0.0.1:9"]) {
             let report = suite.run(&Target::new(base)).await;
             assert_eq!(report.passed(), 0);

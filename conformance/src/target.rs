@@ -1,31 +1,30 @@
-//! The server under test, and what the caller can offer to test it with.
+//! Server under test and the credentials for testing it.
 
 use std::time::Duration;
 
 use reqwest::{Client, Url};
 
-/// A server, reached at its base address.
+/// Server at a base address.
 #[derive(Debug, Clone)]
 pub struct Target {
-    /// The address paths are appended to, without a slash at its end.
+    /// Base address without a trailing slash.
     pub(crate) base: String,
-    /// The bearer key to send, if the server wants one.
+    /// Bearer key.
     pub(crate) key: Option<String>,
-    /// A second key, of another owner, for what one owner must not see of the other.
+    /// Key of a second owner.
     pub(crate) other_key: Option<String>,
-    /// A secret to sign requests with.
+    /// Secret for signing requests.
     pub(crate) secret: Option<String>,
-    /// How many checks run at once.
+    /// Number of concurrent checks.
     pub(crate) parallel: usize,
-    /// The longest a single check may take.
+    /// Time limit of a check.
     pub(crate) patience: Duration,
-    /// One pool of connections for all checks.
+    /// Connection pool shared by all checks.
     pub(crate) http: Client,
 }
 
 impl Target {
-    /// A server at `base`, for AAP usually `http://…/aap`, for Skill Sharing its bare origin, that asks
-    /// for no key.
+    /// Server without keys at `base`: for AAP usually `http://…/aap`, for Skill Sharing the origin.
     #[must_use]
     pub fn new(base: impl Into<String>) -> Self {
         Self {
@@ -60,14 +59,14 @@ impl Target {
         self
     }
 
-    /// How many checks run at once; one at least.
+    /// Sets the number of concurrent checks; at least one.
     #[must_use]
     pub fn with_parallel(mut self, checks: usize) -> Self {
         self.parallel = checks.max(1);
         self
     }
 
-    /// Whether the base address names the machine itself.
+    /// Whether the base address is a loopback address.
     pub(crate) fn is_loopback(&self) -> bool {
         let Ok(url) = Url::parse(&self.base) else {
             return false;
@@ -80,10 +79,10 @@ impl Target {
     }
 }
 
-/// The client of the suite. It is not the guarded outbound client of the server: it is a stranger
-/// that talks to whatever address a person named, so it follows no redirect and uses no proxy.
+/// HTTP client of the suite. It follows no redirect and uses no proxy. It is not the server's guarded client, because
+/// a person names the address.
 fn client() -> Client {
-    // Another part of the process may have installed a provider already; either one serves.
+    // Another part of the process may have installed a provider already; either one works.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
         .redirect(reqwest::redirect::Policy::none())
@@ -98,7 +97,7 @@ mod tests {
     use super::Target;
 
     #[test]
-    fn loopback_is_recognised() {
+    fn loopback_address_is_recognised() {
         for (base, loopback) in [
             ("http://127.0.0.1:7400/aap", true),
             ("http://localhost/aap/", true),

@@ -1,35 +1,35 @@
-//! How a check ends, and the few comparisons checks are written with.
+//! Results of checks, and comparison helpers.
 
 use std::fmt::Debug;
 
-/// What a check comes to: it held, or why it stopped.
+/// Success, or the reason why the check stopped.
 pub(crate) type Verdict = Result<(), Stop>;
 
-/// Why a check stopped early.
+/// Reason why a check stopped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Stop {
-    /// The server did something else than the row says.
+    /// The server violates the requirement.
     Failed(String),
-    /// The server offers nothing the row could be tried on.
+    /// The server lacks what the check needs.
     Skipped(String),
 }
 
-/// The row does not hold.
+/// Failure of the check.
 pub(crate) fn fail(reason: impl Into<String>) -> Stop {
     Stop::Failed(reason.into())
 }
 
-/// The row cannot be tried here.
+/// Skips the check.
 pub(crate) fn skip(reason: impl Into<String>) -> Stop {
     Stop::Skipped(reason.into())
 }
 
-/// `reason` is the failure unless `holds`.
+/// Fails with `reason` unless `holds`.
 pub(crate) fn ensure(holds: bool, reason: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { Err(fail(reason())) }
 }
 
-/// The two are the same, or the failure shows both.
+/// Fails with both values unless they are equal.
 #[expect(clippy::needless_pass_by_value, reason = "callers write what they expect in place")]
 pub(crate) fn equal<A, B>(what: &str, expected: A, got: B) -> Verdict
 where
@@ -42,17 +42,17 @@ where
     })
 }
 
-/// The text holds the part, or the failure shows both.
+/// Fails with both texts unless `text` contains `part`.
 pub(crate) fn contains(what: &str, part: &str, text: &str) -> Verdict {
     ensure(text.contains(part), || format!("{what}: expected something with {part:?}, got {:?}", short(text)))
 }
 
-/// The text does not hold the part.
+/// Fails if `text` contains `part`.
 pub(crate) fn lacks(what: &str, part: &str, text: &str) -> Verdict {
     ensure(!text.contains(part), || format!("{what}: expected nothing with {part:?}, got {:?}", short(text)))
 }
 
-/// A text cut to what fits a line of a report.
+/// Shortens a text for a line of a report.
 pub(crate) fn short(text: &str) -> String {
     const MOST: usize = 220;
     match text.char_indices().nth(MOST) {
@@ -66,13 +66,13 @@ mod tests {
     use super::{Stop, equal, short};
 
     #[test]
-    fn a_difference_shows_both_sides() {
+    fn failed_comparison_shows_both_values() {
         assert_eq!(equal("status", 201, 200), Err(Stop::Failed("status: expected 201, got 200".into())));
         assert_eq!(equal("status", 201, 201), Ok(()));
     }
 
     #[test]
-    fn long_texts_are_cut_between_characters() {
+    fn long_text_is_cut_at_character_boundary() {
         assert!(short(&"é".repeat(500)).ends_with("é…"));
         assert_eq!(short("as it is"), "as it is");
     }

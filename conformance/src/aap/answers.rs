@@ -1,4 +1,4 @@
-//! Answers to pending calls: only the right ones count, and wrong ones change nothing.
+//! Answers to pending calls: only valid ones count, and invalid ones change nothing.
 
 use serde_json::{Value, json};
 
@@ -24,7 +24,7 @@ checks![
     answer_abandoned_stays_abandoned,
 ];
 
-/// A session that waits: `c1` is a call of the app's tool, `c2` one of the server's.
+/// Session with two pending calls: `c1` of a client tool, `c2` of a server tool.
 async fn waiting(api: &Api) -> Result<String, Stop> {
     let session = with_pick(api, json!([{ "name": "add" }])).await?;
     let steps = [vec![pick("c1"), add("c2")], vec![echo("results")]];
@@ -33,14 +33,14 @@ async fn waiting(api: &Api) -> Result<String, Stop> {
     Ok(session)
 }
 
-/// These answers are refused with 400, nothing runs, and the right answers still work.
+/// Checks that these answers are refused with 400, that nothing runs, and that the right answers still work.
 async fn refused(api: &Api, answers: Vec<Value>) -> Verdict {
     let session = waiting(api).await?;
     unchanged(api, &session, answers).await?;
-    settle(api, &session).await
+    answer_correctly(api, &session).await
 }
 
-/// These messages are refused with 400 and leave the history as it was.
+/// Checks that these messages are refused with 400 and leave the history unchanged.
 async fn unchanged(api: &Api, session: &str, messages: Vec<Value>) -> Verdict {
     let before = api.history(session, "full").await?;
     for mode in ["none", "message"] {
@@ -50,8 +50,8 @@ async fn unchanged(api: &Api, session: &str, messages: Vec<Value>) -> Verdict {
     equal("history after the refusal", &before, &api.history(session, "full").await?)
 }
 
-/// The right answers work, and the server's tool runs once.
-async fn settle(api: &Api, session: &str) -> Verdict {
+/// Sends the right answers and checks that the server's tool runs once.
+async fn answer_correctly(api: &Api, session: &str) -> Verdict {
     let turn = api.turn(session, "message", vec![result("c1", "the red one"), grant("c2")]).await?;
     has_result(&turn, "c2", SUM)?;
     equal("stopReason", "end_turn", turn.stop())?;
@@ -82,7 +82,7 @@ async fn answer_twice_in_one_turn_refused(api: &Api) -> Verdict {
 
 async fn answer_replayed_refused(api: &Api) -> Verdict {
     let session = waiting(api).await?;
-    settle(api, &session).await?;
+    answer_correctly(api, &session).await?;
     unchanged(api, &session, vec![result("c1", "the red one"), grant("c2")]).await?;
     unchanged(api, &session, vec![grant("c2")]).await
 }
@@ -126,7 +126,7 @@ async fn answer_wrong_overrides_change_nothing(api: &Api) -> Verdict {
         json!({ "messages": [grant("c2")], "agent": { "tools": [{ "name": "add", "trust": true }] }, "tools": [] });
     api.post_turn(&session, &body).await?.refused(400)?;
     equal("session after the refusal", &before, &api.shown(&session).await?)?;
-    settle(api, &session).await
+    answer_correctly(api, &session).await
 }
 
 async fn answer_seed_calls_never_run(api: &Api) -> Verdict {
@@ -172,7 +172,7 @@ async fn answer_abandoned_stays_abandoned(api: &Api) -> Verdict {
     let session = waiting(api).await?;
     api.tell(&session, &[vec![text("Never mind then.")]]).await?;
     unchanged(api, &session, vec![result("c1", "too late"), grant("c2")]).await?;
-    // A call of another turn is no help either.
+    // A call of another turn does not make it valid either.
     let answer = api.tell(&session, &[vec![call("pick", json!({}), "c3")]]).await?;
     equal("stopReason", "tool_use", answer.stop())?;
     unchanged(api, &session, vec![result("c3", "x"), grant("c2")]).await

@@ -1,4 +1,4 @@
-//! Keys: `Authorization: Bearer`, and whose sessions are whose.
+//! Bearer keys and ownership of sessions.
 
 use reqwest::Method;
 use reqwest::header::AUTHORIZATION;
@@ -45,7 +45,7 @@ async fn auth_wrong_is_401(api: &Api) -> Verdict {
 }
 
 async fn auth_empty_bearer_ignored(api: &Api) -> Verdict {
-    // The reference client sends this even when it has no key.
+    // The reference client sends this even without a key.
     for value in ["Bearer", "Bearer "] {
         let request = api.anonymous(Method::GET, "/sessions").header(AUTHORIZATION, value);
         api.call(request).await?.status(200)?;
@@ -58,7 +58,7 @@ async fn auth_other_key_sees_nothing(api: &Api) -> Verdict {
     let stranger = api.with_key(Some(key));
     let session = api.any_session().await?;
     for reply in on_every_route(&stranger, &session).await? {
-        // The collection itself is there for anyone with a key.
+        // Every key may list its own sessions.
         if !reply.asked.ends_with("/sessions") {
             reply.refused(404)?;
         }
@@ -69,7 +69,7 @@ async fn auth_other_key_sees_nothing(api: &Api) -> Verdict {
     api.shown(&session).await.map(drop)
 }
 
-/// Tries every route that needs a key.
+/// Requests every route that needs a key.
 async fn on_every_route(api: &Api, session: &str) -> Result<Vec<Reply>, Stop> {
     let turn = json!({ "messages": [user("hello")] });
     Ok(vec![

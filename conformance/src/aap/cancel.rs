@@ -1,4 +1,4 @@
-//! `POST /sessions/:id/cancel`: stopping a turn.
+//! `POST /sessions/:id/cancel`.
 
 use serde_json::{Value, json};
 
@@ -15,7 +15,7 @@ checks![
     cancel_unknown_session_is_404,
 ];
 
-/// Longer than any check may take.
+/// Milliseconds; longer than any check may take.
 const LONG: u32 = 600_000;
 
 async fn cancel(api: &Api, session: &str) -> Result<Reply, Stop> {
@@ -50,7 +50,7 @@ async fn cancel_ends_a_none_turn(api: &Api) -> Verdict {
     let body = json!({ "messages": [play(&[vec![sleep(LONG), text("never")]])] });
     let turn = api.post_turn(&session, &body);
     let cancel = async {
-        // The turn may not have begun yet; asking again is how one finds out.
+        // The turn may not have begun, so the request is repeated.
         loop {
             let reply = api.post(&format!("/sessions/{session}/cancel"), &json!({})).await?;
             if (200..300).contains(&reply.code) {

@@ -1,5 +1,5 @@
-//! What an agent does not declare, it does not do. These look for an agent that leaves something
-//! out and are skipped where every agent declares everything.
+//! Undeclared capabilities are refused. These checks need an agent without the capability and are skipped if every
+//! agent declares all.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ checks![
     capability_image_undeclared_is_400,
 ];
 
-/// An agent that does not declare the capability.
+/// First agent that does not declare the capability.
 fn without<'a>(api: &'a Api, path: &str) -> Result<&'a str, Stop> {
     let lacking = api.agents().iter().find(|agent| agent["capabilities"].pointer(path).is_none());
     let name = lacking.and_then(|agent| agent["name"].as_str());

@@ -1,4 +1,4 @@
-//! Many at once: one turn per session, and sessions that do not mix.
+//! Concurrent requests: one turn per session, and isolation of sessions.
 
 use futures_util::future::try_join_all;
 use serde_json::{Value, json};
@@ -46,7 +46,7 @@ async fn concurrency_sessions_do_not_mix(api: &Api) -> Verdict {
     try_join_all((0..20).map(|n| one_of_twenty(api, n))).await.map(drop)
 }
 
-/// A session that says and looks up its own number only.
+/// Runs a session that outputs and looks up its own number only.
 async fn one_of_twenty(api: &Api, n: usize) -> Result<(), Stop> {
     let session = api.session(json!({ "tools": [{ "name": "lookup", "trust": true }] })).await?;
     let mine = format!("mine-{n}-of-twenty");

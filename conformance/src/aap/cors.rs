@@ -1,4 +1,4 @@
-//! Pages on other origins: welcome with a key, kept out of an open loopback server.
+//! Requests of pages on other origins: allowed with a key, refused by an open loopback server.
 
 use reqwest::Method;
 use reqwest::header::{CONTENT_TYPE, HOST, ORIGIN};
@@ -28,7 +28,7 @@ async fn preflight(api: &Api, path: &str, method: &str) -> Result<Reply, Stop> {
     api.call(request).await
 }
 
-/// The routes a browser app uses, each with the method it asks leave for.
+/// Routes that a browser app uses, each with the method of its preflight.
 const ROUTES: [(&str, &str); 5] = [
     ("/meta", "GET"),
     ("/sessions", "POST"),
@@ -40,7 +40,7 @@ const ROUTES: [(&str, &str); 5] = [
 async fn cors_preflight_before_authentication(api: &Api) -> Verdict {
     for (path, method) in ROUTES {
         let reply = preflight(api, path, method).await?;
-        // An open loopback server may say no; it must not ask for a key or stumble.
+        // An open loopback server may refuse, but not with 401 or a server error.
         ensure(matches!(reply.code, 200 | 204 | 403), || {
             format!("{}: expected an answer to the preflight, got {} {}", reply.asked, reply.code, reply.text())
         })?;
@@ -54,7 +54,7 @@ async fn cors_preflight_allows(api: &Api) -> Verdict {
         ensure(matches!(reply.code, 200 | 204), || format!("{}: expected 204, got {}", reply.asked, reply.code))?;
         allows_origin(&reply)?;
         let headers = reply.header("access-control-allow-headers").to_ascii_lowercase();
-        // A star does not cover `authorization`.
+        // `*` does not cover `authorization`.
         for wanted in ["authorization", "content-type"] {
             ensure(lists(&headers, wanted), || {
                 format!("{}: expected allow-headers with {wanted}, got {headers:?}", reply.asked)
@@ -92,7 +92,7 @@ async fn cors_open_server_refuses_other_origins(api: &Api) -> Verdict {
         api.post_with(&format!("/sessions/{session}/turns"), &turn, &headers).await?.refused(403)?;
         let delete = api.request(Method::DELETE, &format!("/sessions/{session}")).header(ORIGIN, origin);
         api.call(delete).await?.refused(403)?;
-        // A read may be answered, but then the browser must keep it from the page.
+        // A read may be answered, but without a header that lets the page see it.
         let reply = api.call(api.request(Method::GET, "/sessions").header(ORIGIN, origin)).await?;
         equal("access-control-allow-origin", "", reply.header("access-control-allow-origin"))?;
     }
@@ -100,7 +100,7 @@ async fn cors_open_server_refuses_other_origins(api: &Api) -> Verdict {
 }
 
 async fn cors_open_server_refuses_simple_requests(api: &Api) -> Verdict {
-    // What a page can send without asking first.
+    // Requests that a page can send without a preflight.
     let body = json!({ "agent": { "name": api.any_agent()? } }).to_string();
     for kind in ["text/plain", "application/x-www-form-urlencoded"] {
         let request = api.request(Method::POST, "/sessions").header(CONTENT_TYPE, kind).header(ORIGIN, ELSEWHERE);
@@ -112,7 +112,7 @@ async fn cors_open_server_refuses_simple_requests(api: &Api) -> Verdict {
 }
 
 async fn cors_open_server_refuses_other_hosts(api: &Api) -> Verdict {
-    // A name that was rebound to the loopback address.
+    // A host name that was rebound to the loopback address.
     for host in ["evil.example", "localhost.evil.example:7400", "127.0.0.1.evil.example"] {
         let reply = api.call(api.request(Method::GET, "/sessions").header(HOST, host)).await?;
         ensure((400..500).contains(&reply.code), || format!("Host {host}: expected a refusal, got {}", reply.code))?;

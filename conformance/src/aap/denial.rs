@@ -1,4 +1,4 @@
-//! Denials: the brain is told, in the protocol's words, and goes on.
+//! Denied calls: the brain receives the specified text and continues.
 
 use serde_json::json;
 

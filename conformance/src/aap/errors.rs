@@ -1,4 +1,4 @@
-//! Refusals at the door: paths, methods, media types, bytes that are not JSON, bodies too large.
+//! Malformed requests: paths, methods, media types, bodies that are not JSON or too large.
 
 use std::time::Duration;
 
@@ -118,8 +118,8 @@ async fn error_deep_json_is_400(api: &Api) -> Verdict {
 async fn error_large_body_is_413(api: &Api) -> Verdict {
     const PIECE: usize = 64 * 1024;
     const PIECES: usize = 512;
-    // The length is announced, and a moment passes before the bulk: a server that refuses at once
-    // can be heard before it closes the connection on us.
+    // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
+    // once can be read before it closes the connection.
     let pieces = stream::iter(0..PIECES).then(|n| async move {
         if n == 1 {
             tokio::time::sleep(Duration::from_millis(500)).await;
@@ -135,7 +135,7 @@ async fn error_large_body_is_413(api: &Api) -> Verdict {
 }
 
 async fn error_server_stays_up(api: &Api) -> Verdict {
-    // After all kinds of nonsense on one connection, the next request is served.
+    // After several malformed requests on one connection, the next valid request is served.
     let session = api.any_session().await?;
     for path in ["/sessions/%00", "/sessions/..%2f..%2fetc", "/sessions/%ff%fe", "/sessions/%F0%9F%8F%A8"] {
         let reply = api.get(path).await?;

@@ -1,4 +1,4 @@
-//! `GET /sessions/:id/history`: what was said, exactly, and what the brain still sees of it.
+//! `GET /sessions/:id/history`: the full history, and the part that the brain sees.
 
 use serde_json::{Value, json};
 
@@ -135,7 +135,7 @@ async fn history_compacted_is_what_the_brain_sees(api: &Api) -> Verdict {
     let answer = api.tell(&session, &[vec![echo("roles")]]).await?;
     let mut roles: Vec<Value> =
         api.history(&session, "compacted").await?.iter().map(|message| message["role"].clone()).collect();
-    // What the brain then said is the one message it did not see.
+    // The brain's last message is the only one it did not see.
     roles.pop();
     equal("roles", roles, array(&answer.text())?)
 }

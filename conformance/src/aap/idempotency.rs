@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request sent twice is done once.
+//! `Idempotency-Key`: a repeated request is executed once.
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ checks![
 
 const KEY: &str = "idempotency-key";
 
-/// A key nobody used before: the server's own ids are as good as random.
+/// Unused key, made from an id of the server.
 async fn fresh_key(api: &Api) -> Result<String, Stop> {
     Ok(format!("conformance-{}", api.any_session().await?))
 }
@@ -55,14 +55,14 @@ async fn idempotent_session_other_body_is_422(api: &Api) -> Verdict {
     api.post_with("/sessions", &other, &[(KEY, &key)]).await?.refused(422)
 }
 
-/// A session whose turns run `add`, and a turn that does.
+/// Session whose turns run `add`, and the body of such a turn.
 async fn adding(api: &Api, mode: &str) -> Result<(String, Value), Stop> {
     let session = api.session(json!({ "tools": [{ "name": "add", "trust": true }] })).await?;
     let steps = [vec![add("c1")], vec![text("done: "), echo("results")]];
     Ok((session, json!({ "messages": [play(&steps)], "stream": mode })))
 }
 
-/// The turn ran once, and so did its tool.
+/// Checks that the turn and its tool ran once.
 async fn ran_once(api: &Api, session: &str) -> Verdict {
     let history = api.history(session, "full").await?;
     let roles: Vec<&str> = history.iter().filter_map(|message| message["role"].as_str()).collect();
@@ -99,7 +99,7 @@ async fn idempotent_turn_while_running(api: &Api) -> Verdict {
     let key = fresh_key(api).await?;
     let mut first = api.open(&session, &body, &[(KEY, &key)]).await?;
     first.until("text_delta").await?;
-    // The connection broke, says the client, and asks again while the turn still runs.
+    // The client repeats the request while the turn still runs.
     let second = api.open(&session, &body, &[(KEY, &key)]).await?.finish().await?;
     let first = first.finish().await?;
     equal("events of the repetition", &first.events, &second.events)?;

@@ -1,4 +1,4 @@
-//! Images: which addresses are taken, and which are refused before anything happens.
+//! Image URLs that are accepted, and those that are refused before the turn starts.
 
 use base64::Engine as _;
 use base64::prelude::BASE64_STANDARD;
@@ -22,14 +22,14 @@ checks![
     image_in_seed_checked,
 ];
 
-/// A PNG of one pixel.
+/// PNG of one pixel.
 const PIXEL: &str = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
 
 fn pixel() -> String {
     format!("data:image/png;base64,{PIXEL}")
 }
 
-/// A user message that shows an image and plays a script.
+/// User message with an image and a script.
 fn showing(url: &Value) -> Value {
     json!({ "role": "user", "content": [
         { "type": "image", "url": url },
@@ -43,7 +43,7 @@ async fn accepted(api: &Api, url: &str) -> Verdict {
     equal("text", "seen", answer.text().as_str())
 }
 
-/// Refused with 400, in every mode, and nothing is stored.
+/// Checks that the image is refused with 400 in every mode and that nothing is stored.
 async fn refused(api: &Api, url: &Value) -> Verdict {
     let session = api.session(json!({})).await?;
     for mode in ["none", "delta", "message"] {

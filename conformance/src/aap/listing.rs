@@ -1,4 +1,4 @@
-//! `GET /sessions`: pages of sessions.
+//! `GET /sessions`: paging.
 
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ checks![
     list_bad_cursor_is_400,
 ];
 
-/// More than one page of ours.
+/// More sessions than fit on one page.
 const MANY: usize = 52;
 
 async fn list_shape(api: &Api) -> Verdict {
@@ -77,10 +77,10 @@ async fn list_bad_cursor_is_400(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// A list longer than this many pages is not walked.
+/// Limit on pages to read.
 const PAGES: usize = 400;
 
-/// Walks all pages.
+/// Reads all pages.
 pub(super) async fn every_session(api: &Api) -> Result<Vec<Value>, Stop> {
     let mut sessions = Vec::new();
     let mut after: Option<String> = None;

@@ -1,4 +1,4 @@
-//! `GET /meta`: what the server says of itself.
+//! `GET /meta`.
 
 use std::collections::HashSet;
 
@@ -108,7 +108,7 @@ async fn meta_capabilities(api: &Api) -> Verdict {
                 format!("expected capabilities.{group} to be an object, got {group_value}")
             })?;
             for feature in features {
-                // Presence is what counts, so `false` would say the opposite of what it means.
+                // Only the presence of a key counts, so `false` would mean supported.
                 let declared = group_value.get(*feature);
                 ensure(declared.is_none_or(Value::is_object), || {
                     format!("expected capabilities.{group}.{feature} to be an object or absent, got {group_value}")
@@ -166,7 +166,7 @@ async fn meta_script_agent(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// The entries of a list of every agent; an absent list is an empty one.
+/// Entries of a list in all agents; an absent list is empty.
 fn all<'a>(api: &'a Api, list: &str) -> Result<Vec<&'a Value>, Stop> {
     let mut entries = Vec::new();
     for agent in api.agents() {

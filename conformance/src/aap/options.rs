@@ -1,4 +1,4 @@
-//! Options: what is accepted, and that secrets never come back.
+//! Session options and the redaction of secrets.
 
 use serde_json::{Value, json};
 
@@ -52,8 +52,8 @@ async fn option_secret_placeholder(api: &Api) -> Verdict {
 }
 
 async fn option_placeholder_means_unchanged(api: &Api) -> Verdict {
-    // From outside one sees that the echo is taken and the option stays set; that the value
-    // underneath is the old one is for the server's own tests.
+    // From outside, one sees that the placeholder is accepted and the option stays set; the server's own tests check
+    // that the value is unchanged.
     let session = api.session(json!({ "options": { "apiKey": SECRET } })).await?;
     let echoed = api.shown(&session).await?["agent"]["options"].clone();
     let body = json!({ "messages": [play(&[vec![text("hello")]])], "agent": { "options": echoed } });
@@ -77,7 +77,7 @@ async fn option_not_text_refused(api: &Api) -> Verdict {
     refused(api, json!("language")).await
 }
 
-/// Refused when a session is made and when a turn would change it.
+/// Checks that the options are refused for a new session and in a turn.
 async fn refused(api: &Api, options: Value) -> Verdict {
     let body = json!({ "agent": { "name": SCRIPT, "options": options } });
     api.post("/sessions", &body).await?.refused(400)?;

@@ -1,10 +1,10 @@
-//! `GET /sessions/:id/stream`: going on where a connection broke, byte for byte.
+//! `GET /sessions/:id/stream`: resuming a stream with the same bytes.
 
 use reqwest::Method;
 use serde_json::{Value, json};
 
 use super::script::{Step, add, echo, play, sleep, text, thinking};
-use super::turn::{Live, STREAMED, Turn, raw};
+use super::turn::{LiveStream, STREAMED, Turn, raw};
 use super::wire::Api;
 use crate::verdict::{Stop, Verdict, ensure, equal, fail};
 
@@ -30,16 +30,16 @@ fn trusted() -> Value {
 }
 
 /// Opens the session's stream after an event.
-async fn reopen(api: &Api, session: &str, after: Option<&str>) -> Result<Live, Stop> {
+async fn reopen(api: &Api, session: &str, after: Option<&str>) -> Result<LiveStream, Stop> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
         request = request.header("last-event-id", id);
     }
     let (asked, response) = api.send(request).await?;
-    Live::new(asked, response).await
+    LiveStream::new(asked, response).await
 }
 
-/// The bytes the session's stream has after an event. Nothing left may be said with 204.
+/// Bytes of the session's stream after an event. An empty rest may be answered with 204.
 async fn bytes(api: &Api, session: &str, after: Option<&str>) -> Result<Vec<u8>, Stop> {
     let mut request = api.request(Method::GET, &format!("/sessions/{session}/stream"));
     if let Some(id) = after {
@@ -49,7 +49,7 @@ async fn bytes(api: &Api, session: &str, after: Option<&str>) -> Result<Vec<u8>,
     if response.status() == 204 {
         return Ok(Vec::new());
     }
-    Ok(raw(&Live::new(asked, response).await?.rest().await?.0))
+    Ok(raw(&LiveStream::new(asked, response).await?.rest().await?.0))
 }
 
 fn same_bytes(what: &str, expected: &[u8], got: &[u8]) -> Verdict {
@@ -83,8 +83,8 @@ async fn resume_finished_from_the_start(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// A turn that pauses after its first words, and its stream up to there.
-async fn paused(api: &Api) -> Result<(String, Live), Stop> {
+/// Turn that pauses after its first words, and its stream up to there.
+async fn paused(api: &Api) -> Result<(String, LiveStream), Stop> {
     let session = api.session(json!({})).await?;
     let steps = [vec![text("one two "), sleep(1500), text("three four")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
@@ -93,7 +93,7 @@ async fn paused(api: &Api) -> Result<(String, Live), Stop> {
     Ok((session, live))
 }
 
-fn last_id(live: &Live) -> Result<String, Stop> {
+fn last_id(live: &LiveStream) -> Result<String, Stop> {
     let id = live.events.last().and_then(|event| event.id.clone());
     id.ok_or_else(|| fail("expected an `id:` on every event, got none"))
 }
@@ -163,7 +163,7 @@ async fn resume_disconnected_none_turn_is_stored(api: &Api) -> Verdict {
     stored(api, &session, "one two three four").await
 }
 
-/// Waits until the session's last message says this. The check's own limit ends the wait.
+/// Waits until the session's last message has this text. The time limit of the check ends the wait.
 async fn stored(api: &Api, session: &str, expected: &str) -> Verdict {
     loop {
         let history = api.history(session, "full").await?;

@@ -1,90 +1,89 @@
-//! Scripts for the script brain (digest §10), and the messages of the protocol.
+//! Builders of scripts for the script brain and of AAP messages.
 
 use serde_json::{Value, json};
 
-/// What the brain does in one step, item by item.
+/// Items of one step.
 pub(super) type Step = Vec<Value>;
 
-/// Says a text, word by word.
+/// Outputs a text word by word.
 pub(super) fn text(text: impl Into<String>) -> Value {
     json!({ "text": text.into() })
 }
 
-/// Thinks a text, word by word.
+/// Outputs thinking word by word.
 pub(super) fn thinking(text: &str) -> Value {
     json!({ "thinking": text })
 }
 
-/// Says `delta` so many times.
+/// Outputs `delta` `count` times.
 pub(super) fn deltas(count: usize, delta: &str) -> Value {
     json!({ "deltas": count, "delta": delta })
 }
 
-/// Calls a tool under an id of our choice.
+/// Calls a tool with the given call id.
 #[expect(clippy::needless_pass_by_value, reason = "callers write the input in place")]
 pub(super) fn call(name: &str, input: Value, id: &str) -> Value {
     json!({ "tool": { "name": name, "input": input, "id": id } })
 }
 
-/// Says what it sees: `results`, `tools` or `roles`, as a JSON array.
+/// Outputs `results`, `tools` or `roles` as a JSON array.
 pub(super) fn echo(what: &str) -> Value {
     json!({ "echo": what })
 }
 
-/// Does nothing for so many milliseconds.
+/// Waits, in milliseconds.
 pub(super) fn sleep(milliseconds: u32) -> Value {
     json!({ "sleep": milliseconds })
 }
 
-/// Stops for this reason.
+/// Ends the step with this reason.
 pub(super) fn stop(reason: &str) -> Value {
     json!({ "stop": reason })
 }
 
-/// Fails.
+/// Fails the step.
 pub(super) fn throw(message: &str) -> Value {
     json!({ "throw": message })
 }
 
-/// `add` on two numbers whose sum appears nowhere else.
+/// Calls `add` with two numbers whose sum appears nowhere else.
 pub(super) fn add(id: &str) -> Value {
     call("add", json!({ "a": 1200, "b": 34 }), id)
 }
 
-/// What [`add`] comes to.
+/// Result of [`add`].
 pub(super) const SUM: &str = "1234";
 
-/// `lookup` of a key of our choice.
+/// Calls `lookup`.
 pub(super) fn lookup(key: &str, id: &str) -> Value {
     call("lookup", json!({ "key": key }), id)
 }
 
-/// The text of a script.
+/// Text of a script.
 pub(super) fn script(steps: &[Step]) -> String {
     json!({ "script": steps }).to_string()
 }
 
-/// The user message that plays a script.
+/// User message with a script.
 pub(super) fn play(steps: &[Step]) -> Value {
     user(&script(steps))
 }
 
-/// A user message.
 pub(super) fn user(content: &str) -> Value {
     json!({ "role": "user", "content": content })
 }
 
-/// The app's result of its own tool.
+/// Result of a client tool.
 pub(super) fn result(id: &str, content: &str) -> Value {
     json!({ "role": "tool", "toolCallId": id, "content": content })
 }
 
-/// The app lets the server run its tool.
+/// Permission for a server tool.
 pub(super) fn grant(id: &str) -> Value {
     json!({ "role": "tool_permission", "toolCallId": id, "granted": true })
 }
 
-/// The app does not.
+/// Denial of a server tool.
 pub(super) fn deny(id: &str, reason: Option<&str>) -> Value {
     let mut message = json!({ "role": "tool_permission", "toolCallId": id, "granted": false });
     if let Some(reason) = reason {
@@ -93,7 +92,7 @@ pub(super) fn deny(id: &str, reason: Option<&str>) -> Value {
     message
 }
 
-/// A tool the app brings.
+/// Client tool with this name.
 pub(super) fn client_tool(name: &str) -> Value {
     json!({
         "name": name,
@@ -102,12 +101,12 @@ pub(super) fn client_tool(name: &str) -> Value {
     })
 }
 
-/// A call of the app's tool `pick`.
+/// Calls the client tool `pick`.
 pub(super) fn pick(id: &str) -> Value {
     call("pick", json!({ "from": "a hat" }), id)
 }
 
-/// The text of a message's content, be it a string or blocks.
+/// Text of a message's content, which is a string or blocks.
 pub(super) fn flat(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),

@@ -1,4 +1,4 @@
-//! Sessions: made, shown, deleted.
+//! Creating, showing and deleting sessions.
 
 use std::collections::HashSet;
 
@@ -23,8 +23,8 @@ checks![
     session_deleted_while_running,
 ];
 
-/// Passes for a session id and is none.
-const NOBODY: &str = "no-such-session-0000000000000000";
+/// Well-formed id of a session that does not exist.
+const UNKNOWN_SESSION: &str = "no-such-session-0000000000000000";
 
 async fn session_created(api: &Api) -> Verdict {
     api.any_session().await.map(drop)
@@ -50,10 +50,10 @@ async fn session_shown(api: &Api) -> Verdict {
 
 async fn session_unknown_is_404(api: &Api) -> Verdict {
     let turn = json!({ "messages": [user("hello")] });
-    api.get(&format!("/sessions/{NOBODY}")).await?.status(404)?;
-    api.delete(&format!("/sessions/{NOBODY}")).await?.status(404)?;
-    api.get(&format!("/sessions/{NOBODY}/history?type=full")).await?.status(404)?;
-    api.post_turn(NOBODY, &turn).await?.status(404)?;
+    api.get(&format!("/sessions/{UNKNOWN_SESSION}")).await?.status(404)?;
+    api.delete(&format!("/sessions/{UNKNOWN_SESSION}")).await?.status(404)?;
+    api.get(&format!("/sessions/{UNKNOWN_SESSION}/history?type=full")).await?.status(404)?;
+    api.post_turn(UNKNOWN_SESSION, &turn).await?.status(404)?;
     Ok(())
 }
 
@@ -96,7 +96,7 @@ async fn session_shows_its_tools(api: &Api) -> Verdict {
     let shown = api.shown(&session).await?;
     equal("tools", &tools, &shown["tools"])?;
     equal("first of agent.tools", &refs[0], &shown["agent"]["tools"][0])?;
-    // Untrusted is the default, so it may be left out or said.
+    // Untrusted is the default, so the field may be absent or false.
     let second = &shown["agent"]["tools"][1];
     ensure(second["name"] == "lookup" && second["trust"] != true, || {
         format!("expected an untrusted `lookup` in agent.tools, got {second}")
@@ -122,7 +122,7 @@ async fn session_deleted_while_running(api: &Api) -> Verdict {
     live.until("text_delta").await?;
     api.delete(&format!("/sessions/{session}")).await?.status(204)?;
     api.get(&format!("/sessions/{session}")).await?.status(404)?;
-    // How the reader is told is open; that it is told, by the stream's end, is not.
+    // The last event is not specified; the end of the stream is.
     let _ = live.rest().await;
     api.get(&format!("/sessions/{session}")).await?.status(404)?;
     Ok(())

@@ -1,4 +1,4 @@
-//! Requests that are JSON but make no sense: refused with 400, and nothing changes.
+//! JSON bodies of the wrong form: refused with 400 without any change.
 
 use serde_json::{Value, json};
 
@@ -29,7 +29,7 @@ async fn creation_refused(api: &Api, body: &Value) -> Verdict {
     api.post("/sessions", body).await?.refused(400)
 }
 
-/// Refused as a turn, in one piece and streamed; neither session nor history change.
+/// Checks that the turn is refused with and without streaming, and that session and history are unchanged.
 async fn turn_refused(api: &Api, body: &Value) -> Verdict {
     let session = api.session(json!({})).await?;
     let before = api.shown(&session).await?;

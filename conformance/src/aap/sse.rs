@@ -1,47 +1,46 @@
-//! A strict reader of server-sent events (AAP v3, wire format of a turn).
+//! Strict parser of server-sent events (AAP v3, wire format of a turn).
 //!
-//! Clients of the protocol are known that break on anything but one `event:` line, one `data:`
-//! line with a JSON object and a blank line. An `id:` line and comments are harmless and allowed.
+//! Some clients accept only one `event:` line, one `data:` line with a JSON object and a blank line. An `id:` line and
+//! comments are harmless and allowed.
 
 use serde_json::{Map, Value};
 
-/// One event, and its bytes as they came.
+/// Event with its raw bytes.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Event {
-    /// The text of its `id:` line.
+    /// Value of `id:`.
     pub(super) id: Option<String>,
-    /// The text of its `event:` line.
+    /// Value of `event:`.
     pub(super) name: String,
-    /// The object of its `data:` line.
+    /// Object of `data:`.
     pub(super) data: Map<String, Value>,
-    /// Its lines with the blank one, without comments.
+    /// Lines including the blank one, without comments.
     pub(super) raw: Vec<u8>,
 }
 
 impl Event {
-    /// A field of the data as text; nothing when it is absent or no text.
+    /// String field of the data; `None` if it is absent or of another type.
     pub(super) fn text(&self, field: &str) -> Option<&str> {
         self.data.get(field)?.as_str()
     }
 }
 
-/// Takes bytes as they come, gives events as they are complete.
+/// Incremental decoder.
 #[derive(Debug, Default)]
 pub(super) struct Decoder {
     buffer: Vec<u8>,
-    /// Up to here no blank line was found.
+    /// Position up to which no blank line was found.
     searched: usize,
-    /// How many comment lines came.
+    /// Number of comment lines.
     pub(super) comments: usize,
 }
 
 impl Decoder {
-    /// Takes the next bytes.
     pub(super) fn push(&mut self, bytes: &[u8]) {
         self.buffer.extend_from_slice(bytes);
     }
 
-    /// The next complete event, if there is one. The error says what was wrong with it.
+    /// Next complete event; the error says what is wrong with it.
     pub(super) fn next(&mut self) -> Result<Option<Event>, String> {
         loop {
             let Some(at) = self.buffer[self.searched..].windows(2).position(|two| two == b"\n\n") else {
@@ -57,7 +56,7 @@ impl Decoder {
         }
     }
 
-    /// To be called when the stream has ended: nothing may be left.
+    /// Must be called at the end of the stream; fails if bytes are left.
     pub(super) fn finish(&self) -> Result<(), String> {
         if self.buffer.is_empty() {
             return Ok(());
@@ -66,7 +65,7 @@ impl Decoder {
         Err(format!("expected a blank line after the last event, the stream ended after {rest:?}"))
     }
 
-    /// One block of lines with its blank line; nothing when it holds comments alone.
+    /// Parses one block of lines; `None` if it has only comments.
     fn event(&mut self, block: &[u8]) -> Result<Option<Event>, String> {
         let text = std::str::from_utf8(block).map_err(|_| "the stream is not UTF-8".to_owned())?;
         let (mut id, mut name, mut data) = (None, None, None);
@@ -120,7 +119,7 @@ mod tests {
     fn decode(bytes: &[u8]) -> Result<Vec<String>, String> {
         let mut decoder = Decoder::default();
         let mut names = Vec::new();
-        // Byte by byte: an event may be cut anywhere.
+        // Byte by byte, because an event may be split anywhere.
         for byte in bytes {
             decoder.push(&[*byte]);
             while let Some(event) = decoder.next()? {
@@ -132,13 +131,13 @@ mod tests {
     }
 
     #[test]
-    fn the_exact_shape_is_read() {
+    fn well_formed_event_is_parsed() {
         let stream = b": hello\n\nid: 1\nevent: turn_start\ndata: {}\n\n: still here\nevent: text\ndata: {\"text\":\"\xc3\xa9\"}\n\n";
         assert_eq!(decode(stream), Ok(vec!["turn_start".to_owned(), "text".to_owned()]));
     }
 
     #[test]
-    fn raw_bytes_are_kept_without_comments() {
+    fn raw_bytes_exclude_comments() {
         let mut decoder = Decoder::default();
         decoder.push(b": beat\nid: 7\nevent: turn_start\ndata: {}\n\n");
         let event = decoder.next().expect("it is well formed").expect("it is complete");
@@ -147,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn what_breaks_clients_is_refused() {
+    fn events_that_break_clients_are_refused() {
         for bad in [
             "event: text\r\ndata: {}\r\n\r\n",
             "event: text\ndata: {}\n",

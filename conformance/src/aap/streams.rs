@@ -1,4 +1,4 @@
-//! Streamed turns: the events, their order and their bytes.
+//! Streamed turns: events, their order and their bytes.
 
 use std::collections::HashSet;
 
@@ -28,7 +28,7 @@ checks![
     stream_keeps_alive,
 ];
 
-/// A turn with everything a brain can do without its client.
+/// Turn with every kind of event that needs no client.
 fn everything() -> [Step; 2] {
     [
         vec![thinking("which one is it?"), text("Let me add them. "), add("c1")],
@@ -43,7 +43,7 @@ fn trusted() -> Value {
 async fn stream_content_type(api: &Api) -> Verdict {
     let session = api.session(json!({})).await?;
     for mode in STREAMED {
-        // Opening checks the type of the stream.
+        // Opening the stream checks its content type.
         let body = json!({ "messages": [play(&[vec![text("hello")]])], "stream": mode });
         api.open(&session, &body, &[]).await?.finish().await?;
     }
@@ -53,7 +53,7 @@ async fn stream_content_type(api: &Api) -> Verdict {
 async fn stream_exact_shape(api: &Api) -> Verdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
-        // Reading is strict; here it sees every kind of event.
+        // The strict parser checks every kind of event.
         let turn = api.play(&session, mode, &everything()).await?;
         for event in &turn.events {
             let field = match event.name.as_str() {
@@ -83,7 +83,7 @@ async fn stream_exact_shape(api: &Api) -> Verdict {
 async fn stream_starts_and_stops_once(api: &Api) -> Verdict {
     for mode in STREAMED {
         let session = api.session(trusted()).await?;
-        // A `Turn` is only made of a stream with one start, first, and one stop, last.
+        // `Turn::new` requires one start at the beginning and one stop at the end.
         let turn = api.play(&session, mode, &everything()).await?;
         equal("stopReason", "end_turn", turn.stop())?;
     }
@@ -152,7 +152,7 @@ async fn stream_modes_agree(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// Reading text and one block of it as the same, which the protocol allows.
+/// Converts plain text content to one text block, which the protocol treats as equal.
 fn in_blocks(message: &Value) -> Value {
     let mut message = message.clone();
     if let Value::String(text) = &message["content"] {
@@ -195,7 +195,7 @@ async fn stream_text_survives(api: &Api) -> Verdict {
 
 async fn stream_is_live(api: &Api) -> Verdict {
     let session = api.session(json!({})).await?;
-    // The first word must arrive although the brain will not go on by itself for a long time.
+    // The first word must arrive although the brain then waits for a long time.
     let steps = [vec![text("now "), sleep(600_000), text("later")]];
     let body = json!({ "messages": [play(&steps)], "stream": "delta" });
     let mut live = api.open(&session, &body, &[]).await?;

@@ -1,4 +1,4 @@
-//! Tools: who runs them, and what is told to whom.
+//! Server tools and client tools: who runs them, and who receives their results.
 
 use serde_json::{Value, json};
 
@@ -188,12 +188,12 @@ async fn tool_enabled_offered(api: &Api) -> Verdict {
     equal("tools offered", vec![json!("add"), json!("lookup"), json!("pick")], offered)
 }
 
-/// A session with the app's tool `pick` and these server tools.
+/// Session with the client tool `pick` and these server tools.
 pub(super) async fn with_pick(api: &Api, tools: Value) -> Result<String, Stop> {
     api.session_with(json!({ "tools": tools }), json!({ "tools": [client_tool("pick")] })).await
 }
 
-/// Exactly one result of the call was sent, and it holds `part`.
+/// Checks that exactly one result of the call was sent and that it contains `part`.
 pub(super) fn has_result(turn: &Turn, id: &str, part: &str) -> Verdict {
     let results = turn.results();
     let of_call: Vec<&String> = results.iter().filter(|(call, _)| *call == id).map(|(_, text)| text).collect();
@@ -203,7 +203,7 @@ pub(super) fn has_result(turn: &Turn, id: &str, part: &str) -> Verdict {
     }
 }
 
-/// What the brain echoed.
+/// Parses the output of an `echo` item.
 pub(super) fn array(text: &str) -> Result<Vec<Value>, Stop> {
     serde_json::from_str(text).map_err(|_| fail(format!("expected the brain to say a JSON array, got {text:?}")))
 }

@@ -1,4 +1,4 @@
-//! Turns as the checks play and read them: streamed, or answered in one piece.
+//! Turns as the checks run and parse them, streamed or not.
 
 use reqwest::Response;
 use reqwest::header::HeaderMap;
@@ -9,7 +9,7 @@ use super::sse::{Decoder, Event};
 use super::wire::{Api, Reply, chain, header};
 use crate::verdict::{Stop, ensure, equal, fail, short};
 
-/// The streamed modes.
+/// Modes with streaming.
 pub(super) const STREAMED: [&str; 2] = ["delta", "message"];
 
 impl Api {
@@ -24,30 +24,30 @@ impl Api {
         self.open(session, &body, &[]).await?.finish().await
     }
 
-    /// Starts a streamed turn from a whole body.
-    pub(super) async fn open(&self, session: &str, body: &Value, headers: &[(&str, &str)]) -> Result<Live, Stop> {
+    /// Starts a streamed turn with this body.
+    pub(super) async fn open(&self, session: &str, body: &Value, headers: &[(&str, &str)]) -> Result<LiveStream, Stop> {
         let path = format!("/sessions/{session}/turns");
         let (asked, response) = self.send(self.posting(&path, body, headers)).await?;
-        Live::new(asked, response).await
+        LiveStream::new(asked, response).await
     }
 
-    /// Plays a script and takes the answer in one piece.
+    /// Plays a script without streaming.
     pub(super) async fn tell(&self, session: &str, steps: &[Step]) -> Result<Answer, Stop> {
         self.ask(session, &json!({ "messages": [play(steps)] })).await
     }
 
-    /// Sends a whole body and takes the answer in one piece.
+    /// Sends a body without streaming.
     pub(super) async fn ask(&self, session: &str, body: &Value) -> Result<Answer, Stop> {
         let reply = self.post_turn(session, body).await?;
         Answer::read(reply.status(200)?)
     }
 
-    /// Sends a whole body, right or wrong.
+    /// Sends a body, valid or not, and returns the raw reply.
     pub(super) async fn post_turn(&self, session: &str, body: &Value) -> Result<Reply, Stop> {
         self.post(&format!("/sessions/{session}/turns"), body).await
     }
 
-    /// The messages of a history.
+    /// Messages of a history.
     pub(super) async fn history(&self, session: &str, kind: &str) -> Result<Vec<Value>, Stop> {
         let reply = self.get(&format!("/sessions/{session}/history?type={kind}")).await?;
         let body = reply.status(200)?.json()?;
@@ -56,13 +56,13 @@ impl Api {
         })
     }
 
-    /// What `GET /sessions/:id` says.
+    /// Body of `GET /sessions/:id`.
     pub(super) async fn shown(&self, session: &str) -> Result<Value, Stop> {
         self.get(&format!("/sessions/{session}")).await?.status(200)?.json()
     }
 }
 
-/// The answer to a turn in mode `none`.
+/// Response to a turn in mode `none`.
 #[derive(Debug, Clone)]
 pub(super) struct Answer {
     pub(super) body: Value,
@@ -87,24 +87,24 @@ impl Answer {
         self.body["stopReason"].as_str().unwrap_or_default()
     }
 
-    /// All text the agent said.
+    /// Concatenated text of the agent.
     pub(super) fn text(&self) -> String {
         let said = self.messages.iter().filter(|message| message["role"] == "assistant");
         said.map(|message| flat(&message["content"])).collect()
     }
 }
 
-/// A stream that is being read.
-pub(super) struct Live {
+/// Stream that is being read.
+pub(super) struct LiveStream {
     pub(super) headers: HeaderMap,
-    /// What came so far.
+    /// Events so far.
     pub(super) events: Vec<Event>,
     asked: String,
     response: Response,
     decoder: Decoder,
 }
 
-impl Live {
+impl LiveStream {
     pub(super) async fn new(asked: String, response: Response) -> Result<Self, Stop> {
         if response.status() != 200 {
             Reply::read(asked, response).await?.status(200)?;
@@ -116,7 +116,7 @@ impl Live {
         Ok(Self { headers, events: Vec::new(), asked, response, decoder: Decoder::default() })
     }
 
-    /// Reads the next event; nothing when the stream has ended.
+    /// Reads the next event; `None` at the end of the stream.
     pub(super) async fn next(&mut self) -> Result<Option<&Event>, Stop> {
         loop {
             let event = self.decoder.next().map_err(|wrong| fail(format!("{}: {wrong}", self.asked)))?;
@@ -137,7 +137,7 @@ impl Live {
         }
     }
 
-    /// Reads on until an event of this name has come.
+    /// Reads until an event of this name.
     pub(super) async fn until(&mut self, name: &str) -> Result<(), Stop> {
         while let Some(event) = self.next().await? {
             if event.name == name {
@@ -147,20 +147,20 @@ impl Live {
         Err(fail(format!("{}: expected `{name}`, got {:?}", self.asked, names(&self.events))))
     }
 
-    /// Reads whatever is left, as it comes.
+    /// Reads all remaining events.
     pub(super) async fn rest(mut self) -> Result<(Vec<Event>, usize), Stop> {
         while self.next().await?.is_some() {}
         Ok((self.events, self.decoder.comments))
     }
 
-    /// Reads to the end of a whole turn.
+    /// Reads to the end of a complete turn.
     pub(super) async fn finish(self) -> Result<Turn, Stop> {
         let (events, comments) = self.rest().await?;
         Turn::new(events, comments)
     }
 }
 
-/// A whole streamed turn: `turn_start` first, `turn_stop` last, each exactly once.
+/// Complete streamed turn: exactly one `turn_start` at the beginning and one `turn_stop` at the end.
 #[derive(Debug, Clone)]
 pub(super) struct Turn {
     pub(super) events: Vec<Event>,
@@ -185,7 +185,7 @@ impl Turn {
         names(&self.events)
     }
 
-    /// The data of `turn_stop`.
+    /// Data of `turn_stop`.
     pub(super) fn stop_data(&self) -> Value {
         self.events.last().map_or(Value::Null, |event| Value::Object(event.data.clone()))
     }
@@ -194,7 +194,7 @@ impl Turn {
         self.events.last().and_then(|event| event.text("stopReason")).unwrap_or_default()
     }
 
-    /// All text the agent said.
+    /// Concatenated text of the agent.
     pub(super) fn text(&self) -> String {
         let said = self.events.iter().filter_map(|event| match event.name.as_str() {
             "text" => event.text("text"),
@@ -204,7 +204,7 @@ impl Turn {
         said.collect()
     }
 
-    /// The results that were sent: the call and the text of its content.
+    /// Tool results that were sent: call id and text.
     pub(super) fn results(&self) -> Vec<(&str, String)> {
         let results = self.events.iter().filter(|event| event.name == "tool_result");
         results
@@ -215,12 +215,12 @@ impl Turn {
             .collect()
     }
 
-    /// The bytes after the first `count` events.
+    /// Bytes after the first `count` events.
     pub(super) fn bytes_after(&self, count: usize) -> Vec<u8> {
         raw(&self.events[count..])
     }
 
-    /// The messages the events stand for, as a client rebuilds them.
+    /// Messages that a client rebuilds from the events.
     pub(super) fn messages(&self) -> Vec<Value> {
         let mut messages = Vec::new();
         let mut blocks: Vec<Value> = Vec::new();
@@ -259,7 +259,7 @@ impl Turn {
     }
 }
 
-/// Appends to the last block if it is of this kind, else begins one.
+/// Appends to the last block if it has this type, else adds a block.
 fn extend(blocks: &mut Vec<Value>, kind: &str, delta: &str) {
     if let Some(Value::String(text)) =
         blocks.last_mut().filter(|block| block["type"] == kind).map(|block| &mut block[kind])
@@ -276,7 +276,7 @@ pub(super) fn names(events: &[Event]) -> Vec<&str> {
     events.iter().map(|event| event.name.as_str()).collect()
 }
 
-/// The bytes of events, one after the other.
+/// Concatenated bytes of the events.
 pub(super) fn raw(events: &[Event]) -> Vec<u8> {
     events.iter().flat_map(|event| event.raw.iter().copied()).collect()
 }

@@ -1,4 +1,4 @@
-//! Turns: what comes back, why they stop, what happens when the brain fails.
+//! Turns: responses, stop reasons and failures of the brain.
 
 use serde_json::{Value, json};
 
@@ -69,7 +69,7 @@ async fn turn_brain_failure_in_none(api: &Api) -> Verdict {
 async fn turn_brain_failure_streamed(api: &Api) -> Verdict {
     for mode in STREAMED {
         let session = api.session(json!({})).await?;
-        // A whole turn has one `turn_stop`, and it is last.
+        // `Turn::new` requires that `turn_stop` is the last event.
         let turn = api.play(&session, mode, &[vec![text("half a "), throw("lost the thread")]]).await?;
         equal(&format!("stopReason in {mode}"), "error", turn.stop())?;
     }
@@ -103,7 +103,7 @@ async fn turn_failure_keeps_what_came_in(api: &Api) -> Verdict {
     let history = api.history(&session, "full").await?;
     let roles: Vec<&str> = history.iter().filter_map(|message| message["role"].as_str()).collect();
     equal("first message", Some(&message), history.first())?;
-    // The finished step is kept; whether a failed step leaves something is open.
+    // The finished step is kept; the protocol does not say what a failed step leaves.
     ensure(roles.starts_with(&["user", "assistant", "tool"]), || {
         format!("expected user, assistant and tool to be kept, got {roles:?}")
     })
@@ -159,7 +159,7 @@ async fn turn_unknown_fields_tolerated(api: &Api) -> Verdict {
     equal("text", "never mind", api.ask(&session, &body).await?.text().as_str())
 }
 
-/// The end of a failed turn names the failure: a text, or an object with a message.
+/// Checks that the end of a failed turn has an error: a string, or an object with a message.
 fn says_why(end: &Value) -> Verdict {
     let error = &end["error"];
     let words = error.as_str().or_else(|| error["message"].as_str()).unwrap_or_default();
@@ -168,7 +168,7 @@ fn says_why(end: &Value) -> Verdict {
     })
 }
 
-/// JSON without white space, so that it does not matter how the brain writes its arrays.
+/// JSON without white space, so that formatting does not matter.
 fn compact(text: &str) -> String {
     serde_json::from_str::<Value>(text).map_or_else(|_| text.to_owned(), |value| value.to_string())
 }

@@ -1,4 +1,4 @@
-//! A tiny client of the protocol: it sends what it is told, right or wrong, and keeps what came.
+//! Minimal AAP client that sends valid and invalid requests and keeps the replies.
 
 use std::sync::Mutex;
 
@@ -10,43 +10,42 @@ pub(super) use crate::reply::{Reply, chain, header, send};
 use crate::target::Target;
 use crate::verdict::{Stop, Verdict, ensure, fail, short, skip};
 
-/// The agent that scripts are played on.
+/// Agent that plays scripts.
 pub(super) const SCRIPT: &str = "script";
 
-/// A server as the checks see it. Sessions made through it are deleted when the check is over.
+/// Server under test. Sessions created through it are deleted after the check.
 pub(super) struct Api {
     pub(super) target: Target,
-    /// What `GET /meta` said.
+    /// Body of `GET /meta`.
     pub(super) meta: Value,
     made: Mutex<Vec<String>>,
 }
 
 impl Api {
-    /// Reads the server's self-description, so that checks know what they may try.
+    /// Fetches `GET /meta`, so that checks know which agents exist.
     pub(super) async fn connect(target: &Target) -> Result<Self, Stop> {
         let mut api = Self { target: target.clone(), meta: Value::Null, made: Mutex::default() };
         api.meta = api.get("/meta").await?.status(200)?.json()?;
         Ok(api)
     }
 
-    /// The same server, asked with another key.
+    /// The same server with another key.
     pub(super) fn with_key(&self, key: Option<&str>) -> Self {
         let mut target = self.target.clone();
         target.key = key.map(str::to_owned);
         Self { target, meta: self.meta.clone(), made: Mutex::default() }
     }
 
-    /// The agents of the server.
     pub(super) fn agents(&self) -> &[Value] {
         self.meta["agents"].as_array().map_or(&[], Vec::as_slice)
     }
 
-    /// The agent scripts are played on, if it is there.
+    /// Agent that plays scripts, if it exists.
     pub(super) fn script_agent(&self) -> Option<&Value> {
         self.agents().iter().find(|agent| agent["name"] == SCRIPT)
     }
 
-    /// An agent to make sessions with, where it does not matter which.
+    /// First agent, for checks that work with any.
     pub(super) fn any_agent(&self) -> Result<&str, Stop> {
         self.script_agent()
             .or_else(|| self.agents().first())
@@ -54,7 +53,7 @@ impl Api {
             .ok_or_else(|| skip("the server has no agent"))
     }
 
-    /// A request with the key and nothing else.
+    /// Request with the key.
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let request = self.anonymous(method, path);
         match &self.target.key {
@@ -63,7 +62,7 @@ impl Api {
         }
     }
 
-    /// A request without the key.
+    /// Request without the key.
     pub(super) fn anonymous(&self, method: Method, path: &str) -> RequestBuilder {
         self.client().request(method, format!("{}{path}", self.target.base))
     }
@@ -80,18 +79,18 @@ impl Api {
         self.post_with(path, body, &[]).await
     }
 
-    /// Posts JSON with more headers.
+    /// Posts JSON with additional headers.
     pub(super) async fn post_with(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
         self.call(self.posting(path, body, headers)).await
     }
 
-    /// A request that posts JSON.
+    /// Builds a request that posts JSON.
     pub(super) fn posting(&self, path: &str, body: &Value, headers: &[(&str, &str)]) -> RequestBuilder {
         let request = self.request(Method::POST, path).header(CONTENT_TYPE, "application/json").body(body.to_string());
         headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
     }
 
-    /// Sends a request and reads the whole reply.
+    /// Sends a request and reads the complete reply.
     pub(super) async fn call(&self, request: RequestBuilder) -> Result<Reply, Stop> {
         let (asked, response) = self.send(request).await?;
         Reply::read(asked, response).await
@@ -102,13 +101,13 @@ impl Api {
         send(&self.target, request).await
     }
 
-    /// Makes a session from a whole body.
+    /// Creates a session with this body.
     pub(super) async fn create(&self, body: &Value) -> Result<String, Stop> {
         let reply = self.post("/sessions", body).await?;
         self.created(&reply)
     }
 
-    /// The session a reply to `POST /sessions` made.
+    /// Session id of a reply to `POST /sessions`.
     pub(super) fn created(&self, reply: &Reply) -> Result<String, Stop> {
         let body = reply.status(201)?.json()?;
         let id = body["sessionId"].as_str().filter(|id| !id.is_empty());
@@ -117,12 +116,12 @@ impl Api {
         Ok(id.to_owned())
     }
 
-    /// A session with some agent.
+    /// Creates a session with any agent.
     pub(super) async fn any_session(&self) -> Result<String, Stop> {
         self.create(&json!({ "agent": { "name": self.any_agent()? } })).await
     }
 
-    /// A session with the script agent; `agent` and `rest` are added to the body.
+    /// Creates a session with the script agent; `agent` and `rest` are merged into the body.
     pub(super) async fn session_with(&self, agent: Value, rest: Value) -> Result<String, Stop> {
         if self.script_agent().is_none() {
             return Err(skip("the server has no agent named `script`"));
@@ -133,12 +132,12 @@ impl Api {
         self.create(&body).await
     }
 
-    /// A session with the script agent; `agent` is added to its configuration.
+    /// Creates a session with the script agent; `agent` is merged into its configuration.
     pub(super) async fn session(&self, agent: Value) -> Result<String, Stop> {
         self.session_with(agent, json!({})).await
     }
 
-    /// Deletes what the check made. Nobody minds if it is gone already.
+    /// Deletes the sessions of the check; missing ones are ignored.
     pub(super) async fn clean_up(&self) {
         let made = std::mem::take(&mut *self.made.lock().expect("no check panics while it notes a session"));
         for session in made {
@@ -152,12 +151,12 @@ impl Api {
 }
 
 impl Reply {
-    /// Refused with this status, and the body says why as all of ours do.
+    /// Checks the status and the error body of a refusal.
     pub(super) fn refused(&self, expected: u16) -> Verdict {
         self.status(expected)?.error_body()
     }
 
-    /// `{"error":"<text>","code":"<stable code>"}` as JSON.
+    /// Checks for `{"error":"<text>","code":"<stable code>"}`.
     pub(super) fn error_body(&self) -> Verdict {
         let body = self.json()?;
         let text = body["error"].as_str().is_some_and(|text| !text.trim().is_empty());
@@ -170,7 +169,7 @@ impl Reply {
     }
 }
 
-/// Adds the fields of one object to another.
+/// Merges the fields of one object into another.
 fn merge(into: &mut Value, more: Value) {
     if let (Value::Object(into), Value::Object(more)) = (into, more) {
         into.extend(more);

@@ -1,4 +1,5 @@
-//! Who may call (§7, §8.3.2, §8.3.3): keys where the skill says, 401 and 403 that say what is missing.
+//! Authentication and authorization (§7, §8.3.2, §8.3.3): declared key headers, and 401 and 403 that say what is
+//! missing.
 
 use serde_json::json;
 
@@ -23,7 +24,7 @@ checks![
     auth_id_in_the_body_is_no_identity,
 ];
 
-/// The skills that take keys, with the header.
+/// Skills that take keys, with their headers.
 const KEYED: [(&str, &str); 2] = [("probe/keyed", "X-API-Key"), ("probe/restricted", "X-Probe-Key")];
 
 async fn auth_none_needs_nothing(api: &Api) -> Verdict {
@@ -113,7 +114,7 @@ async fn auth_key_in_the_body(api: &Api) -> Verdict {
         let mut body = wish(skill, json!({ "text": "x" }));
         body["caller"]["credentials"] = json!({ "api_key": api.key()?.1 });
         let reply = api.invoke_with(skill, &body, &[("prefer", "wait=30")]).await?;
-        // It is for the door alone: what the skill gets has nothing of it.
+        // The credential is removed before the skill receives the request.
         equal("output", json!({ "text": "x" }), reply.status(200)?.json()?["output"].clone())?;
         ensure(!reply.text().contains(api.key()?.1), || "expected no key in the answer".to_owned())?;
         body["caller"]["credentials"] = json!({ "api_key": "nk_wrong" });
@@ -146,7 +147,7 @@ async fn auth_public_with_key_needs_no_scope(api: &Api) -> Verdict {
 }
 
 async fn auth_comes_before_faults(api: &Api) -> Verdict {
-    // Strangers learn nothing of what is behind the door.
+    // Unauthenticated callers learn nothing about the skill.
     for body in ["{", "{}", "[]"] {
         api.post("probe/restricted", body).await?.refused_as(401, "AUTH_REQUIRED")?;
     }

@@ -1,4 +1,4 @@
-//! Stopping an execution: asked politely, seen as `failed`, and never too late to be asked again.
+//! Cancelling an execution: it ends as `failed`, and the request may be repeated.
 
 use reqwest::Method;
 use serde_json::json;
@@ -72,7 +72,7 @@ async fn cancel_against_the_end(api: &Api) -> Verdict {
         cancel(api, &id, Method::DELETE).await?;
         let over = api.over(&id).await?;
         form::response(&over)?;
-        // Whichever came first, it stays.
+        // Whichever came first must stay.
         equal("the end, later", over, api.over(&id).await?)?;
     }
     Ok(())

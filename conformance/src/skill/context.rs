@@ -1,4 +1,4 @@
-//! The context of a call (§5.3): how urgent, how long, part of what.
+//! Context of an invocation (§5.3): priority, timeout, trace id.
 
 use serde_json::{Value, json};
 
@@ -35,14 +35,14 @@ async fn context_priorities(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// One of a skill that runs one at a time.
+/// Submits to a skill that runs one execution at a time.
 async fn queued(api: &Api, delay: u64, priority: &str) -> Result<String, Stop> {
     let body = wish_in("probe/single", json!({ "text": priority, "delay_ms": delay }), json!({ "priority": priority }));
     execution_id(&api.invoke_with("probe/single", &body, &[]).await?)
 }
 
 async fn context_high_overtakes_low(api: &Api) -> Verdict {
-    // The first takes the only place; the others wait.
+    // The first one occupies the only slot; the others wait.
     let first = queued(api, 400, "normal").await?;
     let low = queued(api, 0, "low").await?;
     let high = queued(api, 0, "high").await?;
@@ -81,7 +81,7 @@ async fn context_trace_ids(api: &Api) -> Verdict {
         let body = wish_in(WAIT, json!({ "text": "x" }), json!({ "trace_id": trace }));
         api.invoke_with(WAIT, &body, &[]).await?.refused_as(400, "VALIDATION_ERROR")?;
     }
-    // A trace context that is none is ignored, as W3C asks.
+    // An invalid trace context is ignored, as W3C requires.
     for traceparent in ["00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "nonsense"] {
         let body = wish(WAIT, json!({ "text": "x" }));
         let id = execution_id(&api.invoke_with(WAIT, &body, &[("traceparent", traceparent)]).await?)?;

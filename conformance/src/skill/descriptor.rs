@@ -1,4 +1,4 @@
-//! Descriptors (§3): every field, by the seed's tables.
+//! Descriptors (§3): every field of the specified tables.
 
 use reqwest::Method;
 use serde_json::{Value, json};
@@ -28,7 +28,7 @@ checks![
     descriptor_of_an_agent,
 ];
 
-/// Every descriptor everyone sees.
+/// All public descriptors.
 async fn all(api: &Api) -> Result<Vec<Value>, Stop> {
     let mut all = Vec::new();
     for entry in api.entries() {

@@ -1,4 +1,4 @@
-//! Errors (§8): one format, the seven codes with their statuses, whatever went wrong.
+//! Errors (§8): one format, and the seven codes with their statuses.
 
 use std::time::Duration;
 
@@ -21,7 +21,7 @@ checks![
     errors_server_stays_up,
 ];
 
-/// A skill everyone sees; the first of the index.
+/// Id of the first skill in the index.
 fn any_skill(api: &Api) -> String {
     api.entries().first().and_then(|entry| entry["id"].as_str()).unwrap_or("nobody/nothing").to_owned()
 }
@@ -102,8 +102,8 @@ async fn errors_json_by_any_name(api: &Api) -> Verdict {
 async fn errors_large_body_is_413(api: &Api) -> Verdict {
     const PIECE: usize = 64 * 1024;
     const PIECES: usize = 64;
-    // The length is announced, and a moment passes before the bulk: a server that refuses at once
-    // can be heard before it closes the connection on us.
+    // The length is announced, and the body follows after a pause, so that the response of a server that refuses at
+    // once can be read before it closes the connection.
     let pieces = stream::iter(0..PIECES).then(|n| async move {
         if n == 1 {
             tokio::time::sleep(Duration::from_millis(200)).await;

@@ -1,4 +1,4 @@
-//! What documents of the protocol look like, by the tables of the seed.
+//! Form checks of protocol documents, by the tables of the specification.
 
 use serde_json::Value;
 
@@ -10,18 +10,18 @@ pub(super) const AUTH: [&str; 4] = ["api_key", "oauth2", "custom", "none"];
 pub(super) const STATUS: [&str; 5] = ["accepted", "running", "completed", "failed", "timeout"];
 pub(super) const METHODS: [&str; 4] = ["GET", "POST", "PUT", "DELETE"];
 
-/// A text that is there.
+/// Requires a string.
 pub(super) fn text<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
     value[name].as_str().filter(|text| !text.is_empty()).ok_or_else(|| fail(expected(value, name, "a text")))
 }
 
-/// One of those words.
+/// Requires one of these values.
 pub(super) fn word(value: &Value, name: &str, words: &[&str]) -> Verdict {
     let found = text(value, name)?;
     ensure(words.contains(&found), || expected(value, name, &words.join(", ")))
 }
 
-/// A text, if it is there.
+/// Requires a string if the field is present.
 pub(super) fn optional_text(value: &Value, name: &str) -> Verdict {
     match value.get(name) {
         None => Ok(()),
@@ -29,13 +29,13 @@ pub(super) fn optional_text(value: &Value, name: &str) -> Verdict {
     }
 }
 
-/// A number of zero or more, if it is there.
+/// Requires a non-negative number if the field is present.
 pub(super) fn optional_number(value: &Value, name: &str) -> Verdict {
     let fits = value.get(name).is_none_or(|number| number.as_f64().is_some_and(|number| number >= 0.0));
     ensure(fits, || expected(value, name, "a number"))
 }
 
-/// Three numbers and two dots (§6.1).
+/// Requires MAJOR.MINOR.PATCH (§6.1).
 pub(super) fn version(value: &Value, name: &str) -> Verdict {
     let found = text(value, name)?;
     let parts: Vec<&str> = found.split('.').collect();
@@ -45,7 +45,7 @@ pub(super) fn version(value: &Value, name: &str) -> Verdict {
     ensure(parts.len() == 3 && parts.iter().all(number), || expected(value, name, "MAJOR.MINOR.PATCH"))
 }
 
-/// An absolute http(s) address.
+/// Requires an absolute http(s) URL.
 pub(super) fn url(value: &Value, name: &str) -> Verdict {
     let found = text(value, name)?.replace("{execution_id}", "x");
     let parsed = reqwest::Url::parse(&found);
@@ -54,7 +54,7 @@ pub(super) fn url(value: &Value, name: &str) -> Verdict {
     })
 }
 
-/// A time in ISO 8601, in a form whose texts sort as the times do.
+/// Requires an ISO 8601 time in a form that sorts as text.
 pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
     let found = text(value, name)?;
     let form: String = found.chars().map(|c| if c.is_ascii_digit() { '0' } else { c }).collect();
@@ -66,7 +66,7 @@ pub(super) fn time<'a>(value: &'a Value, name: &str) -> Result<&'a str, Stop> {
     Ok(found)
 }
 
-/// An answer about an execution (§5.4).
+/// Checks an invocation response (§5.4).
 pub(super) fn response(execution: &Value) -> Verdict {
     text(execution, "execution_id")?;
     text(execution, "skill_id")?;
@@ -88,7 +88,7 @@ pub(super) fn response(execution: &Value) -> Verdict {
     timestamps(execution, output.is_some() || unhappy)
 }
 
-/// `created_at` ≤ `updated_at` ≤ `completed_at`, the last exactly at the end.
+/// Checks `created_at` ≤ `updated_at` ≤ `completed_at`, the last one only in a final state.
 fn timestamps(execution: &Value, over: bool) -> Verdict {
     let times = &execution["timestamps"];
     let (created, updated) = (time(times, "created_at")?, time(times, "updated_at")?);
@@ -112,7 +112,7 @@ mod tests {
     use super::{response, time, version};
 
     #[test]
-    fn forms_are_told_apart() {
+    fn form_checks_accept_valid_and_refuse_invalid_values() {
         for (text, good) in [
             ("1.0.0", true),
             ("0.10.3", true),
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn an_answer_without_its_output_is_seen() {
+    fn completed_response_without_output_is_refused() {
         let times = json!({ "created_at": "2025-07-01T10:00:00Z", "updated_at": "2025-07-01T10:00:05Z", "completed_at": "2025-07-01T10:00:05Z" });
         let whole =
             json!({ "execution_id": "e", "status": "completed", "skill_id": "s", "output": null, "timestamps": times });

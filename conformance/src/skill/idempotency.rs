@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: a request sent twice is one execution.
+//! `Idempotency-Key`: a repeated request is one execution.
 
 use serde_json::json;
 

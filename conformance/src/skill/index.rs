@@ -1,4 +1,4 @@
-//! Discovery (§4): the index, its entries, its filter, and its copies in caches.
+//! Discovery (§4): the index, its entries, filters, paging and caching.
 
 use std::collections::BTreeSet;
 
@@ -125,7 +125,7 @@ async fn index_ignores_other_queries(api: &Api) -> Verdict {
     equal("index", &api.index, &other)
 }
 
-/// Every page, by the links; the ids on each.
+/// Ids on every page, following the links.
 async fn pages(api: &Api, first: &str) -> Result<Vec<Vec<String>>, Stop> {
     let mut pages = Vec::new();
     let mut next = Some(first.to_owned());

@@ -1,4 +1,4 @@
-//! Inputs (§5.3, §3.5.2): checked before anything is accepted, completed with their defaults.
+//! Inputs (§5.3, §3.5.2): validated before acceptance, completed with defaults.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! The four kinds of skill (§3.4.1): each is found, described and called the same way.
+//! The four capability types (§3.4.1): found, described and invoked in the same way.
 
 use serde_json::json;
 

@@ -1,4 +1,4 @@
-//! The four methods a skill may be called by (§3.5.3), and the others.
+//! HTTP methods of skills (§3.5.3).
 
 use reqwest::Method;
 use serde_json::{Value, json};

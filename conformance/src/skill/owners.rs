@@ -1,4 +1,4 @@
-//! Whose an execution is: read and stopped by whoever asked for it, and by nobody else.
+//! Ownership of executions: only the caller may read and cancel them.
 
 use reqwest::Method;
 use serde_json::json;
@@ -22,7 +22,7 @@ async fn owners_alone_read(api: &Api) -> Verdict {
         api.get_with(&status_path(&id), &[own]).await?.status(200)?;
         api.get_with(&result_path(&id), &[own]).await?.status(200)?;
     }
-    // By the header its skill names, too.
+    // The header of the skill's own scheme works too.
     let body = wish("probe/restricted", json!({ "text": "x" }));
     let named = ("x-probe-key", api.key()?.1);
     let id = execution_id(&api.invoke_with("probe/restricted", &body, &[named]).await?)?;
@@ -46,7 +46,7 @@ async fn owners_alone_cancel(api: &Api) -> Verdict {
 async fn owners_others_cannot_tell(api: &Api) -> Verdict {
     let body = wish("probe/keyed", json!({ "text": "x" }));
     let id = execution_id(&api.invoke_with("probe/keyed", &body, &[api.key()?]).await?)?;
-    // The same letters in another order, so that the length is the same.
+    // An unknown id of the same length.
     let (head, tail) = id.split_at(id.len() - 8);
     let absent: String = format!("{head}{}", tail.chars().rev().collect::<String>());
     ensure(absent != id, || "expected another id".to_owned())?;

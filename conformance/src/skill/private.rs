@@ -1,5 +1,5 @@
-//! Private skills do not exist for those who may not see them: not by their documents, not by what an
-//! answer says, not by what it leaves out (§3.4.2, §4.4, §7.3).
+//! Private skills are indistinguishable from missing ones for callers without access: in documents, responses and
+//! error details (§3.4.2, §4.4, §7.3).
 
 use reqwest::Method;
 use reqwest::header::CONTENT_TYPE;
@@ -10,7 +10,7 @@ use crate::verdict::{Stop, Verdict, equal};
 
 checks![private_descriptor_shown, private_descriptor_hidden, private_invoke_hidden, private_invoked_by_those_who_may];
 
-/// A private skill, and one of the same length that nobody has.
+/// Private skill, and an id of the same length that does not exist.
 const PAIRS: [(&str, &str); 2] = [("probe/private", "probe/priva-x"), ("probe/signed-private", "probe/signed-priva-x")];
 
 async fn private_descriptor_shown(api: &Api) -> Verdict {
@@ -23,7 +23,7 @@ async fn private_descriptor_shown(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// What strangers may say about themselves.
+/// Credentials of callers without access.
 fn strangers(api: &Api) -> Result<Vec<Vec<(&'static str, &str)>>, Stop> {
     let signature = [("x-signature", "v1=00"), ("x-signature-timestamp", "1"), ("x-signature-nonce", "12345678")];
     Ok(vec![
@@ -50,7 +50,7 @@ async fn private_descriptor_hidden(api: &Api) -> Verdict {
     Ok(())
 }
 
-/// A method, what the body is declared as, the body, and more headers.
+/// Method, content type, body and additional headers.
 type Case<'a> = (Method, &'a str, String, &'a [(&'a str, &'a str)]);
 
 async fn private_invoke_hidden(api: &Api) -> Verdict {

@@ -1,4 +1,4 @@
-//! Signed requests, the reference `custom` scheme (§7.2.3): `hmac-sha256-v1`.
+//! Signed requests with the reference `custom` scheme (§7.2.3), `hmac-sha256-v1`.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -20,13 +20,13 @@ checks![
     signature_discovers,
 ];
 
-struct Signed {
+struct SignedRequest {
     signature: String,
     timestamp: String,
     nonce: String,
 }
 
-impl Signed {
+impl SignedRequest {
     fn headers(&self) -> [(&str, &str); 4] {
         [
             ("x-signature", &self.signature),
@@ -41,18 +41,23 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Signs a body with version 1, so many seconds from now.
-fn sign(api: &Api, body: &str, from_now: i64) -> Result<Signed, Stop> {
+/// Signs a body with version 1 and a timestamp `from_now` seconds away.
+fn sign(api: &Api, body: &str, from_now: i64) -> Result<SignedRequest, Stop> {
     make(api, "v1", from_now, |timestamp, nonce| format!("{timestamp}.{nonce}.{body}"))
 }
 
 /// Signs a GET request with version 2, which covers method and target.
-fn sign_get(api: &Api, path: &str) -> Result<Signed, Stop> {
+fn sign_get(api: &Api, path: &str) -> Result<SignedRequest, Stop> {
     make(api, "v2", 0, |timestamp, nonce| format!("{timestamp}\n{nonce}\nGET\n{path}\n"))
 }
 
 #[expect(clippy::disallowed_methods, reason = "a stranger has no clock but the machine's")]
-fn make(api: &Api, version: &str, from_now: i64, message: impl FnOnce(&str, &str) -> String) -> Result<Signed, Stop> {
+fn make(
+    api: &Api,
+    version: &str,
+    from_now: i64,
+    message: impl FnOnce(&str, &str) -> String,
+) -> Result<SignedRequest, Stop> {
     let secret = api.target.secret.as_deref().ok_or_else(|| skip("no secret was given"))?;
     let now = SystemTime::now().duration_since(UNIX_EPOCH).map_err(|_| fail("the clock is before 1970"))?;
     let timestamp = now.as_secs().saturating_add_signed(from_now).to_string();
@@ -60,7 +65,7 @@ fn make(api: &Api, version: &str, from_now: i64, message: impl FnOnce(&str, &str
     let nonce = hex(&random.expose());
     let key = hmac::Key::new(hmac::HMAC_SHA256, secret.as_bytes());
     let tag = hmac::sign(&key, message(&timestamp, &nonce).as_bytes());
-    Ok(Signed { signature: format!("{version}={}", hex(tag.as_ref())), timestamp, nonce })
+    Ok(SignedRequest { signature: format!("{version}={}", hex(tag.as_ref())), timestamp, nonce })
 }
 
 fn body(skill: &str) -> String {

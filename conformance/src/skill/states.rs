@@ -1,4 +1,4 @@
-//! The five states and nothing else, one way (§3.4.4, §5.4).
+//! The five execution states and their allowed order (§3.4.4, §5.4).
 
 use serde_json::{Value, json};
 
@@ -20,7 +20,7 @@ checks![
 ];
 
 fn rank(execution: &Value) -> usize {
-    // The three ends are equally far.
+    // The three final states have the same rank.
     STATUS.iter().position(|status| execution["status"] == *status).map_or(0, |rank| rank.min(2))
 }
 
@@ -84,7 +84,7 @@ async fn states_failed_has_error(api: &Api) -> Verdict {
 async fn states_timeout_by_the_descriptor(api: &Api) -> Verdict {
     equal("timeout_ms", json!(250), api.descriptor("probe/hasty").await?["endpoint"]["timeout_ms"].clone())?;
     ended(&api.done("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 })).await?, "timeout")?;
-    // Asking for more time than there is changes nothing.
+    // A longer timeout of the caller does not extend the descriptor's.
     let body = wish_in("probe/hasty", json!({ "text": "x", "delay_ms": 60_000 }), json!({ "timeout_ms": 50_000 }));
     let id = super::wire::execution_id(&api.invoke_with("probe/hasty", &body, &[]).await?)?;
     ended(&api.over(&id).await?, "timeout")

@@ -1,4 +1,4 @@
-//! Submitting (§5.2–5.4): what an accepted execution is answered with, and where it is found.
+//! Submitting an invocation (§5.2–5.4): the response and the URLs of the execution.
 
 use std::collections::BTreeSet;
 
@@ -41,8 +41,8 @@ async fn submit_ids_differ(api: &Api) -> Verdict {
     let mut ids = BTreeSet::new();
     for _ in 0..8 {
         let id = api.accepted(ALL, json!({ "text": "hello" })).await?;
-        // 128 random bits need no fewer letters, whatever the alphabet.
-        ensure(id.len() >= 20, || format!("expected an id that nobody guesses, got {id}"))?;
+        // 128 random bits need at least this many characters.
+        ensure(id.len() >= 20, || format!("expected an id that cannot be guessed, got {id}"))?;
         ids.insert(id);
     }
     equal("different ids", 8, ids.len())
@@ -66,7 +66,7 @@ async fn submit_is_there_at_once(api: &Api) -> Verdict {
 }
 
 async fn submit_by_the_descriptor(api: &Api) -> Verdict {
-    // A consumer knows nothing of our paths, only what the descriptor says.
+    // Uses only URLs from the descriptor, as a consumer would.
     let descriptor = api.descriptor(ALL).await?;
     let endpoint = &descriptor["endpoint"];
     let body = wish(text(&descriptor, "id")?, json!({ "text": "hello" })).to_string();

@@ -1,4 +1,4 @@
-//! `Prefer` (RFC 7240): an answer at once, or when there is something to say.
+//! `Prefer` (RFC 7240): immediate or delayed responses.
 
 use std::time::{Duration, Instant};
 
@@ -51,7 +51,7 @@ async fn wait_that_is_none(api: &Api) -> Verdict {
     {
         let began = Instant::now();
         let id = execution_id(&api.invoke_with(WAIT, &body, &[("prefer", prefer)]).await?)?;
-        // It would have been a minute.
+        // The server's own limit would have been a minute.
         ensure(began.elapsed() < Duration::from_secs(30), || format!("{prefer}: expected an answer at once"))?;
         api.call(api.request(reqwest::Method::DELETE, &status_path(&id))).await?.status(202)?;
     }

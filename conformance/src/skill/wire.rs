@@ -1,4 +1,4 @@
-//! A tiny client of the protocol: it sends what it is told, right or wrong, and keeps what came.
+//! Minimal Skill Sharing client that sends valid and invalid requests and keeps the replies.
 
 use std::time::{Duration, Instant};
 
@@ -11,20 +11,20 @@ use crate::reply::send;
 use crate::target::Target;
 use crate::verdict::{Stop, Verdict, ensure, equal, fail, short, skip};
 
-/// Where every index is (§4.3.1).
+/// Path of the index (§4.3.1).
 pub(super) const WELL_KNOWN: &str = "/.well-known/skill-sharing";
-/// A skill of the suite's own agent that anyone may call and that answers with its inputs.
+/// Public skill of the probe agent that answers with its inputs.
 pub(super) const ALL: &str = "probe/all";
-/// One that waits first.
+/// Public skill of the probe agent that waits first.
 pub(super) const WAIT: &str = "probe/wait";
 
-/// The header keys are sent in where a skill does not name another.
+/// Default header for API keys.
 pub(super) const KEY_HEADER: &str = "X-API-Key";
 
-/// How long an execution may take before it counts as never over.
+/// Time limit of an execution.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The seven codes (§8.1).
+/// Error codes (§8.1).
 const CODES: [&str; 7] = [
     "VALIDATION_ERROR",
     "AUTH_REQUIRED",
@@ -35,46 +35,45 @@ const CODES: [&str; 7] = [
     "VERSION_INCOMPATIBLE",
 ];
 
-/// A server as the checks see it.
+/// Server under test.
 pub(super) struct Api {
     pub(super) target: Target,
-    /// What everyone sees.
+    /// Public index.
     pub(super) index: Value,
 }
 
 impl Api {
-    /// Reads the index, so that checks know what they may try.
+    /// Fetches the index, so that checks know which skills exist.
     pub(super) async fn connect(target: &Target) -> Result<Self, Stop> {
         let mut api = Self { target: target.clone(), index: Value::Null };
         api.index = api.get(WELL_KNOWN).await?.status(200)?.json()?;
         Ok(api)
     }
 
-    /// The entries of the index.
     pub(super) fn entries(&self) -> &[Value] {
         entries(&self.index)
     }
 
-    /// Whether everyone sees a skill of that id.
+    /// Whether the public index lists the skill.
     pub(super) fn has(&self, id: &str) -> bool {
         self.entries().iter().any(|entry| entry["id"] == id)
     }
 
-    /// The header that says who calls, with the key that has the scope.
+    /// Key header with the key that has the scope.
     pub(super) fn key(&self) -> Result<(&'static str, &str), Stop> {
         let key = self.target.key.as_deref().ok_or_else(|| skip("no key was given"))?;
         Ok((KEY_HEADER, key))
     }
 
-    /// The same with the key that has not.
+    /// Key header with the key that lacks the scope.
     pub(super) fn other_key(&self) -> Result<(&'static str, &str), Stop> {
         let key = self.target.other_key.as_deref().ok_or_else(|| skip("no second key was given"))?;
         Ok((KEY_HEADER, key))
     }
 
-    /// A request that says nothing about who sends it.
+    /// Request without credentials.
     pub(super) fn request(&self, method: Method, path: &str) -> RequestBuilder {
-        // An absolute address is one the server gave us.
+        // The server returned this absolute URL.
         let url = if path.starts_with("http") { path.to_owned() } else { format!("{}{path}", self.target.base) };
         self.target.http.request(method, url)
     }
@@ -87,35 +86,34 @@ impl Api {
         self.call(with(self.request(Method::GET, path), headers)).await
     }
 
-    /// Sends a request and reads the whole reply.
+    /// Sends a request and reads the complete reply.
     pub(super) async fn call(&self, request: RequestBuilder) -> Result<Reply, Stop> {
         let (asked, response) = send(&self.target, request).await?;
         Reply::read(asked, response).await
     }
 
-    /// Posts bytes as JSON to where a skill is invoked.
+    /// Posts bytes as JSON to the skill's endpoint.
     pub(super) async fn post(&self, skill: &str, body: impl Into<reqwest::Body>) -> Result<Reply, Stop> {
         let request = self.request(Method::POST, &invoke_path(skill)).header(CONTENT_TYPE, "application/json");
         self.call(request.body(body)).await
     }
 
-    /// Invokes a skill.
     pub(super) async fn invoke(&self, skill: &str, inputs: Value) -> Result<Reply, Stop> {
         self.invoke_with(skill, &wish(skill, inputs), &[]).await
     }
 
-    /// Invokes a skill with a whole body and more headers.
+    /// Invokes a skill with a complete body and additional headers.
     pub(super) async fn invoke_with(&self, skill: &str, body: &Value, headers: &[(&str, &str)]) -> Result<Reply, Stop> {
         let request = self.request(Method::POST, &invoke_path(skill)).header(CONTENT_TYPE, "application/json");
         self.call(with(request.body(body.to_string()), headers)).await
     }
 
-    /// Invokes a skill, which accepts: the execution's id.
+    /// Invokes a skill that must accept, and returns the execution id.
     pub(super) async fn accepted(&self, skill: &str, inputs: Value) -> Result<String, Stop> {
         execution_id(&self.invoke(skill, inputs).await?)
     }
 
-    /// Waits for the end of an execution by asking again and again; all that was seen.
+    /// Polls an execution until it ends and returns all responses.
     pub(super) async fn poll(&self, id: &str, headers: &[(&str, &str)]) -> Result<Vec<Value>, Stop> {
         let began = Instant::now();
         let mut seen = Vec::new();
@@ -133,32 +131,32 @@ impl Api {
         }
     }
 
-    /// How an execution ended.
+    /// Final response of an execution.
     pub(super) async fn over(&self, id: &str) -> Result<Value, Stop> {
         self.poll(id, &[]).await?.pop().ok_or_else(|| fail("nothing was seen"))
     }
 
-    /// Invokes a skill and waits for its end.
+    /// Invokes a skill and waits for the final response.
     pub(super) async fn done(&self, skill: &str, inputs: Value) -> Result<Value, Stop> {
         let id = self.accepted(skill, inputs).await?;
         self.over(&id).await
     }
 
-    /// A skill's descriptor, as everyone sees it.
+    /// Public descriptor of a skill.
     pub(super) async fn descriptor(&self, skill: &str) -> Result<Value, Stop> {
         self.get(&descriptor_path(skill)).await?.status(200)?.json()
     }
 }
 
 impl Reply {
-    /// Refused with this status and code, in the one format.
+    /// Checks the status, the code and the error format.
     pub(super) fn refused_as(&self, status: u16, code: &str) -> Result<Value, Stop> {
         let error = self.status(status)?.envelope()?;
         equal(&format!("{}: error.code", self.asked), code, error["code"].as_str().unwrap_or_default())?;
         Ok(error)
     }
 
-    /// The error inside the one format (§8.2).
+    /// Error object of the error format (§8.2).
     pub(super) fn envelope(&self) -> Result<Value, Stop> {
         let body = self.json()?;
         let error = &body["error"];
@@ -173,7 +171,7 @@ impl Reply {
         Ok(error.clone())
     }
 
-    /// What tells one answer from another, with a name that differs taken out.
+    /// Status, headers and body without `name`, for comparing two replies.
     pub(super) fn fingerprint(&self, name: &str) -> (u16, Vec<(String, String)>, String) {
         const OWN: [&str; 3] = ["date", "x-request-id", "content-length"];
         let headers = self.headers.iter().filter(|(name, _)| !OWN.contains(&name.as_str()));
@@ -185,33 +183,33 @@ impl Reply {
     }
 }
 
-/// An unremarkable request for an execution (§5.3).
+/// Body of a minimal invocation (§5.3).
 pub(super) fn wish(skill: &str, inputs: Value) -> Value {
     let mut wish = json!({ "caller": { "id": "conformance", "type": "service" }, "skill_id": skill });
     wish["inputs"] = inputs;
     wish
 }
 
-/// The same with a context.
+/// Body of an invocation with a context.
 pub(super) fn wish_in(skill: &str, inputs: Value, context: Value) -> Value {
     let mut wish = wish(skill, inputs);
     wish["context"] = context;
     wish
 }
 
-/// The id of an execution that was accepted.
+/// Id of an accepted execution.
 pub(super) fn execution_id(reply: &Reply) -> Result<String, Stop> {
     let body = reply.status(202)?.json()?;
     let id = body["execution_id"].as_str().filter(|id| !id.is_empty());
     id.map(str::to_owned).ok_or_else(|| fail(format!("expected an `execution_id`, got {}", short(&body.to_string()))))
 }
 
-/// Whether nothing more can happen (§3.4.4).
+/// Whether the status is final (§3.4.4).
 pub(super) fn is_over(execution: &Value) -> bool {
     matches!(execution["status"].as_str(), Some("completed" | "failed" | "timeout"))
 }
 
-/// The status is this one.
+/// Checks the final status.
 pub(super) fn ended(execution: &Value, status: &str) -> Verdict {
     ensure(execution["status"] == status, || format!("expected {status}, got {}", short(&execution.to_string())))
 }
@@ -244,7 +242,7 @@ pub(super) fn with(request: RequestBuilder, headers: &[(&str, &str)]) -> Request
     headers.iter().fold(request, |request, (name, value)| request.header(*name, *value))
 }
 
-/// A key nobody used before.
+/// Unused idempotency key.
 pub(super) async fn fresh(api: &Api) -> Result<String, Stop> {
     Ok(format!("conformance-{}", api.accepted(ALL, json!({ "text": "a name" })).await?))
 }
